@@ -1,0 +1,54 @@
+"""Gaussian process regression with honest error bars at any compute budget."""
+
+from .errors import DivergenceError, InputError, InputTypeError, MemoryBudgetError, NotPositiveDefiniteError
+from .gram import Gram
+from .kernels import (
+    RBF,
+    CustomKernel,
+    Geographic,
+    Kernel,
+    Matern12,
+    Matern32,
+    Matern52,
+    Periodic,
+    RationalQuadratic,
+)
+from .means import Constant, Mean, Polynomial, Zero
+from .model import Model
+from .posterior import Posterior
+from .prior import Prior
+from .solvers import Cholesky, ConjugateGradient, GaussSeidel, RandomDirections, Solver, Stationary, Subset
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "RBF",
+    "Cholesky",
+    "ConjugateGradient",
+    "Constant",
+    "CustomKernel",
+    "DivergenceError",
+    "GaussSeidel",
+    "Geographic",
+    "Gram",
+    "InputError",
+    "InputTypeError",
+    "Kernel",
+    "Matern12",
+    "Matern32",
+    "Matern52",
+    "Mean",
+    "MemoryBudgetError",
+    "Model",
+    "NotPositiveDefiniteError",
+    "Periodic",
+    "Polynomial",
+    "Posterior",
+    "Prior",
+    "RandomDirections",
+    "RationalQuadratic",
+    "Solver",
+    "Stationary",
+    "Subset",
+    "Zero",
+]

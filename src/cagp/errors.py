@@ -1,0 +1,28 @@
+"""The exceptions that cagp raises on purpose.
+
+Each is also a builtin exception of the obvious kind, so ``except ValueError`` keeps working.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+class InputError(ValueError):
+    """An argument is wrong. The message names the argument, its value and the remedy."""
+
+
+class InputTypeError(InputError, TypeError):
+    """An argument has a type that cannot be used (complex numbers, objects, text)."""
+
+
+class MemoryBudgetError(MemoryError):
+    """The work would exceed the memory budget. Raised before anything is allocated."""
+
+
+class NotPositiveDefiniteError(np.linalg.LinAlgError):
+    """A matrix that must be positive definite is not, to working precision."""
+
+
+class DivergenceError(ValueError):
+    """A stationary method was refused because it does not converge on this Gram matrix."""

@@ -1,0 +1,235 @@
+"""The Gram matrix G = k(X, X) + Σ: the only place that knows how it is stored.
+
+Either dense, filled once and kept, or in tiles that are recomputed whenever they are needed (matrix-free).
+Everything else in the library asks for blocks, products and the diagonal, and cannot tell the two apart.
+
+Vectors are rows throughout: a batch of right-hand sides has shape (columns of W, d), so that each is contiguous
+and the skinny products with G run at full speed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+
+from .buffers import Buffers
+from .errors import InputError, NotPositiveDefiniteError
+from .kernels import Embedding, Kernel, embedding_size, map_embedding
+from .memory import human, require
+from .validation import choice
+
+STORAGES = ("auto", "dense", "tiles")
+
+_DENSE_SHARE = 0.75
+_TILE_COLUMNS = 2048
+_PANEL_ROWS = 192
+_PANEL_BYTES = 64 * 2**20
+
+
+class Gram:
+    """The symmetric positive definite matrix G = k(X, X) + diag(noise), shape (d, d).
+
+    ``storage`` is "dense", "tiles", or "auto": dense where the matrix takes at most three quarters of the memory
+    ``budget`` (bytes); the rest is for the work with it. Dense storage beyond that is refused here, before anything
+    is allocated.
+    """
+
+    def __init__(
+        self, kernel: Kernel, embedding: Embedding, noise: torch.Tensor, *, storage: str = "auto", budget: int
+    ) -> None:
+        self._kernel = kernel
+        self._embedding = embedding
+        self.noise = noise
+        self.budget = budget
+        self.size = embedding_size(embedding)
+        self.dtype, self.device = noise.dtype, noise.device
+        self.storage = self._choose_storage(choice(storage, "storage", STORAGES))
+        self._matrix: torch.Tensor | None = None
+        self._buffers = Buffers(self.dtype, self.device)
+
+    @property
+    def dense_bytes(self) -> int:
+        """What the whole matrix takes in memory."""
+        return self.size**2 * self.dtype.itemsize
+
+    def _choose_storage(self, storage: str) -> str:
+        if storage == "auto":
+            return "dense" if self.dense_bytes <= _DENSE_SHARE * self.budget else "tiles"
+        if storage == "dense":
+            remedy = 'use storage="tiles" (matrix-free) or a larger memory_budget'
+            what = f"the dense Gram matrix of {self.size} points ({human(self.dense_bytes)}) with room to work"
+            require(self.dense_bytes / _DENSE_SHARE, self.budget, what, remedy)
+        return storage
+
+    @property
+    def working_budget(self) -> int:
+        """What the budget leaves beside the matrix, in bytes."""
+        return self.budget - (self.dense_bytes if self.storage == "dense" else 0)
+
+    def __repr__(self) -> str:
+        memory = human(self.dense_bytes) if self.storage == "dense" else "matrix-free"
+        return f"Gram({self.size} × {self.size}, {self.storage}, {memory}, {self.dtype}, {self.device})"
+
+    def permuted(self, order: torch.Tensor) -> Gram:
+        """The same matrix with rows and columns in another order, shape of ``order`` (d,); nothing is computed yet."""
+        embedding = map_embedding(self._embedding, lambda part: part[:, order].contiguous())
+        return Gram(self._kernel, embedding, self.noise[order], storage=self.storage, budget=self.budget)
+
+    # --- blocks ---------------------------------------------------------------------------------------------------
+
+    @property
+    def panel_rows(self) -> int:
+        """How many rows a sweep takes at once: enough for fast products, few enough to stay near the cache."""
+        if self.storage == "dense":
+            return min(self.size, _PANEL_ROWS)
+        return max(1, min(self.size, _PANEL_ROWS, max(16, _PANEL_BYTES // (self.size * self.dtype.itemsize))))
+
+    def panels(self, rows: int | None = None, reverse: bool = False) -> Iterator[tuple[int, int]]:
+        """Row ranges (start, stop) that cover the matrix, from the first to the last or in reverse."""
+        step = rows or self.panel_rows
+        starts = range(0, self.size, step)
+        for start in reversed(starts) if reverse else starts:
+            yield start, min(start + step, self.size)
+
+    def block(self, start: int, stop: int, first: int, last: int) -> torch.Tensor:
+        """G[start:stop, first:last]. Read it, do not keep it: the memory is used again by the next call."""
+        if self.storage == "dense":
+            return self._dense()[start:stop, first:last]
+        with self._buffers.borrow((stop - start, last - first)) as out:
+            self._fill(start, stop, first, last, out)
+        return out
+
+    def _fill(self, start: int, stop: int, first: int, last: int, out: torch.Tensor) -> None:
+        """Compute G[start:stop, first:last] into ``out``, tile by tile."""
+        rows = map_embedding(self._embedding, lambda part: part[:, start:stop])
+        for left in range(first, last, _TILE_COLUMNS):
+            right = min(left + _TILE_COLUMNS, last)
+            columns = map_embedding(self._embedding, lambda part, a=left, b=right: part[:, a:b])  # type: ignore[misc]
+            self._kernel.evaluate(rows, columns, out[:, left - first : right - first], self._buffers)
+        low, high = max(start, first), min(stop, last)
+        if low < high:
+            overlap = out[low - start : high - start, low - first : high - first]
+            overlap.diagonal().add_(self.noise[low:high])
+
+    def _dense(self) -> torch.Tensor:
+        if self._matrix is None:
+            self._matrix = self._assemble()
+        return self._matrix
+
+    def _assemble(self) -> torch.Tensor:
+        """The whole matrix; each kernel value below the diagonal is computed once and mirrored."""
+        matrix = torch.empty(self.size, self.size, dtype=self.dtype, device=self.device)
+        for start, stop in self.panels():
+            self._fill(start, stop, 0, stop, matrix[start:stop, :stop])
+            matrix[:start, start:stop] = matrix[start:stop, :start].T
+        return matrix
+
+    # --- what solvers ask for -------------------------------------------------------------------------------------
+
+    def diagonal(self) -> torch.Tensor:
+        """diag(G), shape (d,)."""
+        return self._kernel.diagonal(self._embedding) + self.noise
+
+    def matmul(self, W: torch.Tensor) -> torch.Tensor:
+        """W G for rows W (T, d), shape (T, d). By symmetry each row is (G w)ᵀ."""
+        if self.storage == "dense":
+            return W @ self._dense()
+        product = torch.zeros_like(W)
+        for start, stop in self.panels():
+            panel = self.block(start, stop, 0, stop)  # lower triangle: every kernel value serves twice
+            product[:, start:stop].addmm_(W[:, :stop], panel.T)
+            product[:, :start].addmm_(W[:, start:stop], panel[:, :start])
+        return product
+
+    def submatrix(self, indices: torch.Tensor) -> torch.Tensor:
+        """G[indices, indices], shape (k, k), as a new matrix."""
+        chosen = map_embedding(self._embedding, lambda part: part[:, indices].contiguous())
+        matrix = self._kernel.evaluate(chosen, chosen)
+        matrix.diagonal().add_(self.noise[indices])
+        return matrix
+
+    def kernel_rows(self, indices: torch.Tensor) -> torch.Tensor:
+        """k(X[indices], X), without noise, shape (k, d), as a new matrix."""
+        chosen = map_embedding(self._embedding, lambda part: part[:, indices].contiguous())
+        return self.cross_block(chosen)
+
+    def cross_block(self, test: Embedding, indices: torch.Tensor | None = None) -> torch.Tensor:
+        """V = k(test, X), or only the columns ``indices`` of it, shape (T, d) or (T, k), as a new matrix."""
+        train = self._embedding
+        if indices is not None:
+            train = map_embedding(train, lambda part: part[:, indices].contiguous())
+        out = torch.empty(embedding_size(test), embedding_size(train), dtype=self.dtype, device=self.device)
+        for top in range(0, out.shape[0], _PANEL_ROWS):
+            rows = map_embedding(test, lambda part, a=top: part[:, a : a + _PANEL_ROWS])  # type: ignore[misc]
+            for left in range(0, out.shape[1], _TILE_COLUMNS):
+                columns = map_embedding(train, lambda part, a=left: part[:, a : a + _TILE_COLUMNS])  # type: ignore[misc]
+                tile = out[top : top + _PANEL_ROWS, left : left + _TILE_COLUMNS]
+                self._kernel.evaluate(rows, columns, tile, self._buffers)
+        return out
+
+    def cholesky(self) -> torch.Tensor:
+        """The lower Cholesky factor of G, shape (d, d), as a new matrix."""
+        remedy = "use an iterative solver such as GaussSeidel, or a larger memory_budget"
+        copies = 2 * self.dense_bytes
+        require(copies, self.budget, f"the Cholesky factor of {self.size} points (matrix and factor)", remedy)
+        matrix = self._matrix if self._matrix is not None else self._assemble()
+        return positive_definite_factor(matrix, "the Gram matrix", "a larger noise_variance")
+
+    def cross(self, test: Embedding) -> Cross:
+        """The covariances between test points, given by their embedding, and the training points."""
+        cast = map_embedding(test, lambda part: part.to(dtype=self.dtype, device=self.device))
+        return Cross(self, self._kernel, cast)
+
+
+class Cross:
+    """V = k(X′, X) and K″ = k(X′, X′) for a batch of test points, computed when asked for."""
+
+    def __init__(self, gram: Gram, kernel: Kernel, test: Embedding) -> None:
+        self.gram = gram
+        self._kernel = kernel
+        self._test = test
+        self._matrix: torch.Tensor | None = None
+        self.size = embedding_size(test)
+
+    @property
+    def matrix(self) -> torch.Tensor:
+        """V, shape (T, d); computed once."""
+        if self._matrix is None:
+            self._matrix = self.gram.cross_block(self._test)
+        return self._matrix
+
+    def forget(self) -> None:
+        """Let V go; it is computed again when asked for."""
+        self._matrix = None
+
+    def columns(self, indices: torch.Tensor) -> torch.Tensor:
+        """V[:, indices], shape (T, k), without computing the rest of V."""
+        return self.gram.cross_block(self._test, indices)
+
+    def prior_variance(self) -> torch.Tensor:
+        """diag(K″), shape (T,)."""
+        return self._kernel.diagonal(self._test)
+
+    def prior_covariance(self) -> torch.Tensor:
+        """K″, shape (T, T)."""
+        return self._kernel.evaluate(self._test, self._test)
+
+
+def positive_definite_factor(matrix: torch.Tensor, what: str, remedy: str) -> torch.Tensor:
+    """The lower Cholesky factor of ``matrix``, or an error that says what failed and what helps. No jitter is added."""
+    factor, info = torch.linalg.cholesky_ex(matrix)
+    if int(info):
+        raise NotPositiveDefiniteError(
+            f"{what} ({matrix.shape[0]} × {matrix.shape[0]}, {matrix.dtype}) is not positive definite to working "
+            f"precision: the factorisation failed at row {int(info)}; {remedy} or dtype=torch.float64 helps, "
+            "and so does removing near-duplicate points"
+        )
+    return factor
+
+
+def check_order(order: torch.Tensor, size: int) -> torch.Tensor:
+    """``order`` as a permutation of range(size), or an error."""
+    if order.shape != (size,) or not torch.equal(order.sort().values.cpu(), torch.arange(size)):
+        raise InputError(f"order must be a permutation of the {size} training points: each index 0…{size - 1} once")
+    return order

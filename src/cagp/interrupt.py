@@ -1,0 +1,36 @@
+"""Ctrl-C as a request to stop after the iteration in hand: what was computed is kept."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from types import FrameType, TracebackType
+
+
+class Interrupt:
+    """While active, the first Ctrl-C sets ``requested``; a second one interrupts at once, as usual.
+
+    Outside the main thread Python does not let us listen for signals, and nothing changes.
+    """
+
+    def __init__(self) -> None:
+        self.requested = False
+        self._previous: object = None
+        self._listening = False
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        if self.requested:
+            raise KeyboardInterrupt
+        self.requested = True
+
+    def __enter__(self) -> Interrupt:
+        self._listening = threading.current_thread() is threading.main_thread()
+        if self._listening:
+            self._previous = signal.signal(signal.SIGINT, self._handle)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._listening:
+            signal.signal(signal.SIGINT, self._previous)  # type: ignore[arg-type]

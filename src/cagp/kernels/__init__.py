@@ -1,0 +1,25 @@
+"""Covariance functions: one file a family."""
+
+from .base import Embedding, Kernel, OnColumns, Product, Sum, embedding_size, map_embedding
+from .custom import CustomKernel
+from .geographic import Geographic
+from .radial import RBF, Matern12, Matern32, Matern52, Periodic, Radial, RationalQuadratic
+
+__all__ = [
+    "RBF",
+    "CustomKernel",
+    "Embedding",
+    "Geographic",
+    "Kernel",
+    "Matern12",
+    "Matern32",
+    "Matern52",
+    "OnColumns",
+    "Periodic",
+    "Product",
+    "Radial",
+    "RationalQuadratic",
+    "Sum",
+    "embedding_size",
+    "map_embedding",
+]

@@ -1,0 +1,197 @@
+"""What a kernel is, and how kernels combine.
+
+A kernel is used in two steps. ``embed`` turns points into coordinates in which the kernel is cheap to evaluate
+(scaled by the lengthscale, on the unit sphere, ...); it runs once per point set, in float64. ``evaluate`` fills
+one block k(A, B) from two embeddings; it runs for every tile, so it works in place in reused buffers. Without
+buffers, ``evaluate`` allocates its result and torch can differentiate through it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from ..buffers import Buffers
+from ..errors import InputError, InputTypeError
+from ..validation import ArrayLike, count, points, positive
+
+Embedding = torch.Tensor | tuple[Any, ...]
+"""Coordinates as the kernel wants them: a tensor (coordinates, points), or a tuple of embeddings."""
+
+
+def map_embedding(embedding: Embedding, function: Callable[[torch.Tensor], torch.Tensor]) -> Embedding:
+    """Apply ``function`` to every tensor of an embedding."""
+    if isinstance(embedding, tuple):
+        return tuple(map_embedding(part, function) for part in embedding)
+    return function(embedding)
+
+
+def embedding_size(embedding: Embedding) -> int:
+    """Number of points in an embedding."""
+    while isinstance(embedding, tuple):
+        embedding = embedding[0]
+    return int(embedding.shape[1])
+
+
+class Kernel(ABC):
+    """A positive semidefinite covariance function.
+
+    Kernels are immutable. They combine with ``+`` and ``*``, and a number times a kernel scales its variance.
+    Calling a kernel on two arrays of points, shapes (n, p) and (m, p), gives the matrix k(A, B), shape (n, m).
+    """
+
+    @abstractmethod
+    def embed(self, X: torch.Tensor, origin: torch.Tensor) -> Embedding:
+        """Points (n, p) in float64 to the kernel's own coordinates.
+
+        ``origin`` (p,) may be subtracted by kernels that depend on differences only: it keeps the coordinates
+        small, so that nothing is lost when the embedding is cast to float32.
+        """
+
+    @abstractmethod
+    def evaluate(
+        self, A: Embedding, B: Embedding, out: torch.Tensor | None = None, buffers: Buffers | None = None
+    ) -> torch.Tensor:
+        """The block k(A, B), shape (points of A, points of B), written to ``out`` where it is given."""
+
+    @abstractmethod
+    def diagonal(self, A: Embedding) -> torch.Tensor:
+        """k(a, a) for every point of A, shape (n,)."""
+
+    @abstractmethod
+    def scaled(self, factor: float) -> Kernel:
+        """This kernel with its variance multiplied by ``factor`` > 0."""
+
+    def on(self, *columns: int) -> Kernel:
+        """This kernel on some columns of the points only: ``Matern32(0.2).on(0, 1)``."""
+        return OnColumns(self, columns)
+
+    def __add__(self, other: Any) -> Kernel:
+        return Sum((*_parts(self, Sum), *_parts(other, Sum))) if isinstance(other, Kernel) else NotImplemented
+
+    def __mul__(self, other: Any) -> Kernel:
+        if isinstance(other, Kernel):
+            return Product((*_parts(self, Product), *_parts(other, Product)))
+        return self.scaled(positive(other, "the factor of a kernel"))
+
+    __rmul__ = __mul__
+
+    def __call__(self, A: ArrayLike, B: ArrayLike | None = None) -> Any:
+        """k(A, B) as a dense matrix, numpy in and out or torch in and out; B defaults to A."""
+        first = points(A, "A")
+        second = first if B is None else points(B, "B", first.device, columns=first.shape[1])
+        origin = first.mean(0)
+        block = self.evaluate(self.embed(first, origin), self.embed(second, origin))
+        return block if isinstance(A, torch.Tensor) else block.numpy()
+
+
+def _parts(kernel: Kernel, kind: type) -> tuple[Kernel, ...]:
+    return kernel.kernels if isinstance(kernel, (Sum, Product)) and isinstance(kernel, kind) else (kernel,)
+
+
+@dataclass(frozen=True)
+class _Composite(Kernel):
+    """Several kernels on the same points."""
+
+    kernels: tuple[Kernel, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "kernels", tuple(self.kernels))
+        if not self.kernels or not all(isinstance(k, Kernel) for k in self.kernels):
+            raise InputTypeError(f"kernels must be a sequence of at least one kernel, got {self.kernels!r}")
+
+    def embed(self, X: torch.Tensor, origin: torch.Tensor) -> Embedding:
+        return tuple(kernel.embed(X, origin) for kernel in self.kernels)
+
+    @staticmethod
+    @abstractmethod
+    def _combine(left: torch.Tensor, right: torch.Tensor, out: torch.Tensor | None) -> torch.Tensor: ...
+
+    def evaluate(
+        self, A: Embedding, B: Embedding, out: torch.Tensor | None = None, buffers: Buffers | None = None
+    ) -> torch.Tensor:
+        block = self.kernels[0].evaluate(A[0], B[0], out, buffers)
+        for kernel, a, b in zip(self.kernels[1:], A[1:], B[1:], strict=True):
+            if buffers is None:
+                block = self._combine(block, kernel.evaluate(a, b), out)
+            else:
+                with buffers.borrow(tuple(block.shape)) as scratch:
+                    block = self._combine(block, kernel.evaluate(a, b, scratch, buffers), out)
+        return block
+
+    def diagonal(self, A: Embedding) -> torch.Tensor:
+        diagonal = self.kernels[0].diagonal(A[0])
+        for kernel, a in zip(self.kernels[1:], A[1:], strict=True):
+            diagonal = self._combine(diagonal, kernel.diagonal(a), None)
+        return diagonal
+
+
+@dataclass(frozen=True)
+class Sum(_Composite):
+    """k₁ + k₂ + …; write it with ``+``."""
+
+    @staticmethod
+    def _combine(left: torch.Tensor, right: torch.Tensor, out: torch.Tensor | None) -> torch.Tensor:
+        return torch.add(left, right, out=out)
+
+    def scaled(self, factor: float) -> Kernel:
+        return Sum(tuple(kernel.scaled(factor) for kernel in self.kernels))
+
+    def __repr__(self) -> str:
+        return " + ".join(map(repr, self.kernels))
+
+
+@dataclass(frozen=True)
+class Product(_Composite):
+    """k₁ · k₂ · …; write it with ``*``."""
+
+    @staticmethod
+    def _combine(left: torch.Tensor, right: torch.Tensor, out: torch.Tensor | None) -> torch.Tensor:
+        return torch.mul(left, right, out=out)
+
+    def scaled(self, factor: float) -> Kernel:
+        return Product((self.kernels[0].scaled(factor), *self.kernels[1:]))
+
+    def __repr__(self) -> str:
+        return " * ".join(f"({k!r})" if isinstance(k, Sum) else repr(k) for k in self.kernels)
+
+
+@dataclass(frozen=True)
+class OnColumns(Kernel):
+    """A kernel that sees some columns of the points only; write it with ``kernel.on(0, 1)``."""
+
+    kernel: Kernel
+    columns: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if not self.columns:
+            raise InputError("on() needs at least one column, for example kernel.on(0)")
+        columns = tuple(count(c, "columns") for c in self.columns)
+        if len(set(columns)) != len(columns):
+            raise InputError(f"columns must be distinct, got {columns}")
+        object.__setattr__(self, "columns", columns)
+
+    def embed(self, X: torch.Tensor, origin: torch.Tensor) -> Embedding:
+        if max(self.columns) >= X.shape[1]:
+            raise InputError(f"{self!r} needs column {max(self.columns)}, the points have {X.shape[1]} columns")
+        chosen = list(self.columns)
+        return self.kernel.embed(X[:, chosen], origin[chosen])
+
+    def evaluate(
+        self, A: Embedding, B: Embedding, out: torch.Tensor | None = None, buffers: Buffers | None = None
+    ) -> torch.Tensor:
+        return self.kernel.evaluate(A, B, out, buffers)
+
+    def diagonal(self, A: Embedding) -> torch.Tensor:
+        return self.kernel.diagonal(A)
+
+    def scaled(self, factor: float) -> Kernel:
+        return OnColumns(self.kernel.scaled(factor), self.columns)
+
+    def __repr__(self) -> str:
+        inner = f"({self.kernel!r})" if isinstance(self.kernel, _Composite) else repr(self.kernel)
+        return f"{inner}.on({', '.join(map(str, self.columns))})"

@@ -1,0 +1,185 @@
+"""Kernels of the distance alone: Matérn 1/2, 3/2, 5/2, squared exponential, rational quadratic; and the periodic one,
+which is the squared exponential on a circle.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from ..buffers import Buffers
+from ..errors import InputError
+from ..validation import positive, positive_or_each
+from .base import Embedding, Kernel
+
+_SMALLEST = 1e-300
+"""Added to squared distances before a square root that is differentiated: its derivative at zero is infinite."""
+
+
+def _validate(kernel: Any, name: str, check: Any) -> None:
+    """Check one hyperparameter. Tensors pass: they are hyperparameters being optimised through autograd."""
+    value = getattr(kernel, name)
+    if not (isinstance(value, torch.Tensor) and value.requires_grad):
+        object.__setattr__(kernel, name, check(value, name))
+
+
+def squared_distances(
+    A: torch.Tensor, B: torch.Tensor, out: torch.Tensor | None = None, buffers: Buffers | None = None
+) -> torch.Tensor:
+    """Squared Euclidean distances between the columns of A (p, n) and B (p, m), shape (n, m).
+
+    From direct differences, one coordinate after another: exact zeros for equal points, and no cancellation,
+    which the expansion |a|² + |b|² − 2a·b suffers from as soon as points are far from the origin.
+    """
+    if out is None or buffers is None:
+        total = (A[0][:, None] - B[0][None, :]).square()
+        for a, b in zip(A[1:], B[1:], strict=True):
+            total = total + (a[:, None] - b[None, :]).square()
+        return total
+    torch.sub(A[0][:, None], B[0][None, :], out=out)
+    out.mul_(out)
+    if len(A) > 1:
+        with buffers.borrow(tuple(out.shape)) as scratch:
+            for a, b in zip(A[1:], B[1:], strict=True):
+                torch.sub(a[:, None], b[None, :], out=scratch)
+                out.addcmul_(scratch, scratch)
+    return out
+
+
+@dataclass(frozen=True)
+class Radial(Kernel):
+    """variance · profile(|a − b|² / lengthscale²).
+
+    ``lengthscale`` is one number, or one per column of the points (automatic relevance determination).
+    """
+
+    lengthscale: float | tuple[float, ...] = 1.0
+    variance: float = 1.0
+
+    def __post_init__(self) -> None:
+        _validate(self, "lengthscale", positive_or_each)
+        _validate(self, "variance", positive)
+
+    @staticmethod
+    def _root(s: torch.Tensor, factor: float, out: torch.Tensor | None) -> torch.Tensor:
+        """factor · √s; safe to differentiate where s = 0."""
+        if out is None:
+            return factor * torch.sqrt(s + _SMALLEST)
+        return torch.sqrt(s, out=out).mul_(factor)
+
+    @abstractmethod
+    def profile(self, s: torch.Tensor, scratch: torch.Tensor | None = None) -> torch.Tensor:
+        """The correlation at squared scaled distance ``s``; with ``scratch``, computed in place in ``s``."""
+
+    def _per_column(self, name: str, X: torch.Tensor) -> torch.Tensor:
+        """A hyperparameter that is one number or one per column, as a tensor that fits the points X (n, p)."""
+        value = torch.as_tensor(getattr(self, name), dtype=X.dtype, device=X.device)
+        if value.ndim == 1 and value.shape[0] != X.shape[1]:
+            raise InputError(
+                f"{type(self).__name__} has {value.shape[0]} values of {name}, the points have {X.shape[1]} columns; "
+                "give one per column, or a single number"
+            )
+        return value
+
+    def embed(self, X: torch.Tensor, origin: torch.Tensor) -> Embedding:
+        return ((X - origin) / self._per_column("lengthscale", X)).T.contiguous()
+
+    def evaluate(
+        self, A: Embedding, B: Embedding, out: torch.Tensor | None = None, buffers: Buffers | None = None
+    ) -> torch.Tensor:
+        assert isinstance(A, torch.Tensor) and isinstance(B, torch.Tensor)
+        if out is None or buffers is None:
+            return self.variance * self.profile(squared_distances(A, B))
+        squared_distances(A, B, out, buffers)
+        with buffers.borrow(tuple(out.shape)) as scratch:
+            self.profile(out, scratch)
+        return out if self.variance == 1.0 else out.mul_(self.variance)
+
+    def diagonal(self, A: Embedding) -> torch.Tensor:
+        assert isinstance(A, torch.Tensor)
+        return self.variance * torch.ones(A.shape[1], dtype=A.dtype, device=A.device)
+
+    def scaled(self, factor: float) -> Kernel:
+        return dataclasses.replace(self, variance=self.variance * factor)
+
+
+@dataclass(frozen=True)
+class Matern12(Radial):
+    """Matérn 1/2, the exponential kernel: σ² exp(−r). Continuous, nowhere differentiable functions."""
+
+    def profile(self, s: torch.Tensor, scratch: torch.Tensor | None = None) -> torch.Tensor:
+        out = None if scratch is None else s
+        return torch.exp(torch.neg(self._root(s, 1.0, out), out=out), out=out)
+
+
+@dataclass(frozen=True)
+class Matern32(Radial):
+    """Matérn 3/2: σ² (1 + √3 r) exp(−√3 r). Once differentiable functions; the kernel of the paper."""
+
+    def profile(self, s: torch.Tensor, scratch: torch.Tensor | None = None) -> torch.Tensor:
+        out = None if scratch is None else s
+        r = self._root(s, math.sqrt(3), out)
+        decay = torch.exp(torch.neg(r, out=scratch), out=scratch)
+        return torch.mul(torch.add(r, 1.0, out=out), decay, out=out)
+
+
+@dataclass(frozen=True)
+class Matern52(Radial):
+    """Matérn 5/2: σ² (1 + √5 r + 5r²/3) exp(−√5 r). Twice differentiable functions."""
+
+    def profile(self, s: torch.Tensor, scratch: torch.Tensor | None = None) -> torch.Tensor:
+        out = None if scratch is None else s
+        r = self._root(s, math.sqrt(5), out)
+        # 1 + r + r²/3 = 1 + r (1 + r/3), then times exp(−r)
+        bracket = torch.add(torch.mul(r, 1 / 3, out=scratch), 1.0, out=scratch)
+        polynomial = torch.add(torch.mul(bracket, r, out=scratch), 1.0, out=scratch)
+        return torch.mul(torch.exp(torch.neg(r, out=out), out=out), polynomial, out=out)
+
+
+@dataclass(frozen=True)
+class RBF(Radial):
+    """Squared exponential: σ² exp(−r²/2). Infinitely smooth functions; its Gram matrices are nearly singular."""
+
+    def profile(self, s: torch.Tensor, scratch: torch.Tensor | None = None) -> torch.Tensor:
+        out = None if scratch is None else s
+        return torch.exp(torch.mul(s, -0.5, out=out), out=out)
+
+
+@dataclass(frozen=True)
+class RationalQuadratic(Radial):
+    """Rational quadratic: σ² (1 + r²/(2α))^(−α), a mixture of squared exponentials of many lengthscales."""
+
+    alpha: float = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _validate(self, "alpha", positive)
+
+    def profile(self, s: torch.Tensor, scratch: torch.Tensor | None = None) -> torch.Tensor:
+        out = None if scratch is None else s
+        logarithm = torch.log1p(torch.mul(s, 0.5 / self.alpha, out=out), out=out)
+        return torch.exp(torch.mul(logarithm, -self.alpha, out=out), out=out)
+
+
+@dataclass(frozen=True)
+class Periodic(RBF):
+    """Periodic: σ² exp(−2 Σⱼ sin²(π (aⱼ − bⱼ) / period) / lengthscale²).
+
+    Each coordinate goes round a circle, where 2 sin(π δ / period) is the chord: this is ``RBF`` on the circle.
+    """
+
+    period: float | tuple[float, ...] = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _validate(self, "period", positive_or_each)
+
+    def embed(self, X: torch.Tensor, origin: torch.Tensor) -> Embedding:
+        period, lengthscale = self._per_column("period", X), self._per_column("lengthscale", X)
+        angle = 2 * math.pi * (X - origin) / period
+        return torch.cat([torch.cos(angle) / lengthscale, torch.sin(angle) / lengthscale], dim=1).T.contiguous()

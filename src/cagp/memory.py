@@ -1,0 +1,53 @@
+"""How much memory there is, and a clear refusal before too much of it is asked for."""
+
+from __future__ import annotations
+
+import os
+
+import torch
+
+from .errors import InputError, MemoryBudgetError
+
+
+def available_bytes(device: torch.device) -> int:
+    """Memory that is free on ``device`` right now, in bytes."""
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[0])
+    try:
+        with open("/proc/meminfo") as lines:
+            for line in lines:
+                if line.startswith("MemAvailable:"):
+                    return int(line.split()[1]) * 1024
+    except OSError:
+        pass  # not Linux: fall back on the physical size
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+
+
+def resolve_budget(budget: float | None, device: torch.device) -> int:
+    """The memory budget in bytes: what was asked for, or half of what is free."""
+    if budget is None:
+        return available_bytes(device) // 2
+    if isinstance(budget, bool) or not isinstance(budget, (int, float)) or not budget > 0:
+        raise InputError(
+            f"memory_budget must be a positive number of bytes, got {budget!r}; "
+            "for 4 GiB write 4 * 2**30, or leave it out to use half of the free memory"
+        )
+    return int(min(budget, 2**62))
+
+
+def human(n_bytes: float) -> str:
+    """``n_bytes`` as a person would say it: '1.5 GiB'."""
+    size = float(n_bytes)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if size < 1024:
+            return f"{size:.3g} {unit}"
+        size /= 1024
+    return f"{size:.4g} TiB"
+
+
+def require(n_bytes: float, budget: int, what: str, remedy: str) -> None:
+    """Refuse work that needs more than the budget, saying what needs how much."""
+    if n_bytes > budget:
+        raise MemoryBudgetError(
+            f"{what} needs {human(n_bytes)}, the memory budget is {human(budget)}; {remedy}"
+        )

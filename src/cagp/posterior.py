@@ -1,0 +1,211 @@
+"""The posterior at the test points, exact about its own error.
+
+For *any* weights W that do not depend on y, the error of m₀ + Wᵀb has, under the prior, exactly the covariance
+
+    C(W) = K″ − V W − Wᵀ Vᵀ + Wᵀ G W  =  C_exact + (W − W*)ᵀ G (W − W*).
+
+The second form splits it into what the data leave unknown and what the computation left undone.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from .bounds import ComputationalVariance, computational_variance
+from .errors import InputError, MemoryBudgetError, NotPositiveDefiniteError
+from .gram import Cross
+from .memory import human, require
+from .status import Status
+from .validation import as_float64, count, real
+from .weights import Weights
+
+if TYPE_CHECKING:
+    from .model import Model
+
+
+@dataclass(frozen=True)
+class Solved:
+    """One batch of test points after some iteration; ``weights`` is None where they were not kept."""
+
+    cross: Cross
+    weights: Weights | None
+    iteration: int
+    passes: float
+    mean: torch.Tensor
+    variance: torch.Tensor
+    at_rounding: torch.Tensor
+
+    @classmethod
+    def of(cls, model: Model, cross: Cross, weights: Weights, prior_mean: torch.Tensor, keep: bool) -> Solved:
+        """Mean and variance from the weights; without ``keep``, the weights and V are let go."""
+        mean = prior_mean + weights.apply(model.b)
+        variance = cross.prior_variance() - weights.reduction
+        variance, at_rounding = _no_finer_than_rounding(variance, weights, float(model.gram.diagonal().max()))
+        if not keep:
+            cross.forget()
+        kept = weights if keep else None
+        return cls(cross, kept, weights.iteration, weights.passes, mean, variance, at_rounding)
+
+
+def _no_finer_than_rounding(
+    variance: torch.Tensor, weights: Weights, scale: float
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The variances, and where they are below what this arithmetic can resolve and were replaced by that limit.
+
+    C(W) is a sum of terms of size max(G) ‖w‖₁², so rounding alone moves it by about eps times that. A variance below this
+    is not known any better; reporting the limit instead makes the error bar wider, never wrong.
+    """
+    magnitude = scale * (1 + weights.values.abs().sum(dim=1)).square()
+    limit = 2 * torch.finfo(variance.dtype).eps * magnitude
+    return torch.maximum(variance, limit), variance < limit
+
+
+class Posterior:
+    """A Gaussian belief about f at the test points; made by ``Model.predict``.
+
+    ``mean``, ``variance`` and ``std`` have shape (T,) and are about the latent f; ``observed()`` is about y.
+    ``status`` says why the solver stopped.
+    """
+
+    def __init__(
+        self, model: Model, batches: Sequence[Solved], convert: Callable[[torch.Tensor], Any], status: Status
+    ) -> None:
+        self._model = model
+        self._batches = tuple(batches)
+        self._convert = convert
+        self._noise: torch.Tensor | None = None
+        self._mean = torch.cat([batch.mean for batch in batches])
+        self._variance = torch.cat([batch.variance for batch in batches])
+        limited = sum(int(batch.at_rounding.sum()) for batch in batches)
+        if limited:
+            note = f" The variance of {limited} test points is below what rounding can resolve; its limit is reported."
+            status = Status(status.reason, status.message + note)
+        self.status = status
+
+    def __repr__(self) -> str:
+        return f"Posterior({len(self._mean)} test points, {self._model.solver!r}, {self.status.reason})"
+
+    # --- moments --------------------------------------------------------------------------------------------------
+
+    @property
+    def mean(self) -> Any:
+        """The posterior mean, shape (T,)."""
+        return self._convert(self._mean)
+
+    @property
+    def variance(self) -> Any:
+        """The posterior variance, mathematical and computational together, shape (T,)."""
+        return self._convert(self._total_variance())
+
+    @property
+    def std(self) -> Any:
+        """The posterior standard deviation, shape (T,)."""
+        return self._convert(self._total_variance().sqrt())
+
+    def _total_variance(self) -> torch.Tensor:
+        return self._variance if self._noise is None else self._variance + self._noise
+
+    def covariance(self) -> Any:
+        """The posterior covariance between all test points, shape (T, T); computed when asked for."""
+        return self._convert(self._covariance())
+
+    def _covariance(self) -> torch.Tensor:
+        cross, W = self._single_batch()
+        T, d = W.shape
+        what = f"the covariance of {T} test points"
+        require((3 * T * T + 2 * T * d) * W.dtype.itemsize, self._model.budget, what, "predict fewer points at a time")
+        residual = cross.matrix - cross.gram.matmul(W)
+        C = cross.prior_covariance() - cross.matrix @ W.T - W @ residual.T
+        C = (C + C.T) / 2
+        C.diagonal().copy_(self._total_variance())
+        return C
+
+    def _single_batch(self) -> tuple[Cross, torch.Tensor]:
+        batch = self._batches[0]
+        if len(self._batches) > 1 or batch.weights is None:
+            size = human(len(self._mean) * self._model.gram.size * self._model.gram.dtype.itemsize)
+            raise MemoryBudgetError(
+                f"the weights of {len(self._mean)} test points ({size}) did not fit the memory budget of "
+                f"{human(self._model.budget)} beside the work and were not kept; predict fewer points at a time, "
+                "or raise memory_budget"
+            )
+        return batch.cross, batch.weights.dense()
+
+    # --- what users do with it ------------------------------------------------------------------------------------
+
+    def observed(self, noise_variance: Any = None) -> Posterior:
+        """The belief about observations y at the test points: the noise variance is added.
+
+        ``noise_variance`` is one number or one per test point (T,); by default the prior's, where that is one number.
+        """
+        noise = self._model.prior.noise_variance if noise_variance is None else noise_variance
+        tensor = as_float64(noise, "noise_variance", self._mean.device).to(self._mean.dtype)
+        if tensor.ndim and tensor.shape != self._mean.shape:
+            raise InputError(
+                f"noise_variance has shape {tuple(tensor.shape)} for {len(self._mean)} test points; the noise of the "
+                "training observations says nothing about new ones: call observed(noise_variance=...) with one number "
+                "or one per test point"
+            )
+        if bool((tensor < 0).any()):
+            raise InputError(f"noise_variance must not be negative, got {float(tensor.min()):g}")
+        result = copy.copy(self)
+        result._noise = tensor.expand(self._mean.shape)
+        return result
+
+    def interval(self, level: float = 0.95) -> tuple[Any, Any]:
+        """The central interval that holds the truth with probability ``level``: (lower, upper), each (T,)."""
+        level = real(level, "level")
+        if not 0 < level < 1:
+            raise InputError(f"level must be between 0 and 1, got {level!r}; for 95% write 0.95")
+        half = self._total_variance().sqrt() * (2**0.5 * torch.erfinv(torch.tensor(level, dtype=torch.float64)).item())
+        return self._convert(self._mean - half), self._convert(self._mean + half)
+
+    def sample(self, n: int = 1, seed: int = 0) -> Any:
+        """``n`` joint draws at the test points, shape (n, T)."""
+        count(n, "n", minimum=1)
+        generator = torch.Generator().manual_seed(count(seed, "seed"))
+        values, vectors = torch.linalg.eigh(self._covariance())
+        # eigenvalues that rounding made negative are zero; anything beyond rounding is an error
+        tolerance = 100 * len(values) * torch.finfo(values.dtype).eps * values.abs().max()
+        if bool(values[0] < -tolerance):
+            raise NotPositiveDefiniteError(
+                f"the posterior covariance has the eigenvalue {float(values[0]):.3g}, beyond rounding; "
+                "condition with dtype=torch.float64 or a larger noise_variance"
+            )
+        normal = torch.randn(n, len(values), generator=generator, dtype=torch.float64).to(values)
+        return self._convert(self._mean + (normal * values.clamp_min(0).sqrt()) @ vectors.T)
+
+    # --- what the computation left undone -------------------------------------------------------------------------
+
+    @property
+    def iterations(self) -> Any:
+        """How many iterations each test point got, shape (T,)."""
+        return self._convert(torch.cat([torch.full(b.mean.shape, b.iteration) for b in self._batches]))
+
+    @property
+    def passes(self) -> float:
+        """How often the whole Gram matrix was read, in all batches together."""
+        return sum(batch.passes for batch in self._batches)
+
+    @cached_property
+    def computational_variance(self) -> ComputationalVariance:
+        """How much of the variance more computation would remove: lower bound, estimate, upper bound, each (T,).
+
+        Costs two products with G and an inducing-point approximation of it; weights of large predictions that were
+        not kept are computed again.
+        """
+        parts = []
+        for batch in self._batches:
+            weights = batch.weights or self._model.solve(batch.cross, batch.iteration)
+            residual = batch.cross.matrix - batch.cross.gram.matmul(weights.dense())
+            parts.append(computational_variance(batch.cross.gram, residual, self._model.inducing_bound))
+            if batch.weights is None:
+                batch.cross.forget()
+        joined = (torch.cat([getattr(p, name) for p in parts]) for name in ("lower", "estimate", "upper"))
+        return ComputationalVariance(*(self._convert(part) for part in joined))

@@ -1,0 +1,96 @@
+"""The prior: kernel, mean and noise, and nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+
+from .errors import InputError, InputTypeError
+from .kernels import Kernel
+from .means import Mean, Zero, as_mean
+from .model import Model
+from .solvers import Solver
+from .validation import ArrayLike, as_float64, positive
+
+
+@dataclass(frozen=True, eq=False)
+class Prior:
+    """f ~ GP(mean, kernel), observed as y = f(x) + noise.
+
+    ``mean`` is a mean, a number, or a function of the points. ``noise_variance`` is the variance of the Gaussian
+    noise: one positive number, or one per observation, shape (d,).
+
+    >>> import cagp
+    >>> prior = cagp.Prior(cagp.Matern32(lengthscale=0.2, variance=1.0), noise_variance=0.01)
+    """
+
+    kernel: Kernel
+    mean: Mean = field(default_factory=Zero)
+    noise_variance: Any = 1e-2
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.kernel, Kernel):
+            raise InputTypeError(f"kernel must be a kernel such as Matern32(0.2), got {self.kernel!r}")
+        object.__setattr__(self, "mean", as_mean(self.mean))
+        object.__setattr__(self, "noise_variance", _checked_noise(self.noise_variance))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Prior):
+            return NotImplemented
+        same_noise = np.array_equal(self.noise_variance, other.noise_variance)
+        return self.kernel == other.kernel and self.mean == other.mean and same_noise
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def noise(self, size: int) -> torch.Tensor:
+        """The noise variance of each of ``size`` observations, shape (size,), float64."""
+        noise = torch.as_tensor(self.noise_variance, dtype=torch.float64)
+        if noise.ndim == 1 and noise.shape[0] != size:
+            raise InputError(
+                f"noise_variance has {noise.shape[0]} values for {size} observations; "
+                "give one number, or one per observation"
+            )
+        return noise.expand(size).clone()
+
+    def condition(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        solver: Solver | str,
+        *,
+        storage: str = "auto",
+        memory_budget: float | None = None,
+        dtype: torch.dtype = torch.float64,
+        device: str | torch.device | None = None,
+    ) -> Model:
+        """Condition on observations y (d,) at points X (d, p).
+
+        ``solver`` approximates the kriging weights; see the table of solvers. ``storage`` is "dense", "tiles"
+        (matrix-free) or "auto": dense where the Gram matrix takes at most three quarters of
+        ``memory_budget`` (in bytes; half of the free memory by default). ``dtype`` is the arithmetic, float64 unless asked otherwise; the data are
+        never rounded otherwise. ``device`` defaults to that of X.
+        """
+        return Model(
+            self, X, y, solver, storage=storage, memory_budget=memory_budget, dtype=dtype, device=device
+        )
+
+
+def _checked_noise(noise: Any) -> float | np.ndarray:
+    if np.ndim(noise.detach().cpu() if isinstance(noise, torch.Tensor) else noise) == 0:
+        try:
+            return positive(noise, "noise_variance")
+        except InputError as error:
+            raise type(error)(
+                f"{error}; for data without noise give a small one, such as 1e-8 times the kernel's variance"
+            ) from None
+    values = as_float64(noise, "noise_variance").cpu().numpy().copy()
+    if values.ndim != 1 or not len(values):
+        raise InputError(f"noise_variance must be one number or one per observation, got shape {values.shape}")
+    if not (values > 0).all():
+        worst = int(values.argmin())
+        raise InputError(f"noise_variance must be positive everywhere, got {values[worst]:g} at index {worst}")
+    values.setflags(write=False)
+    return values

@@ -1,0 +1,45 @@
+"""Solvers: one file each. ``NAMES`` finds them by the name used in text and on the command line."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..errors import InputError, InputTypeError
+from .base import Prepared, Solver
+from .cholesky import Cholesky
+from .conjugate_gradient import ConjugateGradient
+from .gauss_seidel import GaussSeidel
+from .random_directions import RandomDirections
+from .stationary import Stationary
+from .subset import Subset
+
+ALL: tuple[type[Solver], ...] = (Cholesky, GaussSeidel, ConjugateGradient, RandomDirections, Subset, Stationary)
+NAMES: dict[str, type[Solver]] = {solver.name: solver for solver in ALL}
+
+
+def as_solver(solver: Any) -> Solver:
+    """A solver from what a user writes: a solver, or the name of one (with its default settings)."""
+    if isinstance(solver, Solver):
+        return solver
+    if isinstance(solver, type) and issubclass(solver, Solver):
+        raise InputTypeError(f"solver is the class {solver.__name__}; pass an instance, {solver.__name__}(...)")
+    if not isinstance(solver, str):
+        raise InputTypeError(f"solver must be a solver such as GaussSeidel(iterations=10), got {solver!r}")
+    if solver not in NAMES:
+        raise InputError(f"unknown solver {solver!r}; known are {', '.join(sorted(NAMES))}")
+    return NAMES[solver]()
+
+
+__all__ = [
+    "ALL",
+    "NAMES",
+    "Cholesky",
+    "ConjugateGradient",
+    "GaussSeidel",
+    "Prepared",
+    "RandomDirections",
+    "Solver",
+    "Stationary",
+    "Subset",
+    "as_solver",
+]

@@ -1,0 +1,82 @@
+"""The contract of a solver.
+
+A solver is a frozen dataclass of settings. ``prepare`` does, once, all that needs no test points and returns a
+``Prepared``; its ``weights`` then yields the kriging weights for a batch of test points after every iteration,
+starting with iteration 0, the prior. Whoever consumes the generator may stop at any time: every iterate is valid.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import ClassVar, Literal
+
+import torch
+
+from ..gram import Cross, Gram
+from ..weights import Weights
+
+
+class Prepared(ABC):
+    """A solver that has seen the training points.
+
+    ``gram`` and ``b`` (d,) are in the order the solver works in; ``order`` (d,) leads there from the order the
+    user gave: ``gram`` row i is training point ``order[i]``. ``stopped_by`` says why the last run ended.
+    """
+
+    def __init__(self, gram: Gram, b: torch.Tensor, order: torch.Tensor | None = None) -> None:
+        self.gram = gram
+        self.b = b
+        self.order = order
+
+    @abstractmethod
+    def weights(self, cross: Cross) -> Iterator[Weights]:
+        """The weights for a batch of test points after iterations 0, 1, 2, …; each is valid until the next step."""
+
+    @abstractmethod
+    def stopped(self, iteration: int) -> str:
+        """Why the solver stops after ``iteration``, with advice: one or two sentences."""
+
+    def final(self, cross: Cross) -> Weights | None:
+        """The last iterate at once, where there is a shorter way to it than through all others."""
+        return None
+
+    def coefficients(self) -> Iterator[torch.Tensor] | None:
+        """v (d,) after iterations 0, 1, 2, … with mean = m₀ + V v, where the solver can do this without test points."""
+        return None
+
+
+class Solver(ABC):
+    """The settings of a method that approximates the kriging weights W* = G⁻¹ k(X, X′).
+
+    ``calibrated``: W does not depend on y, so the error bars hold exactly under the prior, at any iteration.
+    ``side``: "data" solvers work once in ``prepare`` and then predict cheaply; "test" solvers work per test point.
+    ``name``: how the solver is called in text. ``cost``: for d training and T test points, m iterations.
+    """
+
+    calibrated: ClassVar[bool]
+    side: ClassVar[Literal["data", "test"]]
+    name: ClassVar[str]
+    cost: ClassVar[str]
+
+    @abstractmethod
+    def prepare(self, gram: Gram, b: torch.Tensor) -> Prepared:
+        """Do all that needs no test points. ``b`` (d,) is y − m₀(X); a calibrated solver's weights ignore it."""
+
+    def __repr__(self) -> str:
+        """The solver as one would write it: only what differs from the defaults."""
+        shown = [
+            f"{field.name}={getattr(self, field.name)!r}"
+            for field in dataclasses.fields(self)  # type: ignore[arg-type]
+            if getattr(self, field.name) != field.default
+        ]
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+
+def iteration_limit(solver: Solver, iteration: int) -> str:
+    """The usual reason to stop: the iterations that were asked for are done."""
+    return (
+        f"{type(solver).__name__} did the {iteration} iterations asked for. "
+        "`computational_variance` tells how much of the variance more iterations could remove."
+    )

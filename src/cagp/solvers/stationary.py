@@ -1,0 +1,209 @@
+"""Any completely consistent stationary iterative method (the paper's proposition on probabilistic iterative methods).
+
+v ← v + M̃ (b − G v) makes v_m = Q_m b, so the weights are W_m = Q_mᵀ Vᵀ: the same iteration with M̃ᵀ on G W = Vᵀ.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import torch
+
+from ..errors import DivergenceError, InputError
+from ..gram import Cross, Gram
+from ..validation import choice, count, positive
+from ..weights import Weights, zero_weights
+from .base import Prepared, Solver, iteration_limit
+from .sweeps import sweep
+
+METHODS = ("richardson", "jacobi", "sor", "ssor")
+
+Correction = Callable[[Gram, torch.Tensor], torch.Tensor]
+
+_POWER_ITERATIONS = 30
+
+
+@dataclass(frozen=True, repr=False)
+class Stationary(Solver):
+    """A stationary iterative method v ← v + M̃ (b − G v), made probabilistic.
+
+    ``method`` is "richardson" (M̃ = ωI), "jacobi" (M̃ = ω D⁻¹, damped), "sor" (M̃ = (D/ω + L)⁻¹, Gauss-Seidel at
+    ω = 1), "ssor" (a forward and a backward sweep), or a function ``correction(gram, R)`` that takes rows R (T, d)
+    and returns M̃ᵀ applied to each, shape (T, d); M̃ must be nonsingular and must not depend on y.
+    ``relaxation`` is ω; left out, it is 1 for "sor" and "ssor" and is set from the largest eigenvalue for the others.
+    A method that does not converge on the given Gram matrix is refused unless ``allow_divergence``.
+    The order of the training points is theirs as given.
+    """
+
+    method: str | Correction = "richardson"
+    iterations: int = 10
+    relaxation: float | None = None
+    allow_divergence: bool = False
+
+    calibrated = True
+    side = "test"
+    name = "stationary"
+    cost = "O(m d² T) time, O(dT) memory beside G; twice that for ssor"
+
+    def __post_init__(self) -> None:
+        count(self.iterations, "iterations")
+        if not callable(self.method):
+            choice(self.method, "method", METHODS)
+        elif self.relaxation is not None:
+            raise InputError("relaxation has no meaning for a method given as a function; build it into the function")
+        if self.relaxation is not None:
+            positive(self.relaxation, "relaxation")
+
+    def prepare(self, gram: Gram, b: torch.Tensor) -> Prepared:
+        step = self._step(gram)
+        radius = step.spectral_radius()
+        if radius >= 1 and not self.allow_divergence:
+            raise DivergenceError(
+                f"{self!r} does not converge on this Gram matrix: the spectral radius of I − M̃G is about {radius:.4g}, "
+                "it must be below 1; use a smaller relaxation, another method such as GaussSeidel (which always "
+                "converges), or allow_divergence=True (the error bars stay calibrated, and grow)"
+            )
+        return _PreparedStationary(self, step, gram, b)
+
+    def _step(self, gram: Gram) -> _Step:
+        if callable(self.method):
+            return _Custom(gram, self.method)
+        if self.method in ("sor", "ssor"):
+            return _Sweeps(gram, self.relaxation or 1.0, symmetric=self.method == "ssor")
+        scale = gram.diagonal() if self.method == "jacobi" else torch.ones_like(gram.noise)
+        return _Diagonal(gram, scale, self.relaxation)
+
+
+class _Step(ABC):
+    """One iteration of a method on G w = r for every row w; ``transposed`` uses M̃ᵀ (for W), else M̃ (for v)."""
+
+    passes = 1.0
+
+    def __init__(self, gram: Gram) -> None:
+        self.gram = gram
+
+    @abstractmethod
+    def advance(self, W: torch.Tensor, rhs: torch.Tensor, residual: torch.Tensor, transposed: bool) -> torch.Tensor:
+        """Update W (T, d) and its ``residual`` (T, d) in place; return what the energy fell by, shape (T,)."""
+
+    @abstractmethod
+    def spectral_radius(self) -> float:
+        """An estimate of the spectral radius of I − M̃G, from below."""
+
+
+class _Residual(_Step):
+    """Methods that correct by M̃ᵀ times the residual: one product with G keeps the residual and gives the energy."""
+
+    @abstractmethod
+    def correction(self, residual: torch.Tensor) -> torch.Tensor: ...
+
+    def advance(self, W: torch.Tensor, rhs: torch.Tensor, residual: torch.Tensor, transposed: bool) -> torch.Tensor:
+        delta = self.correction(residual)
+        product = self.gram.matmul(delta)
+        gain = (delta * (2 * residual - product)).sum(dim=1)
+        W += delta
+        residual -= product
+        return gain
+
+
+class _Diagonal(_Residual):
+    """Richardson and damped Jacobi: M̃ = ω / scale."""
+
+    def __init__(self, gram: Gram, scale: torch.Tensor, relaxation: float | None) -> None:
+        super().__init__(gram)
+        self._scale = scale
+        root = scale.rsqrt()
+        self._largest = abs(_dominant(lambda x: root * gram.matmul((root * x)[None, :])[0], gram))
+        # power iteration finds the largest eigenvalue from below; 1/λ leaves a factor of two until divergence
+        self._relaxation = 1.0 / self._largest if relaxation is None else relaxation
+
+    def correction(self, residual: torch.Tensor) -> torch.Tensor:
+        return residual * (self._relaxation / self._scale)
+
+    def spectral_radius(self) -> float:
+        smallest = float((self.gram.noise / self._scale).min())  # G ⪰ Σ
+        return max(abs(1 - self._relaxation * self._largest), abs(1 - self._relaxation * smallest))
+
+
+class _Custom(_Residual):
+    """A user's own M̃ᵀ."""
+
+    def __init__(self, gram: Gram, function: Correction) -> None:
+        super().__init__(gram)
+        self._function = function
+
+    def correction(self, residual: torch.Tensor) -> torch.Tensor:
+        delta = self._function(self.gram, residual)
+        if not isinstance(delta, torch.Tensor) or delta.shape != residual.shape:
+            shape = tuple(delta.shape) if hasattr(delta, "shape") else type(delta).__name__
+            raise InputError(f"the method must return a tensor of shape {tuple(residual.shape)}, it returned {shape}")
+        return delta
+
+    def spectral_radius(self) -> float:
+        return abs(_dominant(lambda x: x - self.correction(self.gram.matmul(x[None, :]))[0], self.gram))
+
+
+class _Sweeps(_Step):
+    """SOR and symmetric SOR. They converge for every positive definite G if and only if 0 < ω < 2."""
+
+    def __init__(self, gram: Gram, relaxation: float, symmetric: bool) -> None:
+        super().__init__(gram)
+        self._relaxation = relaxation
+        self._symmetric = symmetric
+        self.passes = 2.0 if symmetric else 1.0
+
+    def advance(self, W: torch.Tensor, rhs: torch.Tensor, residual: torch.Tensor, transposed: bool) -> torch.Tensor:
+        directions = (False, True) if self._symmetric else (transposed,)
+        gains = [sweep(self.gram, W, rhs, backward=way, relaxation=self._relaxation) for way in directions]
+        return torch.stack(gains).sum(dim=0)
+
+    def spectral_radius(self) -> float:
+        return abs(self._relaxation - 1)  # Kahan's lower bound; by Ostrowski and Reich it decides convergence here
+
+
+def _dominant(apply: Callable[[torch.Tensor], torch.Tensor], gram: Gram) -> float:
+    """The modulus of the dominant eigenvalue by power iteration, averaged over the later steps (it may be complex)."""
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(gram.size, generator=generator, dtype=torch.float64).to(gram.noise)
+    growth = []
+    for _ in range(_POWER_ITERATIONS):
+        x = apply(x / x.norm())
+        norm = float(x.norm())
+        if norm == 0:
+            return 0.0
+        growth.append(norm)
+    late = torch.tensor(growth[_POWER_ITERATIONS // 2 :], dtype=torch.float64)
+    return float(late.log().mean().exp())
+
+
+class _PreparedStationary(Prepared):
+    def __init__(self, solver: Stationary, step: _Step, gram: Gram, b: torch.Tensor) -> None:
+        super().__init__(gram, b)
+        self._solver = solver
+        self._step = step
+
+    def weights(self, cross: Cross) -> Iterator[Weights]:
+        start = zero_weights(cross.size, self.gram.size, self.b)
+        yield start
+        values, reduction, residual = start.values, start.reduction, cross.matrix.clone()
+        for i in range(1, self._solver.iterations + 1):
+            reduction = reduction + self._step.advance(values, cross.matrix, residual, transposed=True)
+            yield Weights(values, reduction, i, i * self._step.passes, self.gram.size)
+
+    def coefficients(self) -> Iterator[torch.Tensor] | None:
+        if isinstance(self._step, _Custom):
+            return None  # only M̃ᵀ was given
+        return self._coefficients()
+
+    def _coefficients(self) -> Iterator[torch.Tensor]:
+        v, residual = torch.zeros_like(self.b), self.b.clone()
+        yield v
+        for _ in range(self._solver.iterations):
+            v = v.clone()
+            self._step.advance(v[None, :], self.b[None, :], residual[None, :], transposed=False)
+            yield v
+
+    def stopped(self, iteration: int) -> str:
+        return iteration_limit(self._solver, iteration)

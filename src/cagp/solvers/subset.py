@@ -1,0 +1,105 @@
+"""The paper's subset GP: the exact posterior given some of the training points."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from ..errors import InputError
+from ..gram import Cross, Gram, positive_definite_factor
+from ..memory import require
+from ..validation import count
+from ..weights import Weights, zero_weights
+from .base import Prepared, Solver
+
+
+@dataclass(frozen=True, repr=False)
+class Subset(Solver):
+    """Exact weights on a subset of the training points and zero on all others.
+
+    ``size`` points drawn at random (seeded), or the points ``indices``. One iteration is one point more.
+    """
+
+    size: int | None = None
+    indices: Sequence[int] | None = None
+    seed: int = 0
+
+    calibrated = True
+    side = "data"
+    name = "subset"
+    cost = "O(m³ + m² T) for m points, whatever d is"
+
+    def __post_init__(self) -> None:
+        if (self.size is None) == (self.indices is None):
+            raise InputError(
+                f"Subset needs either size or indices, got size={self.size!r} and indices={self.indices!r}; "
+                "write Subset(size=1000)"
+            )
+        count(self.seed, "seed")
+        if self.size is not None:
+            count(self.size, "size")
+        else:
+            assert self.indices is not None
+            chosen = tuple(count(int(i), "indices") for i in self.indices)
+            if len(set(chosen)) != len(chosen):
+                raise InputError("indices of a Subset must be distinct")
+            object.__setattr__(self, "indices", chosen)
+
+    def prepare(self, gram: Gram, b: torch.Tensor) -> Prepared:
+        if self.indices is None:
+            assert self.size is not None
+            if self.size > gram.size:
+                raise InputError(f"Subset(size={self.size}) is larger than the {gram.size} training points")
+            generator = torch.Generator().manual_seed(self.seed)
+            chosen = torch.randperm(gram.size, generator=generator)[: self.size]
+        else:
+            chosen = torch.tensor(self.indices, dtype=torch.int64)
+            if len(chosen) and int(chosen.max()) >= gram.size:
+                raise InputError(f"Subset index {int(chosen.max())} is beyond the {gram.size} training points")
+        n_bytes = 3 * len(chosen) ** 2 * gram.dtype.itemsize
+        require(n_bytes, gram.budget, f"the exact posterior of {len(chosen)} points", "choose a smaller subset")
+        return _PreparedSubset(gram, b, chosen.to(gram.device))
+
+
+class _PreparedSubset(Prepared):
+    def __init__(self, gram: Gram, b: torch.Tensor, chosen: torch.Tensor) -> None:
+        super().__init__(gram, b)
+        self._chosen = chosen
+        self._factor = positive_definite_factor(
+            gram.submatrix(chosen), "the Gram matrix of the subset", "a larger noise_variance"
+        )
+
+    def _passes(self, m: int) -> float:
+        return m * m / self.gram.size**2  # each entry of the submatrix is read once
+
+    def _iterate(self, half: torch.Tensor, m: int) -> Weights:
+        """Weights on the first m points, from ``half`` = V_S L⁻ᵀ (T, size)."""
+        values = torch.linalg.solve_triangular(self._factor[:m, :m], half[:, :m], upper=False, left=False)
+        reduction = half[:, :m].square().sum(dim=1)
+        return Weights(values, reduction, m, self._passes(m), self.gram.size, self._chosen[:m])
+
+    def _half(self, cross: Cross) -> torch.Tensor:
+        V = cross.columns(self._chosen)
+        return torch.linalg.solve_triangular(self._factor.T, V, upper=True, left=False)
+
+    def weights(self, cross: Cross) -> Iterator[Weights]:
+        yield zero_weights(cross.size, self.gram.size, self.b)
+        half = self._half(cross)
+        for m in range(1, len(self._chosen) + 1):
+            yield self._iterate(half, m)
+
+    def final(self, cross: Cross) -> Weights:
+        return self._iterate(self._half(cross), len(self._chosen))
+
+    def coefficients(self) -> Iterator[torch.Tensor]:
+        half = torch.linalg.solve_triangular(self._factor, self.b[self._chosen][:, None], upper=False)
+        for m in range(len(self._chosen) + 1):
+            v = torch.zeros_like(self.b)
+            upper = self._factor[:m, :m].T
+            v[self._chosen[:m]] = torch.linalg.solve_triangular(upper, half[:m], upper=True)[:, 0]
+            yield v
+
+    def stopped(self, iteration: int) -> str:
+        return f"Subset used {iteration} of {self.gram.size} training points. A larger subset narrows the error bars."

@@ -1,0 +1,142 @@
+"""Checks at the door: every array and number a user hands over passes through here once.
+
+Nothing is repaired silently. What cannot be used is refused with a message that names the argument, what is
+wrong with it, and what to do instead.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from .errors import InputError, InputTypeError
+
+ArrayLike = Any
+"""Anything that numpy or torch can read as a rectangular array of real numbers."""
+
+_EXACT_INTEGERS = 2**53
+
+
+def as_float64(array: ArrayLike, name: str, device: torch.device | None = None) -> torch.Tensor:
+    """``array`` as a float64 tensor, exactly; refuses what has no exact float64 value."""
+    if isinstance(array, torch.Tensor):
+        tensor = array.detach()
+    else:
+        tensor = torch.from_numpy(_as_numpy(array, name))
+    if tensor.is_complex():
+        raise InputTypeError(f"{name} is complex; cagp works with real numbers: pass the real part you mean")
+    if not tensor.is_floating_point() and tensor.dtype != torch.bool and tensor.numel():
+        if int(tensor.abs().max()) > _EXACT_INTEGERS:
+            raise InputError(
+                f"{name} holds integers beyond 2**53, which float64 cannot represent; subtract an offset first"
+            )
+    tensor = tensor.to(device=device, dtype=torch.float64)
+    bad = ~torch.isfinite(tensor)
+    if bool(bad.any()):
+        first = tuple(int(i) for i in bad.nonzero()[0])
+        raise InputError(
+            f"{name} has {int(bad.sum())} values that are NaN or infinite, the first at index {first}; "
+            "remove those rows or fill them in before fitting"
+        )
+    return tensor
+
+
+def _as_numpy(array: ArrayLike, name: str) -> np.ndarray:
+    try:
+        converted = np.asarray(array)
+    except ValueError as error:
+        raise InputTypeError(f"{name} is not a rectangular array: {error}") from error
+    if converted.dtype.kind not in "fiubc":
+        raise InputTypeError(
+            f"{name} has type {converted.dtype}, which is not numeric; convert it to numbers first "
+            "(for a data frame, select the numeric columns)"
+        )
+    if converted.dtype.kind == "f" and converted.dtype.itemsize > 8:
+        raise InputTypeError(f"{name} has type {converted.dtype}, wider than float64; convert it to float64 yourself")
+    if converted.dtype.kind == "u" and converted.size and int(converted.max()) > _EXACT_INTEGERS:
+        raise InputError(f"{name} holds integers beyond 2**53, which float64 cannot represent; subtract an offset")
+    if converted.dtype.kind == "u":
+        converted = converted.astype(np.int64)
+    if converted.dtype.byteorder not in "=|" or not converted.flags.writeable or _awkward_strides(converted):
+        converted = np.array(converted, dtype=converted.dtype.newbyteorder("="))
+    return converted
+
+
+def _awkward_strides(array: np.ndarray) -> bool:
+    return any(stride < 0 or stride % array.itemsize for stride in array.strides)
+
+
+def points(X: ArrayLike, name: str, device: torch.device | None = None, columns: int | None = None) -> torch.Tensor:
+    """``X`` as points, shape (n, p), n ≥ 1, p ≥ 1, float64, all finite."""
+    tensor = as_float64(X, name, device)
+    if tensor.ndim != 2:
+        remedy = "reshape(-1, 1) makes n points with one coordinate" if tensor.ndim == 1 else "pass one row a point"
+        raise InputError(f"{name} must have shape (points, coordinates), got {tuple(tensor.shape)}; {remedy}")
+    if tensor.shape[0] == 0 or tensor.shape[1] == 0:
+        raise InputError(f"{name} is empty, shape {tuple(tensor.shape)}; at least one point and coordinate are needed")
+    if columns is not None and tensor.shape[1] != columns:
+        raise InputError(
+            f"{name} has {tensor.shape[1]} columns, the training points have {columns}; use the same columns in both"
+        )
+    return tensor
+
+
+def targets(y: ArrayLike, n: int, device: torch.device | None = None, name: str = "y") -> torch.Tensor:
+    """``y`` as one observation per training point, shape (n,), float64, all finite."""
+    tensor = as_float64(y, name, device)
+    if tensor.ndim != 1:
+        raise InputError(f"{name} must have shape ({n},), got {tuple(tensor.shape)}; for one column use {name}.ravel()")
+    if tensor.shape[0] != n:
+        raise InputError(f"{name} has {tensor.shape[0]} values for {n} training points; they must match row by row")
+    return tensor
+
+
+def positive(value: Any, name: str) -> float:
+    """``value`` as a positive finite float."""
+    number = real(value, name)
+    if not number > 0:
+        raise InputError(f"{name} must be positive, got {value!r}")
+    return number
+
+
+def real(value: Any, name: str) -> float:
+    """``value`` as a finite float."""
+    if isinstance(value, (np.ndarray, torch.Tensor)) and value.ndim == 0:
+        value = value.item()
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise InputTypeError(f"{name} must be a real number, got {value!r}")
+    if not math.isfinite(value):
+        raise InputError(f"{name} must be finite, got {value!r}")
+    return float(value)
+
+
+def positive_or_each(value: Any, name: str) -> float | tuple[float, ...]:
+    """One positive number, or a tuple of them (one per dimension)."""
+    if isinstance(value, (np.ndarray, torch.Tensor)) and value.ndim == 1:
+        value = value.tolist()
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        if not value:
+            raise InputError(f"{name} is empty; give one positive number, or one per dimension")
+        return tuple(positive(v, f"{name}[{i}]") for i, v in enumerate(value))
+    return positive(value, name)
+
+
+def count(value: Any, name: str, minimum: int = 0) -> int:
+    """``value`` as an integer ≥ minimum."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+        raise InputTypeError(f"{name} must be an integer, got {value!r}")
+    if value < minimum:
+        raise InputError(f"{name} must be at least {minimum}, got {value}")
+    return int(value)
+
+
+def choice(value: Any, name: str, options: Sequence[str]) -> str:
+    """``value`` as one of ``options``."""
+    if value not in options:
+        raise InputError(f"{name} must be one of {', '.join(map(repr, options))}, got {value!r}")
+    return str(value)

@@ -1,0 +1,49 @@
+"""The kriging weights W: what every solver computes, and all that a posterior needs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+
+@dataclass(frozen=True)
+class Weights:
+    """An approximation W of the exact kriging weights W* = G⁻¹ k(X, X′), one row per test point.
+
+    ``values`` has shape (T, d), or (T, k) with the training ``indices`` (k,) shared by all test points where the
+    weights touch only those. ``reduction`` (T,) is what they take off the prior variance:
+    2 diag(V W) − diag(Wᵀ G W). ``iteration`` counts what the solver calls an iteration, ``passes`` how often the
+    whole of G was read.
+    """
+
+    values: torch.Tensor
+    reduction: torch.Tensor
+    iteration: int
+    passes: float
+    size: int
+    indices: torch.Tensor | None = None
+
+    def apply(self, b: torch.Tensor) -> torch.Tensor:
+        """Wᵀ b for b (d,), shape (T,)."""
+        return self.values @ (b if self.indices is None else b[self.indices])
+
+    def dense(self) -> torch.Tensor:
+        """W as rows, shape (T, d)."""
+        if self.indices is None:
+            return self.values
+        full = torch.zeros(self.values.shape[0], self.size, dtype=self.values.dtype, device=self.values.device)
+        full[:, self.indices] = self.values
+        return full
+
+    def frozen(self) -> Weights:
+        """A copy that the solver's next iteration does not touch."""
+        return Weights(
+            self.values.clone(), self.reduction.clone(), self.iteration, self.passes, self.size, self.indices
+        )
+
+
+def zero_weights(T: int, d: int, like: torch.Tensor) -> Weights:
+    """W = 0: the prior itself, iteration 0."""
+    values = torch.zeros(T, d, dtype=like.dtype, device=like.device)
+    return Weights(values, values.new_zeros(T), 0, 0.0, d)
