@@ -44,8 +44,9 @@ class InducingBound:
         rows = gram.kernel_rows(chosen)
         inner = rows[:, chosen]
         # a ridge on K_UU makes P smaller still, so the bound stays a bound
-        ridge = 10 * rank * torch.finfo(gram.dtype).eps * inner.diagonal().max()
-        factor = torch.linalg.cholesky((inner + inner.T) / 2 + ridge * torch.eye(rank, dtype=gram.dtype, device=gram.device))
+        inner = (inner + inner.T) / 2
+        inner.diagonal().add_(10 * rank * torch.finfo(gram.dtype).eps * inner.diagonal().max())
+        factor = torch.linalg.cholesky(inner)
         self._noise = gram.noise
         self._low_rank = torch.linalg.solve_triangular(factor, rows, upper=False)  # A with P = Σ + AᵀA
         scaled = self._low_rank / gram.noise
@@ -56,7 +57,7 @@ class InducingBound:
     def solve(self, R: torch.Tensor) -> torch.Tensor:
         """P⁻¹ r for every row r of R (T, d)."""
         scaled = R / self._noise
-        inner = torch.cholesky_solve(self._low_rank @ scaled.T, self._capacitance)
+        inner: torch.Tensor = torch.cholesky_solve(self._low_rank @ scaled.T, self._capacitance)
         return scaled - (inner.T @ self._low_rank) / self._noise
 
 

@@ -48,6 +48,4 @@ def human(n_bytes: float) -> str:
 def require(n_bytes: float, budget: int, what: str, remedy: str) -> None:
     """Refuse work that needs more than the budget, saying what needs how much."""
     if n_bytes > budget:
-        raise MemoryBudgetError(
-            f"{what} needs {human(n_bytes)}, the memory budget is {human(budget)}; {remedy}"
-        )
+        raise MemoryBudgetError(f"{what} needs {human(n_bytes)}, the memory budget is {human(budget)}; {remedy}")

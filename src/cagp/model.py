@@ -96,7 +96,7 @@ class Model:
         crosses = self._crosses(test, batch_size)
         batches = []
         with Interrupt() as interrupt, progress_bar("predict", len(test), progress) as advance:
-            for cross, mean in zip(crosses, prior_mean.split(crosses[0].size), strict=True):
+            for cross, mean in zip(crosses, torch.split(prior_mean, crosses[0].size), strict=True):
                 weights = self.solve(cross, interrupt=interrupt)
                 batches.append(Solved.of(self, cross, weights, mean, keep=len(crosses) == 1))
                 advance(cross.size)

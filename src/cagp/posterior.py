@@ -58,8 +58,8 @@ def _no_finer_than_rounding(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """The variances, and where they are below what this arithmetic can resolve and were replaced by that limit.
 
-    C(W) is a sum of terms of size max(G) ‖w‖₁², so rounding alone moves it by about eps times that. A variance below this
-    is not known any better; reporting the limit instead makes the error bar wider, never wrong.
+    C(W) is a sum of terms of size max(G) ‖w‖₁², so rounding alone moves it by about eps times that. A variance below
+    this is not known any better; reporting the limit instead makes the error bar wider, never wrong.
     """
     magnitude = scale * (1 + weights.values.abs().sum(dim=1)).square()
     limit = 2 * torch.finfo(variance.dtype).eps * magnitude

@@ -69,13 +69,11 @@ class Prior:
         """Condition on observations y (d,) at points X (d, p).
 
         ``solver`` approximates the kriging weights; see the table of solvers. ``storage`` is "dense", "tiles"
-        (matrix-free) or "auto": dense where the Gram matrix takes at most three quarters of
-        ``memory_budget`` (in bytes; half of the free memory by default). ``dtype`` is the arithmetic, float64 unless asked otherwise; the data are
-        never rounded otherwise. ``device`` defaults to that of X.
+        (matrix-free) or "auto": dense where the Gram matrix takes at most three quarters of ``memory_budget`` (in
+        bytes; half of the free memory by default). ``dtype`` is the arithmetic: float64 unless asked otherwise.
+        ``device`` defaults to that of X.
         """
-        return Model(
-            self, X, y, solver, storage=storage, memory_budget=memory_budget, dtype=dtype, device=device
-        )
+        return Model(self, X, y, solver, storage=storage, memory_budget=memory_budget, dtype=dtype, device=device)
 
 
 def _checked_noise(noise: Any) -> float | np.ndarray:

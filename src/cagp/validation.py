@@ -24,17 +24,13 @@ _EXACT_INTEGERS = 2**53
 
 def as_float64(array: ArrayLike, name: str, device: torch.device | None = None) -> torch.Tensor:
     """``array`` as a float64 tensor, exactly; refuses what has no exact float64 value."""
-    if isinstance(array, torch.Tensor):
-        tensor = array.detach()
-    else:
-        tensor = torch.from_numpy(_as_numpy(array, name))
+    tensor = array.detach() if isinstance(array, torch.Tensor) else torch.from_numpy(_as_numpy(array, name))
     if tensor.is_complex():
         raise InputTypeError(f"{name} is complex; cagp works with real numbers: pass the real part you mean")
-    if not tensor.is_floating_point() and tensor.dtype != torch.bool and tensor.numel():
-        if int(tensor.abs().max()) > _EXACT_INTEGERS:
-            raise InputError(
-                f"{name} holds integers beyond 2**53, which float64 cannot represent; subtract an offset first"
-            )
+    if tensor.dtype == torch.int64 and tensor.numel() and int(tensor.abs().max()) > _EXACT_INTEGERS:
+        raise InputError(
+            f"{name} holds integers beyond 2**53, which float64 cannot represent; subtract an offset first"
+        )
     tensor = tensor.to(device=device, dtype=torch.float64)
     bad = ~torch.isfinite(tensor)
     if bool(bad.any()):

@@ -35,18 +35,19 @@ class CustomKernel(Kernel):
     def evaluate(
         self, A: Embedding, B: Embedding, out: torch.Tensor | None = None, buffers: Buffers | None = None
     ) -> torch.Tensor:
-        assert isinstance(A, torch.Tensor) and isinstance(B, torch.Tensor)
+        assert isinstance(A, torch.Tensor)
+        assert isinstance(B, torch.Tensor)
         block = self.function(A.T, B.T)
         if not isinstance(block, torch.Tensor) or block.shape != (A.shape[1], B.shape[1]):
             shape = tuple(block.shape) if hasattr(block, "shape") else type(block).__name__
             raise InputError(
-                f"the kernel function must return a torch tensor of shape {(A.shape[1], B.shape[1])}, it returned {shape}"
+                f"the kernel function must return a tensor of shape {(A.shape[1], B.shape[1])}, it returned {shape}"
             )
         return torch.mul(block.to(A.dtype), self.variance, out=out)
 
     def diagonal(self, A: Embedding) -> torch.Tensor:
         assert isinstance(A, torch.Tensor)
-        return torch.cat([self.evaluate(part, part).diagonal() for part in A.split(_DIAGONAL_CHUNK, dim=1)])
+        return torch.cat([self.evaluate(part, part).diagonal() for part in torch.split(A, _DIAGONAL_CHUNK, dim=1)])
 
     def scaled(self, factor: float) -> Kernel:
         return CustomKernel(self.function, self.variance * factor)

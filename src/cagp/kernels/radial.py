@@ -92,7 +92,8 @@ class Radial(Kernel):
     def evaluate(
         self, A: Embedding, B: Embedding, out: torch.Tensor | None = None, buffers: Buffers | None = None
     ) -> torch.Tensor:
-        assert isinstance(A, torch.Tensor) and isinstance(B, torch.Tensor)
+        assert isinstance(A, torch.Tensor)
+        assert isinstance(B, torch.Tensor)
         if out is None or buffers is None:
             return self.variance * self.profile(squared_distances(A, B))
         squared_distances(A, B, out, buffers)

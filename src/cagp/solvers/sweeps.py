@@ -12,9 +12,7 @@ import torch
 from ..gram import Gram
 
 
-def sweep(
-    gram: Gram, W: torch.Tensor, rhs: torch.Tensor, *, backward: bool, relaxation: float = 1.0
-) -> torch.Tensor:
+def sweep(gram: Gram, W: torch.Tensor, rhs: torch.Tensor, *, backward: bool, relaxation: float = 1.0) -> torch.Tensor:
     """One SOR sweep on G w = r for every row w of W (T, d), in place; Gauss-Seidel where ``relaxation`` ω is 1.
 
     ``backward`` goes from the last unknown to the first. Returns by how much each row's energy wᵀGw − 2rᵀw fell,
