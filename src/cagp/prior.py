@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 import torch
@@ -14,6 +15,9 @@ from .means import Mean, Zero, as_mean
 from .model import Model
 from .solvers import Solver
 from .validation import ArrayLike, as_float64, positive
+
+if TYPE_CHECKING:
+    from .hyperparameters.options import FitOptions
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,6 +78,22 @@ class Prior:
         ``device`` defaults to that of X.
         """
         return Model(self, X, y, solver, storage=storage, memory_budget=memory_budget, dtype=dtype, device=device)
+
+    def fit(self, X: ArrayLike, y: ArrayLike, **options: Unpack[FitOptions]) -> Prior:
+        """A new prior with maximum-likelihood hyperparameters for observations y (n,) at points X (n, p).
+
+        Options are those of ``cagp.hyperparameters.fit``, which also returns the likelihood, standard errors and the
+        trace: ``likelihood`` ("exact" or "nearest-neighbours"), ``subset``, ``fix``, ``fix_noise``, ``refit_mean``,
+        ``bounds``, ``n_restarts``, ``n_neighbours``, ``seed``, and how to compute. What needs a look (a bound that was
+        reached, a flat likelihood, no convergence) is given as a ``FitWarning``.
+        """
+        from .hyperparameters import FitWarning, fit
+
+        options.setdefault("standard_errors", False)  # they would be computed and thrown away
+        result = fit(self, X, y, **options)
+        for sentence in result.warnings:
+            warnings.warn(sentence, FitWarning, stacklevel=2)
+        return result.prior
 
 
 def _checked_noise(noise: Any) -> float | np.ndarray:

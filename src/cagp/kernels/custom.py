@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 
 from ..buffers import Buffers
 from ..errors import InputError, InputTypeError
-from .base import Embedding, Kernel
+from ..validation import positive
+from .base import Embedding, Kernel, validate_hyperparameter
 
 _DIAGONAL_CHUNK = 256
 
@@ -25,9 +27,12 @@ class CustomKernel(Kernel):
     function: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
     variance: float = 1.0
 
+    hyperparameters: ClassVar[tuple[str, ...]] = ("variance",)
+
     def __post_init__(self) -> None:
         if not callable(self.function):
             raise InputTypeError(f"function must take two blocks of points, got {self.function!r}")
+        validate_hyperparameter(self, "variance", positive)
 
     def embed(self, X: torch.Tensor, origin: torch.Tensor) -> Embedding:
         return X.T.contiguous()

@@ -8,24 +8,17 @@ import dataclasses
 import math
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import ClassVar
 
 import torch
 
 from ..buffers import Buffers
 from ..errors import InputError
 from ..validation import positive, positive_or_each
-from .base import Embedding, Kernel
+from .base import Embedding, Kernel, validate_hyperparameter
 
 _SMALLEST = 1e-300
 """Added to squared distances before a square root that is differentiated: its derivative at zero is infinite."""
-
-
-def _validate(kernel: Any, name: str, check: Any) -> None:
-    """Check one hyperparameter. Tensors pass: they are hyperparameters being optimised through autograd."""
-    value = getattr(kernel, name)
-    if not (isinstance(value, torch.Tensor) and value.requires_grad):
-        object.__setattr__(kernel, name, check(value, name))
 
 
 def squared_distances(
@@ -61,9 +54,15 @@ class Radial(Kernel):
     lengthscale: float | tuple[float, ...] = 1.0
     variance: float = 1.0
 
+    hyperparameters: ClassVar[tuple[str, ...]] = ("lengthscale", "variance")
+
     def __post_init__(self) -> None:
-        _validate(self, "lengthscale", positive_or_each)
-        _validate(self, "variance", positive)
+        validate_hyperparameter(self, "lengthscale", positive_or_each)
+        validate_hyperparameter(self, "variance", positive)
+
+    @property
+    def radial(self) -> bool:
+        return True
 
     @staticmethod
     def _root(s: torch.Tensor, factor: float, out: torch.Tensor | None) -> torch.Tensor:
@@ -157,9 +156,11 @@ class RationalQuadratic(Radial):
 
     alpha: float = 1.0
 
+    hyperparameters: ClassVar[tuple[str, ...]] = (*Radial.hyperparameters, "alpha")
+
     def __post_init__(self) -> None:
         super().__post_init__()
-        _validate(self, "alpha", positive)
+        validate_hyperparameter(self, "alpha", positive)
 
     def profile(self, s: torch.Tensor, scratch: torch.Tensor | None = None) -> torch.Tensor:
         out = None if scratch is None else s
@@ -176,9 +177,11 @@ class Periodic(RBF):
 
     period: float | tuple[float, ...] = 1.0
 
+    hyperparameters: ClassVar[tuple[str, ...]] = (*RBF.hyperparameters, "period")
+
     def __post_init__(self) -> None:
         super().__post_init__()
-        _validate(self, "period", positive_or_each)
+        validate_hyperparameter(self, "period", positive_or_each)
 
     def embed(self, X: torch.Tensor, origin: torch.Tensor) -> Embedding:
         period, lengthscale = self._per_column("period", X), self._per_column("lengthscale", X)
