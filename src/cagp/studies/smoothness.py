@@ -19,7 +19,7 @@ class Smoothness(ConvergenceStudy):
     title = "Synthetic problem: rougher and smoother functions"
     shows = "Supplement, Further Simulation Results, the figure of convergence for varying smoothness"
     scales: ClassVar[Mapping[str, ConvergenceConfig]] = {
-        "quick": ConvergenceConfig(_CASES, runs=6, iterations=50),
+        "quick": ConvergenceConfig(_CASES, runs=10, iterations=50),
         "paper": ConvergenceConfig(_CASES, runs=50),
     }
 

@@ -16,7 +16,7 @@ from ..solvers import Cholesky, ConjugateGradient, GaussSeidel, Solver, Subset
 from .base import Comparison, Drawing, Presentation, Study, Tables
 from .problem import Problem, draw, generator, make_prior
 from .style import LOOKS, legend, level, plain_ticks
-from .traces import scores
+from .traces import errors
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -86,7 +86,7 @@ class Time(Study[TimeConfig, TimePiece]):
             posterior = _solve(prior, problem, solver)
             rows.append(
                 {"seed": seed, "run": piece.run, "solver": solver.name, "m": m}
-                | scores(posterior.mean, posterior.variance, problem.truth)
+                | errors(posterior, problem.truth)
                 | {"seconds": wall, "processor_seconds": processor}
             )
         return {"table": pd.DataFrame(rows)}
