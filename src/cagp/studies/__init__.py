@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from .base import SCALES, AnyStudy, Comparison, Drawing, Presentation, Study
+from .era5_calibration import Era5Calibration
+from .era5_convergence import Era5Convergence
+from .era5_hyperparameters import Era5Hyperparameters
+from .forecast import Forecast
 from .record import Record, load_all
 from .runner import run_study
 from .sbc import Sbc
@@ -12,7 +16,17 @@ from .synthetic import Synthetic
 from .timing import Time
 
 STUDIES: dict[str, AnyStudy] = {
-    study.name: study for study in (Synthetic(), Smoothness(), Sbc(), SbcIterations(), Time())
+    study.name: study
+    for study in (
+        Synthetic(),
+        Smoothness(),
+        Sbc(),
+        SbcIterations(),
+        Time(),
+        Era5Hyperparameters(),
+        Era5Calibration(),
+        Era5Convergence(),
+    )
 }
 """All studies by name, in the order of the report."""
 
@@ -22,6 +36,7 @@ __all__ = [
     "AnyStudy",
     "Comparison",
     "Drawing",
+    "Forecast",
     "Presentation",
     "Record",
     "Study",
