@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from .bounds import InducingBound
 from .errors import InputError, InputTypeError
 from .gram import Cross, Gram
+from .inducing import Inducing
 from .interrupt import Interrupt
 from .kernels import Embedding, map_embedding
 from .memory import human, require, resolve_budget
@@ -24,6 +24,7 @@ from .weights import Weights, certified, zero_weights
 if TYPE_CHECKING:
     from .prior import Prior
 
+_MAX_INDUCING = 1000
 _ROWS_PER_TEST_POINT = 6
 """Vectors of length d that are alive per test point during a prediction: V, W, right-hand sides, temporaries."""
 
@@ -79,9 +80,10 @@ class Model:
         return self._prepared.order
 
     @cached_property
-    def inducing_bound(self) -> InducingBound:
+    def inducing(self) -> Inducing:
         """A matrix below G that is cheap to invert, for bounds on the computational variance."""
-        return InducingBound(self.gram)
+        affordable = self.gram.working_budget // (4 * 8 * self.gram.size)
+        return Inducing(self.gram, max(1, min(_MAX_INDUCING, affordable)))
 
     def __repr__(self) -> str:
         return f"Model({self.prior!r}, {self.gram!r}, solver={self.solver!r})"

@@ -215,7 +215,7 @@ class Posterior:
         for batch in self._batches:
             weights = batch.weights or self._model.solve(batch.cross, batch.iteration)
             residual = batch.cross.matrix - batch.cross.gram.matmul(weights.dense())
-            parts.append(computational_variance(batch.cross.gram, residual, self._model.inducing_bound))
+            parts.append(computational_variance(batch.cross.gram, residual, self._model.inducing))
             if batch.weights is None:
                 batch.cross.forget()
         joined = (torch.cat([getattr(p, name) for p in parts]) for name in ("lower", "estimate", "upper"))

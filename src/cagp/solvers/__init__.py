@@ -6,14 +6,29 @@ from typing import Any
 
 from ..errors import InputError, InputTypeError
 from .base import Prepared, Solver
+from .calibrated_cg import CalibratedCG
+from .chain import Chain
 from .cholesky import Cholesky
 from .conjugate_gradient import ConjugateGradient
 from .gauss_seidel import GaussSeidel
+from .nearest_neighbours import NearestNeighbours
 from .random_directions import RandomDirections
+from .random_krylov import RandomKrylov
 from .stationary import Stationary
 from .subset import Subset
 
-ALL: tuple[type[Solver], ...] = (Cholesky, GaussSeidel, ConjugateGradient, RandomDirections, Subset, Stationary)
+ALL: tuple[type[Solver], ...] = (
+    Cholesky,
+    GaussSeidel,
+    CalibratedCG,
+    NearestNeighbours,
+    RandomKrylov,
+    RandomDirections,
+    Subset,
+    Stationary,
+    ConjugateGradient,
+    Chain,
+)
 NAMES: dict[str, type[Solver]] = {solver.name: solver for solver in ALL}
 
 
@@ -33,11 +48,15 @@ def as_solver(solver: Any) -> Solver:
 __all__ = [
     "ALL",
     "NAMES",
+    "CalibratedCG",
+    "Chain",
     "Cholesky",
     "ConjugateGradient",
     "GaussSeidel",
+    "NearestNeighbours",
     "Prepared",
     "RandomDirections",
+    "RandomKrylov",
     "Solver",
     "Stationary",
     "Subset",
