@@ -39,6 +39,7 @@ class Case:
 
 
 CASES = [
+    Case(cagp.Auto(), cagp.Auto(), 1e-10),
     Case(cagp.Cholesky(), cagp.Cholesky(), 1e-10),
     Case(cagp.GaussSeidel(3), cagp.GaussSeidel(2000)),
     Case(cagp.GaussSeidel(3, order="natural"), cagp.GaussSeidel(2000, order="natural")),

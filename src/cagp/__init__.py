@@ -19,6 +19,7 @@ from .posterior import Posterior
 from .preconditioners import Jacobi, Nystrom, SymmetricGaussSeidel
 from .prior import Prior
 from .solvers import (
+    Auto,
     CalibratedCG,
     Chain,
     Cholesky,
@@ -36,6 +37,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "RBF",
+    "Auto",
     "CalibratedCG",
     "Chain",
     "Cholesky",

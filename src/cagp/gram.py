@@ -135,6 +135,11 @@ class Gram:
 
     # --- what solvers ask for -------------------------------------------------------------------------------------
 
+    @property
+    def radial(self) -> bool:
+        """Whether the kernel falls with the distance between ``coordinates`` and with nothing else."""
+        return self._kernel.radial
+
     def kernel_diagonal(self) -> torch.Tensor:
         """diag(k(X, X)), without noise, shape (d,)."""
         return self._kernel.diagonal(self.embedding)
@@ -245,7 +250,7 @@ class Cross:
 
     def nearest(self, k: int) -> torch.Tensor:
         """The k training points nearest to each test point in the kernel's sense, shape (T, k)."""
-        if self._kernel.radial and self.gram.device.type == "cpu":
+        if self.gram.radial and self.gram.device.type == "cpu":
             test = torch.cat(_leaves(self.test)).T
             return self.gram.tree_query(test, k)
         step = max(1, _NEAREST_ENTRIES // self.gram.size)

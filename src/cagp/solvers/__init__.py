@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..errors import InputError, InputTypeError
+from .auto import Auto
 from .base import Prepared, Solver
 from .calibrated_cg import CalibratedCG
 from .chain import Chain
@@ -28,6 +29,7 @@ ALL: tuple[type[Solver], ...] = (
     Stationary,
     ConjugateGradient,
     Chain,
+    Auto,
 )
 NAMES: dict[str, type[Solver]] = {solver.name: solver for solver in ALL}
 
@@ -48,6 +50,7 @@ def as_solver(solver: Any) -> Solver:
 __all__ = [
     "ALL",
     "NAMES",
+    "Auto",
     "CalibratedCG",
     "Chain",
     "Cholesky",
