@@ -108,8 +108,8 @@ class Model:
         Test points are worked on in batches that fit the memory budget, or of ``batch_size``; the results do not
         depend on it. ``stop`` ends the work on each test point before the solver's own limit, see ``cagp.stopping``:
         ``ComputationalShare(0.05) | Seconds(60)``. ``progress`` shows a bar: None on a terminal only, True or False
-        always or never. Ctrl-C stops after the iteration in hand and returns what there is, with honest error bars and a status
-        that says so; a second Ctrl-C interrupts at once.
+        always or never. Ctrl-C stops after the iteration in hand and returns what there is, with honest error bars
+        and a status that says so; a second Ctrl-C interrupts at once.
         """
         test, convert = self._test_points(X_test)
         prior_mean = self.prior.mean(test).to(self.gram.dtype)

@@ -52,8 +52,8 @@ class BatchProgress:
         return self._bounds.upper if self.iteration in _SCHEDULE else None
 
     def estimate(self) -> torch.Tensor | None:
-        if self._weights.estimate is not None:
-            return self._weights.estimate
+        if self._weights.upper is not None:
+            return self._weights.upper  # close as well as certain
         return self._bounds.estimate if self.iteration in _SCHEDULE else None
 
 
@@ -130,7 +130,7 @@ class _Frozen:
         if self._values is None or self._reduction is None:
             return Outcome(last, iterations, self._stopped)
         self._values[running], self._reduction[running] = last.dense()[running], last.reduction[running]
-        weights = replace(last, values=self._values, reduction=self._reduction, indices=None, upper=None, estimate=None)
+        weights = replace(last, values=self._values, reduction=self._reduction, indices=None, upper=None)
         return Outcome(weights, iterations, self._stopped)
 
 

@@ -102,8 +102,8 @@ class ComputationalShare(Rule):
 
     Then the error bar is within √(1 + share) of the exact one: ``share=0.05`` means at most 2.5% wider. ``judged``
     "certified" goes by the guaranteed upper bound, "estimated" by the estimate, which is closer but not certain.
-    ``CalibratedCG`` with ``Nystrom``, ``Jacobi`` or no preconditioner knows its bound after every iteration for free;
-    for other solvers it costs two products with G and is computed after iterations 1, 2, 3, 5, 8, 13, 21, …
+    ``CalibratedCG`` with ``Nystrom`` knows a close bound after every iteration for free; for other solvers the bounds
+    cost two products with G and are computed after iterations 1, 2, 3, 5, 8, 13, 21, …
     """
 
     share: float = 0.05

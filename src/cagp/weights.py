@@ -18,8 +18,8 @@ class Weights:
     ``values`` has shape (T, d), or (T, k) where the weights touch only the training points ``indices``, (k,) for all
     test points or (T, k) for each its own. ``reduction`` (T,) is what they take off the prior variance:
     2 diag(V W) − diag(Wᵀ G W). ``iteration`` counts what the solver calls an iteration, ``passes`` how often the
-    whole of G was read. ``upper`` (T,) is a guaranteed bound on the computational variance,
-    ``estimate`` (T,) a guess of it, where the solver knows them without further work.
+    whole of G was read. ``upper`` (T,) is a guaranteed and close bound on the
+    computational variance, where the solver knows one without further work.
     """
 
     values: torch.Tensor
@@ -29,7 +29,6 @@ class Weights:
     size: int
     indices: torch.Tensor | None = None
     upper: torch.Tensor | None = None
-    estimate: torch.Tensor | None = None
 
     def apply(self, b: torch.Tensor) -> torch.Tensor:
         """Wᵀ b for b (d,), shape (T,)."""

@@ -15,7 +15,7 @@ from ..gram import Gram
 
 
 class PreparedPreconditioner:
-    """M for one Gram matrix. ``floor`` is a μ > 0 with G ⪰ μ M, where one is known: it makes error bounds certain."""
+    """M for one Gram matrix. ``floor`` is a μ > 0 with G ⪰ μ M where a sharp one is known: it makes bounds certain."""
 
     floor: float | None = None
 

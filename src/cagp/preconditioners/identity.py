@@ -13,6 +13,4 @@ class Identity(Preconditioner):
     """M = I: plain conjugate gradients."""
 
     def prepare(self, gram: Gram) -> PreparedPreconditioner:
-        prepared = PreparedPreconditioner(gram)
-        prepared.floor = float(gram.noise.min())  # G ⪰ Σ
-        return prepared
+        return PreparedPreconditioner(gram)

@@ -22,7 +22,6 @@ class _PreparedJacobi(PreparedPreconditioner):
     def __init__(self, gram: Gram) -> None:
         super().__init__(gram)
         self._diagonal = gram.diagonal()
-        self.floor = float((gram.noise / self._diagonal).min())  # G ⪰ Σ ⪰ floor · diag(G)
 
     def apply(self, R: torch.Tensor) -> torch.Tensor:
         return R / self._diagonal
