@@ -16,13 +16,30 @@ from .kernels import (
 from .means import Constant, Mean, Polynomial, Zero
 from .model import Model
 from .posterior import Posterior
+from .preconditioners import Jacobi, Nystrom, SymmetricGaussSeidel
 from .prior import Prior
-from .solvers import Cholesky, ConjugateGradient, GaussSeidel, RandomDirections, Solver, Stationary, Subset
+from .solvers import (
+    Auto,
+    CalibratedCG,
+    Chain,
+    Cholesky,
+    ConjugateGradient,
+    GaussSeidel,
+    NearestNeighbours,
+    RandomDirections,
+    RandomKrylov,
+    Solver,
+    Stationary,
+    Subset,
+)
 
 __version__ = "0.1.0"
 
 __all__ = [
     "RBF",
+    "Auto",
+    "CalibratedCG",
+    "Chain",
     "Cholesky",
     "ConjugateGradient",
     "Constant",
@@ -33,6 +50,7 @@ __all__ = [
     "Gram",
     "InputError",
     "InputTypeError",
+    "Jacobi",
     "Kernel",
     "Matern12",
     "Matern32",
@@ -40,15 +58,19 @@ __all__ = [
     "Mean",
     "MemoryBudgetError",
     "Model",
+    "NearestNeighbours",
     "NotPositiveDefiniteError",
+    "Nystrom",
     "Periodic",
     "Polynomial",
     "Posterior",
     "Prior",
     "RandomDirections",
+    "RandomKrylov",
     "RationalQuadratic",
     "Solver",
     "Stationary",
     "Subset",
+    "SymmetricGaussSeidel",
     "Zero",
 ]

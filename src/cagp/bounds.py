@@ -17,8 +17,7 @@ from typing import Any
 import torch
 
 from .gram import Gram
-
-_MAX_INDUCING = 1000
+from .inducing import Inducing
 
 
 @dataclass(frozen=True)
@@ -33,35 +32,7 @@ class ComputationalVariance:
     upper: Any
 
 
-class InducingBound:
-    """P = Σ + K_XU K_UU⁻¹ K_UX ⪯ G for random inducing points U, with its inverse by Woodbury."""
-
-    def __init__(self, gram: Gram, rank: int | None = None, seed: int = 0) -> None:
-        # K_UX (rank × d) and its scaled copy may take an eighth of the budget, and no more than is useful
-        affordable = int(gram.budget // (8 * 2 * gram.size * gram.dtype.itemsize))
-        rank = min(gram.size, _MAX_INDUCING, max(affordable, 1)) if rank is None else min(rank, gram.size)
-        chosen = torch.randperm(gram.size, generator=torch.Generator().manual_seed(seed))[:rank].to(gram.device)
-        rows = gram.kernel_rows(chosen)
-        inner = rows[:, chosen]
-        # a ridge on K_UU makes P smaller still, so the bound stays a bound
-        inner = (inner + inner.T) / 2
-        inner.diagonal().add_(10 * rank * torch.finfo(gram.dtype).eps * inner.diagonal().max())
-        factor = torch.linalg.cholesky(inner)
-        self._noise = gram.noise
-        self._low_rank = torch.linalg.solve_triangular(factor, rows, upper=False)  # A with P = Σ + AᵀA
-        scaled = self._low_rank / gram.noise
-        capacitance = scaled @ self._low_rank.T
-        capacitance.diagonal().add_(1.0)
-        self._capacitance = torch.linalg.cholesky(capacitance)
-
-    def solve(self, R: torch.Tensor) -> torch.Tensor:
-        """P⁻¹ r for every row r of R (T, d)."""
-        scaled = R / self._noise
-        inner: torch.Tensor = torch.cholesky_solve(self._low_rank @ scaled.T, self._capacitance)
-        return scaled - (inner.T @ self._low_rank) / self._noise
-
-
-def computational_variance(gram: Gram, residual: torch.Tensor, bound: InducingBound) -> ComputationalVariance:
+def computational_variance(gram: Gram, residual: torch.Tensor, bound: Inducing) -> ComputationalVariance:
     """Bounds on rᵀG⁻¹r for every row r of ``residual`` (T, d), at the price of one product with G."""
     Z = bound.solve(residual)
     product = gram.matmul(Z)

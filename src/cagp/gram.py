@@ -12,9 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import torch
+from scipy.spatial import cKDTree
 
 from .buffers import Buffers
-from .errors import InputError, NotPositiveDefiniteError
+from .errors import NotPositiveDefiniteError
 from .kernels import Embedding, Kernel, embedding_size, map_embedding
 from .memory import human, require
 from .validation import choice
@@ -22,6 +23,7 @@ from .validation import choice
 STORAGES = ("auto", "dense", "tiles")
 
 _DENSE_SHARE = 0.75
+_NEAREST_ENTRIES = 2**24
 _TILE_COLUMNS = 2048
 _PANEL_ROWS = 192
 _PANEL_BYTES = 64 * 2**20
@@ -39,7 +41,7 @@ class Gram:
         self, kernel: Kernel, embedding: Embedding, noise: torch.Tensor, *, storage: str = "auto", budget: int
     ) -> None:
         self._kernel = kernel
-        self._embedding = embedding
+        self.embedding = embedding
         self.noise = noise
         self.budget = budget
         self.size = embedding_size(embedding)
@@ -47,6 +49,7 @@ class Gram:
         self.storage = self._choose_storage(choice(storage, "storage", STORAGES))
         self._matrix: torch.Tensor | None = None
         self._buffers = Buffers(self.dtype, self.device)
+        self._tree: cKDTree | None = None
 
     @property
     def dense_bytes(self) -> int:
@@ -73,8 +76,13 @@ class Gram:
 
     def permuted(self, order: torch.Tensor) -> Gram:
         """The same matrix with rows and columns in another order, shape of ``order`` (d,); nothing is computed yet."""
-        embedding = map_embedding(self._embedding, lambda part: part[:, order].contiguous())
+        embedding = map_embedding(self.embedding, lambda part: part[:, order].contiguous())
         return Gram(self._kernel, embedding, self.noise[order], storage=self.storage, budget=self.budget)
+
+    def cast(self, dtype: torch.dtype) -> Gram:
+        """The same matrix in another arithmetic, matrix-free; nothing is computed yet."""
+        embedding = map_embedding(self.embedding, lambda part: part.to(dtype))
+        return Gram(self._kernel, embedding, self.noise.to(dtype), storage="tiles", budget=self.budget)
 
     # --- blocks ---------------------------------------------------------------------------------------------------
 
@@ -102,10 +110,10 @@ class Gram:
 
     def _fill(self, start: int, stop: int, first: int, last: int, out: torch.Tensor) -> None:
         """Compute G[start:stop, first:last] into ``out``, tile by tile."""
-        rows = map_embedding(self._embedding, lambda part: part[:, start:stop])
+        rows = map_embedding(self.embedding, lambda part: part[:, start:stop])
         for left in range(first, last, _TILE_COLUMNS):
             right = min(left + _TILE_COLUMNS, last)
-            columns = map_embedding(self._embedding, lambda part, a=left, b=right: part[:, a:b])  # type: ignore[misc]
+            columns = map_embedding(self.embedding, lambda part, a=left, b=right: part[:, a:b])  # type: ignore[misc]
             self._kernel.evaluate(rows, columns, out[:, left - first : right - first], self._buffers)
         low, high = max(start, first), min(stop, last)
         if low < high:
@@ -127,9 +135,18 @@ class Gram:
 
     # --- what solvers ask for -------------------------------------------------------------------------------------
 
+    @property
+    def radial(self) -> bool:
+        """Whether the kernel falls with the distance between ``coordinates`` and with nothing else."""
+        return self._kernel.radial
+
+    def kernel_diagonal(self) -> torch.Tensor:
+        """diag(k(X, X)), without noise, shape (d,)."""
+        return self._kernel.diagonal(self.embedding)
+
     def diagonal(self) -> torch.Tensor:
         """diag(G), shape (d,)."""
-        return self._kernel.diagonal(self._embedding) + self.noise
+        return self.kernel_diagonal() + self.noise
 
     def matmul(self, W: torch.Tensor) -> torch.Tensor:
         """W G for rows W (T, d), shape (T, d). By symmetry each row is (G w)ᵀ."""
@@ -142,21 +159,39 @@ class Gram:
             product[:, :start].addmm_(W[:, start:stop], panel[:, :start])
         return product
 
+    def tree_query(self, test: torch.Tensor, k: int) -> torch.Tensor:
+        """The k training points nearest to ``test`` (T, q) in the coordinates of this Gram matrix, shape (T, k)."""
+        if self._tree is None:
+            self._tree = cKDTree(self.coordinates().numpy())
+        _, near = self._tree.query(test.numpy(), k=k, workers=torch.get_num_threads())
+        return torch.from_numpy(near.reshape(len(test), k))
+
     def submatrix(self, indices: torch.Tensor) -> torch.Tensor:
         """G[indices, indices], shape (k, k), as a new matrix."""
-        chosen = map_embedding(self._embedding, lambda part: part[:, indices].contiguous())
+        chosen = map_embedding(self.embedding, lambda part: part[:, indices].contiguous())
         matrix = self._kernel.evaluate(chosen, chosen)
         matrix.diagonal().add_(self.noise[indices])
         return matrix
 
     def kernel_rows(self, indices: torch.Tensor) -> torch.Tensor:
         """k(X[indices], X), without noise, shape (k, d), as a new matrix."""
-        chosen = map_embedding(self._embedding, lambda part: part[:, indices].contiguous())
+        chosen = map_embedding(self.embedding, lambda part: part[:, indices].contiguous())
         return self.cross_block(chosen)
+
+    def coordinates(self) -> torch.Tensor:
+        """The points in the kernel's own scaled coordinates, shape (d, q): near means strongly correlated."""
+        return torch.cat(_leaves(self.embedding)).T
+
+    def submatrices(self, indices: torch.Tensor) -> torch.Tensor:
+        """G[i, i] for every row i of ``indices`` (T, k), shape (T, k, k), as new matrices."""
+        chosen = map_embedding(self.embedding, lambda part: part[:, indices])
+        blocks = self._kernel.evaluate(chosen, chosen)
+        blocks.diagonal(dim1=1, dim2=2).add_(self.noise[indices])
+        return blocks
 
     def cross_block(self, test: Embedding, indices: torch.Tensor | None = None) -> torch.Tensor:
         """V = k(test, X), or only the columns ``indices`` of it, shape (T, d) or (T, k), as a new matrix."""
-        train = self._embedding
+        train = self.embedding
         if indices is not None:
             train = map_embedding(train, lambda part: part[:, indices].contiguous())
         out = torch.empty(embedding_size(test), embedding_size(train), dtype=self.dtype, device=self.device)
@@ -188,7 +223,7 @@ class Cross:
     def __init__(self, gram: Gram, kernel: Kernel, test: Embedding) -> None:
         self.gram = gram
         self._kernel = kernel
-        self._test = test
+        self.test = test
         self._matrix: torch.Tensor | None = None
         self.size = embedding_size(test)
 
@@ -196,7 +231,7 @@ class Cross:
     def matrix(self) -> torch.Tensor:
         """V, shape (T, d); computed once."""
         if self._matrix is None:
-            self._matrix = self.gram.cross_block(self._test)
+            self._matrix = self.gram.cross_block(self.test)
         return self._matrix
 
     def forget(self) -> None:
@@ -205,15 +240,40 @@ class Cross:
 
     def columns(self, indices: torch.Tensor) -> torch.Tensor:
         """V[:, indices], shape (T, k), without computing the rest of V."""
-        return self.gram.cross_block(self._test, indices)
+        return self.gram.cross_block(self.test, indices)
+
+    def entries(self, indices: torch.Tensor) -> torch.Tensor:
+        """V[t, indices[t]] for every test point t, ``indices`` (T, k), shape (T, k)."""
+        train = map_embedding(self.gram.embedding, lambda part: part[:, indices])
+        test = map_embedding(self.test, lambda part: part[:, :, None])
+        return self._kernel.evaluate(test, train)[:, 0]
+
+    def nearest(self, k: int) -> torch.Tensor:
+        """The k training points nearest to each test point in the kernel's sense, shape (T, k)."""
+        if self.gram.radial and self.gram.device.type == "cpu":
+            test = torch.cat(_leaves(self.test)).T
+            return self.gram.tree_query(test, k)
+        step = max(1, _NEAREST_ENTRIES // self.gram.size)
+        found = []
+        for top in range(0, self.size, step):  # the largest covariances, k(x, x) apart
+            rows = map_embedding(self.test, lambda part, a=top: part[:, a : a + step])  # type: ignore[misc]
+            strength = self.gram.cross_block(rows).abs_().mul_(self.gram.kernel_diagonal().rsqrt())
+            found.append(strength.topk(k, dim=1).indices)
+        return torch.cat(found)
 
     def prior_variance(self) -> torch.Tensor:
         """diag(K″), shape (T,)."""
-        return self._kernel.diagonal(self._test)
+        return self._kernel.diagonal(self.test)
 
     def prior_covariance(self) -> torch.Tensor:
         """K″, shape (T, T)."""
-        return self._kernel.evaluate(self._test, self._test)
+        return self._kernel.evaluate(self.test, self.test)
+
+
+def _leaves(embedding: Embedding) -> list[torch.Tensor]:
+    if isinstance(embedding, tuple):
+        return [leaf for part in embedding for leaf in _leaves(part)]
+    return [embedding]
 
 
 def positive_definite_factor(matrix: torch.Tensor, what: str, remedy: str) -> torch.Tensor:
@@ -226,10 +286,3 @@ def positive_definite_factor(matrix: torch.Tensor, what: str, remedy: str) -> to
             "and so does removing near-duplicate points"
         )
     return factor
-
-
-def check_order(order: torch.Tensor, size: int) -> torch.Tensor:
-    """``order`` as a permutation of range(size), or an error."""
-    if order.shape != (size,) or not torch.equal(order.sort().values.cpu(), torch.arange(size)):
-        raise InputError(f"order must be a permutation of the {size} training points: each index 0…{size - 1} once")
-    return order

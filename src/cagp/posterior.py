@@ -21,6 +21,7 @@ from .bounds import ComputationalVariance, computational_variance
 from .errors import InputError, MemoryBudgetError, NotPositiveDefiniteError
 from .gram import Cross
 from .memory import human, require
+from .solving import Outcome, run_to
 from .status import Status
 from .validation import as_float64, count, real
 from .weights import Weights
@@ -35,22 +36,23 @@ class Solved:
 
     cross: Cross
     weights: Weights | None
-    iteration: int
+    iterations: torch.Tensor
     passes: float
     mean: torch.Tensor
     variance: torch.Tensor
     at_rounding: torch.Tensor
 
     @classmethod
-    def of(cls, model: Model, cross: Cross, weights: Weights, prior_mean: torch.Tensor, keep: bool) -> Solved:
+    def of(cls, model: Model, cross: Cross, outcome: Outcome, prior_mean: torch.Tensor, keep: bool) -> Solved:
         """Mean and variance from the weights; without ``keep``, the weights and V are let go."""
+        weights = outcome.weights
         mean = prior_mean + weights.apply(model.b)
         variance = cross.prior_variance() - weights.reduction
         variance, at_rounding = _no_finer_than_rounding(variance, weights, float(model.gram.diagonal().max()))
         if not keep:
             cross.forget()
         kept = weights if keep else None
-        return cls(cross, kept, weights.iteration, weights.passes, mean, variance, at_rounding)
+        return cls(cross, kept, outcome.iterations, weights.passes, mean, variance, at_rounding)
 
 
 def _no_finer_than_rounding(
@@ -197,7 +199,7 @@ class Posterior:
     @property
     def iterations(self) -> Any:
         """How many iterations each test point got, shape (T,)."""
-        return self._convert(torch.cat([torch.full(b.mean.shape, b.iteration) for b in self._batches]))
+        return self._convert(torch.cat([batch.iterations for batch in self._batches]))
 
     @property
     def passes(self) -> float:
@@ -213,9 +215,9 @@ class Posterior:
         """
         parts = []
         for batch in self._batches:
-            weights = batch.weights or self._model.solve(batch.cross, batch.iteration)
+            weights = batch.weights or run_to(self._model, batch.cross, batch.iterations)
             residual = batch.cross.matrix - batch.cross.gram.matmul(weights.dense())
-            parts.append(computational_variance(batch.cross.gram, residual, self._model.inducing_bound))
+            parts.append(computational_variance(batch.cross.gram, residual, self._model.inducing))
             if batch.weights is None:
                 batch.cross.forget()
         joined = (torch.cat([getattr(p, name) for p in parts]) for name in ("lower", "estimate", "upper"))

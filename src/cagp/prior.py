@@ -68,16 +68,28 @@ class Prior:
         storage: str = "auto",
         memory_budget: float | None = None,
         dtype: torch.dtype = torch.float64,
+        solve_dtype: torch.dtype | None = None,
         device: str | torch.device | None = None,
     ) -> Model:
         """Condition on observations y (d,) at points X (d, p).
 
         ``solver`` approximates the kriging weights; see the table of solvers. ``storage`` is "dense", "tiles"
         (matrix-free) or "auto": dense where the Gram matrix takes at most three quarters of ``memory_budget`` (in
-        bytes; half of the free memory by default). ``dtype`` is the arithmetic: float64 unless asked otherwise.
-        ``device`` defaults to that of X.
+        bytes; half of the free memory by default). ``dtype`` is the arithmetic: float64 unless asked otherwise. With
+        ``solve_dtype=torch.float32`` the solver works in single precision and one product in ``dtype`` at the end
+        certifies its weights: bad arithmetic makes the error bars wider, never wrong. ``device`` defaults to that of X.
         """
-        return Model(self, X, y, solver, storage=storage, memory_budget=memory_budget, dtype=dtype, device=device)
+        return Model(
+            self,
+            X,
+            y,
+            solver,
+            storage=storage,
+            memory_budget=memory_budget,
+            dtype=dtype,
+            solve_dtype=solve_dtype,
+            device=device,
+        )
 
     def fit(self, X: ArrayLike, y: ArrayLike, **options: Unpack[FitOptions]) -> Prior:
         """A new prior with maximum-likelihood hyperparameters for observations y (n,) at points X (n, p).

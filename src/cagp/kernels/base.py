@@ -76,7 +76,10 @@ class Kernel(ABC):
     def evaluate(
         self, A: Embedding, B: Embedding, out: torch.Tensor | None = None, buffers: Buffers | None = None
     ) -> torch.Tensor:
-        """The block k(A, B), shape (points of A, points of B), written to ``out`` where it is given."""
+        """The block k(A, B), shape (points of A, points of B), written to ``out`` where it is given.
+
+        Embeddings (coordinates, batch, points) give a batch of blocks (batch, points of A, points of B).
+        """
 
     @abstractmethod
     def diagonal(self, A: Embedding) -> torch.Tensor:

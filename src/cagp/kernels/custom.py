@@ -42,6 +42,9 @@ class CustomKernel(Kernel):
     ) -> torch.Tensor:
         assert isinstance(A, torch.Tensor)
         assert isinstance(B, torch.Tensor)
+        if A.ndim == 3:  # a batch of blocks
+            blocks = torch.stack([self.evaluate(a, b) for a, b in zip(A.unbind(1), B.unbind(1), strict=True)])
+            return blocks if out is None else out.copy_(blocks)
         block = self.function(A.T, B.T)
         if not isinstance(block, torch.Tensor) or block.shape != (A.shape[1], B.shape[1]):
             shape = tuple(block.shape) if hasattr(block, "shape") else type(block).__name__

@@ -24,22 +24,22 @@ _SMALLEST = 1e-300
 def squared_distances(
     A: torch.Tensor, B: torch.Tensor, out: torch.Tensor | None = None, buffers: Buffers | None = None
 ) -> torch.Tensor:
-    """Squared Euclidean distances between the columns of A (p, n) and B (p, m), shape (n, m).
+    """Squared Euclidean distances between the columns of A (p, …, n) and B (p, …, m), shape (…, n, m).
 
     From direct differences, one coordinate after another: exact zeros for equal points, and no cancellation,
     which the expansion |a|² + |b|² − 2a·b suffers from as soon as points are far from the origin.
     """
     if out is None or buffers is None:
-        total = (A[0][:, None] - B[0][None, :]).square()
+        total = (A[0][..., :, None] - B[0][..., None, :]).square()
         for a, b in zip(A[1:], B[1:], strict=True):
-            total = total + (a[:, None] - b[None, :]).square()
+            total = total + (a[..., :, None] - b[..., None, :]).square()
         return total
-    torch.sub(A[0][:, None], B[0][None, :], out=out)
+    torch.sub(A[0][..., :, None], B[0][..., None, :], out=out)
     out.mul_(out)
     if len(A) > 1:
         with buffers.borrow(tuple(out.shape)) as scratch:
             for a, b in zip(A[1:], B[1:], strict=True):
-                torch.sub(a[:, None], b[None, :], out=scratch)
+                torch.sub(a[..., :, None], b[..., None, :], out=scratch)
                 out.addcmul_(scratch, scratch)
     return out
 

@@ -80,18 +80,22 @@ class _PreparedSubset(Prepared):
         reduction = half[:, :m].square().sum(dim=1)
         return Weights(values, reduction, m, self._passes(m), self.gram.size, self._chosen[:m])
 
-    def _half(self, cross: Cross) -> torch.Tensor:
-        V = cross.columns(self._chosen)
+    def _half(self, V: torch.Tensor) -> torch.Tensor:
         return torch.linalg.solve_triangular(self._factor.T, V, upper=True, left=False)
+
+    def corrections(self, rhs: torch.Tensor) -> Iterator[Weights]:
+        half = self._half(rhs[:, self._chosen])
+        for m in range(1, len(self._chosen) + 1):
+            yield self._iterate(half, m)
 
     def weights(self, cross: Cross) -> Iterator[Weights]:
         yield zero_weights(cross.size, self.gram.size, self.b)
-        half = self._half(cross)
+        half = self._half(cross.columns(self._chosen))  # V at the other points is never needed
         for m in range(1, len(self._chosen) + 1):
             yield self._iterate(half, m)
 
     def final(self, cross: Cross) -> Weights:
-        return self._iterate(self._half(cross), len(self._chosen))
+        return self._iterate(self._half(cross.columns(self._chosen)), len(self._chosen))
 
     def coefficients(self) -> Iterator[torch.Tensor]:
         half = torch.linalg.solve_triangular(self._factor, self.b[self._chosen][:, None], upper=False)
