@@ -83,7 +83,9 @@ class Sbc(SimulatedStudy):
             remarks=[
                 "For a calibrated solver the p-value is itself a uniform random number: the paper's 0.6689 and 0.6802 "
                 "are as likely as any other. So runs are repeated and their p-values tested for uniformity.",
-                "CG is conservative: its directions come from y, the error bars are too wide, the std of z is below 1.",
+                "CG is conservative: its directions come from y and the error bars are too wide (std of z below 1). By how "
+                "much depends on the test vector, so that its p-values range over many orders of magnitude; the "
+                "paper's is among them.",
                 "The test vector is a random unit vector, as the paper suggests; a new one in every run. The draws "
                 "from the prior are exact, without jitter.",
                 "For solvers whose weights do not depend on y one solve serves all simulations of a run.",
