@@ -77,8 +77,11 @@ def reproduce(
 
         choice(scale, "scale", SCALES)
         chosen = dict.fromkeys(name for each in names for name in (STUDIES if each == "all" else [each]))
+        more = tuple(each.strip() for each in solvers.split(",") if each.strip())
         for name in chosen:
             choice(name, "NAME", [*STUDIES, "all"])
+            if more:
+                STUDIES[name].with_solvers(STUDIES[name].scales[scale], more)  # refused before anything is done
         out.mkdir(parents=True, exist_ok=True)
         for name in chosen:
             record = run_study(
@@ -87,7 +90,7 @@ def reproduce(
                 scale=scale,
                 seed=seed,
                 jobs=jobs or joblib.cpu_count(),
-                solvers=[each.strip() for each in solvers.split(",") if each.strip()],
+                solvers=more,
                 show=False if quiet else None,
                 announce=None if quiet else _print_forecast,
             )

@@ -6,6 +6,8 @@ from .base import SCALES, AnyStudy, Comparison, Drawing, Presentation, Study
 from .era5_calibration import Era5Calibration
 from .era5_convergence import Era5Convergence
 from .era5_hyperparameters import Era5Hyperparameters
+from .era5_means import Era5Means
+from .era5_timings import Era5Timings
 from .forecast import Forecast
 from .record import Record, load_all
 from .runner import run_study
@@ -14,6 +16,7 @@ from .sbc_iterations import SbcIterations
 from .smoothness import Smoothness
 from .synthetic import Synthetic
 from .timing import Time
+from .uci import Uci
 
 STUDIES: dict[str, AnyStudy] = {
     study.name: study
@@ -23,7 +26,10 @@ STUDIES: dict[str, AnyStudy] = {
         Sbc(),
         SbcIterations(),
         Time(),
+        Uci(),
         Era5Hyperparameters(),
+        Era5Means(),
+        Era5Timings(),
         Era5Calibration(),
         Era5Convergence(),
     )

@@ -13,7 +13,7 @@ from ..datasets import era5_grid
 from ..solvers import Cholesky, ConjugateGradient
 from .base import Tables
 from .era5_prior import MEANS, Era5Prior
-from .era5_study import ITERATED, Era5Study, condition, exact_fits, method
+from .era5_study import ITERATED, REFERENCES, Era5Study, condition, method, reference
 from .forecast import Forecast, measure
 from .place import place
 from .problem import Problem
@@ -54,7 +54,7 @@ class HeldOutPiece:
 
 
 class HeldOutStudy(Era5Study[HeldOutConfig, HeldOutPiece]):
-    """Gauss-Seidel in natural and random order, CG and, where it fits, the exact GP; constant and quadratic mean.
+    """Gauss-Seidel in both orders, CG and a reference (the exact GP where it fits); constant and quadratic mean.
 
     The table has a row per iteration: rmse and nll of the held-out field values, and mean_variance of the latent f.
     The table "predictions" has error = mean − truth and the latent std of every held-out point.
@@ -67,7 +67,7 @@ class HeldOutStudy(Era5Study[HeldOutConfig, HeldOutPiece]):
     }
 
     def pieces(self, config: HeldOutConfig) -> Mapping[str, HeldOutPiece]:
-        methods = (Cholesky.name, *ITERATED) if exact_fits(config.d) else ITERATED
+        methods = (reference(config.d), *ITERATED)
         return {f"{mean}-{each}": HeldOutPiece(mean, each) for mean in MEANS for each in methods}
 
     def forecast(self, config: HeldOutConfig, pieces: Sequence[HeldOutPiece]) -> Forecast:
@@ -76,8 +76,9 @@ class HeldOutStudy(Era5Study[HeldOutConfig, HeldOutPiece]):
         recompute = config.storage == "tiles" and place().type == "cpu"
         seconds, memory = 0.0, 0.0
         for piece in pieces:
-            if piece.method == Cholesky.name:
-                seconds, memory = seconds + rates.factor(d), max(memory, 16 * d**2)
+            if piece.method in REFERENCES:
+                if piece.method == Cholesky.name:
+                    seconds, memory = seconds + rates.factor(d), max(memory, 16 * d**2)
                 continue
             step = rates.product(d, recompute) if piece.method == ConjugateGradient.name else None
             seconds += m * (rates.sweep(d, T, recompute) if step is None else step) + rates.assemble(d)
@@ -94,7 +95,7 @@ class HeldOutStudy(Era5Study[HeldOutConfig, HeldOutPiece]):
             scores = evaluate(posterior, problem.truth, "observed")
             variance = float(posterior.variance.mean())
             rows.append({**identity, "m": m, "rmse": scores.rmse, "nll": scores.nll, "mean_variance": variance})
-            if m in config.kept or piece.method == Cholesky.name:
+            if m in config.kept:
                 columns = {"error": posterior.mean - problem.truth, "std": posterior.std}
                 points = pd.DataFrame({"point": range(len(problem.truth)), **columns})
                 predictions.append(pd.DataFrame([{**identity, "m": m}] * len(points)).join(points))
@@ -109,9 +110,9 @@ def held_out_problem(config: HeldOutConfig, seed: int) -> Problem:
 
 
 def of_method(table: pd.DataFrame, mean: str, solver: str, m: int | None = None) -> pd.DataFrame:
-    """The rows of one prior mean and method, and of one iteration where ``m`` is given; the exact GP has only one."""
+    """The rows of one prior mean and method, and of one iteration where ``m`` is given; a reference has only one."""
     chosen = (table["mean"] == mean) & (table["solver"] == solver)
-    if m is not None and solver != Cholesky.name:
+    if m is not None and solver not in REFERENCES:
         chosen &= table["m"] == m
     return table[chosen]
 

@@ -11,7 +11,7 @@ import torch
 
 from ..gram import Gram
 from ..kernels import Geographic, Matern32
-from ..solvers.sweeps import sweep
+from ..sweeps import sweep
 
 _POINTS = 2000
 _REPEATS = 2

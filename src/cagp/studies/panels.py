@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from ..solvers import Cholesky
 from .style import band, legend, level, plain_ticks
 
 if TYPE_CHECKING:
@@ -26,7 +25,7 @@ def score_panels(
     share: bool = True,
 ) -> Figure:
     """``score`` against m for each of ``solvers``, with bands of one standard error over runs; one panel for each of
-    ``titles``, whose keys are values of the column ``case``. The exact GP is a level, where the table has it.
+    ``titles``, whose keys are values of the column ``case``. Other solvers in the table do not iterate: levels.
 
     ``log`` is for the vertical axis; ``share`` gives all panels the same.
     """
@@ -40,9 +39,9 @@ def score_panels(
         for solver in solvers:
             rows = of_case.loc[solver]
             band(ax, rows.index.to_numpy(), rows["mean"].to_numpy(), rows["sem"].to_numpy(), solver)
-        if Cholesky.name in of_case.index:
-            exact = of_case.loc[Cholesky.name].iloc[0]
-            level(ax, exact["mean"], exact["sem"], Cholesky.name)
+        for solver in of_case.index.get_level_values("solver").unique().difference(solvers):
+            once = of_case.loc[solver].iloc[0]
+            level(ax, once["mean"], once["sem"], solver)
         ax.set(xscale="log", xlabel="iterations m", title=title)
         plain_ticks(ax.xaxis)
         if log:
