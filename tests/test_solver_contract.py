@@ -141,7 +141,9 @@ def test_single_points(case: Case) -> None:
     assert_allclose(post.covariance(), problem.exact_covariance, rtol=1e-6)
 
 
-@pytest.mark.parametrize("case", [c for c in CASES if not isinstance(c.solver, (cagp.Cholesky, cagp.Auto))], ids=lambda c: c.id)
+@pytest.mark.parametrize(
+    "case", [c for c in CASES if not isinstance(c.solver, (cagp.Cholesky, cagp.Auto))], ids=lambda c: c.id
+)
 def test_zero_iterations_are_the_prior(case: Case, problem: Problem) -> None:
     model = condition(problem, case.idle)
     post = model.predict(problem.X_test)

@@ -142,6 +142,10 @@ def solve(study: Study) -> None:
     study.run("ConjugateGradient (on b, not calibrated)", cagp.ConjugateGradient(40))
     study.run("CalibratedCG", CalibratedCG(40))
     study.run("CalibratedCG, SymmetricGaussSeidel(1024)", CalibratedCG(20, SymmetricGaussSeidel(1024)))
+    study.run(
+        "CalibratedCG, SGS(1024), from 500 neighbours",
+        CalibratedCG(20, SymmetricGaussSeidel(1024), start=NearestNeighbours(500)),
+    )
     ranks = (1000, 4000) if study.name.startswith("ERA5") else (500, 2000)
     for rank in ranks:
         study.run(f"CalibratedCG, Nystrom({rank})", CalibratedCG(20, Nystrom(rank)))

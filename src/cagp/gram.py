@@ -10,6 +10,7 @@ and the skinny products with G run at full speed.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import torch
 from scipy.spatial import cKDTree
@@ -24,9 +25,18 @@ STORAGES = ("auto", "dense", "tiles")
 
 _DENSE_SHARE = 0.75
 _NEAREST_ENTRIES = 2**24
-_TILE_COLUMNS = 2048
-_PANEL_ROWS = 192
-_PANEL_BYTES = 64 * 2**20
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """How the matrix is cut: on a CPU so that tiles stay in the cache, on a GPU so that one launch fills it."""
+
+    panel_rows: int
+    panel_bytes: int
+    tile_columns: int
+
+
+TILINGS = {"cpu": Tiling(192, 64 * 2**20, 2048), "cuda": Tiling(2048, 2**30, 2**15)}
 
 
 class Gram:
@@ -50,6 +60,7 @@ class Gram:
         self._matrix: torch.Tensor | None = None
         self._buffers = Buffers(self.dtype, self.device)
         self._tree: cKDTree | None = None
+        self.tiling = TILINGS.get(self.device.type, TILINGS["cpu"])
 
     @property
     def dense_bytes(self) -> int:
@@ -89,9 +100,10 @@ class Gram:
     @property
     def panel_rows(self) -> int:
         """How many rows a sweep takes at once: enough for fast products, few enough to stay near the cache."""
+        rows = min(self.size, self.tiling.panel_rows)
         if self.storage == "dense":
-            return min(self.size, _PANEL_ROWS)
-        return max(1, min(self.size, _PANEL_ROWS, max(16, _PANEL_BYTES // (self.size * self.dtype.itemsize))))
+            return rows
+        return min(rows, max(16, self.tiling.panel_bytes // (self.size * self.dtype.itemsize)))
 
     def panels(self, rows: int | None = None, reverse: bool = False) -> Iterator[tuple[int, int]]:
         """Row ranges (start, stop) that cover the matrix, from the first to the last or in reverse."""
@@ -111,8 +123,8 @@ class Gram:
     def _fill(self, start: int, stop: int, first: int, last: int, out: torch.Tensor) -> None:
         """Compute G[start:stop, first:last] into ``out``, tile by tile."""
         rows = map_embedding(self.embedding, lambda part: part[:, start:stop])
-        for left in range(first, last, _TILE_COLUMNS):
-            right = min(left + _TILE_COLUMNS, last)
+        for left in range(first, last, self.tiling.tile_columns):
+            right = min(left + self.tiling.tile_columns, last)
             columns = map_embedding(self.embedding, lambda part, a=left, b=right: part[:, a:b])  # type: ignore[misc]
             self._kernel.evaluate(rows, columns, out[:, left - first : right - first], self._buffers)
         low, high = max(start, first), min(stop, last)
@@ -195,12 +207,12 @@ class Gram:
         if indices is not None:
             train = map_embedding(train, lambda part: part[:, indices].contiguous())
         out = torch.empty(embedding_size(test), embedding_size(train), dtype=self.dtype, device=self.device)
-        for top in range(0, out.shape[0], _PANEL_ROWS):
-            rows = map_embedding(test, lambda part, a=top: part[:, a : a + _PANEL_ROWS])  # type: ignore[misc]
-            for left in range(0, out.shape[1], _TILE_COLUMNS):
-                columns = map_embedding(train, lambda part, a=left: part[:, a : a + _TILE_COLUMNS])  # type: ignore[misc]
-                tile = out[top : top + _PANEL_ROWS, left : left + _TILE_COLUMNS]
-                self._kernel.evaluate(rows, columns, tile, self._buffers)
+        height, width = self.tiling.panel_rows, self.tiling.tile_columns
+        for top in range(0, out.shape[0], height):
+            rows = map_embedding(test, lambda part, a=top: part[:, a : a + height])  # type: ignore[misc]
+            for left in range(0, out.shape[1], width):
+                columns = map_embedding(train, lambda part, a=left: part[:, a : a + width])  # type: ignore[misc]
+                self._kernel.evaluate(rows, columns, out[top : top + height, left : left + width], self._buffers)
         return out
 
     def cholesky(self) -> torch.Tensor:

@@ -88,7 +88,7 @@ class Model:
     def inducing(self) -> Inducing:
         """A matrix below G that is cheap to invert, for bounds on the computational variance."""
         affordable = self.gram.working_budget // (4 * 8 * self.gram.size)
-        return Inducing(self.gram, max(1, min(_MAX_INDUCING, affordable)))
+        return Inducing(self.gram, max(1, min(_MAX_INDUCING, affordable)), tail=False)
 
     def __repr__(self) -> str:
         return f"Model({self.prior!r}, {self.gram!r}, solver={self.solver!r})"

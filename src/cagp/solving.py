@@ -52,9 +52,10 @@ class BatchProgress:
         return self._bounds.upper if self.iteration in _SCHEDULE else None
 
     def estimate(self) -> torch.Tensor | None:
-        if self._weights.upper is not None:
-            return self._weights.upper  # close as well as certain
-        return self._bounds.estimate if self.iteration in _SCHEDULE else None
+        upper = self._weights.upper
+        if self.iteration not in _SCHEDULE:
+            return upper
+        return self._bounds.estimate if upper is None else torch.minimum(self._bounds.estimate, upper)
 
 
 def run(model: Model, cross: Cross, watches: list[Watch], interrupt: Interrupt | None) -> Outcome:

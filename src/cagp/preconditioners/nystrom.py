@@ -1,4 +1,4 @@
-"""Nyström: the kernel matrix by its projection on some training points, plus the noise."""
+"""Nyström: the kernel matrix by its projection on some training points, plus the noise and what is left over."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from .base import Preconditioner, PreparedPreconditioner
 
 @dataclass(frozen=True)
 class Nystrom(Preconditioner):
-    """M = Σ + K_XU K_UU⁻¹ K_UX with ``rank`` training points U drawn at random (seeded).
+    """M = Σ + τI + K_XU K_UU⁻¹ K_UX with ``rank`` training points U by randomly pivoted Cholesky (seeded).
 
-    O(d · rank²) once, O(d · rank) per iteration and test point, 8 · d · rank bytes. More rank, fewer iterations.
+    τ is the average of what the projection leaves over of the diagonal. O(d · rank²) once, O(d · rank) per iteration and
+    test point, 8 · d · rank bytes. More rank, fewer iterations.
     """
 
     rank: int = 1000
@@ -27,14 +28,13 @@ class Nystrom(Preconditioner):
         count(self.seed, "seed")
 
     def prepare(self, gram: Gram) -> PreparedPreconditioner:
-        return _PreparedNystrom(gram, Inducing(gram, self.rank, self.seed))
+        return _PreparedNystrom(gram, Inducing(gram, self.rank, self.seed, tail=True))
 
 
 class _PreparedNystrom(PreparedPreconditioner):
-    floor = 1.0  # G ⪰ M
-
     def __init__(self, gram: Gram, inducing: Inducing) -> None:
         super().__init__(gram)
+        self.floor = inducing.floor
         self._inducing = inducing
 
     def apply(self, R: torch.Tensor) -> torch.Tensor:
