@@ -80,8 +80,8 @@ class Study:
             bounds = post.computational_variance
             ratio = np.median(bounds.upper / (true * self.exact)), np.median(bounds.estimate / (true * self.exact))
             print(
-                f"  stop at 5% {judged}, {label}: worst {true.max():.3g}, {np.mean(true <= 0.05):.0%} within; iterations "
-                f"{post.iterations.min()}–{post.iterations.max()}; upper / truth {ratio[0]:.2f}, "
+                f"  stop at 5% {judged}, {label}: worst {true.max():.3g}, {np.mean(true <= 0.05):.0%} within; "
+                f"iterations {post.iterations.min()}–{post.iterations.max()}; upper / truth {ratio[0]:.2f}, "
                 f"estimate / truth {ratio[1]:.2f} [{seconds:.2f} s]\n    {post.status}",
                 flush=True,
             )

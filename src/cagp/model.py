@@ -10,11 +10,11 @@ import torch
 
 from .errors import InputError, InputTypeError
 from .gram import Cross, Gram
-from .inducing import Inducing
 from .interrupt import Interrupt
 from .kernels import Embedding, map_embedding
 from .memory import human, require, resolve_budget
 from .posterior import Posterior, Solved
+from .preconditioners import Nystrom, PreparedPreconditioner
 from .progress import progress as progress_bar
 from .solvers import Solver, as_solver
 from .solving import certified_in_full, outcome_of, run, watches_of
@@ -85,10 +85,10 @@ class Model:
         return cross if self.prepared.gram is self.gram else self.prepared.gram.cross(cross.test)
 
     @cached_property
-    def inducing(self) -> Inducing:
-        """A matrix below G that is cheap to invert, for bounds on the computational variance."""
+    def bounding(self) -> PreparedPreconditioner:
+        """A stand-in for G that is cheap to invert, for bounds on the computational variance."""
         affordable = self.gram.working_budget // (4 * 8 * self.gram.size)
-        return Inducing(self.gram, max(1, min(_MAX_INDUCING, affordable)), tail=False)
+        return Nystrom(max(1, min(_MAX_INDUCING, affordable))).prepare(self.gram)
 
     def __repr__(self) -> str:
         return f"Model({self.prior!r}, {self.gram!r}, solver={self.solver!r})"

@@ -210,14 +210,14 @@ class Posterior:
     def computational_variance(self) -> ComputationalVariance:
         """How much of the variance more computation would remove: lower bound, estimate, upper bound, each (T,).
 
-        Costs two products with G and an inducing-point approximation of it; weights of large predictions that were
+        Costs three products with G and an inducing-point approximation of it; weights of large predictions that were
         not kept are computed again.
         """
         parts = []
         for batch in self._batches:
             weights = batch.weights or run_to(self._model, batch.cross, batch.iterations)
             residual = batch.cross.matrix - batch.cross.gram.matmul(weights.dense())
-            parts.append(computational_variance(batch.cross.gram, residual, self._model.inducing))
+            parts.append(computational_variance(residual, self._model.bounding))
             if batch.weights is None:
                 batch.cross.forget()
         joined = (torch.cat([getattr(p, name) for p in parts]) for name in ("lower", "estimate", "upper"))

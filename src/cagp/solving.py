@@ -21,6 +21,10 @@ _SCHEDULE = frozenset({1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233, 377, 610, 98
 """After which iterations bounds are computed where they cost products with G: a growing, fixed schedule."""
 
 
+_CAUTION = 2.0
+"""Estimates are mostly between a half and twice the truth: for stopping, twice the estimate."""
+
+
 @dataclass(frozen=True)
 class Outcome:
     """Weights for a batch, after how many iterations for each test point (T,), and which rule stopped it (T,).
@@ -44,7 +48,7 @@ class BatchProgress:
     @cached_property
     def _bounds(self) -> ComputationalVariance:
         residual = self._cross.matrix - self._cross.gram.matmul(self._weights.dense())
-        return computational_variance(self._cross.gram, residual, self._model.inducing)
+        return computational_variance(residual, self._model.bounding)
 
     def upper(self) -> torch.Tensor | None:
         if self._weights.upper is not None:
@@ -55,7 +59,8 @@ class BatchProgress:
         upper = self._weights.upper
         if self.iteration not in _SCHEDULE:
             return upper
-        return self._bounds.estimate if upper is None else torch.minimum(self._bounds.estimate, upper)
+        cautious = torch.minimum(_CAUTION * self._bounds.estimate, self._bounds.upper)
+        return cautious if upper is None else torch.minimum(cautious, upper)
 
 
 def run(model: Model, cross: Cross, watches: list[Watch], interrupt: Interrupt | None) -> Outcome:

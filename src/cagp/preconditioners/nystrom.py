@@ -28,7 +28,7 @@ class Nystrom(Preconditioner):
         count(self.seed, "seed")
 
     def prepare(self, gram: Gram) -> PreparedPreconditioner:
-        return _PreparedNystrom(gram, Inducing(gram, self.rank, self.seed, tail=True))
+        return _PreparedNystrom(gram, Inducing(gram, self.rank, self.seed))
 
 
 class _PreparedNystrom(PreparedPreconditioner):
