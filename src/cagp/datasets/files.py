@@ -44,7 +44,9 @@ def find(*files: PublicFile) -> tuple[PublicFile, Path]:
     """
     for place in (data_folder, cache_folder):
         folder = place()
-        for file in files if folder else ():
+        if folder is None:
+            continue
+        for file in files:
             path = folder / file.name
             if path.is_file():
                 _check(path, file)
