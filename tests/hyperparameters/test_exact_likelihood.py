@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 import torch
-from problems import KERNELS, dense_log_likelihood, observations, space_of
+from likelihood_problems import KERNELS, dense_log_likelihood, observations, space_of
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, RationalQuadratic, WhiteKernel
 

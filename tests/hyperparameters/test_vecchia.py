@@ -3,7 +3,7 @@ import dataclasses
 import numpy as np
 import pytest
 import torch
-from problems import KERNELS, observations, space_of
+from likelihood_problems import KERNELS, observations, space_of
 from scipy.optimize import approx_fprime
 from scipy.stats import multivariate_normal
 
