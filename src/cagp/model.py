@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from .bounds import InducingBound
-from .errors import InputTypeError
+from .errors import InputError, InputTypeError
 from .gram import Cross, Gram
 from .interrupt import Interrupt
 from .kernels import Embedding, map_embedding
@@ -18,8 +18,8 @@ from .posterior import Posterior, Solved
 from .progress import progress as progress_bar
 from .solvers import Solver, as_solver
 from .status import Status
-from .validation import ArrayLike, count, points, targets
-from .weights import Weights, zero_weights
+from .validation import ArrayLike, as_float64, count, points, targets
+from .weights import Weights, certified, zero_weights
 
 if TYPE_CHECKING:
     from .prior import Prior
@@ -73,6 +73,11 @@ class Model:
         """y − m₀(X), shape (d,), in the order the solver works in."""
         return self._prepared.b
 
+    @property
+    def order(self) -> torch.Tensor | None:
+        """The solver's order of the training points, shape (d,), where it is not the given one."""
+        return self._prepared.order
+
     @cached_property
     def inducing_bound(self) -> InducingBound:
         """A matrix below G that is cheap to invert, for bounds on the computational variance."""
@@ -115,6 +120,25 @@ class Model:
                 message = f"Iteration {weights.iteration} of {self.solver!r}, {weights.passes:g} passes over G."
                 batch = Solved.of(self, cross, weights.frozen(), prior_mean, keep=True)
                 yield Posterior(self, [batch], convert, Status("iterating", message))
+
+    def posterior(self, X_test: ArrayLike, weights: ArrayLike) -> Posterior:
+        """The posterior at X_test (T, p) from any kriging weights W (d, T), one column a test point.
+
+        Whoever made them, and however badly: if they do not depend on y, the error bars are calibrated. Costs one
+        product with G.
+        """
+        test, convert = self._test_points(X_test)
+        W = as_float64(weights, "weights", self._device).to(self.gram.dtype)
+        if W.shape != (self.gram.size, len(test)):
+            raise InputError(
+                f"weights must have shape {(self.gram.size, len(test))}, one row a training point and one column a "
+                f"test point, got {tuple(W.shape)}"
+            )
+        (cross,) = self._crosses(test, len(test))
+        values = (W if self.order is None else W[self.order]).T.contiguous()
+        given = certified(values, cross)
+        batch = Solved.of(self, cross, given, self.prior.mean(test).to(self.gram.dtype), keep=True)
+        return Posterior(self, [batch], convert, Status("given", "The weights were given."))
 
     def predict_mean(self, X_test: ArrayLike) -> Any:
         """The posterior mean at X_test (T, p), shape (T,), without variances: T times cheaper where the solver allows.

@@ -139,6 +139,17 @@ class Posterior:
 
     # --- what users do with it ------------------------------------------------------------------------------------
 
+    @property
+    def weights(self) -> Any:
+        """The kriging weights W, shape (d, T), rows in the order of the training points: mean = m₀ + Wᵀ (y − m₀(X))."""
+        _, rows = self._single_batch()
+        order = self._model.order
+        W = rows.T
+        if order is not None:
+            W = torch.empty_like(W)
+            W[order] = rows.T
+        return self._convert(W)
+
     def observed(self, noise_variance: Any = None) -> Posterior:
         """The belief about observations y at the test points: the noise variance is added.
 

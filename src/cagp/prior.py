@@ -51,7 +51,7 @@ class Prior:
 
     def noise(self, size: int) -> torch.Tensor:
         """The noise variance of each of ``size`` observations, shape (size,), float64."""
-        noise = torch.from_numpy(np.array(self.noise_variance, dtype=np.float64))
+        noise = torch.tensor(self.noise_variance, dtype=torch.float64)
         if noise.ndim == 1 and noise.shape[0] != size:
             raise InputError(
                 f"noise_variance has {noise.shape[0]} values for {size} observations; "

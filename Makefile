@@ -1,0 +1,35 @@
+# Each target sets up what it needs on first use: Python ≥ 3.11 and make are enough.
+PYTHON ?= python3
+VENV := .venv
+RUN := $(VENV)/bin/python
+READY := $(VENV)/.ready
+
+.PHONY: demo test test-slow lint bench clean
+
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit("cagp needs Python 3.11 or newer, this is " + sys.version.split()[0] + "; try: make PYTHON=python3.11") if sys.version_info < (3, 11) else None'
+	$(PYTHON) -m venv $(VENV)
+	@# torch first and alone: its CPU build satisfies everything else
+	$(RUN) -m pip install --quiet --constraint constraints.txt torch
+	$(RUN) -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	@touch $(READY)
+
+demo: $(READY)  ## the paper's synthetic problem: figures and a report in demo/
+	$(RUN) -m cagp reproduce synthetic sbc --scale quick --out demo
+
+test: $(READY)  ## all tests but the slow studies
+	$(RUN) -m pytest -m 'not slow'
+
+test-slow: $(READY)  ## the studies that take minutes
+	$(RUN) -m pytest -m slow
+
+lint: $(READY)
+	$(RUN) -m ruff check .
+	$(RUN) -m ruff format --check .
+	$(RUN) -m mypy
+
+bench: $(READY)  ## speed, as ratios taken side by side
+	$(RUN) benchmarks/gauss_seidel.py
+
+clean:
+	rm -rf $(VENV) demo out dist build .pytest_cache .mypy_cache .ruff_cache

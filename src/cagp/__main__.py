@@ -1,0 +1,5 @@
+"""``python -m cagp`` is the command ``cagp``."""
+
+from .cli import main
+
+main()

@@ -1,0 +1,25 @@
+"""Is a posterior calibrated? Simulation-based calibration, held-out scores, simultaneous bands, plots.
+
+The tests and bands need only numpy and scipy. ``evaluate`` and ``score`` use scoringrules, the plots matplotlib and
+simulations in parallel joblib: ``pip install "cagp[calibration]"`` brings all three.
+"""
+
+from . import plots
+from .bands import Band, ecdf_band, histogram_band
+from .result import Assessment, SimulationResult, assess
+from .scores import Scores, evaluate, score
+from .simulation import simulation_based_calibration
+
+__all__ = [
+    "Assessment",
+    "Band",
+    "Scores",
+    "SimulationResult",
+    "assess",
+    "ecdf_band",
+    "evaluate",
+    "histogram_band",
+    "plots",
+    "score",
+    "simulation_based_calibration",
+]

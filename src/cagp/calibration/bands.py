@@ -1,0 +1,147 @@
+"""Simultaneous confidence bands: what an ECDF or a histogram of n independent values may look like by chance.
+
+A pointwise band holds each count with a binomial interval of error γ; the band here holds *all* counts together with
+the probability asked for, by the choice of γ (Säilynoja, Bürkner & Vehtari, 2022). The probability that all counts
+stay inside is computed, not simulated: counts in disjoint intervals are independent Poisson variables given their
+total, so it is a chain of convolutions.
+"""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.signal import convolve
+from scipy.stats import binom, poisson
+
+from ..errors import InputError
+from ..validation import ArrayLike, count
+from .checks import fraction, vector
+
+_DEFAULT_POINTS = 100
+_BISECTIONS = 30
+
+
+@dataclass(frozen=True, eq=False)
+class Band:
+    """Limits that hold everywhere at once.
+
+    ``expected``, ``lower`` and ``upper`` have the same shape: values of the ECDF at ``points`` for ``ecdf_band``,
+    counts of the bins for ``histogram_band`` (whose ``points`` are the bin edges in probability). ``level`` is the
+    probability asked for, ``coverage`` the exact one, at least that much; ``pointwise`` is the error γ of each single
+    limit.
+    """
+
+    points: np.ndarray
+    expected: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+    level: float
+    coverage: float
+    pointwise: float
+
+    def contains(self, values: ArrayLike) -> bool:
+        """Whether ``values``, one per limit, lie inside everywhere."""
+        array = vector(values, "values", size=len(self.lower))
+        # ECDF values are counts divided by n: the slack is for that division
+        return bool(np.all((array >= self.lower - 1e-12) & (array <= self.upper + 1e-12)))
+
+
+def ecdf_band(n: int, points: int | ArrayLike | None = None, level: float = 0.95) -> Band:
+    """The band of the ECDF of ``n`` independent uniform values, at ``points``.
+
+    ``points`` are increasing numbers in (0, 1), or how many equal steps to take; min(n, 100) by default.
+    """
+    n, level = count(n, "n", minimum=1), fraction(level, "level")
+    x = _evaluation_points(n, points)
+
+    def limits(gamma: float) -> tuple[np.ndarray, np.ndarray]:
+        return _binomial_limits(gamma, n, x)
+
+    gamma, coverage = _largest_error(lambda g: _ecdf_probability(n, x, *limits(g)), level, len(x))
+    lower, upper = limits(gamma)
+    return Band(x, x, lower / n, upper / n, level, coverage, gamma)
+
+
+def histogram_band(n: int, bins: int | ArrayLike = 20, level: float = 0.95) -> Band:
+    """The band of the bin counts of ``n`` independent values.
+
+    ``bins`` is a number of bins of equal probability, or the probability of each bin, which add up to one.
+    """
+    n, level = count(n, "n", minimum=1), fraction(level, "level")
+    p = _bin_probabilities(bins)
+
+    def limits(gamma: float) -> tuple[np.ndarray, np.ndarray]:
+        return _binomial_limits(gamma, n, p)
+
+    gamma, coverage = _largest_error(lambda g: _histogram_probability(n, p, *limits(g)), level, len(p))
+    lower, upper = limits(gamma)
+    edges = np.concatenate([[0.0], p.cumsum()])
+    return Band(edges, n * p, lower.astype(float), upper.astype(float), level, coverage, gamma)
+
+
+def _evaluation_points(n: int, points: int | ArrayLike | None) -> np.ndarray:
+    if points is None:
+        points = max(2, min(n, _DEFAULT_POINTS))
+    if isinstance(points, numbers.Integral):
+        steps = count(points, "points", minimum=2)
+        return np.arange(1, steps) / steps
+    x = vector(points, "points")
+    if x[0] <= 0 or x[-1] >= 1 or (np.diff(x) <= 0).any():
+        raise InputError("points must increase strictly within (0, 1): at 0 and 1 every ECDF is the same")
+    return x
+
+
+def _bin_probabilities(bins: int | ArrayLike) -> np.ndarray:
+    if isinstance(bins, numbers.Integral):
+        return np.full(count(bins, "bins", minimum=2), 1 / int(bins))
+    p = vector(bins, "bins", minimum=2)
+    if (p <= 0).any() or abs(p.sum() - 1) > 1e-9:
+        raise InputError(
+            f"bins must be positive probabilities that add up to 1, got a sum of {p.sum():g} and a least of "
+            f"{p.min():g}; the outer bins take the tails"
+        )
+    return p / p.sum()
+
+
+def _binomial_limits(gamma: float, n: int, p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Counts that a binomial (n, p) stays between, missing each side with probability at most γ/2."""
+    return binom.ppf(gamma / 2, n, p).astype(int), binom.isf(gamma / 2, n, p).astype(int)
+
+
+def _largest_error(probability: Callable[[float], float], level: float, limits: int) -> tuple[float, float]:
+    """The largest γ at which all ``limits`` hold together with probability ≥ level, and that probability."""
+    high = 1 - level
+    if (coverage := probability(high)) >= level:
+        return high, coverage
+    low = high / limits  # Bonferroni: enough for sure
+    coverage = probability(low)
+    for _ in range(_BISECTIONS):
+        middle = (low * high) ** 0.5
+        if (between := probability(middle)) >= level:
+            low, coverage = middle, between
+        else:
+            high = middle
+    return low, coverage
+
+
+def _ecdf_probability(n: int, x: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> float:
+    """P(lower ≤ number of values ≤ xᵢ ≤ upper, for all i), for n uniform values."""
+    inside, base = np.ones(1), 0  # inside[j]: probability that the count is base + j and was inside so far
+    for step, low, high in zip(np.diff(x, prepend=0.0), lower, upper, strict=True):
+        increments = poisson.pmf(np.arange(high - base + 1), n * step)
+        inside = convolve(inside, increments)[low - base : high - base + 1]
+        base = low
+    rest = n - base - np.arange(len(inside))
+    return float(inside @ poisson.pmf(rest, n * (1 - x[-1])) / poisson.pmf(n, n))
+
+
+def _histogram_probability(n: int, p: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> float:
+    """P(lower ≤ counts ≤ upper) of a multinomial (n, p)."""
+    inside, base = np.ones(1), 0
+    for share, low, high in zip(p, lower, upper, strict=True):
+        base += low
+        inside = convolve(inside, poisson.pmf(np.arange(low, high + 1), n * share))[: max(n - base + 1, 0)]
+    return float(inside[n - base] / poisson.pmf(n, n)) if 0 <= n - base < len(inside) else 0.0

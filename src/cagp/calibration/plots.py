@@ -1,0 +1,159 @@
+"""Plots that show what is noise: each draws on ``ax``, or on a new figure, and returns the axes.
+
+Figures are made without pyplot: nothing is kept globally and no window opens. Save one with
+``ax.figure.savefig("pit.png")``. Bands hold for independent values; the errors at many test points of one data set
+are correlated, and then the true band is wider.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+
+from ..errors import InputError
+from ..validation import ArrayLike, count
+from .bands import Band, ecdf_band, histogram_band
+from .checks import optional, probabilities, vector
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# Okabe and Ito's colours, told apart without colour vision; line styles tell them apart in grey
+_BLUE, _ORANGE, _VERMILLION, _BAND = "#0072B2", "#E69F00", "#D55E00", "#BBBBBB"
+_PANEL_INCHES = (4.2, 3.2)
+_INTERVALS = ((0.5, "-"), (0.95, "--"))
+
+Corner = Literal["upper center", "upper left", "lower right"]
+
+
+def new_axes(panels: int = 1) -> Sequence[Axes]:
+    """``panels`` axes side by side on a new figure."""
+    figure_module = optional("matplotlib.figure", "plotting")
+    width, height = _PANEL_INCHES
+    figure = figure_module.Figure(figsize=(panels * width, height), layout="constrained")
+    axes: Sequence[Axes] = figure.subplots(1, panels, squeeze=False)[0]
+    return axes
+
+
+def pit_histogram(pit: ArrayLike, *, bins: int = 20, level: float = 0.95, ax: Axes | None = None) -> Axes:
+    """Histogram of PIT values or SBC's t (n,) with the simultaneous band of a uniform sample.
+
+    A hump in the middle is a conservative posterior, a U an overconfident one, a slope a shift.
+    """
+    values = probabilities(pit, "pit")
+    ax = new_axes()[0] if ax is None else ax
+    edges = np.linspace(0, 1, count(bins, "bins", minimum=2) + 1)
+    _histogram(ax, values, edges, edges, histogram_band(len(values), bins, level))
+    ax.axhline(len(values) / bins, color="black", linestyle="--", linewidth=1, label="uniform")
+    return _finish(ax, "PIT value", "count", xlim=(0, 1))
+
+
+def z_histogram(z: ArrayLike, *, bins: int = 24, level: float = 0.95, ax: Axes | None = None) -> Axes:
+    """Histogram of z-values (n,) against N(0, 1) with the simultaneous band of a normal sample.
+
+    The bins have equal width between −3 and 3; the two outer ones hold everything beyond, to the last value.
+    """
+    values = vector(z, "z")
+    ax = new_axes()[0] if ax is None else ax
+    inner = np.linspace(-3, 3, count(bins, "bins", minimum=4) - 1)
+    width = inner[1] - inner[0]
+    bounds, drawn = _closed(inner, -np.inf, np.inf), _closed(inner, inner[0] - width, inner[-1] + width)
+    _histogram(ax, values, bounds, drawn, histogram_band(len(values), np.diff(ndtr(bounds)), level))
+    x = np.linspace(drawn[0], drawn[-1], 300)
+    density = len(values) * width * np.exp(-(x**2) / 2) / (2 * np.pi) ** 0.5
+    ax.plot(x, density, color="black", linestyle="--", linewidth=1, label="N(0, 1)")
+    return _finish(ax, "z-score (outer bins: all beyond ±3)", "count", xlim=(drawn[0], drawn[-1]))
+
+
+def ecdf_difference(pit: ArrayLike, *, points: int | None = None, level: float = 0.95, ax: Axes | None = None) -> Axes:
+    """ECDF of PIT values or SBC's t (n,) minus the uniform one, with its simultaneous band, at ``points`` steps."""
+    values = probabilities(pit, "pit")
+    ax = new_axes()[0] if ax is None else ax
+    band = ecdf_band(len(values), points, level)
+    x = _closed(band.points, 0, 1)
+    lower, upper, found = _closed(band.lower, 0, 1) - x, _closed(band.upper, 0, 1) - x, _ecdf(values, x) - x
+    ax.fill_between(x, lower, upper, **_band_style(band))
+    ax.axhline(0, color="black", linestyle="--", linewidth=1, label="uniform")
+    ax.plot(x, found, color=_BLUE, linewidth=1.5, label=f"{len(values)} values")
+    _headroom(ax, max(upper.max(), found.max()), min(lower.min(), found.min()))
+    return _finish(ax, "PIT value", "ECDF − uniform", xlim=(0, 1))
+
+
+def coverage_curve(pit: ArrayLike, *, points: int | None = None, level: float = 0.95, ax: Axes | None = None) -> Axes:
+    """Coverage of the central intervals against their nominal level, from PIT values (n,), with its band.
+
+    Above the diagonal the intervals hold more than they promise (conservative), below it less (overconfident).
+    """
+    values = probabilities(pit, "pit")
+    ax = new_axes()[0] if ax is None else ax
+    band = ecdf_band(len(values), points, level)
+    x = _closed(band.points, 0, 1)
+    ax.fill_between(x, _closed(band.lower, 0, 1), _closed(band.upper, 0, 1), **_band_style(band))
+    ax.plot([0, 1], [0, 1], color="black", linestyle="--", linewidth=1, label="calibrated")
+    # the central interval at level p holds the truth where |2 pit − 1| ≤ p
+    found = _ecdf(np.abs(2 * values - 1), x)
+    ax.plot(x, found, color=_BLUE, linewidth=1.5, label=f"{len(values)} values")
+    corner: Corner = "lower right" if found.sum() > x.sum() else "upper left"  # the one that the curve leaves free
+    return _finish(ax, "nominal level of the interval", "coverage", legend=corner, xlim=(0, 1), ylim=(0, 1))
+
+
+def error_against_std(error: ArrayLike, std: ArrayLike, *, unit: str | None = None, ax: Axes | None = None) -> Axes:
+    """|error| against the predicted standard deviation, each (T,), with the limits that 50% and 95% should respect.
+
+    ``unit`` is that of both axes, for their labels.
+    """
+    errors = vector(error, "error")
+    stds = vector(std, "std", size=len(errors))
+    if (stds <= 0).any():
+        raise InputError(f"std must be positive, got {stds.min():g} at index {int(stds.argmin())}")
+    ax = new_axes()[0] if ax is None else ax
+    absolute = np.abs(errors)
+    ax.scatter(stds, absolute, s=10, marker="o", color=_BLUE, alpha=0.5, linewidths=0, label=f"{len(errors)} points")
+    ends = np.array([0.0, 1.05 * stds.max()])
+    for (share, style), colour in zip(_INTERVALS, (_ORANGE, _VERMILLION), strict=True):
+        factor = float(ndtri((1 + share) / 2))
+        found = float((absolute <= factor * stds).mean())
+        label = f"{100 * share:g}% should be below; {100 * found:.1f}% are"
+        ax.plot(ends, factor * ends, color=colour, linestyle=style, linewidth=1.5, label=label)
+    _headroom(ax, max(absolute.max(), ends[1]))
+    suffix = f" [{unit}]" if unit else ""
+    return _finish(ax, f"predicted standard deviation{suffix}", f"|error|{suffix}", xlim=(0, ends[1]))
+
+
+# --- how --------------------------------------------------------------------------------------------------------------
+
+
+def _histogram(ax: Axes, values: np.ndarray, bounds: np.ndarray, drawn: np.ndarray, band: Band) -> None:
+    """Counts between ``bounds`` as bars between the ``drawn`` edges, with the band behind them."""
+    counts, _ = np.histogram(values, bounds)
+    ax.stairs(band.upper, drawn, baseline=band.lower, fill=True, **_band_style(band))
+    ax.stairs(counts, drawn, fill=True, color=_BLUE, alpha=0.25)
+    ax.stairs(counts, drawn, color=_BLUE, linewidth=1.5, label=f"{len(values)} values")
+    _headroom(ax, max(counts.max(), band.upper.max()))
+
+
+def _band_style(band: Band) -> dict[str, Any]:
+    return {"color": _BAND, "alpha": 0.6, "linewidth": 0, "label": f"{100 * band.level:g}% band, simultaneous"}
+
+
+def _closed(inner: np.ndarray, first: float, last: float) -> np.ndarray:
+    return np.concatenate([[first], inner, [last]])
+
+
+def _ecdf(values: np.ndarray, x: np.ndarray) -> np.ndarray:
+    return np.searchsorted(np.sort(values), x, side="right") / len(values)
+
+
+def _headroom(ax: Axes, top: float, bottom: float = 0.0) -> None:
+    """Limits that leave the upper part of the axes to the legend."""
+    height = top - bottom
+    ax.set_ylim(bottom - 0.05 * height if bottom else 0.0, top + 0.45 * height)
+
+
+def _finish(ax: Axes, xlabel: str, ylabel: str, legend: Corner = "upper center", **limits: tuple[float, float]) -> Axes:
+    ax.set(xlabel=xlabel, ylabel=ylabel, **limits)
+    ax.legend(loc=legend, fontsize="small", framealpha=0.9)
+    return ax

@@ -1,0 +1,103 @@
+"""A posterior seen through one test vector w: the number wᵀf(X′), its mean and its variance.
+
+With u = W w the mean is m₀ + uᵀb, and the variance wᵀCw = wᵀK″w − 2 wᵀVu + uᵀGu needs one product of G with one
+vector. That is the variance of the weights. The posterior reports the variances that the solver found on the way, so
+its C has those on the diagonal. A solver that reports wrong ones must not pass: the first solve compares them with
+those of its weights, which takes a product G W, and where they differ, every solve puts the reported ones in place.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from ..errors import NotPositiveDefiniteError
+from ..gram import Cross, Gram
+from ..memory import require
+from ..prior import Prior
+from ..solvers import Prepared, Solver
+from ..weights import Weights
+
+_ROWS_PER_TEST_POINT = 8
+"""Vectors of length d that are alive per test point: V, W, the solver's own, the product G W."""
+
+_AGREEMENT = 1e-9
+"""Reported variances agree with the weights if they differ by less than this share of the prior variance."""
+
+
+class Projection:
+    """wᵀf(X′) for training points (d, p), test points (T, p) and w (T,); G and V are shared by all solves.
+
+    ``prior_variance`` is wᵀK″w.
+    """
+
+    def __init__(
+        self,
+        prior: Prior,
+        train: torch.Tensor,
+        test: torch.Tensor,
+        w: torch.Tensor,
+        prior_variance: float,
+        solver: Solver,
+        budget: int,
+    ) -> None:
+        origin = train.mean(dim=0)
+        noise = prior.noise(len(train)).to(train.device)
+        self._gram = Gram(prior.kernel, prior.kernel.embed(train, origin), noise, budget=budget)
+        n_bytes = _ROWS_PER_TEST_POINT * len(test) * len(train) * 8
+        remedy = "simulate with fewer test points, or raise memory_budget"
+        require(n_bytes, self._gram.working_budget, f"the weights of {len(test)} test points", remedy)
+        self._test = prior.kernel.embed(test, origin)
+        self._cross = self._gram.cross(self._test)
+        self._w = w
+        self._prior_variance = prior_variance
+        self._solver = solver
+        self._misreports: bool | None = None
+
+    def solve(self, b: torch.Tensor) -> tuple[torch.Tensor, float]:
+        """u (d,) in the order of the training points, and wᵀCw, of the posterior given b (d,)."""
+        prepared = self._solver.prepare(self._gram, b)
+        own_order = prepared.gram is not self._gram
+        cross = prepared.gram.cross(self._test) if own_order else self._cross
+        weights = _last(prepared, cross)
+        projected = self._w @ weights.dense()
+        product = prepared.gram.matmul(projected[None, :])[0]
+        reduction = 2 * (self._w @ (cross.matrix @ projected)) - product @ projected
+        if self._misreports is not False:
+            excess = weights.reduction - _reduction(weights, cross)
+            if self._misreports is None:
+                self._misreports = bool((excess.abs() > _AGREEMENT * cross.prior_variance()).any())
+            reduction += self._w.square() @ excess
+        variance = self._prior_variance - float(reduction)
+        self._refuse_rounding(variance, projected)
+        if prepared.order is None:
+            return projected, variance
+        u = torch.empty_like(projected)
+        u[prepared.order] = projected
+        return u, variance
+
+    def _refuse_rounding(self, variance: float, u: torch.Tensor) -> None:
+        """A variance that is nothing but rounding error cannot be judged."""
+        magnitude = float(self._gram.diagonal().max()) * float(self._w.abs().sum() + u.abs().sum()) ** 2
+        limit = 2 * torch.finfo(u.dtype).eps * magnitude
+        if variance < limit:
+            raise NotPositiveDefiniteError(
+                f"the variance of wᵀf(X′) under {self._solver!r} is {variance:.3g}, below the {limit:.3g} that "
+                "rounding can resolve, so its calibration cannot be judged; give another test_vector, test points "
+                "further from the training points, or a larger noise_variance"
+            )
+
+
+def _reduction(weights: Weights, cross: Cross) -> torch.Tensor:
+    """What the weights take off the prior variance, from its definition, shape (T,)."""
+    W = weights.dense()
+    return (W * (2 * cross.matrix - cross.gram.matmul(W))).sum(dim=1)
+
+
+def _last(prepared: Prepared, cross: Cross) -> Weights:
+    """The solver's last iterate."""
+    final = prepared.final(cross)
+    if final is not None:
+        return final
+    for weights in prepared.weights(cross):
+        last = weights
+    return last

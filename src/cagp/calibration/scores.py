@@ -1,0 +1,142 @@
+"""How good predictions are on held-out data: accuracy, calibration, sharpness and proper scores."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import erf, ndtr, ndtri
+
+from ..errors import InputError, InputTypeError
+from ..posterior import Posterior
+from ..validation import ArrayLike, choice
+from .checks import fraction, optional, vector
+
+_TABLE_LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Scores:
+    """Scores of normal predictions; made by ``evaluate`` or ``score``.
+
+    Per test point, each of shape (T,): ``error`` = truth − mean, ``std``, ``z`` = error / std, ``pit`` = Φ(z).
+    Averages over the test points, where smaller is better: ``rmse``; ``log_score``, the negative log density of the
+    truth; ``crps``, the continuous ranked probability score; ``interval_score``, of the central ``level`` interval;
+    ``sharpness``, the width of that interval. ``of`` says what was predicted.
+    """
+
+    of: str
+    level: float
+    error: np.ndarray
+    std: np.ndarray
+    z: np.ndarray
+    pit: np.ndarray
+    rmse: float
+    log_score: float
+    crps: float
+    interval_score: float
+    sharpness: float
+
+    @property
+    def nll(self) -> float:
+        """The average negative log likelihood of a test point: the log score by its other name."""
+        return self.log_score
+
+    def coverage(self, levels: ArrayLike) -> Any:
+        """The share of test points inside their central interval at each of ``levels``, in [0, 1]; same shape."""
+        nominal = np.asarray(levels, dtype=float)
+        if not ((nominal >= 0) & (nominal <= 1)).all():
+            raise InputError(f"levels must lie in [0, 1], got {levels!r}; for 95% write 0.95")
+        inside = np.searchsorted(self._needed_levels(), nominal, side="right") / len(self.z)
+        return inside if nominal.ndim else float(inside)
+
+    def coverage_curve(self) -> tuple[np.ndarray, np.ndarray]:
+        """The coverage at all levels: it is a step function, given by the levels where it rises, and its values."""
+        return self._needed_levels(), np.arange(1, len(self.z) + 1) / len(self.z)
+
+    def _needed_levels(self) -> np.ndarray:
+        """The level at which each interval just holds the truth, sorted."""
+        return np.sort(erf(np.abs(self.z) / 2**0.5))
+
+    def __repr__(self) -> str:
+        return (
+            f"Scores({self.of}, {len(self.z)} points, rmse={self.rmse:.4g}, nll={self.nll:.4g}, crps={self.crps:.4g})"
+        )
+
+    def __str__(self) -> str:
+        percent = f"{100 * self.level:g}%"
+        rows = [
+            ("RMSE", self.rmse, ""),
+            ("NLL (log score)", self.nll, ""),
+            ("CRPS", self.crps, ""),
+            (f"interval score, {percent}", self.interval_score, ""),
+            (f"sharpness, {percent}", self.sharpness, "mean width of the interval"),
+            ("mean of z", float(self.z.mean()), "0 where calibrated"),
+            ("mean square of z", float(np.square(self.z).mean()), "1 where calibrated"),
+        ]
+        rows += [(f"coverage at {100 * p:g}%", self.coverage(p), f"{p:g} where calibrated") for p in _TABLE_LEVELS]
+        lines = [f"{len(self.z)} test points, {self.of}"]
+        lines += [f"  {name:<22}{value:>12.4f}  {note}".rstrip() for name, value, note in rows]
+        return "\n".join(lines)
+
+
+def evaluate(
+    posterior: Posterior, truth: ArrayLike, of: str, *, noise_variance: ArrayLike | None = None, level: float = 0.95
+) -> Scores:
+    """Score a posterior against the ``truth`` (T,) at its test points.
+
+    ``of`` says what the truth is: "latent" for values of f, "observed" for noisy observations y. For observations the
+    noise variance is added to the posterior's: the prior's, or ``noise_variance``, one number or one per test point.
+    A posterior made by ``Posterior.observed`` is taken as it is.
+    """
+    if not isinstance(posterior, Posterior):
+        raise InputTypeError(
+            f"posterior must be a cagp Posterior, got {type(posterior).__name__}; "
+            "score(mean, std, truth) takes the predictions of anything else"
+        )
+    choice(of, "of", ("latent", "observed"))
+    has_noise = posterior._noise is not None
+    if has_noise and of == "latent":
+        raise InputError(
+            "of='latent' needs the posterior of f, but this one was made by observed() and includes noise; "
+            "pass the posterior that predict() returned, or of='observed'"
+        )
+    if noise_variance is not None and (has_noise or of == "latent"):
+        reason = "this posterior includes its noise already" if has_noise else "f has no noise"
+        raise InputError(f"noise_variance cannot be used here: {reason}; leave it out")
+    predicted = posterior.observed(noise_variance) if of == "observed" and not has_noise else posterior
+    return score(predicted.mean, predicted.std, truth, of=of, level=level)
+
+
+def score(
+    mean: ArrayLike, std: ArrayLike, truth: ArrayLike, *, of: str = "normal predictions", level: float = 0.95
+) -> Scores:
+    """Score normal predictions of any origin: ``mean``, ``std`` and ``truth``, each of shape (T,).
+
+    ``level`` is that of the interval score and the sharpness; ``of`` is a word for the table.
+    """
+    mu = vector(mean, "mean")
+    sigma, values = vector(std, "std", size=len(mu)), vector(truth, "truth", size=len(mu))
+    level = fraction(level, "level")
+    if (sigma <= 0).any():
+        first = int((sigma <= 0).argmax())
+        raise InputError(f"std must be positive, got {sigma[first]:g} at index {first}")
+    rules = optional("scoringrules", "scoring")
+    half = ndtri((1 + level) / 2) * sigma
+    intervals = rules.interval_score(values, mu - half, mu + half, 1 - level, backend="numpy")
+    error = values - mu
+    z = error / sigma
+    return Scores(
+        of=of,
+        level=level,
+        error=error,
+        std=sigma,
+        z=z,
+        pit=ndtr(z),
+        rmse=float(np.sqrt(np.square(error).mean())),
+        log_score=float(np.mean(rules.logs_normal(values, mu, sigma, backend="numpy"))),
+        crps=float(np.mean(rules.crps_normal(values, mu, sigma, backend="numpy"))),
+        interval_score=float(np.mean(intervals)),
+        sharpness=float(2 * half.mean()),
+    )

@@ -1,0 +1,70 @@
+"""How the studies draw: one colour, line and marker per solver, readable in grey and for the colour-blind."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class Look:
+    """The label of a solver, its colour (Okabe and Ito's palette), line and marker."""
+
+    label: str
+    color: str
+    linestyle: Any
+    marker: str
+
+    def line(self) -> dict[str, Any]:
+        """Keyword arguments for ``Axes.plot``."""
+        return {"label": self.label, "color": self.color, "linestyle": self.linestyle, "marker": self.marker}
+
+
+LOOKS = {
+    "gauss-seidel": Look("CAGP-GS", "#0072B2", "-", "o"),
+    "conjugate-gradient": Look("CAGP-CG", "#D55E00", "--", "s"),
+    "random-directions": Look("CAGP-Rand", "#009E73", "-.", "^"),
+    "subset": Look("subset GP", "#CC79A7", ":", "D"),
+    "cholesky": Look("exact GP", "#000000", (0, (1, 1)), ""),
+}
+
+
+def band(ax: Axes, x: np.ndarray, mean: np.ndarray, error: np.ndarray, solver: str) -> None:
+    """A curve through ``mean`` (n,) with a band of one standard ``error`` (n,) to either side."""
+    look = LOOKS[solver]
+    # ten markers at most, evenly spaced on a logarithmic axis, so that they tell the curves apart but do not hide them
+    marked = np.unique(np.geomspace(1, len(x), min(10, len(x))).round().astype(int) - 1)
+    ax.plot(x, mean, markevery=list(marked), markersize=4.5, linewidth=1.4, **look.line())
+    ax.fill_between(x, mean - error, mean + error, color=look.color, alpha=0.22, linewidth=0)
+
+
+def level(ax: Axes, mean: float, error: float, solver: str) -> None:
+    """A horizontal line for a solver that does not iterate, with a band of one standard error."""
+    look = LOOKS[solver]
+    ax.axhline(mean, label=look.label, color=look.color, linestyle=look.linestyle, linewidth=1.4)
+    ax.axhspan(mean - error, mean + error, color=look.color, alpha=0.15, linewidth=0)
+
+
+def plain_ticks(axis: Axis) -> None:
+    """Give a logarithmic axis ticks at 1, 2, 5, written as plain numbers."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_formatter(NullFormatter())
+
+
+def legend(figure: Figure) -> None:
+    """One legend for all panels, below them, with the solvers in their usual order."""
+    found = dict(zip(*reversed(figure.axes[0].get_legend_handles_labels()), strict=True))
+    labels = [look.label for look in LOOKS.values() if look.label in found]
+    figure.legend(
+        [found[label] for label in labels], labels, loc="outside lower center", ncols=len(labels), frameon=False
+    )

@@ -1,0 +1,112 @@
+"""What the plots draw is what was computed; nothing global is touched."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+from scipy.stats import ecdf
+
+import cagp
+from cagp.calibration import assess, ecdf_band, histogram_band, plots, score
+
+Z = np.random.default_rng(0).standard_normal(300)
+PIT = assess(Z).t
+
+
+def drawings():
+    return {
+        "pit_histogram": lambda **k: plots.pit_histogram(PIT, **k),
+        "z_histogram": lambda **k: plots.z_histogram(Z, **k),
+        "ecdf_difference": lambda **k: plots.ecdf_difference(PIT, **k),
+        "coverage_curve": lambda **k: plots.coverage_curve(PIT, **k),
+        "error_against_std": lambda **k: plots.error_against_std(Z, np.full(300, 0.5), unit="K", **k),
+    }
+
+
+@pytest.mark.parametrize("name", drawings())
+def test_every_plot_is_labelled_and_saved(name, tmp_path):
+    ax = drawings()[name]()
+    assert ax.figure.canvas.manager is None  # pyplot does not know of it
+    assert ax.get_xlabel()
+    assert ax.get_ylabel()
+    assert len(ax.get_legend().get_texts()) == 3
+    for suffix in ("png", "pdf"):
+        ax.figure.savefig(tmp_path / f"plot.{suffix}")
+        assert (tmp_path / f"plot.{suffix}").stat().st_size > 1000
+
+
+@pytest.mark.parametrize("name", drawings())
+def test_every_plot_draws_where_it_is_told(name):
+    left, right = Figure().subplots(1, 2)
+    assert drawings()[name](ax=right) is right
+    assert right.has_data()
+    assert not left.has_data()
+
+
+def stairs(ax):
+    return [patch.get_data() for patch in ax.patches]
+
+
+def test_pit_histogram_shows_counts_and_band():
+    band, filled, outline = stairs(plots.pit_histogram(PIT, bins=10, level=0.9))
+    expected, _ = np.histogram(PIT, 10, (0, 1))
+    reference = histogram_band(300, 10, 0.9)
+    assert np.array_equal(filled.values, expected)
+    assert np.array_equal(outline.values, expected)
+    assert np.array_equal(band.values, reference.upper)
+    assert np.array_equal(band.baseline, reference.lower)
+
+
+def test_z_histogram_keeps_what_lies_beyond_its_axis():
+    values = np.array([-50.0, -0.1, 0.1, 7.0, 9.0])
+    _, _, outline = stairs(plots.z_histogram(values, bins=8))
+    assert outline.values.sum() == 5
+    assert outline.values[[0, -1]].tolist() == [1, 2]
+
+
+def test_ecdf_difference_shows_the_ecdf():
+    ax = plots.ecdf_difference(PIT, points=50)
+    x, difference = ax.lines[-1].get_data()
+    assert np.allclose(difference, ecdf(PIT).cdf.evaluate(x) - x)
+    band = ecdf_band(300, 50)
+    drawn = ax.collections[0].get_paths()[0].vertices
+    assert drawn[:, 1].max() == pytest.approx((band.upper - band.points).max())
+    assert drawn[:, 1].min() == pytest.approx((band.lower - band.points).min())
+
+
+def test_coverage_curve_shows_the_coverage():
+    x, shares = plots.coverage_curve(PIT).lines[-1].get_data()
+    assert np.allclose(shares, score(np.zeros(300), np.ones(300), Z).coverage(x))
+
+
+def test_error_plot_counts_what_lies_below_the_lines():
+    ax = plots.error_against_std(Z, np.ones(300))
+    texts = " ".join(text.get_text() for text in ax.get_legend().get_texts())
+    assert f"{100 * np.mean(abs(Z) <= 0.6744897501960817):.1f}% are" in texts
+    assert f"{100 * np.mean(abs(Z) <= 1.959963984540054):.1f}% are" in texts
+
+
+def test_result_plots_itself():
+    result = assess(2 * Z)
+    left, right = result.plot()
+    assert left.figure is right.figure
+    assert "overconfident" in left.get_title()
+    axes = Figure().subplots(1, 2)
+    assert result.plot(axes) == tuple(axes)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: plots.pit_histogram([0.5, 1.5]), "pit must lie in"),
+        (lambda: plots.pit_histogram(PIT, bins=1), "bins must be at least 2"),
+        (lambda: plots.ecdf_difference([]), "at least 1"),
+        (lambda: plots.coverage_curve(PIT, level=2.0), "level must be between"),
+        (lambda: plots.error_against_std([1.0], [0.0]), "std must be positive"),
+        (lambda: plots.error_against_std([1.0], [1.0, 1.0]), "std has 2 values for 1"),
+    ],
+)
+def test_bad_input_is_refused(call, message):
+    with pytest.raises(cagp.InputError, match=message):
+        call()

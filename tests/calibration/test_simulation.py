@@ -1,0 +1,208 @@
+"""Simulation-based calibration: calibrated solvers pass, others are found out, and no solver is taken at its word."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import kstest
+
+import cagp
+from cagp.calibration import simulation_based_calibration
+from cagp.solvers import Prepared
+
+PRIOR = cagp.Prior(cagp.Matern32(0.2), noise_variance=0.01)
+X = np.random.default_rng(0).random((30, 2))
+X_TEST = np.random.default_rng(1).random((10, 2))
+
+
+def simulate(solver, prior=PRIOR, **options):
+    return simulation_based_calibration(prior, X, X_TEST, solver=solver, **{"n_simulations": 200, **options})
+
+
+@pytest.mark.parametrize("m", [1, 5, 20])
+@pytest.mark.parametrize("solver", [cagp.GaussSeidel, cagp.RandomDirections])
+def test_p_values_of_calibrated_solvers_are_uniform_over_seeds(solver, m):
+    p_values = [simulate(solver(iterations=m, seed=seed), seed=seed).p_value for seed in range(60)]
+    assert kstest(p_values, "uniform").pvalue > 1e-3
+
+
+def test_conjugate_gradients_are_conservative():
+    rng = np.random.default_rng(0)
+    grid = np.stack(np.meshgrid(*[np.linspace(0, 1, 11)] * 2), axis=-1).reshape(-1, 2)
+    result = simulation_based_calibration(PRIOR, rng.random((400, 2)), grid, cagp.ConjugateGradient(5), 500)
+    assert result.z_std < 0.9
+    assert result.verdict == "conservative"
+    assert result.solves == 500
+
+
+def test_one_solve_and_one_solve_each_agree():
+    for solver in (cagp.GaussSeidel(4), cagp.Subset(6), cagp.Stationary("sor", iterations=3)):
+        once, each = simulate(solver, n_simulations=20), simulate(solver, n_simulations=20, solve_each=True)
+        assert (once.solves, each.solves) == (1, 20)
+        assert np.allclose(once.z, each.z, rtol=1e-9)
+
+
+def test_converged_conjugate_gradients_are_the_exact_posterior():
+    exact, converged = simulate(cagp.Cholesky()), simulate(cagp.ConjugateGradient(30))
+    assert np.allclose(exact.z, converged.z, atol=1e-6)
+
+
+def test_processes_do_not_change_the_result():
+    alone = simulate(cagp.ConjugateGradient(3), n_simulations=37)
+    together = simulate(cagp.ConjugateGradient(3), n_simulations=37, n_jobs=2)
+    assert np.allclose(alone.z, together.z, rtol=1e-12)
+
+
+# --- solvers that say the wrong thing -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, repr=False)
+class Boastful(cagp.Cholesky):
+    """The exact posterior mean with ``share`` of its variance."""
+
+    share: float = 0.5
+
+    def prepare(self, gram, b):
+        return _Boastful(gram, b, cagp.Cholesky().prepare(gram, b), self.share)
+
+
+class _Boastful(Prepared):
+    def __init__(self, gram, b, honest, share):
+        super().__init__(gram, b)
+        self._honest, self._share = honest, share
+
+    def weights(self, cross):
+        for weights in self._honest.weights(cross):
+            variance = cross.prior_variance() - weights.reduction
+            yield replace(weights, reduction=cross.prior_variance() - self._share * variance)
+
+    def stopped(self, iteration):
+        return ""
+
+
+@dataclass(frozen=True, repr=False)
+class Undeclared(cagp.ConjugateGradient):
+    """Weights that depend on y, declared as calibrated."""
+
+    calibrated = True
+
+
+@pytest.mark.parametrize(("share", "verdict"), [(0.5, "overconfident"), (1.0, "calibrated"), (2.0, "conservative")])
+@pytest.mark.parametrize("solve_each", [False, True])
+def test_misreported_variances_are_found_out(share, verdict, solve_each):
+    one_point = np.eye(10)[3]
+    result = simulate(Boastful(share), n_simulations=1000, test_vector=one_point, solve_each=solve_each)
+    assert result.verdict == verdict
+    exact = simulate(cagp.Cholesky(), n_simulations=1000, test_vector=one_point)
+    assert np.allclose(result.z, exact.z / share**0.5)
+
+
+def test_undeclared_dependence_on_y_is_found_out():
+    assert simulate(Undeclared(4), n_simulations=1000, solve_each=True).verdict == "conservative"
+
+
+# --- what the result must not depend on ---------------------------------------------------------------------------
+
+
+@settings(max_examples=10, deadline=None)
+@given(scale=st.floats(1e-3, 1e3), mean=st.floats(-1e3, 1e3))
+def test_scale_of_the_test_vector_and_prior_mean_cancel(scale, mean):
+    w = np.linspace(-1, 1, 10)
+    plain = simulate(cagp.GaussSeidel(3), test_vector=w)
+    other = simulate(cagp.GaussSeidel(3), cagp.Prior(PRIOR.kernel, mean, 0.01), test_vector=scale * w)
+    assert np.allclose(plain.z, other.z, rtol=1e-8)
+
+
+def test_seed_decides():
+    first = simulate("gauss-seidel", seed=3)
+    assert np.array_equal(first.z, simulate("gauss-seidel", seed=3).z)
+    assert not np.array_equal(first.z, simulate("gauss-seidel", seed=4).z)
+    assert np.linalg.norm(first.test_vector) == pytest.approx(1.0)
+    same_vector = simulate("gauss-seidel", seed=3, test_vector=first.test_vector)
+    assert np.array_equal(first.z, same_vector.z)  # giving the vector does not move the draws
+
+
+def test_torch_points_are_welcome():
+    from_torch = simulation_based_calibration(PRIOR, torch.from_numpy(X), torch.from_numpy(X_TEST), "cholesky", 200)
+    assert np.array_equal(from_torch.z, simulate(cagp.Cholesky()).z)
+
+
+def test_fully_specified_means_are_welcome():
+    for mean in (2.0, cagp.Polynomial(1, coefficients=(1.0, 2.0, 3.0)), lambda X: X[:, 0]):
+        prior = cagp.Prior(PRIOR.kernel, mean, 0.01)
+        assert np.allclose(simulate(cagp.GaussSeidel(2), prior).z, simulate(cagp.GaussSeidel(2)).z)
+
+
+def test_noise_per_observation_and_coincident_points():
+    noise = np.geomspace(1e-4, 1.0, 30)
+    prior = cagp.Prior(PRIOR.kernel, noise_variance=noise)
+    for solver in (cagp.Cholesky(), cagp.GaussSeidel(2)):
+        result = simulation_based_calibration(prior, X, X, solver, 2000, seed=5)
+        assert result.verdict == "calibrated"
+        assert result.jitter == 0.0
+
+
+def test_summary_says_how_it_was_made():
+    text = str(simulate(cagp.GaussSeidel(3), seed=8))
+    for words in ("calibrated", "GaussSeidel(iterations=3)", "one solve", "seed 8", "jitter 0", "cholesky"):
+        assert words in text
+
+
+# --- refusals -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mean", [cagp.Constant(), cagp.Polynomial(1), cagp.Polynomial(9)])
+def test_means_from_the_data_are_refused(mean):
+    with pytest.raises(cagp.InputError, match="takes its values from y"):
+        simulate(cagp.Cholesky(), cagp.Prior(PRIOR.kernel, mean, 0.01))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"n_simulations": 1}, "n_simulations must be at least 2"),
+        ({"n_simulations": 10.0}, "n_simulations must be an integer"),
+        ({"seed": -1}, "seed must be at least 0"),
+        ({"level": 1}, "level must be between 0 and 1"),
+        ({"n_jobs": 0}, "n_jobs must be a number of processes"),
+        ({"test_vector": np.ones(9)}, r"test_vector must have shape \(10,\)"),
+        ({"test_vector": np.zeros(10)}, "zero everywhere"),
+        ({"test_vector": np.full(10, np.inf)}, "infinite"),
+        ({"solve_each": "yes"}, "solve_each must be True, False or None"),
+        ({"solver": cagp.ConjugateGradient(2), "solve_each": False}, "depend on y"),
+        ({"solver": cagp.GaussSeidel}, "pass an instance"),
+        ({"solver": "magic"}, "unknown solver"),
+        ({"prior": PRIOR.kernel}, "prior must be a cagp.Prior"),
+        ({"prior": cagp.Prior(PRIOR.kernel, noise_variance=np.ones(29))}, "29 values for 30 observations"),
+    ],
+)
+def test_bad_input_is_refused(options, message):
+    with pytest.raises(cagp.InputError, match=message):
+        simulate(**{"solver": cagp.GaussSeidel(1), **options})
+
+
+def test_columns_must_match():
+    with pytest.raises(cagp.InputError, match="3 columns"):
+        simulation_based_calibration(PRIOR, X, np.zeros((4, 3)), cagp.Cholesky())
+
+
+def test_variance_below_rounding_is_refused():
+    prior = cagp.Prior(cagp.Matern32(0.2), noise_variance=1e-15)
+    with pytest.raises(cagp.NotPositiveDefiniteError, match="rounding can resolve"):
+        simulation_based_calibration(prior, X, X[:3], cagp.Cholesky(), 10)
+
+
+def test_optional_packages_are_imported_when_they_are_needed():
+    code = (
+        "import sys, cagp.calibration; "
+        "print(sorted({'matplotlib', 'joblib', 'scoringrules'} & {name.partition('.')[0] for name in sys.modules}))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

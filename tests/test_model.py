@@ -1,0 +1,147 @@
+"""Conditioning and predicting: inputs of all kinds, batches, Ctrl-C."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose
+
+import cagp
+from cagp.interrupt import Interrupt
+from problems import make_problem
+
+PROBLEM = make_problem()
+
+
+def predict(X: object, y: object, X_test: object, **settings: object) -> cagp.Posterior:
+    return PROBLEM.prior.condition(X, y, cagp.GaussSeidel(3), **settings).predict(X_test)
+
+
+REFERENCE = predict(PROBLEM.X, PROBLEM.y, PROBLEM.X_test)
+
+
+@pytest.mark.parametrize(
+    "convert",
+    [
+        lambda a: a.tolist(),
+        np.asfortranarray,
+        lambda a: np.ascontiguousarray(a[::-1])[::-1],
+        lambda a: a.astype(">f8"),
+        lambda a: np.stack([a, a], axis=-1)[..., 0],
+        lambda a: torch.from_numpy(a.copy()),
+        lambda a: torch.from_numpy(a.copy()).requires_grad_(),
+    ],
+    ids=["lists", "Fortran", "reversed", "big-endian", "strided", "torch", "torch with gradient"],
+)
+def test_any_layout_gives_the_same_answer(convert: object) -> None:
+    post = predict(convert(PROBLEM.X), convert(PROBLEM.y), PROBLEM.X_test)
+    assert_allclose(post.mean, REFERENCE.mean, rtol=1e-12)
+    assert_allclose(post.variance, REFERENCE.variance, rtol=1e-12)
+
+
+def test_integers_and_float32_are_exact_inputs() -> None:
+    X = np.arange(10)[:, None]
+    y = np.arange(10) % 3
+    prior = cagp.Prior(cagp.Matern32(2.0), noise_variance=0.1)
+
+    def mean(X: np.ndarray, y: np.ndarray) -> np.ndarray:
+        return prior.condition(X, y, cagp.Cholesky()).predict(X).mean
+
+    expected = mean(X.astype(float), y.astype(float))
+    for dtype in (np.int8, np.uint16, np.int64, np.uint64, np.float32, np.float16):
+        assert_allclose(mean(X.astype(dtype), y.astype(dtype)), expected, rtol=1e-14)
+    assert mean(X.astype(np.float32), y).dtype == np.float64
+
+
+def test_inputs_are_not_changed() -> None:
+    X, y, X_test = PROBLEM.X.copy(), PROBLEM.y.copy(), PROBLEM.X_test.copy()
+    predict(X, y, X_test)
+    assert_allclose(X, PROBLEM.X, rtol=0)
+    assert_allclose(y, PROBLEM.y, rtol=0)
+    assert_allclose(X_test, PROBLEM.X_test, rtol=0)
+
+
+def test_duplicates_and_constant_y() -> None:
+    X = np.repeat(PROBLEM.X[:10], 3, axis=0)
+    y = np.full(30, 2.0)
+    prior = cagp.Prior(cagp.Matern32(0.3), mean=cagp.Constant(), noise_variance=0.05)
+    post = prior.condition(X, y, cagp.GaussSeidel(2000)).predict(PROBLEM.X_test)
+    assert_allclose(post.mean, 2.0, rtol=1e-12)
+    # three observations of one point are one observation with a third of the noise
+    thrice = cagp.Prior(cagp.Matern32(0.3), noise_variance=0.05 / 3)
+    once = thrice.condition(PROBLEM.X[:10], y[:10], cagp.Cholesky()).predict(PROBLEM.X_test)
+    assert_allclose(post.variance, once.variance, rtol=1e-8)
+
+
+def test_test_points_on_training_points() -> None:
+    post = predict(PROBLEM.X, PROBLEM.y, PROBLEM.X)
+    assert (post.variance > 0).all()
+    assert (post.variance < 1.7).all()
+
+
+def test_solver_by_name() -> None:
+    model = PROBLEM.prior.condition(PROBLEM.X, PROBLEM.y, "gauss-seidel")
+    assert model.solver == cagp.GaussSeidel()
+    assert "GaussSeidel()" in repr(model)
+
+
+def test_batches_follow_the_budget() -> None:
+    """A budget that holds only a few test points at a time gives the same answer."""
+    budget = 40 * 40 * 8 + 3 * 6 * 40 * 8 + 10_000
+    post = predict(PROBLEM.X, PROBLEM.y, PROBLEM.X_test, memory_budget=budget)
+    assert_allclose(post.variance, REFERENCE.variance, rtol=1e-12)
+
+
+class _Stops(cagp.GaussSeidel):
+    """Presses Ctrl-C once, during its second iteration."""
+
+    def prepare(self, gram: cagp.Gram, b: torch.Tensor) -> object:
+        prepared = super().prepare(gram, b)
+        original, presses = prepared.weights, iter([True])
+
+        def weights(cross: object) -> Iterator[object]:
+            for iterate in original(cross):
+                if iterate.iteration == 2 and next(presses, False):
+                    os.kill(os.getpid(), signal.SIGINT)
+                yield iterate
+
+        prepared.weights = weights
+        return prepared
+
+
+def test_ctrl_c_keeps_what_was_computed() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    post = PROBLEM.prior.condition(PROBLEM.X, PROBLEM.y, _Stops(50)).predict(PROBLEM.X_test, batch_size=4)
+    assert signal.getsignal(signal.SIGINT) is before
+    assert post.status.reason == "interrupted"
+    assert "4 test points after iteration 2, 3 test points after iteration 0" in str(post.status)
+    assert post.iterations.tolist() == [2] * 4 + [0] * 3
+    two = PROBLEM.prior.condition(PROBLEM.X, PROBLEM.y, cagp.GaussSeidel(2)).predict(PROBLEM.X_test)
+    assert_allclose(post.variance[:4], two.variance[:4], rtol=1e-12)
+    assert_allclose(post.variance[4:], 1.7)
+    truth = post.variance - np.diag(PROBLEM.exact_covariance)
+    assert (truth <= post.computational_variance.upper * (1 + 1e-8)).all()
+
+
+def test_second_ctrl_c_interrupts_at_once() -> None:
+    with Interrupt() as interrupt:
+        os.kill(os.getpid(), signal.SIGINT)
+        assert interrupt.requested
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_progress_is_silent_when_not_a_terminal(capfd: pytest.CaptureFixture[str]) -> None:
+    predict(PROBLEM.X, PROBLEM.y, PROBLEM.X_test)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_prior_equality() -> None:
+    assert PROBLEM.prior == make_problem().prior
+    assert make_problem(noise=None).prior == make_problem(noise=None).prior
+    assert PROBLEM.prior != make_problem(noise=0.1).prior

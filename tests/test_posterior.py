@@ -1,0 +1,111 @@
+"""What a posterior offers: intervals, samples, the noise, bounds, and precision at its limit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+from scipy.stats import norm
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import Matern
+
+import cagp
+from cagp.bounds import InducingBound, computational_variance
+from problems import make_problem
+
+PROBLEM = make_problem()
+
+
+@pytest.fixture
+def post() -> cagp.Posterior:
+    return PROBLEM.prior.condition(PROBLEM.X, PROBLEM.y, cagp.GaussSeidel(2)).predict(PROBLEM.X_test)
+
+
+def test_cholesky_is_scikit_learn() -> None:
+    theirs = GaussianProcessRegressor(1.7 * Matern(0.3, nu=1.5), alpha=0.05, optimizer=None).fit(PROBLEM.X, PROBLEM.y)
+    mean, covariance = theirs.predict(PROBLEM.X_test, return_cov=True)
+    post = PROBLEM.prior.condition(PROBLEM.X, PROBLEM.y, cagp.Cholesky()).predict(PROBLEM.X_test)
+    assert_allclose(post.mean, mean, rtol=1e-8)
+    assert_allclose(post.covariance(), covariance, rtol=1e-8, atol=1e-12)
+    assert_allclose(post.std, theirs.predict(PROBLEM.X_test, return_std=True)[1], rtol=1e-8)
+
+
+def test_intervals_are_gaussian(post: cagp.Posterior) -> None:
+    lower, upper = post.interval(0.9)
+    assert_allclose(lower, norm.ppf(0.05, post.mean, post.std), rtol=1e-9)
+    assert_allclose(upper, norm.ppf(0.95, post.mean, post.std), rtol=1e-9)
+    for level in (0, 1, 95, -0.5):
+        with pytest.raises(cagp.InputError, match="level"):
+            post.interval(level)
+
+
+def test_observed_adds_the_noise(post: cagp.Posterior) -> None:
+    assert_allclose(post.observed().variance, post.variance + 0.05)
+    assert_allclose(np.diag(post.observed().covariance()), post.variance + 0.05)
+    each = np.linspace(0, 1, 7)
+    assert_allclose(post.observed(each).variance, post.variance + each)
+    assert_allclose(post.observed(each).mean, post.mean)
+    with pytest.raises(cagp.InputError, match=r"shape \(3,\) for 7 test points"):
+        post.observed(each[:3])
+    with pytest.raises(cagp.InputError, match="negative"):
+        post.observed(-1.0)
+    uneven = make_problem(noise=None)
+    other = uneven.prior.condition(uneven.X, uneven.y, cagp.Cholesky()).predict(uneven.X_test)
+    with pytest.raises(cagp.InputError, match=r"call observed\(noise_variance=...\)"):
+        other.observed()
+
+
+def test_samples_have_the_moments(post: cagp.Posterior) -> None:
+    draws = post.sample(40_000, seed=1)
+    assert draws.shape == (40_000, 7)
+    error = 5 * np.sqrt(2 / 40_000) * post.covariance().max()
+    assert_allclose(np.cov(draws.T), post.covariance(), atol=error)
+    assert_allclose(draws.mean(0), post.mean, atol=5 * post.std.max() / np.sqrt(40_000))
+    assert_allclose(post.sample(3, seed=1), post.sample(3, seed=1))
+    assert not np.allclose(post.sample(3, seed=1), post.sample(3, seed=2))
+    wide = post.observed().sample(40_000, seed=1)
+    assert_allclose(wide.var(0), post.variance + 0.05, rtol=0.05)
+
+
+def test_covariance_needs_the_weights() -> None:
+    model = PROBLEM.prior.condition(PROBLEM.X, PROBLEM.y, cagp.GaussSeidel(2))
+    batched = model.predict(PROBLEM.X_test, batch_size=3)
+    with pytest.raises(cagp.MemoryBudgetError, match="were not kept; predict fewer points"):
+        batched.covariance()
+
+
+def test_iterations_and_passes(post: cagp.Posterior) -> None:
+    assert post.iterations.tolist() == [2] * 7
+    assert post.passes == 2
+    assert repr(post) == "Posterior(7 test points, GaussSeidel(iterations=2), finished)"
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 1000),
+    noise=st.floats(1e-6, 10),
+    rank=st.integers(1, 30),
+    iterations=st.integers(0, 5),
+)
+def test_bounds_hold_for_any_number_of_inducing_points(seed: int, noise: float, rank: int, iterations: int) -> None:
+    problem = make_problem(d=30, T=4, seed=seed, noise=noise)
+    model = problem.prior.condition(problem.X, problem.y, cagp.GaussSeidel(iterations))
+    post = model.predict(problem.X_test)
+    truth = np.diag(problem.covariance(post.weights) - problem.exact_covariance)
+    cross = post._batches[0].cross
+    residual = cross.matrix - model.gram.matmul(post._batches[0].weights.dense())
+    bounds = computational_variance(model.gram, residual, InducingBound(model.gram, rank=rank, seed=seed))
+    slack = 1e-9 * problem.variance
+    assert (bounds.lower.numpy() <= truth * (1 + 1e-6) + slack).all()
+    assert (truth <= bounds.upper.numpy() * (1 + 1e-6) + slack).all()
+
+
+def test_variances_at_the_limit_of_rounding_are_reported_as_that_limit() -> None:
+    """A nearly singular problem: the exact variance is below what float64 resolves, and is never negative."""
+    x = np.linspace(0, 1, 40)[:, None]
+    prior = cagp.Prior(cagp.RBF(1.0), noise_variance=1e-15)
+    post = prior.condition(x, np.sin(x[:, 0]), cagp.Cholesky()).predict(x + 1e-3)
+    assert (post.variance > 0).all()
+    assert "below what rounding can resolve" in str(post.status)
