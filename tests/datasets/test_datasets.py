@@ -168,27 +168,47 @@ def test_a_download_with_another_hash_is_an_error(nowhere, monkeypatch):
 
 
 def _serve(monkeypatch, member: str, content: bytes):
-    """Let pooch 'download' an archive with one member, and unpack it as it would."""
+    """Let pooch 'download' an archive with this member among others."""
 
-    def retrieve(url, known_hash, fname, path, processor):
+    def retrieve(url, known_hash, fname, path):
         assert known_hash is None
         archive = Path(path) / fname
         archive.parent.mkdir(parents=True, exist_ok=True)
         with zipfile.ZipFile(archive, "w") as out:
-            out.writestr(member, content)
             out.writestr("Readme.txt", "not this")
-        return processor(str(archive), "download", None)
+            out.writestr(member, content)
+        return str(archive)
 
     monkeypatch.setattr(pooch, "retrieve", retrieve)
+
+
+def test_a_page_in_place_of_an_archive_is_an_error_and_is_not_kept(nowhere, monkeypatch):
+    def retrieve(url, known_hash, fname, path):
+        page = Path(path) / fname
+        page.parent.mkdir(parents=True, exist_ok=True)
+        page.write_text("<html>This page has moved</html>")
+        return str(page)
+
+    monkeypatch.setattr(pooch, "retrieve", retrieve)
+    with pytest.raises(DataError, match=r"gave no file \(File is not a zip file\)"):
+        datasets.bike()
+    assert not list(nowhere.iterdir())
+
+
+def test_an_archive_without_the_file_is_an_error(nowhere, monkeypatch):
+    _serve(monkeypatch, "data/day.csv", b"1")
+    with pytest.raises(DataError, match=r"no hour.csv, only Readme.txt, data/day.csv"):
+        datasets.bike()
 
 
 def test_an_archive_is_unpacked_once_and_kept(nowhere, monkeypatch):
     header = ",".join(tables._BIKE_COLUMNS)
     row = "1,2011-01-01,1,0,1,0,0,6,0,1,0.24,0.2879,0.81,0,3,13,16\n"
-    _serve(monkeypatch, "hour.csv", (header + "\n" + row * 17_379).encode())
+    _serve(monkeypatch, "folder/hour.csv", (header + "\n" + row * 17_379).encode())
     first = datasets.bike()
     assert first.path == nowhere / "bike_hour.csv"
     assert first.y[0] == 16
+    assert [path.name for path in nowhere.iterdir()] == ["bike_hour.csv"]
     monkeypatch.setattr(pooch, "retrieve", lambda *a, **k: pytest.fail("downloaded twice"))
     assert datasets.bike().path == first.path
 
