@@ -11,10 +11,11 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import kstest
+from scipy.stats import kstest, norm
 
 import cagp
 from cagp.calibration import simulation_based_calibration
+from cagp.calibration.draws import draw
 from cagp.solvers import Prepared
 
 PRIOR = cagp.Prior(cagp.Matern32(0.2), noise_variance=0.01)
@@ -31,6 +32,22 @@ def simulate(solver, prior=PRIOR, **options):
 def test_p_values_of_calibrated_solvers_are_uniform_over_seeds(solver, m):
     p_values = [simulate(solver(iterations=m, seed=seed), seed=seed).p_value for seed in range(60)]
     assert kstest(p_values, "uniform").pvalue > 1e-3
+
+
+@pytest.mark.parametrize("solver", [cagp.GaussSeidel(3), cagp.ConjugateGradient(3)], ids=repr)
+def test_algorithm_sbc_as_printed(solver):
+    """One simulation after another with whole posteriors, from the same draws."""
+    noise = np.linspace(0.01, 0.5, 30)
+    prior = cagp.Prior(PRIOR.kernel, lambda X: 3 * X[:, 0], noise)
+    result = simulate(solver, prior, n_simulations=6, seed=2)
+    w, stream = result.test_vector, np.random.default_rng(np.random.SeedSequence(2).spawn(2)[1])
+    draws = draw(prior, *(torch.from_numpy(array.copy()) for array in (X, X_TEST, w)), 6, stream, 2**30)
+    expected = []
+    for b, truth in zip(draws.b.numpy(), draws.truth.numpy(), strict=True):
+        posterior = prior.condition(X, 3 * X[:, 0] + b, solver).predict(X_TEST)
+        error = w @ posterior.mean - (w @ (3 * X_TEST[:, 0]) + truth)
+        expected.append(norm.cdf(error / np.sqrt(w @ posterior.covariance() @ w)))
+    assert np.allclose(result.t, expected, rtol=1e-9)
 
 
 def test_conjugate_gradients_are_conservative():

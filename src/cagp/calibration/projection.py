@@ -15,7 +15,7 @@ from ..gram import Cross, Gram
 from ..memory import require
 from ..prior import Prior
 from ..solvers import Prepared, Solver
-from ..weights import Weights
+from ..weights import Weights, certified
 
 _ROWS_PER_TEST_POINT = 8
 """Vectors of length d that are alive per test point: V, W, the solver's own, the product G W."""
@@ -63,7 +63,7 @@ class Projection:
         product = prepared.gram.matmul(projected[None, :])[0]
         reduction = 2 * (self._w @ (cross.matrix @ projected)) - product @ projected
         if self._misreports is not False:
-            excess = weights.reduction - _reduction(weights, cross)
+            excess = weights.reduction - certified(weights.dense(), cross).reduction
             if self._misreports is None:
                 self._misreports = bool((excess.abs() > _AGREEMENT * cross.prior_variance()).any())
             reduction += self._w.square() @ excess
@@ -85,12 +85,6 @@ class Projection:
                 "rounding can resolve, so its calibration cannot be judged; give another test_vector, test points "
                 "further from the training points, or a larger noise_variance"
             )
-
-
-def _reduction(weights: Weights, cross: Cross) -> torch.Tensor:
-    """What the weights take off the prior variance, from its definition, shape (T,)."""
-    W = weights.dense()
-    return (W * (2 * cross.matrix - cross.gram.matmul(W))).sum(dim=1)
 
 
 def _last(prepared: Prepared, cross: Cross) -> Weights:

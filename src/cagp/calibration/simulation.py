@@ -19,6 +19,9 @@ from .draws import draw
 from .projection import Projection
 from .result import SimulationResult
 
+Problem = tuple[Prior, torch.Tensor, torch.Tensor, torch.Tensor, float, Solver]
+"""What a ``Projection`` is made of, apart from the memory budget."""
+
 _CHUNKS_PER_JOB = 8
 """Pieces of work per process: enough for a progress bar that moves, few enough that G is rarely made anew."""
 
@@ -99,10 +102,6 @@ def simulation_based_calibration(
         jitter=0.0,
         factor=draws.factor,
     )
-
-
-Problem = tuple[Prior, torch.Tensor, torch.Tensor, torch.Tensor, float, Solver]
-"""What a ``Projection`` is made of, apart from the memory budget."""
 
 
 def _solve_each(
