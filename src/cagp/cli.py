@@ -102,7 +102,9 @@ def _print_summary(record: Record) -> None:
     console.print(f"\n{record.title} ({record.pieces} pieces, {spent} of computing)", style="bold", highlight=False)
     for comparison in record.comparisons:
         console.print(comparison.caption, highlight=False)
-        table = Table(*comparison.columns)
+        table = Table()
+        for column in comparison.columns:
+            table.add_column(column, overflow="fold")
         for row in comparison.rows:
             table.add_row(*row)
         console.print(table)

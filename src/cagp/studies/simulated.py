@@ -138,6 +138,8 @@ def histograms(tables: Tables, cases: Sequence[Case]) -> Figure:
     for ax, case in zip(axes, cases, strict=True):
         plots.pit_histogram(of_case(tables["t_values"], case)["t"].to_numpy(), ax=ax)
         p_value = of_case(tables["table"], case)["p_value"].iloc[0]
-        ax.set(xlabel="t = Φ(z)", title=f"{case.label}\nKS p-value {p_value:.3g}")
+        ax.set(xlabel="t = Φ(z)", xticks=(0, 0.5, 1), title=f"{case.label}\nKS p-value {p_value:.3g}")
         ax.label_outer()
+        ax.get_legend().remove()  # one below serves all panels and covers none
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
     return figure
