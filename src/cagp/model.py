@@ -91,7 +91,8 @@ class Model:
         return Nystrom(max(1, min(_MAX_INDUCING, affordable))).prepare(self.gram)
 
     def __repr__(self) -> str:
-        return f"Model({self.prior!r}, {self.gram!r}, solver={self.solver!r})"
+        picked = f" → {self.prepared.picked!r}" if self.prepared.picked else ""
+        return f"Model({self.prior!r}, {self.gram!r}, solver={self.solver!r}{picked})"
 
     # --- predictions ----------------------------------------------------------------------------------------------
 
@@ -227,6 +228,8 @@ class Model:
         where = f" G: {solving.storage}, {size}."
         if solving is not self.gram:
             where = f" G: {solving.storage}, {size}, {solving.dtype}; certified in {self.gram.dtype}."
+        if self.prepared.picked:
+            where += f" Auto picked {self.prepared.picked!r}."
         iterations = torch.cat([batch.iterations for batch in batches])
         if interrupted:
             done = sorted(zip(*iterations.unique(return_counts=True), strict=True), key=lambda pair: -int(pair[0]))

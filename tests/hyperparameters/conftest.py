@@ -8,15 +8,6 @@ import numpy as np
 import pytest
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Studies that take minutes run only when they are asked for."""
-    if "slow" in config.getoption("markexpr"):
-        return
-    for item in items:
-        if item.get_closest_marker("slow"):
-            item.add_marker(pytest.mark.skip(reason="takes minutes; run it with -m slow"))
-
-
 @pytest.fixture
 def era5_data() -> None:
     if not os.environ.get("CAGP_DATA"):

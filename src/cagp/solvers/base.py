@@ -22,8 +22,10 @@ class Prepared(ABC):
     """A solver that has seen the training points.
 
     ``gram`` and ``b`` (d,) are in the order the solver works in; ``order`` (d,) leads there from the order the
-    solver was given: ``gram`` row i is training point ``order[i]``.
+    solver was given: ``gram`` row i is training point ``order[i]``. ``picked`` is the solver that ``Auto`` chose.
     """
+
+    picked: Solver | None = None
 
     def __init__(self, gram: Gram, b: torch.Tensor, order: torch.Tensor | None = None) -> None:
         self.gram = gram
