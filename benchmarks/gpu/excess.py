@@ -13,12 +13,14 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 
 import cagp
 from cagp import CalibratedCG, GaussSeidel, NearestNeighbours, Nystrom, SymmetricGaussSeidel
+from cagp.stopping import ComputationalShare
 
 MARKS = (1, 2, 5, 10, 15, 20, 40)
 BUDGET = 120e9
@@ -55,7 +57,7 @@ class Study:
         z = (self.y_test - observed.mean) / observed.std
         return float(np.mean(0.5 * z**2 + np.log(observed.std) + 0.5 * np.log(2 * np.pi)))
 
-    def condition(self, solver: cagp.Solver, **settings: object) -> cagp.Model:
+    def condition(self, solver: cagp.Solver, **settings: Any) -> cagp.Model:
         return self.prior.condition(self.X, self.y, solver, device="cuda", memory_budget=BUDGET, **settings)
 
     def record(self, label: str, m: int, post: cagp.Posterior, seconds: float) -> float:
@@ -68,7 +70,23 @@ class Study:
         )  # fmt: skip
         return excess
 
-    def run(self, label: str, solver: cagp.Solver, **settings: object) -> None:
+    def stop(self, label: str, solver: cagp.Solver) -> None:
+        """Ask for 5% of computational variance, certified and estimated; print what the true excess is."""
+        for judged in ("certified", "estimated"):
+            start = synchronised()
+            post = self.condition(solver).predict(self.X_test, stop=ComputationalShare(0.05, judged), progress=False)
+            seconds = synchronised() - start
+            true = (post.variance - self.exact) / self.exact
+            bounds = post.computational_variance
+            ratio = np.median(bounds.upper / (true * self.exact)), np.median(bounds.estimate / (true * self.exact))
+            print(
+                f"  stop at 5% {judged}, {label}: worst {true.max():.3g}, {np.mean(true <= 0.05):.0%} within; "
+                f"iterations {post.iterations.min()}–{post.iterations.max()}; upper / truth {ratio[0]:.2f}, "
+                f"estimate / truth {ratio[1]:.2f} [{seconds:.2f} s]\n    {post.status}",
+                flush=True,
+            )
+
+    def run(self, label: str, solver: cagp.Solver, **settings: Any) -> None:
         start = synchronised()
         model = self.condition(solver, **settings)
         shown = []
@@ -158,6 +176,9 @@ def solve(study: Study) -> None:
         label = f"CalibratedCG, Nystrom({rank}), from {k} neighbours"
         study.run(label, CalibratedCG(20, Nystrom(rank), start=NearestNeighbours(k)))
     study.run("RandomKrylov(10, 64)", cagp.RandomKrylov(10, 64))
+    study.stop(f"CalibratedCG(Nystrom({ranks[1]}))", CalibratedCG(100, Nystrom(ranks[1])))
+    study.stop("CalibratedCG(SymmetricGaussSeidel)", CalibratedCG(100, SymmetricGaussSeidel(1024)))
+    study.stop("from 100 neighbours", CalibratedCG(100, Nystrom(ranks[1]), start=NearestNeighbours(100)))
 
 
 if __name__ == "__main__":

@@ -1,5 +1,9 @@
 """Gaussian process regression with honest error bars at any compute budget."""
 
+import importlib
+from types import ModuleType
+
+from . import preconditioners, solvers, stopping
 from .errors import DivergenceError, InputError, InputTypeError, MemoryBudgetError, NotPositiveDefiniteError
 from .gram import Gram
 from .kernels import (
@@ -34,6 +38,14 @@ from .solvers import (
 )
 
 __version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> ModuleType:
+    """``cagp.calibration`` and the like are imported when first used: some need more than the core."""
+    if name in ("calibration", "datasets", "hyperparameters", "studies"):
+        return importlib.import_module(f".{name}", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
 
 __all__ = [
     "RBF",
@@ -73,4 +85,7 @@ __all__ = [
     "Subset",
     "SymmetricGaussSeidel",
     "Zero",
+    "preconditioners",
+    "solvers",
+    "stopping",
 ]

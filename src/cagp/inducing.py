@@ -1,8 +1,8 @@
 """P = Σ + τI + Q with Q = K_XU K_UU⁻¹ K_UX for inducing points U: a stand-in for G that is cheap to invert.
 
-K − Q is positive semidefinite for every choice of U, so with τ = 0 the matrix P is below G: the source of guaranteed
-bounds on the computational variance. With τ = tr(K − Q)/d, what Q leaves over on average, P is close to G from both
-sides: a preconditioner that needs far fewer iterations, and G ⪰ ``floor`` · P still holds with a known floor.
+τ = tr(K − Q)/d is what Q leaves over on average; without it (τ = 0) conjugate gradients need several times the
+iterations. K − Q is positive semidefinite for every choice of U, so G ⪰ Σ + Q ⪰ ``floor`` · P with a known floor, the
+smallest noise/(noise + τ): the source of guaranteed bounds on the computational variance.
 
 The inducing points are drawn by randomly pivoted Cholesky, in blocks: each block with probabilities proportional to
 what the ones before left over of the diagonal of K. Where points crowd, few are taken.
@@ -19,9 +19,9 @@ _BLOCKS = 20
 
 
 class Inducing:
-    """P for ``rank`` training points, with its inverse by Woodbury. ``tail`` adds τ. G ⪰ ``floor`` · P."""
+    """P for ``rank`` training points, with its inverse by Woodbury. G ⪰ ``floor`` · P."""
 
-    def __init__(self, gram: Gram, rank: int, seed: int = 0, *, tail: bool) -> None:
+    def __init__(self, gram: Gram, rank: int, seed: int = 0) -> None:
         rank = min(rank, gram.size)
         n_bytes = 3 * rank * gram.size * 8
         remedy = "choose a smaller rank, or raise memory_budget"
@@ -29,7 +29,7 @@ class Inducing:
         # in float64 whatever the arithmetic of G: factors of kernel matrices lose half of the digits
         precise = gram.cast(torch.float64)
         low_rank, left_over = _pivoted_cholesky(precise, rank, torch.Generator().manual_seed(seed))
-        tau = float(left_over.mean()) if tail else 0.0
+        tau = float(left_over.mean())
         self.floor = float((precise.noise / (precise.noise + tau)).min())
         noise = precise.noise + tau
         capacitance = (low_rank / noise) @ low_rank.T

@@ -10,11 +10,11 @@ import torch
 
 from .errors import InputError, InputTypeError
 from .gram import Cross, Gram
-from .inducing import Inducing
 from .interrupt import Interrupt
 from .kernels import Embedding, map_embedding
 from .memory import human, require, resolve_budget
 from .posterior import Posterior, Solved
+from .preconditioners import Nystrom, PreparedPreconditioner
 from .progress import progress as progress_bar
 from .solvers import Solver, as_solver
 from .solving import certified_in_full, outcome_of, run, watches_of
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from .prior import Prior
 
 _MAX_INDUCING = 1000
-_ROWS_PER_TEST_POINT = 6
-"""Vectors of length d that are alive per test point during a prediction: V, W, right-hand sides, temporaries."""
 
 
 class Model:
@@ -85,13 +83,14 @@ class Model:
         return cross if self.prepared.gram is self.gram else self.prepared.gram.cross(cross.test)
 
     @cached_property
-    def inducing(self) -> Inducing:
-        """A matrix below G that is cheap to invert, for bounds on the computational variance."""
+    def bounding(self) -> PreparedPreconditioner:
+        """A stand-in for G that is cheap to invert, for bounds on the computational variance."""
         affordable = self.gram.working_budget // (4 * 8 * self.gram.size)
-        return Inducing(self.gram, max(1, min(_MAX_INDUCING, affordable)), tail=False)
+        return Nystrom(max(1, min(_MAX_INDUCING, affordable))).prepare(self.gram)
 
     def __repr__(self) -> str:
-        return f"Model({self.prior!r}, {self.gram!r}, solver={self.solver!r})"
+        picked = f" → {self.prepared.picked!r}" if self.prepared.picked else ""
+        return f"Model({self.prior!r}, {self.gram!r}, solver={self.solver!r}{picked})"
 
     # --- predictions ----------------------------------------------------------------------------------------------
 
@@ -120,10 +119,9 @@ class Model:
         batches, stopped = [], []
         with Interrupt() as interrupt, progress_bar("predict", len(test), progress) as advance:
             for cross, mean in zip(crosses, torch.split(prior_mean, crosses[0].size), strict=True):
-                outcome = run(self, cross, watches, interrupt)
+                outcome = run(self, cross, watches, interrupt, advance)
                 batches.append(Solved.of(self, cross, outcome, mean, keep=len(crosses) == 1))
                 stopped.append(outcome.stopped)
-                advance(cross.size)
         status = self._status(batches, stop, torch.cat(stopped), interrupt.requested)
         return Posterior(self, batches, convert, status)
 
@@ -211,7 +209,7 @@ class Model:
         return [self.gram.cross(_slice(embedding, start, start + size)) for start in range(0, len(test), size)]
 
     def _batch_size(self, T: int, asked: int | None) -> int:
-        per_point = _ROWS_PER_TEST_POINT * self.gram.size * self.gram.dtype.itemsize
+        per_point = max(1, self.prepared.numbers_per_test_point) * self.gram.dtype.itemsize
         spare = self.gram.working_budget
         remedy = "predict fewer points at a time, or raise memory_budget"
         if asked is not None:
@@ -227,6 +225,8 @@ class Model:
         where = f" G: {solving.storage}, {size}."
         if solving is not self.gram:
             where = f" G: {solving.storage}, {size}, {solving.dtype}; certified in {self.gram.dtype}."
+        if self.prepared.picked:
+            where += f" Auto picked {self.prepared.picked!r}."
         iterations = torch.cat([batch.iterations for batch in batches])
         if interrupted:
             done = sorted(zip(*iterations.unique(return_counts=True), strict=True), key=lambda pair: -int(pair[0]))

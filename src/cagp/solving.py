@@ -11,6 +11,7 @@ import torch
 from .bounds import ComputationalVariance, computational_variance
 from .gram import Cross
 from .interrupt import Interrupt
+from .progress import Advance
 from .stopping import Rule, Watch
 from .weights import Weights, certified, zero_weights
 
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
 
 _SCHEDULE = frozenset({1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233, 377, 610, 987, 1597, 2584})
 """After which iterations bounds are computed where they cost products with G: a growing, fixed schedule."""
+
+
+_CAUTION = 2.0
+"""Estimates are mostly between a half and twice the truth: for stopping, twice the estimate."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +49,7 @@ class BatchProgress:
     @cached_property
     def _bounds(self) -> ComputationalVariance:
         residual = self._cross.matrix - self._cross.gram.matmul(self._weights.dense())
-        return computational_variance(self._cross.gram, residual, self._model.inducing)
+        return computational_variance(residual, self._model.bounding)
 
     def upper(self) -> torch.Tensor | None:
         if self._weights.upper is not None:
@@ -55,14 +60,15 @@ class BatchProgress:
         upper = self._weights.upper
         if self.iteration not in _SCHEDULE:
             return upper
-        return self._bounds.estimate if upper is None else torch.minimum(self._bounds.estimate, upper)
+        cautious = torch.minimum(_CAUTION * self._bounds.estimate, self._bounds.upper)
+        return cautious if upper is None else torch.minimum(cautious, upper)
 
 
-def run(model: Model, cross: Cross, watches: list[Watch], interrupt: Interrupt | None) -> Outcome:
-    """The weights of a batch when every test point has stopped."""
+def run(model: Model, cross: Cross, watches: list[Watch], interrupt: Interrupt, advance: Advance) -> Outcome:
+    """The weights of a batch when every test point has stopped; ``advance`` is told of the iterations."""
     prepared, T = model.prepared, cross.size
     never = torch.full((T,), -1, device=model.gram.device)
-    if interrupt is not None and interrupt.requested:
+    if interrupt.requested:
         return outcome_of(zero_weights(T, model.gram.size, model.b))
     own = model.solver_cross(cross)
     if not watches and (final := prepared.final(own)) is not None:
@@ -73,7 +79,9 @@ def run(model: Model, cross: Cross, watches: list[Watch], interrupt: Interrupt |
         if watches and iterate.iteration:
             weights = certified_in_full(iterate, cross, own)
             frozen.update(weights, watches, BatchProgress(model, cross, weights))
-        if frozen.all or (interrupt is not None and interrupt.requested):
+        if iterate.iteration:
+            advance(T / prepared.limit)
+        if frozen.all or interrupt.requested:
             break
     return frozen.finish(weights if weights is not iterate else certified_in_full(iterate, cross, own))
 

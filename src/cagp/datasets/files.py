@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,7 +45,9 @@ def find(*files: PublicFile) -> tuple[PublicFile, Path]:
     """
     for place in (data_folder, cache_folder):
         folder = place()
-        for file in files if folder else ():
+        if folder is None:
+            continue
+        for file in files:
             path = folder / file.name
             if path.is_file():
                 _check(path, file)
@@ -65,16 +68,28 @@ def _check(path: Path, file: PublicFile) -> None:
 
 def _download(files: tuple[PublicFile, ...]) -> Path:
     file, cache, pooch = files[-1], cache_folder(), _pooch()
-    archive = file.name if file.member is None else f"{file.name}.zip"
-    unpack = None if file.member is None else pooch.Unzip(members=[file.member], extract_dir=f"{file.name}.unpacked")
+    name = file.name if file.member is None else f"{file.name}.zip"
     known = None if file.sha256 is None else f"sha256:{file.sha256}"
     try:
-        fetched = pooch.retrieve(file.url, known_hash=known, fname=archive, path=cache, processor=unpack)
-    except (OSError, ValueError) as error:  # no answer, or an answer with another hash
+        fetched = Path(pooch.retrieve(file.url, known_hash=known, fname=name, path=cache))
+        return fetched if file.member is None else _unpacked(fetched, file.member, cache / file.name)
+    except (OSError, ValueError, zipfile.BadZipFile) as error:  # no answer, another hash, or a page about a move
         raise DataError(_missing(files, cache, error)) from error
-    if file.member is None:
-        return Path(fetched)
-    return Path(fetched[0]).replace(cache / file.name)
+
+
+def _unpacked(archive: Path, member: str, target: Path) -> Path:
+    """Take one file out of a zip archive, in whatever folder it is there; the archive is not kept."""
+    try:
+        with zipfile.ZipFile(archive) as pack:
+            name = next((name for name in pack.namelist() if name.rsplit("/", 1)[-1] == member), None)
+            if name is None:
+                raise ValueError(f"the archive has no {member}, only {', '.join(pack.namelist())}")
+            content = pack.read(name)
+    finally:
+        archive.unlink()
+    partial = target.with_name(f"{target.name}.partial")
+    partial.write_bytes(content)
+    return partial.replace(target)
 
 
 def _missing(files: tuple[PublicFile, ...], cache: Path, error: Exception) -> str:

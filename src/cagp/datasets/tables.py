@@ -108,7 +108,7 @@ def bike() -> Dataset:
     publisher's archive has no known hash: its columns and shape are checked instead.
     """
     _, path = find(_BIKE, _BIKE_CSV)
-    header = list(np.loadtxt(path, delimiter=",", max_rows=1, dtype=str))
+    header = np.loadtxt(path, delimiter=",", max_rows=1, dtype=str).tolist()
     if header != _BIKE_COLUMNS:
         raise DataError(f"{path} has the columns {header}, expected {_BIKE_COLUMNS}: it is not the published file")
     used = [header.index(name) for name in (*_BIKE_INPUTS, "cnt")]

@@ -45,7 +45,7 @@ def fit(
     refit_mean: bool = False,
     bounds: Mapping[str, tuple[float, float]] | None = None,
     n_restarts: int = 2,
-    n_neighbours: int = 30,
+    n_neighbours: int = 45,
     seed: int = 0,
     jitter: float = 0.0,
     tolerance: float = 1e-6,
@@ -64,7 +64,9 @@ def fit(
     ``likelihood``: "exact" (Cholesky: O(n³) time, two n × n matrices; refused where they exceed ``memory_budget``), or
     "nearest-neighbours" (Vecchia: each point given its ``n_neighbours`` nearest in a random order; O(n k³) time, any
     n). Neighbours are chosen at the starting values and again at the optimum, which is then sought anew, until fewer
-    than 1% of them change, at most three times. One never turns into the other by itself.
+    than 1% of them change, at most three times. Few neighbours overestimate: on 10,368 points of the temperature field
+    of the paper the variance came out 11–21% above the exact fit with 15 neighbours, 3–6% with 30, 0.5–2% with 45 and
+    0.4–0.8% with 60, over four orders. One likelihood never turns into the other by itself.
 
     ``subset``: fit to so many points drawn at random, or to the points with these indices.
 
@@ -84,8 +86,9 @@ def fit(
     Raises NotPositiveDefiniteError where G is not positive definite at any start.
 
     >>> import numpy as np, cagp
+    >>> from cagp import hyperparameters
     >>> X = np.linspace(0, 1, 50)[:, None]
-    >>> result = cagp.hyperparameters.fit(cagp.Prior(cagp.RBF(0.3)), X, np.sin(6 * X[:, 0]), fix_noise=True)
+    >>> result = hyperparameters.fit(cagp.Prior(cagp.RBF(0.3)), X, np.sin(6 * X[:, 0]), fix_noise=True)
     >>> sorted(result.values)
     ['kernel.lengthscale', 'kernel.variance']
     """

@@ -12,9 +12,16 @@ from ..errors import NotPositiveDefiniteError
 from ..interrupt import Interrupt
 from ..progress import Advance
 from .likelihood import Evaluation, Likelihood
+from .parameters import Space
 
 _RELATIVE_DECREASE = 1e-11
 """Stop where an iteration improves log p / n by less than this fraction."""
+
+_ABNORMAL = 2
+"""SciPy's status where the line search of L-BFGS-B found no better point."""
+
+_NEARLY = 100
+"""How much larger than the tolerance the gradient may then be."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +88,55 @@ class _Run:
         return objective, -evaluation.gradient / n
 
 
+@dataclass(frozen=True)
+class _Ending:
+    converged: bool
+    reason: str
+    iterations: int
+
+
+def _climb(
+    run: _Run, start: np.ndarray, space: Space, tolerance: float, max_iterations: int, advance: Advance
+) -> _Ending:
+    """L-BFGS-B from ``start`` (q,), in stages.
+
+    The first steps of L-BFGS-B know nothing of the curvature, and one of them may leap to where the likelihood is
+    flat. So the first stage changes no hyperparameter by more than a factor of ten; a stage that ends at its fence is
+    followed by another one from there, with a fence twice as far away in log space.
+    """
+    at, iterations, fence = start, 0, np.log(10.0)
+    while True:
+        low, high = np.maximum(space.lower, at - fence), np.minimum(space.upper, at + fence)
+        outcome = minimize(
+            run,
+            at,
+            jac=True,
+            method="L-BFGS-B",
+            bounds=list(zip(low, high, strict=True)),
+            options={
+                "maxiter": max_iterations - iterations,
+                "gtol": tolerance,
+                "ftol": _RELATIVE_DECREASE,
+                "maxls": 40,
+            },
+            callback=lambda _: advance(1),
+        )
+        iterations += int(outcome.nit)
+        at, fence = outcome.x, 2 * fence
+        fenced = ((at <= low) & (low > space.lower)) | ((at >= high) & (high < space.upper))
+        if not fenced.any() or not outcome.nit or iterations >= max_iterations:
+            # where rounding hides the last bit of improvement the line search gives up, at a gradient that is small
+            rounded = outcome.status == _ABNORMAL and _slope(at, outcome.jac, low, high) <= _NEARLY * tolerance
+            converged = (bool(outcome.success) or rounded) and not fenced.any()
+            reason = "as far as rounding errors allow" if rounded else str(outcome.message)
+            return _Ending(converged, reason, iterations)
+
+
+def _slope(at: np.ndarray, gradient: np.ndarray, low: np.ndarray, high: np.ndarray) -> float:
+    """The largest component of the gradient (q,) of a function to be minimised that does not point out of the box."""
+    return float(np.abs(np.clip(at - gradient, low, high) - at).max())
+
+
 def maximise(
     likelihood: Likelihood,
     starts: Sequence[np.ndarray],
@@ -95,33 +151,24 @@ def maximise(
     ``tolerance`` is for the gradient of log p / n in log space. A start where G is not positive definite is given up;
     where all are, the error is raised. Ctrl-C keeps the best point so far.
     """
-    space = likelihood.space
     trace: list[TraceStep] = []
     finals: list[float] = []
     best: Optimum | None = None
     failure: NotPositiveDefiniteError | None = None
     for number, start in enumerate(starts):
-        run, converged, reason, done = _Run(likelihood, number, interrupt), False, "interrupted", 0
+        run = _Run(likelihood, number, interrupt)
+        ending = _Ending(False, "interrupted", 0)
         try:
-            outcome = minimize(
-                run,
-                start,
-                jac=True,
-                method="L-BFGS-B",
-                bounds=list(zip(space.lower, space.upper, strict=True)),
-                options={"maxiter": max_iterations, "gtol": tolerance, "ftol": _RELATIVE_DECREASE, "maxls": 40},
-                callback=lambda _: advance(1),
-            )
-            converged, reason, done = bool(outcome.success), str(outcome.message), int(outcome.nit)
+            ending = _climb(run, start, likelihood.space, tolerance, max_iterations, advance)
         except NotPositiveDefiniteError as error:
             failure = error
         except _Stopped:
             pass
-        advance(max_iterations - done)
+        advance(max_iterations - ending.iterations)
         trace += run.trace
         finals.append(-np.inf if run.best is None else run.best[1].log_likelihood)
         if run.best is not None and (best is None or finals[-1] > best.evaluation.log_likelihood):
-            best = Optimum(*run.best, converged, reason, (), ())
+            best = Optimum(*run.best, ending.converged, ending.reason, (), ())
         if interrupt.requested:
             break
     if best is None:

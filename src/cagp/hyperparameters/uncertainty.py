@@ -10,6 +10,9 @@ from .likelihood import Likelihood
 _STEP = 1e-3
 """In log space: a tenth of a per cent. The error of central differences is about the square of it."""
 
+_ROUNDING = 1e-10
+"""Curvatures below this fraction of the largest are rounding errors."""
+
 _LOADING = 1e-6
 """A hyperparameter takes part in a direction where its squared component is larger than this."""
 
@@ -36,7 +39,7 @@ def log_standard_errors(likelihood: Likelihood, log_values: np.ndarray, inner: n
     except NotPositiveDefiniteError:
         return errors
     curvature, directions = np.linalg.eigh((hessian + hessian.T) / 2)
-    curved = curvature > 0
+    curved = curvature > _ROUNDING * np.abs(curvature).max()
     finite = np.sqrt((directions[:, curved] ** 2 / curvature[curved]).sum(axis=1))
     flat = (directions[:, ~curved] ** 2 > _LOADING).any(axis=1)
     errors[chosen] = np.where(flat, np.inf, finite)

@@ -16,8 +16,8 @@ from .base import Preconditioner, PreparedPreconditioner
 class Nystrom(Preconditioner):
     """M = Σ + τI + K_XU K_UU⁻¹ K_UX with ``rank`` training points U by randomly pivoted Cholesky (seeded).
 
-    τ is the average of what the projection leaves over of the diagonal. O(d · rank²) once, O(d · rank) per iteration and
-    test point, 8 · d · rank bytes. More rank, fewer iterations.
+    τ is the average of what the projection leaves over of the diagonal. O(d · rank²) once, O(d · rank) per iteration
+    and test point, 8 · d · rank bytes. More rank, fewer iterations.
     """
 
     rank: int = 1000
@@ -28,7 +28,7 @@ class Nystrom(Preconditioner):
         count(self.seed, "seed")
 
     def prepare(self, gram: Gram) -> PreparedPreconditioner:
-        return _PreparedNystrom(gram, Inducing(gram, self.rank, self.seed, tail=True))
+        return _PreparedNystrom(gram, Inducing(gram, self.rank, self.seed))
 
 
 class _PreparedNystrom(PreparedPreconditioner):

@@ -53,4 +53,7 @@ class Auto(Solver):
         return CalibratedCG(15, Nystrom(max(1, min(2_000, affordable))), start=NearestNeighbours(200))
 
     def prepare(self, gram: Gram, b: torch.Tensor) -> Prepared:
-        return self.choose(gram).prepare(gram, b)
+        choice = self.choose(gram)
+        prepared = choice.prepare(gram, b)
+        prepared.picked = choice
+        return prepared
