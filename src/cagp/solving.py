@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from .bounds import ComputationalVariance, computational_variance
-from .gram import Cross
+from .cross import Cross
 from .interrupt import Interrupt
 from .progress import Advance
 from .stopping import Rule, Watch
