@@ -12,11 +12,13 @@ import torch
 sys.path.insert(0, str(Path(__file__).parent))
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    if not torch.cuda.is_available():
-        for item in items:
-            if "gpu" in item.keywords:
-                item.add_marker(pytest.mark.skip(reason="needs a CUDA device"))
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """GPU tests run where there is one, studies that take minutes only when they are asked for."""
+    for item in items:
+        if item.get_closest_marker("gpu") and not torch.cuda.is_available():
+            item.add_marker(pytest.mark.skip(reason="needs a CUDA device"))
+        if item.get_closest_marker("slow") and "slow" not in config.getoption("markexpr"):
+            item.add_marker(pytest.mark.skip(reason="takes minutes; run it with -m slow"))
 
 
 @pytest.fixture(scope="session")

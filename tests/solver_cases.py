@@ -23,14 +23,57 @@ class Case:
     tolerance: float = 1e-6  # of the converged solver
 
     @property
+    def idle(self) -> cagp.Solver:
+        """The same kind of solver, told to do nothing."""
+        if isinstance(self.solver, cagp.Subset):
+            return cagp.Subset(size=0)
+        if isinstance(self.solver, cagp.NearestNeighbours):
+            return cagp.NearestNeighbours(0)
+        if isinstance(self.solver, cagp.Chain):
+            return cagp.Chain([cagp.GaussSeidel(0), cagp.CalibratedCG(0)])
+        return type(self.solver)(iterations=0)
+
+    @property
     def id(self) -> str:
         return repr(self.solver)
 
 
 CASES = [
+    Case(cagp.Auto(), cagp.Auto(), 1e-10),
     Case(cagp.Cholesky(), cagp.Cholesky(), 1e-10),
     Case(cagp.GaussSeidel(3), cagp.GaussSeidel(2000)),
     Case(cagp.GaussSeidel(3, order="natural"), cagp.GaussSeidel(2000, order="natural")),
+    Case(cagp.GaussSeidel(3, order="maximin"), cagp.GaussSeidel(2000, order="maximin")),
+    Case(cagp.GaussSeidel(2, block_size=7), cagp.GaussSeidel(1500, block_size=7)),
+    Case(
+        cagp.GaussSeidel(2, block_size=9, partition="spatial"),
+        cagp.GaussSeidel(1500, block_size=9, partition="spatial"),
+    ),
+    Case(cagp.CalibratedCG(4), cagp.CalibratedCG(80), 1e-9),
+    Case(cagp.CalibratedCG(3, cagp.Jacobi()), cagp.CalibratedCG(80, cagp.Jacobi()), 1e-9),
+    Case(cagp.CalibratedCG(3, cagp.Nystrom(6)), cagp.CalibratedCG(60, cagp.Nystrom(6)), 1e-9),
+    Case(cagp.CalibratedCG(3, cagp.SymmetricGaussSeidel(7)), cagp.CalibratedCG(60, cagp.SymmetricGaussSeidel(7)), 1e-9),
+    Case(
+        cagp.CalibratedCG(2, cagp.Nystrom(5), start=cagp.NearestNeighbours(4)),
+        cagp.CalibratedCG(60, cagp.Nystrom(5), start=cagp.NearestNeighbours(4)),
+        1e-9,
+    ),
+    Case(cagp.NearestNeighbours(5), cagp.NearestNeighbours(40), 1e-9),
+    Case(cagp.RandomKrylov(3, block_size=3), cagp.RandomKrylov(14, block_size=3), 1e-8),
+    Case(
+        cagp.Chain([cagp.GaussSeidel(2), cagp.CalibratedCG(3)]),
+        cagp.Chain([cagp.GaussSeidel(2), cagp.CalibratedCG(80)]),
+        1e-9,
+    ),
+    Case(
+        cagp.Chain([cagp.NearestNeighbours(3), cagp.GaussSeidel(2), cagp.Stationary("sor", 1)]),
+        cagp.Chain([cagp.NearestNeighbours(3), cagp.GaussSeidel(2000), cagp.Stationary("sor", 1)]),
+    ),
+    Case(
+        cagp.Chain([cagp.GaussSeidel(2), cagp.ConjugateGradient(3)]),
+        cagp.Chain([cagp.GaussSeidel(2), cagp.ConjugateGradient(40)]),
+        1e-5,
+    ),
     Case(cagp.ConjugateGradient(5), cagp.ConjugateGradient(40)),
     Case(cagp.RandomDirections(8), cagp.RandomDirections(40), 1e-9),
     Case(cagp.Subset(size=9), cagp.Subset(size=40), 1e-9),

@@ -21,7 +21,7 @@ def gram_of(storage: str, **settings: object) -> cagp.Gram:
 
 @pytest.fixture(params=["dense", "tiles"])
 def gram(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> cagp.Gram:
-    monkeypatch.setattr(gram_module, "_TILE_COLUMNS", 64)  # several tiles at this size
+    monkeypatch.setitem(gram_module.TILINGS, "cpu", gram_module.Tiling(48, 2**20, 64))  # several tiles at this size
     return gram_of(request.param)
 
 

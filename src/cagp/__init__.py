@@ -1,5 +1,9 @@
 """Gaussian process regression with honest error bars at any compute budget."""
 
+import importlib
+from types import ModuleType
+
+from . import preconditioners, solvers, stopping
 from .errors import DivergenceError, InputError, InputTypeError, MemoryBudgetError, NotPositiveDefiniteError
 from .gram import Gram
 from .kernels import (
@@ -16,13 +20,38 @@ from .kernels import (
 from .means import Constant, Mean, Polynomial, Zero
 from .model import Model
 from .posterior import Posterior
+from .preconditioners import Jacobi, Nystrom, SymmetricGaussSeidel
 from .prior import Prior
-from .solvers import Cholesky, ConjugateGradient, GaussSeidel, RandomDirections, Solver, Stationary, Subset
+from .solvers import (
+    Auto,
+    CalibratedCG,
+    Chain,
+    Cholesky,
+    ConjugateGradient,
+    GaussSeidel,
+    NearestNeighbours,
+    RandomDirections,
+    RandomKrylov,
+    Solver,
+    Stationary,
+    Subset,
+)
 
 __version__ = "0.1.0"
 
+
+def __getattr__(name: str) -> ModuleType:
+    """``cagp.calibration`` and the like are imported when first used: some need more than the core."""
+    if name in ("calibration", "datasets", "hyperparameters", "studies"):
+        return importlib.import_module(f".{name}", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
 __all__ = [
     "RBF",
+    "Auto",
+    "CalibratedCG",
+    "Chain",
     "Cholesky",
     "ConjugateGradient",
     "Constant",
@@ -33,6 +62,7 @@ __all__ = [
     "Gram",
     "InputError",
     "InputTypeError",
+    "Jacobi",
     "Kernel",
     "Matern12",
     "Matern32",
@@ -40,15 +70,22 @@ __all__ = [
     "Mean",
     "MemoryBudgetError",
     "Model",
+    "NearestNeighbours",
     "NotPositiveDefiniteError",
+    "Nystrom",
     "Periodic",
     "Polynomial",
     "Posterior",
     "Prior",
     "RandomDirections",
+    "RandomKrylov",
     "RationalQuadratic",
     "Solver",
     "Stationary",
     "Subset",
+    "SymmetricGaussSeidel",
     "Zero",
+    "preconditioners",
+    "solvers",
+    "stopping",
 ]

@@ -1,12 +1,9 @@
 """How much of the variance is computational: guaranteed bounds and an estimate.
 
-The computational variance of a test point with residual r = k(X, x′) − G w is c = rᵀ G⁻¹ r. With inducing points U,
-
-    G ⪰ P = Σ + K_XU K_UU⁻¹ K_UX,
-
-so P^{-1/2} G P^{-1/2} has its spectrum in [1, ∞). One product with G then gives the Gauss rule (a lower bound) and the
-Gauss-Radau rule with its fixed node at 1 (an upper bound, never above the Woodbury bound rᵀP⁻¹r). Both hold for
-every r, whatever solver or arithmetic made w.
+The computational variance of a test point with residual r = k(X, x′) − G w is c = rᵀ G⁻¹ r. A few steps of conjugate
+gradients on G e = r, preconditioned by inducing points, take off a part of it that is known exactly (the Gauss rule: a
+lower bound) and leave a rest that the Gauss-Radau rule bounds from above, because G ⪰ floor · P for a known floor. Both
+hold for every r, whatever solver or arithmetic made w.
 """
 
 from __future__ import annotations
@@ -16,9 +13,11 @@ from typing import Any
 
 import torch
 
-from .gram import Gram
+from .pcg import pcg
+from .preconditioners import PreparedPreconditioner
 
-_MAX_INDUCING = 1000
+_STEPS = 2
+_SLOWEST = 0.9
 
 
 @dataclass(frozen=True)
@@ -33,50 +32,18 @@ class ComputationalVariance:
     upper: Any
 
 
-class InducingBound:
-    """P = Σ + K_XU K_UU⁻¹ K_UX ⪯ G for random inducing points U, with its inverse by Woodbury."""
+def computational_variance(residual: torch.Tensor, P: PreparedPreconditioner) -> ComputationalVariance:
+    """Bounds on rᵀG⁻¹r for every row r of ``residual`` (T, d), at the price of two products with G.
 
-    def __init__(self, gram: Gram, rank: int | None = None, seed: int = 0) -> None:
-        # K_UX (rank × d) and its scaled copy may take an eighth of the budget, and no more than is useful
-        affordable = int(gram.budget // (8 * 2 * gram.size * gram.dtype.itemsize))
-        rank = min(gram.size, _MAX_INDUCING, max(affordable, 1)) if rank is None else min(rank, gram.size)
-        chosen = torch.randperm(gram.size, generator=torch.Generator().manual_seed(seed))[:rank].to(gram.device)
-        rows = gram.kernel_rows(chosen)
-        inner = rows[:, chosen]
-        # a ridge on K_UU makes P smaller still, so the bound stays a bound
-        inner = (inner + inner.T) / 2
-        inner.diagonal().add_(10 * rank * torch.finfo(gram.dtype).eps * inner.diagonal().max())
-        factor = torch.linalg.cholesky(inner)
-        self._noise = gram.noise
-        self._low_rank = torch.linalg.solve_triangular(factor, rows, upper=False)  # A with P = Σ + AᵀA
-        scaled = self._low_rank / gram.noise
-        capacitance = scaled @ self._low_rank.T
-        capacitance.diagonal().add_(1.0)
-        self._capacitance = torch.linalg.cholesky(capacitance)
-
-    def solve(self, R: torch.Tensor) -> torch.Tensor:
-        """P⁻¹ r for every row r of R (T, d)."""
-        scaled = R / self._noise
-        inner: torch.Tensor = torch.cholesky_solve(self._low_rank @ scaled.T, self._capacitance)
-        return scaled - (inner.T @ self._low_rank) / self._noise
-
-
-def computational_variance(gram: Gram, residual: torch.Tensor, bound: InducingBound) -> ComputationalVariance:
-    """Bounds on rᵀG⁻¹r for every row r of ``residual`` (T, d), at the price of one product with G."""
-    Z = bound.solve(residual)
-    product = gram.matmul(Z)
-    # in the coordinates u = P^{-1/2} r with A = P^{-1/2} G P^{-1/2}: moments uᵀu, uᵀAu, uᵀA²u
-    zeroth = (residual * Z).sum(dim=1).clamp_min(0)
-    first = (product * Z).sum(dim=1)
-    second = (product * bound.solve(product)).sum(dim=1)
+    ``P`` must know its floor. The estimate lets the steps go on as a geometric series.
+    """
+    lower, gains = torch.zeros(len(residual), dtype=residual.dtype, device=residual.device), []
+    for step in pcg(P, residual, _STEPS):
+        gains.append(step.reduction - lower)
+        lower = step.reduction
+        assert step.upper is not None
+        rest = step.upper
     tiny = torch.finfo(residual.dtype).tiny
-    alpha = (first / zeroth.clamp_min(tiny)).clamp_min(1.0)  # A ⪰ I
-    beta_squared = (second / zeroth.clamp_min(tiny) - alpha.square()).clamp_min(0)
-    lower = zeroth / alpha
-    # two nodes, one fixed at 1, the other at θ: weights from the moments 1 and α
-    excess = alpha - 1
-    theta = alpha + beta_squared / excess.clamp_min(tiny)
-    at_one = (theta - alpha) / (theta - 1).clamp_min(tiny)
-    upper = torch.where(excess > 1e-12, zeroth * (at_one + (1 - at_one) / theta), zeroth)
-    upper = torch.minimum(torch.maximum(upper, lower), zeroth)
-    return ComputationalVariance(lower, (lower * upper).sqrt(), upper)
+    ratio = (gains[-1] / gains[-2].clamp_min(tiny)).clamp(0, _SLOWEST)
+    estimate = lower + torch.minimum(rest, gains[-1] * ratio / (1 - ratio))
+    return ComputationalVariance(lower, estimate, lower + rest)

@@ -10,21 +10,33 @@ and the skinny products with G run at full speed.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import torch
+from scipy.spatial import cKDTree
 
 from .buffers import Buffers
-from .errors import InputError, NotPositiveDefiniteError
-from .kernels import Embedding, Kernel, embedding_size, map_embedding
+from .cross import Cross
+from .factor import positive_definite_factor
+from .kernels import Embedding, Kernel, embedding_leaves, embedding_size, map_embedding
 from .memory import human, require
 from .validation import choice
 
 STORAGES = ("auto", "dense", "tiles")
 
 _DENSE_SHARE = 0.75
-_TILE_COLUMNS = 2048
-_PANEL_ROWS = 192
-_PANEL_BYTES = 64 * 2**20
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """How the matrix is cut: on a CPU so that tiles stay in the cache, on a GPU so that one launch fills it."""
+
+    panel_rows: int
+    panel_bytes: int
+    tile_columns: int
+
+
+TILINGS = {"cpu": Tiling(192, 64 * 2**20, 2048), "cuda": Tiling(2048, 2**30, 2**15)}
 
 
 class Gram:
@@ -39,7 +51,7 @@ class Gram:
         self, kernel: Kernel, embedding: Embedding, noise: torch.Tensor, *, storage: str = "auto", budget: int
     ) -> None:
         self._kernel = kernel
-        self._embedding = embedding
+        self.embedding = embedding
         self.noise = noise
         self.budget = budget
         self.size = embedding_size(embedding)
@@ -47,6 +59,8 @@ class Gram:
         self.storage = self._choose_storage(choice(storage, "storage", STORAGES))
         self._matrix: torch.Tensor | None = None
         self._buffers = Buffers(self.dtype, self.device)
+        self._tree: cKDTree | None = None
+        self.tiling = TILINGS.get(self.device.type, TILINGS["cpu"])
 
     @property
     def dense_bytes(self) -> int:
@@ -73,17 +87,23 @@ class Gram:
 
     def permuted(self, order: torch.Tensor) -> Gram:
         """The same matrix with rows and columns in another order, shape of ``order`` (d,); nothing is computed yet."""
-        embedding = map_embedding(self._embedding, lambda part: part[:, order].contiguous())
+        embedding = map_embedding(self.embedding, lambda part: part[:, order].contiguous())
         return Gram(self._kernel, embedding, self.noise[order], storage=self.storage, budget=self.budget)
+
+    def cast(self, dtype: torch.dtype) -> Gram:
+        """The same matrix in another arithmetic, matrix-free; nothing is computed yet."""
+        embedding = map_embedding(self.embedding, lambda part: part.to(dtype))
+        return Gram(self._kernel, embedding, self.noise.to(dtype), storage="tiles", budget=self.budget)
 
     # --- blocks ---------------------------------------------------------------------------------------------------
 
     @property
     def panel_rows(self) -> int:
         """How many rows a sweep takes at once: enough for fast products, few enough to stay near the cache."""
+        rows = min(self.size, self.tiling.panel_rows)
         if self.storage == "dense":
-            return min(self.size, _PANEL_ROWS)
-        return max(1, min(self.size, _PANEL_ROWS, max(16, _PANEL_BYTES // (self.size * self.dtype.itemsize))))
+            return rows
+        return min(rows, max(16, self.tiling.panel_bytes // (self.size * self.dtype.itemsize)))
 
     def panels(self, rows: int | None = None, reverse: bool = False) -> Iterator[tuple[int, int]]:
         """Row ranges (start, stop) that cover the matrix, from the first to the last or in reverse."""
@@ -102,10 +122,10 @@ class Gram:
 
     def _fill(self, start: int, stop: int, first: int, last: int, out: torch.Tensor) -> None:
         """Compute G[start:stop, first:last] into ``out``, tile by tile."""
-        rows = map_embedding(self._embedding, lambda part: part[:, start:stop])
-        for left in range(first, last, _TILE_COLUMNS):
-            right = min(left + _TILE_COLUMNS, last)
-            columns = map_embedding(self._embedding, lambda part, a=left, b=right: part[:, a:b])  # type: ignore[misc]
+        rows = map_embedding(self.embedding, lambda part: part[:, start:stop])
+        for left in range(first, last, self.tiling.tile_columns):
+            right = min(left + self.tiling.tile_columns, last)
+            columns = map_embedding(self.embedding, lambda part, a=left, b=right: part[:, a:b])  # type: ignore[misc]
             self._kernel.evaluate(rows, columns, out[:, left - first : right - first], self._buffers)
         low, high = max(start, first), min(stop, last)
         if low < high:
@@ -127,9 +147,18 @@ class Gram:
 
     # --- what solvers ask for -------------------------------------------------------------------------------------
 
+    @property
+    def radial(self) -> bool:
+        """Whether the kernel falls with the distance between ``coordinates`` and with nothing else."""
+        return self._kernel.radial
+
+    def kernel_diagonal(self) -> torch.Tensor:
+        """diag(k(X, X)), without noise, shape (d,)."""
+        return self._kernel.diagonal(self.embedding)
+
     def diagonal(self) -> torch.Tensor:
         """diag(G), shape (d,)."""
-        return self._kernel.diagonal(self._embedding) + self.noise
+        return self.kernel_diagonal() + self.noise
 
     def matmul(self, W: torch.Tensor) -> torch.Tensor:
         """W G for rows W (T, d), shape (T, d). By symmetry each row is (G w)ᵀ."""
@@ -142,30 +171,48 @@ class Gram:
             product[:, :start].addmm_(W[:, start:stop], panel[:, :start])
         return product
 
+    def tree_query(self, test: torch.Tensor, k: int) -> torch.Tensor:
+        """The k training points nearest to ``test`` (T, q) in the coordinates of this Gram matrix, shape (T, k)."""
+        if self._tree is None:
+            self._tree = cKDTree(self.coordinates().numpy())
+        _, near = self._tree.query(test.numpy(), k=k, workers=torch.get_num_threads())
+        return torch.from_numpy(near.reshape(len(test), k))
+
     def submatrix(self, indices: torch.Tensor) -> torch.Tensor:
         """G[indices, indices], shape (k, k), as a new matrix."""
-        chosen = map_embedding(self._embedding, lambda part: part[:, indices].contiguous())
+        chosen = map_embedding(self.embedding, lambda part: part[:, indices].contiguous())
         matrix = self._kernel.evaluate(chosen, chosen)
         matrix.diagonal().add_(self.noise[indices])
         return matrix
 
     def kernel_rows(self, indices: torch.Tensor) -> torch.Tensor:
         """k(X[indices], X), without noise, shape (k, d), as a new matrix."""
-        chosen = map_embedding(self._embedding, lambda part: part[:, indices].contiguous())
+        chosen = map_embedding(self.embedding, lambda part: part[:, indices].contiguous())
         return self.cross_block(chosen)
+
+    def coordinates(self) -> torch.Tensor:
+        """The points in the kernel's own scaled coordinates, shape (d, q): near means strongly correlated."""
+        return torch.cat(embedding_leaves(self.embedding)).T
+
+    def submatrices(self, indices: torch.Tensor) -> torch.Tensor:
+        """G[i, i] for every row i of ``indices`` (T, k), shape (T, k, k), as new matrices."""
+        chosen = map_embedding(self.embedding, lambda part: part[:, indices])
+        blocks = self._kernel.evaluate(chosen, chosen)
+        blocks.diagonal(dim1=1, dim2=2).add_(self.noise[indices])
+        return blocks
 
     def cross_block(self, test: Embedding, indices: torch.Tensor | None = None) -> torch.Tensor:
         """V = k(test, X), or only the columns ``indices`` of it, shape (T, d) or (T, k), as a new matrix."""
-        train = self._embedding
+        train = self.embedding
         if indices is not None:
             train = map_embedding(train, lambda part: part[:, indices].contiguous())
         out = torch.empty(embedding_size(test), embedding_size(train), dtype=self.dtype, device=self.device)
-        for top in range(0, out.shape[0], _PANEL_ROWS):
-            rows = map_embedding(test, lambda part, a=top: part[:, a : a + _PANEL_ROWS])  # type: ignore[misc]
-            for left in range(0, out.shape[1], _TILE_COLUMNS):
-                columns = map_embedding(train, lambda part, a=left: part[:, a : a + _TILE_COLUMNS])  # type: ignore[misc]
-                tile = out[top : top + _PANEL_ROWS, left : left + _TILE_COLUMNS]
-                self._kernel.evaluate(rows, columns, tile, self._buffers)
+        height, width = self.tiling.panel_rows, self.tiling.tile_columns
+        for top in range(0, out.shape[0], height):
+            rows = map_embedding(test, lambda part, a=top: part[:, a : a + height])  # type: ignore[misc]
+            for left in range(0, out.shape[1], width):
+                columns = map_embedding(train, lambda part, a=left: part[:, a : a + width])  # type: ignore[misc]
+                self._kernel.evaluate(rows, columns, out[top : top + height, left : left + width], self._buffers)
         return out
 
     def cholesky(self) -> torch.Tensor:
@@ -180,56 +227,3 @@ class Gram:
         """The covariances between test points, given by their embedding, and the training points."""
         cast = map_embedding(test, lambda part: part.to(dtype=self.dtype, device=self.device))
         return Cross(self, self._kernel, cast)
-
-
-class Cross:
-    """V = k(X′, X) and K″ = k(X′, X′) for a batch of test points, computed when asked for."""
-
-    def __init__(self, gram: Gram, kernel: Kernel, test: Embedding) -> None:
-        self.gram = gram
-        self._kernel = kernel
-        self._test = test
-        self._matrix: torch.Tensor | None = None
-        self.size = embedding_size(test)
-
-    @property
-    def matrix(self) -> torch.Tensor:
-        """V, shape (T, d); computed once."""
-        if self._matrix is None:
-            self._matrix = self.gram.cross_block(self._test)
-        return self._matrix
-
-    def forget(self) -> None:
-        """Let V go; it is computed again when asked for."""
-        self._matrix = None
-
-    def columns(self, indices: torch.Tensor) -> torch.Tensor:
-        """V[:, indices], shape (T, k), without computing the rest of V."""
-        return self.gram.cross_block(self._test, indices)
-
-    def prior_variance(self) -> torch.Tensor:
-        """diag(K″), shape (T,)."""
-        return self._kernel.diagonal(self._test)
-
-    def prior_covariance(self) -> torch.Tensor:
-        """K″, shape (T, T)."""
-        return self._kernel.evaluate(self._test, self._test)
-
-
-def positive_definite_factor(matrix: torch.Tensor, what: str, remedy: str) -> torch.Tensor:
-    """The lower Cholesky factor of ``matrix``, or an error that says what failed and what helps. No jitter is added."""
-    factor, info = torch.linalg.cholesky_ex(matrix)
-    if int(info):
-        raise NotPositiveDefiniteError(
-            f"{what} ({matrix.shape[0]} × {matrix.shape[0]}, {matrix.dtype}) is not positive definite to working "
-            f"precision: the factorisation failed at row {int(info)}; {remedy} or dtype=torch.float64 helps, "
-            "and so does removing near-duplicate points"
-        )
-    return factor
-
-
-def check_order(order: torch.Tensor, size: int) -> torch.Tensor:
-    """``order`` as a permutation of range(size), or an error."""
-    if order.shape != (size,) or not torch.equal(order.sort().values.cpu(), torch.arange(size)):
-        raise InputError(f"order must be a permutation of the {size} training points: each index 0…{size - 1} once")
-    return order

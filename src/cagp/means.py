@@ -7,7 +7,7 @@ A mean that is estimated from y is plugged in as if it had been known: its own u
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations_with_replacement
 from typing import Any
@@ -28,6 +28,14 @@ class Mean(ABC):
     @abstractmethod
     def __call__(self, X: torch.Tensor) -> torch.Tensor:
         """m₀ at the points X (n, p), shape (n,)."""
+
+    def basis(self, X: torch.Tensor) -> torch.Tensor | None:
+        """H (n, q) where m₀(X) = H β for some coefficients β (q,); None for a mean that has no coefficients."""
+        return None
+
+    def with_coefficients(self, coefficients: Sequence[float]) -> Mean:
+        """This mean with other coefficients β (q,), in the order of the columns of ``basis``."""
+        raise InputError(f"{self!r} has no coefficients; Constant and Polynomial have")
 
 
 @dataclass(frozen=True)
@@ -59,6 +67,13 @@ class Constant(Mean):
             raise InputError("Constant() takes its value from the data; call fit(X, y) first, or give a value")
         return torch.full((X.shape[0],), self.value, dtype=X.dtype, device=X.device)
 
+    def basis(self, X: torch.Tensor) -> torch.Tensor:
+        return torch.ones(X.shape[0], 1, dtype=X.dtype, device=X.device)
+
+    def with_coefficients(self, coefficients: Sequence[float]) -> Mean:
+        (value,) = coefficients
+        return Constant(value)
+
 
 @dataclass(frozen=True)
 class Polynomial(Mean):
@@ -80,7 +95,7 @@ class Polynomial(Mean):
             values = tuple(real(c, f"coefficients[{i}]") for i, c in enumerate(self.coefficients))
             object.__setattr__(self, "coefficients", values)
 
-    def _monomials(self, X: torch.Tensor) -> torch.Tensor:
+    def basis(self, X: torch.Tensor) -> torch.Tensor:
         columns = range(X.shape[1]) if self.columns is None else self.columns
         if any(c >= X.shape[1] for c in columns):
             raise InputError(f"Polynomial uses columns {tuple(columns)}, the points have {X.shape[1]} columns")
@@ -89,10 +104,13 @@ class Polynomial(Mean):
             terms += [X[:, list(c)].prod(dim=1) for c in combinations_with_replacement(columns, degree)]
         return torch.stack(terms, dim=1)
 
+    def with_coefficients(self, coefficients: Sequence[float]) -> Mean:
+        return Polynomial(self.degree, self.columns, tuple(coefficients))
+
     def fit(self, X: torch.Tensor, y: torch.Tensor) -> Mean:
         if self.coefficients is not None:
             return self
-        monomials = self._monomials(X)
+        monomials = self.basis(X)
         scale = monomials.abs().amax(dim=0).clamp_min(torch.finfo(X.dtype).tiny)
         singular = torch.linalg.svdvals(monomials / scale)
         if X.shape[0] < monomials.shape[1] or singular[-1] <= 1e-13 * singular[0]:
@@ -101,12 +119,12 @@ class Polynomial(Mean):
                 "lower the degree or choose fewer columns"
             )
         solution = torch.linalg.lstsq(monomials / scale, y[:, None]).solution[:, 0] / scale
-        return Polynomial(self.degree, self.columns, tuple(solution.tolist()))
+        return self.with_coefficients(solution.tolist())
 
     def __call__(self, X: torch.Tensor) -> torch.Tensor:
         if self.coefficients is None:
             raise InputError("Polynomial takes its coefficients from the data; call fit(X, y) first, or give them")
-        monomials = self._monomials(X)
+        monomials = self.basis(X)
         if monomials.shape[1] != len(self.coefficients):
             raise InputError(f"{self!r} needs {monomials.shape[1]} coefficients, got {len(self.coefficients)}")
         return monomials @ torch.tensor(self.coefficients, dtype=X.dtype, device=X.device)

@@ -8,30 +8,34 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from .bounds import InducingBound
+from .cross import Cross
 from .errors import InputError, InputTypeError
-from .gram import Cross, Gram
+from .gram import Gram
 from .interrupt import Interrupt
 from .kernels import Embedding, map_embedding
 from .memory import human, require, resolve_budget
 from .posterior import Posterior, Solved
+from .preconditioners import Nystrom, PreparedPreconditioner
 from .progress import progress as progress_bar
 from .solvers import Solver, as_solver
+from .solving import certified_in_full, outcome_of, run, watches_of
 from .status import Status
+from .stopping import Rule
 from .validation import ArrayLike, as_float64, count, points, targets
-from .weights import Weights, certified, zero_weights
+from .weights import certified
 
 if TYPE_CHECKING:
     from .prior import Prior
 
-_ROWS_PER_TEST_POINT = 6
-"""Vectors of length d that are alive per test point during a prediction: V, W, right-hand sides, temporaries."""
+_MAX_INDUCING = 1000
 
 
 class Model:
     """A prior conditioned on data with a solver; made by ``Prior.condition``.
 
-    ``prior`` is the prior with its mean filled in from the data, ``budget`` the memory budget in bytes.
+    ``prior`` is the prior with its mean filled in from the data, ``budget`` the memory budget in bytes. ``gram`` and
+    ``b`` = y − m₀(X) (d,) are in the order the solver works in; ``order`` (d,) is that order, where it is not the given
+    one.
     """
 
     def __init__(
@@ -44,11 +48,14 @@ class Model:
         storage: str,
         memory_budget: float | None,
         dtype: torch.dtype,
+        solve_dtype: torch.dtype | None,
         device: str | torch.device | None,
     ) -> None:
         self.solver = as_solver(solver)
-        if dtype not in (torch.float64, torch.float32):
-            raise InputTypeError(f"dtype must be torch.float64 or torch.float32, got {dtype!r}")
+        solve_dtype = solve_dtype or dtype
+        for name, value in (("dtype", dtype), ("solve_dtype", solve_dtype)):
+            if value not in (torch.float64, torch.float32):
+                raise InputTypeError(f"{name} must be torch.float64 or torch.float32, got {value!r}")
         place = torch.device(device) if device is not None else X.device if isinstance(X, torch.Tensor) else None
         train = points(X, "X", place)
         observations = targets(y, train.shape[0], train.device)
@@ -58,54 +65,66 @@ class Model:
         self._columns = train.shape[1]
         self._device = train.device
         self._origin = train.mean(dim=0)
-        embedding = map_embedding(prior.kernel.embed(train, self._origin), lambda part: part.to(dtype))
-        gram = Gram(prior.kernel, embedding, noise, storage=storage, budget=self.budget)
+        embedding = prior.kernel.embed(train, self._origin)
+        low = map_embedding(embedding, lambda part: part.to(solve_dtype))
+        gram = Gram(prior.kernel, low, noise.to(solve_dtype), storage=storage, budget=self.budget)
         b = (observations - self.prior.mean(train)).to(dtype)
-        self._prepared = self.solver.prepare(gram, b)
+        self.prepared = self.solver.prepare(gram, b.to(solve_dtype))
+        self.order = self.prepared.order
+        if solve_dtype == dtype:
+            self.gram, self.b = self.prepared.gram, self.prepared.b
+        else:  # the solver works in low precision, the certificate is matrix-free in full precision
+            full = map_embedding(embedding, lambda part: part.to(dtype))
+            certificate = Gram(prior.kernel, full, noise, storage="tiles", budget=self.budget)
+            self.gram = certificate if self.order is None else certificate.permuted(self.order)
+            self.b = b if self.order is None else b[self.order]
 
-    @property
-    def gram(self) -> Gram:
-        """The Gram matrix, in the order the solver works in."""
-        return self._prepared.gram
-
-    @property
-    def b(self) -> torch.Tensor:
-        """y − m₀(X), shape (d,), in the order the solver works in."""
-        return self._prepared.b
-
-    @property
-    def order(self) -> torch.Tensor | None:
-        """The solver's order of the training points, shape (d,), where it is not the given one."""
-        return self._prepared.order
+    def solver_cross(self, cross: Cross) -> Cross:
+        """The same test points as the solver sees them: in its own precision."""
+        return cross if self.prepared.gram is self.gram else self.prepared.gram.cross(cross.test)
 
     @cached_property
-    def inducing_bound(self) -> InducingBound:
-        """A matrix below G that is cheap to invert, for bounds on the computational variance."""
-        return InducingBound(self.gram)
+    def bounding(self) -> PreparedPreconditioner:
+        """A stand-in for G that is cheap to invert, for bounds on the computational variance."""
+        affordable = self.gram.working_budget // (4 * 8 * self.gram.size)
+        return Nystrom(max(1, min(_MAX_INDUCING, affordable))).prepare(self.gram)
 
     def __repr__(self) -> str:
-        return f"Model({self.prior!r}, {self.gram!r}, solver={self.solver!r})"
+        picked = f" → {self.prepared.picked!r}" if self.prepared.picked else ""
+        return f"Model({self.prior!r}, {self.gram!r}, solver={self.solver!r}{picked})"
 
     # --- predictions ----------------------------------------------------------------------------------------------
 
-    def predict(self, X_test: ArrayLike, *, batch_size: int | None = None, progress: bool | None = None) -> Posterior:
+    def predict(
+        self,
+        X_test: ArrayLike,
+        *,
+        stop: Rule | None = None,
+        batch_size: int | None = None,
+        progress: bool | None = None,
+    ) -> Posterior:
         """The posterior at X_test (T, p). numpy in, numpy out; torch in, torch out.
 
         Test points are worked on in batches that fit the memory budget, or of ``batch_size``; the results do not
-        depend on it. ``progress`` shows a bar: None on a terminal only, True or False always or never.
-        Ctrl-C stops after the iteration in hand and returns what there is, with honest error bars and a status
-        that says so; a second Ctrl-C interrupts at once.
+        depend on it. ``stop`` ends the work on each test point before the solver's own limit, see ``cagp.stopping``:
+        ``ComputationalShare(0.05) | Seconds(60)``. ``progress`` shows a bar: None on a terminal only, True or False
+        always or never. Ctrl-C stops after the iteration in hand and returns what there is, with honest error bars
+        and a status that says so; a second Ctrl-C interrupts at once.
         """
         test, convert = self._test_points(X_test)
         prior_mean = self.prior.mean(test).to(self.gram.dtype)
         crosses = self._crosses(test, batch_size)
-        batches = []
+        if stop is not None and not isinstance(stop, Rule):
+            raise InputTypeError(f"stop must be a rule such as ComputationalShare(0.05) | Seconds(60), got {stop!r}")
+        watches = watches_of(stop)
+        batches, stopped = [], []
         with Interrupt() as interrupt, progress_bar("predict", len(test), progress) as advance:
             for cross, mean in zip(crosses, torch.split(prior_mean, crosses[0].size), strict=True):
-                weights = self.solve(cross, interrupt=interrupt)
-                batches.append(Solved.of(self, cross, weights, mean, keep=len(crosses) == 1))
-                advance(cross.size)
-        return Posterior(self, batches, convert, self._status(batches, interrupt.requested))
+                outcome = run(self, cross, watches, interrupt, advance)
+                batches.append(Solved.of(self, cross, outcome, mean, keep=len(crosses) == 1))
+                stopped.append(outcome.stopped)
+        status = self._status(batches, stop, torch.cat(stopped), interrupt.requested)
+        return Posterior(self, batches, convert, status)
 
     def iterate(self, X_test: ArrayLike) -> Iterator[Posterior]:
         """The posteriors at X_test (T, p) after iterations 1, 2, 3, …, as they are computed.
@@ -115,10 +134,12 @@ class Model:
         test, convert = self._test_points(X_test)
         prior_mean = self.prior.mean(test).to(self.gram.dtype)
         (cross,) = self._crosses(test, len(test))
-        for weights in self._prepared.weights(cross):
+        own = self.solver_cross(cross)
+        for weights in self.prepared.weights(own):
             if weights.iteration:
                 message = f"Iteration {weights.iteration} of {self.solver!r}, {weights.passes:g} passes over G."
-                batch = Solved.of(self, cross, weights.frozen(), prior_mean, keep=True)
+                outcome = outcome_of(certified_in_full(weights.frozen(), cross, own))
+                batch = Solved.of(self, cross, outcome, prior_mean, keep=True)
                 yield Posterior(self, [batch], convert, Status("iterating", message))
 
     def posterior(self, X_test: ArrayLike, weights: ArrayLike) -> Posterior:
@@ -136,7 +157,7 @@ class Model:
             )
         (cross,) = self._crosses(test, len(test))
         values = (W if self.order is None else W[self.order]).T.contiguous()
-        given = certified(values, cross)
+        given = outcome_of(certified(values, cross))
         batch = Solved.of(self, cross, given, self.prior.mean(test).to(self.gram.dtype), keep=True)
         return Posterior(self, [batch], convert, Status("given", "The weights were given."))
 
@@ -145,7 +166,7 @@ class Model:
 
         The same number as ``predict(X_test).mean``.
         """
-        coefficients = self._prepared.coefficients()
+        coefficients = self.prepared.coefficients()
         if coefficients is None:
             return self.predict(X_test).mean
         for last in coefficients:
@@ -154,7 +175,7 @@ class Model:
 
     def iterate_mean(self, X_test: ArrayLike) -> Iterator[Any]:
         """The posterior means at X_test (T, p) after iterations 1, 2, 3, …, each of shape (T,), without variances."""
-        coefficients = self._prepared.coefficients()
+        coefficients = self.prepared.coefficients()
         if coefficients is None:
             return (posterior.mean for posterior in self.iterate(X_test))
         next(coefficients)  # iteration 0
@@ -168,7 +189,7 @@ class Model:
         for v in coefficients:
             products = []
             for cross in crosses:
-                products.append(cross.matrix @ v)
+                products.append(cross.matrix @ v.to(self.gram.dtype))
                 if len(crosses) > 1:  # V as a whole would exceed the budget
                     cross.forget()
             yield convert(prior_mean + torch.cat(products))
@@ -189,7 +210,7 @@ class Model:
         return [self.gram.cross(_slice(embedding, start, start + size)) for start in range(0, len(test), size)]
 
     def _batch_size(self, T: int, asked: int | None) -> int:
-        per_point = _ROWS_PER_TEST_POINT * self.gram.size * self.gram.dtype.itemsize
+        per_point = max(1, self.prepared.numbers_per_test_point) * self.gram.dtype.itemsize
         spare = self.gram.working_budget
         remedy = "predict fewer points at a time, or raise memory_budget"
         if asked is not None:
@@ -199,28 +220,29 @@ class Model:
         require(per_point, spare, "a single test point", remedy)
         return min(T, spare // per_point)
 
-    def solve(self, cross: Cross, iteration: int | None = None, interrupt: Interrupt | None = None) -> Weights:
-        """The weights for a batch of test points: the last, or those after ``iteration``, or as far as it came."""
-        if interrupt is not None and interrupt.requested:
-            return zero_weights(cross.size, self.gram.size, self.b)
-        if iteration is None and (final := self._prepared.final(cross)) is not None:
-            return final
-        for weights in self._prepared.weights(cross):
-            if weights.iteration == iteration or (interrupt is not None and interrupt.requested):
-                break
-        return weights
-
-    def _status(self, batches: Sequence[Solved], interrupted: bool) -> Status:
-        size = human(self.gram.dense_bytes) if self.gram.storage == "dense" else "matrix-free"
-        where = f" G: {self.gram.storage}, {size}."
-        if not interrupted:
-            return Status("finished", self._prepared.stopped(batches[0].iteration) + where)
-        done: dict[int, int] = {}
-        for batch in batches:
-            done[batch.iteration] = done.get(batch.iteration, 0) + len(batch.mean)
-        each = ", ".join(f"{n} test points after iteration {i}" for i, n in sorted(done.items(), reverse=True))
-        message = f"Interrupted: {each}. Iteration 0 is the prior. The error bars are right for what was computed."
-        return Status("interrupted", message + where)
+    def _status(self, batches: Sequence[Solved], stop: Rule | None, stopped: torch.Tensor, interrupted: bool) -> Status:
+        solving = self.prepared.gram
+        size = human(solving.dense_bytes) if solving.storage == "dense" else "matrix-free"
+        where = f" G: {solving.storage}, {size}."
+        if solving is not self.gram:
+            where = f" G: {solving.storage}, {size}, {solving.dtype}; certified in {self.gram.dtype}."
+        if self.prepared.picked:
+            where += f" Auto picked {self.prepared.picked!r}."
+        iterations = torch.cat([batch.iterations for batch in batches])
+        if interrupted:
+            done = sorted(zip(*iterations.unique(return_counts=True), strict=True), key=lambda pair: -int(pair[0]))
+            each = ", ".join(f"{int(n)} test points after iteration {int(i)}" for i, n in done)
+            message = f"Interrupted: {each}. Iteration 0 is the prior. The error bars are right for what was computed."
+            return Status("interrupted", message + where)
+        if stop is None:
+            return Status("finished", self.prepared.stopped(int(iterations.max())) + where)
+        counts = [(int((stopped == i).sum()), repr(rule)) for i, rule in enumerate(stop.parts)]
+        parts = [f"{n} test points stopped by {rule}" for n, rule in counts if n]
+        rest = int((stopped < 0).sum())
+        if rest:
+            parts.append(f"{rest} reached the limit of {self.solver!r}: raise its iterations to get further")
+        message = f"{'; '.join(parts)} (after {int(iterations.min())} to {int(iterations.max())} iterations)."
+        return Status("stopped" if rest < len(stopped) else "finished", message[0].upper() + message[1:] + where)
 
 
 def _slice(embedding: Embedding, start: int, stop: int) -> Embedding:

@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from .bounds import ComputationalVariance, computational_variance
+from .cross import Cross
 from .errors import InputError, MemoryBudgetError, NotPositiveDefiniteError
-from .gram import Cross
 from .memory import human, require
+from .solving import Outcome, run_to
 from .status import Status
 from .validation import as_float64, count, real
 from .weights import Weights
@@ -35,22 +36,23 @@ class Solved:
 
     cross: Cross
     weights: Weights | None
-    iteration: int
+    iterations: torch.Tensor
     passes: float
     mean: torch.Tensor
     variance: torch.Tensor
     at_rounding: torch.Tensor
 
     @classmethod
-    def of(cls, model: Model, cross: Cross, weights: Weights, prior_mean: torch.Tensor, keep: bool) -> Solved:
+    def of(cls, model: Model, cross: Cross, outcome: Outcome, prior_mean: torch.Tensor, keep: bool) -> Solved:
         """Mean and variance from the weights; without ``keep``, the weights and V are let go."""
+        weights = outcome.weights
         mean = prior_mean + weights.apply(model.b)
         variance = cross.prior_variance() - weights.reduction
         variance, at_rounding = _no_finer_than_rounding(variance, weights, float(model.gram.diagonal().max()))
         if not keep:
             cross.forget()
         kept = weights if keep else None
-        return cls(cross, kept, weights.iteration, weights.passes, mean, variance, at_rounding)
+        return cls(cross, kept, outcome.iterations, weights.passes, mean, variance, at_rounding)
 
 
 def _no_finer_than_rounding(
@@ -135,6 +137,9 @@ class Posterior:
                 f"{human(self._model.budget)} beside the work and were not kept; predict fewer points at a time, "
                 "or raise memory_budget"
             )
+        n_bytes = 2 * len(self._mean) * self._model.gram.size * self._mean.itemsize
+        what = f"the weights of {len(self._mean)} test points as a dense matrix"
+        require(n_bytes, self._model.gram.working_budget, what, "predict fewer points at a time")
         return batch.cross, batch.weights.dense()
 
     # --- what users do with it ------------------------------------------------------------------------------------
@@ -197,7 +202,7 @@ class Posterior:
     @property
     def iterations(self) -> Any:
         """How many iterations each test point got, shape (T,)."""
-        return self._convert(torch.cat([torch.full(b.mean.shape, b.iteration) for b in self._batches]))
+        return self._convert(torch.cat([batch.iterations for batch in self._batches]))
 
     @property
     def passes(self) -> float:
@@ -208,15 +213,19 @@ class Posterior:
     def computational_variance(self) -> ComputationalVariance:
         """How much of the variance more computation would remove: lower bound, estimate, upper bound, each (T,).
 
-        Costs two products with G and an inducing-point approximation of it; weights of large predictions that were
+        Costs three products with G and an inducing-point approximation of it; weights of large predictions that were
         not kept are computed again.
         """
         parts = []
         for batch in self._batches:
-            weights = batch.weights or self._model.solve(batch.cross, batch.iteration)
-            residual = batch.cross.matrix - batch.cross.gram.matmul(weights.dense())
-            parts.append(computational_variance(batch.cross.gram, residual, self._model.inducing_bound))
-            if batch.weights is None:
-                batch.cross.forget()
+            weights = batch.weights or run_to(self._model, batch.cross, batch.iterations)
+            # rows of length d, even where the weights touch only a few training points
+            step = max(1, self._model.gram.working_budget // (8 * weights.size * self._mean.itemsize))
+            for start in range(0, batch.cross.size, step):
+                part = slice(start, start + step)
+                cross, W = batch.cross.rows(part), weights.rows(part).dense()
+                residual = cross.matrix - cross.gram.matmul(W)
+                parts.append(computational_variance(residual, self._model.bounding))
+            batch.cross.forget()
         joined = (torch.cat([getattr(p, name) for p in parts]) for name in ("lower", "estimate", "upper"))
         return ComputationalVariance(*(self._convert(part) for part in joined))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 import torch
@@ -14,6 +15,9 @@ from .means import Mean, Zero, as_mean
 from .model import Model
 from .solvers import Solver
 from .validation import ArrayLike, as_float64, positive
+
+if TYPE_CHECKING:
+    from .hyperparameters.options import FitOptions
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,16 +68,44 @@ class Prior:
         storage: str = "auto",
         memory_budget: float | None = None,
         dtype: torch.dtype = torch.float64,
+        solve_dtype: torch.dtype | None = None,
         device: str | torch.device | None = None,
     ) -> Model:
         """Condition on observations y (d,) at points X (d, p).
 
         ``solver`` approximates the kriging weights; see the table of solvers. ``storage`` is "dense", "tiles"
         (matrix-free) or "auto": dense where the Gram matrix takes at most three quarters of ``memory_budget`` (in
-        bytes; half of the free memory by default). ``dtype`` is the arithmetic: float64 unless asked otherwise.
-        ``device`` defaults to that of X.
+        bytes; half of the free memory by default). ``dtype`` is the arithmetic: float64 unless asked otherwise. With
+        ``solve_dtype=torch.float32`` the solver works in single precision and one product in ``dtype`` at the end
+        certifies its weights: bad arithmetic makes the error bars wider, never wrong. ``device`` defaults to that of X.
         """
-        return Model(self, X, y, solver, storage=storage, memory_budget=memory_budget, dtype=dtype, device=device)
+        return Model(
+            self,
+            X,
+            y,
+            solver,
+            storage=storage,
+            memory_budget=memory_budget,
+            dtype=dtype,
+            solve_dtype=solve_dtype,
+            device=device,
+        )
+
+    def fit(self, X: ArrayLike, y: ArrayLike, **options: Unpack[FitOptions]) -> Prior:
+        """A new prior with maximum-likelihood hyperparameters for observations y (n,) at points X (n, p).
+
+        Options are those of ``cagp.hyperparameters.fit``, which also returns the likelihood, standard errors and the
+        trace: ``likelihood`` ("exact" or "nearest-neighbours"), ``subset``, ``fix``, ``fix_noise``, ``refit_mean``,
+        ``bounds``, ``n_restarts``, ``n_neighbours``, ``seed``, and how to compute. What needs a look (a bound that was
+        reached, a flat likelihood, no convergence) is given as a ``FitWarning``.
+        """
+        from .hyperparameters import FitWarning, fit
+
+        options.setdefault("standard_errors", False)  # they would be computed and thrown away
+        result = fit(self, X, y, **options)
+        for sentence in result.warnings:
+            warnings.warn(sentence, FitWarning, stacklevel=2)
+        return result.prior
 
 
 def _checked_noise(noise: Any) -> float | np.ndarray:

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import torch
 
 if TYPE_CHECKING:
-    from .gram import Cross
+    from .cross import Cross
 
 
 @dataclass(frozen=True)
 class Weights:
     """An approximation W of the exact kriging weights W* = G⁻¹ k(X, X′), one row per test point.
 
-    ``values`` has shape (T, d), or (T, k) with the training ``indices`` (k,) shared by all test points where the
-    weights touch only those. ``reduction`` (T,) is what they take off the prior variance:
+    ``values`` has shape (T, d), or (T, k) where the weights touch only the training points ``indices``, (k,) for all
+    test points or (T, k) for each its own. ``reduction`` (T,) is what they take off the prior variance:
     2 diag(V W) − diag(Wᵀ G W). ``iteration`` counts what the solver calls an iteration, ``passes`` how often the
-    whole of G was read.
+    whole of G was read. ``upper`` (T,) is a guaranteed and close bound on the
+    computational variance, where the solver knows one without further work.
     """
 
     values: torch.Tensor
@@ -27,24 +28,29 @@ class Weights:
     passes: float
     size: int
     indices: torch.Tensor | None = None
+    upper: torch.Tensor | None = None
 
     def apply(self, b: torch.Tensor) -> torch.Tensor:
         """Wᵀ b for b (d,), shape (T,)."""
-        return self.values @ (b if self.indices is None else b[self.indices])
+        if self.indices is None:
+            return self.values @ b
+        return (self.values * b[self.indices]).sum(dim=1)
 
     def dense(self) -> torch.Tensor:
         """W as rows, shape (T, d)."""
         if self.indices is None:
             return self.values
         full = torch.zeros(self.values.shape[0], self.size, dtype=self.values.dtype, device=self.values.device)
-        full[:, self.indices] = self.values
-        return full
+        return full.scatter_(1, self.indices.expand_as(self.values), self.values)
+
+    def rows(self, part: slice) -> Weights:
+        """The weights of some of the test points."""
+        indices = self.indices if self.indices is None or self.indices.ndim == 1 else self.indices[part]
+        return replace(self, values=self.values[part], reduction=self.reduction[part], indices=indices, upper=None)
 
     def frozen(self) -> Weights:
         """A copy that the solver's next iteration does not touch."""
-        return Weights(
-            self.values.clone(), self.reduction.clone(), self.iteration, self.passes, self.size, self.indices
-        )
+        return replace(self, values=self.values.clone(), reduction=self.reduction.clone())
 
 
 def certified(values: torch.Tensor, cross: Cross) -> Weights:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 
@@ -30,11 +30,23 @@ def map_embedding(embedding: Embedding, function: Callable[[torch.Tensor], torch
     return function(embedding)
 
 
+def embedding_leaves(embedding: Embedding) -> list[torch.Tensor]:
+    """Every tensor of an embedding, each (coordinates, points)."""
+    if isinstance(embedding, tuple):
+        return [leaf for part in embedding for leaf in embedding_leaves(part)]
+    return [embedding]
+
+
 def embedding_size(embedding: Embedding) -> int:
     """Number of points in an embedding."""
-    while isinstance(embedding, tuple):
-        embedding = embedding[0]
-    return int(embedding.shape[1])
+    return int(embedding_leaves(embedding)[0].shape[1])
+
+
+def validate_hyperparameter(kernel: Any, name: str, check: Callable[[Any, str], Any]) -> None:
+    """Check one hyperparameter. Tensors pass: they are hyperparameters being optimised through autograd."""
+    value = getattr(kernel, name)
+    if not (isinstance(value, torch.Tensor) and value.requires_grad):
+        object.__setattr__(kernel, name, check(value, name))
 
 
 class Kernel(ABC):
@@ -42,7 +54,20 @@ class Kernel(ABC):
 
     Kernels are immutable. They combine with ``+`` and ``*``, and a number times a kernel scales its variance.
     Calling a kernel on two arrays of points, shapes (n, p) and (m, p), gives the matrix k(A, B), shape (n, m).
+
+    ``hyperparameters`` names the fields of a kernel that hold positive numbers (or tuples of them) which
+    ``Prior.fit`` may choose; they must also work as tensors that torch differentiates through.
     """
+
+    hyperparameters: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def radial(self) -> bool:
+        """Whether k(a, b) falls with the Euclidean distance between the embeddings of a and b, and with nothing else.
+
+        Where it does, neighbours can be found by a search tree.
+        """
+        return False
 
     @abstractmethod
     def embed(self, X: torch.Tensor, origin: torch.Tensor) -> Embedding:
@@ -56,7 +81,10 @@ class Kernel(ABC):
     def evaluate(
         self, A: Embedding, B: Embedding, out: torch.Tensor | None = None, buffers: Buffers | None = None
     ) -> torch.Tensor:
-        """The block k(A, B), shape (points of A, points of B), written to ``out`` where it is given."""
+        """The block k(A, B), shape (points of A, points of B), written to ``out`` where it is given.
+
+        Embeddings (coordinates, batch, points) give a batch of blocks (batch, points of A, points of B).
+        """
 
     @abstractmethod
     def diagonal(self, A: Embedding) -> torch.Tensor:
@@ -174,6 +202,10 @@ class OnColumns(Kernel):
         if len(set(columns)) != len(columns):
             raise InputError(f"columns must be distinct, got {columns}")
         object.__setattr__(self, "columns", columns)
+
+    @property
+    def radial(self) -> bool:
+        return self.kernel.radial
 
     def embed(self, X: torch.Tensor, origin: torch.Tensor) -> Embedding:
         if max(self.columns) >= X.shape[1]:

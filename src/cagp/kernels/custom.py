@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 
 from ..buffers import Buffers
 from ..errors import InputError, InputTypeError
-from .base import Embedding, Kernel
+from ..validation import positive
+from .base import Embedding, Kernel, validate_hyperparameter
 
 _DIAGONAL_CHUNK = 256
 
@@ -25,9 +27,12 @@ class CustomKernel(Kernel):
     function: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
     variance: float = 1.0
 
+    hyperparameters: ClassVar[tuple[str, ...]] = ("variance",)
+
     def __post_init__(self) -> None:
         if not callable(self.function):
             raise InputTypeError(f"function must take two blocks of points, got {self.function!r}")
+        validate_hyperparameter(self, "variance", positive)
 
     def embed(self, X: torch.Tensor, origin: torch.Tensor) -> Embedding:
         return X.T.contiguous()
@@ -37,6 +42,9 @@ class CustomKernel(Kernel):
     ) -> torch.Tensor:
         assert isinstance(A, torch.Tensor)
         assert isinstance(B, torch.Tensor)
+        if A.ndim == 3:  # a batch of blocks
+            blocks = torch.stack([self.evaluate(a, b) for a, b in zip(A.unbind(1), B.unbind(1), strict=True)])
+            return blocks if out is None else out.copy_(blocks)
         block = self.function(A.T, B.T)
         if not isinstance(block, torch.Tensor) or block.shape != (A.shape[1], B.shape[1]):
             shape = tuple(block.shape) if hasattr(block, "shape") else type(block).__name__

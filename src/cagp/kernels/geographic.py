@@ -38,6 +38,10 @@ class Geographic(Kernel):
         if not isinstance(self.kernel, Kernel):
             raise InputTypeError(f"Geographic wraps a kernel, got {self.kernel!r}; write Geographic(Matern32(0.1))")
 
+    @property
+    def radial(self) -> bool:
+        return self.kernel.radial
+
     def embed(self, X: torch.Tensor, origin: torch.Tensor) -> Embedding:
         if X.shape[1] != 2:
             raise InputError(

@@ -8,45 +8,38 @@ import dataclasses
 import math
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import ClassVar
 
 import torch
 
 from ..buffers import Buffers
 from ..errors import InputError
 from ..validation import positive, positive_or_each
-from .base import Embedding, Kernel
+from .base import Embedding, Kernel, validate_hyperparameter
 
 _SMALLEST = 1e-300
 """Added to squared distances before a square root that is differentiated: its derivative at zero is infinite."""
 
 
-def _validate(kernel: Any, name: str, check: Any) -> None:
-    """Check one hyperparameter. Tensors pass: they are hyperparameters being optimised through autograd."""
-    value = getattr(kernel, name)
-    if not (isinstance(value, torch.Tensor) and value.requires_grad):
-        object.__setattr__(kernel, name, check(value, name))
-
-
 def squared_distances(
     A: torch.Tensor, B: torch.Tensor, out: torch.Tensor | None = None, buffers: Buffers | None = None
 ) -> torch.Tensor:
-    """Squared Euclidean distances between the columns of A (p, n) and B (p, m), shape (n, m).
+    """Squared Euclidean distances between the columns of A (p, …, n) and B (p, …, m), shape (…, n, m).
 
     From direct differences, one coordinate after another: exact zeros for equal points, and no cancellation,
     which the expansion |a|² + |b|² − 2a·b suffers from as soon as points are far from the origin.
     """
     if out is None or buffers is None:
-        total = (A[0][:, None] - B[0][None, :]).square()
+        total = (A[0][..., :, None] - B[0][..., None, :]).square()
         for a, b in zip(A[1:], B[1:], strict=True):
-            total = total + (a[:, None] - b[None, :]).square()
+            total = total + (a[..., :, None] - b[..., None, :]).square()
         return total
-    torch.sub(A[0][:, None], B[0][None, :], out=out)
+    torch.sub(A[0][..., :, None], B[0][..., None, :], out=out)
     out.mul_(out)
     if len(A) > 1:
         with buffers.borrow(tuple(out.shape)) as scratch:
             for a, b in zip(A[1:], B[1:], strict=True):
-                torch.sub(a[:, None], b[None, :], out=scratch)
+                torch.sub(a[..., :, None], b[..., None, :], out=scratch)
                 out.addcmul_(scratch, scratch)
     return out
 
@@ -61,9 +54,15 @@ class Radial(Kernel):
     lengthscale: float | tuple[float, ...] = 1.0
     variance: float = 1.0
 
+    hyperparameters: ClassVar[tuple[str, ...]] = ("lengthscale", "variance")
+
     def __post_init__(self) -> None:
-        _validate(self, "lengthscale", positive_or_each)
-        _validate(self, "variance", positive)
+        validate_hyperparameter(self, "lengthscale", positive_or_each)
+        validate_hyperparameter(self, "variance", positive)
+
+    @property
+    def radial(self) -> bool:
+        return True
 
     @staticmethod
     def _root(s: torch.Tensor, factor: float, out: torch.Tensor | None) -> torch.Tensor:
@@ -157,9 +156,11 @@ class RationalQuadratic(Radial):
 
     alpha: float = 1.0
 
+    hyperparameters: ClassVar[tuple[str, ...]] = (*Radial.hyperparameters, "alpha")
+
     def __post_init__(self) -> None:
         super().__post_init__()
-        _validate(self, "alpha", positive)
+        validate_hyperparameter(self, "alpha", positive)
 
     def profile(self, s: torch.Tensor, scratch: torch.Tensor | None = None) -> torch.Tensor:
         out = None if scratch is None else s
@@ -176,9 +177,11 @@ class Periodic(RBF):
 
     period: float | tuple[float, ...] = 1.0
 
+    hyperparameters: ClassVar[tuple[str, ...]] = (*RBF.hyperparameters, "period")
+
     def __post_init__(self) -> None:
         super().__post_init__()
-        _validate(self, "period", positive_or_each)
+        validate_hyperparameter(self, "period", positive_or_each)
 
     def embed(self, X: torch.Tensor, origin: torch.Tensor) -> Embedding:
         period, lengthscale = self._per_column("period", X), self._per_column("lengthscale", X)

@@ -5,15 +5,32 @@ from __future__ import annotations
 from typing import Any
 
 from ..errors import InputError, InputTypeError
+from .auto import Auto
 from .base import Prepared, Solver
+from .calibrated_cg import CalibratedCG
+from .chain import Chain
 from .cholesky import Cholesky
 from .conjugate_gradient import ConjugateGradient
 from .gauss_seidel import GaussSeidel
+from .nearest_neighbours import NearestNeighbours
 from .random_directions import RandomDirections
+from .random_krylov import RandomKrylov
 from .stationary import Stationary
 from .subset import Subset
 
-ALL: tuple[type[Solver], ...] = (Cholesky, GaussSeidel, ConjugateGradient, RandomDirections, Subset, Stationary)
+ALL: tuple[type[Solver], ...] = (
+    Cholesky,
+    GaussSeidel,
+    CalibratedCG,
+    NearestNeighbours,
+    RandomKrylov,
+    RandomDirections,
+    Subset,
+    Stationary,
+    ConjugateGradient,
+    Chain,
+    Auto,
+)
 NAMES: dict[str, type[Solver]] = {solver.name: solver for solver in ALL}
 
 
@@ -33,11 +50,16 @@ def as_solver(solver: Any) -> Solver:
 __all__ = [
     "ALL",
     "NAMES",
+    "Auto",
+    "CalibratedCG",
+    "Chain",
     "Cholesky",
     "ConjugateGradient",
     "GaussSeidel",
+    "NearestNeighbours",
     "Prepared",
     "RandomDirections",
+    "RandomKrylov",
     "Solver",
     "Stationary",
     "Subset",

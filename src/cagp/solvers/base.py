@@ -14,16 +14,21 @@ from typing import ClassVar, Literal
 
 import torch
 
-from ..gram import Cross, Gram
-from ..weights import Weights
+from ..cross import Cross
+from ..gram import Gram
+from ..weights import Weights, zero_weights
 
 
 class Prepared(ABC):
     """A solver that has seen the training points.
 
     ``gram`` and ``b`` (d,) are in the order the solver works in; ``order`` (d,) leads there from the order the
-    user gave: ``gram`` row i is training point ``order[i]``. ``stopped_by`` says why the last run ended.
+    solver was given: ``gram`` row i is training point ``order[i]``. ``picked`` is the solver that ``Auto`` chose.
     """
+
+    picked: Solver | None = None
+    limit: int = 1
+    """How many iterations there will be at most: what a progress bar needs to know."""
 
     def __init__(self, gram: Gram, b: torch.Tensor, order: torch.Tensor | None = None) -> None:
         self.gram = gram
@@ -31,8 +36,21 @@ class Prepared(ABC):
         self.order = order
 
     @abstractmethod
+    def corrections(self, rhs: torch.Tensor) -> Iterator[Weights]:
+        """Iterates 1, 2, … for G w = r from w = 0, for every row r of ``rhs`` (T, d); each is valid until the next.
+
+        ``reduction`` is 2 rᵀw − wᵀGw, which for the right-hand sides V is what W takes off the variance.
+        """
+
     def weights(self, cross: Cross) -> Iterator[Weights]:
         """The weights for a batch of test points after iterations 0, 1, 2, …; each is valid until the next step."""
+        yield zero_weights(cross.size, self.gram.size, self.b)
+        yield from self.corrections(cross.matrix)
+
+    @property
+    def numbers_per_test_point(self) -> int:
+        """How many numbers are alive per test point during a prediction: V, W, right-hand sides, temporaries."""
+        return 6 * self.gram.size
 
     @abstractmethod
     def stopped(self, iteration: int) -> str:
@@ -53,12 +71,14 @@ class Solver(ABC):
     ``calibrated``: W does not depend on y, so the error bars hold exactly under the prior, at any iteration.
     ``side``: "data" solvers work once in ``prepare`` and then predict cheaply; "test" solvers work per test point.
     ``name``: how the solver is called in text. ``cost``: for d training and T test points, m iterations.
+    ``corrects``: it can go on from another solver's weights, by solving for what is left.
     """
 
     calibrated: ClassVar[bool]
     side: ClassVar[Literal["data", "test"]]
     name: ClassVar[str]
     cost: ClassVar[str]
+    corrects: ClassVar[bool] = True
 
     @abstractmethod
     def prepare(self, gram: Gram, b: torch.Tensor) -> Prepared:

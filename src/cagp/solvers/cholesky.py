@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import torch
 
-from ..gram import Cross, Gram
-from ..weights import Weights, zero_weights
+from ..gram import Gram
+from ..weights import Weights
 from .base import Prepared, Solver
 
 
@@ -30,9 +30,8 @@ class _PreparedCholesky(Prepared):
         super().__init__(gram, b)
         self._factor = gram.cholesky()
 
-    def weights(self, cross: Cross) -> Iterator[Weights]:
-        yield zero_weights(cross.size, self.gram.size, self.b)
-        half = torch.linalg.solve_triangular(self._factor, cross.matrix.T, upper=False)
+    def corrections(self, rhs: torch.Tensor) -> Iterator[Weights]:
+        half = torch.linalg.solve_triangular(self._factor, rhs.T, upper=False)
         values = torch.linalg.solve_triangular(self._factor.T, half, upper=True).T.contiguous()
         yield Weights(values, half.square().sum(dim=0), 1, float(self.gram.size), self.gram.size)
 

@@ -10,8 +10,10 @@ from collections.abc import Iterator
 
 import torch
 
-from ..gram import Cross, Gram, positive_definite_factor
-from ..weights import Weights, zero_weights
+from ..cross import Cross
+from ..factor import positive_definite_factor
+from ..gram import Gram
+from ..weights import Weights
 from .base import Prepared
 
 
@@ -23,33 +25,37 @@ def conjugate(S: torch.Tensor, product: torch.Tensor) -> torch.Tensor:
 
 
 class PreparedDirections(Prepared):
-    """Weights from G-conjugate directions, rows of P (m, d)."""
+    """Weights from G-conjugate directions, rows of P (m, d); one iteration adds ``group`` of them."""
 
-    def __init__(self, gram: Gram, b: torch.Tensor, P: torch.Tensor, reason: str) -> None:
+    def __init__(self, gram: Gram, b: torch.Tensor, P: torch.Tensor, reason: str, group: int = 1) -> None:
         super().__init__(gram, b)
-        self.P = P
+        self._groups = torch.split(P, group)
+        self._P = P
         self._reason = reason
 
-    def weights(self, cross: Cross) -> Iterator[Weights]:
-        yield zero_weights(cross.size, self.gram.size, self.b)
-        coordinates = cross.matrix @ self.P.T
-        reductions = coordinates.square().cumsum(dim=1)
-        values = torch.zeros_like(cross.matrix)
-        for i in range(len(self.P)):
-            values.addr_(coordinates[:, i], self.P[i])
-            yield Weights(values, reductions[:, i], i + 1, float(i + 1), self.gram.size)
+    def corrections(self, rhs: torch.Tensor) -> Iterator[Weights]:
+        values, reduction = torch.zeros_like(rhs), rhs.new_zeros(len(rhs))
+        for i, P in enumerate(self._groups, start=1):
+            if len(P):
+                coordinates = rhs @ P.T
+                values.addmm_(coordinates, P)
+                reduction = reduction + coordinates.square().sum(dim=1)
+                yield Weights(values, reduction, i, float(i), self.gram.size)
 
-    def final(self, cross: Cross) -> Weights:
-        coordinates = cross.matrix @ self.P.T
-        m = len(self.P)
-        return Weights(coordinates @ self.P, coordinates.square().sum(dim=1), m, float(m), self.gram.size)
+    def final(self, cross: Cross) -> Weights | None:
+        if not len(self._P):
+            return None
+        coordinates = cross.matrix @ self._P.T
+        m = len(self._groups)
+        return Weights(coordinates @ self._P, coordinates.square().sum(dim=1), m, float(m), self.gram.size)
 
     def coefficients(self) -> Iterator[torch.Tensor]:
         v = torch.zeros_like(self.b)
         yield v
-        for p in self.P:
-            v = v + p * (p @ self.b)
-            yield v
+        for P in self._groups:
+            if len(P):
+                v = v + (P @ self.b) @ P
+                yield v
 
     def stopped(self, iteration: int) -> str:
         return self._reason

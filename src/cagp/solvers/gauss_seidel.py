@@ -1,4 +1,4 @@
-"""The paper's CAGP-GS: the probabilistic Gauss-Seidel method."""
+"""The paper's CAGP-GS: the probabilistic Gauss-Seidel method, point by point or in blocks."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ from dataclasses import dataclass
 
 import torch
 
+from ..block_diagonal import BlockDiagonal
 from ..errors import InputError
-from ..gram import Cross, Gram, check_order
-from ..validation import count
-from ..weights import Weights, zero_weights
+from ..gram import Gram
+from ..sweeps import sweep
+from ..validation import choice, count
+from ..weights import Weights
 from .base import Prepared, Solver, iteration_limit
-from .sweeps import sweep
+from .orderings import check_order, permutation, spatial_blocks
 
-ORDERS = ("random", "natural")
+PARTITIONS = ("order", "spatial")
 
 
 @dataclass(frozen=True, repr=False)
@@ -22,12 +24,17 @@ class GaussSeidel(Solver):
     """Algorithm 2 of the paper in its weights form: W is the m-th *backward* Gauss-Seidel iterate of G W = k(X, X′).
 
     ``order`` is the order of the unknowns: "random" (seeded; the default, because on gridded data the natural order
-    converges many times slower), "natural" (as the data come, what the paper does), or a permutation.
+    converges many times slower), "natural" (as the data come, what the paper does), "maximin" (each next point is the
+    farthest from all before), or a permutation. With a ``block_size``, the diagonal blocks of that many points are
+    solved exactly, which costs the same pass; ``partition`` "order" cuts the order into blocks, "spatial" makes blocks
+    of neighbours (the leaves of a KD tree), visited in random order where ``order`` is "random".
     """
 
     iterations: int = 10
     order: str | Sequence[int] = "random"
     seed: int = 0
+    block_size: int | None = None
+    partition: str = "order"
 
     calibrated = True
     side = "test"
@@ -37,35 +44,38 @@ class GaussSeidel(Solver):
     def __post_init__(self) -> None:
         count(self.iterations, "iterations")
         count(self.seed, "seed")
-        if isinstance(self.order, str):
-            if self.order not in ORDERS:
-                raise InputError(f"order must be 'random', 'natural' or a permutation, got {self.order!r}")
-        else:
-            object.__setattr__(self, "order", tuple(int(i) for i in self.order))
+        object.__setattr__(self, "order", check_order(self.order))
+        choice(self.partition, "partition", PARTITIONS)
+        if self.block_size is not None:
+            count(self.block_size, "block_size", minimum=1)
+        if self.partition == "spatial" and (self.block_size is None or self.order not in ("random", "natural")):
+            raise InputError(
+                'partition="spatial" makes its own order: it needs a block_size, and order "random" or "natural" '
+                f"for its blocks, got block_size={self.block_size!r} and order={self.order!r}"
+            )
 
     def prepare(self, gram: Gram, b: torch.Tensor) -> Prepared:
-        order = self._permutation(gram.size).to(gram.device)
+        if self.partition == "spatial":
+            assert self.block_size is not None
+            seed = self.seed if self.order == "random" else None
+            order = spatial_blocks(gram.coordinates(), self.block_size, seed)
+        else:
+            order = permutation(self.order, gram, self.seed)
+        order = order.to(gram.device)
         return _PreparedGaussSeidel(self, gram.permuted(order), b[order], order)
-
-    def _permutation(self, size: int) -> torch.Tensor:
-        if self.order == "natural":
-            return torch.arange(size)
-        if self.order == "random":
-            return torch.randperm(size, generator=torch.Generator().manual_seed(self.seed))
-        return check_order(torch.tensor(self.order), size)
 
 
 class _PreparedGaussSeidel(Prepared):
     def __init__(self, solver: GaussSeidel, gram: Gram, b: torch.Tensor, order: torch.Tensor) -> None:
         super().__init__(gram, b, order)
         self._solver = solver
+        self.limit = solver.iterations
+        self._blocks = BlockDiagonal(gram, solver.block_size) if solver.block_size else None
 
-    def weights(self, cross: Cross) -> Iterator[Weights]:
-        start = zero_weights(cross.size, self.gram.size, self.b)
-        yield start
-        values, reduction = start.values, start.reduction
+    def corrections(self, rhs: torch.Tensor) -> Iterator[Weights]:
+        values, reduction = torch.zeros_like(rhs), rhs.new_zeros(len(rhs))
         for i in range(1, self._solver.iterations + 1):
-            reduction = reduction + sweep(self.gram, values, cross.matrix, backward=True)
+            reduction = reduction + sweep(self.gram, values, rhs, backward=True, blocks=self._blocks)
             yield Weights(values, reduction, i, float(i), self.gram.size)
 
     def coefficients(self) -> Iterator[torch.Tensor]:
@@ -73,7 +83,7 @@ class _PreparedGaussSeidel(Prepared):
         yield v
         for _ in range(self._solver.iterations):
             v = v.clone()
-            sweep(self.gram, v[None, :], self.b[None, :], backward=False)
+            sweep(self.gram, v[None, :], self.b[None, :], backward=False, blocks=self._blocks)
             yield v
 
     def stopped(self, iteration: int) -> str:

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 import torch
 
 from ..errors import DivergenceError, InputError
-from ..gram import Cross, Gram
+from ..gram import Gram
+from ..sweeps import sweep
 from ..validation import choice, count, positive
-from ..weights import Weights, zero_weights
+from ..weights import Weights
 from .base import Prepared, Solver, iteration_limit
-from .sweeps import sweep
 
 METHODS = ("richardson", "jacobi", "sor", "ssor")
 
@@ -182,14 +182,13 @@ class _PreparedStationary(Prepared):
     def __init__(self, solver: Stationary, step: _Step, gram: Gram, b: torch.Tensor) -> None:
         super().__init__(gram, b)
         self._solver = solver
+        self.limit = solver.iterations
         self._step = step
 
-    def weights(self, cross: Cross) -> Iterator[Weights]:
-        start = zero_weights(cross.size, self.gram.size, self.b)
-        yield start
-        values, reduction, residual = start.values, start.reduction, cross.matrix.clone()
+    def corrections(self, rhs: torch.Tensor) -> Iterator[Weights]:
+        values, reduction, residual = torch.zeros_like(rhs), rhs.new_zeros(len(rhs)), rhs.clone()
         for i in range(1, self._solver.iterations + 1):
-            reduction = reduction + self._step.advance(values, cross.matrix, residual, transposed=True)
+            reduction = reduction + self._step.advance(values, rhs, residual, transposed=True)
             yield Weights(values, reduction, i, i * self._step.passes, self.gram.size)
 
     def coefficients(self) -> Iterator[torch.Tensor] | None:

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 
 import torch
 
+from ..cross import Cross
 from ..errors import InputError
-from ..gram import Cross, Gram, positive_definite_factor
+from ..factor import positive_definite_factor
+from ..gram import Gram
 from ..memory import require
 from ..validation import count
 from ..weights import Weights, zero_weights
@@ -71,6 +73,10 @@ class _PreparedSubset(Prepared):
             gram.submatrix(chosen), "the Gram matrix of the subset", "a larger noise_variance"
         )
 
+    @property
+    def numbers_per_test_point(self) -> int:
+        return 6 * len(self._chosen)
+
     def _passes(self, m: int) -> float:
         return m * m / self.gram.size**2  # each entry of the submatrix is read once
 
@@ -80,18 +86,22 @@ class _PreparedSubset(Prepared):
         reduction = half[:, :m].square().sum(dim=1)
         return Weights(values, reduction, m, self._passes(m), self.gram.size, self._chosen[:m])
 
-    def _half(self, cross: Cross) -> torch.Tensor:
-        V = cross.columns(self._chosen)
+    def _half(self, V: torch.Tensor) -> torch.Tensor:
         return torch.linalg.solve_triangular(self._factor.T, V, upper=True, left=False)
+
+    def corrections(self, rhs: torch.Tensor) -> Iterator[Weights]:
+        half = self._half(rhs[:, self._chosen])
+        for m in range(1, len(self._chosen) + 1):
+            yield self._iterate(half, m)
 
     def weights(self, cross: Cross) -> Iterator[Weights]:
         yield zero_weights(cross.size, self.gram.size, self.b)
-        half = self._half(cross)
+        half = self._half(cross.columns(self._chosen))  # V at the other points is never needed
         for m in range(1, len(self._chosen) + 1):
             yield self._iterate(half, m)
 
     def final(self, cross: Cross) -> Weights:
-        return self._iterate(self._half(cross), len(self._chosen))
+        return self._iterate(self._half(cross.columns(self._chosen)), len(self._chosen))
 
     def coefficients(self) -> Iterator[torch.Tensor]:
         half = torch.linalg.solve_triangular(self._factor, self.b[self._chosen][:, None], upper=False)

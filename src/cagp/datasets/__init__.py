@@ -1,0 +1,22 @@
+"""The real data of the studies: arrays with names, units and the citation.
+
+Each loader looks in the folder ``CAGP_DATA``, then in the cache (``CAGP_CACHE``, or the usual place of the system),
+and then downloads from the public source and keeps the file in the cache.
+"""
+
+from .dataset import DataError, Dataset
+from .era5 import Era5Grid, era5, era5_grid
+from .tables import bike, concrete, kin40k, protein, road3d
+
+__all__ = [
+    "DataError",
+    "Dataset",
+    "Era5Grid",
+    "bike",
+    "concrete",
+    "era5",
+    "era5_grid",
+    "kin40k",
+    "protein",
+    "road3d",
+]

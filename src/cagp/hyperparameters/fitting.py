@@ -1,0 +1,186 @@
+"""Fit the hyperparameters of a prior by maximum likelihood."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from ..errors import InputError
+from ..interrupt import Interrupt
+from ..memory import resolve_budget
+from ..progress import progress as progress_bar
+from ..validation import ArrayLike, choice, count, points, positive, real, targets
+from .likelihood import ExactLikelihood, Likelihood, Observations
+from .neighbours import previous_neighbours
+from .optimise import Optimum, maximise
+from .parameters import Space
+from .report import summarise
+from .result import FitResult
+from .uncertainty import log_standard_errors
+from .vecchia import VecchiaLikelihood
+
+if TYPE_CHECKING:
+    from ..prior import Prior
+
+LIKELIHOODS = ("exact", "nearest-neighbours")
+
+_MAX_REFRESHES = 3
+_SETTLED = 0.01
+"""Neighbours are chosen anew until fewer than this fraction of them change (ties on grids always may)."""
+
+
+def fit(
+    prior: Prior,
+    X: ArrayLike,
+    y: ArrayLike,
+    *,
+    likelihood: str = "exact",
+    subset: int | Sequence[int] | np.ndarray | None = None,
+    fix: str | Iterable[str] = (),
+    fix_noise: bool = False,
+    refit_mean: bool = False,
+    bounds: Mapping[str, tuple[float, float]] | None = None,
+    n_restarts: int = 2,
+    n_neighbours: int = 45,
+    seed: int = 0,
+    jitter: float = 0.0,
+    tolerance: float = 1e-6,
+    max_iterations: int = 200,
+    standard_errors: bool = True,
+    memory_budget: float | None = None,
+    device: str | torch.device | None = None,
+    progress: bool | None = None,
+) -> FitResult:
+    """Maximum-likelihood hyperparameters for observations y (n,) at points X (n, p), with all that was found out.
+
+    The optimiser is L-BFGS-B on the logarithms of the hyperparameters, with exact gradients, in float64. It starts
+    from the values in ``prior`` and from ``n_restarts`` further points drawn within a factor of ten of them; the best
+    end wins.
+
+    ``likelihood``: "exact" (Cholesky: O(n³) time, two n × n matrices; refused where they exceed ``memory_budget``), or
+    "nearest-neighbours" (Vecchia: each point given its ``n_neighbours`` nearest in a random order; O(n k³) time, any
+    n). Neighbours are chosen at the starting values and again at the optimum, which is then sought anew, until fewer
+    than 1% of them change, at most three times. Few neighbours overestimate: on 10,368 points of the temperature field
+    of the paper the variance came out 11–21% above the exact fit with 15 neighbours, 3–6% with 30, 0.5–2% with 45 and
+    0.4–0.8% with 60, over four orders. One likelihood never turns into the other by itself.
+
+    ``subset``: fit to so many points drawn at random, or to the points with these indices.
+
+    ``fix`` holds hyperparameters at their values, by name ("kernel.variance", "kernel.lengthscale[1]"), by what they
+    are part of ("kernel.kernels[0]"), or all of a kind ("period"). ``fix_noise`` holds the noise; noise given per
+    observation is always held. ``bounds`` maps such names to (low, high); elsewhere a hyperparameter may change by a
+    factor of 10⁵ either way.
+
+    ``refit_mean``: choose the coefficients of a Constant or Polynomial mean together with the kernel, by generalised
+    least squares (even where they were given). Otherwise the mean is filled in once, as when conditioning, and the
+    fitted prior keeps the mean it had.
+
+    ``jitter`` is added to the diagonal of G, in the units of the variance, and reported; it is never added unasked.
+    ``tolerance`` is for the gradient of log p / n in log space. ``standard_errors`` costs two evaluations for each
+    hyperparameter. ``progress`` shows a bar: None on a terminal only. Ctrl-C keeps the best point so far.
+
+    Raises NotPositiveDefiniteError where G is not positive definite at any start.
+
+    >>> import numpy as np, cagp
+    >>> from cagp import hyperparameters
+    >>> X = np.linspace(0, 1, 50)[:, None]
+    >>> result = hyperparameters.fit(cagp.Prior(cagp.RBF(0.3)), X, np.sin(6 * X[:, 0]), fix_noise=True)
+    >>> sorted(result.values)
+    ['kernel.lengthscale', 'kernel.variance']
+    """
+    choice(likelihood, "likelihood", LIKELIHOODS)
+    count(n_restarts, "n_restarts")
+    count(n_neighbours, "n_neighbours", minimum=1)
+    count(max_iterations, "max_iterations", minimum=1)
+    count(seed, "seed")
+    positive(tolerance, "tolerance")
+    if real(jitter, "jitter") < 0:
+        raise InputError(f"jitter must not be negative, got {jitter!r}")
+    subsets, orders, restarts = (np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(3))
+    space = Space.of(prior, fix, bounds, fix_noise)
+    data = _observations(prior, X, y, device, refit_mean, jitter)
+    data = data.rows(_chosen(subset, data.size, subsets))
+    if not refit_mean:
+        data = dataclasses.replace(data, mean=prior.mean.fit(data.X, data.y)(data.X))
+    budget = resolve_budget(memory_budget, data.y.device)
+    starts = [space.start, *(space.random_start(restarts) for _ in range(n_restarts))]
+    exact = likelihood == "exact"
+    if not exact:
+        data = data.rows(orders.permutation(data.size))
+    objective: Likelihood
+    refreshes = 0
+    with Interrupt() as interrupt, progress_bar("fit", len(starts) * max_iterations, progress) as advance:
+
+        def search(where: Likelihood, begin: Sequence[np.ndarray]) -> Optimum:
+            return maximise(
+                where, begin, tolerance=tolerance, max_iterations=max_iterations, interrupt=interrupt, advance=advance
+            )
+
+        if exact:
+            objective = ExactLikelihood(space, data, budget)
+            optimum = search(objective, starts)
+        else:
+            objective = _vecchia(space, data, space.start, n_neighbours, budget)
+            optimum = search(objective, starts)
+            while refreshes < _MAX_REFRESHES and not interrupt.requested:
+                fresh = _vecchia(space, data, optimum.log_values, n_neighbours, budget)
+                if _changed(objective.neighbours, fresh.neighbours) < _SETTLED:
+                    break
+                again = search(fresh, [optimum.log_values])
+                optimum = dataclasses.replace(again, trace=optimum.trace + again.trace, finals=optimum.finals)
+                objective, refreshes = fresh, refreshes + 1
+        inner = (optimum.log_values > space.lower) & (optimum.log_values < space.upper)
+        wanted = standard_errors and not interrupt.requested
+        log_errors = log_standard_errors(objective, optimum.log_values, inner) if wanted else None
+    return summarise(objective, optimum, log_errors, likelihood, refreshes)
+
+
+def _observations(
+    prior: Prior, X: ArrayLike, y: ArrayLike, device: str | torch.device | None, refit_mean: bool, jitter: float
+) -> Observations:
+    place = torch.device(device) if device is not None else X.device if isinstance(X, torch.Tensor) else None
+    train = points(X, "X", place)
+    values = targets(y, train.shape[0], train.device)
+    basis = prior.mean.basis(train) if refit_mean else None
+    if refit_mean and basis is None:
+        raise InputError(f"refit_mean=True, but {prior.mean!r} has no coefficients; Constant and Polynomial have")
+    each = np.ndim(prior.noise_variance) == 1
+    noise = prior.noise(train.shape[0]).to(train.device) if each else None
+    return Observations(train, values, torch.zeros_like(values), basis, noise, float(jitter))
+
+
+def _chosen(subset: int | Sequence[int] | np.ndarray | None, n: int, generator: np.random.Generator) -> np.ndarray:
+    """The indices of the points to fit to."""
+    if subset is None:
+        return np.arange(n)
+    if np.ndim(subset) == 0:
+        size = count(subset, "subset", minimum=2)
+        if size > n:
+            raise InputError(f"subset={size} is larger than the {n} observations; leave it out to fit to all")
+        return np.sort(generator.choice(n, size, replace=False))
+    indices = np.asarray(subset)
+    if indices.ndim != 1 or indices.dtype.kind not in "iu" or not len(indices):
+        raise InputError(f"subset must be a number of points or a list of indices, got {subset!r}")
+    if indices.min() < 0 or indices.max() >= n or len(np.unique(indices)) != len(indices):
+        raise InputError(f"the indices in subset must be distinct and in 0…{n - 1}")
+    return indices.astype(np.int64)
+
+
+def _vecchia(space: Space, data: Observations, at: np.ndarray, k: int, budget: int) -> VecchiaLikelihood:
+    """The likelihood with the neighbours that are nearest under the kernel at ``at`` (q,), in log space."""
+    kernel = space.kernel(np.exp(at).tolist())
+    neighbours = previous_neighbours(kernel, data.X, min(k, data.size - 1))
+    return VecchiaLikelihood(space, data, neighbours, budget)
+
+
+def _changed(before: torch.Tensor, after: torch.Tensor) -> float:
+    """The fraction of neighbours in ``after`` (n, k) that are not among those in ``before`` (n, k)."""
+    step = 4096
+    kept = 0
+    for old, new in zip(before.split(step), after.split(step), strict=True):
+        kept += int((new[:, :, None] == old[:, None, :]).any(dim=2).sum())
+    return 1 - kept / max(1, after.numel())

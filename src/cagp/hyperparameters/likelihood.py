@@ -1,0 +1,183 @@
+"""The exact log marginal likelihood and its gradient, from one Cholesky factor.
+
+    log p(y) = −½ bᵀ G⁻¹ b − ½ log det G − (n/2) log 2π,     ∂ log p / ∂θ = ½ tr((α αᵀ − G⁻¹) ∂G/∂θ),     α = G⁻¹ b
+
+The trace is evaluated tile by tile: each tile of the kernel is differentiated by autograd and forgotten, so no n × n
+graph is ever built. Two n × n matrices are alive at the most.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg.lapack
+import torch
+
+from ..errors import NotPositiveDefiniteError
+from ..gram import Gram
+from ..kernels import map_embedding
+from ..memory import require
+from .parameters import NOISE, Space
+from .trend import Trend, fit_trend
+
+_TILE_ROWS = 256
+_TILE_COLUMNS = 2048
+_TILE_COPIES = 40
+"""Tiles that autograd keeps alive at once, generously: a few per coordinate and per operation."""
+
+
+@dataclass(frozen=True)
+class Observations:
+    """What a likelihood is a likelihood of.
+
+    Points ``X`` (n, p), observations ``y`` (n,), and either ``basis`` (n, q), whose coefficients are chosen together
+    with the kernel, or a known mean, ``mean`` (n,). ``noise`` (n,) where it is known per observation, else None.
+    ``jitter`` is added to the diagonal of G, and is zero unless the user asked for it.
+    """
+
+    X: torch.Tensor
+    y: torch.Tensor
+    mean: torch.Tensor
+    basis: torch.Tensor | None
+    noise: torch.Tensor | None
+    jitter: float
+
+    @property
+    def size(self) -> int:
+        """How many observations there are."""
+        return len(self.y)
+
+    def rows(self, indices: np.ndarray) -> Observations:
+        """The observations ``indices``, in that order."""
+        at = torch.as_tensor(indices, device=self.y.device)
+        basis = None if self.basis is None else self.basis[at]
+        noise = None if self.noise is None else self.noise[at]
+        return Observations(self.X[at], self.y[at], self.mean[at], basis, noise, self.jitter)
+
+    def diagonal(self, noise: float | np.ndarray) -> torch.Tensor:
+        """Noise and jitter of every observation, shape (n,)."""
+        known = self.noise if self.noise is not None else torch.full_like(self.y, float(noise))
+        return known + self.jitter
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The log-likelihood, its gradient (q,) with respect to the *logarithms* of the free hyperparameters, the trend."""
+
+    log_likelihood: float
+    gradient: np.ndarray
+    trend: Trend | None
+
+
+class Likelihood(ABC):
+    """A log-likelihood of the free hyperparameters of ``space``."""
+
+    def __init__(self, space: Space, data: Observations) -> None:
+        self.space = space
+        self.data = data
+
+    @abstractmethod
+    def __call__(self, log_values: np.ndarray) -> Evaluation:
+        """The log-likelihood at the logarithms (q,) of the free hyperparameters."""
+
+    def leaves(self, log_values: np.ndarray) -> list[torch.Tensor]:
+        """The hyperparameters as scalar tensors that collect gradients."""
+        values = torch.tensor(np.exp(log_values), dtype=torch.float64, device=self.data.y.device)
+        return [value.clone().requires_grad_() for value in values]
+
+    def gradient(self, leaves: list[torch.Tensor], noise_gradient: float) -> np.ndarray:
+        """What the leaves collected, as a gradient in log space; ``noise_gradient`` is ∂ log p / ∂ noise variance."""
+        collected = [0.0 if leaf.grad is None else float(leaf.grad) for leaf in leaves]
+        if NOISE in self.space.names:
+            collected[self.space.names.index(NOISE)] += noise_gradient
+        return np.array([g * float(leaf.detach()) for g, leaf in zip(collected, leaves, strict=True)])
+
+
+class ExactLikelihood(Likelihood):
+    """O(n³) time; two n × n matrices. Refused before anything is allocated where these exceed ``budget`` (bytes)."""
+
+    def __init__(self, space: Space, data: Observations, budget: int) -> None:
+        super().__init__(space, data)
+        self.budget = budget
+        n = data.size
+        tiles = _TILE_COPIES * min(n, _TILE_ROWS) * min(n, _TILE_COLUMNS) * 8
+        # torch inverts out of place on an accelerator, and its factorisations take scratch memory
+        matrices = 2 if data.y.device.type == "cpu" else 4
+        require(
+            matrices * n**2 * 8 + tiles,
+            budget,
+            f"the exact likelihood of {n} points ({matrices} matrices of {n} × {n})",
+            'use likelihood="nearest-neighbours", a subset= of the points, or a larger memory_budget',
+        )
+
+    def __call__(self, log_values: np.ndarray) -> Evaluation:
+        data, values = self.data, np.exp(log_values).tolist()
+        kernel = self.space.kernel(values)
+        embedding = kernel.embed(data.X, data.X.mean(dim=0))
+        diagonal = data.diagonal(self.space.noise(values))
+        factor = Gram(kernel, embedding, diagonal, storage="tiles", budget=self.budget).cholesky()
+        b, trend = data.y - data.mean, None
+        if data.basis is not None:
+            right = torch.column_stack([data.basis, data.y])
+            whitened = torch.linalg.solve_triangular(factor, right, upper=False)
+            trend = fit_trend(whitened[:, :-1], whitened[:, -1])
+            b = data.y - data.basis @ trend.coefficients
+        alpha = torch.cholesky_solve(b[:, None], factor)[:, 0]
+        log_likelihood = -0.5 * (b @ alpha) - factor.diagonal().log().sum() - 0.5 * data.size * math.log(2 * math.pi)
+        if not math.isfinite(log_likelihood):
+            raise NotPositiveDefiniteError("the log-likelihood is not finite: G is singular to working precision")
+        inverse = _inverse_lower(factor)
+        leaves = self.leaves(log_values)
+        if self.space.has_kernel:
+            self._collect(leaves, alpha, inverse)
+        noise_gradient = 0.5 * (alpha.square().sum() - inverse.diagonal().sum())
+        # the coefficients of the trend maximise the likelihood, so their own change does not matter to first order
+        return Evaluation(float(log_likelihood), self.gradient(leaves, float(noise_gradient)), trend)
+
+    def _collect(self, leaves: list[torch.Tensor], alpha: torch.Tensor, inverse: torch.Tensor) -> None:
+        """Let the leaves collect ½ tr((α αᵀ − G⁻¹) ∂K/∂θ), of which the lower triangle is enough.
+
+        The tiles are differentiated with respect to the embedding, and the embedding once at the end.
+        """
+        X = self.data.X
+        embedding = self.space.kernel(leaves).embed(X, X.mean(dim=0))
+        cut = map_embedding(embedding, lambda part: part.detach().requires_grad_(part.requires_grad))
+        for top in range(0, len(X), _TILE_ROWS):
+            bottom = min(top + _TILE_ROWS, len(X))
+            rows = map_embedding(cut, lambda part, a=top, b=bottom: part[:, a:b])  # type: ignore[misc]
+            for left in range(0, bottom, _TILE_COLUMNS):
+                right = min(left + _TILE_COLUMNS, bottom)
+                columns = map_embedding(cut, lambda part, a=left, b=right: part[:, a:b])  # type: ignore[misc]
+                weight = torch.outer(alpha[top:bottom], alpha[left:right]).sub_(inverse[top:bottom, left:right])
+                weight.tril_(top - left).diagonal(top - left).mul_(0.5)
+                block = self.space.kernel(leaves).evaluate(rows, columns)
+                if block.requires_grad:
+                    (weight * block).sum().backward()  # type: ignore[no-untyped-call]
+        _finish(embedding, cut)
+
+
+def _finish(embedding: object, cut: object) -> None:
+    """Hand the gradients collected at the cut on to the hyperparameters behind the embedding."""
+    if isinstance(embedding, tuple) and isinstance(cut, tuple):
+        for part, leaf in zip(embedding, cut, strict=True):
+            _finish(part, leaf)
+    elif isinstance(embedding, torch.Tensor) and isinstance(cut, torch.Tensor) and cut.grad is not None:
+        embedding.backward(cut.grad, retain_graph=True)
+
+
+def _inverse_lower(factor: torch.Tensor) -> torch.Tensor:
+    """G⁻¹ from its lower Cholesky factor (n, n), right in the lower triangle. On the CPU it overwrites the factor.
+
+    LAPACK's potri does half the work of the solve with the identity that torch does, and needs no memory.
+    """
+    if factor.device.type != "cpu":
+        return torch.cholesky_inverse(factor)
+    array = factor.numpy()
+    lower = array.flags.f_contiguous  # else the transpose, an upper factor, is what LAPACK reads in place
+    inverse, info = scipy.linalg.lapack.dpotri(array if lower else array.T, lower=lower, overwrite_c=True)
+    if info:
+        raise NotPositiveDefiniteError(f"G is singular to working precision: its Cholesky factor has a zero at {info}")
+    return torch.from_numpy(inverse if lower else inverse.T)

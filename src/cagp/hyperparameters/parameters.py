@@ -1,0 +1,145 @@
+"""The hyperparameters of a prior as a vector in log space, and back.
+
+A hyperparameter is called as one reads it off the prior: ``kernel.variance``, ``kernel.lengthscale[1]``,
+``kernel.kernels[0].period`` (the first term of a sum), ``kernel.kernel.lengthscale`` (inside Geographic),
+``noise_variance``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from ..errors import InputError
+from ..kernels import Kernel
+from ..validation import positive
+
+if TYPE_CHECKING:
+    from ..prior import Prior
+
+NOISE = "noise_variance"
+
+_BOUND_FACTOR = 1e5
+"""Without bounds, a hyperparameter may grow or shrink by this factor."""
+
+
+def replace_hyperparameters(kernel: Kernel, path: str, take: Callable[[str, float], Any]) -> Kernel:
+    """A copy of ``kernel`` where every hyperparameter, called ``path.…``, is replaced by ``take(name, value)``."""
+    if not dataclasses.is_dataclass(kernel):
+        return kernel  # a user's own class: it shows no fields, so there is nothing to choose
+    changes: dict[str, Any] = {}
+    for field in dataclasses.fields(kernel):
+        value, name = getattr(kernel, field.name), f"{path}.{field.name}"
+        if field.name in kernel.hyperparameters:
+            several = isinstance(value, tuple)
+            taken = [take(f"{name}[{i}]", v) for i, v in enumerate(value)] if several else take(name, value)
+            changes[field.name] = _joined(taken) if several else taken
+        elif isinstance(value, Kernel):
+            changes[field.name] = replace_hyperparameters(value, name, take)
+        elif isinstance(value, tuple) and any(isinstance(part, Kernel) for part in value):
+            changes[field.name] = tuple(
+                replace_hyperparameters(part, f"{name}[{i}]", take) for i, part in enumerate(value)
+            )
+    return dataclasses.replace(kernel, **changes)
+
+
+def _joined(values: list[Any]) -> Any:
+    """Numbers as a tuple; with tensors among them, as one tensor that remembers where it came from."""
+    free = next((v for v in values if isinstance(v, torch.Tensor)), None)
+    if free is None:
+        return tuple(values)
+    return torch.stack([torch.as_tensor(v, dtype=free.dtype, device=free.device) for v in values])
+
+
+def _selected(pattern: str, names: Sequence[str], argument: str) -> list[str]:
+    """The names that ``pattern`` means: a name, everything below it, or all hyperparameters of a field."""
+    chosen = [n for n in names if n == pattern or n.startswith((f"{pattern}.", f"{pattern}["))]
+    if not chosen:
+        chosen = [n for n in names if re.sub(r"\[\d+\]$", "", n).rsplit(".", 1)[-1] == pattern]
+    if not chosen:
+        raise InputError(f"{argument} names {pattern!r}; the hyperparameters are {', '.join(names)}")
+    return chosen
+
+
+@dataclasses.dataclass(frozen=True)
+class Space:
+    """The free hyperparameters of ``prior``, in log space: ``names``, ``start``, ``lower`` and ``upper``, each (q,)."""
+
+    prior: Prior
+    names: tuple[str, ...]
+    start: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+
+    @classmethod
+    def of(
+        cls,
+        prior: Prior,
+        fix: Iterable[str] = (),
+        bounds: Mapping[str, tuple[float, float]] | None = None,
+        fix_noise: bool = False,
+    ) -> Space:
+        """The hyperparameters that are not fixed, starting from their values in ``prior``."""
+        values: dict[str, float] = {}
+        replace_hyperparameters(prior.kernel, "kernel", lambda name, value: values.setdefault(name, value))
+        if np.ndim(prior.noise_variance) == 0:  # one noise per observation is data, and stays as it is
+            values[NOISE] = prior.noise_variance
+        names = tuple(values)
+        fixed = {NOISE} if fix_noise else set()
+        for pattern in [fix] if isinstance(fix, str) else fix:
+            fixed.update(_selected(pattern, names, "fix"))
+        free = tuple(name for name in names if name not in fixed)
+        if not free:
+            raise InputError(f"there is nothing to fit: all hyperparameters ({', '.join(names) or 'none'}) are fixed")
+        limits = {name: (values[name] / _BOUND_FACTOR, values[name] * _BOUND_FACTOR) for name in free}
+        for pattern, pair in (bounds or {}).items():
+            for name in _selected(pattern, free, "bounds"):
+                limits[name] = _checked_bounds(pair, name, values[name])
+        start = np.log([values[name] for name in free])
+        low, high = (np.log([limits[name][side] for name in free]) for side in (0, 1))
+        return cls(prior, free, start, low, high)
+
+    @property
+    def size(self) -> int:
+        """How many hyperparameters are free."""
+        return len(self.names)
+
+    @property
+    def has_kernel(self) -> bool:
+        """Whether any of the free hyperparameters belongs to the kernel."""
+        return any(name != NOISE for name in self.names)
+
+    def kernel(self, values: Sequence[Any]) -> Kernel:
+        """The kernel with the free hyperparameters at ``values`` (q,), numbers or scalar tensors, not logarithms."""
+        lookup = dict(zip(self.names, values, strict=True))
+        return replace_hyperparameters(self.prior.kernel, "kernel", lookup.get)
+
+    def noise(self, values: Sequence[float]) -> float | np.ndarray:
+        """The noise variance with the free hyperparameters at ``values`` (q,)."""
+        return values[self.names.index(NOISE)] if NOISE in self.names else self.prior.noise_variance
+
+    def random_start(self, generator: np.random.Generator) -> np.ndarray:
+        """A start (q,) within a factor of ten of the first one, uniform in log space, within the bounds."""
+        decade = np.log(10.0)
+        low, high = np.maximum(self.start - decade, self.lower), np.minimum(self.start + decade, self.upper)
+        return generator.uniform(low, high)
+
+
+def _checked_bounds(pair: Any, name: str, start: float) -> tuple[float, float]:
+    try:
+        low, high = pair
+    except (TypeError, ValueError):
+        raise InputError(f"the bounds of {name} must be a pair (low, high), got {pair!r}") from None
+    low, high = positive(low, f"the lower bound of {name}"), positive(high, f"the upper bound of {name}")
+    if not low < high:
+        raise InputError(f"the bounds of {name} must be low < high, got ({low:g}, {high:g}); fix= holds it at a value")
+    if not low <= start <= high:
+        raise InputError(
+            f"{name} starts at {start:g}, outside its bounds ({low:g}, {high:g}); start the prior inside them"
+        )
+    return low, high

@@ -1,0 +1,136 @@
+"""The nearest-neighbour (Vecchia) likelihood, for as many points as there are.
+
+    log p(y) ≈ Σᵢ log p(yᵢ | y of the k nearest points before i),     points in random order
+
+It is the exact likelihood of a Gaussian model, and the exact one of ours where k = n − 1. Each term needs one
+(k+1) × (k+1) Cholesky factor L of the neighbours' and then the point's covariance. With z = L⁻¹b, u = L⁻ᵀe_last and
+a = L⁻ᵀ(z without its last entry), the term is −½ z_last² − log L_last,last − ½ log 2π, and its derivative with
+respect to that covariance is ½ (z_last (a uᵀ + u aᵀ) + (z_last² − 1) u uᵀ): no differentiation through factors.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from ..errors import NotPositiveDefiniteError
+from ..kernels import Kernel, map_embedding
+from ..memory import require
+from .likelihood import Evaluation, Likelihood, Observations
+from .neighbours import NONE
+from .parameters import Space
+from .trend import fit_trend
+
+_BATCH_BYTES = {"cpu": 4 * 2**20, "cuda": 256 * 2**20}
+"""Of one (points, k+1, k+1) array: what stays in the cache, or keeps an accelerator busy."""
+
+_COPIES = 24
+"""Such arrays that are alive at once, besides four per coordinate."""
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """Blocks of neighbours and, last, the point itself: indices ``members`` (B, k+1), ``real`` where there is one."""
+
+    members: torch.Tensor
+    real: torch.Tensor
+
+
+class VecchiaLikelihood(Likelihood):
+    """O(n k³) time, memory for some thousand blocks at a time.
+
+    The points of ``data`` are in their random order; ``neighbours`` (n, k) are indices of earlier points, ``NONE``
+    where there are none. They stay the same while the hyperparameters change, so that the likelihood is smooth.
+    """
+
+    def __init__(self, space: Space, data: Observations, neighbours: torch.Tensor, budget: int) -> None:
+        super().__init__(space, data)
+        self.neighbours = neighbours
+        block_bytes = (neighbours.shape[1] + 1) ** 2 * 8
+        per_point = block_bytes * (_COPIES + 4 * data.X.shape[1])
+        what = f"one point with {neighbours.shape[1]} neighbours"
+        require(per_point, budget, what, "take fewer n_neighbours or a larger memory_budget")
+        quick = _BATCH_BYTES["cpu" if data.y.device.type == "cpu" else "cuda"] // block_bytes
+        self._batch = min(data.size, max(1, quick), budget // per_point)
+
+    def _batches(self) -> Iterator[_Batch]:
+        for start in range(0, self.data.size, self._batch):
+            near = self.neighbours[start : start + self._batch]
+            own = torch.arange(start, start + len(near))[:, None]
+            members = torch.cat([near, own], dim=1).to(self.data.y.device)
+            real = members != NONE
+            yield _Batch(torch.where(real, members, 0), real)
+
+    def _covariance(self, kernel: Kernel, batch: _Batch) -> torch.Tensor:
+        """k within each block, shape (B, k+1, k+1), differentiable; what belongs to no point is not meant."""
+        X = self.data.X
+        count, size = batch.members.shape
+        embedding = kernel.embed(X[batch.members.reshape(-1)], X.mean(dim=0))
+        blocks = map_embedding(embedding, lambda part: part.reshape(-1, count, size))
+        return torch.func.vmap(kernel.evaluate, in_dims=1)(blocks, blocks)
+
+    def _factor(self, covariance: torch.Tensor, batch: _Batch, diagonal: torch.Tensor) -> torch.Tensor:
+        """Cholesky factors of the blocks of G, shape (B, k+1, k+1); missing neighbours are independent of all."""
+        both = batch.real[:, :, None] & batch.real[:, None, :]
+        matrix = torch.where(both, covariance, 0.0)
+        matrix.diagonal(dim1=1, dim2=2).add_(torch.where(batch.real, diagonal[batch.members], 1.0))
+        factor, info = torch.linalg.cholesky_ex(matrix)
+        if bool(info.any()):
+            worst = int(info.argmax())
+            raise NotPositiveDefiniteError(
+                f"the covariance of a point and its {matrix.shape[1] - 1} neighbours is not positive definite to "
+                f"working precision: the factorisation failed at row {int(info[worst])}; a larger noise_variance "
+                "helps, and so does removing near-duplicate points"
+            )
+        return factor
+
+    def _whitened(self, kernel: Kernel, diagonal: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
+        """Each point's ``columns`` (n, q) less what its neighbours predict, in standard deviations, shape (n, q)."""
+        parts = []
+        for batch in self._batches():
+            factor = self._factor(self._covariance(kernel, batch), batch, diagonal)
+            right = torch.where(batch.real[:, :, None], columns[batch.members], 0.0)
+            parts.append(torch.linalg.solve_triangular(factor, right, upper=False)[:, -1])
+        return torch.cat(parts)
+
+    def __call__(self, log_values: np.ndarray) -> Evaluation:
+        data, values = self.data, np.exp(log_values).tolist()
+        diagonal = data.diagonal(self.space.noise(values))
+        b, trend = data.y - data.mean, None
+        if data.basis is not None:
+            right = torch.column_stack([data.basis, data.y])
+            whitened = self._whitened(self.space.kernel(values), diagonal, right)
+            trend = fit_trend(whitened[:, :-1], whitened[:, -1])
+            b = data.y - data.basis @ trend.coefficients
+        leaves = self.leaves(log_values)
+        total = torch.zeros(2, dtype=torch.float64, device=b.device)
+        for batch in self._batches():
+            total += self._add(batch, leaves, b, diagonal)
+        log_likelihood, noise_gradient = total.tolist()
+        if not math.isfinite(log_likelihood):
+            raise NotPositiveDefiniteError("the log-likelihood is not finite: G is singular to working precision")
+        return Evaluation(log_likelihood, self.gradient(leaves, noise_gradient), trend)
+
+    def _add(self, batch: _Batch, leaves: list[torch.Tensor], b: torch.Tensor, diagonal: torch.Tensor) -> torch.Tensor:
+        """The batch's log-likelihood and derivative with respect to the noise (2,); the leaves collect the others."""
+        covariance = self._covariance(self.space.kernel(leaves), batch)
+        factor = self._factor(covariance.detach(), batch, diagonal)
+        z = torch.linalg.solve_triangular(
+            factor, torch.where(batch.real, b[batch.members], 0.0)[:, :, None], upper=False
+        )
+        last = z[:, -1, 0].clone()
+        terms = -0.5 * last.square() - factor[:, -1, -1].log() - 0.5 * math.log(2 * math.pi)
+        # (a, u) in one solve: the last unit vector beside z without its last entry
+        right = torch.cat([z, torch.zeros_like(z)], dim=2)
+        right[:, -1, 0], right[:, -1, 1] = 0.0, 1.0
+        a, u = torch.linalg.solve_triangular(factor.mT, right, upper=True).unbind(dim=2)
+        # ½ (z (a uᵀ + u aᵀ) + (z² − 1) u uᵀ) = ½ (s uᵀ + u sᵀ) with s = z a + ½ (z² − 1) u
+        s = last[:, None] * a + 0.5 * (last.square() - 1)[:, None] * u
+        if covariance.requires_grad:
+            weight = s[:, :, None] * u[:, None, :]  # the kernel is symmetric: half of the sum with its transpose is it
+            (weight * covariance).sum().backward()  # type: ignore[no-untyped-call]
+        return torch.stack([terms.sum(), (s * u).sum()])

@@ -1,0 +1,122 @@
+"""Solvers one after another, each from the weights of the one before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+
+from ..cross import Cross
+from ..errors import InputError, InputTypeError
+from ..gram import Gram
+from ..weights import Weights
+from .base import Prepared, Solver
+
+
+@dataclass(frozen=True, repr=False)
+class Chain(Solver):
+    """Run solvers one after another: ``Chain([GaussSeidel(5), CalibratedCG(10, Nystrom(1000))])``.
+
+    Each solves for what the ones before left over, W ← W + S(k(X, X′) − G W), which costs one pass in between. A chain
+    is calibrated if all of its solvers are. With ``ConjugateGradient`` it is the paper's hybrid of Gauss-Seidel and CG:
+    the directions come from what the solvers before left of b. Iterations are counted through.
+    """
+
+    solvers: Sequence[Solver]
+
+    calibrated = False  # of a chain: whether all its solvers are, see __post_init__
+    side = "test"
+    name = "chain"
+    cost = "the sum of its solvers', and one pass between two of them"
+
+    def __post_init__(self) -> None:
+        solvers = tuple(self.solvers)
+        if not solvers or not all(isinstance(solver, Solver) for solver in solvers):
+            raise InputTypeError(f"solvers must be a sequence of at least one solver, got {self.solvers!r}")
+        for solver in solvers[1:]:
+            if not solver.corrects:
+                raise InputError(f"{solver!r} cannot go on from another solver's weights; put it first")
+        object.__setattr__(self, "solvers", solvers)
+        object.__setattr__(self, "calibrated", all(solver.calibrated for solver in solvers))
+        object.__setattr__(self, "corrects", solvers[0].corrects)
+
+    def __repr__(self) -> str:
+        return f"Chain([{', '.join(map(repr, self.solvers))}])"
+
+    def prepare(self, gram: Gram, b: torch.Tensor) -> Prepared:
+        prepared = self.solvers[0].prepare(gram, b)
+        for solver in self.solvers[1:]:
+            prepared = _PreparedChain(prepared, solver)
+        return prepared
+
+
+class _PreparedChain(Prepared):
+    """``first``, then ``solver`` from its weights. Works in the order of the second, which starts from the first's."""
+
+    def __init__(self, first: Prepared, solver: Solver) -> None:
+        self._first = first
+        self._second = solver.prepare(first.gram, _left_of_b(first) if not solver.calibrated else first.b)
+        order = _then(first.order, self._second.order)
+        b = first.b if self._second.order is None else first.b[self._second.order]
+        super().__init__(self._second.gram, b, order)
+        self.limit = first.limit + self._second.limit
+
+    def corrections(self, rhs: torch.Tensor) -> Iterator[Weights]:
+        own = rhs if self._second.order is None else _unpermuted(rhs, self._second.order)
+        yield from self._run(self._first.corrections(own), rhs)
+
+    def weights(self, cross: Cross) -> Iterator[Weights]:
+        earlier = self._first.gram.cross(cross.test)
+        yield from self._run(self._first.weights(earlier), None, cross)
+
+    def _run(self, first: Iterator[Weights], rhs: torch.Tensor | None, cross: Cross | None = None) -> Iterator[Weights]:
+        """The iterates of the first solver, then those of the second on what is left of the right-hand sides."""
+        for start in first:
+            yield self._in_order(start)
+        base = self._in_order(start)
+        W = base.dense()
+        if rhs is None:
+            assert cross is not None
+            rhs = cross.matrix
+        for correction in self._second.corrections(rhs - self.gram.matmul(W)):
+            yield replace(
+                correction,
+                values=W + correction.dense(),
+                indices=None,
+                reduction=base.reduction + correction.reduction,
+                iteration=base.iteration + correction.iteration,
+                passes=base.passes + 1 + correction.passes,
+            )
+
+    def _in_order(self, weights: Weights) -> Weights:
+        """Weights of the first solver in the order of the second."""
+        order = self._second.order
+        if order is None:
+            return weights
+        return replace(weights, values=weights.dense()[:, order], indices=None)
+
+    def stopped(self, iteration: int) -> str:
+        return f"Chain: {self._second.stopped(iteration)}"
+
+
+def _left_of_b(first: Prepared) -> torch.Tensor:
+    """b − G v for the last v of the first solver; all of b where it has no such v."""
+    coefficients = first.coefficients()
+    if coefficients is None:
+        return first.b
+    for last in coefficients:
+        v = last
+    return first.b - first.gram.matmul(v[None, :])[0]
+
+
+def _then(first: torch.Tensor | None, second: torch.Tensor | None) -> torch.Tensor | None:
+    if first is None or second is None:
+        return first if second is None else second
+    return first[second]
+
+
+def _unpermuted(rows: torch.Tensor, order: torch.Tensor) -> torch.Tensor:
+    out = torch.empty_like(rows)
+    out[:, order] = rows
+    return out

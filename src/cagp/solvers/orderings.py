@@ -1,0 +1,78 @@
+"""Orders of the training points for sweeps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from ..errors import InputError
+from ..gram import Gram
+
+ORDERS = ("random", "natural", "maximin")
+
+
+def check_order(order: str | Sequence[int]) -> str | tuple[int, ...]:
+    """An order as a user writes it: a name, or a permutation."""
+    if isinstance(order, str):
+        if order not in ORDERS:
+            raise InputError(f"order must be one of {', '.join(map(repr, ORDERS))} or a permutation, got {order!r}")
+        return order
+    return tuple(int(i) for i in order)
+
+
+def permutation(order: str | Sequence[int], gram: Gram, seed: int) -> torch.Tensor:
+    """The order as a permutation (d,) of the training points."""
+    if order == "natural":
+        return torch.arange(gram.size)
+    if order == "random":
+        return torch.randperm(gram.size, generator=torch.Generator().manual_seed(seed))
+    if order == "maximin":
+        return maximin(gram.coordinates())
+    given = torch.tensor(order)
+    if given.shape != (gram.size,) or not torch.equal(given.sort().values, torch.arange(gram.size)):
+        raise InputError(
+            f"order must be a permutation of the {gram.size} training points: each index 0…{gram.size - 1} once"
+        )
+    return given
+
+
+def maximin(points: torch.Tensor) -> torch.Tensor:
+    """Each next point is the one farthest from all before it, for points (d, q); O(d²), like one pass over G."""
+    order = torch.empty(len(points), dtype=torch.int64)
+    distance = (points - points.mean(dim=0)).square().sum(dim=1)
+    distance = -distance  # the first is the most central one
+    for i in range(len(points)):
+        chosen = int(distance.argmax())
+        order[i] = chosen
+        step = (points - points[chosen]).square().sum(dim=1)
+        distance = step if i == 0 else torch.minimum(distance, step)
+        distance[order[: i + 1]] = -1.0
+    return order
+
+
+def spatial_blocks(points: torch.Tensor, block_size: int, seed: int | None) -> torch.Tensor:
+    """An order in which every ``block_size`` consecutive points (d, q) are neighbours: the leaves of a KD tree.
+
+    Where the points do not fill the last block, that block stays last; with a ``seed`` the others are shuffled.
+    """
+    leaves: list[torch.Tensor] = []
+
+    def split(indices: torch.Tensor) -> None:
+        if len(indices) <= block_size:
+            leaves.append(indices)
+            return
+        coordinates = points[indices]
+        widest = int((coordinates.amax(dim=0) - coordinates.amin(dim=0)).argmax())
+        ranked = indices[coordinates[:, widest].argsort()]
+        blocks = -(-len(ranked) // block_size)
+        middle = block_size * (blocks // 2)  # whole blocks to the left, so that only the very last one is short
+        split(ranked[:middle])
+        split(ranked[middle:])
+
+    split(torch.arange(len(points), device=points.device))
+    if seed is not None:
+        full = [leaf for leaf in leaves if len(leaf) == block_size]
+        shuffled = torch.randperm(len(full), generator=torch.Generator().manual_seed(seed)).tolist()
+        leaves = [full[i] for i in shuffled] + [leaf for leaf in leaves if len(leaf) < block_size]
+    return torch.cat(leaves).cpu()

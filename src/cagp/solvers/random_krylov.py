@@ -1,0 +1,65 @@
+"""Krylov directions from a random block instead of from the data: calibrated, and reusable for any test points."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from ..gram import Gram
+from ..memory import require
+from ..validation import count
+from .base import Prepared, Solver, iteration_limit
+from .directions import PreparedDirections, conjugate
+
+
+@dataclass(frozen=True, repr=False)
+class RandomKrylov(Solver):
+    """Directions spanning R, GR, G²R, … for a seeded random block R of ``block_size`` normal vectors.
+
+    One iteration is one product of G with a block. The dominant eigenvectors of G are found first, as with conjugate
+    gradients, but nothing depends on y.
+    """
+
+    iterations: int = 10
+    block_size: int = 32
+    seed: int = 0
+
+    calibrated = True
+    side = "data"
+    name = "random-krylov"
+    cost = "O(m d² s) once for blocks of s, then O(m d s) per test point; O(mds) memory beside G"
+
+    def __post_init__(self) -> None:
+        count(self.iterations, "iterations")
+        count(self.block_size, "block_size", minimum=1)
+        count(self.seed, "seed")
+
+    def prepare(self, gram: Gram, b: torch.Tensor) -> Prepared:
+        n_bytes = 3 * self.iterations * self.block_size * gram.size * gram.dtype.itemsize
+        what = f"{self.iterations} blocks of {self.block_size} directions"
+        require(n_bytes, gram.working_budget, what, "choose fewer iterations or a smaller block_size")
+        P, exhausted = self._directions(gram, b)
+        reason = iteration_limit(self, -(-len(P) // self.block_size))
+        if exhausted:
+            reason = f"RandomKrylov stopped with {len(P)} directions: they span everything, W is exact."
+        return PreparedDirections(gram, b, P, reason, group=self.block_size)
+
+    def _directions(self, gram: Gram, b: torch.Tensor) -> tuple[torch.Tensor, bool]:
+        """G-conjugate directions (≤ iterations · block_size, d), and whether they span everything."""
+        generator = torch.Generator().manual_seed(self.seed)
+        block = torch.randn(self.block_size, gram.size, generator=generator, dtype=torch.float64).to(b)
+        basis, products = b.new_empty(0, gram.size), b.new_empty(0, gram.size)
+        for _ in range(self.iterations):
+            block = block[: gram.size - len(basis)]
+            for _ in range(2):  # twice is enough
+                block = block - (block @ basis.T) @ basis
+                block = torch.linalg.qr(block.T).Q.T
+            product = gram.matmul(block.contiguous())
+            basis, products = torch.cat([basis, block]), torch.cat([products, product])
+            if len(basis) == gram.size:
+                break
+            block = product
+        if not len(basis):
+            return basis, False
+        return conjugate(basis, products), len(basis) == gram.size

@@ -1,0 +1,154 @@
+"""Running a solver on a batch of test points until it is done, told to stop, or interrupted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import torch
+
+from .bounds import ComputationalVariance, computational_variance
+from .cross import Cross
+from .interrupt import Interrupt
+from .progress import Advance
+from .stopping import Rule, Watch
+from .weights import Weights, certified, zero_weights
+
+if TYPE_CHECKING:
+    from .model import Model
+
+_SCHEDULE = frozenset({1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233, 377, 610, 987, 1597, 2584})
+"""After which iterations bounds are computed where they cost products with G: a growing, fixed schedule."""
+
+
+_CAUTION = 2.0
+"""Estimates are mostly between a half and twice the truth: for stopping, twice the estimate."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Weights for a batch, after how many iterations for each test point (T,), and which rule stopped it (T,).
+
+    ``stopped`` is the index of the rule, or −1 where the solver finished by itself or was interrupted.
+    """
+
+    weights: Weights
+    iterations: torch.Tensor
+    stopped: torch.Tensor
+
+
+class BatchProgress:
+    """One iterate of a batch, as a stopping rule sees it."""
+
+    def __init__(self, model: Model, cross: Cross, weights: Weights) -> None:
+        self._model, self._cross, self._weights = model, cross, weights
+        self.iteration = weights.iteration
+        self.variance = cross.prior_variance() - weights.reduction
+
+    @cached_property
+    def _bounds(self) -> ComputationalVariance:
+        residual = self._cross.matrix - self._cross.gram.matmul(self._weights.dense())
+        return computational_variance(residual, self._model.bounding)
+
+    def upper(self) -> torch.Tensor | None:
+        if self._weights.upper is not None:
+            return self._weights.upper
+        return self._bounds.upper if self.iteration in _SCHEDULE else None
+
+    def estimate(self) -> torch.Tensor | None:
+        upper = self._weights.upper
+        if self.iteration not in _SCHEDULE:
+            return upper
+        cautious = torch.minimum(_CAUTION * self._bounds.estimate, self._bounds.upper)
+        return cautious if upper is None else torch.minimum(cautious, upper)
+
+
+def run(model: Model, cross: Cross, watches: list[Watch], interrupt: Interrupt, advance: Advance) -> Outcome:
+    """The weights of a batch when every test point has stopped; ``advance`` is told of the iterations."""
+    prepared, T = model.prepared, cross.size
+    never = torch.full((T,), -1, device=model.gram.device)
+    if interrupt.requested:
+        return outcome_of(zero_weights(T, model.gram.size, model.b))
+    own = model.solver_cross(cross)
+    if not watches and (final := prepared.final(own)) is not None:
+        return outcome_of(certified_in_full(final, cross, own))
+    frozen = _Frozen(T, never)
+    for iterate in prepared.weights(own):
+        weights = iterate
+        if watches and iterate.iteration:
+            weights = certified_in_full(iterate, cross, own)
+            frozen.update(weights, watches, BatchProgress(model, cross, weights))
+        if iterate.iteration:
+            advance(T / prepared.limit)
+        if frozen.all or interrupt.requested:
+            break
+    return frozen.finish(weights if weights is not iterate else certified_in_full(iterate, cross, own))
+
+
+def run_to(model: Model, cross: Cross, iterations: torch.Tensor) -> Weights:
+    """The weights of a batch after the given iteration of each test point (T,): the same run once more."""
+    own = model.solver_cross(cross)
+    frozen = _Frozen(cross.size, torch.full_like(iterations, -1))
+    for iterate in model.prepared.weights(own):
+        reached = iterations == iterate.iteration
+        if bool(reached.any()):
+            frozen.keep(certified_in_full(iterate, cross, own), reached, 0)
+        if frozen.all:
+            break
+    return frozen.finish(certified_in_full(iterate, cross, own)).weights
+
+
+def certified_in_full(weights: Weights, cross: Cross, own: Cross) -> Weights:
+    """Weights from lower-precision arithmetic with the variance that they really achieve, in full precision."""
+    if own is cross:
+        return weights
+    exact = certified(weights.dense().to(cross.gram.dtype), cross)
+    return replace(exact, iteration=weights.iteration, passes=weights.passes + 1)
+
+
+class _Frozen:
+    """Test points that have stopped, with the weights they stopped at."""
+
+    def __init__(self, T: int, never: torch.Tensor) -> None:
+        self._stopped = never.clone()
+        self._iterations = torch.zeros_like(never)
+        self._values: torch.Tensor | None = None
+        self._reduction: torch.Tensor | None = None
+        self.all = False
+
+    def update(self, weights: Weights, watches: list[Watch], progress: BatchProgress) -> None:
+        for rule, watch in enumerate(watches):
+            new = watch(progress) & (self._stopped < 0)
+            if bool(new.any()):
+                self.keep(weights, new, rule)
+
+    def keep(self, weights: Weights, new: torch.Tensor, rule: int) -> None:
+        """Freeze the test points ``new`` (T,) at these weights."""
+        dense = weights.dense()
+        if self._values is None or self._reduction is None:
+            self._values, self._reduction = dense.clone(), weights.reduction.clone()
+        self._values[new], self._reduction[new] = dense[new], weights.reduction[new]
+        self._stopped[new], self._iterations[new] = rule, weights.iteration
+        self.all = bool((self._stopped >= 0).all())
+
+    def finish(self, last: Weights) -> Outcome:
+        """All test points: the frozen ones as they were, the others at the last weights."""
+        running = self._stopped < 0
+        iterations = torch.where(running, last.iteration, self._iterations)
+        if self._values is None or self._reduction is None:
+            return Outcome(last, iterations, self._stopped)
+        self._values[running], self._reduction[running] = last.dense()[running], last.reduction[running]
+        weights = replace(last, values=self._values, reduction=self._reduction, indices=None, upper=None)
+        return Outcome(weights, iterations, self._stopped)
+
+
+def outcome_of(weights: Weights) -> Outcome:
+    """Weights that all test points have after the same iteration."""
+    iterations = torch.full_like(weights.reduction, weights.iteration, dtype=torch.int64)
+    return Outcome(weights, iterations, torch.full_like(iterations, -1))
+
+
+def watches_of(rule: Rule | None) -> list[Watch]:
+    """The rules that make up ``rule``, at work on one prediction."""
+    return [] if rule is None else [part.watch() for part in rule.parts]

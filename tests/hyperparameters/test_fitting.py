@@ -1,0 +1,208 @@
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
+
+import cagp
+from cagp.hyperparameters import FitWarning, fit
+
+
+def _peer(kernel, X, b):
+    """scikit-learn's fit of kernel + noise to b, sharpened: its own stopping rule is loose."""
+    peer = GaussianProcessRegressor(kernel + WhiteKernel(0.05), alpha=0.0, n_restarts_optimizer=2, random_state=0)
+    return peer.fit(X, b)
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        (cagp.Matern32((0.5, 0.5)), ConstantKernel() * Matern([0.5, 0.5], nu=1.5)),
+        (cagp.RBF(0.5), ConstantKernel() * RBF(0.5)),
+    ],
+)
+def test_the_optimum_is_scikit_learns(sample, ours, theirs):
+    X, y = sample
+    peer = _peer(theirs, X, y - y.mean())
+    result = fit(cagp.Prior(ours, mean=cagp.Constant(), noise_variance=0.05), X, y)
+    assert result.converged
+    assert result.log_likelihood >= peer.log_marginal_likelihood_value_ - 1e-6
+    assert result.log_likelihood == pytest.approx(peer.log_marginal_likelihood_value_, abs=1e-3)
+    expected = np.exp(peer.kernel_.theta)  # variance, lengthscales, noise
+    kernel = result.prior.kernel
+    found = [kernel.variance, *np.atleast_1d(kernel.lengthscale), result.prior.noise_variance]
+    np.testing.assert_allclose(found, expected, rtol=2e-2)
+    at_ours = peer.log_marginal_likelihood(np.log(found), eval_gradient=True)
+    assert at_ours[0] == pytest.approx(result.log_likelihood, abs=1e-8)
+    np.testing.assert_allclose(at_ours[1], 0, atol=1e-3)  # scikit-learn, too, finds no slope at our optimum
+
+
+def test_standard_errors_are_the_curvature_of_scikit_learns_likelihood(sample):
+    X, y = sample
+    result = fit(cagp.Prior(cagp.RBF(0.5), noise_variance=0.05), X, y)
+    peer = _peer(ConstantKernel() * RBF(0.5), X, y)
+    order = ("kernel.variance", "kernel.lengthscale", "noise_variance")
+    theta, h = np.log([result.values[name] for name in order]), 1e-3
+    hessian = np.empty((3, 3))
+    for i, a in enumerate(np.eye(3) * h):
+        for j, b in enumerate(np.eye(3) * h):
+            corners = [peer.log_marginal_likelihood(theta + s * a + t * b) * s * t for s in (1, -1) for t in (1, -1)]
+            hessian[i, j] = -sum(corners) / (4 * h * h)
+    expected = np.exp(theta) * np.sqrt(np.diag(np.linalg.inv(hessian)))
+    np.testing.assert_allclose([result.standard_errors[name] for name in order], expected, rtol=1e-3)
+
+
+def test_prior_fit_gives_a_prior_with_plain_numbers(sample):
+    X, y = sample
+    start = cagp.Prior(cagp.Matern52((0.5, 0.5)), mean=cagp.Constant(), noise_variance=0.05)
+    prior = start.fit(X, y, n_restarts=0)
+    assert prior == fit(start, X, y, n_restarts=0).prior
+    assert type(prior.kernel.variance) is float
+    assert all(type(value) is float for value in prior.kernel.lengthscale)
+    assert type(prior.noise_variance) is float
+    assert prior.mean == cagp.Constant()
+    assert start.kernel == cagp.Matern52((0.5, 0.5))
+    assert prior.condition(X, y, solver=cagp.Cholesky()).predict(X[:3]).mean.shape == (3,)
+
+
+def test_a_sum_of_kernels_finds_what_made_the_data():
+    X = np.linspace(0, 12, 150)[:, None]
+    truth = cagp.Prior(cagp.Periodic(1.0, 2.0, 1.5) + cagp.RBF(4.0, 1.0), noise_variance=0.01)
+    G = truth.kernel(X) + 0.01 * np.eye(150)
+    y = np.linalg.cholesky(G) @ np.random.default_rng(5).standard_normal(150)
+    result = fit(
+        cagp.Prior(cagp.Periodic(1.3, 1.0, 1.53) + cagp.RBF(3.0, 2.0), noise_variance=0.05), X, y, n_restarts=0
+    )
+    for name in ("kernel.kernels[0].period", "noise_variance"):
+        expected = {"kernel.kernels[0].period": 1.5, "noise_variance": 0.01}[name]
+        assert abs(result.values[name] - expected) < 4 * result.standard_errors[name]
+        assert result.standard_errors[name] < 0.2 * expected
+
+
+def test_fixed_hyperparameters_stay_and_are_not_reported(sample):
+    X, y = sample
+    start = cagp.Prior(cagp.RBF((0.5, 0.7), 1.5), noise_variance=0.05)
+    result = fit(start, X, y, fix=["variance", "kernel.lengthscale[1]"], fix_noise=True, n_restarts=0)
+    assert list(result.values) == ["kernel.lengthscale[0]"]
+    assert result.prior.kernel == cagp.RBF((result.values["kernel.lengthscale[0]"], 0.7), 1.5)
+    assert result.prior.noise_variance == 0.05
+
+
+def test_noise_per_observation_is_kept_and_used(sample):
+    X, y = sample
+    noise = np.where(np.arange(60) < 30, 1e-2, 5.0)
+    y = y + np.where(np.arange(60) < 30, 0.0, 2.0) * np.random.default_rng(1).standard_normal(60)
+    result = fit(cagp.Prior(cagp.RBF(0.5), noise_variance=noise), X, y, n_restarts=0)
+    np.testing.assert_array_equal(result.prior.noise_variance, noise)
+    peer = GaussianProcessRegressor(ConstantKernel() * RBF(0.5), alpha=noise).fit(X, y)
+    assert result.log_likelihood == pytest.approx(peer.log_marginal_likelihood_value_, abs=1e-3)
+
+
+def test_a_refitted_mean_is_that_of_generalised_least_squares(sample):
+    X, y = sample
+    y = y + 30 * X[:, 0]
+    start = cagp.Prior(cagp.Matern32(0.5), mean=cagp.Polynomial(1), noise_variance=0.05)
+    result = fit(start, X, y, refit_mean=True, n_restarts=0)
+    G = result.prior.kernel(X) + result.prior.noise_variance * np.eye(60)
+    H = np.column_stack([np.ones(60), X])
+    covariance = np.linalg.inv(H.T @ np.linalg.solve(G, H))
+    np.testing.assert_allclose(result.prior.mean.coefficients, covariance @ H.T @ np.linalg.solve(G, y), rtol=1e-6)
+    names = [f"mean.coefficients[{i}]" for i in range(3)]
+    errors = [result.standard_errors[name] for name in names]
+    np.testing.assert_allclose(errors, np.sqrt(np.diag(covariance)), rtol=1e-6)
+    assert result.log_likelihood > fit(start, X, y, n_restarts=0).log_likelihood
+
+
+def test_a_given_constant_is_refitted_only_when_asked(sample):
+    X, y = sample
+    start = cagp.Prior(cagp.RBF(0.5), mean=cagp.Constant(7.0), noise_variance=0.05)
+    assert fit(start, X, y, n_restarts=0).prior.mean == cagp.Constant(7.0)
+    result = fit(start, X, y, n_restarts=0, refit_mean=True)
+    assert result.prior.mean.value == result.values["mean.value"] != 7.0
+
+
+def test_a_subset_is_seeded_and_indices_are_taken_as_they_are(sample):
+    X, y = sample
+    prior = cagp.Prior(cagp.RBF(0.5), mean=cagp.Constant(), noise_variance=0.05)
+    options = {"n_restarts": 0, "standard_errors": False}
+    chosen = [3, 50, 7, *range(20, 45)]
+    assert fit(prior, X, y, subset=chosen, **options).prior == fit(prior, X[chosen], y[chosen], **options).prior
+    one = fit(prior, X, y, subset=30, seed=1, **options)
+    assert one.size == 30
+    assert one.prior == fit(prior, X, y, subset=30, seed=1, **options).prior
+    assert one.prior != fit(prior, X, y, subset=30, seed=2, **options).prior
+
+
+def test_restarts_escape_from_a_bad_start_and_are_seeded():
+    X = np.linspace(0, 10, 80)[:, None]
+    y = np.sin(2 * np.pi * X[:, 0] / 1.37)
+    start = cagp.Prior(cagp.Periodic(1.0, 1.0, 2.3), noise_variance=0.01)
+    options = {"fix_noise": True, "bounds": {"lengthscale": (0.1, 10.0), "variance": (0.1, 10.0)}}
+    stuck = fit(start, X, y, n_restarts=0, **options)
+    free = fit(start, X, y, n_restarts=12, seed=3, **options)
+    assert free.log_likelihood > stuck.log_likelihood + 10
+    assert "of 13 starts reached the best" in free.message
+    assert free.trace == fit(start, X, y, n_restarts=12, seed=3, **options).trace
+    assert max(step.start for step in free.trace) == 12
+
+
+def test_the_trace_has_every_evaluation(sample):
+    X, y = sample
+    prior = cagp.Prior(cagp.RBF(0.5), noise_variance=0.05)
+    result = fit(prior, X, y, n_restarts=0, standard_errors=False)
+    assert result.trace[0].values == pytest.approx((0.5, 1.0, 0.05))
+    assert max(step.log_likelihood for step in result.trace) == result.log_likelihood
+    assert f"after {len(result.trace)} evaluations" in result.message
+    assert result.standard_errors is None
+    assert "kernel.lengthscale" in str(result)
+    assert result.negative_log_likelihood_per_point == -result.log_likelihood / 60
+
+
+def test_torch_in_is_understood(sample):
+    X, y = sample
+    prior = cagp.Prior(cagp.RBF(0.5), noise_variance=0.05)
+    assert prior.fit(torch.from_numpy(X), torch.from_numpy(y), n_restarts=0) == prior.fit(X, y, n_restarts=0)
+
+
+# --- nearest neighbours -------------------------------------------------------------------------------------------
+
+
+def test_all_neighbours_give_the_exact_fit(sample):
+    X, y = sample
+    prior = cagp.Prior(cagp.Matern32((0.5, 0.5)), mean=cagp.Constant(), noise_variance=0.05)
+    exact = fit(prior, X, y, refit_mean=True, n_restarts=0)
+    near = fit(prior, X, y, refit_mean=True, n_restarts=0, likelihood="nearest-neighbours", n_neighbours=59)
+    assert near.likelihood == "nearest-neighbours"
+    assert near.log_likelihood == pytest.approx(exact.log_likelihood, abs=1e-6)
+    for name, value in exact.values.items():
+        assert near.values[name] == pytest.approx(value, rel=1e-3)
+        assert near.standard_errors[name] == pytest.approx(exact.standard_errors[name], rel=1e-2)
+
+
+def test_neighbours_follow_the_lengthscales():
+    generator = np.random.default_rng(0)
+    X = generator.random((400, 2))
+    G = cagp.Matern52((0.1, 1.5))(X) + 0.01 * np.eye(400)
+    y = np.linalg.cholesky(G) @ generator.standard_normal(400)
+    prior = cagp.Prior(cagp.Matern52((0.5, 0.5)), noise_variance=0.01)
+    options = {"likelihood": "nearest-neighbours", "n_neighbours": 20, "n_restarts": 0, "standard_errors": False}
+    result = fit(prior, X, y, **options)
+    assert result.refreshes > 0
+    assert "chosen anew" in result.message
+    exact = fit(prior, X, y, n_restarts=0, standard_errors=False)
+    for name, value in exact.values.items():
+        assert result.values[name] == pytest.approx(value, rel=0.25)
+    isotropic = fit(cagp.Prior(cagp.Matern52(0.5), noise_variance=0.01), X, y, **options)
+    assert isotropic.refreshes == 0  # one lengthscale does not change who is near
+
+
+def test_the_order_is_seeded(sample):
+    X, y = sample
+    prior = cagp.Prior(cagp.RBF(0.5), noise_variance=0.05)
+    options = {"likelihood": "nearest-neighbours", "n_neighbours": 4, "n_restarts": 0}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FitWarning)
+        assert prior.fit(X, y, seed=1, **options) == prior.fit(X, y, seed=1, **options)
+        assert prior.fit(X, y, seed=1, **options) != prior.fit(X, y, seed=2, **options)
