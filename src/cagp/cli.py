@@ -19,14 +19,17 @@ from . import __version__
 from .errors import InputError
 
 if TYPE_CHECKING:
-    from .studies import Record
+    from .studies import Forecast, Record
 
 app = typer.Typer(
     name="cagp", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None
 )
 
 # written out, so that --help does not have to load the studies
-_NAMES_HELP = "Studies to run: synthetic, smoothness, sbc, sbc-iterations, time; or all."
+_NAMES_HELP = (
+    "Studies to run: synthetic, smoothness, sbc, sbc-iterations, time, uci, era5-hyperparameters, era5-means, "
+    "era5-timings, era5-calibration, era5-convergence; or all."
+)
 
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the whole traceback of an error.")]
@@ -54,6 +57,9 @@ def reproduce(
     out: Annotated[Path, typer.Option(file_okay=False, help="Folder for tables, figures, report.html.")] = Path("out"),
     seed: Annotated[int, typer.Option(min=0, help="Seed of all random numbers.")] = 0,
     jobs: Annotated[int | None, typer.Option(min=1, help="Processes in parallel; by default one per core.")] = None,
+    solvers: Annotated[
+        str, typer.Option(help="More solvers for the study uci, by name, separated by commas: 'subset,stationary'.")
+    ] = "",
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
@@ -71,8 +77,11 @@ def reproduce(
 
         choice(scale, "scale", SCALES)
         chosen = dict.fromkeys(name for each in names for name in (STUDIES if each == "all" else [each]))
+        more = tuple(each.strip() for each in solvers.split(",") if each.strip())
         for name in chosen:
             choice(name, "NAME", [*STUDIES, "all"])
+            if more:
+                STUDIES[name].with_solvers(STUDIES[name].scales[scale], more)  # refused before anything is done
         out.mkdir(parents=True, exist_ok=True)
         for name in chosen:
             record = run_study(
@@ -81,13 +90,26 @@ def reproduce(
                 scale=scale,
                 seed=seed,
                 jobs=jobs or joblib.cpu_count(),
+                solvers=more,
                 show=False if quiet else None,
+                announce=None if quiet else _print_forecast,
             )
             if not quiet:
                 _print_summary(record)
         report = write_report(out, order=list(STUDIES))
         if not quiet:
             typer.echo(f"Report: {report}")
+
+
+def _print_forecast(name: str, forecast: Forecast) -> None:
+    """What a study will take, before it starts."""
+    from .memory import human
+    from .report import duration
+
+    typer.echo(
+        f"{name}: about {duration(forecast.seconds)} and {human(forecast.memory)} of memory, "
+        "extrapolated from a short measurement on this machine"
+    )
 
 
 def _print_summary(record: Record) -> None:

@@ -42,7 +42,8 @@ code { font-size: .9em; }
 <h1>Calibrated computation-aware Gaussian processes: studies</h1>
 <p>The experiments of the paper, computed again with cagp. Each section shows our figures, puts numbers of the paper
 or of an independent implementation beside ours with the Monte-Carlo error, and says what differs. RMSE and NLL are
-about the latent function; NLL is the mean negative log density of the truth under the marginal posteriors.</p>
+about the latent function in the synthetic problems, and about held-out observations on real data. NLL is the mean
+negative log density of the truth under the marginal posteriors.</p>
 <nav><ul>
 {%- for record in records %}
 <li><a href="#{{ record.name }}">{{ record.title }}</a> ({{ record.name }}, scale {{ record.scale }})</li>
@@ -52,7 +53,8 @@ about the latent function; NLL is the mean negative log density of the truth und
 <section id="{{ record.name }}">
 <h2>{{ record.title }}</h2>
 <p class="facts">{{ record.shows }}.<br>
-Command: <code>cagp reproduce {{ record.name }} --scale {{ record.scale }} --seed {{ record.seed }}</code>.
+Command: <code>cagp reproduce {{ record.name }} --scale {{ record.scale }} --seed {{ record.seed }}
+{%- if record.solvers %} --solvers {{ record.solvers | join(",") }}{% endif %}</code>.
 {{ record.pieces }} pieces of work, {{ duration(record.seconds) }} of computing. Numbers:
 {% for table in record.tables %}<code>{{ record.name }}/{{ table }}.csv</code>{{ ", " if not loop.last }}{% endfor %}.
 </p>

@@ -9,7 +9,7 @@ import pytest
 
 from cagp.solvers import Cholesky, ConjugateGradient, GaussSeidel, Subset
 from cagp.studies import run_study
-from cagp.studies.timing import Time, _busy, _verdict
+from cagp.studies.timing import Time, _verdict, busy
 
 from .tiny import TinyTime
 
@@ -54,6 +54,6 @@ def test_verdict_follows_the_numbers() -> None:
 
 
 @pytest.mark.parametrize(("wall", "remarks"), [(1.05, 0), (2.0, 1)])
-def test_a_busy_machine_is_told(wall: float, remarks: int) -> None:
+def test_abusy_machine_is_told(wall: float, remarks: int) -> None:
     table = pd.DataFrame({"seconds": [wall] * 10, "processor_seconds": [1.0] * 10})
-    assert len(_busy(table)) == remarks
+    assert len(busy(table)) == remarks

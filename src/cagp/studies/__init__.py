@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 from .base import SCALES, AnyStudy, Comparison, Drawing, Presentation, Study
+from .era5_calibration import Era5Calibration
+from .era5_convergence import Era5Convergence
+from .era5_hyperparameters import Era5Hyperparameters
+from .era5_means import Era5Means
+from .era5_timings import Era5Timings
+from .forecast import Forecast
 from .record import Record, load_all
 from .runner import run_study
 from .sbc import Sbc
@@ -10,9 +16,23 @@ from .sbc_iterations import SbcIterations
 from .smoothness import Smoothness
 from .synthetic import Synthetic
 from .timing import Time
+from .uci import Uci
 
 STUDIES: dict[str, AnyStudy] = {
-    study.name: study for study in (Synthetic(), Smoothness(), Sbc(), SbcIterations(), Time())
+    study.name: study
+    for study in (
+        Synthetic(),
+        Smoothness(),
+        Sbc(),
+        SbcIterations(),
+        Time(),
+        Uci(),
+        Era5Hyperparameters(),
+        Era5Means(),
+        Era5Timings(),
+        Era5Calibration(),
+        Era5Convergence(),
+    )
 }
 """All studies by name, in the order of the report."""
 
@@ -22,6 +42,7 @@ __all__ = [
     "AnyStudy",
     "Comparison",
     "Drawing",
+    "Forecast",
     "Presentation",
     "Record",
     "Study",

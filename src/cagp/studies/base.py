@@ -12,6 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
+from ..errors import InputError
+from .forecast import Forecast
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pandas import DataFrame
@@ -61,6 +64,10 @@ class Study(ABC, Generic[Config, Piece]):
     configuration for "quick" and for "paper". ``revision`` goes up whenever the same configuration would give other
     numbers than before, so that pieces kept from earlier are not used again. ``alone``: pieces run one at a time,
     because they measure time.
+
+    ``builds_on`` is a study that must be finished first, at the same scale and with the same seed: ``complete`` then
+    fills in the configuration from its tables. ``work`` names the pieces where it is not ``name``: studies that show
+    different sides of the same computation have the same ``work``, revision and configuration, and share the pieces.
     """
 
     name: ClassVar[str]
@@ -69,6 +76,8 @@ class Study(ABC, Generic[Config, Piece]):
     revision: ClassVar[int] = 1
     alone: ClassVar[bool] = False
     scales: ClassVar[Mapping[str, Any]]
+    builds_on: ClassVar[AnyStudy | None] = None
+    work: ClassVar[str | None] = None
 
     @abstractmethod
     def pieces(self, config: Config) -> Mapping[str, Piece]:
@@ -81,6 +90,22 @@ class Study(ABC, Generic[Config, Piece]):
     @abstractmethod
     def present(self, config: Config, tables: Tables) -> Presentation:
         """Figures, comparisons and remarks from the tables of all pieces together."""
+
+    def complete(self, config: Config, tables: Tables) -> Config:
+        """The configuration with what it takes from the tables of the study that this one builds on."""
+        return config
+
+    def with_solvers(self, config: Config, solvers: tuple[str, ...]) -> Config:
+        """The configuration with more ``solvers``, by name; most studies have none to choose."""
+        raise InputError(f"the study {self.name} has the paper's solvers and takes no others; leave --solvers out")
+
+    def side_by_side(self, asked: int) -> int:
+        """How many pieces may run at a time where ``asked`` are wanted."""
+        return 1 if self.alone else asked
+
+    def forecast(self, config: Config, pieces: Sequence[Piece]) -> Forecast | None:
+        """What these pieces will take, one after the other; None for a study that is over soon at any scale."""
+        return None
 
 
 AnyStudy = Study[Any, Any]

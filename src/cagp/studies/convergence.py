@@ -11,8 +11,8 @@ import pandas as pd
 
 from ..solvers import Cholesky, ConjugateGradient, GaussSeidel, RandomDirections
 from .base import Drawing, Study, Tables
+from .panels import score_panels
 from .problem import draw, generator, make_prior
-from .style import band, legend, level, plain_ticks
 from .traces import trace
 
 if TYPE_CHECKING:
@@ -110,28 +110,10 @@ def in_words(crossing: tuple[int | None, int | None, int | None]) -> str:
 
 def curves(table: pd.DataFrame, score: str, ylabel: str, log_score: bool, titles: Mapping[str, str]) -> Figure:
     """One panel per case: ``score`` against m for each solver, with bands of one standard error."""
-    from matplotlib.figure import Figure
-
-    summary = summarise(table)[score]
-    cases = list(table[_CASE].drop_duplicates().itertuples(index=False))
-    figure = Figure(figsize=(3.9 * len(cases), 3.6), layout="constrained")
-    axes = figure.subplots(1, len(cases), sharey=True, squeeze=False)[0]
-    for ax, (kernel, lengthscale) in zip(axes, cases, strict=True):
-        case = summary.loc[kernel, lengthscale]
-        for solver in ITERATED:
-            of_solver = case.loc[solver]
-            band(ax, of_solver.index.to_numpy(), of_solver["mean"].to_numpy(), of_solver["sem"].to_numpy(), solver)
-        exact = case.loc[Cholesky.name].iloc[0]
-        level(ax, exact["mean"], exact["sem"], Cholesky.name)
-        ax.set(xscale="log", xlabel="iterations m", title=titles[f"{kernel} {lengthscale:g}"])
-        plain_ticks(ax.xaxis)
-        if log_score:
-            ax.set_yscale("log")
-            plain_ticks(ax.yaxis)
-        ax.grid(alpha=0.25, which="both", linewidth=0.5)
-    axes[0].set_ylabel(ylabel)
-    legend(figure)
-    return figure
+    case = table["kernel"] + " " + table["lengthscale"].map("{:g}".format)
+    return score_panels(
+        table.assign(case=case), score, case="case", titles=titles, solvers=ITERATED, ylabel=ylabel, log=log_score
+    )
 
 
 def both_curves(config: ConvergenceConfig, table: pd.DataFrame, titles: Mapping[str, str]) -> dict[str, Drawing]:

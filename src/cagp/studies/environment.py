@@ -6,6 +6,8 @@ import os
 import platform
 from importlib.metadata import PackageNotFoundError, version
 
+import torch
+
 _PACKAGES = ("torch", "numpy", "scipy", "pandas", "matplotlib", "joblib", "scoringrules")
 
 
@@ -20,6 +22,8 @@ def describe() -> dict[str, str]:
         except PackageNotFoundError:
             continue  # an optional package that this study did not need
     found["processor"] = f"{_processor()}, {os.cpu_count()} logical cores"
+    if torch.cuda.is_available():
+        found["accelerator"] = torch.cuda.get_device_name()
     found["system"] = platform.platform()
     return found
 

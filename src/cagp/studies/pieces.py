@@ -24,7 +24,7 @@ def fingerprint(study: AnyStudy, config: Any, seed: int) -> str:
     from .. import __version__
 
     decisive = {
-        "study": study.name,
+        "study": study.work or study.name,
         "revision": study.revision,
         "cagp": __version__,
         "configuration": type(config).__name__,

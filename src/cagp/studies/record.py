@@ -22,7 +22,8 @@ class Record:
     """One finished study. ``figures`` maps the name of a figure (its files are name.png and name.pdf) to its caption.
 
     ``seconds`` is the computing time of all pieces together, ``environments`` the distinct versions and machines
-    they were computed with: more than one where a study was continued elsewhere.
+    they were computed with: more than one where a study was continued elsewhere. ``solvers`` are those that were
+    asked for beside the study's own.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Record:
     figures: Mapping[str, str]
     comparisons: Sequence[Comparison]
     remarks: Sequence[str]
+    solvers: Sequence[str] = ()
 
     def save(self, folder: Path) -> None:
         """Write the record to ``folder``."""

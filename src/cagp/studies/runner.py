@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 import io
 import time
-from collections.abc import Mapping
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,26 +19,45 @@ from ..validation import choice, count
 from .base import SCALES, AnyStudy, Drawing, Tables
 from .environment import describe
 from .files import write_atomically
+from .forecast import Forecast
 from .pieces import Finished, PieceStore, fingerprint
 from .record import Record
 
 _PNG_DPI = 150
 
 
+Announce = Callable[[str, Forecast], None]
+"""Takes the name of a study and what its missing pieces will take, before they start."""
+
+
 def run_study(
-    study: AnyStudy, out: Path, *, scale: str = "quick", seed: int = 0, jobs: int = 1, show: bool | None = None
+    study: AnyStudy,
+    out: Path,
+    *,
+    scale: str = "quick",
+    seed: int = 0,
+    jobs: int = 1,
+    solvers: Sequence[str] = (),
+    show: bool | None = None,
+    announce: Announce | None = None,
 ) -> Record:
     """Run ``study`` at a scale and leave tables, figures and a record in ``out``/<name of the study>.
 
     Pieces that were finished before with the same configuration and seed are not computed again. ``jobs`` processes
-    work in parallel; ``show`` is for the progress bar, as everywhere.
+    work in parallel; ``solvers`` are more solvers, by name, for a study that takes them; ``show`` is for the progress
+    bar, as everywhere. A study that this one builds on is run first.
     """
     config = study.scales[choice(scale, "scale", SCALES)]
     count(seed, "seed")
     count(jobs, "jobs", minimum=1)
+    if solvers:
+        config = study.with_solvers(config, tuple(solvers))
+    if study.builds_on is not None:
+        run_study(study.builds_on, out, scale=scale, seed=seed, jobs=jobs, show=show, announce=announce)
+        config = study.complete(config, _read_tables(out / study.builds_on.name))
     folder = out / study.name
-    store = PieceStore(folder / "pieces", fingerprint(study, config, seed))
-    finished = _finish(study, config, store, seed, jobs, show)
+    store = PieceStore(out / (study.work or study.name) / "pieces", fingerprint(study, config, seed))
+    finished = _finish(study, config, store, seed, jobs, show, announce)
 
     pieces = finished.values()
     names = list(dict.fromkeys(name for piece in pieces for name in piece.tables))
@@ -64,21 +83,40 @@ def run_study(
         figures={name: drawing.caption for name, drawing in presentation.figures.items()},
         comparisons=presentation.comparisons,
         remarks=presentation.remarks,
+        solvers=list(solvers),
     )
     record.save(folder)
     return record
 
 
+def _read_tables(folder: Path) -> Tables:
+    """The tables that a finished study left in its folder."""
+    return {
+        name: pd.read_csv(folder / f"{name}.csv", float_precision="round_trip") for name in Record.load(folder).tables
+    }
+
+
 def _finish(
-    study: AnyStudy, config: Any, store: PieceStore, seed: int, jobs: int, show: bool | None
+    study: AnyStudy,
+    config: Any,
+    store: PieceStore,
+    seed: int,
+    jobs: int,
+    show: bool | None,
+    announce: Announce | None,
 ) -> Mapping[str, Finished]:
     """All pieces, in their order; what is not on disk yet is computed and kept as soon as it is done."""
     pieces = study.pieces(config)
     finished = {name: store.load(name) for name in pieces}
     missing = [name for name, piece in finished.items() if piece is None]
-    jobs = 1 if study.alone else min(jobs, max(len(missing), 1))
+    jobs = study.side_by_side(min(jobs, max(len(missing), 1)))
     # several processes share the cores between them; a process of its own may use them all, unless it measures time
     threads = 1 if study.alone else max(1, joblib.cpu_count() // jobs)
+    if announce and missing:
+        with _threads(threads):
+            forecast = study.forecast(config, [pieces[name] for name in missing])
+        if forecast is not None:
+            announce(study.name, forecast.shared_by(jobs))
     calls = [joblib.delayed(_compute)(study, config, name, pieces[name], seed, store, threads) for name in missing]
     with (
         progress(study.name, len(pieces), show) as advance,
@@ -92,6 +130,17 @@ def _finish(
     return {name: piece for name, piece in finished.items() if piece is not None}
 
 
+@contextmanager
+def _threads(number: int) -> Iterator[None]:
+    """So many threads for torch inside."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(number)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
 def _inner_threads(jobs: int, threads: int) -> dict[str, Any]:
     return {"inner_max_num_threads": threads} if jobs > 1 else {}
 
@@ -100,16 +149,13 @@ def _compute(
     study: AnyStudy, config: Any, name: str, piece: Any, seed: int, store: PieceStore, threads: int
 ) -> tuple[str, Finished]:
     """One piece, kept on disk before it is returned."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(threads)
     start = time.perf_counter()
     try:
-        tables: Tables = study.run(config, piece, seed)
+        with _threads(threads):
+            tables: Tables = study.run(config, piece, seed)
     except Exception as error:
         error.add_note(f"This was the piece {name!r} of the study {study.name!r}; the pieces finished before are kept.")
         raise
-    finally:
-        torch.set_num_threads(before)
     finished = Finished(tables, time.perf_counter() - start, describe())
     store.save(name, finished)
     return name, finished

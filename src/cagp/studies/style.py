@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..solvers import NAMES
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
@@ -29,11 +31,18 @@ class Look:
 
 LOOKS = {
     "gauss-seidel": Look("CAGP-GS", "#0072B2", "-", "o"),
+    "gauss-seidel-natural": Look("CAGP-GS, natural order", "#0072B2", "-", "o"),
+    "gauss-seidel-random": Look("CAGP-GS, random order", "#56B4E9", (0, (5, 1)), "v"),
     "conjugate-gradient": Look("CAGP-CG", "#D55E00", "--", "s"),
     "random-directions": Look("CAGP-Rand", "#009E73", "-.", "^"),
     "subset": Look("subset GP", "#CC79A7", ":", "D"),
     "cholesky": Look("exact GP", "#000000", (0, (1, 1)), ""),
 }
+_SPARE = (("#E69F00", (0, (3, 1, 1, 1)), "P"), ("#999999", (0, (5, 3)), "X"), ("#882255", (0, (2, 1)), "*"))
+LOOKS |= {
+    name: Look(name, *_SPARE[i % len(_SPARE)]) for i, name in enumerate(name for name in NAMES if name not in LOOKS)
+}
+"""By name of a solver or, where its order matters, of a method. Solvers without a look of their own get a spare one."""
 
 
 def band(ax: Axes, x: np.ndarray, mean: np.ndarray, error: np.ndarray, solver: str) -> None:

@@ -71,19 +71,19 @@ class Time(Study[TimeConfig, TimePiece]):
         rng = generator(seed, piece.run)
         problem = draw(prior, config.n, config.side, rng)
         subset_seed = int(rng.integers(2**31))
-        timed: list[tuple[Solver, int]] = [(GaussSeidel(m, order="natural"), m) for m in config.iterations]
-        timed += [(ConjugateGradient(m), m) for m in config.iterations]
-        timed += [(Subset(size, seed=subset_seed), size) for size in config.sizes]
-        timed.append((Cholesky(), 1))
-        clocks = np.empty((config.repeats, len(timed), 2))
+        cases: list[tuple[Solver, int]] = [(GaussSeidel(m, order="natural"), m) for m in config.iterations]
+        cases += [(ConjugateGradient(m), m) for m in config.iterations]
+        cases += [(Subset(size, seed=subset_seed), size) for size in config.sizes]
+        cases.append((Cholesky(), 1))
+        clocks = np.empty((config.repeats, len(cases), 2))
         # solvers take turns, so that a slow moment of the machine does not hit one of them alone
         for repeat in range(config.repeats):
-            for i, (solver, _) in enumerate(timed):
-                _solve(prior, problem, solver)  # the warm-up: what the solver before left in the caches is not counted
-                clocks[repeat, i] = _timed(prior, problem, solver)
+            for i, (solver, _) in enumerate(cases):
+                solve(prior, problem, solver)  # the warm-up: what the solver before left in the caches is not counted
+                clocks[repeat, i] = timed(prior, problem, solver)
         rows = []
-        for (solver, m), (wall, processor) in zip(timed, np.median(clocks, axis=0), strict=True):
-            posterior = _solve(prior, problem, solver)
+        for (solver, m), (wall, processor) in zip(cases, np.median(clocks, axis=0), strict=True):
+            posterior = solve(prior, problem, solver)
             rows.append(
                 {"seed": seed, "run": piece.run, "solver": solver.name, "m": m}
                 | errors(posterior, problem.truth)
@@ -117,7 +117,7 @@ class Time(Study[TimeConfig, TimePiece]):
             comparisons=[_time_to_reach(summary)],
             remarks=[
                 _verdict(summary),
-                *_busy(tables["table"]),
+                *busy(tables["table"]),
                 "Each time is a complete computation on its own: conditioning on the data and predicting mean and "
                 "variance at all test points. An untimed computation of the same kind runs right before each timed one "
                 "(warm-up); nothing is compiled.",
@@ -130,14 +130,15 @@ class Time(Study[TimeConfig, TimePiece]):
         )
 
 
-def _solve(prior: Prior, problem: Problem, solver: Solver) -> Posterior:
+def solve(prior: Prior, problem: Problem, solver: Solver) -> Posterior:
+    """A complete computation: conditioning on the data, and mean and variance at all test points."""
     return prior.condition(problem.X, problem.y, solver).predict(problem.X_test, progress=False)
 
 
-def _timed(prior: Prior, problem: Problem, solver: Solver) -> tuple[float, float]:
+def timed(prior: Prior, problem: Problem, solver: Solver) -> tuple[float, float]:
     """Seconds on the wall and seconds of the processor."""
     wall, processor = time.perf_counter(), time.process_time()
-    _solve(prior, problem, solver)
+    solve(prior, problem, solver)
     return time.perf_counter() - wall, time.process_time() - processor
 
 
@@ -212,7 +213,7 @@ def _verdict(summary: pd.DataFrame) -> str:
     )
 
 
-def _busy(table: pd.DataFrame) -> list[str]:
+def busy(table: pd.DataFrame) -> list[str]:
     """A remark where something else kept the processor from us."""
     ratio = float((table["seconds"] / table["processor_seconds"]).quantile(0.9))
     if ratio < _BUSY:

@@ -15,13 +15,18 @@ from ..solvers import Solver
 from .problem import Problem
 
 
-def errors(posterior: Posterior, truth: np.ndarray) -> dict[str, float]:
-    """RMSE of the mean, and NLL: the mean negative log density of the latent ``truth`` (T,) under the marginals."""
-    scores = evaluate(posterior, truth, "latent")
+def errors(posterior: Posterior, truth: np.ndarray, of: str = "latent") -> dict[str, float]:
+    """RMSE of the mean, and NLL: the mean negative log density of the ``truth`` (T,) under the marginals.
+
+    ``of`` says what the truth is: "latent" for values of f, "observed" for noisy observations.
+    """
+    scores = evaluate(posterior, truth, of)
     return {"rmse": scores.rmse, "nll": scores.nll}
 
 
-def trace(prior: Prior, problem: Problem, solver: Solver, iterations: int) -> Iterator[dict[str, Any]]:
+def trace(
+    prior: Prior, problem: Problem, solver: Solver, iterations: int, of: str = "latent"
+) -> Iterator[dict[str, Any]]:
     """One row per iteration 1…``iterations``: solver, m, rmse, nll, and seconds since the solver was started.
 
     The clock stands still while errors are computed. A solver that has nothing left to do before ``iterations``
@@ -33,7 +38,7 @@ def trace(prior: Prior, problem: Problem, solver: Solver, iterations: int) -> It
     for posterior in prior.condition(problem.X, problem.y, solver).iterate(problem.X_test):
         seconds += time.perf_counter() - start
         m += 1
-        row = {**row, "m": m, **errors(posterior, problem.truth), "seconds": seconds}
+        row = {**row, "m": m, **errors(posterior, problem.truth, of), "seconds": seconds}
         yield row
         start = time.perf_counter()
     for later in range(m + 1, iterations + 1):

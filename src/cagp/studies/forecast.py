@@ -1,0 +1,94 @@
+"""How long a study will take and how much memory it needs, from a short measurement on this machine."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+from ..gram import Gram
+from ..kernels import Geographic, Matern32
+from ..sweeps import sweep
+
+_POINTS = 2000
+_REPEATS = 2
+_BUDGET = 2**40
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """Seconds of computing and bytes of memory (beyond what Python and its packages take)."""
+
+    seconds: float
+    memory: float
+
+    def shared_by(self, jobs: int) -> Forecast:
+        """What is expected where so many processes share the work; ``memory`` is that of one of them."""
+        return dataclasses.replace(self, seconds=self.seconds / jobs, memory=self.memory * jobs)
+
+
+@dataclass(frozen=True)
+class Rates:
+    """What this machine does in a second: entries of a kernel matrix, and floating-point operations of sweeps with
+    some number of right-hand sides, of products with one vector, and of Cholesky factorisations.
+    """
+
+    entries: float
+    sweeps: float
+    products: float
+    factors: float
+
+    def assemble(self, d: int) -> float:
+        """Seconds to compute a symmetric d × d kernel matrix."""
+        return d**2 / 2 / self.entries
+
+    def sweep(self, d: int, T: int, recompute: bool) -> float:
+        """Seconds of a Gauss-Seidel sweep with T right-hand sides; ``recompute`` where the matrix is not stored."""
+        return 2 * d**2 * T / self.sweeps + (self.assemble(d) if recompute else 0)
+
+    def product(self, d: int, recompute: bool) -> float:
+        """Seconds of a product with one vector."""
+        return 2 * d**2 / self.products + (self.assemble(d) if recompute else 0)
+
+    def factor(self, d: int) -> float:
+        """Seconds of a Cholesky factorisation."""
+        return d**3 / 3 / self.factors
+
+
+def measure(T: int, device: torch.device) -> Rates:
+    """The rates of this machine with T right-hand sides, with as many threads as torch now has: a second or less."""
+    generator = torch.Generator().manual_seed(0)
+    degrees = torch.rand(_POINTS, 2, generator=generator, dtype=torch.float64) * 90
+    kernel = Geographic(Matern32(0.2))
+    embedding = kernel.embed(degrees.to(device), degrees.mean(dim=0).to(device))
+    noise = torch.full((_POINTS,), 0.1, dtype=torch.float64, device=device)
+    gram = Gram(kernel, embedding, noise, storage="dense", budget=_BUDGET)
+    tiles = Gram(kernel, embedding, noise, storage="tiles", budget=_BUDGET)
+    rhs = torch.ones(T, _POINTS, dtype=torch.float64, device=device)
+    W = torch.zeros_like(rhs)
+    vector, product = rhs[:1], 2 * _POINTS**2
+    one, recomputed = _seconds(lambda: gram.matmul(vector), device), _seconds(lambda: tiles.matmul(vector), device)
+    many = _seconds(lambda: sweep(gram, W, rhs, backward=True), device)
+    factor = _seconds(gram.cholesky, device)
+    return Rates(
+        entries=_POINTS**2 / 2 / max(recomputed - one, 0.1 * recomputed),
+        sweeps=product * T / many,
+        products=product / one,
+        factors=_POINTS**3 / 3 / factor,
+    )
+
+
+def _seconds(call: Callable[[], object], device: torch.device) -> float:
+    """The least time of a few calls, after one that does not count."""
+    call()
+    times = []
+    for _ in range(_REPEATS):
+        start = time.perf_counter()
+        call()
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+        times.append(time.perf_counter() - start)
+    return min(times)
