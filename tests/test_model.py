@@ -145,3 +145,18 @@ def test_prior_equality() -> None:
     assert PROBLEM.prior == make_problem().prior
     assert make_problem(noise=None).prior == make_problem(noise=None).prior
     assert PROBLEM.prior != make_problem(noise=0.1).prior
+
+
+def test_neighbours_need_no_memory_for_the_rest_of_the_data() -> None:
+    """A million numbers of budget predict 2,000 points from 3,000: the dense weights alone would take 48 MB."""
+    problem = make_problem(d=3000, T=2000, noise=0.05)
+    prior = cagp.Prior(cagp.Matern32(0.1), noise_variance=0.05)
+    model = prior.condition(problem.X, problem.y, cagp.NearestNeighbours(20), storage="tiles", memory_budget=8e6)
+    post = model.predict(problem.X_test)
+    assert len(post._batches) == 1
+    bounds = post.computational_variance
+    exact = prior.condition(problem.X, problem.y, cagp.Cholesky()).predict(problem.X_test).variance
+    assert (bounds.lower <= post.variance - exact + 1e-9).all()
+    assert (post.variance - exact <= bounds.upper + 1e-9).all()
+    with pytest.raises(cagp.MemoryBudgetError, match="as a dense matrix"):
+        post.covariance()

@@ -15,9 +15,13 @@ README = (Path(__file__).parents[1] / "README.md").read_text()
 def test_python_snippets_run(capsys: pytest.CaptureFixture[str]) -> None:
     snippets = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
     assert snippets
+    names: dict[str, object] = {}  # later snippets go on from earlier ones
     for snippet in snippets:
-        exec(compile(snippet, "README.md", "exec"), {})
-    assert "of the variance is computational" in capsys.readouterr().out
+        exec(compile(snippet, "README.md", "exec"), names)
+    printed = capsys.readouterr().out
+    assert "of the variance is computational" in printed
+    assert "stopped by ComputationalShare" in printed
+    assert names["result"].verdict == "calibrated"
 
 
 def test_solver_table_is_the_code() -> None:

@@ -246,6 +246,10 @@ class Cross:
             self._matrix = self.gram.cross_block(self.test)
         return self._matrix
 
+    def rows(self, part: slice) -> Cross:
+        """Some of the test points."""
+        return Cross(self.gram, self._kernel, map_embedding(self.test, lambda leaf: leaf[:, part]))
+
     def forget(self) -> None:
         """Let V go; it is computed again when asked for."""
         self._matrix = None

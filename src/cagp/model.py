@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from .prior import Prior
 
 _MAX_INDUCING = 1000
-_ROWS_PER_TEST_POINT = 6
-"""Vectors of length d that are alive per test point during a prediction: V, W, right-hand sides, temporaries."""
 
 
 class Model:
@@ -121,10 +119,9 @@ class Model:
         batches, stopped = [], []
         with Interrupt() as interrupt, progress_bar("predict", len(test), progress) as advance:
             for cross, mean in zip(crosses, torch.split(prior_mean, crosses[0].size), strict=True):
-                outcome = run(self, cross, watches, interrupt)
+                outcome = run(self, cross, watches, interrupt, advance)
                 batches.append(Solved.of(self, cross, outcome, mean, keep=len(crosses) == 1))
                 stopped.append(outcome.stopped)
-                advance(cross.size)
         status = self._status(batches, stop, torch.cat(stopped), interrupt.requested)
         return Posterior(self, batches, convert, status)
 
@@ -212,7 +209,7 @@ class Model:
         return [self.gram.cross(_slice(embedding, start, start + size)) for start in range(0, len(test), size)]
 
     def _batch_size(self, T: int, asked: int | None) -> int:
-        per_point = _ROWS_PER_TEST_POINT * self.gram.size * self.gram.dtype.itemsize
+        per_point = max(1, self.prepared.numbers_per_test_point) * self.gram.dtype.itemsize
         spare = self.gram.working_budget
         remedy = "predict fewer points at a time, or raise memory_budget"
         if asked is not None:

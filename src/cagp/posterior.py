@@ -137,6 +137,9 @@ class Posterior:
                 f"{human(self._model.budget)} beside the work and were not kept; predict fewer points at a time, "
                 "or raise memory_budget"
             )
+        n_bytes = 2 * len(self._mean) * self._model.gram.size * self._mean.itemsize
+        what = f"the weights of {len(self._mean)} test points as a dense matrix"
+        require(n_bytes, self._model.gram.working_budget, what, "predict fewer points at a time")
         return batch.cross, batch.weights.dense()
 
     # --- what users do with it ------------------------------------------------------------------------------------
@@ -216,9 +219,13 @@ class Posterior:
         parts = []
         for batch in self._batches:
             weights = batch.weights or run_to(self._model, batch.cross, batch.iterations)
-            residual = batch.cross.matrix - batch.cross.gram.matmul(weights.dense())
-            parts.append(computational_variance(residual, self._model.bounding))
-            if batch.weights is None:
-                batch.cross.forget()
+            # rows of length d, even where the weights touch only a few training points
+            step = max(1, self._model.gram.working_budget // (8 * weights.size * self._mean.itemsize))
+            for start in range(0, batch.cross.size, step):
+                part = slice(start, start + step)
+                cross, W = batch.cross.rows(part), weights.rows(part).dense()
+                residual = cross.matrix - cross.gram.matmul(W)
+                parts.append(computational_variance(residual, self._model.bounding))
+            batch.cross.forget()
         joined = (torch.cat([getattr(p, name) for p in parts]) for name in ("lower", "estimate", "upper"))
         return ComputationalVariance(*(self._convert(part) for part in joined))

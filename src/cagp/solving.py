@@ -11,6 +11,7 @@ import torch
 from .bounds import ComputationalVariance, computational_variance
 from .gram import Cross
 from .interrupt import Interrupt
+from .progress import Advance
 from .stopping import Rule, Watch
 from .weights import Weights, certified, zero_weights
 
@@ -63,11 +64,11 @@ class BatchProgress:
         return cautious if upper is None else torch.minimum(cautious, upper)
 
 
-def run(model: Model, cross: Cross, watches: list[Watch], interrupt: Interrupt | None) -> Outcome:
-    """The weights of a batch when every test point has stopped."""
+def run(model: Model, cross: Cross, watches: list[Watch], interrupt: Interrupt, advance: Advance) -> Outcome:
+    """The weights of a batch when every test point has stopped; ``advance`` is told of the iterations."""
     prepared, T = model.prepared, cross.size
     never = torch.full((T,), -1, device=model.gram.device)
-    if interrupt is not None and interrupt.requested:
+    if interrupt.requested:
         return outcome_of(zero_weights(T, model.gram.size, model.b))
     own = model.solver_cross(cross)
     if not watches and (final := prepared.final(own)) is not None:
@@ -78,7 +79,9 @@ def run(model: Model, cross: Cross, watches: list[Watch], interrupt: Interrupt |
         if watches and iterate.iteration:
             weights = certified_in_full(iterate, cross, own)
             frozen.update(weights, watches, BatchProgress(model, cross, weights))
-        if frozen.all or (interrupt is not None and interrupt.requested):
+        if iterate.iteration:
+            advance(T / prepared.limit)
+        if frozen.all or interrupt.requested:
             break
     return frozen.finish(weights if weights is not iterate else certified_in_full(iterate, cross, own))
 

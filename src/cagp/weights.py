@@ -43,6 +43,11 @@ class Weights:
         full = torch.zeros(self.values.shape[0], self.size, dtype=self.values.dtype, device=self.values.device)
         return full.scatter_(1, self.indices.expand_as(self.values), self.values)
 
+    def rows(self, part: slice) -> Weights:
+        """The weights of some of the test points."""
+        indices = self.indices if self.indices is None or self.indices.ndim == 1 else self.indices[part]
+        return replace(self, values=self.values[part], reduction=self.reduction[part], indices=indices, upper=None)
+
     def frozen(self) -> Weights:
         """A copy that the solver's next iteration does not touch."""
         return replace(self, values=self.values.clone(), reduction=self.reduction.clone())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
@@ -13,12 +14,19 @@ from cagp.solvers import ConjugateGradient, GaussSeidel, RandomDirections
 from cagp.studies import AnyStudy, Comparison, Drawing, Presentation, Study
 from cagp.studies.base import Tables
 from cagp.studies.convergence import ConvergenceConfig
+from cagp.studies.era5_calibration import Era5Calibration
+from cagp.studies.era5_convergence import Era5Convergence
+from cagp.studies.era5_held_out import HeldOutConfig
+from cagp.studies.era5_hyperparameters import Era5Hyperparameters, HyperparametersConfig
+from cagp.studies.era5_means import Era5Means, MeansConfig
+from cagp.studies.era5_timings import Era5Timings, TimingsConfig
 from cagp.studies.sbc import Sbc
 from cagp.studies.sbc_iterations import SbcIterations
 from cagp.studies.simulated import Case, SimulatedConfig
 from cagp.studies.smoothness import Smoothness
 from cagp.studies.synthetic import Synthetic
 from cagp.studies.timing import Time, TimeConfig
+from cagp.studies.uci import Uci, UciCase, UciConfig
 
 
 @dataclass(frozen=True)
@@ -102,8 +110,55 @@ class TinyTime(Time):
     scales = both(TimeConfig(runs=2, repeats=2, iterations=(1, 5), sizes=(5, 20), n=20, side=2))  # type: ignore[assignment]
 
 
+class TinyUci(Uci):
+    scales = both(
+        UciConfig(
+            tuple(UciCase(name, 60) for name in ("concrete", "bike", "road3d")), runs=1, fit_points=30, iterations=4
+        )
+    )  # type: ignore[assignment]
+
+
+class TinyHyperparameters(Era5Hyperparameters):
+    scales = both(HyperparametersConfig(8, 16, restarts=0))  # type: ignore[assignment]
+
+
+class TinyMeans(Era5Means):
+    builds_on = TinyHyperparameters()
+    scales = both(MeansConfig((8, 16), "dense", test=(6, 7), shown=(1, 3)))  # type: ignore[assignment]
+
+
+class TinyTimings(Era5Timings):
+    scales = both(TimingsConfig(3, 60, 2, (1, 3), (30, 60), (1, 2), repeats=2))  # type: ignore[assignment]
+
+
+TINY_HELD_OUT = HeldOutConfig(8, 16, "tiles", held_out=12, iterations=4, kept=(1, 4))
+
+
+class TinyCalibration(Era5Calibration):
+    builds_on = TinyHyperparameters()
+    scales = both(TINY_HELD_OUT)  # type: ignore[assignment]
+
+
+class TinyConvergence(Era5Convergence):
+    builds_on = TinyHyperparameters()
+    scales = both(TINY_HELD_OUT)  # type: ignore[assignment]
+
+
+def on_real_data() -> dict[str, AnyStudy]:
+    """Those of the tiny studies that read data files, by name."""
+    studies: tuple[AnyStudy, ...] = (
+        TinyUci(),
+        TinyHyperparameters(),
+        TinyMeans(),
+        TinyTimings(),
+        TinyCalibration(),
+        TinyConvergence(),
+    )
+    return {study.name: study for study in studies}
+
+
 def all_tiny() -> dict[str, AnyStudy]:
-    """A tiny one for each of the real studies, by name."""
+    """A tiny one for each of the real studies, by name; without CAGP_DATA only those that need no data files."""
     studies: tuple[AnyStudy, ...] = (
         TinySynthetic(),
         TinySmoothness(),
@@ -111,4 +166,5 @@ def all_tiny() -> dict[str, AnyStudy]:
         TinySbcIterations(),
         TinyTime(),
     )
-    return {study.name: study for study in studies}
+    simulated = {study.name: study for study in studies}
+    return simulated | on_real_data() if os.environ.get("CAGP_DATA") else simulated

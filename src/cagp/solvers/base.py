@@ -26,6 +26,8 @@ class Prepared(ABC):
     """
 
     picked: Solver | None = None
+    limit: int = 1
+    """How many iterations there will be at most: what a progress bar needs to know."""
 
     def __init__(self, gram: Gram, b: torch.Tensor, order: torch.Tensor | None = None) -> None:
         self.gram = gram
@@ -43,6 +45,11 @@ class Prepared(ABC):
         """The weights for a batch of test points after iterations 0, 1, 2, …; each is valid until the next step."""
         yield zero_weights(cross.size, self.gram.size, self.b)
         yield from self.corrections(cross.matrix)
+
+    @property
+    def numbers_per_test_point(self) -> int:
+        """How many numbers are alive per test point during a prediction: V, W, right-hand sides, temporaries."""
+        return 6 * self.gram.size
 
     @abstractmethod
     def stopped(self, iteration: int) -> str:

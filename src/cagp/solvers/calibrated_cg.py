@@ -58,6 +58,7 @@ class _PreparedCalibratedCG(Prepared):
     ) -> None:
         super().__init__(gram, b)
         self._solver = solver
+        self.limit = solver.iterations
         self._M = preconditioner
 
     def corrections(self, rhs: torch.Tensor) -> Iterator[Weights]:

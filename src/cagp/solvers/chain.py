@@ -59,6 +59,7 @@ class _PreparedChain(Prepared):
         order = _then(first.order, self._second.order)
         b = first.b if self._second.order is None else first.b[self._second.order]
         super().__init__(self._second.gram, b, order)
+        self.limit = first.limit + self._second.limit
 
     def corrections(self, rhs: torch.Tensor) -> Iterator[Weights]:
         own = rhs if self._second.order is None else _unpermuted(rhs, self._second.order)

@@ -69,6 +69,7 @@ class _PreparedGaussSeidel(Prepared):
     def __init__(self, solver: GaussSeidel, gram: Gram, b: torch.Tensor, order: torch.Tensor) -> None:
         super().__init__(gram, b, order)
         self._solver = solver
+        self.limit = solver.iterations
         self._blocks = BlockDiagonal(gram, solver.block_size) if solver.block_size else None
 
     def corrections(self, rhs: torch.Tensor) -> Iterator[Weights]:

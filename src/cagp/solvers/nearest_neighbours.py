@@ -44,6 +44,10 @@ class _PreparedNearestNeighbours(Prepared):
         super().__init__(gram, b)
         self._k = k
 
+    @property
+    def numbers_per_test_point(self) -> int:
+        return 6 * self._k  # the k × k blocks are made in batches of their own
+
     def corrections(self, rhs: torch.Tensor) -> Iterator[Weights]:
         raise InputError("NearestNeighbours starts a chain; it cannot correct the weights of another solver")
 

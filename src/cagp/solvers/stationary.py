@@ -182,6 +182,7 @@ class _PreparedStationary(Prepared):
     def __init__(self, solver: Stationary, step: _Step, gram: Gram, b: torch.Tensor) -> None:
         super().__init__(gram, b)
         self._solver = solver
+        self.limit = solver.iterations
         self._step = step
 
     def corrections(self, rhs: torch.Tensor) -> Iterator[Weights]:

@@ -71,6 +71,10 @@ class _PreparedSubset(Prepared):
             gram.submatrix(chosen), "the Gram matrix of the subset", "a larger noise_variance"
         )
 
+    @property
+    def numbers_per_test_point(self) -> int:
+        return 6 * len(self._chosen)
+
     def _passes(self, m: int) -> float:
         return m * m / self.gram.size**2  # each entry of the submatrix is read once
 

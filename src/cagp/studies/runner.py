@@ -47,14 +47,27 @@ def run_study(
     work in parallel; ``solvers`` are more solvers, by name, for a study that takes them; ``show`` is for the progress
     bar, as everywhere. A study that this one builds on is run first.
     """
+    return _run(study, out, scale, seed, jobs, solvers, show, announce)[0]
+
+
+def _run(
+    study: AnyStudy,
+    out: Path,
+    scale: str,
+    seed: int,
+    jobs: int,
+    solvers: Sequence[str],
+    show: bool | None,
+    announce: Announce | None,
+) -> tuple[Record, Tables]:
     config = study.scales[choice(scale, "scale", SCALES)]
     count(seed, "seed")
     count(jobs, "jobs", minimum=1)
     if solvers:
         config = study.with_solvers(config, tuple(solvers))
     if study.builds_on is not None:
-        run_study(study.builds_on, out, scale=scale, seed=seed, jobs=jobs, show=show, announce=announce)
-        config = study.complete(config, _read_tables(out / study.builds_on.name))
+        _, before = _run(study.builds_on, out, scale, seed, jobs, (), show, announce)
+        config = study.complete(config, before)
     folder = out / study.name
     store = PieceStore(out / (study.work or study.name) / "pieces", fingerprint(study, config, seed))
     finished = _finish(study, config, store, seed, jobs, show, announce)
@@ -86,14 +99,7 @@ def run_study(
         solvers=list(solvers),
     )
     record.save(folder)
-    return record
-
-
-def _read_tables(folder: Path) -> Tables:
-    """The tables that a finished study left in its folder."""
-    return {
-        name: pd.read_csv(folder / f"{name}.csv", float_precision="round_trip") for name in Record.load(folder).tables
-    }
+    return record, tables
 
 
 def _finish(

@@ -84,8 +84,8 @@ class Sbc(SimulatedStudy):
             remarks=[
                 "For a calibrated solver the p-value is itself a uniform random number: the paper's 0.6689 and 0.6802 "
                 "are as likely as any other. So runs are repeated and their p-values tested for uniformity.",
-                "CG is conservative: its directions come from y and the error bars are too wide (std of z below 1). By "
-                f"how much depends on the test vector: its p-values here go from {cg['p_value'].min():.1g} to "
+                "CG is conservative: its directions come from y and the error bars are too wide (std of z below 1). "
+                f"By how much depends on the test vector: its p-values here go from {cg['p_value'].min():.1g} to "
                 f"{cg['p_value'].max():.1g}.",
                 "The test vector is a random unit vector, as the paper suggests; a new one in every run. The draws "
                 "from the prior are exact, without jitter.",

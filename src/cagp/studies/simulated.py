@@ -135,11 +135,14 @@ def histograms(tables: Tables, cases: Sequence[Case]) -> Figure:
 
     figure = Figure(figsize=(3.7 * len(cases), 3.5), layout="constrained")
     axes = figure.subplots(1, len(cases), sharey=True, squeeze=False)[0]
+    highest = 0.0
     for ax, case in zip(axes, cases, strict=True):
         plots.pit_histogram(of_case(tables["t_values"], case)["t"].to_numpy(), ax=ax)
+        highest = max(highest, ax.dataLim.y1)
         p_value = of_case(tables["table"], case)["p_value"].iloc[0]
         ax.set(xlabel="t = Φ(z)", xticks=(0, 0.5, 1), title=f"{case.label}\nKS p-value {p_value:.3g}")
         ax.label_outer()
         ax.get_legend().remove()  # one below serves all panels and covers none
+    axes[0].set_ylim(0, 1.05 * highest)  # the panels share it
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
     return figure

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -70,11 +71,11 @@ def level(ax: Axes, mean: float, error: float, solver: str) -> None:
     ax.axhspan(mean - error, mean + error, color=look.color, alpha=0.15, linewidth=0)
 
 
-def plain_ticks(axis: Axis) -> None:
-    """Give a logarithmic axis ticks at 1, 2, 5, written as plain numbers."""
+def plain_ticks(axis: Axis, steps: Sequence[float] = (1, 2, 5)) -> None:
+    """Give a logarithmic axis ticks at ``steps`` times a power of ten, written as plain numbers."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-    axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axis.set_major_locator(LogLocator(subs=steps))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axis.set_minor_formatter(NullFormatter())
 

@@ -104,7 +104,7 @@ class Time(Study[TimeConfig, TimePiece]):
             _panel(ax, summary, score)
             ax.set_ylabel(label)
         figure.axes[0].set_yscale("log")
-        plain_ticks(figure.axes[0].yaxis)
+        plain_ticks(figure.axes[0].yaxis, steps=(1, 2, 3, 4, 6, 8))
         legend(figure)
         caption = (
             f"Error against wall time for d = {config.n}, T = {config.side**2}, one thread. Each marker is a number "
