@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from .cross import Cross
 from .errors import InputError, InputTypeError
-from .gram import Cross, Gram
+from .gram import Gram
 from .interrupt import Interrupt
 from .kernels import Embedding, map_embedding
 from .memory import human, require, resolve_budget

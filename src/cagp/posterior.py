@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from .bounds import ComputationalVariance, computational_variance
+from .cross import Cross
 from .errors import InputError, MemoryBudgetError, NotPositiveDefiniteError
-from .gram import Cross
 from .memory import human, require
 from .solving import Outcome, run_to
 from .status import Status

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from .bounds import ComputationalVariance, computational_variance
-from .gram import Cross
+from .cross import Cross
 from .interrupt import Interrupt
 from .progress import Advance
 from .stopping import Rule, Watch
@@ -22,8 +22,8 @@ _SCHEDULE = frozenset({1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233, 377, 610, 98
 """After which iterations bounds are computed where they cost products with G: a growing, fixed schedule."""
 
 
-_CAUTION = 2.0
-"""Estimates are mostly between a half and twice the truth: for stopping, twice the estimate."""
+_CAUTION = 3.0
+"""Estimates are mostly between a third and twice the truth: for stopping, three times the estimate."""
 
 
 @dataclass(frozen=True)

@@ -95,6 +95,9 @@ class _Boastful(Prepared):
         super().__init__(gram, b)
         self._honest, self._share = honest, share
 
+    def corrections(self, rhs):
+        yield from self._honest.corrections(rhs)
+
     def weights(self, cross):
         for weights in self._honest.weights(cross):
             variance = cross.prior_variance() - weights.reduction

@@ -14,7 +14,8 @@ from typing import ClassVar, Literal
 
 import torch
 
-from ..gram import Cross, Gram
+from ..cross import Cross
+from ..gram import Gram
 from ..weights import Weights, zero_weights
 
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import torch
 
+from ..cross import Cross
 from ..errors import InputError, NotPositiveDefiniteError
-from ..gram import Cross, Gram
+from ..gram import Gram
 from ..validation import count
 from ..weights import Weights, zero_weights
 from .base import Prepared, Solver
