@@ -135,7 +135,7 @@ METHODS: dict[str, Method] = {
         Look("CG on b*", "#D55E00", "--", "X"), SWEEPS, _at_marks(lambda s, m: ConjugateGradient(iterations=m))
     ),
     "hybrid": Method(
-        Look("GS, then CG on b*", "#CC79A7", (0, (3, 1, 1, 1)), "P"),
+        Look("chain of GS and CG on b*", "#CC79A7", (0, (3, 1, 1, 1)), "P"),
         SWEEPS,
         _at_marks(lambda s, m: Chain([GaussSeidel(s.sweeps), ConjugateGradient(m)])),
     ),
