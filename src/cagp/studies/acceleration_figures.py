@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from .acceleration_methods import METHODS, NEIGHBOURS, SWEEPS, TEST_SIDE
-from .acceleration_problems import TITLES, Case
+from .acceleration_problems import TITLES, UNITS, Case
 from .base import Drawing
 from .style import plain_ticks
 
@@ -66,6 +66,7 @@ def _errors(rows: pd.DataFrame, facts: pd.Series) -> Figure:
     """Above RMSE, below NLL."""
     figure, axes = _panels(rows, [("rmse", _SELECTED), ("nll", _SELECTED)])
     what = "of held-out observations" if facts.of == "observed" else "of the latent f"
+    unit = f" ({UNITS[facts.name]})" if facts.name in UNITS else ""
     for pair, score in zip(axes, ("rmse", "nll"), strict=True):
         exact = float(facts[f"exact_{score}"])
         for ax in pair:
@@ -76,7 +77,7 @@ def _errors(rows: pd.DataFrame, facts: pd.Series) -> Figure:
                 low = min(rows.loc[rows["method"].isin(_SELECTED), score].min(), exact)
                 ax.set_ylim(low - 0.05 * _MOST_NLL, exact + _MOST_NLL)
             ax.axhline(exact, color="#555555", linestyle=":", linewidth=1)
-            ax.set(ylabel=f"{score.upper()} {what}")
+            ax.set(ylabel=f"{score.upper()} {what}{unit}")
             ax.label_outer()
     axes[1][1].get_legend().remove()
     return figure

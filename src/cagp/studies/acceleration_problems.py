@@ -33,6 +33,9 @@ TITLES = {
 TABLES = ("concrete", "bike", "kin40k", "protein")
 """Those that are a loader in ``cagp.datasets``, standardised, with hyperparameters to fit."""
 
+UNITS = dict.fromkeys(TABLES, "std of the target") | {"era5": "K"}
+"""Of the target, where it has one."""
+
 _LENGTHSCALE, _NOISE_STD = 0.2, 0.1
 _UNEVEN = (0.1, 3.0)
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import torch
 
-from ..gram import Cross, Gram
+from ..cross import Cross
+from ..gram import Gram
 from ..solvers import GaussSeidel, Prepared, Solver
 from ..solvers.base import iteration_limit
 from ..solvers.conjugate_gradient import lanczos
