@@ -121,12 +121,6 @@ class Hybrid(Study[HybridConfig, HybridPiece]):
         drawn = {
             score: score_panels(
                 by_case, score, case="case", titles=titles, solvers=config.methods, ylabel=ylabel, log=log
-                score,
-                case="case",
-                titles=titles,
-                solvers=config.methods,
-                ylabel=ylabel,
-                log=log,
             )
             for score, ylabel, log in (
                 ("rmse", "RMSE of the latent mean", True),
