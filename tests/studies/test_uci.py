@@ -15,7 +15,7 @@ from cagp import datasets
 from cagp.studies import run_study
 from cagp.studies.problem import generator
 from cagp.studies.roster import by_name
-from cagp.studies.uci import Uci, UciConfig, split
+from cagp.studies.uci import Uci, UciConfig, agreement, split
 
 from .tiny import TinyUci, both
 
@@ -119,3 +119,23 @@ def test_paper_scale_has_all_rows() -> None:
     config = Uci.scales["paper"]
     assert [(case.name, case.rows) for case in config.cases] == [("concrete", None), ("bike", None), ("road3d", None)]
     assert config.runs > 1
+
+
+@pytest.mark.parametrize(
+    ("by_rmse", "by_nll", "longer_said", "words"),
+    [
+        ((26, 23, 31), (40, 35, 44), True, "yes"),
+        ((26, 23, 31), (40, 35, 44), False, "NLL no"),
+        ((26, 23, 31), (None, 32, None), True, "yes"),
+        ((26, 23, 31), (None, 30, None), False, "undecided"),
+        ((45, 35, None), (50, 32, None), True, "undecided"),
+        ((26, 23, 31), (15, 12, 20), False, "yes"),
+        ((26, 23, 31), (15, 12, 20), True, "NLL no"),
+        ((None, None, None), (None, None, None), True, "open"),
+        ((1, 1, 1), (5, 4, 6), True, "never ahead"),
+    ],
+)
+def test_agreement_only_where_intervals_are_apart(
+    by_rmse: tuple[int, int, int], by_nll: tuple[int, int, int], longer_said: bool, words: str
+) -> None:
+    assert words in agreement(by_rmse, by_nll, longer_said)

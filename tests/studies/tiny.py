@@ -135,7 +135,7 @@ class TinyTimings(Era5Timings):
     scales = both(TimingsConfig(3, 60, 2, (1, 3), (30, 60), (1, 2), repeats=2))  # type: ignore[assignment]
 
 
-TINY_HELD_OUT = HeldOutConfig(8, 16, "tiles", held_out=12, iterations=4, kept=(1, 4))
+TINY_HELD_OUT = HeldOutConfig(8, 16, "tiles", draws=2, held_out=12, iterations=4, kept=(1, 4))
 
 
 class TinyCalibration(Era5Calibration):

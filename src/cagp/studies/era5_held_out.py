@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
 import pandas as pd
 
-from ..calibration import evaluate
+from ..calibration import score
 from ..datasets import era5_grid
 from ..solvers import Cholesky, ConjugateGradient
 from .base import Tables
@@ -16,12 +17,13 @@ from .era5_prior import MEANS, Era5Prior
 from .era5_study import ITERATED, REFERENCES, Era5Study, condition, method, reference
 from .forecast import Forecast, measure
 from .place import place
-from .problem import Problem
+from .problem import Problem, generator
 
 
 @dataclass(frozen=True)
 class HeldOutConfig:
-    """A training grid of ``n_lat`` × ``n_lon`` points, ``held_out`` test points, 1…``iterations`` iterations.
+    """A training grid of ``n_lat`` × ``n_lon`` points, ``draws`` independent sets of ``held_out`` test points each,
+    1…``iterations`` iterations.
 
     The predictions themselves are kept after the iterations ``kept``. ``storage`` is that of the Gram matrix where
     there is no GPU. ``priors`` come from the study of hyperparameters.
@@ -30,6 +32,7 @@ class HeldOutConfig:
     n_lat: int
     n_lon: int
     storage: str
+    draws: int
     held_out: int = 100
     iterations: int = 40
     kept: tuple[int, ...] = (1, 5, 10, 20, 40)
@@ -56,14 +59,14 @@ class HeldOutPiece:
 class HeldOutStudy(Era5Study[HeldOutConfig, HeldOutPiece]):
     """Gauss-Seidel in both orders, CG and a reference (the exact GP where it fits); constant and quadratic mean.
 
-    The table has a row per iteration: rmse and nll of the held-out field values, and mean_variance of the latent f.
+    The table has a row per draw and iteration: rmse and nll of the field values, and mean_variance of the latent f.
     The table "predictions" has error = mean − truth and the latent std of every held-out point.
     """
 
     work = "era5-held-out"
     scales: ClassVar[Mapping[str, HeldOutConfig]] = {
-        "quick": HeldOutConfig(60, 120, "dense"),
-        "paper": HeldOutConfig(180, 360, "tiles"),
+        "quick": HeldOutConfig(48, 96, "dense", draws=4),
+        "paper": HeldOutConfig(180, 360, "tiles", draws=1),
     }
 
     def pieces(self, config: HeldOutConfig) -> Mapping[str, HeldOutPiece]:
@@ -71,7 +74,7 @@ class HeldOutStudy(Era5Study[HeldOutConfig, HeldOutPiece]):
         return {f"{mean}-{each}": HeldOutPiece(mean, each) for mean in MEANS for each in methods}
 
     def forecast(self, config: HeldOutConfig, pieces: Sequence[HeldOutPiece]) -> Forecast:
-        d, T, m = config.d, config.held_out, config.iterations
+        d, T, m = config.d, config.draws * config.held_out, config.iterations
         rates = measure(T, place())
         recompute = config.storage == "tiles" and place().type == "cpu"
         seconds, memory = 0.0, 0.0
@@ -92,21 +95,32 @@ class HeldOutStudy(Era5Study[HeldOutConfig, HeldOutPiece]):
         identity = {"seed": seed, "mean": piece.mean, "solver": piece.method}
         rows, predictions = [], []
         for m, posterior in enumerate(model.iterate(problem.X_test), start=1):
-            scores = evaluate(posterior, problem.truth, "observed")
-            variance = float(posterior.variance.mean())
-            rows.append({**identity, "m": m, "rmse": scores.rmse, "nll": scores.nll, "mean_variance": variance})
-            if m in config.kept:
-                columns = {"error": posterior.mean - problem.truth, "std": posterior.std}
-                points = pd.DataFrame({"point": range(len(problem.truth)), **columns})
-                predictions.append(pd.DataFrame([{**identity, "m": m}] * len(points)).join(points))
+            seen = posterior.observed()
+            columns = (posterior.mean, posterior.std, seen.std, problem.truth)
+            for draw, (mean, std, seen_std, truth) in enumerate(
+                zip(*(_by_draw(config, c) for c in columns), strict=True)
+            ):
+                scores = score(mean, seen_std, truth, of="observed")
+                found = {"rmse": scores.rmse, "nll": scores.nll, "mean_variance": float(np.square(std).mean())}
+                rows.append({**identity, "draw": draw, "m": m, **found})
+                if m in config.kept:
+                    points = pd.DataFrame({"point": range(len(truth)), "error": mean - truth, "std": std})
+                    predictions.append(pd.DataFrame([{**identity, "draw": draw, "m": m}] * len(points)).join(points))
         return {"table": pd.DataFrame(rows), "predictions": pd.concat(predictions, ignore_index=True)}
 
 
 def held_out_problem(config: HeldOutConfig, seed: int) -> Problem:
-    """The training grid and the held-out points; the truth is the field there, an observation like any other."""
+    """The training grid and all held-out points, draw by draw; the truth is the field there, an observation like any
+    other. All draws are predicted together: no prediction depends on what else is predicted.
+    """
     grid = era5_grid(config.n_lat, config.n_lon)
-    test = grid.held_out(config.held_out, seed)
-    return Problem(grid.X, grid.y, test.X, test.y)
+    tests = [grid.held_out(config.held_out, int(generator(seed, draw).integers(2**31))) for draw in range(config.draws)]
+    X_test, truth = np.concatenate([test.X for test in tests]), np.concatenate([test.y for test in tests])
+    return Problem(grid.X, grid.y, X_test, truth)
+
+
+def _by_draw(config: HeldOutConfig, values: np.ndarray) -> np.ndarray:
+    return values.reshape(config.draws, config.held_out)
 
 
 def of_method(table: pd.DataFrame, mean: str, solver: str, m: int | None = None) -> pd.DataFrame:
@@ -123,5 +137,5 @@ def sizes_remark(config: HeldOutConfig) -> str:
     return (
         f"Training points: a uniform {config.n_lat} × {config.n_lon} grid, {config.d:,} points, without the poles."
         f"{paper} Held out: {config.held_out} points of the 0.25° field, drawn uniformly from all others between the "
-        "first and last row."
+        f"first and last row, {config.draws} times."
     )

@@ -131,8 +131,8 @@ class Era5Hyperparameters(Study[HyperparametersConfig, HyperparametersPiece]):
             remarks=[
                 _agreement(table)
                 if same
-                else "This grid is coarser than the paper's 72 × 144, so that the fit takes "
-                "seconds: noise and amplitude are larger here, because more of the field lies between the grid points.",
+                else "This grid is coarser than the paper's 72 × 144, so that the fit takes seconds; its maximum is "
+                "another one, and all studies at this scale use it.",
                 "Distances are chords between points on the unit sphere. The mean is filled in first (average, or "
                 "least squares) and held; the paper prints no hyperparameters.",
                 *(f"{IN_WORDS[row.mean]}: {row.message}" for row in table.itertuples()),

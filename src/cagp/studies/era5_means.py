@@ -15,6 +15,7 @@ from .base import Comparison, Drawing, Presentation, Tables
 from .era5_maps import Panel, maps
 from .era5_prior import IN_WORDS, MEANS, Era5Prior
 from .era5_study import (
+    CG_REMARK,
     ITERATED,
     NATURAL,
     ORDER_REMARK,
@@ -142,6 +143,7 @@ class Era5Means(Era5Study[MeansConfig, MeansPiece]):
             remarks=[
                 *(_finding(config, table, mean) for mean in MEANS),
                 ORDER_REMARK,
+                CG_REMARK,
                 "RMSE is about the field at those test points that are not training points, each of the same weight, "
                 "so that high latitudes count for more than their area.",
                 "Roughness is the root mean square difference between test points next to each other on a parallel.",

@@ -21,9 +21,16 @@ ITERATED = (NATURAL, RANDOM, ConjugateGradient.name)
 """The methods of every ERA5 study, by name: on a grid the order of Gauss-Seidel decides how fast it is."""
 
 ORDER_REMARK = (
-    "On a grid the order of the unknowns changes everything. Natural order (row by row from north to south) is what "
-    "the paper's code does: neighbours in space are neighbours in the order, and a sweep carries what it learns from "
-    "row to row in one direction. In random order, at the same cost, every unknown has updated neighbours on all sides."
+    "On a grid the order of the unknowns changes everything, at the same cost: `era5-convergence` has the excess "
+    "variances. Natural order, row by row from north to south, is what the paper's code does. A likely reason, not "
+    "tested here: in natural order all unknowns that were updated before a given one lie on one side of it."
+)
+
+CG_REMARK = (
+    "CG after many iterations depends on rounding. On the 60 × 120 grid with the quadratic mean the same run gave, at "
+    "m = 40, a std of z of 0.38, 0.39 and 0.42 when only the order of summation changed (matrix stored, recomputed, "
+    "another process), and four equal digits at m = 35. The directions were conjugate to 1e-14 and the variances those "
+    "of the weights to 4e-14, so each run is right about itself; the Krylov space of y amplifies rounding."
 )
 
 REFERENCES = (Cholesky.name, NearestNeighbours.name)
