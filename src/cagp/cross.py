@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -23,6 +23,10 @@ class Cross:
         self.test = test
         self._matrix: torch.Tensor | None = None
         self.size = embedding_size(test)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For pickling: without what can be computed again."""
+        return {**self.__dict__, "_matrix": None}
 
     @property
     def matrix(self) -> torch.Tensor:

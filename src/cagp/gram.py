@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from scipy.spatial import cKDTree
@@ -61,6 +62,15 @@ class Gram:
         self._buffers = Buffers(self.dtype, self.device)
         self._tree: cKDTree | None = None
         self.tiling = TILINGS.get(self.device.type, TILINGS["cpu"])
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For pickling: without what can be computed again."""
+        return {**self.__dict__, "_matrix": None, "_tree": None, "_buffers": Buffers(self.dtype, self.device)}
+
+    @property
+    def computed(self) -> bool:
+        """Whether the dense matrix is in memory."""
+        return self._matrix is not None
 
     @property
     def dense_bytes(self) -> int:
@@ -195,9 +205,11 @@ class Gram:
         return torch.cat(embedding_leaves(self.embedding)).T
 
     def submatrices(self, indices: torch.Tensor) -> torch.Tensor:
-        """G[i, i] for every row i of ``indices`` (T, k), shape (T, k, k), as new matrices."""
+        """G[i, i] for every row i of ``indices`` (T, k), shape (T, k, k); memory that the next call uses again."""
         chosen = map_embedding(self.embedding, lambda part: part[:, indices])
-        blocks = self._kernel.evaluate(chosen, chosen)
+        T, k = indices.shape
+        with self._buffers.borrow((T, k, k)) as blocks:
+            self._kernel.evaluate(chosen, chosen, blocks, self._buffers)
         blocks.diagonal(dim1=1, dim2=2).add_(self.noise[indices])
         return blocks
 

@@ -84,7 +84,10 @@ class Iterations(Rule):
 
 @dataclass(frozen=True)
 class Seconds(Rule):
-    """Stop at the end of the first iteration after ``limit`` seconds of prediction, for all test points together."""
+    """Stop at the end of the first iteration after ``limit`` seconds of prediction, for all test points together.
+
+    The iteration in hand is finished, and the first one may have to build the Gram matrix; the status tells the time.
+    """
 
     limit: float
 

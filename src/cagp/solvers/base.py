@@ -48,6 +48,11 @@ class Prepared(ABC):
         yield from self.corrections(cross.matrix)
 
     @property
+    def rows_at_once(self) -> int | None:
+        """How many test points ``final`` should be given at a time, so that Ctrl-C is heard; None for all."""
+        return None
+
+    @property
     def numbers_per_test_point(self) -> int:
         """How many numbers are alive per test point during a prediction: V, W, right-hand sides, temporaries."""
         return 6 * self.gram.size
