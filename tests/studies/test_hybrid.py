@@ -10,7 +10,7 @@ import pytest
 
 from cagp.solvers import ConjugateGradient, GaussSeidel
 from cagp.studies import run_study
-from cagp.studies.hybrid import Hybrid, HybridConfig, HybridPiece, _calibration_finding, _finding, _solver
+from cagp.studies.hybrid import Hybrid, HybridConfig, HybridPiece, _calibration_finding, _finding, _nll_finding, _solver
 from cagp.studies.problem import draw, generator, make_prior
 from cagp.studies.style import LOOKS, hybrid_name
 from cagp.studies.sweeps_then_cg import SweepsThenCG
@@ -33,7 +33,7 @@ def test_whole_study(tmp_path: Path) -> None:
     assert len(calibration) == 2 * 2
     assert set(record.figures) == {"rmse", "nll"}
     assert [row[1] for row in record.comparisons[1].rows] == ["yes", "no"]
-    assert sum(remark.startswith("Found") for remark in record.remarks) == 3
+    assert sum(remark.startswith("Found") for remark in record.remarks) == 5
 
 
 def test_means_against_dense_algebra() -> None:
@@ -94,6 +94,9 @@ def test_findings() -> None:
     ahead = _finding(config, made_up(0.3), 0.2)
     assert "at 2 of 2 m" in ahead
     assert "0.300 (GS to 2, then CG) against 0.400" in ahead
+    assert _nll_finding(config, made_up(0.3), 0.2) == (
+        "Found, ℓ = 0.2: NLL at m = 2: 0.00 (GS to 2, then CG), Gauss-Seidel 0.00, CG 0.00, exact 0.00."
+    )
     table = pd.DataFrame(
         {"sweeps": [5, 2, 2], "steps": [0, 3, 3], "z_std": [1.0, 0.8, 0.9], "verdict": ["calibrated", "x", "x"]}
     )

@@ -13,6 +13,7 @@ import torch
 
 from ..memory import available_bytes, require, resolve_budget
 from ..posterior import Posterior
+from ..prior import Prior
 from ..solvers import Cholesky, GaussSeidel, Solver
 from .acceleration_figures import figures
 from .acceleration_findings import comparisons, findings
@@ -186,7 +187,7 @@ class _Bench:
         """What is done once in a process, such as loading the libraries of a GPU, is not the first solver's fault."""
         posed = self._posed
         part = slice(0, _WARM_UP)
-        prior = type(posed.prior)(posed.prior.kernel, posed.prior.mean, noise_variance=1.0)
+        prior = Prior(posed.prior.kernel, mean=posed.prior.mean, noise_variance=1.0)
         for solver in (Cholesky(), GaussSeidel(1)):
             prior.condition(posed.problem.X[part], posed.problem.y[part], solver, device=self._device).predict(
                 posed.problem.X_test, progress=False

@@ -134,7 +134,10 @@ class Hybrid(Study[HybridConfig, HybridPiece]):
             },
             comparisons=[_levels(config, table), _calibration(config, tables["calibration"])],
             remarks=[
-                *(_finding(config, table, each) for each in config.lengthscales),
+                *(
+                    f"{_finding(config, table, each)} {_nll_finding(config, table, each)}"
+                    for each in config.lengthscales
+                ),
                 _calibration_finding(tables["calibration"]),
                 "CG starts its Krylov space anew from the residual that Gauss-Seidel left, and its first steps undo "
                 "part of what the sweeps had gained in RMSE: it reduces the error in the energy norm of G, which is "
@@ -205,6 +208,17 @@ def _finding(config: HybridConfig, table: pd.DataFrame, lengthscale: float) -> s
         f"{ahead.index[-1]}) a hybrid is more than {_NOTABLE:.0%} ahead in RMSE of the better one of Gauss-Seidel and "
         f"CG alone, most at m = {best}: {hybrids.loc[best].min():.3f} ({LOOKS[str(hybrids.loc[best].idxmin())].label}) "
         f"against {alone[best]:.3f}."
+    )
+
+
+def _nll_finding(config: HybridConfig, table: pd.DataFrame, lengthscale: float) -> str:
+    """Who has which NLL after the last iteration."""
+    nll = _means(table).loc[lengthscale]["nll"]
+    last = nll.xs(config.iterations, level="m")
+    best = last[[name for name in config.methods if name in last and name not in _ALONE]]
+    return (
+        f"Found, ℓ = {lengthscale:g}: NLL at m = {config.iterations}: {best.min():.2f} ({LOOKS[str(best.idxmin())].label}), Gauss-Seidel "
+        f"{last[GaussSeidel.name]:.2f}, CG {last[ConjugateGradient.name]:.2f}, exact {nll[(Cholesky.name, 1)]:.2f}."
     )
 
 
