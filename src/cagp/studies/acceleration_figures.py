@@ -50,12 +50,15 @@ def figures(cases: Sequence[Case], table: pd.DataFrame, facts: pd.DataFrame) -> 
 
 def _excess(rows: pd.DataFrame) -> Figure:
     """Above the one group of methods, below the other."""
+    from matplotlib.ticker import NullLocator
+
     groups = {group: [m for m, how in METHODS.items() if how.group == group] for group in (SWEEPS, TEST_SIDE)}
     figure, axes = _panels(rows, [("excess", methods) for methods in groups.values()])
     for pair, group in zip(axes, groups, strict=True):
         for ax in pair:
             ax.set_yscale("log", nonpositive="clip")
             ax.set_ylim(_LEAST_EXCESS, 2 * rows["excess"].max())
+            ax.yaxis.set_minor_locator(NullLocator())
             ax.axhline(GOAL, color="#555555", linestyle=":", linewidth=1)
             ax.set(title=group, ylabel="excess variance")
             ax.label_outer()

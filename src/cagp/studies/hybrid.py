@@ -134,10 +134,8 @@ class Hybrid(Study[HybridConfig, HybridPiece]):
             },
             comparisons=[_levels(config, table), _calibration(config, tables["calibration"])],
             remarks=[
-                *(
-                    f"{_finding(config, table, each)} {_nll_finding(config, table, each)}"
-                    for each in config.lengthscales
-                ),
+                *(_finding(config, table, each) for each in config.lengthscales),
+                *(_nll_finding(config, table, each) for each in config.lengthscales),
                 _calibration_finding(tables["calibration"]),
                 "CG starts its Krylov space anew from the residual that Gauss-Seidel left, and its first steps undo "
                 "part of what the sweeps had gained in RMSE: it reduces the error in the energy norm of G, which is "
@@ -217,8 +215,9 @@ def _nll_finding(config: HybridConfig, table: pd.DataFrame, lengthscale: float) 
     last = nll.xs(config.iterations, level="m")
     best = last[[name for name in config.methods if name in last and name not in _ALONE]]
     return (
-        f"Found, ℓ = {lengthscale:g}: NLL at m = {config.iterations}: {best.min():.2f} ({LOOKS[str(best.idxmin())].label}), Gauss-Seidel "
-        f"{last[GaussSeidel.name]:.2f}, CG {last[ConjugateGradient.name]:.2f}, exact {nll[(Cholesky.name, 1)]:.2f}."
+        f"Found, ℓ = {lengthscale:g}: NLL at m = {config.iterations}: {best.min():.2f} "
+        f"({LOOKS[str(best.idxmin())].label}), Gauss-Seidel {last[GaussSeidel.name]:.2f}, "
+        f"CG {last[ConjugateGradient.name]:.2f}, exact {nll[(Cholesky.name, 1)]:.2f}."
     )
 
 
