@@ -154,3 +154,12 @@ def test_positive_semidefinite(seed: int, lengthscale: float, scale: float, kind
     assert_allclose(K, K.T, rtol=1e-12, atol=1e-14)
     assert np.linalg.eigvalsh(K).min() > -1e-12
     assert (K <= 1 + 1e-12).all()
+
+
+def test_geographic_in_kilometres() -> None:
+    latlon = np.column_stack([RNG.uniform(-90, 90, 5), RNG.uniform(-180, 180, 5)])
+    kilometres = cagp.Geographic(cagp.Matern32(637.1), radius=6371)
+    assert_allclose(kilometres(latlon), cagp.Geographic(cagp.Matern32(0.1))(latlon), rtol=1e-12)
+    assert (2 * kilometres).radius == 6371
+    with pytest.raises(cagp.InputError, match="radius must be positive"):
+        cagp.Geographic(cagp.RBF(), radius=0)

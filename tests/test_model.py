@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import signal
 from collections.abc import Iterator
 
@@ -160,3 +161,64 @@ def test_neighbours_need_no_memory_for_the_rest_of_the_data() -> None:
     assert (post.variance - exact <= bounds.upper + 1e-9).all()
     with pytest.raises(cagp.MemoryBudgetError, match="as a dense matrix"):
         post.covariance()
+
+
+def test_neighbours_hear_ctrl_c_between_test_points(monkeypatch: pytest.MonkeyPatch) -> None:
+    from cagp.solvers import nearest_neighbours
+
+    monkeypatch.setattr(nearest_neighbours, "_BATCH_BYTES", {"cpu": 2 * 5 * 5 * 8})  # two test points at a time
+    model = PROBLEM.prior.condition(PROBLEM.X, PROBLEM.y, cagp.NearestNeighbours(5))
+    original, presses = model.prepared.final, iter([False, True])
+
+    def final(cross: object) -> object:
+        if next(presses, False):
+            os.kill(os.getpid(), signal.SIGINT)
+        return original(cross)
+
+    whole = model.predict(PROBLEM.X_test)
+    monkeypatch.setattr(model.prepared, "final", final)
+    post = model.predict(PROBLEM.X_test)
+    assert post.iterations.tolist() == [1, 1, 1, 1, 0, 0, 0]
+    assert "4 test points after iteration 1, 3 test points after iteration 0" in str(post.status)
+    assert_allclose(post.variance[:4], whole.variance[:4], rtol=1e-12)
+    assert_allclose(post.variance[4:], 1.7)
+    assert_allclose(np.diag(PROBLEM.covariance(post.weights)), post.variance, rtol=1e-9)
+
+
+@pytest.mark.parametrize("solver", [cagp.GaussSeidel(3), cagp.NearestNeighbours(5), cagp.Cholesky()], ids=repr)
+def test_models_and_posteriors_can_be_pickled(solver: cagp.Solver) -> None:
+    model = PROBLEM.prior.condition(PROBLEM.X, PROBLEM.y, solver)
+    post = model.predict(PROBLEM.X_test)
+    again = pickle.loads(pickle.dumps(post))
+    assert_allclose(again.mean, post.mean, rtol=0)
+    assert_allclose(again.covariance(), post.covariance(), rtol=1e-12)
+    assert not pickle.loads(pickle.dumps(model)).gram.computed  # the matrix is not carried along
+    assert_allclose(pickle.loads(pickle.dumps(model)).predict(PROBLEM.X_test).variance, post.variance, rtol=1e-12)
+
+
+def test_columns_of_data_frames_must_agree() -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(PROBLEM.X, columns=["a", "b"])
+    test = pandas.DataFrame(PROBLEM.X_test, columns=["a", "b"])
+    model = PROBLEM.prior.condition(frame, pandas.Series(PROBLEM.y), cagp.GaussSeidel(3))
+    assert_allclose(model.predict(test).mean, REFERENCE.mean, rtol=1e-12)
+    assert_allclose(model.predict(PROBLEM.X_test).mean, REFERENCE.mean, rtol=1e-12)
+    with pytest.raises(cagp.InputError, match=r"put them in the same order: X_test\[\['a', 'b'\]\]"):
+        model.predict(test[["b", "a"]])
+
+
+@pytest.mark.parametrize("dtype", ["float32", np.float32, np.dtype("float32"), torch.float32])
+def test_dtypes_from_numpy_torch_or_text(dtype: object) -> None:
+    assert predict(PROBLEM.X, PROBLEM.y, PROBLEM.X_test, dtype=dtype).mean.dtype == np.float32
+
+
+def test_one_step_solvers_are_not_stopped() -> None:
+    model = PROBLEM.prior.condition(PROBLEM.X, PROBLEM.y)  # auto: Cholesky at this size
+    post = model.predict(PROBLEM.X_test, stop=cagp.stopping.ComputationalShare(0.05))
+    assert str(post.status).startswith("Cholesky solved the system exactly")
+    assert "nothing for a rule to stop" in str(post.status)
+
+
+def test_a_single_point_is_told_how_to_be_one() -> None:
+    with pytest.raises(cagp.InputError, match=r"reshape\(1, -1\) makes it one point"):
+        PROBLEM.prior.condition(PROBLEM.X, PROBLEM.y).predict(PROBLEM.X_test[0])

@@ -29,7 +29,7 @@ def test_single_precision_weights_are_certified_in_double(case: Case) -> None:
     assert_allclose(post.mean, post.weights.T @ PROBLEM.y, rtol=1e-10, atol=1e-12)
     double = PROBLEM.prior.condition(PROBLEM.X, PROBLEM.y, case.solver).predict(PROBLEM.X_test)
     assert_allclose(post.variance, double.variance, rtol=5e-3)
-    assert "torch.float32; certified in torch.float64" in str(post.status)
+    assert "Solved in torch.float32, certified in torch.float64." in str(post.status)
     *_, last = model.iterate(PROBLEM.X_test)
     assert_allclose(last.variance, post.variance, rtol=1e-5)
 
@@ -65,5 +65,5 @@ def test_a_deliberately_bad_half_precision_solve_is_wide_and_still_calibrated() 
 
 
 def test_solve_dtype_is_checked() -> None:
-    with pytest.raises(cagp.InputError, match=r"solve_dtype must be torch\.float64 or torch\.float32"):
+    with pytest.raises(cagp.InputError, match="solve_dtype must be"):
         PROBLEM.prior.condition(PROBLEM.X, PROBLEM.y, cagp.GaussSeidel(1), solve_dtype=torch.float16)

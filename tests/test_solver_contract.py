@@ -167,7 +167,10 @@ def test_settings_are_immutable_and_readable(case: Case) -> None:
 
 @each_solver
 def test_status_speaks(case: Case, problem: Problem) -> None:
-    status = condition(problem, case.solver).predict(problem.X_test).status
+    model = condition(problem, case.solver)
+    status = model.predict(problem.X_test).status
     assert status.reason == "finished"
-    assert "G: dense, 12.5 KiB." in str(status)
+    assert ("G: dense, 12.5 KiB." in str(status)) == model.gram.computed
+    tiles = condition(problem, case.solver, storage="tiles").predict(problem.X_test).status
+    assert "G: tiles, matrix-free." in str(tiles)
     assert "Cholesky" if isinstance(case.solver, cagp.Auto) else type(case.solver).__name__ in str(status)

@@ -96,7 +96,7 @@ def test_seconds_stops_after_the_iteration_in_hand() -> None:
 def test_the_limit_of_the_solver_is_told() -> None:
     post = condition(cagp.GaussSeidel(2)).predict(PROBLEM.X_test, stop=ComputationalShare(0.001))
     assert post.status.reason == "finished"
-    assert "12 reached the limit of GaussSeidel(iterations=2): raise its iterations" in str(post.status)
+    assert "12 test points reached the limit of GaussSeidel(iterations=2): raise its iterations" in str(post.status)
 
 
 @pytest.mark.parametrize(

@@ -39,12 +39,18 @@ from .solvers import (
 
 __version__ = "0.1.0"
 
+_LAZY = ("calibration", "datasets", "hyperparameters", "studies")
+
 
 def __getattr__(name: str) -> ModuleType:
     """``cagp.calibration`` and the like are imported when first used: some need more than the core."""
-    if name in ("calibration", "datasets", "hyperparameters", "studies"):
+    if name in _LAZY:
         return importlib.import_module(f".{name}", __name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, *_LAZY, "__version__"])
 
 
 __all__ = [

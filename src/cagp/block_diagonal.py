@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from .gram import Gram, positive_definite_factor
+from .factor import positive_definite_factor
+from .gram import Gram
 from .memory import require
 
 

@@ -11,20 +11,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from scipy.spatial import cKDTree
 
 from .buffers import Buffers
-from .errors import NotPositiveDefiniteError
-from .kernels import Embedding, Kernel, embedding_size, map_embedding
+from .cross import Cross
+from .factor import positive_definite_factor
+from .kernels import Embedding, Kernel, embedding_leaves, embedding_size, map_embedding
 from .memory import human, require
 from .validation import choice
 
 STORAGES = ("auto", "dense", "tiles")
 
 _DENSE_SHARE = 0.75
-_NEAREST_ENTRIES = 2**24
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,15 @@ class Gram:
         self._buffers = Buffers(self.dtype, self.device)
         self._tree: cKDTree | None = None
         self.tiling = TILINGS.get(self.device.type, TILINGS["cpu"])
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For pickling: without what can be computed again."""
+        return {**self.__dict__, "_matrix": None, "_tree": None, "_buffers": Buffers(self.dtype, self.device)}
+
+    @property
+    def computed(self) -> bool:
+        """Whether the dense matrix is in memory."""
+        return self._matrix is not None
 
     @property
     def dense_bytes(self) -> int:
@@ -192,12 +202,14 @@ class Gram:
 
     def coordinates(self) -> torch.Tensor:
         """The points in the kernel's own scaled coordinates, shape (d, q): near means strongly correlated."""
-        return torch.cat(_leaves(self.embedding)).T
+        return torch.cat(embedding_leaves(self.embedding)).T
 
     def submatrices(self, indices: torch.Tensor) -> torch.Tensor:
-        """G[i, i] for every row i of ``indices`` (T, k), shape (T, k, k), as new matrices."""
+        """G[i, i] for every row i of ``indices`` (T, k), shape (T, k, k); memory that the next call uses again."""
         chosen = map_embedding(self.embedding, lambda part: part[:, indices])
-        blocks = self._kernel.evaluate(chosen, chosen)
+        T, k = indices.shape
+        with self._buffers.borrow((T, k, k)) as blocks:
+            self._kernel.evaluate(chosen, chosen, blocks, self._buffers)
         blocks.diagonal(dim1=1, dim2=2).add_(self.noise[indices])
         return blocks
 
@@ -227,78 +239,3 @@ class Gram:
         """The covariances between test points, given by their embedding, and the training points."""
         cast = map_embedding(test, lambda part: part.to(dtype=self.dtype, device=self.device))
         return Cross(self, self._kernel, cast)
-
-
-class Cross:
-    """V = k(X′, X) and K″ = k(X′, X′) for a batch of test points, computed when asked for."""
-
-    def __init__(self, gram: Gram, kernel: Kernel, test: Embedding) -> None:
-        self.gram = gram
-        self._kernel = kernel
-        self.test = test
-        self._matrix: torch.Tensor | None = None
-        self.size = embedding_size(test)
-
-    @property
-    def matrix(self) -> torch.Tensor:
-        """V, shape (T, d); computed once."""
-        if self._matrix is None:
-            self._matrix = self.gram.cross_block(self.test)
-        return self._matrix
-
-    def rows(self, part: slice) -> Cross:
-        """Some of the test points."""
-        return Cross(self.gram, self._kernel, map_embedding(self.test, lambda leaf: leaf[:, part]))
-
-    def forget(self) -> None:
-        """Let V go; it is computed again when asked for."""
-        self._matrix = None
-
-    def columns(self, indices: torch.Tensor) -> torch.Tensor:
-        """V[:, indices], shape (T, k), without computing the rest of V."""
-        return self.gram.cross_block(self.test, indices)
-
-    def entries(self, indices: torch.Tensor) -> torch.Tensor:
-        """V[t, indices[t]] for every test point t, ``indices`` (T, k), shape (T, k)."""
-        train = map_embedding(self.gram.embedding, lambda part: part[:, indices])
-        test = map_embedding(self.test, lambda part: part[:, :, None])
-        return self._kernel.evaluate(test, train)[:, 0]
-
-    def nearest(self, k: int) -> torch.Tensor:
-        """The k training points nearest to each test point in the kernel's sense, shape (T, k)."""
-        if self.gram.radial and self.gram.device.type == "cpu":
-            test = torch.cat(_leaves(self.test)).T
-            return self.gram.tree_query(test, k)
-        step = max(1, _NEAREST_ENTRIES // self.gram.size)
-        found = []
-        for top in range(0, self.size, step):  # the largest covariances, k(x, x) apart
-            rows = map_embedding(self.test, lambda part, a=top: part[:, a : a + step])  # type: ignore[misc]
-            strength = self.gram.cross_block(rows).abs_().mul_(self.gram.kernel_diagonal().rsqrt())
-            found.append(strength.topk(k, dim=1).indices)
-        return torch.cat(found)
-
-    def prior_variance(self) -> torch.Tensor:
-        """diag(K″), shape (T,)."""
-        return self._kernel.diagonal(self.test)
-
-    def prior_covariance(self) -> torch.Tensor:
-        """K″, shape (T, T)."""
-        return self._kernel.evaluate(self.test, self.test)
-
-
-def _leaves(embedding: Embedding) -> list[torch.Tensor]:
-    if isinstance(embedding, tuple):
-        return [leaf for part in embedding for leaf in _leaves(part)]
-    return [embedding]
-
-
-def positive_definite_factor(matrix: torch.Tensor, what: str, remedy: str) -> torch.Tensor:
-    """The lower Cholesky factor of ``matrix``, or an error that says what failed and what helps. No jitter is added."""
-    factor, info = torch.linalg.cholesky_ex(matrix)
-    if int(info):
-        raise NotPositiveDefiniteError(
-            f"{what} ({matrix.shape[0]} × {matrix.shape[0]}, {matrix.dtype}) is not positive definite to working "
-            f"precision: the factorisation failed at row {int(info)}; {remedy} or dtype=torch.float64 helps, "
-            "and so does removing near-duplicate points"
-        )
-    return factor

@@ -51,9 +51,12 @@ class Zero(Mean):
 
 @dataclass(frozen=True)
 class Constant(Mean):
-    """m₀ = value; without a value, the average of y."""
+    """m₀ = value; ``Constant()`` is the average of y."""
 
     value: float | None = None
+
+    def __repr__(self) -> str:
+        return "Constant()" if self.value is None else f"Constant({self.value!r})"
 
     def __post_init__(self) -> None:
         if self.value is not None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import torch
 
+from .convert import Output, float_type
+from .cross import Cross
 from .errors import InputError, InputTypeError
-from .gram import Cross, Gram
+from .gram import Gram
 from .interrupt import Interrupt
 from .kernels import Embedding, map_embedding
 from .memory import human, require, resolve_budget
@@ -20,7 +24,7 @@ from .solvers import Solver, as_solver
 from .solving import certified_in_full, outcome_of, run, watches_of
 from .status import Status
 from .stopping import Rule
-from .validation import ArrayLike, as_float64, count, points, targets
+from .validation import ArrayLike, as_float64, column_names, count, points, targets
 from .weights import certified
 
 if TYPE_CHECKING:
@@ -46,22 +50,20 @@ class Model:
         *,
         storage: str,
         memory_budget: float | None,
-        dtype: torch.dtype,
-        solve_dtype: torch.dtype | None,
+        dtype: Any,
+        solve_dtype: Any,
         device: str | torch.device | None,
     ) -> None:
         self.solver = as_solver(solver)
-        solve_dtype = solve_dtype or dtype
-        for name, value in (("dtype", dtype), ("solve_dtype", solve_dtype)):
-            if value not in (torch.float64, torch.float32):
-                raise InputTypeError(f"{name} must be torch.float64 or torch.float32, got {value!r}")
+        dtype = float_type(dtype, "dtype")
+        solve_dtype = dtype if solve_dtype is None else float_type(solve_dtype, "solve_dtype")
         place = torch.device(device) if device is not None else X.device if isinstance(X, torch.Tensor) else None
         train = points(X, "X", place)
         observations = targets(y, train.shape[0], train.device)
         noise = prior.noise(train.shape[0]).to(device=train.device, dtype=dtype)
         self.budget = resolve_budget(memory_budget, train.device)
-        self.prior = type(prior)(prior.kernel, prior.mean.fit(train, observations), prior.noise_variance)
-        self._columns = train.shape[1]
+        self.prior = replace(prior, mean=prior.mean.fit(train, observations))
+        self._columns, self._names = train.shape[1], column_names(X)
         self._device = train.device
         self._origin = train.mean(dim=0)
         embedding = prior.kernel.embed(train, self._origin)
@@ -115,14 +117,16 @@ class Model:
         crosses = self._crosses(test, batch_size)
         if stop is not None and not isinstance(stop, Rule):
             raise InputTypeError(f"stop must be a rule such as ComputationalShare(0.05) | Seconds(60), got {stop!r}")
-        watches = watches_of(stop)
+        start = time.perf_counter()
+        watches = watches_of(stop) if self.prepared.limit > 1 else []  # one step cannot be stopped
         batches, stopped = [], []
         with Interrupt() as interrupt, progress_bar("predict", len(test), progress) as advance:
             for cross, mean in zip(crosses, torch.split(prior_mean, crosses[0].size), strict=True):
                 outcome = run(self, cross, watches, interrupt, advance)
                 batches.append(Solved.of(self, cross, outcome, mean, keep=len(crosses) == 1))
                 stopped.append(outcome.stopped)
-        status = self._status(batches, stop, torch.cat(stopped), interrupt.requested)
+        seconds = time.perf_counter() - start
+        status = self._status(batches, stop, torch.cat(stopped), interrupt.requested, seconds)
         return Posterior(self, batches, convert, status)
 
     def iterate(self, X_test: ArrayLike) -> Iterator[Posterior]:
@@ -195,12 +199,14 @@ class Model:
 
     # --- how ------------------------------------------------------------------------------------------------------
 
-    def _test_points(self, X_test: ArrayLike) -> tuple[torch.Tensor, Callable[[torch.Tensor], Any]]:
-        test = points(X_test, "X_test", self._device, columns=self._columns)
-        if isinstance(X_test, torch.Tensor):
-            home = X_test.device
-            return test, lambda tensor: tensor.to(home)
-        return test, lambda tensor: tensor.cpu().numpy()
+    def _test_points(self, X_test: ArrayLike) -> tuple[torch.Tensor, Output]:
+        names = column_names(X_test)
+        if self._names is not None and names is not None and names != self._names:
+            raise InputError(
+                f"X_test has the columns {names}, the training points have {self._names}; "
+                f"put them in the same order: X_test[{self._names}]"
+            )
+        return points(X_test, "X_test", self._device, columns=self._columns), Output.like(X_test)
 
     def _crosses(self, test: torch.Tensor, batch_size: int | None) -> list[Cross]:
         """The test points in batches, nothing computed yet."""
@@ -219,29 +225,61 @@ class Model:
         require(per_point, spare, "a single test point", remedy)
         return min(T, spare // per_point)
 
-    def _status(self, batches: Sequence[Solved], stop: Rule | None, stopped: torch.Tensor, interrupted: bool) -> Status:
-        solving = self.prepared.gram
-        size = human(solving.dense_bytes) if solving.storage == "dense" else "matrix-free"
-        where = f" G: {solving.storage}, {size}."
-        if solving is not self.gram:
-            where = f" G: {solving.storage}, {size}, {solving.dtype}; certified in {self.gram.dtype}."
-        if self.prepared.picked:
-            where += f" Auto picked {self.prepared.picked!r}."
+    def _status(
+        self,
+        batches: Sequence[Solved],
+        stop: Rule | None,
+        stopped: torch.Tensor,
+        interrupted: bool,
+        seconds: float,
+    ) -> Status:
         iterations = torch.cat([batch.iterations for batch in batches])
         if interrupted:
-            done = sorted(zip(*iterations.unique(return_counts=True), strict=True), key=lambda pair: -int(pair[0]))
-            each = ", ".join(f"{int(n)} test points after iteration {int(i)}" for i, n in done)
-            message = f"Interrupted: {each}. Iteration 0 is the prior. The error bars are right for what was computed."
-            return Status("interrupted", message + where)
-        if stop is None:
-            return Status("finished", self.prepared.stopped(int(iterations.max())) + where)
-        counts = [(int((stopped == i).sum()), repr(rule)) for i, rule in enumerate(stop.parts)]
-        parts = [f"{n} test points stopped by {rule}" for n, rule in counts if n]
-        rest = int((stopped < 0).sum())
-        if rest:
-            parts.append(f"{rest} reached the limit of {self.solver!r}: raise its iterations to get further")
-        message = f"{'; '.join(parts)} (after {int(iterations.min())} to {int(iterations.max())} iterations)."
-        return Status("stopped" if rest < len(stopped) else "finished", message[0].upper() + message[1:] + where)
+            reason, message = "interrupted", _interrupted(iterations)
+        elif stop is None or self.prepared.limit <= 1:
+            reason, message = "finished", self.prepared.stopped(int(iterations.max()))
+            if stop is not None:
+                message += " It works in one step, so there was nothing for a rule to stop."
+        else:
+            rest = int((stopped < 0).sum())
+            reason = "stopped" if rest < len(stopped) else "finished"
+            message = _by_rules(stop, stopped, self.solver) + f" ({_range(iterations)}, {seconds:.3g} s)."
+        return Status(reason, message + self._circumstances())
+
+    def _circumstances(self) -> str:
+        """How G was kept and what was picked, for the status."""
+        solving, where = self.prepared.gram, ""
+        if solving.storage == "tiles":
+            where = " G: tiles, matrix-free."
+        elif solving.computed:
+            where = f" G: dense, {human(solving.dense_bytes)}."
+        if solving is not self.gram:
+            where += f" Solved in {solving.dtype}, certified in {self.gram.dtype}."
+        if self.prepared.picked:
+            where += f" Auto picked {self.prepared.picked!r}."
+        return where
+
+
+def _interrupted(iterations: torch.Tensor) -> str:
+    done = sorted(zip(*iterations.unique(return_counts=True), strict=True), key=lambda pair: -int(pair[0]))
+    each = ", ".join(f"{int(n)} test points after iteration {int(i)}" for i, n in done)
+    prior = " Iteration 0 is the prior." if int(done[-1][0]) == 0 else ""
+    return f"Interrupted: {each}.{prior} The error bars are right for what was computed."
+
+
+def _by_rules(stop: Rule, stopped: torch.Tensor, solver: Solver) -> str:
+    counts = [(int((stopped == i).sum()), repr(rule)) for i, rule in enumerate(stop.parts)]
+    parts = [f"{n} test points stopped by {rule}" for n, rule in counts if n]
+    rest = int((stopped < 0).sum())
+    if rest:
+        advice = ": raise its iterations to get further" if hasattr(solver, "iterations") else ""
+        parts.append(f"{rest} test points reached the limit of {solver!r}{advice}")
+    return "; ".join(parts)
+
+
+def _range(iterations: torch.Tensor) -> str:
+    low, high = int(iterations.min()), int(iterations.max())
+    return f"after {low} iterations" if low == high else f"after {low} to {high} iterations"
 
 
 def _slice(embedding: Embedding, start: int, stop: int) -> Embedding:

@@ -10,7 +10,7 @@ The second form splits it into what the data leave unknown and what the computat
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from .bounds import ComputationalVariance, computational_variance
+from .convert import Output
+from .cross import Cross
 from .errors import InputError, MemoryBudgetError, NotPositiveDefiniteError
-from .gram import Cross
 from .memory import human, require
 from .solving import Outcome, run_to
 from .status import Status
@@ -75,9 +76,7 @@ class Posterior:
     ``status`` says why the solver stopped.
     """
 
-    def __init__(
-        self, model: Model, batches: Sequence[Solved], convert: Callable[[torch.Tensor], Any], status: Status
-    ) -> None:
+    def __init__(self, model: Model, batches: Sequence[Solved], convert: Output, status: Status) -> None:
         self._model = model
         self._batches = tuple(batches)
         self._convert = convert
@@ -91,9 +90,19 @@ class Posterior:
         self.status = status
 
     def __repr__(self) -> str:
-        return f"Posterior({len(self._mean)} test points, {self._model.solver!r}, {self.status.reason})"
+        what = "" if self._noise is None else ", observations"
+        return f"Posterior({len(self)} test points{what}, {self._model.solver!r}, {self.status.reason})"
+
+    def __len__(self) -> int:
+        """How many test points there are."""
+        return len(self._mean)
 
     # --- moments --------------------------------------------------------------------------------------------------
+
+    @property
+    def includes_noise(self) -> bool:
+        """Whether this is about observations y, made by ``observed``, and not about f."""
+        return self._noise is not None
 
     @property
     def mean(self) -> Any:
@@ -183,7 +192,7 @@ class Posterior:
         return self._convert(self._mean - half), self._convert(self._mean + half)
 
     def sample(self, n: int = 1, seed: int = 0) -> Any:
-        """``n`` joint draws at the test points, shape (n, T)."""
+        """``n`` joint draws at the test points, shape (n, T). The same ``seed`` gives the same draws."""
         count(n, "n", minimum=1)
         generator = torch.Generator().manual_seed(count(seed, "seed"))
         values, vectors = torch.linalg.eigh(self._covariance())

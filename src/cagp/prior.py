@@ -32,8 +32,8 @@ class Prior:
     """
 
     kernel: Kernel
-    mean: Mean = field(default_factory=Zero)
-    noise_variance: Any = 1e-2
+    mean: Mean = field(default_factory=Zero, kw_only=True)
+    noise_variance: Any = field(default=1e-2, kw_only=True)
 
     def __post_init__(self) -> None:
         if not isinstance(self.kernel, Kernel):
@@ -63,21 +63,22 @@ class Prior:
         self,
         X: ArrayLike,
         y: ArrayLike,
-        solver: Solver | str,
+        solver: Solver | str = "auto",
         *,
         storage: str = "auto",
         memory_budget: float | None = None,
-        dtype: torch.dtype = torch.float64,
-        solve_dtype: torch.dtype | None = None,
+        dtype: Any = "float64",
+        solve_dtype: Any = None,
         device: str | torch.device | None = None,
     ) -> Model:
         """Condition on observations y (d,) at points X (d, p).
 
-        ``solver`` approximates the kriging weights; see the table of solvers. ``storage`` is "dense", "tiles"
-        (matrix-free) or "auto": dense where the Gram matrix takes at most three quarters of ``memory_budget`` (in
-        bytes; half of the free memory by default). ``dtype`` is the arithmetic: float64 unless asked otherwise. With
-        ``solve_dtype=torch.float32`` the solver works in single precision and one product in ``dtype`` at the end
-        certifies its weights: bad arithmetic makes the error bars wider, never wrong. ``device`` defaults to that of X.
+        ``solver`` approximates the kriging weights; see the table of solvers; "auto" picks one and says which.
+        ``storage`` is "dense", "tiles" (matrix-free) or "auto": dense where the Gram matrix takes at most three
+        quarters of ``memory_budget`` (in bytes; half of the free memory by default). ``dtype`` is the arithmetic:
+        float64 unless asked otherwise. With ``solve_dtype="float32"`` the solver works in single precision and one
+        product in ``dtype`` at the end certifies its weights: bad arithmetic makes the error bars wider, never wrong.
+        ``device`` defaults to that of X.
         """
         return Model(
             self,

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 import torch
 
 from .bounds import ComputationalVariance, computational_variance
-from .gram import Cross
+from .cross import Cross
 from .interrupt import Interrupt
 from .progress import Advance
+from .solvers import Prepared
 from .stopping import Rule, Watch
 from .weights import Weights, certified, zero_weights
 
@@ -22,8 +23,8 @@ _SCHEDULE = frozenset({1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233, 377, 610, 98
 """After which iterations bounds are computed where they cost products with G: a growing, fixed schedule."""
 
 
-_CAUTION = 2.0
-"""Estimates are mostly between a half and twice the truth: for stopping, twice the estimate."""
+_CAUTION = 3.0
+"""Estimates are mostly between a third and twice the truth: for stopping, three times the estimate."""
 
 
 @dataclass(frozen=True)
@@ -71,8 +72,8 @@ def run(model: Model, cross: Cross, watches: list[Watch], interrupt: Interrupt, 
     if interrupt.requested:
         return outcome_of(zero_weights(T, model.gram.size, model.b))
     own = model.solver_cross(cross)
-    if not watches and (final := prepared.final(own)) is not None:
-        return outcome_of(certified_in_full(final, cross, own))
+    if not watches and (final := _final(prepared, own, interrupt, advance)) is not None:
+        return replace(final, weights=certified_in_full(final.weights, cross, own))
     frozen = _Frozen(T, never)
     for iterate in prepared.weights(own):
         weights = iterate
@@ -84,6 +85,45 @@ def run(model: Model, cross: Cross, watches: list[Watch], interrupt: Interrupt, 
         if frozen.all or interrupt.requested:
             break
     return frozen.finish(weights if weights is not iterate else certified_in_full(iterate, cross, own))
+
+
+def _final(prepared: Prepared, cross: Cross, interrupt: Interrupt, advance: Advance) -> Outcome | None:
+    """The last weights at once, a few test points at a time where the solver asks for it, so that Ctrl-C is heard."""
+    step = prepared.rows_at_once or cross.size
+    parts: list[Weights] = []
+    for start in range(0, cross.size, step):
+        if parts and interrupt.requested:
+            break
+        part = cross if step >= cross.size else cross.rows(slice(start, start + step))
+        weights = prepared.final(part)
+        if weights is None:
+            return None
+        parts.append(weights)
+        advance(part.size)
+    return _joined(parts, cross.size)
+
+
+def _joined(parts: list[Weights], T: int) -> Outcome:
+    """Weights of several parts as one; test points that were not reached keep the prior."""
+    if len(parts) == 1 and len(parts[0].values) == T:
+        return outcome_of(parts[0])
+    missing = T - sum(len(part.values) for part in parts)
+
+    def cat(tensors: list[torch.Tensor]) -> torch.Tensor:
+        return torch.cat([*tensors, tensors[0].new_zeros(missing, *tensors[0].shape[1:])])
+
+    indices = parts[0].indices
+    if indices is not None and indices.ndim == 2:
+        indices = cat([part.indices for part in parts if part.indices is not None])
+    weights = replace(
+        parts[0],
+        values=cat([part.values for part in parts]),
+        reduction=cat([part.reduction for part in parts]),
+        indices=indices,
+        upper=None,
+    )
+    iterations = cat([torch.full_like(part.reduction, part.iteration, dtype=torch.int64) for part in parts])
+    return Outcome(weights, iterations, torch.full_like(iterations, -1))
 
 
 def run_to(model: Model, cross: Cross, iterations: torch.Tensor) -> Weights:

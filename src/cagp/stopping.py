@@ -84,7 +84,10 @@ class Iterations(Rule):
 
 @dataclass(frozen=True)
 class Seconds(Rule):
-    """Stop at the end of the first iteration after ``limit`` seconds of prediction, for all test points together."""
+    """Stop at the end of the first iteration after ``limit`` seconds of prediction, for all test points together.
+
+    The iteration in hand is finished, and the first one may have to build the Gram matrix; the status tells the time.
+    """
 
     limit: float
 
@@ -101,7 +104,7 @@ class ComputationalShare(Rule):
     """Stop a test point when its computational variance is at most ``share`` times its exact variance.
 
     Then the error bar is within √(1 + share) of the exact one: ``share=0.05`` means at most 2.5% wider. ``judged``
-    "certified" goes by the guaranteed upper bound, "estimated" by twice the estimate, which is closer but not certain.
+    "certified" goes by the guaranteed upper bound, "estimated" by three times the estimate, which is not certain.
     ``CalibratedCG`` with ``Nystrom`` knows a bound after every iteration for free; for other solvers, and for
     estimates, it costs three products with G and is computed after iterations 1, 2, 3, 5, 8, 13, 21, …
     """

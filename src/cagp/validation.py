@@ -37,7 +37,7 @@ def as_float64(array: ArrayLike, name: str, device: torch.device | None = None) 
         first = tuple(int(i) for i in bad.nonzero()[0])
         raise InputError(
             f"{name} has {int(bad.sum())} values that are NaN or infinite, the first at index {first}; "
-            "remove those rows or fill them in before fitting"
+            "remove those rows or fill them in first"
         )
     return tensor
 
@@ -50,7 +50,7 @@ def _as_numpy(array: ArrayLike, name: str) -> np.ndarray:
     if converted.dtype.kind not in "fiubc":
         raise InputTypeError(
             f"{name} has type {converted.dtype}, which is not numeric; convert it to numbers first "
-            "(for a data frame, select the numeric columns)"
+            "(for a data frame: select the numeric columns, then .to_numpy(float))"
         )
     if converted.dtype.kind == "f" and converted.dtype.itemsize > 8:
         raise InputTypeError(f"{name} has type {converted.dtype}, wider than float64; convert it to float64 yourself")
@@ -67,11 +67,22 @@ def _awkward_strides(array: np.ndarray) -> bool:
     return any(stride < 0 or stride % array.itemsize for stride in array.strides)
 
 
+def column_names(X: ArrayLike) -> list[str] | None:
+    """The names of the columns of a data frame; None for anything else."""
+    names = getattr(X, "columns", None)
+    return None if names is None or callable(names) else [str(name) for name in names]
+
+
 def points(X: ArrayLike, name: str, device: torch.device | None = None, columns: int | None = None) -> torch.Tensor:
     """``X`` as points, shape (n, p), n ≥ 1, p ≥ 1, float64, all finite."""
     tensor = as_float64(X, name, device)
     if tensor.ndim != 2:
-        remedy = "reshape(-1, 1) makes n points with one coordinate" if tensor.ndim == 1 else "pass one row a point"
+        remedy = "pass one row a point"
+        if tensor.ndim == 1:
+            single = columns is not None and columns == len(tensor) and columns > 1
+            remedy = (
+                "reshape(1, -1) makes it one point" if single else "reshape(-1, 1) makes points with one coordinate"
+            )
         raise InputError(f"{name} must have shape (points, coordinates), got {tuple(tensor.shape)}; {remedy}")
     if tensor.shape[0] == 0 or tensor.shape[1] == 0:
         raise InputError(f"{name} is empty, shape {tuple(tensor.shape)}; at least one point and coordinate are needed")
@@ -86,7 +97,9 @@ def targets(y: ArrayLike, n: int, device: torch.device | None = None, name: str 
     """``y`` as one observation per training point, shape (n,), float64, all finite."""
     tensor = as_float64(y, name, device)
     if tensor.ndim != 1:
-        raise InputError(f"{name} must have shape ({n},), got {tuple(tensor.shape)}; for one column use {name}.ravel()")
+        raise InputError(
+            f"{name} must have shape ({n},), got {tuple(tensor.shape)}; for one column use np.ravel({name})"
+        )
     if tensor.shape[0] != n:
         raise InputError(f"{name} has {tensor.shape[0]} values for {n} training points; they must match row by row")
     return tensor

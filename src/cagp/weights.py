@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 
 if TYPE_CHECKING:
-    from .gram import Cross
+    from .cross import Cross
 
 
 @dataclass(frozen=True)

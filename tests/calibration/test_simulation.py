@@ -38,7 +38,7 @@ def test_p_values_of_calibrated_solvers_are_uniform_over_seeds(solver, m):
 def test_algorithm_sbc_as_printed(solver):
     """One simulation after another with whole posteriors, from the same draws."""
     noise = np.linspace(0.01, 0.5, 30)
-    prior = cagp.Prior(PRIOR.kernel, lambda X: 3 * X[:, 0], noise)
+    prior = cagp.Prior(PRIOR.kernel, mean=lambda X: 3 * X[:, 0], noise_variance=noise)
     result = simulate(solver, prior, n_simulations=6, seed=2)
     w, stream = result.test_vector, np.random.default_rng(np.random.SeedSequence(2).spawn(2)[1])
     draws = draw(prior, *(torch.from_numpy(array.copy()) for array in (X, X_TEST, w)), 6, stream, 2**30)
@@ -95,6 +95,9 @@ class _Boastful(Prepared):
         super().__init__(gram, b)
         self._honest, self._share = honest, share
 
+    def corrections(self, rhs):
+        yield from self._honest.corrections(rhs)
+
     def weights(self, cross):
         for weights in self._honest.weights(cross):
             variance = cross.prior_variance() - weights.reduction
@@ -133,7 +136,9 @@ def test_undeclared_dependence_on_y_is_found_out():
 def test_scale_of_the_test_vector_and_prior_mean_cancel(scale, mean):
     w = np.linspace(-1, 1, 10)
     plain = simulate(cagp.GaussSeidel(3), test_vector=w)
-    other = simulate(cagp.GaussSeidel(3), cagp.Prior(PRIOR.kernel, mean, 0.01), test_vector=scale * w)
+    other = simulate(
+        cagp.GaussSeidel(3), cagp.Prior(PRIOR.kernel, mean=mean, noise_variance=0.01), test_vector=scale * w
+    )
     assert np.allclose(plain.z, other.z, rtol=1e-8)
 
 
@@ -153,7 +158,7 @@ def test_torch_points_are_welcome():
 
 def test_fully_specified_means_are_welcome():
     for mean in (2.0, cagp.Polynomial(1, coefficients=(1.0, 2.0, 3.0)), lambda X: X[:, 0]):
-        prior = cagp.Prior(PRIOR.kernel, mean, 0.01)
+        prior = cagp.Prior(PRIOR.kernel, mean=mean, noise_variance=0.01)
         assert np.allclose(simulate(cagp.GaussSeidel(2), prior).z, simulate(cagp.GaussSeidel(2)).z)
 
 
@@ -178,7 +183,7 @@ def test_summary_says_how_it_was_made():
 @pytest.mark.parametrize("mean", [cagp.Constant(), cagp.Polynomial(1), cagp.Polynomial(9)])
 def test_means_from_the_data_are_refused(mean):
     with pytest.raises(cagp.InputError, match="takes its values from y"):
-        simulate(cagp.Cholesky(), cagp.Prior(PRIOR.kernel, mean, 0.01))
+        simulate(cagp.Cholesky(), cagp.Prior(PRIOR.kernel, mean=mean, noise_variance=0.01))
 
 
 @pytest.mark.parametrize(

@@ -37,15 +37,10 @@ def test_tables(study: Sbc | SbcIterations, tmp_path: Path) -> None:
         assert first["p_value"] == pytest.approx(kstest(rows["t"], "uniform").pvalue)
         assert first["z_std"] == pytest.approx(norm.ppf(rows["t"]).std(ddof=1))
     assert "histograms" in record.figures
-
-
-def test_paper_values_are_shown(tmp_path: Path) -> None:
-    record = run_study(TinySbc(), tmp_path)
-    assert [row[:2] for row in record.comparisons[0].rows] == [
-        ["CAGP-GS", "0.6689"],
-        ["CAGP-CG", "0.0084"],
-        ["CAGP-Rand", "0.6802"],
-    ]
+    if isinstance(study, Sbc):
+        against_paper = record.comparisons[0].rows
+        assert [row[0] for row in against_paper] == ["CAGP-GS", "CAGP-CG", "CAGP-Rand"]
+        assert [row[1] for row in against_paper] == ["0.6689", "0.0084", "0.6802"]
 
 
 def test_configurations_are_those_of_the_paper() -> None:

@@ -12,6 +12,9 @@ from matplotlib.figure import Figure
 
 from cagp.solvers import ConjugateGradient, GaussSeidel, RandomDirections
 from cagp.studies import AnyStudy, Comparison, Drawing, Presentation, Study
+from cagp.studies.acceleration import Acceleration, AccelerationConfig
+from cagp.studies.acceleration_methods import Sizes
+from cagp.studies.acceleration_problems import Case as AcceleratedCase
 from cagp.studies.base import Tables
 from cagp.studies.convergence import ConvergenceConfig
 from cagp.studies.era5_calibration import Era5Calibration
@@ -20,6 +23,7 @@ from cagp.studies.era5_held_out import HeldOutConfig
 from cagp.studies.era5_hyperparameters import Era5Hyperparameters, HyperparametersConfig
 from cagp.studies.era5_means import Era5Means, MeansConfig
 from cagp.studies.era5_timings import Era5Timings, TimingsConfig
+from cagp.studies.hybrid import Hybrid, HybridConfig
 from cagp.studies.sbc import Sbc
 from cagp.studies.sbc_iterations import SbcIterations
 from cagp.studies.simulated import Case, SimulatedConfig
@@ -144,6 +148,30 @@ class TinyConvergence(Era5Convergence):
     scales = both(TINY_HELD_OUT)  # type: ignore[assignment]
 
 
+class TinyHybrid(Hybrid):
+    scales = both(
+        HybridConfig(
+            runs=2, sbc_runs=2, lengthscales=(0.2, 0.4), switches=(2, 5), iterations=8, n=30, side=3,
+            simulations=30, sbc_n=30, sbc_side=3, sbc_cases=((5, 0), (2, 3)),
+        )
+    )  # type: ignore[assignment]  # fmt: skip
+
+
+TINY_SIZES = Sizes(block=16, rank=20, start=10, neighbours=(5, 20), krylov=4, subsets=(20, 40), iterations=10, sweeps=2)
+
+
+class TinyAcceleration(Acceleration):
+    scales = both(
+        AccelerationConfig(
+            (
+                AcceleratedCase("uneven", 80, 4, TINY_SIZES),
+                AcceleratedCase("concrete", 90, 5, TINY_SIZES, fit_points=60),
+                AcceleratedCase("era5", 72, 5, TINY_SIZES),
+            )
+        )
+    )  # type: ignore[assignment]
+
+
 def on_real_data() -> dict[str, AnyStudy]:
     """Those of the tiny studies that read data files, by name."""
     studies: tuple[AnyStudy, ...] = (
@@ -153,6 +181,7 @@ def on_real_data() -> dict[str, AnyStudy]:
         TinyTimings(),
         TinyCalibration(),
         TinyConvergence(),
+        TinyAcceleration(),
     )
     return {study.name: study for study in studies}
 
@@ -165,6 +194,7 @@ def all_tiny() -> dict[str, AnyStudy]:
         TinySbc(),
         TinySbcIterations(),
         TinyTime(),
+        TinyHybrid(),
     )
     simulated = {study.name: study for study in studies}
     return simulated | on_real_data() if os.environ.get("CAGP_DATA") else simulated

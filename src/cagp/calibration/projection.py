@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import torch
 
+from ..cross import Cross
 from ..errors import NotPositiveDefiniteError
-from ..gram import Cross, Gram
+from ..gram import Gram
 from ..memory import require
 from ..prior import Prior
 from ..solvers import Prepared, Solver

@@ -1,6 +1,6 @@
 """Covariance functions: one file a family."""
 
-from .base import Embedding, Kernel, OnColumns, Product, Sum, embedding_size, map_embedding
+from .base import Embedding, Kernel, OnColumns, Product, Sum, embedding_leaves, embedding_size, map_embedding
 from .custom import CustomKernel
 from .geographic import Geographic
 from .radial import RBF, Matern12, Matern32, Matern52, Periodic, Radial, RationalQuadratic
@@ -20,6 +20,7 @@ __all__ = [
     "Radial",
     "RationalQuadratic",
     "Sum",
+    "embedding_leaves",
     "embedding_size",
     "map_embedding",
 ]

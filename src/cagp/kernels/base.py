@@ -30,11 +30,16 @@ def map_embedding(embedding: Embedding, function: Callable[[torch.Tensor], torch
     return function(embedding)
 
 
+def embedding_leaves(embedding: Embedding) -> list[torch.Tensor]:
+    """Every tensor of an embedding, each (coordinates, points)."""
+    if isinstance(embedding, tuple):
+        return [leaf for part in embedding for leaf in embedding_leaves(part)]
+    return [embedding]
+
+
 def embedding_size(embedding: Embedding) -> int:
     """Number of points in an embedding."""
-    while isinstance(embedding, tuple):
-        embedding = embedding[0]
-    return int(embedding.shape[1])
+    return int(embedding_leaves(embedding)[0].shape[1])
 
 
 def validate_hyperparameter(kernel: Any, name: str, check: Callable[[Any, str], Any]) -> None:

@@ -8,6 +8,7 @@ import torch
 
 from ..buffers import Buffers
 from ..errors import InputError, InputTypeError
+from ..validation import positive
 from .base import Embedding, Kernel
 
 
@@ -29,14 +30,17 @@ class Geographic(Kernel):
     """A kernel on (latitude, longitude) in degrees that measures the chord between points on the unit sphere.
 
     Chordal distance keeps every kernel of Euclidean distance positive definite on the globe, has no seam at the
-    date line and no crowding at the poles. Lengthscales are in Earth radii: 0.1 is about 637 km.
+    date line and no crowding at the poles. Lengthscales are in units of ``radius``: with the default, in Earth radii
+    (0.1 is about 637 km); with ``radius=6371``, in kilometres.
     """
 
     kernel: Kernel
+    radius: float = 1.0
 
     def __post_init__(self) -> None:
         if not isinstance(self.kernel, Kernel):
             raise InputTypeError(f"Geographic wraps a kernel, got {self.kernel!r}; write Geographic(Matern32(0.1))")
+        object.__setattr__(self, "radius", positive(self.radius, "radius"))
 
     @property
     def radial(self) -> bool:
@@ -56,7 +60,7 @@ class Geographic(Kernel):
         furthest = X[:, 1].abs().max().item()
         if furthest > 360:
             raise InputError(f"a longitude of magnitude {furthest:g} is outside -360…360 degrees")
-        sphere = unit_sphere(X)
+        sphere = self.radius * unit_sphere(X)
         return self.kernel.embed(sphere, torch.zeros(3, dtype=X.dtype, device=X.device))
 
     def evaluate(
@@ -68,4 +72,4 @@ class Geographic(Kernel):
         return self.kernel.diagonal(A)
 
     def scaled(self, factor: float) -> Kernel:
-        return Geographic(self.kernel.scaled(factor))
+        return Geographic(self.kernel.scaled(factor), self.radius)

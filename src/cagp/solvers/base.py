@@ -14,7 +14,8 @@ from typing import ClassVar, Literal
 
 import torch
 
-from ..gram import Cross, Gram
+from ..cross import Cross
+from ..gram import Gram
 from ..weights import Weights, zero_weights
 
 
@@ -45,6 +46,11 @@ class Prepared(ABC):
         """The weights for a batch of test points after iterations 0, 1, 2, …; each is valid until the next step."""
         yield zero_weights(cross.size, self.gram.size, self.b)
         yield from self.corrections(cross.matrix)
+
+    @property
+    def rows_at_once(self) -> int | None:
+        """How many test points ``final`` should be given at a time, so that Ctrl-C is heard; None for all."""
+        return None
 
     @property
     def numbers_per_test_point(self) -> int:

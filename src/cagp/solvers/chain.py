@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 
 import torch
 
+from ..cross import Cross
 from ..errors import InputError, InputTypeError
-from ..gram import Cross, Gram
+from ..gram import Gram
 from ..weights import Weights
 from .base import Prepared, Solver
 

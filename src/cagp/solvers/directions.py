@@ -10,7 +10,9 @@ from collections.abc import Iterator
 
 import torch
 
-from ..gram import Cross, Gram, positive_definite_factor
+from ..cross import Cross
+from ..factor import positive_definite_factor
+from ..gram import Gram
 from ..weights import Weights
 from .base import Prepared
 

@@ -7,13 +7,15 @@ from dataclasses import dataclass
 
 import torch
 
+from ..cross import Cross
 from ..errors import InputError, NotPositiveDefiniteError
-from ..gram import Cross, Gram
+from ..gram import Gram
 from ..validation import count
 from ..weights import Weights, zero_weights
 from .base import Prepared, Solver
 
-_BATCH_BYTES = 256 * 2**20
+_BATCH_BYTES = {"cpu": 2**24, "cuda": 2**30}
+"""For a batch of k × k blocks: small enough for the cache of a CPU, large enough to fill a GPU."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -45,6 +47,11 @@ class _PreparedNearestNeighbours(Prepared):
         self._k = k
 
     @property
+    def rows_at_once(self) -> int:
+        block = self._k**2 * self.gram.dtype.itemsize
+        return max(1, _BATCH_BYTES.get(self.gram.device.type, 2**24) // max(1, block))
+
+    @property
     def numbers_per_test_point(self) -> int:
         return 6 * self._k  # the k × k blocks are made in batches of their own
 
@@ -63,9 +70,8 @@ class _PreparedNearestNeighbours(Prepared):
         near = cross.nearest(self._k)
         V = cross.entries(near)
         values, reduction = torch.empty_like(V), V.new_empty(len(V))
-        step = max(1, _BATCH_BYTES // (4 * self._k**2 * V.dtype.itemsize))
-        for top in range(0, len(V), step):
-            part = slice(top, top + step)
+        for top in range(0, len(V), self.rows_at_once):
+            part = slice(top, top + self.rows_at_once)
             factors, info = torch.linalg.cholesky_ex(self.gram.submatrices(near[part]))
             if bool(info.any()):
                 raise NotPositiveDefiniteError(

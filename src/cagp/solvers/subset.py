@@ -7,8 +7,10 @@ from dataclasses import dataclass
 
 import torch
 
+from ..cross import Cross
 from ..errors import InputError
-from ..gram import Cross, Gram, positive_definite_factor
+from ..factor import positive_definite_factor
+from ..gram import Gram
 from ..memory import require
 from ..validation import count
 from ..weights import Weights, zero_weights

@@ -1,7 +1,8 @@
-"""The paper's experiments: configuration → tidy table → figure → report. Run them with ``cagp reproduce NAME``."""
+"""The paper's experiments and our own: configuration → tables → figures → report. Run: ``cagp reproduce NAME``."""
 
 from __future__ import annotations
 
+from .acceleration import Acceleration
 from .base import SCALES, AnyStudy, Comparison, Drawing, Presentation, Study
 from .era5_calibration import Era5Calibration
 from .era5_convergence import Era5Convergence
@@ -9,6 +10,7 @@ from .era5_hyperparameters import Era5Hyperparameters
 from .era5_means import Era5Means
 from .era5_timings import Era5Timings
 from .forecast import Forecast
+from .hybrid import Hybrid
 from .record import Record, load_all
 from .runner import run_study
 from .sbc import Sbc
@@ -32,6 +34,8 @@ STUDIES: dict[str, AnyStudy] = {
         Era5Timings(),
         Era5Calibration(),
         Era5Convergence(),
+        Acceleration(),
+        Hybrid(),
     )
 }
 """All studies by name, in the order of the report."""

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from .. import kernels
-from ..gram import positive_definite_factor
+from ..factor import positive_definite_factor
 from ..prior import Prior
 
 

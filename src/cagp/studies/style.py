@@ -30,11 +30,20 @@ class Look:
         return {"label": self.label, "color": self.color, "linestyle": self.linestyle, "marker": self.marker}
 
 
+def hybrid_name(sweeps: int) -> str:
+    """The name of the method that goes over from Gauss-Seidel to CG after so many sweeps."""
+    return f"hybrid-{sweeps}"
+
+
 LOOKS = {
     "gauss-seidel": Look("CAGP-GS", "#0072B2", "-", "o"),
     "gauss-seidel-natural": Look("CAGP-GS, natural order", "#0072B2", "-", "o"),
     "gauss-seidel-random": Look("CAGP-GS, random order", "#56B4E9", (0, (5, 1)), "v"),
     "conjugate-gradient": Look("CAGP-CG", "#D55E00", "--", "s"),
+    hybrid_name(2): Look("GS to 2, then CG", "#56B4E9", (0, (5, 1)), "v"),
+    hybrid_name(5): Look("GS to 5, then CG", "#E69F00", (0, (3, 1, 1, 1)), "P"),
+    hybrid_name(10): Look("GS to 10, then CG", "#CC79A7", ":", "D"),
+    hybrid_name(20): Look("GS to 20, then CG", "#882255", (0, (2, 1)), "*"),
     "random-directions": Look("CAGP-Rand", "#009E73", "-.", "^"),
     "subset": Look("subset GP", "#CC79A7", ":", "D"),
     "cholesky": Look("exact GP", "#000000", (0, (1, 1)), ""),

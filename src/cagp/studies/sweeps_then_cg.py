@@ -1,0 +1,78 @@
+"""The paper's hybrid as a solver: Gauss-Seidel on G v = b, then conjugate gradients on what is left of b."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+
+from ..cross import Cross
+from ..gram import Gram
+from ..solvers import GaussSeidel, Prepared, Solver
+from ..solvers.base import iteration_limit
+from ..solvers.conjugate_gradient import lanczos
+from ..solvers.directions import conjugate
+from ..validation import count
+from ..weights import Weights, certified
+
+
+@dataclass(frozen=True, repr=False)
+class SweepsThenCG(Solver):
+    """``sweeps`` of Gauss-Seidel in natural order on G v = b, then ``steps`` of CG on the residual. Not calibrated.
+
+    With v = Q b after the sweeps and conjugate directions P of the residual, PᵀGP = I, the mean is that of
+    v + P Pᵀ (b − G v), so the weights are W = Qᵀ Vᵀ + (I − Qᵀ G) P Pᵀ Vᵀ. A ``Chain`` of the two solvers applies
+    them to k(X, X′) in turn, which for b is the other way round: first CG, then the sweeps.
+    """
+
+    sweeps: int
+    steps: int
+
+    calibrated = False
+    side = "test"
+    name = "sweeps-then-cg"
+    cost = "that of the sweeps, and as much again for the directions"
+
+    def __post_init__(self) -> None:
+        count(self.sweeps, "sweeps", minimum=1)
+        count(self.steps, "steps", minimum=1)
+
+    def prepare(self, gram: Gram, b: torch.Tensor) -> Prepared:
+        first = GaussSeidel(self.sweeps, order="natural").prepare(gram, b)
+        coefficients = first.coefficients()
+        assert coefficients is not None
+        *_, v = coefficients
+        basis, _, _ = lanczos(gram, b - gram.matmul(v[None, :])[0], self.steps)
+        products = gram.matmul(basis)
+        directions = conjugate(basis, products)
+        return _PreparedSweepsThenCG(self, gram, b, first, directions)
+
+
+class _PreparedSweepsThenCG(Prepared):
+    def __init__(self, solver: SweepsThenCG, gram: Gram, b: torch.Tensor, first: Prepared, P: torch.Tensor) -> None:
+        super().__init__(gram, b)
+        self._solver, self._first, self._P = solver, first, P
+        *_, swept = first.corrections(gram.matmul(P))
+        self._left = P - swept.values  # (I − Qᵀ G) P, as rows
+
+    def corrections(self, rhs: torch.Tensor) -> Iterator[Weights]:
+        for last in self._first.corrections(rhs):
+            yield last
+        values, coordinates = last.values.clone(), rhs @ self._P.T
+        for i in range(len(self._P)):
+            values = values + coordinates[:, i : i + 1] * self._left[i]
+            reduction = (values * (2 * rhs - self.gram.matmul(values))).sum(dim=1)
+            yield self._weights(values, reduction, i + 1)
+
+    def final(self, cross: Cross) -> Weights:
+        *_, last = self._first.corrections(cross.matrix)
+        values = last.values + (cross.matrix @ self._P.T) @ self._left
+        return self._weights(values, certified(values, cross).reduction, len(self._P))
+
+    def _weights(self, values: torch.Tensor, reduction: torch.Tensor, steps: int) -> Weights:
+        sweeps = self._solver.sweeps
+        return Weights(values, reduction, sweeps + steps, float(sweeps + 1 + steps), self.gram.size)
+
+    def stopped(self, iteration: int) -> str:
+        return iteration_limit(self._solver, iteration)

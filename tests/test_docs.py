@@ -1,0 +1,58 @@
+"""The pages in docs are true: their Python runs, and their tables are the code's and the measurements'."""
+
+from __future__ import annotations
+
+import csv
+import re
+from pathlib import Path
+
+import pytest
+
+from cagp.solvers import auto
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted((ROOT / "docs").glob("*.md"))
+WHICH = (ROOT / "docs" / "which-solver.md").read_text(encoding="utf-8")
+
+
+def between(text: str, name: str) -> list[str]:
+    """The lines between the marks of that name."""
+    return text.split(f"<!-- {name} -->\n")[1].split(f"<!-- /{name} -->")[0].strip().splitlines()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_python_runs(page: Path) -> None:
+    """The blocks of a page are one program: later ones use what earlier ones made."""
+    namespace: dict[str, object] = {}
+    for block in re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL):
+        exec(compile(block, page.name, "exec"), namespace)
+
+
+def test_there_are_pages() -> None:
+    assert "which-solver.md" in [page.name for page in PAGES]
+    assert WHICH.count("```python") >= 3
+
+
+def test_rules_of_auto_are_the_docstring() -> None:
+    assert auto.__doc__ is not None
+    rules = [line for line in auto.__doc__.splitlines() if line.startswith("|")]
+    assert between(WHICH, "auto") == rules
+    last = next(line for line in auto.__doc__.splitlines() if line.startswith("The rank is"))
+    assert last in WHICH
+
+
+def test_measured_numbers_are_those_of_the_file() -> None:
+    with open(ROOT / "benchmarks" / "gpu" / "excess-h200.csv", newline="") as file:
+        found = {(row["data"], row["solver"], row["m"]): row for row in csv.DictReader(file)}
+    head, _, *rows = between(WHICH, "measured")
+    data = [cell.strip() for cell in head.strip("|").split("|")][2:]
+    ranks = {"ERA5 64,800": "4000", "kin40k": "2000", "protein": "2000"}
+    checked = 0
+    for line in rows:
+        solver, m, *cells = (cell.strip() for cell in line.strip("|").split("|"))
+        for name, cell in zip(data, cells, strict=True):
+            row = found.get((name, solver.replace("rank", ranks[name]), m))
+            expected = "–" if row is None else f"{float(row['excess']):.2g}, {float(row['seconds']):.2g} s"
+            assert cell == expected, (solver, m, name)
+            checked += row is not None
+    assert checked > 50
