@@ -19,8 +19,7 @@ class Chain(Solver):
     """Run solvers one after another: ``Chain([GaussSeidel(5), CalibratedCG(10, Nystrom(1000))])``.
 
     Each solves for what the ones before left over, W ← W + S(k(X, X′) − G W), which costs one pass in between. A chain
-    is calibrated if all of its solvers are. With ``ConjugateGradient`` it is the paper's hybrid of Gauss-Seidel and CG:
-    the directions come from what the solvers before left of b. Iterations are counted through.
+    is calibrated if all of its solvers are. Iterations are counted through. The paper's hybrid is ``SweepsThenCG``.
     """
 
     solvers: Sequence[Solver]
@@ -56,7 +55,7 @@ class _PreparedChain(Prepared):
 
     def __init__(self, first: Prepared, solver: Solver) -> None:
         self._first = first
-        self._second = solver.prepare(first.gram, _left_of_b(first) if not solver.calibrated else first.b)
+        self._second = solver.prepare(first.gram, first.b)
         order = _then(first.order, self._second.order)
         b = first.b if self._second.order is None else first.b[self._second.order]
         super().__init__(self._second.gram, b, order)
@@ -98,16 +97,6 @@ class _PreparedChain(Prepared):
 
     def stopped(self, iteration: int) -> str:
         return f"Chain: {self._second.stopped(iteration)}"
-
-
-def _left_of_b(first: Prepared) -> torch.Tensor:
-    """b − G v for the last v of the first solver; all of b where it has no such v."""
-    coefficients = first.coefficients()
-    if coefficients is None:
-        return first.b
-    for last in coefficients:
-        v = last
-    return first.b - first.gram.matmul(v[None, :])[0]
 
 
 def _then(first: torch.Tensor | None, second: torch.Tensor | None) -> torch.Tensor | None:
