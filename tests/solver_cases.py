@@ -76,6 +76,16 @@ CASES = [
         cagp.Chain([cagp.GaussSeidel(2), cagp.ConjugateGradient(40)]),
         1e-5,
     ),
+    Case(
+        cagp.Chain([cagp.GaussSeidel(2, seed=1), cagp.GaussSeidel(2, seed=2)]),
+        cagp.Chain([cagp.GaussSeidel(2, seed=1), cagp.GaussSeidel(2000, seed=2)]),
+    ),
+    Case(
+        cagp.Chain(
+            [cagp.GaussSeidel(1, seed=5), cagp.Chain([cagp.GaussSeidel(1, seed=3), cagp.GaussSeidel(1, seed=4)])]
+        ),
+        cagp.Chain([cagp.GaussSeidel(1), cagp.Chain([cagp.GaussSeidel(2000, seed=3), cagp.GaussSeidel(1, seed=4)])]),
+    ),
     Case(cagp.SweepsThenCG(2, 3), cagp.SweepsThenCG(2, 40), 1e-5),
     Case(cagp.ConjugateGradient(5), cagp.ConjugateGradient(40)),
     Case(cagp.RandomDirections(8), cagp.RandomDirections(40), 1e-9),

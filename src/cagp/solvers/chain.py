@@ -10,6 +10,7 @@ import torch
 from ..cross import Cross
 from ..errors import InputError, InputTypeError
 from ..gram import Gram
+from ..memory import require
 from ..weights import Weights
 from .base import Prepared, Solver
 
@@ -59,7 +60,17 @@ class _PreparedChain(Prepared):
         order = _then(first.order, self._second.order)
         b = first.b if self._second.order is None else first.b[self._second.order]
         super().__init__(self._second.gram, b, order)
+        self._matrices = getattr(first, "_matrices", 1) + (self._second.gram is not first.gram)
+        if self.gram.storage == "dense":
+            what = f"a chain of solvers in {self._matrices} different orders, each with its dense Gram matrix,"
+            remedy = 'use storage="tiles", one order for all, or a larger memory_budget'
+            require(self._matrices * self.gram.dense_bytes, self.gram.budget, what, remedy)
+        self.held_bytes = (self._matrices - 1) * self.gram.dense_bytes if self.gram.storage == "dense" else 0
         self.limit = first.limit + self._second.limit
+
+    @property
+    def numbers_per_test_point(self) -> int:
+        return 14 * self.gram.size
 
     def corrections(self, rhs: torch.Tensor) -> Iterator[Weights]:
         own = rhs if self._second.order is None else _unpermuted(rhs, self._second.order)
@@ -96,7 +107,7 @@ class _PreparedChain(Prepared):
         return replace(weights, values=weights.dense()[:, order], indices=None)
 
     def stopped(self, iteration: int) -> str:
-        return f"Chain: {self._second.stopped(iteration)}"
+        return f"Chain: {self._second.stopped(iteration - self._first.limit)}"
 
 
 def _then(first: torch.Tensor | None, second: torch.Tensor | None) -> torch.Tensor | None:
