@@ -100,6 +100,11 @@ class Posterior:
     # --- moments --------------------------------------------------------------------------------------------------
 
     @property
+    def includes_noise(self) -> bool:
+        """Whether this is about observations y, made by ``observed``, and not about f."""
+        return self._noise is not None
+
+    @property
     def mean(self) -> Any:
         """The posterior mean, shape (T,)."""
         return self._convert(self._mean)

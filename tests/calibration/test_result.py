@@ -70,7 +70,7 @@ def test_words_name_the_fault():
     assert "too narrow" in both
     assert "shifted" in both
     assert "no test rejects" in str(assess(z))
-    assert "shape" in assess(np.sign(z)).reason
+    assert "50% intervals cover 0%" in assess(np.sign(z)).reason
     assert repr(assess(z)).startswith("Assessment('calibrated', n=1000")
 
 
@@ -98,3 +98,14 @@ def test_result_cannot_be_changed():
 def test_bad_input_is_refused(z, level, message):
     with pytest.raises(cagp.InputError, match=message):
         assess(z, level=level)
+
+
+def test_heavy_tails_with_the_right_spread_are_seen():
+    z = np.random.default_rng(1).standard_t(3, size=1000) / np.sqrt(3)
+    result = assess(z)
+    assert result.verdict != "calibrated"
+    assert result.coverage_p_value < 1e-4
+    t = np.random.default_rng(2).standard_t(4, size=2000)
+    shaped = assess(t / t.std())
+    assert shaped.verdict == "miscalibrated"
+    assert "50% intervals cover" in shaped.reason

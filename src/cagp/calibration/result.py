@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from scipy.special import ndtr
+from scipy.special import ndtr, ndtri
 from scipy.stats import chi2, kstest
 
 from ..solvers import Solver
@@ -19,23 +19,25 @@ if TYPE_CHECKING:
 
 Verdict = Literal["calibrated", "conservative", "overconfident", "miscalibrated"]
 
-_TESTS = 3
+_TESTS = 4
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Assessment:
-    """z-values (n,) and three tests of whether they are standard normal; made by ``assess``.
+    """z-values (n,) and four tests of whether they are standard normal; made by ``assess``.
 
-    Each test runs at a third of ``level``, so that a calibrated posterior is called anything else with probability
+    Each test runs at a quarter of ``level``, so that a calibrated posterior is called anything else with probability
     at most ``level`` (Bonferroni):
 
     - ``p_value``: Kolmogorov-Smirnov, whether t = Φ(z) is uniform;
     - ``mean_p_value``: normal, two-sided, whether the mean of z is 0;
-    - ``std_p_value``: χ², two-sided, whether the standard deviation of z about its mean is 1.
+    - ``std_p_value``: χ², two-sided, whether the standard deviation of z about its mean is 1;
+    - ``coverage_p_value``: Kolmogorov-Smirnov, whether central intervals of all levels cover as often as they say.
+      It sees heavy tails, which leave the other three nearly untouched.
 
-    ``verdict`` is "calibrated" where none rejects. Where the spread is wrong and the mean is not, it is "conservative"
-    (``z_std`` < 1: error bars too wide) or "overconfident" (``z_std`` > 1: too narrow). Anything else, a shift or
-    another shape, is "miscalibrated". ``reason`` says it in words.
+    ``verdict`` is "calibrated" where none rejects (with few values, none may be able to). Where the spread is wrong and
+    the mean is not, it is "conservative" (``z_std`` < 1: error bars too wide) or "overconfident" (``z_std`` > 1: too
+    narrow). Anything else, a shift or another shape, is "miscalibrated". ``reason`` says it in words.
     """
 
     z: np.ndarray
@@ -89,11 +91,16 @@ class Assessment:
         squares = freedom * self.z_std**2
         return float(min(1.0, 2 * min(chi2.cdf(squares, freedom), chi2.sf(squares, freedom))))
 
+    @cached_property
+    def coverage_p_value(self) -> float:
+        """The Kolmogorov-Smirnov test of whether P(|z| ≤ q) is right for all q."""
+        return float(kstest(2 * ndtr(np.abs(self.z)) - 1, "uniform").pvalue)
+
     @property
     def verdict(self) -> Verdict:
         """One word: what the tests say."""
         threshold = self.level / _TESTS
-        if min(self.p_value, self.mean_p_value, self.std_p_value) >= threshold:
+        if min(self.p_value, self.mean_p_value, self.std_p_value, self.coverage_p_value) >= threshold:
             return "calibrated"
         if self.std_p_value < threshold <= self.mean_p_value:
             return "conservative" if self.z_std < 1 else "overconfident"
@@ -109,6 +116,9 @@ class Assessment:
             found.append(f"the std of z is {self.z_std:.3g}, the error bars are too {direction}")
         if self.mean_p_value < threshold:
             found.append(f"the mean of z is {self.z_mean:.3g}, the predictions are shifted")
+        if not found and self.coverage_p_value < threshold:
+            half, most = (float((np.abs(self.z) <= ndtri((1 + level) / 2)).mean()) for level in (0.5, 0.95))
+            found.append(f"mean and std of z are right, but 50% intervals cover {half:.0%} and 95% ones {most:.0%}")
         if not found and self.p_value < threshold:
             found.append(f"mean and std of z are right, its shape is not (KS statistic {self.ks_statistic:.3g})")
         if not found:
@@ -121,7 +131,8 @@ class Assessment:
             f"  {len(self.z)} values of z\n"
             f"  KS statistic {self.ks_statistic:8.4f}   p {self.p_value:.4g}\n"
             f"  mean of z    {self.z_mean:8.4f}   p {self.mean_p_value:.4g}\n"
-            f"  std of z     {self.z_std:8.4f}   p {self.std_p_value:.4g}"
+            f"  std of z     {self.z_std:8.4f}   p {self.std_p_value:.4g}\n"
+            f"  coverage                p {self.coverage_p_value:.4g}"
         )
 
     def __repr__(self) -> str:
@@ -174,6 +185,8 @@ class SimulationResult(Assessment):
 def assess(z: ArrayLike, *, level: float = 0.01) -> Assessment:
     """Judge z-values (n,), n ≥ 2: (mean − truth) / std of independent repetitions of any Gaussian posterior.
 
+    The sign does not matter but for that of ``z_mean``. ``Scores`` are taken by their z-values.
+
     A calibrated posterior makes them independent and standard normal, and is called "calibrated" with probability at
     least 1 − ``level``. The z-values of many test points under *one* data set are not independent: the tests then
     reject too often.
@@ -183,4 +196,4 @@ def assess(z: ArrayLike, *, level: float = 0.01) -> Assessment:
     >>> assess(z).verdict, assess(1.4 * z).verdict, assess(0.7 * z).verdict
     ('calibrated', 'overconfident', 'conservative')
     """
-    return Assessment(vector(z, "z", minimum=2), level)
+    return Assessment(vector(getattr(z, "z", z), "z", minimum=2), level)

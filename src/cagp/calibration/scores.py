@@ -75,7 +75,9 @@ class Scores:
             ("mean of z", float(self.z.mean()), "0 where calibrated"),
             ("mean square of z", float(np.square(self.z).mean()), "1 where calibrated"),
         ]
-        rows += [(f"coverage at {100 * p:g}%", self.coverage(p), f"{p:g} where calibrated") for p in _TABLE_LEVELS]
+        for p in _TABLE_LEVELS:
+            noise = (p * (1 - p) / len(self.z)) ** 0.5
+            rows.append((f"coverage at {100 * p:g}%", self.coverage(p), f"{p:g} ± {noise:.2g} where calibrated"))
         lines = [f"{len(self.z)} test points, {self.of}"]
         lines += [f"  {name:<22}{value:>12.4f}  {note}".rstrip() for name, value, note in rows]
         return "\n".join(lines)
@@ -96,7 +98,7 @@ def evaluate(
             "score(mean, std, truth) takes the predictions of anything else"
         )
     choice(of, "of", ("latent", "observed"))
-    has_noise = posterior._noise is not None
+    has_noise = posterior.includes_noise
     if has_noise and of == "latent":
         raise InputError(
             "of='latent' needs the posterior of f, but this one was made by observed() and includes noise; "

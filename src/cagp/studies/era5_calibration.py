@@ -123,7 +123,7 @@ def _p_values(config: HeldOutConfig, predictions: pd.DataFrame, methods: tuple[s
     return Comparison(
         f"KS p-values of {config.held_out} held-out points, d = {config.d:,}, least to greatest of {config.draws} "
         "draws (the paper prints 0.4707 for GS and 5.0112e-1 for CG, with the latent std, and no number of iterations). "
-        "A draw is rejected where one of the tests of uniformity, mean and std of z does so at a joint level of 1%.",
+        "A draw is rejected where one of the tests of z (uniformity, mean, std, coverage) rejects at a joint level of 1%.",
         [
             "prior mean",
             "solver",

@@ -36,9 +36,9 @@ class SbcIterations(SimulatedStudy):
         "paper": SimulatedConfig(
             (
                 Case(GaussSeidel.name, 50, 10),
-                Case(ConjugateGradient.name, 50, 10),
-                Case(ConjugateGradient.name, 100, 10),
-                Case(ConjugateGradient.name, 300, 4),
+                Case(ConjugateGradient.name, 50, 5),
+                Case(ConjugateGradient.name, 100, 5),
+                Case(ConjugateGradient.name, 300, 2),
             )
         ),
     }

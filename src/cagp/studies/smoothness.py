@@ -43,6 +43,6 @@ class Smoothness(ConvergenceStudy):
             remarks=[
                 "The supplement prints Matérn 3/2 twice; the first is taken to be 1/2, as its words "
                 "“rougher and smoother” ask for.",
-                "Everything else is as in the study `synthetic`. The paper prints no numbers for this study.",
+                "Everything else is as in the study “synthetic”. The paper prints no numbers for this study.",
             ],
         )

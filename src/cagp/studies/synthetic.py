@@ -59,7 +59,7 @@ class Synthetic(ConvergenceStudy):
                 "Within a run the three lengthscales share the training points and the normals behind f and the noise.",
                 "Wall times in the table are cumulative and were taken while other pieces ran beside. CG and random "
                 "directions prepare all directions before their first posterior, so their times start high. "
-                "The study `time` measures time properly.",
+                "The study “time” measures time properly.",
             ],
         )
 
@@ -76,7 +76,7 @@ def compare_with_reference(table: pd.DataFrame) -> Comparison:
             mean, error = summary.loc[(KERNEL, lengthscale, solver, m)]
             shown = "–" if solver == Cholesky.name else str(m)
             # the reference is a mean over runs as well: what one run varies by is known from ours
-            distance = f"{(mean - reference) / (error * (1 + runs / _REFERENCE_RUNS) ** 0.5):+.1f}"
+            distance = f"{(mean - reference) / (error * (1 + runs / _REFERENCE_RUNS) ** 0.5):+.1f}".replace("-", "−")
             ours = f"{mean:.3f} ± {error:.3f}"
             rows.append([f"{lengthscale:g}", LOOKS[solver].label, shown, f"{reference:.3f}", ours, distance])
     return Comparison(
