@@ -53,9 +53,9 @@ def test_the_page_needs_nothing_else(everything: Path) -> None:
     text = (everything / "report.html").read_text(encoding="utf-8")
     page = References(text)
     images = [value for tag, value in page.found if tag == "img"]
-    expected = 2 + 2 + 2 + 1 + 1  # rmse and nll twice, histograms twice, p-values, time
+    expected = 2 + 2 + 2 + 1 + 1 + 2  # rmse and nll twice, histograms twice, p-values, time, hybrid
     if Uci.name in all_tiny():
-        expected += 2 + 2 + 1 + 2 + 2  # uci, maps, timings, histograms, convergence
+        expected += 2 + 2 + 1 + 2 + 2 + 6  # uci, maps, timings, histograms, convergence, acceleration
     assert len(images) == expected
     for image in images:
         head, content = image.split(",", 1)
