@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import shutil
 import subprocess
 from html.parser import HTMLParser
@@ -75,6 +76,17 @@ def test_the_page_covers_all_studies_in_order(everything: Path) -> None:
     for expected in ("0.6689", "0.0084", "0.6802", "prints Matérn 3/2 twice", "warm-up", "torch", "processor", "seed"):
         assert expected in words
     assert "nan" not in words.split()
+
+
+def test_the_table_of_figures_is_true(everything: Path) -> None:
+    """docs/paper-figures.md names every study and every figure, and no others."""
+    page = (Path(__file__).parents[1] / "docs" / "paper-figures.md").read_text(encoding="utf-8")
+    rows = [line.split("|")[2:4] for line in page.splitlines() if line.startswith("|") and "`" in line][1:]
+    commands = {name for command, _ in rows for name in re.findall(r"`([\w-]+)`", command)}
+    assert commands | {"era5-hyperparameters"} == set(STUDIES)  # which has a table and no figure
+    named = {file for _, files in rows for file in re.findall(r"`([\w-]+/\w+\.png)`", files)}
+    made = {f"{path.parent.name}/{path.name}" for path in everything.glob("*/*.png")}
+    assert {file for file in named if file.split("/")[0] in all_tiny()} == made
 
 
 def test_text_is_escaped_and_later_runs_are_added(tmp_path: Path) -> None:
