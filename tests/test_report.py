@@ -79,13 +79,14 @@ def test_the_page_covers_all_studies_in_order(everything: Path) -> None:
 
 
 def test_the_table_of_figures_is_true(everything: Path) -> None:
-    """docs/paper-figures.md names every study and every figure, and no others."""
+    """docs/paper-figures.md names every study and every figure, and no others, but those that go beyond the paper."""
+    beyond = {"acceleration", "hybrid"}
     page = (Path(__file__).parents[1] / "docs" / "paper-figures.md").read_text(encoding="utf-8")
     rows = [line.split("|")[2:4] for line in page.splitlines() if line.startswith("|") and "`" in line][1:]
     commands = {name for command, _ in rows for name in re.findall(r"`([\w-]+)`", command)}
-    assert commands | {"era5-hyperparameters"} == set(STUDIES)  # which has a table and no figure
+    assert commands | {"era5-hyperparameters"} == set(STUDIES) - beyond  # which has a table and no figure
     named = {file for _, files in rows for file in re.findall(r"`([\w-]+/\w+\.png)`", files)}
-    made = {f"{path.parent.name}/{path.name}" for path in everything.glob("*/*.png")}
+    made = {f"{path.parent.name}/{path.name}" for path in everything.glob("*/*.png") if path.parent.name not in beyond}
     assert {file for file in named if file.split("/")[0] in all_tiny()} == made
 
 
