@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import shutil
 import subprocess
 from html.parser import HTMLParser
@@ -53,9 +54,9 @@ def test_the_page_needs_nothing_else(everything: Path) -> None:
     text = (everything / "report.html").read_text(encoding="utf-8")
     page = References(text)
     images = [value for tag, value in page.found if tag == "img"]
-    expected = 2 + 2 + 2 + 1 + 1  # rmse and nll twice, histograms twice, p-values, time
+    expected = 2 + 2 + 2 + 1 + 1 + 2  # rmse and nll twice, histograms twice, p-values, time, hybrid
     if Uci.name in all_tiny():
-        expected += 2 + 2 + 1 + 2 + 2  # uci, maps, timings, histograms, convergence
+        expected += 2 + 2 + 1 + 2 + 2 + 6  # uci, maps, timings, histograms, convergence, acceleration
     assert len(images) == expected
     for image in images:
         head, content = image.split(",", 1)
@@ -75,6 +76,18 @@ def test_the_page_covers_all_studies_in_order(everything: Path) -> None:
     for expected in ("0.6689", "0.0084", "0.6802", "prints Matérn 3/2 twice", "warm-up", "torch", "processor", "seed"):
         assert expected in words
     assert "nan" not in words.split()
+
+
+def test_the_table_of_figures_is_true(everything: Path) -> None:
+    """docs/paper-figures.md names every study and every figure, and no others, but those that go beyond the paper."""
+    beyond = {"acceleration", "hybrid"}
+    page = (Path(__file__).parents[1] / "docs" / "paper-figures.md").read_text(encoding="utf-8")
+    rows = [line.split("|")[2:4] for line in page.splitlines() if line.startswith("|") and "`" in line][1:]
+    commands = {name for command, _ in rows for name in re.findall(r"`([\w-]+)`", command)}
+    assert commands | {"era5-hyperparameters"} == set(STUDIES) - beyond  # which has a table and no figure
+    named = {file for _, files in rows for file in re.findall(r"`([\w-]+/\w+\.png)`", files)}
+    made = {f"{path.parent.name}/{path.name}" for path in everything.glob("*/*.png") if path.parent.name not in beyond}
+    assert {file for file in named if file.split("/")[0] in all_tiny()} == made
 
 
 def test_text_is_escaped_and_later_runs_are_added(tmp_path: Path) -> None:

@@ -59,8 +59,7 @@ class Era5Calibration(HeldOutStudy):
                 "numbers and text contradict each other (an exponent may have been lost in print).",
                 "The paper divides by the posterior std of f. The held-out field values are observations like those in "
                 "the training data, so under the model the noise must be added; without it, z is too large wherever "
-                "the posterior is narrower than the noise. Both p-values are in the table, the verdict is about "
-                "observations.",
+                "the posterior is narrower than the noise. The table has both.",
                 "The paper does not say how many iterations its histograms show; the table has several. The p-value "
                 "of one draw of 100 points varies over orders of magnitude from draw to draw, so that a single one, "
                 "ours or the paper's, decides little. A large one is no proof of calibration.",
@@ -123,7 +122,8 @@ def _p_values(config: HeldOutConfig, predictions: pd.DataFrame, methods: tuple[s
     return Comparison(
         f"KS p-values of {config.held_out} held-out points, d = {config.d:,}, least to greatest of {config.draws} "
         "draws (the paper prints 0.4707 for GS and 5.0112e-1 for CG, with the latent std, and no number of "
-        "iterations). A draw is rejected where a test of z (uniformity, mean, std, coverage) rejects, jointly at 1%.",
+        "iterations). A draw is rejected where one of the tests of z (uniformity, mean, std, coverage) rejects at a "
+        "joint level of 1%.",
         [
             "prior mean",
             "solver",
@@ -168,6 +168,7 @@ def _finding(config: HeldOutConfig, predictions: pd.DataFrame) -> list[str]:
         f"Found, for observations, rejected draws of {config.draws} at m = {at}. {'. '.join(said)}. The paper: GS well "
         "calibrated, CG not.",
         f"The {LOOKS[exact].label} has no computational error. Its z has an excess kurtosis of {' and '.join(tails)} "
-        "(constant and quadratic mean; 0 for a normal distribution). Where it is rejected, the model is at fault, and "
-        "the rejection of a solver does not tell a wrong computation from a wrong model.",
+        "(constant and quadratic mean; 0 for a normal distribution). Where it is rejected, it is "
+        "for the model or because errors at different points are not independent, and the rejection of a solver then "
+        "does not tell a wrong computation from that.",
     ]
