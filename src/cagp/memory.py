@@ -14,7 +14,9 @@ from .errors import InputError, MemoryBudgetError
 def available_bytes(device: torch.device) -> int:
     """Memory that is free on ``device`` right now, in bytes."""
     if device.type == "cuda":
-        return int(torch.cuda.mem_get_info(device)[0])
+        # what torch keeps for itself but does not use counts as free
+        cached = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        return int(torch.cuda.mem_get_info(device)[0]) + cached
     try:
         with open("/proc/meminfo") as lines:
             free = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
