@@ -30,6 +30,7 @@ lint: $(READY)
 
 bench: $(READY)  ## speed, as ratios taken side by side
 	$(RUN) benchmarks/gauss_seidel.py
+	$(RUN) benchmarks/sbc.py
 
 clean:
 	rm -rf $(VENV) demo out dist build .pytest_cache .mypy_cache .ruff_cache

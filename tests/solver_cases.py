@@ -29,6 +29,8 @@ class Case:
             return cagp.Subset(size=0)
         if isinstance(self.solver, cagp.NearestNeighbours):
             return cagp.NearestNeighbours(0)
+        if isinstance(self.solver, cagp.SweepsThenCG):
+            return cagp.SweepsThenCG(0, 0)
         if isinstance(self.solver, cagp.Chain):
             return cagp.Chain([cagp.GaussSeidel(0), cagp.CalibratedCG(0)])
         return type(self.solver)(iterations=0)
@@ -74,6 +76,17 @@ CASES = [
         cagp.Chain([cagp.GaussSeidel(2), cagp.ConjugateGradient(40)]),
         1e-5,
     ),
+    Case(
+        cagp.Chain([cagp.GaussSeidel(2, seed=1), cagp.GaussSeidel(2, seed=2)]),
+        cagp.Chain([cagp.GaussSeidel(2, seed=1), cagp.GaussSeidel(2000, seed=2)]),
+    ),
+    Case(
+        cagp.Chain(
+            [cagp.GaussSeidel(1, seed=5), cagp.Chain([cagp.GaussSeidel(1, seed=3), cagp.GaussSeidel(1, seed=4)])]
+        ),
+        cagp.Chain([cagp.GaussSeidel(1), cagp.Chain([cagp.GaussSeidel(2000, seed=3), cagp.GaussSeidel(1, seed=4)])]),
+    ),
+    Case(cagp.SweepsThenCG(2, 3), cagp.SweepsThenCG(2, 40), 1e-5),
     Case(cagp.ConjugateGradient(5), cagp.ConjugateGradient(40)),
     Case(cagp.RandomDirections(8), cagp.RandomDirections(40), 1e-9),
     Case(cagp.Subset(size=9), cagp.Subset(size=40), 1e-9),

@@ -106,7 +106,7 @@ def test_the_limit_of_the_solver_is_told() -> None:
         (lambda: ComputationalShare(5), "for 5% write 0.05"),
         (lambda: ComputationalShare(0.1, judged="hoped"), "judged must be one of 'certified', 'estimated'"),
         (lambda: Seconds(-1), "limit must be positive"),
-        (lambda: Iterations(-1), "limit must be at least 0"),
+        (lambda: Iterations(-1), "limit must be at least 1"),
         (lambda: condition(cagp.GaussSeidel(1)).predict(PROBLEM.X_test, stop=5), "stop must be a rule such as"),
     ],
 )

@@ -35,6 +35,7 @@ from .solvers import (
     Solver,
     Stationary,
     Subset,
+    SweepsThenCG,
 )
 
 __version__ = "0.1.0"
@@ -89,6 +90,7 @@ __all__ = [
     "Solver",
     "Stationary",
     "Subset",
+    "SweepsThenCG",
     "SymmetricGaussSeidel",
     "Zero",
     "preconditioners",

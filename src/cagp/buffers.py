@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from math import prod
@@ -10,7 +11,7 @@ import torch
 
 
 class Buffers:
-    """A stack of reusable scratch tensors of one dtype on one device.
+    """A stack of reusable scratch tensors of one dtype on one device, a separate one for each thread.
 
     ``with buffers.borrow((rows, columns)) as scratch`` lends an uninitialised tensor; nested borrows get
     different memory, and the memory is kept for the next time.
@@ -19,19 +20,23 @@ class Buffers:
     def __init__(self, dtype: torch.dtype, device: torch.device) -> None:
         self._dtype = dtype
         self._device = device
-        self._stack: list[torch.Tensor] = []
-        self._lent = 0
+        self._own = threading.local()
+
+    def __reduce__(self) -> tuple[type[Buffers], tuple[torch.dtype, torch.device]]:
+        return Buffers, (self._dtype, self._device)
 
     @contextmanager
     def borrow(self, shape: tuple[int, ...]) -> Iterator[torch.Tensor]:
         """Lend an uninitialised tensor of ``shape`` until the end of the block."""
-        size, level = prod(shape), self._lent
-        if level == len(self._stack):
-            self._stack.append(torch.empty(0, dtype=self._dtype, device=self._device))
-        if self._stack[level].numel() < size:
-            self._stack[level] = torch.empty(size, dtype=self._dtype, device=self._device)
-        self._lent += 1
+        own = self._own.__dict__
+        stack: list[torch.Tensor] = own.setdefault("stack", [])
+        size, level = prod(shape), own.setdefault("lent", 0)
+        if level == len(stack):
+            stack.append(torch.empty(0, dtype=self._dtype, device=self._device))
+        if stack[level].numel() < size:
+            stack[level] = torch.empty(size, dtype=self._dtype, device=self._device)
+        own["lent"] += 1
         try:
-            yield self._stack[level][:size].view(shape)
+            yield stack[level][:size].view(shape)
         finally:
-            self._lent -= 1
+            own["lent"] -= 1

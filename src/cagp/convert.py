@@ -23,7 +23,8 @@ class Output:
         return cls(given.device if isinstance(given, torch.Tensor) else None)
 
     def __call__(self, tensor: torch.Tensor) -> Any:
-        return tensor.cpu().numpy() if self.device is None else tensor.to(self.device)
+        own = tensor.detach().clone()  # what a user does to a result must not reach the posterior
+        return own.cpu().numpy() if self.device is None else own.to(self.device)
 
 
 def float_type(dtype: Any, name: str) -> torch.dtype:

@@ -62,7 +62,8 @@ class Cross:
         found = []
         for top in range(0, self.size, step):  # the largest covariances, k(x, x) apart
             rows = map_embedding(self.test, lambda part, a=top: part[:, a : a + step])  # type: ignore[misc]
-            strength = self.gram.cross_block(rows).abs_().mul_(self.gram.kernel_diagonal().rsqrt())
+            scale = self.gram.kernel_diagonal().rsqrt().nan_to_num_(posinf=0.0)  # no variance, no information
+            strength = self.gram.cross_block(rows).abs_().mul_(scale)
             found.append(strength.topk(k, dim=1).indices)
         return torch.cat(found)
 

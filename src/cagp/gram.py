@@ -9,6 +9,7 @@ and the skinny products with G run at full speed.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -61,11 +62,15 @@ class Gram:
         self._matrix: torch.Tensor | None = None
         self._buffers = Buffers(self.dtype, self.device)
         self._tree: cKDTree | None = None
+        self._lock = threading.RLock()  # several threads may predict from one model
         self.tiling = TILINGS.get(self.device.type, TILINGS["cpu"])
 
     def __getstate__(self) -> dict[str, Any]:
         """For pickling: without what can be computed again."""
-        return {**self.__dict__, "_matrix": None, "_tree": None, "_buffers": Buffers(self.dtype, self.device)}
+        return {**self.__dict__, "_matrix": None, "_tree": None, "_lock": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _lock=threading.RLock())
 
     @property
     def computed(self) -> bool:
@@ -143,9 +148,10 @@ class Gram:
             overlap.diagonal().add_(self.noise[low:high])
 
     def _dense(self) -> torch.Tensor:
-        if self._matrix is None:
-            self._matrix = self._assemble()
-        return self._matrix
+        with self._lock:
+            if self._matrix is None:
+                self._matrix = self._assemble()
+            return self._matrix
 
     def _assemble(self) -> torch.Tensor:
         """The whole matrix; each kernel value below the diagonal is computed once and mirrored."""
@@ -183,8 +189,9 @@ class Gram:
 
     def tree_query(self, test: torch.Tensor, k: int) -> torch.Tensor:
         """The k training points nearest to ``test`` (T, q) in the coordinates of this Gram matrix, shape (T, k)."""
-        if self._tree is None:
-            self._tree = cKDTree(self.coordinates().numpy())
+        with self._lock:
+            if self._tree is None:
+                self._tree = cKDTree(self.coordinates().numpy())
         _, near = self._tree.query(test.numpy(), k=k, workers=torch.get_num_threads())
         return torch.from_numpy(near.reshape(len(test), k))
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from .bounds import ComputationalVariance, computational_variance
 from .convert import Output, float_type
 from .cross import Cross
 from .errors import InputError, InputTypeError
@@ -61,6 +62,8 @@ class Model:
         train = points(X, "X", place)
         observations = targets(y, train.shape[0], train.device)
         noise = prior.noise(train.shape[0]).to(device=train.device, dtype=dtype)
+        if bool((noise.to(solve_dtype) <= 0).any()):
+            raise InputError(f"noise_variance is so small that it is zero in {solve_dtype}; solve in float64")
         self.budget = resolve_budget(memory_budget, train.device)
         self.prior = replace(prior, mean=prior.mean.fit(train, observations))
         self._columns, self._names = train.shape[1], column_names(X)
@@ -76,7 +79,8 @@ class Model:
             self.gram, self.b = self.prepared.gram, self.prepared.b
         else:  # the solver works in low precision, the certificate is matrix-free in full precision
             full = map_embedding(embedding, lambda part: part.to(dtype))
-            certificate = Gram(prior.kernel, full, noise, storage="tiles", budget=self.budget)
+            left = self.budget - (gram.dense_bytes if gram.storage == "dense" else 0)
+            certificate = Gram(prior.kernel, full, noise, storage="tiles", budget=left)
             self.gram = certificate if self.order is None else certificate.permuted(self.order)
             self.b = b if self.order is None else b[self.order]
 
@@ -87,8 +91,16 @@ class Model:
     @cached_property
     def bounding(self) -> PreparedPreconditioner:
         """A stand-in for G that is cheap to invert, for bounds on the computational variance."""
+        precise = self.gram if self.gram.dtype == torch.float64 else self.gram.cast(torch.float64)
         affordable = self.gram.working_budget // (4 * 8 * self.gram.size)
-        return Nystrom(max(1, min(_MAX_INDUCING, affordable))).prepare(self.gram)
+        return Nystrom(max(1, min(_MAX_INDUCING, affordable))).prepare(precise)
+
+    def computational_variance(self, cross: Cross, W: torch.Tensor) -> ComputationalVariance:
+        """Bounds on the computational variance of weights W (T, d), in float64 whatever the arithmetic of the model."""
+        precise = self.bounding.gram
+        V = cross.matrix if precise is self.gram else precise.cross(cross.test).matrix
+        residual = V - precise.matmul(W.double())
+        return computational_variance(residual, self.bounding)
 
     def __repr__(self) -> str:
         picked = f" → {self.prepared.picked!r}" if self.prepared.picked else ""
@@ -114,7 +126,7 @@ class Model:
         """
         test, convert = self._test_points(X_test)
         prior_mean = self.prior.mean(test).to(self.gram.dtype)
-        crosses = self._crosses(test, batch_size)
+        crosses = self._crosses(test, batch_size, None if stop is None else 10 * self.gram.size)
         if stop is not None and not isinstance(stop, Rule):
             raise InputTypeError(f"stop must be a rule such as ComputationalShare(0.05) | Seconds(60), got {stop!r}")
         start = time.perf_counter()
@@ -188,7 +200,7 @@ class Model:
         """m₀ + V v for each v (d,) of ``coefficients``."""
         test, convert = self._test_points(X_test)
         prior_mean = self.prior.mean(test).to(self.gram.dtype)
-        crosses = self._crosses(test, None)
+        crosses = self._crosses(test, None, 2 * self.gram.size)
         for v in coefficients:
             products = []
             for cross in crosses:
@@ -208,15 +220,15 @@ class Model:
             )
         return points(X_test, "X_test", self._device, columns=self._columns), Output.like(X_test)
 
-    def _crosses(self, test: torch.Tensor, batch_size: int | None) -> list[Cross]:
-        """The test points in batches, nothing computed yet."""
+    def _crosses(self, test: torch.Tensor, batch_size: int | None, numbers: int | None = None) -> list[Cross]:
+        """The test points in batches, nothing computed yet; ``numbers`` are alive per test point."""
         embedding = self.prior.kernel.embed(test, self._origin)
-        size = self._batch_size(len(test), batch_size)
+        size = self._batch_size(len(test), batch_size, numbers or self.prepared.numbers_per_test_point)
         return [self.gram.cross(_slice(embedding, start, start + size)) for start in range(0, len(test), size)]
 
-    def _batch_size(self, T: int, asked: int | None) -> int:
-        per_point = max(1, self.prepared.numbers_per_test_point) * self.gram.dtype.itemsize
-        spare = self.gram.working_budget
+    def _batch_size(self, T: int, asked: int | None, numbers: int) -> int:
+        per_point = max(1, numbers) * self.gram.dtype.itemsize
+        spare = max(0, self.gram.working_budget - self.prepared.held_bytes)
         remedy = "predict fewer points at a time, or raise memory_budget"
         if asked is not None:
             size = min(count(asked, "batch_size", minimum=1), T)

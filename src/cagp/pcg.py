@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
 import torch
 
@@ -21,12 +20,13 @@ def pcg(M: PreparedPreconditioner, rhs: torch.Tensor, iterations: int) -> Iterat
     z = M.apply(r)
     p = z.clone()
     rz = (r * z).sum(dim=1)
-    radau = Radau(M.floor, rz)
+    radau = None if M.floor is None else Radau(M.floor, (rhs.square() / M.gram.noise).sum(dim=1))
     for i in range(1, iterations + 1):
         product, step = M.product(p)
         curvature = (p * product).sum(dim=1)
         # a row that is solved to rounding has nothing left to divide by: it stands still
-        alpha = torch.where((curvature > 0) & (rz > 0), rz / curvature, 0)
+        moves = (curvature > 0) & (rz > 0)
+        alpha = torch.where(moves, rz / curvature, 0)
         values.addcmul_(step, alpha[:, None])
         r.addcmul_(product, alpha[:, None], value=-1)
         reduction = reduction + alpha * rz
@@ -34,28 +34,28 @@ def pcg(M: PreparedPreconditioner, rhs: torch.Tensor, iterations: int) -> Iterat
         previous, rz = rz, (r * z).sum(dim=1).clamp_min(0)
         beta = torch.where(previous > 0, rz / previous, 0)
         p = torch.addcmul(z, p, beta[:, None])
-        yield Weights(values, reduction, i, float(i), M.gram.size, upper=radau.advance(alpha, beta, rz))
+        upper = None if radau is None else radau.advance(alpha, beta, rz, moves)
+        yield Weights(values, reduction, i, float(i), M.gram.size, upper=upper)
 
 
-@dataclass
 class Radau:
     """The Gauss-Radau upper bound on the squared energy error of conjugate gradients, at no extra product.
 
     Golub and Meurant; in the recursive form of Meurant and Tichý. ``floor`` is a lower bound μ on the spectrum of the
-    preconditioned matrix, which is what makes the bound certain (up to rounding).
+    preconditioned matrix, which is what makes the bound certain. Where rounding has broken the recursion, the bound
+    falls back on ``fallback`` (T,), which holds for the start and so for all that comes after.
     """
 
-    floor: float | None
-    energy: torch.Tensor
-    _gamma: torch.Tensor = field(init=False)
+    def __init__(self, floor: float, fallback: torch.Tensor) -> None:
+        self._floor = floor
+        self._fallback = fallback
+        self._gamma = torch.full_like(fallback, 1 / floor)
+        self._whole = torch.ones_like(fallback, dtype=torch.bool)
 
-    def __post_init__(self) -> None:
-        self._gamma = torch.full_like(self.energy, 1 / self.floor if self.floor else torch.inf)
-
-    def advance(self, alpha: torch.Tensor, beta: torch.Tensor, rz: torch.Tensor) -> torch.Tensor | None:
-        """The bound (T,) after a step α, with β and the new rᵀz; None where no floor is known."""
-        if self.floor is None:
-            return None
-        rest = (self._gamma - alpha).clamp_min(torch.finfo(alpha.dtype).tiny)
-        self._gamma = (rest / (self.floor * rest + beta)).clamp_max(1 / self.floor)
-        return self._gamma * rz
+    def advance(self, alpha: torch.Tensor, beta: torch.Tensor, rz: torch.Tensor, moves: torch.Tensor) -> torch.Tensor:
+        """The bound (T,) after a step α, with β and the new rᵀz; ``moves`` tells where there was a step."""
+        rest = self._gamma - alpha
+        self._whole &= moves & (rest > 0) & (rz > 0)
+        rest = rest.clamp_min(torch.finfo(alpha.dtype).tiny)
+        self._gamma = (rest / (self._floor * rest + beta)).clamp_max(1 / self._floor)
+        return torch.where(self._whole, torch.minimum(self._gamma * rz, self._fallback), self._fallback)

@@ -15,12 +15,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 
-from .bounds import ComputationalVariance, computational_variance
+from .bounds import ComputationalVariance
 from .convert import Output
 from .cross import Cross
-from .errors import InputError, MemoryBudgetError, NotPositiveDefiniteError
+from .errors import DivergenceError, InputError, MemoryBudgetError, NotPositiveDefiniteError
 from .memory import human, require
 from .solving import Outcome, run_to
 from .status import Status
@@ -49,7 +50,13 @@ class Solved:
         weights = outcome.weights
         mean = prior_mean + weights.apply(model.b)
         variance = cross.prior_variance() - weights.reduction
-        variance, at_rounding = _no_finer_than_rounding(variance, weights, float(model.gram.diagonal().max()))
+        prior_std, std = cross.prior_variance().sqrt(), model.gram.diagonal().sqrt()
+        variance, at_rounding = _no_finer_than_rounding(variance, weights, outcome.iterations, prior_std, std)
+        if not bool(torch.isfinite(variance).all()):
+            raise DivergenceError(
+                f"the weights of {model.solver!r} are no longer finite after {int(outcome.iterations.max())} "
+                "iterations; ask for fewer, or use a method that converges"
+            )
         if not keep:
             cross.forget()
         kept = weights if keep else None
@@ -57,15 +64,18 @@ class Solved:
 
 
 def _no_finer_than_rounding(
-    variance: torch.Tensor, weights: Weights, scale: float
+    variance: torch.Tensor, weights: Weights, iterations: torch.Tensor, prior_std: torch.Tensor, std: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """The variances, and where they are below what this arithmetic can resolve and were replaced by that limit.
 
-    C(W) is a sum of terms of size max(G) ‖w‖₁², so rounding alone moves it by about eps times that. A variance below
-    this is not known any better; reporting the limit instead makes the error bar wider, never wrong.
+    C(W) is a sum of terms of at most (√k(x′, x′) + Σ |wᵢ| √Gᵢᵢ)² together, and each iteration adds to the sum, so
+    rounding moves it by about eps times that for each. A variance below this is not known any better; reporting the
+    limit instead makes the error bar wider, never wrong.
     """
-    magnitude = scale * (1 + weights.values.abs().sum(dim=1)).square()
-    limit = 2 * torch.finfo(variance.dtype).eps * magnitude
+    scale = std if weights.indices is None else std[weights.indices]
+    magnitude = (prior_std + (weights.values.abs() * scale).sum(dim=1)).square()
+    limit = 2 * torch.finfo(variance.dtype).eps * (1 + iterations) * magnitude
+    # torch.maximum keeps NaN, so that a method that diverged is noticed
     return torch.maximum(variance, limit), variance < limit
 
 
@@ -130,7 +140,12 @@ class Posterior:
         cross, W = self._single_batch()
         T, d = W.shape
         what = f"the covariance of {T} test points"
-        require((3 * T * T + 2 * T * d) * W.dtype.itemsize, self._model.budget, what, "predict fewer points at a time")
+        require(
+            (5 * T * T + 3 * T * d) * W.dtype.itemsize,
+            self._model.gram.working_budget,
+            what,
+            "predict fewer points at a time",
+        )
         residual = cross.matrix - cross.gram.matmul(W)
         C = cross.prior_covariance() - cross.matrix @ W.T - W @ residual.T
         C = (C + C.T) / 2
@@ -142,9 +157,9 @@ class Posterior:
         if len(self._batches) > 1 or batch.weights is None:
             size = human(len(self._mean) * self._model.gram.size * self._model.gram.dtype.itemsize)
             raise MemoryBudgetError(
-                f"the weights of {len(self._mean)} test points ({size}) did not fit the memory budget of "
-                f"{human(self._model.budget)} beside the work and were not kept; predict fewer points at a time, "
-                "or raise memory_budget"
+                f"the weights of {len(self._mean)} test points ({size}) were not kept: they did not fit the memory "
+                f"budget of {human(self._model.budget)} beside the work, or batch_size cut them up; predict fewer "
+                "points at a time, raise memory_budget, or leave batch_size out"
             )
         n_bytes = 2 * len(self._mean) * self._model.gram.size * self._mean.itemsize
         what = f"the weights of {len(self._mean)} test points as a dense matrix"
@@ -170,12 +185,16 @@ class Posterior:
         ``noise_variance`` is one number or one per test point (T,); by default the prior's, where that is one number.
         """
         noise = self._model.prior.noise_variance if noise_variance is None else noise_variance
+        if noise_variance is None and np.ndim(noise):
+            raise InputError(
+                "the noise of the training observations, one variance each, says nothing about new ones: call "
+                "observed(noise_variance=...) with one number or one per test point"
+            )
         tensor = as_float64(noise, "noise_variance", self._mean.device).to(self._mean.dtype)
         if tensor.ndim and tensor.shape != self._mean.shape:
             raise InputError(
-                f"noise_variance has shape {tuple(tensor.shape)} for {len(self._mean)} test points; the noise of the "
-                "training observations says nothing about new ones: call observed(noise_variance=...) with one number "
-                "or one per test point"
+                f"noise_variance has shape {tuple(tensor.shape)} for {len(self._mean)} test points; "
+                "give one number, or one per test point"
             )
         if bool((tensor < 0).any()):
             raise InputError(f"noise_variance must not be negative, got {float(tensor.min()):g}")
@@ -229,12 +248,11 @@ class Posterior:
         for batch in self._batches:
             weights = batch.weights or run_to(self._model, batch.cross, batch.iterations)
             # rows of length d, even where the weights touch only a few training points
-            step = max(1, self._model.gram.working_budget // (8 * weights.size * self._mean.itemsize))
+            step = max(1, self._model.gram.working_budget // (12 * weights.size * 8))
             for start in range(0, batch.cross.size, step):
                 part = slice(start, start + step)
-                cross, W = batch.cross.rows(part), weights.rows(part).dense()
-                residual = cross.matrix - cross.gram.matmul(W)
-                parts.append(computational_variance(residual, self._model.bounding))
+                W = weights.rows(part).dense()
+                parts.append(self._model.computational_variance(batch.cross.rows(part), W))
             batch.cross.forget()
         joined = (torch.cat([getattr(p, name) for p in parts]) for name in ("lower", "estimate", "upper"))
         return ComputationalVariance(*(self._convert(part) for part in joined))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from .bounds import ComputationalVariance, computational_variance
+from .bounds import ComputationalVariance
 from .cross import Cross
 from .interrupt import Interrupt
 from .progress import Advance
@@ -49,8 +49,7 @@ class BatchProgress:
 
     @cached_property
     def _bounds(self) -> ComputationalVariance:
-        residual = self._cross.matrix - self._cross.gram.matmul(self._weights.dense())
-        return computational_variance(residual, self._model.bounding)
+        return self._model.computational_variance(self._cross, self._weights.dense())
 
     def upper(self) -> torch.Tensor | None:
         if self._weights.upper is not None:

@@ -76,7 +76,7 @@ class Iterations(Rule):
     limit: int
 
     def __post_init__(self) -> None:
-        count(self.limit, "limit")
+        count(self.limit, "limit", minimum=1)
 
     def watch(self) -> Watch:
         return lambda progress: torch.full_like(progress.variance, progress.iteration >= self.limit, dtype=torch.bool)

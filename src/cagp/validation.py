@@ -43,6 +43,11 @@ def as_float64(array: ArrayLike, name: str, device: torch.device | None = None) 
 
 
 def _as_numpy(array: ArrayLike, name: str) -> np.ndarray:
+    if isinstance(array, np.ma.MaskedArray) and np.ma.is_masked(array):
+        raise InputError(
+            f"{name} is a masked array with {int(np.ma.getmaskarray(array).sum())} masked values; "
+            "remove those rows or fill them in first"
+        )
     try:
         converted = np.asarray(array)
     except ValueError as error:
@@ -142,6 +147,11 @@ def count(value: Any, name: str, minimum: int = 0) -> int:
     if value < minimum:
         raise InputError(f"{name} must be at least {minimum}, got {value}")
     return int(value)
+
+
+def whole_numbers(values: Any, name: str) -> tuple[int, ...]:
+    """``values`` as a tuple of integers ≥ 0, from any sequence or array; nothing is rounded."""
+    return tuple(count(v, name) for v in (values.tolist() if hasattr(values, "tolist") else values))
 
 
 def choice(value: Any, name: str, options: Sequence[str]) -> str:

@@ -61,6 +61,6 @@ def certified(values: torch.Tensor, cross: Cross) -> Weights:
 
 
 def zero_weights(T: int, d: int, like: torch.Tensor) -> Weights:
-    """W = 0: the prior itself, iteration 0."""
-    values = torch.zeros(T, d, dtype=like.dtype, device=like.device)
-    return Weights(values, values.new_zeros(T), 0, 0.0, d)
+    """W = 0: the prior itself, iteration 0. Touches no training point and takes no memory."""
+    none = torch.empty(0, dtype=torch.int64, device=like.device)
+    return Weights(like.new_zeros(T, 0), like.new_zeros(T), 0, 0.0, d, none)

@@ -122,3 +122,8 @@ def test_predictions_must_make_sense():
         score([0.0, 0.0], [1.0, 0.0], [0.0, 0.0])
     with pytest.raises(cagp.InputError, match="levels must lie"):
         score([0.0], [1.0], [0.0]).coverage(95)
+
+
+def test_the_log_score_of_a_truth_far_out_is_finite():
+    scores = score([0.0], [1.0], [100.0])
+    assert np.isclose(scores.nll, 0.5 * 100**2 + 0.5 * np.log(2 * np.pi))

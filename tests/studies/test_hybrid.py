@@ -8,12 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from cagp.solvers import ConjugateGradient, GaussSeidel
+from cagp.solvers import ConjugateGradient, GaussSeidel, SweepsThenCG
 from cagp.studies import run_study
 from cagp.studies.hybrid import Hybrid, HybridConfig, HybridPiece, _calibration_finding, _finding, _nll_finding, _solver
 from cagp.studies.problem import draw, generator, make_prior
 from cagp.studies.style import LOOKS, hybrid_name
-from cagp.studies.sweeps_then_cg import SweepsThenCG
 
 from .tiny import TinyHybrid
 

@@ -17,6 +17,7 @@ from .random_directions import RandomDirections
 from .random_krylov import RandomKrylov
 from .stationary import Stationary
 from .subset import Subset
+from .sweeps_then_cg import SweepsThenCG
 
 ALL: tuple[type[Solver], ...] = (
     Cholesky,
@@ -28,6 +29,7 @@ ALL: tuple[type[Solver], ...] = (
     Subset,
     Stationary,
     ConjugateGradient,
+    SweepsThenCG,
     Chain,
     Auto,
 )
@@ -63,5 +65,6 @@ __all__ = [
     "Solver",
     "Stationary",
     "Subset",
+    "SweepsThenCG",
     "as_solver",
 ]

@@ -43,7 +43,7 @@ class Auto(Solver):
 
     def choose(self, gram: Gram) -> Solver:
         """The solver for this Gram matrix."""
-        if gram.size <= 8_000 and 2 * gram.dense_bytes <= gram.working_budget:
+        if gram.size <= 8_000 and 2 * gram.dense_bytes <= gram.budget:
             return Cholesky()
         if gram.radial and gram.coordinates().shape[1] <= 3:
             return NearestNeighbours(200)

@@ -27,6 +27,9 @@ class Prepared(ABC):
     """
 
     picked: Solver | None = None
+    held_bytes: int = 0
+    """What the solver keeps in memory beside the Gram matrix."""
+
     limit: int = 1
     """How many iterations there will be at most: what a progress bar needs to know."""
 
@@ -55,7 +58,7 @@ class Prepared(ABC):
     @property
     def numbers_per_test_point(self) -> int:
         """How many numbers are alive per test point during a prediction: V, W, right-hand sides, temporaries."""
-        return 6 * self.gram.size
+        return 10 * self.gram.size
 
     @abstractmethod
     def stopped(self, iteration: int) -> str:

@@ -44,6 +44,7 @@ class CalibratedCG(Solver):
             if not isinstance(self.start, Solver):
                 raise InputTypeError(f"start must be a solver such as NearestNeighbours(100), got {self.start!r}")
             object.__setattr__(self, "calibrated", self.start.calibrated)
+            object.__setattr__(self, "corrects", self.start.corrects)
 
     def prepare(self, gram: Gram, b: torch.Tensor) -> Prepared:
         if self.start is not None:

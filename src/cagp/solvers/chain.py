@@ -10,6 +10,7 @@ import torch
 from ..cross import Cross
 from ..errors import InputError, InputTypeError
 from ..gram import Gram
+from ..memory import require
 from ..weights import Weights
 from .base import Prepared, Solver
 
@@ -19,8 +20,7 @@ class Chain(Solver):
     """Run solvers one after another: ``Chain([GaussSeidel(5), CalibratedCG(10, Nystrom(1000))])``.
 
     Each solves for what the ones before left over, W ← W + S(k(X, X′) − G W), which costs one pass in between. A chain
-    is calibrated if all of its solvers are. With ``ConjugateGradient`` it is the paper's hybrid of Gauss-Seidel and CG:
-    the directions come from what the solvers before left of b. Iterations are counted through.
+    is calibrated if all of its solvers are. Iterations are counted through. The paper's hybrid is ``SweepsThenCG``.
     """
 
     solvers: Sequence[Solver]
@@ -56,11 +56,21 @@ class _PreparedChain(Prepared):
 
     def __init__(self, first: Prepared, solver: Solver) -> None:
         self._first = first
-        self._second = solver.prepare(first.gram, _left_of_b(first) if not solver.calibrated else first.b)
+        self._second = solver.prepare(first.gram, first.b)
         order = _then(first.order, self._second.order)
         b = first.b if self._second.order is None else first.b[self._second.order]
         super().__init__(self._second.gram, b, order)
+        self._matrices = getattr(first, "_matrices", 1) + (self._second.gram is not first.gram)
+        if self.gram.storage == "dense":
+            what = f"a chain of solvers in {self._matrices} different orders, each with its dense Gram matrix,"
+            remedy = 'use storage="tiles", one order for all, or a larger memory_budget'
+            require(self._matrices * self.gram.dense_bytes, self.gram.budget, what, remedy)
+        self.held_bytes = (self._matrices - 1) * self.gram.dense_bytes if self.gram.storage == "dense" else 0
         self.limit = first.limit + self._second.limit
+
+    @property
+    def numbers_per_test_point(self) -> int:
+        return 14 * self.gram.size
 
     def corrections(self, rhs: torch.Tensor) -> Iterator[Weights]:
         own = rhs if self._second.order is None else _unpermuted(rhs, self._second.order)
@@ -97,17 +107,7 @@ class _PreparedChain(Prepared):
         return replace(weights, values=weights.dense()[:, order], indices=None)
 
     def stopped(self, iteration: int) -> str:
-        return f"Chain: {self._second.stopped(iteration)}"
-
-
-def _left_of_b(first: Prepared) -> torch.Tensor:
-    """b − G v for the last v of the first solver; all of b where it has no such v."""
-    coefficients = first.coefficients()
-    if coefficients is None:
-        return first.b
-    for last in coefficients:
-        v = last
-    return first.b - first.gram.matmul(v[None, :])[0]
+        return f"Chain: {self._second.stopped(iteration - self._first.limit)}"
 
 
 def _then(first: torch.Tensor | None, second: torch.Tensor | None) -> torch.Tensor | None:

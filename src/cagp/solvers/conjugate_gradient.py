@@ -9,7 +9,7 @@ import torch
 from ..gram import Gram
 from ..validation import count
 from .base import Prepared, Solver, iteration_limit
-from .directions import PreparedDirections
+from .directions import PreparedDirections, require_directions
 
 
 @dataclass(frozen=True, repr=False)
@@ -32,6 +32,7 @@ class ConjugateGradient(Solver):
         count(self.iterations, "iterations")
 
     def prepare(self, gram: Gram, b: torch.Tensor) -> Prepared:
+        require_directions(gram, min(self.iterations, gram.size))
         basis, alphas, betas = lanczos(gram, b, self.iterations)
         directions = _conjugate_directions(basis, alphas, betas)
         done = len(directions)

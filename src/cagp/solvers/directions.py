@@ -13,8 +13,16 @@ import torch
 from ..cross import Cross
 from ..factor import positive_definite_factor
 from ..gram import Gram
+from ..memory import require
 from ..weights import Weights
 from .base import Prepared
+
+
+def require_directions(gram: Gram, m: int) -> None:
+    """Refuse m directions that do not fit the memory budget: themselves, their products with G, and a copy."""
+    n_bytes = 3 * m * gram.size * gram.dtype.itemsize
+    what = f"{m} search directions of {gram.size} numbers"
+    require(n_bytes, gram.working_budget, what, "ask for fewer iterations, or raise memory_budget")
 
 
 def conjugate(S: torch.Tensor, product: torch.Tensor) -> torch.Tensor:
@@ -31,6 +39,8 @@ class PreparedDirections(Prepared):
         super().__init__(gram, b)
         self._groups = torch.split(P, group)
         self._P = P
+        self.held_bytes = P.numel() * P.itemsize
+        self.limit = len(self._groups)
         self._reason = reason
 
     def corrections(self, rhs: torch.Tensor) -> Iterator[Weights]:

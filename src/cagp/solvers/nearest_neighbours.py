@@ -10,6 +10,7 @@ import torch
 from ..cross import Cross
 from ..errors import InputError, NotPositiveDefiniteError
 from ..gram import Gram
+from ..memory import require
 from ..validation import count
 from ..weights import Weights, zero_weights
 from .base import Prepared, Solver
@@ -38,7 +39,10 @@ class NearestNeighbours(Solver):
         count(self.k, "k")
 
     def prepare(self, gram: Gram, b: torch.Tensor) -> Prepared:
-        return _PreparedNearestNeighbours(gram, b, min(self.k, gram.size))
+        k = min(self.k, gram.size)
+        n_bytes = 4 * k * k * gram.dtype.itemsize
+        require(n_bytes, gram.budget, f"the Gram matrix of {k} neighbours", "choose a smaller k")
+        return _PreparedNearestNeighbours(gram, b, k)
 
 
 class _PreparedNearestNeighbours(Prepared):

@@ -8,6 +8,7 @@ import torch
 
 from ..errors import InputError
 from ..gram import Gram
+from ..validation import whole_numbers
 
 ORDERS = ("random", "natural", "maximin")
 
@@ -18,7 +19,7 @@ def check_order(order: str | Sequence[int]) -> str | tuple[int, ...]:
         if order not in ORDERS:
             raise InputError(f"order must be one of {', '.join(map(repr, ORDERS))} or a permutation, got {order!r}")
         return order
-    return tuple(int(i) for i in order)
+    return whole_numbers(order, "order")
 
 
 def permutation(order: str | Sequence[int], gram: Gram, seed: int) -> torch.Tensor:

@@ -9,7 +9,7 @@ import torch
 from ..gram import Gram
 from ..validation import count
 from .base import Prepared, Solver, iteration_limit
-from .directions import PreparedDirections, conjugate
+from .directions import PreparedDirections, conjugate, require_directions
 
 
 @dataclass(frozen=True, repr=False)
@@ -33,6 +33,7 @@ class RandomDirections(Solver):
 
     def prepare(self, gram: Gram, b: torch.Tensor) -> Prepared:
         m = min(self.iterations, gram.size)
+        require_directions(gram, m)
         generator = torch.Generator().manual_seed(self.seed)
         # drawn direction by direction, so that a longer run repeats a shorter one and goes on
         rows = torch.randn(m, gram.size, generator=generator, dtype=torch.float64).to(b)

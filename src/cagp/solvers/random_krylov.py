@@ -7,10 +7,9 @@ from dataclasses import dataclass
 import torch
 
 from ..gram import Gram
-from ..memory import require
 from ..validation import count
 from .base import Prepared, Solver, iteration_limit
-from .directions import PreparedDirections, conjugate
+from .directions import PreparedDirections, conjugate, require_directions
 
 
 @dataclass(frozen=True, repr=False)
@@ -36,9 +35,7 @@ class RandomKrylov(Solver):
         count(self.seed, "seed")
 
     def prepare(self, gram: Gram, b: torch.Tensor) -> Prepared:
-        n_bytes = 3 * self.iterations * self.block_size * gram.size * gram.dtype.itemsize
-        what = f"{self.iterations} blocks of {self.block_size} directions"
-        require(n_bytes, gram.working_budget, what, "choose fewer iterations or a smaller block_size")
+        require_directions(gram, min(self.iterations * self.block_size, gram.size))
         P, exhausted = self._directions(gram, b)
         reason = iteration_limit(self, -(-len(P) // self.block_size))
         if exhausted:

@@ -33,7 +33,8 @@ class Stationary(Solver):
     ω = 1), "ssor" (a forward and a backward sweep), or a function ``correction(gram, R)`` that takes rows R (T, d)
     and returns M̃ᵀ applied to each, shape (T, d); M̃ must be nonsingular and must not depend on y.
     ``relaxation`` is ω; left out, it is 1 for "sor" and "ssor" and is set from the largest eigenvalue for the others.
-    A method that does not converge on the given Gram matrix is refused unless ``allow_divergence``.
+    A method that does not converge on the given Gram matrix, judged by power iteration where no theorem decides, is
+    refused unless ``allow_divergence``.
     The order of the training points is theirs as given.
     """
 

@@ -12,7 +12,7 @@ from ..errors import InputError
 from ..factor import positive_definite_factor
 from ..gram import Gram
 from ..memory import require
-from ..validation import count
+from ..validation import count, whole_numbers
 from ..weights import Weights, zero_weights
 from .base import Prepared, Solver
 
@@ -44,7 +44,7 @@ class Subset(Solver):
             count(self.size, "size")
         else:
             assert self.indices is not None
-            chosen = tuple(count(int(i), "indices") for i in self.indices)
+            chosen = whole_numbers(self.indices, "indices")
             if len(set(chosen)) != len(chosen):
                 raise InputError("indices of a Subset must be distinct")
             object.__setattr__(self, "indices", chosen)
@@ -69,6 +69,8 @@ class _PreparedSubset(Prepared):
     def __init__(self, gram: Gram, b: torch.Tensor, chosen: torch.Tensor) -> None:
         super().__init__(gram, b)
         self._chosen = chosen
+        self.limit = len(chosen)
+        self.held_bytes = len(chosen) ** 2 * gram.dtype.itemsize
         self._factor = positive_definite_factor(
             gram.submatrix(chosen), "the Gram matrix of the subset", "a larger noise_variance"
         )

@@ -69,7 +69,6 @@ def _errors(rows: pd.DataFrame, facts: pd.Series) -> Figure:
     """Above RMSE, below NLL."""
     figure, axes = _panels(rows, [("rmse", _SELECTED), ("nll", _SELECTED)])
     what = "of held-out observations" if facts.of == "observed" else "of the latent f"
-    unit = f" ({UNITS[facts.name]})" if facts.name in UNITS else ""
     for pair, score in zip(axes, ("rmse", "nll"), strict=True):
         exact = float(facts[f"exact_{score}"])
         for ax in pair:
@@ -80,7 +79,7 @@ def _errors(rows: pd.DataFrame, facts: pd.Series) -> Figure:
                 low = min(rows.loc[rows["method"].isin(_SELECTED), score].min(), exact)
                 ax.set_ylim(low - 0.05 * _MOST_NLL, exact + _MOST_NLL)
             ax.axhline(exact, color="#555555", linestyle=":", linewidth=1)
-            ax.set(ylabel=f"{score.upper()} {what}{unit}")
+            ax.set(ylabel=f"{score.upper()} {what}{UNITS[score].get(str(facts.name), '')}")
             ax.label_outer()
     axes[1][1].get_legend().remove()
     return figure

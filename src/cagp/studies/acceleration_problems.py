@@ -33,8 +33,11 @@ TITLES = {
 TABLES = ("concrete", "bike", "kin40k", "protein")
 """Those that are a loader in ``cagp.datasets``, standardised, with hyperparameters to fit."""
 
-UNITS = dict.fromkeys(TABLES, "std of the target") | {"era5": "K"}
-"""Of the target, where it has one."""
+UNITS = {
+    "rmse": dict.fromkeys(TABLES, " (std of the target)") | {"era5": " (K)"},
+    "nll": dict.fromkeys(TABLES, " (standardised target)") | {"era5": " (temperature in K)"},
+}
+"""Of a score on a data set, where it has one, for the label of an axis."""
 
 _LENGTHSCALE, _NOISE_STD = 0.2, 0.1
 _UNEVEN = (0.1, 3.0)

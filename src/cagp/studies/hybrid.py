@@ -9,12 +9,11 @@ from typing import Any, ClassVar
 import pandas as pd
 
 from ..calibration import simulation_based_calibration
-from ..solvers import Cholesky, ConjugateGradient, GaussSeidel, Solver
+from ..solvers import Cholesky, ConjugateGradient, GaussSeidel, Solver, SweepsThenCG
 from .base import Comparison, Drawing, Presentation, Study, Tables
 from .panels import score_panels
 from .problem import draw, generator, grid, make_prior, uniform_points
 from .style import LOOKS, hybrid_name
-from .sweeps_then_cg import SweepsThenCG
 from .traces import trace
 
 _KERNEL = "Matern32"

@@ -1,4 +1,4 @@
-"""The paper's hybrid as a solver: Gauss-Seidel on G v = b, then conjugate gradients on what is left of b."""
+"""The paper's hybrid: Gauss-Seidel on G v = b, then conjugate gradients on what is left of b. Not calibrated."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ import torch
 
 from ..cross import Cross
 from ..gram import Gram
-from ..solvers import GaussSeidel, Prepared, Solver
-from ..solvers.base import iteration_limit
-from ..solvers.conjugate_gradient import lanczos
-from ..solvers.directions import conjugate
 from ..validation import count
 from ..weights import Weights, certified
+from .base import Prepared, Solver, iteration_limit
+from .conjugate_gradient import lanczos
+from .directions import conjugate
+from .gauss_seidel import GaussSeidel
 
 
 @dataclass(frozen=True, repr=False)
 class SweepsThenCG(Solver):
     """``sweeps`` of Gauss-Seidel in natural order on G v = b, then ``steps`` of CG on the residual. Not calibrated.
 
-    With v = Q b after the sweeps and conjugate directions P of the residual, PᵀGP = I, the mean is that of
-    v + P Pᵀ (b − G v), so the weights are W = Qᵀ Vᵀ + (I − Qᵀ G) P Pᵀ Vᵀ. A ``Chain`` of the two solvers applies
-    them to k(X, X′) in turn, which for b is the other way round: first CG, then the sweeps.
+    What the paper's conclusion proposes. With v = Q b after the sweeps and conjugate directions P of the residual,
+    PᵀGP = I, the mean is that of v + P Pᵀ (b − G v), so the weights are W = Qᵀ Vᵀ + (I − Qᵀ G) P Pᵀ Vᵀ. (A ``Chain``
+    of the two solvers applies them to k(X, X′) in turn, which for b is the other way round: first CG, then the sweeps.)
     """
 
-    sweeps: int
-    steps: int
+    sweeps: int = 5
+    steps: int = 5
 
     calibrated = False
     side = "test"
@@ -35,8 +35,8 @@ class SweepsThenCG(Solver):
     cost = "that of the sweeps, and as much again for the directions"
 
     def __post_init__(self) -> None:
-        count(self.sweeps, "sweeps", minimum=1)
-        count(self.steps, "steps", minimum=1)
+        count(self.sweeps, "sweeps")
+        count(self.steps, "steps")
 
     def prepare(self, gram: Gram, b: torch.Tensor) -> Prepared:
         first = GaussSeidel(self.sweeps, order="natural").prepare(gram, b)
@@ -44,8 +44,7 @@ class SweepsThenCG(Solver):
         assert coefficients is not None
         *_, v = coefficients
         basis, _, _ = lanczos(gram, b - gram.matmul(v[None, :])[0], self.steps)
-        products = gram.matmul(basis)
-        directions = conjugate(basis, products)
+        directions = conjugate(basis, gram.matmul(basis)) if len(basis) else basis
         return _PreparedSweepsThenCG(self, gram, b, first, directions)
 
 
@@ -53,21 +52,31 @@ class _PreparedSweepsThenCG(Prepared):
     def __init__(self, solver: SweepsThenCG, gram: Gram, b: torch.Tensor, first: Prepared, P: torch.Tensor) -> None:
         super().__init__(gram, b)
         self._solver, self._first, self._P = solver, first, P
-        *_, swept = first.corrections(gram.matmul(P))
-        self._left = P - swept.values  # (I − Qᵀ G) P, as rows
+        self.limit = solver.sweeps + solver.steps
+        self._left = P - self._swept(gram.matmul(P))  # (I − Qᵀ G) P, as rows
+
+    def _swept(self, rhs: torch.Tensor) -> torch.Tensor:
+        """Qᵀ applied to every row of ``rhs`` (T, d)."""
+        values = torch.zeros_like(rhs)
+        for iterate in self._first.corrections(rhs):
+            values = iterate.values
+        return values
 
     def corrections(self, rhs: torch.Tensor) -> Iterator[Weights]:
-        for last in self._first.corrections(rhs):
-            yield last
-        values, coordinates = last.values.clone(), rhs @ self._P.T
+        values = torch.zeros_like(rhs)
+        for iterate in self._first.corrections(rhs):
+            values = iterate.values
+            yield iterate
+        values, coordinates = values.clone(), rhs @ self._P.T
         for i in range(len(self._P)):
             values = values + coordinates[:, i : i + 1] * self._left[i]
             reduction = (values * (2 * rhs - self.gram.matmul(values))).sum(dim=1)
             yield self._weights(values, reduction, i + 1)
 
-    def final(self, cross: Cross) -> Weights:
-        *_, last = self._first.corrections(cross.matrix)
-        values = last.values + (cross.matrix @ self._P.T) @ self._left
+    def final(self, cross: Cross) -> Weights | None:
+        if not len(self._P):
+            return None
+        values = self._swept(cross.matrix) + (cross.matrix @ self._P.T) @ self._left
         return self._weights(values, certified(values, cross).reduction, len(self._P))
 
     def _weights(self, values: torch.Tensor, reduction: torch.Tensor, steps: int) -> Weights:
