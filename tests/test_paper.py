@@ -223,7 +223,8 @@ def test_conjugate_gradient_variances_stay_positive_for_many_iterations() -> Non
 
 
 def test_random_directions_are_the_bayesian_formula(problem: Problem) -> None:
-    rows = torch.randn(7, 30, generator=torch.Generator().manual_seed(4), dtype=torch.float64).numpy()
+    generator = torch.Generator().manual_seed(4)
+    rows = np.stack([torch.randn(30, generator=generator, dtype=torch.float64).numpy() for _ in range(7)])
     S, G = rows.T, problem.G
     D = S @ np.linalg.solve(S.T @ G @ S, S.T)
     post = problem.prior.condition(problem.X, problem.y, cagp.RandomDirections(7, seed=4)).predict(problem.X_test)
@@ -277,3 +278,10 @@ def test_calibration_theorem_by_monte_carlo() -> None:
     assert_allclose(np.cov(gs.T), np.eye(3), atol=5 * np.sqrt(2 / n))
     conjugate = whitened(cagp.ConjugateGradient(2), n)
     assert conjugate.var() < 0.8  # conservative: the error bars are too wide
+
+
+def test_a_longer_run_of_random_directions_repeats_a_shorter_one() -> None:
+    problem = make_problem(d=25, T=4)  # m·d is no multiple of sixteen, where torch draws in blocks
+    short = problem.prior.condition(problem.X, problem.y, cagp.RandomDirections(4)).predict(problem.X_test)
+    longer = list(problem.prior.condition(problem.X, problem.y, cagp.RandomDirections(6)).iterate(problem.X_test))
+    assert_allclose(longer[3].variance, short.variance, rtol=1e-10)

@@ -36,7 +36,8 @@ class RandomDirections(Solver):
         require_directions(gram, m)
         generator = torch.Generator().manual_seed(self.seed)
         # drawn direction by direction, so that a longer run repeats a shorter one and goes on
-        rows = torch.randn(m, gram.size, generator=generator, dtype=torch.float64).to(b)
+        draws = [torch.randn(gram.size, generator=generator, dtype=torch.float64) for _ in range(m)]
+        rows = torch.stack(draws).to(b) if m else b.new_empty(0, gram.size)
         # an orthonormal basis spans the same nested spaces and keeps SᵀGS as well conditioned as G
         S = torch.linalg.qr(rows.T).Q.T.contiguous() if m else rows
         P = conjugate(S, gram.matmul(S)) if m else S
