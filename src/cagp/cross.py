@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from .kernels import Embedding, Kernel, embedding_leaves, embedding_size, map_embedding
+from .kernels import Embedding, Kernel, embedding_leaves, embedding_size, map_embedding, slice_embedding
 
 if TYPE_CHECKING:
     from .gram import Gram
@@ -61,7 +61,7 @@ class Cross:
         step = max(1, _NEAREST_ENTRIES // self.gram.size)
         found = []
         for top in range(0, self.size, step):  # the largest covariances, k(x, x) apart
-            rows = map_embedding(self.test, lambda part, a=top: part[:, a : a + step])  # type: ignore[misc]
+            rows = slice_embedding(self.test, top, top + step)
             scale = self.gram.kernel_diagonal().rsqrt().nan_to_num_(posinf=0.0)  # no variance, no information
             strength = self.gram.cross_block(rows).abs_().mul_(scale)
             found.append(strength.topk(k, dim=1).indices)

@@ -20,7 +20,7 @@ from scipy.spatial import cKDTree
 from .buffers import Buffers
 from .cross import Cross
 from .factor import positive_definite_factor
-from .kernels import Embedding, Kernel, embedding_leaves, embedding_size, map_embedding
+from .kernels import Embedding, Kernel, embedding_leaves, embedding_size, map_embedding, slice_embedding
 from .memory import human, require
 from .validation import choice
 
@@ -137,10 +137,10 @@ class Gram:
 
     def _fill(self, start: int, stop: int, first: int, last: int, out: torch.Tensor) -> None:
         """Compute G[start:stop, first:last] into ``out``, tile by tile."""
-        rows = map_embedding(self.embedding, lambda part: part[:, start:stop])
+        rows = slice_embedding(self.embedding, start, stop)
         for left in range(first, last, self.tiling.tile_columns):
             right = min(left + self.tiling.tile_columns, last)
-            columns = map_embedding(self.embedding, lambda part, a=left, b=right: part[:, a:b])  # type: ignore[misc]
+            columns = slice_embedding(self.embedding, left, right)
             self._kernel.evaluate(rows, columns, out[:, left - first : right - first], self._buffers)
         low, high = max(start, first), min(stop, last)
         if low < high:
@@ -228,9 +228,9 @@ class Gram:
         out = torch.empty(embedding_size(test), embedding_size(train), dtype=self.dtype, device=self.device)
         height, width = self.tiling.panel_rows, self.tiling.tile_columns
         for top in range(0, out.shape[0], height):
-            rows = map_embedding(test, lambda part, a=top: part[:, a : a + height])  # type: ignore[misc]
+            rows = slice_embedding(test, top, top + height)
             for left in range(0, out.shape[1], width):
-                columns = map_embedding(train, lambda part, a=left: part[:, a : a + width])  # type: ignore[misc]
+                columns = slice_embedding(train, left, left + width)
                 self._kernel.evaluate(rows, columns, out[top : top + height, left : left + width], self._buffers)
         return out
 

@@ -16,7 +16,7 @@ from .cross import Cross
 from .errors import InputError, InputTypeError
 from .gram import Gram
 from .interrupt import Interrupt
-from .kernels import Embedding, map_embedding
+from .kernels import map_embedding, slice_embedding
 from .memory import human, require, resolve_budget
 from .posterior import Posterior, Solved
 from .preconditioners import Nystrom, PreparedPreconditioner
@@ -224,7 +224,7 @@ class Model:
         """The test points in batches, nothing computed yet; ``numbers`` are alive per test point."""
         embedding = self.prior.kernel.embed(test, self._origin)
         size = self._batch_size(len(test), batch_size, numbers or self.prepared.numbers_per_test_point)
-        return [self.gram.cross(_slice(embedding, start, start + size)) for start in range(0, len(test), size)]
+        return [self.gram.cross(slice_embedding(embedding, start, start + size)) for start in range(0, len(test), size)]
 
     def _batch_size(self, T: int, asked: int | None, numbers: int) -> int:
         per_point = max(1, numbers) * self.gram.dtype.itemsize
@@ -292,7 +292,3 @@ def _by_rules(stop: Rule, stopped: torch.Tensor, solver: Solver) -> str:
 def _range(iterations: torch.Tensor) -> str:
     low, high = int(iterations.min()), int(iterations.max())
     return f"after {low} iterations" if low == high else f"after {low} to {high} iterations"
-
-
-def _slice(embedding: Embedding, start: int, stop: int) -> Embedding:
-    return map_embedding(embedding, lambda part: part[:, start:stop])

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 from ..errors import NotPositiveDefiniteError
-from ..kernels import Kernel, map_embedding
+from ..kernels import Kernel, slice_embedding
 from ..memory import require
 from ..prior import Prior
 
@@ -65,7 +65,7 @@ def _joint_covariance(kernel: Kernel, train: torch.Tensor, test: torch.Tensor, w
     covariance = train.new_zeros(d + 1, d + 1)
     covariance[:d, :d] = kernel.evaluate(at_train, at_train)
     for start in range(0, len(test), _ROWS):  # k(X′, X′) as a whole may be large
-        rows = map_embedding(at_test, lambda part, a=start: part[:, a : a + _ROWS])  # type: ignore[misc]
+        rows = slice_embedding(at_test, start, start + _ROWS)
         share = w[start : start + _ROWS]
         covariance[d, :d] += share @ kernel.evaluate(rows, at_train)
         covariance[d, d] += share @ (kernel.evaluate(rows, at_test) @ w)

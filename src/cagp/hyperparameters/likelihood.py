@@ -18,7 +18,7 @@ import torch
 
 from ..errors import NotPositiveDefiniteError
 from ..gram import Gram
-from ..kernels import map_embedding
+from ..kernels import map_embedding, slice_embedding
 from ..memory import require
 from .parameters import NOISE, Space
 from .trend import Trend, fit_trend
@@ -147,10 +147,10 @@ class ExactLikelihood(Likelihood):
         cut = map_embedding(embedding, lambda part: part.detach().requires_grad_(part.requires_grad))
         for top in range(0, len(X), _TILE_ROWS):
             bottom = min(top + _TILE_ROWS, len(X))
-            rows = map_embedding(cut, lambda part, a=top, b=bottom: part[:, a:b])  # type: ignore[misc]
+            rows = slice_embedding(cut, top, bottom)
             for left in range(0, bottom, _TILE_COLUMNS):
                 right = min(left + _TILE_COLUMNS, bottom)
-                columns = map_embedding(cut, lambda part, a=left, b=right: part[:, a:b])  # type: ignore[misc]
+                columns = slice_embedding(cut, left, right)
                 weight = torch.outer(alpha[top:bottom], alpha[left:right]).sub_(inverse[top:bottom, left:right])
                 weight.tril_(top - left).diagonal(top - left).mul_(0.5)
                 block = self.space.kernel(leaves).evaluate(rows, columns)

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from scipy.spatial import cKDTree
 
-from ..kernels import Embedding, Kernel, embedding_size, map_embedding
+from ..kernels import Embedding, Kernel, embedding_size, slice_embedding
 
 NONE = -1
 """Stands where a point has fewer than k predecessors."""
@@ -78,8 +78,8 @@ def _by_correlation(kernel: Kernel, embedding: Embedding, k: int) -> torch.Tenso
     step = max(1, _BLOCK_ENTRIES // n)
     for top in range(0, n, step):
         bottom = min(top + step, n)
-        rows = map_embedding(embedding, lambda part, a=top, b=bottom: part[:, a:b])  # type: ignore[misc]
-        columns = map_embedding(embedding, lambda part, b=bottom: part[:, :b])  # type: ignore[misc]
+        rows = slice_embedding(embedding, top, bottom)
+        columns = slice_embedding(embedding, 0, bottom)
         strength = (kernel.evaluate(rows, columns) / scale[:bottom]).abs()
         later = torch.arange(bottom) >= torch.arange(top, bottom)[:, None]
         strength.masked_fill_(later.to(strength.device), -1.0)

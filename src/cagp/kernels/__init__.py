@@ -1,6 +1,16 @@
 """Covariance functions: one file a family."""
 
-from .base import Embedding, Kernel, OnColumns, Product, Sum, embedding_leaves, embedding_size, map_embedding
+from .base import (
+    Embedding,
+    Kernel,
+    OnColumns,
+    Product,
+    Sum,
+    embedding_leaves,
+    embedding_size,
+    map_embedding,
+    slice_embedding,
+)
 from .custom import CustomKernel
 from .geographic import Geographic
 from .radial import RBF, Matern12, Matern32, Matern52, Periodic, Radial, RationalQuadratic
@@ -23,4 +33,5 @@ __all__ = [
     "embedding_leaves",
     "embedding_size",
     "map_embedding",
+    "slice_embedding",
 ]

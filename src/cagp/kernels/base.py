@@ -30,6 +30,11 @@ def map_embedding(embedding: Embedding, function: Callable[[torch.Tensor], torch
     return function(embedding)
 
 
+def slice_embedding(embedding: Embedding, start: int, stop: int) -> Embedding:
+    """The points start … stop − 1 of an embedding, as a view."""
+    return map_embedding(embedding, lambda part: part[:, start:stop])
+
+
 def embedding_leaves(embedding: Embedding) -> list[torch.Tensor]:
     """Every tensor of an embedding, each (coordinates, points)."""
     if isinstance(embedding, tuple):
