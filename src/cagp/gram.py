@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from scipy.spatial import cKDTree
 
 from .buffers import Buffers
 from .cross import Cross
@@ -23,6 +22,7 @@ from .factor import positive_definite_factor
 from .fused import RunningProduct, fused, installed
 from .kernels import Embedding, Kernel, embedding_leaves, embedding_size, map_embedding, slice_embedding
 from .memory import human, require
+from .neighbours import Search, search
 from .validation import choice
 
 STORAGES = ("auto", "dense", "tiles")
@@ -77,13 +77,13 @@ class Gram:
         self.storage = self._choose_storage(choice(storage, "storage", STORAGES))
         self._matrix: torch.Tensor | None = None
         self._buffers = Buffers(self.dtype, self.device)
-        self._tree: cKDTree | None = None
+        self._search: Search | None = None
         self._lock = threading.RLock()  # several threads may predict from one model
         self.tiling = TILINGS.get(self.device.type, TILINGS["cpu"])
 
     def __getstate__(self) -> dict[str, Any]:
         """For pickling: without what can be computed again."""
-        return {**self.__dict__, "_matrix": None, "_tree": None, "_lock": None}
+        return {**self.__dict__, "_matrix": None, "_search": None, "_lock": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, _lock=threading.RLock())
@@ -257,13 +257,12 @@ class Gram:
         assert self._fused is not None
         return self._fused.running(W, largest)
 
-    def tree_query(self, test: torch.Tensor, k: int) -> torch.Tensor:
+    def nearest(self, test: torch.Tensor, k: int) -> torch.Tensor:
         """The k training points nearest to ``test`` (T, q) in the coordinates of this Gram matrix, shape (T, k)."""
         with self._lock:
-            if self._tree is None:
-                self._tree = cKDTree(self.coordinates().numpy())
-        _, near = self._tree.query(test.numpy(), k=k, workers=torch.get_num_threads())
-        return torch.from_numpy(near.reshape(len(test), k))
+            if self._search is None:
+                self._search = search(self.coordinates())
+        return self._search.query(test, k)
 
     def submatrix(self, indices: torch.Tensor) -> torch.Tensor:
         """G[indices, indices], shape (k, k), as a new matrix."""

@@ -64,7 +64,7 @@ class Model:
         noise = prior.noise(train.shape[0]).to(device=train.device, dtype=dtype)
         if bool((noise.to(solve_dtype) <= 0).any()):
             raise InputError(f"noise_variance is so small that it is zero in {solve_dtype}; solve in float64")
-        if not accurate and (train.device.type != "cuda" or storage == "dense"):
+        if not accurate and tf32_refused(train.device, storage):
             raise InputError('solve_dtype="tf32" is for matrix-free products on a GPU; use "float32" here')
         self.budget = resolve_budget(memory_budget, train.device)
         self.prior = replace(prior, mean=prior.mean.fit(train, observations))
@@ -272,6 +272,11 @@ class Model:
         if self.prepared.picked:
             where += f" Auto picked {self.prepared.picked!r}."
         return where
+
+
+def tf32_refused(device: torch.device, storage: str) -> bool:
+    """Products of 11-bit numbers are fused products, which a GPU does and a stored matrix does not need."""
+    return device.type == "cpu" or storage == "dense"
 
 
 def _interrupted(iterations: torch.Tensor) -> str:

@@ -97,8 +97,8 @@ def multiply(
     """Part ``program_id(1)`` of W k(X, X[start : start + out_columns]), for the rows of W in ``program_id(2)``.
 
     Each part sums over ``chunk`` of the training points from ``first`` to ``last``. W comes as high + low, two
-    half-precision numbers, and the covariances are split likewise: three products of 11-bit numbers make one of 22 bits.
-    Everything is padded, so that no mask is needed: weights by zeros, points by repetition.
+    half-precision numbers, and the covariances are split likewise: three products of 11-bit numbers make one of 22
+    bits. Everything is padded, so that no mask is needed: weights by zeros, points by repetition.
     """
     column = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
     t = (tl.program_id(2) * ROWS + tl.arange(0, ROWS)).to(tl.int64)
