@@ -53,7 +53,8 @@ class Gram:
     ``storage`` is "dense", "tiles", or "auto": dense where the matrix takes at most three quarters of the memory
     ``budget`` (bytes); the rest is for the work with it. Dense storage beyond that is refused here, before anything
     is allocated. On a GPU, sums and products of radial kernels run through fused kernels, and in float32 "auto" then
-    stores nothing: recomputing is faster. ``accurate=False`` gives their products 11 bits, as TF32 has.
+    stores nothing: recomputing is faster. ``accurate=False`` gives weights 11 bits in their products,
+    as TF32 has.
     """
 
     def __init__(
@@ -106,7 +107,7 @@ class Gram:
     @property
     def arithmetic(self) -> str:
         """The precision of products, in words."""
-        return str(self.dtype) if self.accurate else "tf32 (products of 11-bit numbers, sums in float32)"
+        return str(self.dtype) if self.accurate else "tf32 (weights of 11 bits, sums in float32)"
 
     @property
     def on_gpu(self) -> str:

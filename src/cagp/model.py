@@ -275,7 +275,7 @@ class Model:
 
 
 def tf32_refused(device: torch.device, storage: str) -> bool:
-    """Products of 11-bit numbers are fused products, which a GPU does and a stored matrix does not need."""
+    """Its products are fused products, which a GPU does and a stored matrix does not need."""
     return device.type == "cpu" or storage == "dense"
 
 
