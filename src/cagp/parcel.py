@@ -7,6 +7,7 @@ import pickle
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -27,9 +28,7 @@ class Parcel(Generic[T]):
     @classmethod
     def of(cls, make: Callable[[], T]) -> Parcel[T]:
         """``make`` may hold what pickle alone cannot send: functions without a name, classes of a notebook."""
-        from joblib.externals import cloudpickle
-
-        content = np.frombuffer(cloudpickle.dumps(make, protocol=pickle.HIGHEST_PROTOCOL), dtype=np.uint8)
+        content = np.frombuffer(_cloudpickle().dumps(make, protocol=pickle.HIGHEST_PROTOCOL), dtype=np.uint8)
         return cls(hashlib.blake2b(content.data, digest_size=16).hexdigest(), content)
 
     def __sizeof__(self) -> int:
@@ -39,6 +38,13 @@ class Parcel(Generic[T]):
     def open(self) -> T:
         """What the recipe makes; the same object as long as no other parcel is opened in this process."""
         return _last.get(self.token, lambda: pickle.loads(self.content.data)())
+
+
+def _cloudpickle() -> Any:
+    try:
+        return import_module("cloudpickle")
+    except ImportError:
+        return import_module("joblib.externals.cloudpickle")  # older versions of joblib bring it along
 
 
 class _Slot:

@@ -114,7 +114,7 @@ def _solve_once(problem: Problem, budget: int, b: torch.Tensor, pool: Pool | Non
     if pool is None or not pool.elsewhere:  # for one solve no process needs to be started
         return Projection(*problem, budget=budget).solve(b)
     ((u, variance),) = _through(pool, _solve_one, [(_parcel(problem, budget), b.cpu())])
-    return u.to(b.device), variance
+    return torch.empty_like(b).copy_(u), variance
 
 
 def _solve_each(
@@ -166,7 +166,8 @@ def _solve_chunk(parcel: Parcel[Projection], start: int, b: torch.Tensor) -> tup
 def _solve_rows(projection: Projection, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Means and variances, shape (k,) each, of one solve per row of b (k, d)."""
     means, variances = b.new_empty(len(b)), b.new_empty(len(b))
-    for i, row in enumerate(b):
+    for i, given in enumerate(b):
+        row = torch.empty_like(given).copy_(given)  # products round by where in memory a vector lies: always the same
         u, variances[i] = projection.solve(row)
         means[i] = u @ row
     return means, variances
