@@ -35,7 +35,7 @@ def client() -> Iterator[Any]:
     """Two processes on this machine, with as many threads for torch as this process has."""
     names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
     threads = dict.fromkeys(names, str(torch.get_num_threads()))
-    options = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": None}
+    options = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": ":0"}
     with distributed.LocalCluster(**options, env=threads) as cluster, distributed.Client(cluster) as client:
         folder = str(Path(__file__).parent)
         client.run(lambda: __import__("sys").path.insert(0, folder))

@@ -79,6 +79,8 @@ def test_processes_bit_for_bit() -> None:
             assert np.array_equal(here.mean, there.mean)
             assert np.array_equal(here.variance, there.variance)
             assert str(there.status).endswith("In 5 batches on 2 workers.")
+        (inside,) = joblib.Parallel(n_jobs=2)([joblib.delayed(find_pool)(None)])
+        assert inside is None  # a process of joblib does its work alone
     finally:
         torch.set_num_threads(threads)
 
