@@ -38,13 +38,11 @@ def named(devices: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def require_device(name: str) -> torch.device:
-    """The device of that name, if there is one here."""
+    """The device of that name, if there is one here; "cuda" is the current one, with its number."""
     try:
-        device = torch.device(name)
-        torch.empty(0, device=device)
+        return torch.empty(0, device=torch.device(name)).device
     except (RuntimeError, AssertionError) as error:
         raise InputError(f"devices names {name!r}, which is not to be had here: {str(error).splitlines()[0]}") from None
-    return device
 
 
 @dataclass(frozen=True)
@@ -64,7 +62,7 @@ class Devices:
         """A copy for each name, made at the same time where there is none yet; the model itself is one of them."""
         devices = [require_device(name) for name in self.names]
         kept = _copies.setdefault(model, {})
-        keys = [(str(device), self.names[:i].count(self.names[i])) for i, device in enumerate(devices)]
+        keys = [(str(device), devices[:i].count(device)) for i, device in enumerate(devices)]
         for device in {device for device in devices if device.type == "cuda"}:
             # torch loads its linear algebra for CUDA on first use, and must not do so in several threads at once
             torch.linalg.inv(torch.ones(1, 1, device=device))

@@ -42,7 +42,7 @@ class Model:
 
     ``prior`` is the prior with its mean filled in from the data, ``budget`` the memory budget in bytes. ``gram`` and
     ``b`` = y − m₀(X) (d,) are in the order the solver works in; ``order`` (d,) is that order, where it is not the given
-    one.
+    one. ``recipe`` is what it takes to make the model again elsewhere.
     """
 
     def __init__(

@@ -62,7 +62,7 @@ def find_pool(n_jobs: int | None) -> Pool | None:
             f"n_jobs must be a number of processes, −1 for one per core, or None to go by joblib.parallel_config, "
             f"got {n_jobs!r}"
         )
-    if n_jobs == 1 or (n_jobs is None and "joblib" not in sys.modules):
+    if n_jobs == 1 or (n_jobs is None and sys.modules.get("joblib") is None):
         return None
     try:
         from joblib.parallel import get_active_backend
