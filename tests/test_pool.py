@@ -94,6 +94,14 @@ def test_threads_share_the_model(tmp_path: Path) -> None:
     assert str(post.status).endswith("In 7 batches on 2 workers.")  # three test points each, so that all get some
 
 
+def test_workers_may_have_a_device_of_their_own(tmp_path: Path) -> None:
+    counted = model(Counted(2, folder=str(tmp_path)))
+    with joblib.parallel_config(backend="threading", n_jobs=2):
+        post = counted.predict(PROBLEM.X_test, devices="cpu")
+    assert len(list(tmp_path.iterdir())) == 2  # the model here, and one copy for both threads
+    np.testing.assert_allclose(post.mean, counted.predict(PROBLEM.X_test).mean, rtol=1e-12)
+
+
 def test_ctrl_c_keeps_finished_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = signal.getsignal(signal.SIGINT)
     with joblib.parallel_config(backend="threading", n_jobs=2):
