@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from .batches import Batches
 from .bounds import ComputationalVariance, computational_variance
 from .convert import Output, float_type, solving_type
 from .cross import Cross
@@ -17,16 +18,18 @@ from .errors import InputError, InputTypeError
 from .gram import Gram
 from .interrupt import Interrupt
 from .kernels import map_embedding, slice_embedding
-from .memory import human, require, resolve_budget
+from .memory import require, resolve_budget
 from .posterior import Posterior, Solved
 from .preconditioners import Nystrom, PreparedPreconditioner
 from .progress import progress as progress_bar
+from .recipe import Recipe
 from .solvers import Solver, as_solver
-from .solving import certified_in_full, outcome_of, run, watches_of
-from .status import Status
+from .solving import certified_in_full, outcome_of
+from .status import Status, status_of
 from .stopping import Rule
 from .validation import ArrayLike, as_float64, column_names, count, points, targets
 from .weights import certified
+from .workers import find_workers, solve_with
 
 if TYPE_CHECKING:
     from .prior import Prior
@@ -39,7 +42,7 @@ class Model:
 
     ``prior`` is the prior with its mean filled in from the data, ``budget`` the memory budget in bytes. ``gram`` and
     ``b`` = y − m₀(X) (d,) are in the order the solver works in; ``order`` (d,) is that order, where it is not the given
-    one.
+    one. ``recipe`` is what it takes to make the model again elsewhere.
     """
 
     def __init__(
@@ -74,6 +77,7 @@ class Model:
         embedding = prior.kernel.embed(train, self._origin)
         low = map_embedding(embedding, lambda part: part.to(solve_dtype))
         gram = Gram(prior.kernel, low, noise.to(solve_dtype), storage=storage, budget=self.budget, accurate=accurate)
+        self.recipe = Recipe.of(self.prior, train, observations, gram, self.solver, dtype)
         b = (observations - self.prior.mean(train)).to(dtype)
         self.prepared = self.solver.prepare(gram, b.to(solve_dtype))
         self.order = self.prepared.order
@@ -117,6 +121,8 @@ class Model:
         stop: Rule | None = None,
         batch_size: int | None = None,
         progress: bool | None = None,
+        n_jobs: int | None = None,
+        devices: str | Sequence[str] | None = None,
     ) -> Posterior:
         """The posterior at X_test (T, p). numpy in, numpy out; torch in, torch out.
 
@@ -125,23 +131,29 @@ class Model:
         ``ComputationalShare(0.05) | Seconds(60)``. ``progress`` shows a bar: None on a terminal only, True or False
         always or never. Ctrl-C stops after the iteration in hand and returns what there is, with honest error bars
         and a status that says so; a second Ctrl-C interrupts at once.
+
+        ``n_jobs`` spreads the batches over that many workers of joblib, each of which makes the model again and may
+        use the memory budget; None goes by ``joblib.parallel_config`` (a Dask cluster, for example), which means this
+        process where nothing is configured, and 1 always does. ``devices`` spreads them over devices of this machine,
+        each with a copy of the model: "all" CUDA devices, or names such as ["cuda:0", "cuda:1"].
         """
         test, convert = self._test_points(X_test)
-        prior_mean = self.prior.mean(test).to(self.gram.dtype)
-        crosses = self._crosses(test, batch_size, None if stop is None else 10 * self.gram.size)
         if stop is not None and not isinstance(stop, Rule):
             raise InputTypeError(f"stop must be a rule such as ComputationalShare(0.05) | Seconds(60), got {stop!r}")
-        start = time.perf_counter()
-        watches = watches_of(stop) if self.prepared.limit > 1 else []  # one step cannot be stopped
-        batches, stopped = [], []
+        workers = find_workers(n_jobs, devices)
+        numbers = None if stop is None else 10 * self.gram.size
+        size = self._batch_size(len(test), batch_size, numbers or self.prepared.numbers_per_test_point)
+        rule = stop if self.prepared.limit > 1 else None  # one step cannot be stopped
+        start, where = time.perf_counter(), ""
+        cross = self.gram.cross(self.prior.kernel.embed(test, self._origin))
+        work = Batches(self, cross, self.prior.mean(test).to(self.gram.dtype), rule, size)
         with Interrupt() as interrupt, progress_bar("predict", len(test), progress) as advance:
-            for cross, mean in zip(crosses, torch.split(prior_mean, crosses[0].size), strict=True):
-                outcome = run(self, cross, watches, interrupt, advance)
-                batches.append(Solved.of(self, cross, outcome, mean, keep=len(crosses) == 1))
-                stopped.append(outcome.stopped)
+            if workers is None:
+                solved = work.solve(interrupt, advance)
+            else:
+                solved, where = solve_with(workers, work, batch_size is not None, interrupt, advance)
         seconds = time.perf_counter() - start
-        status = self._status(batches, stop, torch.cat(stopped), interrupt.requested, seconds)
-        return Posterior(self, batches, convert, status)
+        return Posterior(self, solved, convert, status_of(self, solved, stop, interrupt.requested, seconds, where))
 
     def iterate(self, X_test: ArrayLike) -> Iterator[Posterior]:
         """The posteriors at X_test (T, p) after iterations 1, 2, 3, …, as they are computed.
@@ -239,63 +251,7 @@ class Model:
         require(per_point, spare, "a single test point", remedy)
         return min(T, spare // per_point)
 
-    def _status(
-        self,
-        batches: Sequence[Solved],
-        stop: Rule | None,
-        stopped: torch.Tensor,
-        interrupted: bool,
-        seconds: float,
-    ) -> Status:
-        iterations = torch.cat([batch.iterations for batch in batches])
-        if interrupted:
-            reason, message = "interrupted", _interrupted(iterations)
-        elif stop is None or self.prepared.limit <= 1:
-            reason, message = "finished", self.prepared.stopped(int(iterations.max()))
-            if stop is not None:
-                message += " It works in one step, so there was nothing for a rule to stop."
-        else:
-            rest = int((stopped < 0).sum())
-            reason = "stopped" if rest < len(stopped) else "finished"
-            message = _by_rules(stop, stopped, self.solver) + f" ({_range(iterations)}, {seconds:.3g} s)."
-        return Status(reason, message + self._circumstances())
-
-    def _circumstances(self) -> str:
-        """How G was kept and what was picked, for the status."""
-        solving, where = self.prepared.gram, ""
-        if solving.storage == "tiles":
-            where = " G: tiles, matrix-free." + solving.on_gpu
-        elif solving.computed:
-            where = f" G: dense, {human(solving.dense_bytes)}."
-        if solving is not self.gram:
-            where += f" Solved in {solving.arithmetic}, certified in {self.gram.arithmetic}."
-        if self.prepared.picked:
-            where += f" Auto picked {self.prepared.picked!r}."
-        return where
-
 
 def tf32_refused(device: torch.device, storage: str) -> bool:
     """Its products are fused products, which a GPU does and a stored matrix does not need."""
     return device.type == "cpu" or storage == "dense"
-
-
-def _interrupted(iterations: torch.Tensor) -> str:
-    done = sorted(zip(*iterations.unique(return_counts=True), strict=True), key=lambda pair: -int(pair[0]))
-    each = ", ".join(f"{int(n)} test points after iteration {int(i)}" for i, n in done)
-    prior = " Iteration 0 is the prior." if int(done[-1][0]) == 0 else ""
-    return f"Interrupted: {each}.{prior} The error bars are right for what was computed."
-
-
-def _by_rules(stop: Rule, stopped: torch.Tensor, solver: Solver) -> str:
-    counts = [(int((stopped == i).sum()), repr(rule)) for i, rule in enumerate(stop.parts)]
-    parts = [f"{n} test points stopped by {rule}" for n, rule in counts if n]
-    rest = int((stopped < 0).sum())
-    if rest:
-        advice = ": raise its iterations to get further" if hasattr(solver, "iterations") else ""
-        parts.append(f"{rest} test points reached the limit of {solver!r}{advice}")
-    return "; ".join(parts)
-
-
-def _range(iterations: torch.Tensor) -> str:
-    low, high = int(iterations.min()), int(iterations.max())
-    return f"after {low} iterations" if low == high else f"after {low} to {high} iterations"
