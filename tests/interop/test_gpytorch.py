@@ -292,7 +292,7 @@ def test_float32_is_computed_in_float64() -> None:
 @pytest.mark.parametrize("kind", [Exact, Rescaled])
 @pytest.mark.parametrize("evaluated", [False, True])
 def test_the_model_is_not_changed(kind: type, evaluated: bool) -> None:
-    model = trained(gk.ScaleKernel(gk.RBFKernel() + gk.LinearKernel(num_dimensions=None)), kind=kind)
+    model = trained(gk.ScaleKernel(gk.RBFKernel() + gk.PolynomialKernel(2)), kind=kind)
     if evaluated:  # caches that hold gradients
         model.eval()
         model(model.train_inputs[0] + 0.1)

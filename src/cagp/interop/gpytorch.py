@@ -54,9 +54,9 @@ def from_gpytorch(
     noise = _noise_variance(model.likelihood if likelihood is None else likelihood, len(X))
     frozen = _frozen(model, device)
     probe = X[:: -(-len(X) // _PROBES)].to(device=device, dtype=torch.float64)
-    mean, covariance = _said(frozen, probe)
+    said = _ask(frozen, probe)
     prior = _translated(frozen, device, noise)
-    if prior is None or not _agrees(prior, mean, covariance, probe):
+    if prior is None or not said.agrees(prior):
         prior = Prior(
             GPyTorchKernel(ForwardBlocks(frozen, device)),
             mean=as_mean(_MeanFunction(frozen, device, forward=True)),
@@ -102,7 +102,9 @@ def _noise_variance(likelihood: Any, size: int) -> float | np.ndarray:
     if kind is gpytorch.likelihoods.GaussianLikelihood:
         noise = _double(likelihood.noise_covar).noise
         if noise.numel() != 1:
-            raise InputError(f"the likelihood has a batch of noise variances, shape {tuple(noise.shape)}; cagp takes one")
+            raise InputError(
+                f"the likelihood has a batch of noise variances, shape {tuple(noise.shape)}; cagp takes one"
+            )
         return float(noise)
     if kind is not gpytorch.likelihoods.FixedNoiseGaussianLikelihood:
         raise InputTypeError(
@@ -178,28 +180,43 @@ class _MeanFunction:
         return type(self.module).__name__ + (".forward" if self.forward else "")
 
 
-def _said(frozen: Any, probe: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """The prior mean (n,) and covariance (n, n) that the model's own ``forward`` gives at the points ``probe`` (n, p)."""
-    name = type(frozen).__name__
+@dataclass(frozen=True)
+class _Said:
+    """What the model's own ``forward`` says about the points A and B = A in another order, each (n, p)."""
+
+    A: torch.Tensor
+    B: torch.Tensor
+    mean: torch.Tensor
+    block: torch.Tensor
+    variances: torch.Tensor
+
+    def agrees(self, prior: Prior) -> bool:
+        """Whether a translated prior says the same."""
+        try:
+            mean, block = prior.mean(self.A), prior.kernel(self.A, self.B)
+        except (InputError, RuntimeError):  # made for other columns than those of the data
+            return False
+        scale = self.variances.abs().max()
+        same_mean = (mean - self.mean).abs().max() <= _AGREEMENT * (scale.sqrt() + self.mean.abs().max())
+        return bool(same_mean and (block - self.block).abs().max() <= _AGREEMENT * scale)
+
+
+def _ask(frozen: Any, A: torch.Tensor) -> _Said:
+    """What ``forward`` says about the points A (n, p), asked in the way that the blocks of a solver would be."""
+    name, forward, B = type(frozen).__name__, ForwardBlocks(frozen, A.device), A.roll(1, dims=0)
     try:
         with torch.no_grad():
-            said = frozen.forward(probe)
-            mean, covariance = said.mean, said.lazy_covariance_matrix.to_dense()
+            mean = frozen.forward(A).mean
+        block, variances = forward(A, B), forward.diagonal(A)
     except Exception as error:  # whatever a user's own forward may raise
         raise InputError(
-            f"{name}.forward failed on {len(probe)} of the training points in float64: {error}. Tensors that it uses "
-            "must be parameters or buffers (register_buffer), so that model.double() converts them"
+            f"{name}.forward failed on {len(A)} of the training points in float64: {error}. Tensors that it uses must "
+            "be parameters or buffers, so that model.double() converts them, and the covariance lazy, as kernels "
+            "return it"
         ) from error
-    if mean.shape != (len(probe),) or covariance.shape != (len(probe), len(probe)):
+    if mean.shape != (len(A),) or block.shape != (len(A), len(A)):
         raise InputError(
-            f"{name}.forward gives a mean of shape {tuple(mean.shape)} for {len(probe)} points: it is a batch or "
-            f"multitask model. {_ONE}"
+            f"{name}.forward gives a mean of shape {tuple(mean.shape)} for {len(A)} points: it is a batch or multitask "
+            f"model. {_ONE}"
         )
-    return mean, covariance
-
-
-def _agrees(prior: Prior, mean: torch.Tensor, covariance: torch.Tensor, probe: torch.Tensor) -> bool:
-    """Whether a translated prior has this mean (n,) and covariance (n, n) at the points ``probe`` (n, p)."""
-    scale = covariance.diagonal().abs().max()
-    same_mean = (prior.mean(probe) - mean).abs().max() <= _AGREEMENT * (scale.sqrt() + mean.abs().max())
-    return bool(same_mean and (prior.kernel(probe) - covariance).abs().max() <= _AGREEMENT * scale)
+    return _Said(A, B, mean, block, variances)
