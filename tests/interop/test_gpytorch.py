@@ -165,7 +165,7 @@ def check(model: Any, tolerance: float = 1e-7) -> cagp.Model:
 
 
 def contract(model: Any, exact_covariance: np.ndarray, X_test: np.ndarray, tolerance: float) -> None:
-    """After two sweeps: the mean is affine in y with weights W, and the covariance is C(W), which is never too small."""
+    """After two sweeps: the mean is affine in y with weights W, and the covariance is C(W), never too small."""
     swept = from_gpytorch(model, solver=cagp.GaussSeidel(2))
     post = swept.predict(X_test)
     W = post.weights

@@ -108,8 +108,8 @@ def _noise_variance(likelihood: Any, size: int) -> float | np.ndarray:
         return float(noise)
     if kind is not gpytorch.likelihoods.FixedNoiseGaussianLikelihood:
         raise InputTypeError(
-            f"likelihood must be a GaussianLikelihood or a FixedNoiseGaussianLikelihood, got {kind.__name__}; for other "
-            "Gaussian noise, build a FixedNoiseGaussianLikelihood from its variances at the training points"
+            f"likelihood must be a GaussianLikelihood or a FixedNoiseGaussianLikelihood, got {kind.__name__}; for "
+            "other Gaussian noise, build a FixedNoiseGaussianLikelihood from its variances at the training points"
         )
     noise = likelihood.noise_covar.noise.detach().double()
     if likelihood.second_noise_covar is not None:

@@ -15,7 +15,7 @@ from gpytorch.kernels import keops
 
 from ..kernels import RBF, CustomKernel, Embedding, Kernel, Matern12, Matern32, Matern52, Periodic, RationalQuadratic
 
-_MATERN = {0.5: Matern12, 1.5: Matern32, 2.5: Matern52}
+_MATERN: dict[float, Callable[[Any], Kernel]] = {0.5: Matern12, 1.5: Matern32, 2.5: Matern52}
 _POINTS = 256
 """How many variances are asked for at once: some kernels make the whole matrix for its diagonal."""
 
@@ -53,7 +53,7 @@ class KernelBlocks:
 
 @dataclass(frozen=True, repr=False)
 class ForwardBlocks(KernelBlocks):
-    """Blocks of the covariance that a GPyTorch model's own ``forward`` gives: for models that transform their inputs."""
+    """Blocks of the covariance from a GPyTorch model's own ``forward``: for models that transform their inputs."""
 
     def _block(self, A: torch.Tensor, B: torch.Tensor) -> torch.Tensor:
         joint = self.module.forward(torch.cat([A, B])).lazy_covariance_matrix

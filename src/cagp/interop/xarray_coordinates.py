@@ -1,4 +1,4 @@
-"""Which coordinates of an xarray object are latitude, longitude, time or something else, and their values as numbers."""
+"""What the coordinates of an xarray object are, latitude, longitude, time or other, and their values as numbers."""
 
 from __future__ import annotations
 
@@ -15,8 +15,13 @@ from ..validation import choice
 
 Gridded = xr.DataArray | xr.Dataset
 
-TIME_UNITS = ("D", "h", "m", "s")
-_EPOCH = np.datetime64("1970-01-01T00:00:00", "ns")
+TIME_UNITS = {
+    "D": np.timedelta64(1, "D"),
+    "h": np.timedelta64(1, "h"),
+    "m": np.timedelta64(1, "m"),
+    "s": np.timedelta64(1, "s"),
+}
+_EPOCH = np.datetime64("1970-01-01T00:00:00", "s")
 _NAMES = {"lat": "latitude", "latitude": "latitude", "lon": "longitude", "longitude": "longitude"}
 _UNITS = {
     f"{degree}{mark}": role
@@ -43,9 +48,9 @@ class Axis:
         """The coordinate's values as finite float64 numbers, in the shape they have."""
         array = np.asarray(values)
         if array.dtype.kind == "M":
-            array = (array - _EPOCH) / np.timedelta64(1, self.time_unit)
+            array = (array - _EPOCH) / TIME_UNITS[self.time_unit]
         elif array.dtype.kind == "m":
-            array = array / np.timedelta64(1, self.time_unit)
+            array = array / TIME_UNITS[self.time_unit]
         elif array.dtype.kind not in "fiu":
             raise InputTypeError(
                 f"the coordinate {self.name!r} has type {array.dtype}, which is not a number or a time; for other "
@@ -78,7 +83,7 @@ def role_of(name: Hashable, coordinate: Any) -> str:
 
 def find_axes(grid: Gridded, names: Sequence[str] | None, time_unit: str) -> tuple[Axis, ...]:
     """The named coordinates, or latitude and longitude where no names are given."""
-    choice(time_unit, "time_unit", TIME_UNITS)
+    choice(time_unit, "time_unit", tuple(TIME_UNITS))
     if names is None:
         return tuple(Axis(_only(grid, role, hint=True), role) for role in ("latitude", "longitude"))
     if isinstance(names, str) or not len(names) or len(set(names)) != len(names):
