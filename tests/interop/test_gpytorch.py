@@ -383,3 +383,20 @@ def test_approximate_models_are_refused() -> None:
 
     with pytest.raises(InputTypeError, match="have no data"):
         from_gpytorch(Sparse())
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("make", [NATIVE["sum"][0], LAZY["polynomial"]])
+@pytest.mark.parametrize("mean", [means.ConstantMean, SquareMean])
+def test_on_a_gpu(make: Callable[[], Any], mean: Callable[[], Any]) -> None:
+    """A model on a GPU is converted there and gives what its copy on the CPU gives; so does one that is moved."""
+    model = trained(make(), mean())
+    X_test = data(6, seed=4)[0]
+    expected = from_gpytorch(model, solver=cagp.GaussSeidel(3)).predict(X_test)
+    moved = from_gpytorch(model, solver=cagp.GaussSeidel(3), device="cuda")
+    there = from_gpytorch(copy.deepcopy(model).cuda(), solver=cagp.GaussSeidel(3))
+    for converted in (moved, there):
+        assert converted.gram.device.type == "cuda"
+        post = converted.predict(X_test.cuda())
+        np.testing.assert_allclose(post.mean.cpu(), expected.mean, rtol=1e-8)
+        np.testing.assert_allclose(post.variance.cpu(), expected.variance, rtol=1e-6)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import time
 from pathlib import Path
 from typing import Any
 
@@ -342,6 +343,24 @@ def test_only_what_is_asked_for_is_predicted(monkeypatch: pytest.MonkeyPatch) ->
     assert sizes == [8]
     lazy.compute()
     assert sizes == [8] * 6  # mean and std of a block together
+
+
+def test_blocks_are_predicted_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each prediction may use the whole memory budget, so two threads must not predict at once."""
+    lazy = interop.condition(field(), PRIOR).predict(grid(np.linspace(-70, 70, 8)), chunks={"lat": 1})
+    predict, inside, most = cagp.Model.predict, [0], [0]
+
+    def counted(self: cagp.Model, X: Any, **options: Any) -> cagp.Posterior:
+        inside[0] += 1
+        most[0] = max(most[0], inside[0])
+        time.sleep(0.01)
+        inside[0] -= 1
+        return predict(self, X, **options)
+
+    monkeypatch.setattr(cagp.Model, "predict", counted)
+    with dask.config.set(scheduler="threads", num_workers=4):
+        lazy.compute()
+    assert most == [1]
 
 
 def test_lazy_coordinates_stay_lazy() -> None:
