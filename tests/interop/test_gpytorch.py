@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import cagp
 from cagp.errors import InputError, InputTypeError
@@ -22,7 +24,7 @@ from gpytorch import kernels as gk  # noqa: E402
 from gpytorch import likelihoods, means  # noqa: E402
 
 from cagp.interop import from_gpytorch  # noqa: E402
-from cagp.interop.gpytorch_kernels import ForwardBlocks, GPyTorchKernel, KernelBlocks  # noqa: E402
+from cagp.interop.gpytorch_kernels import ForwardBlocks, GPyTorchKernel, KernelBlocks, kernel_from_gpytorch  # noqa: E402
 
 
 class Exact(gpytorch.models.ExactGP):
@@ -105,12 +107,11 @@ def exact(model: Any, X_test: torch.Tensor) -> tuple[np.ndarray, np.ndarray, np.
     """GPyTorch's own mean, covariance and predictive variance, by Cholesky in float64, from a copy."""
     own = copy.deepcopy(model).double().eval()
     own.prediction_strategy = None
-    settings = gpytorch.settings
     with (
         torch.no_grad(),
         warnings.catch_warnings(),
-        settings.fast_computations(False, False, False),
-        settings.lazily_evaluate_kernels(False),
+        gpytorch.settings.fast_computations(False, False, False),
+        gpytorch.settings.lazily_evaluate_kernels(False),
     ):
         warnings.simplefilter("ignore")  # fixed noise says nothing about new points
         latent = own(X_test)
@@ -208,6 +209,26 @@ def test_any_other_kernel(name: str) -> None:
     kernel = check(trained(LAZY[name]())).prior.kernel
     assert isinstance(kernel, GPyTorchKernel)
     assert not isinstance(kernel.function, ForwardBlocks)
+
+
+POSITIVE = st.floats(0.05, 20.0)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.sampled_from(["rbf ard", "rq", "periodic ard", "columns"]), st.lists(POSITIVE, min_size=8, max_size=8))
+def test_hyperparameters_mean_the_same(name: str, values: list[float]) -> None:
+    """The kernel matrix from the translated hyperparameters is GPyTorch's, whatever they are."""
+    kernel = NATIVE[name][0]().double().requires_grad_(False)
+    base = kernel.base_kernel
+    kernel.outputscale = values[0]
+    base.lengthscale = torch.tensor(values[1 : 1 + base.lengthscale.numel()], dtype=torch.float64)
+    if hasattr(base, "period_length"):
+        base.period_length = torch.tensor(values[4:7], dtype=torch.float64)
+    if hasattr(base, "alpha"):
+        base.alpha = values[7]
+    X = 3 * data(12)[0] - 1
+    translated = kernel_from_gpytorch(kernel, torch.device("cpu"))
+    np.testing.assert_allclose(translated(X, X[:5]), kernel(X, X[:5]).to_dense(), rtol=0, atol=2e-7 * values[0])
 
 
 def test_other_kernel_inside_a_sum() -> None:

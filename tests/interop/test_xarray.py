@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pickle
 import time
 from pathlib import Path
@@ -9,6 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import cagp
 from cagp.errors import InputError, InputTypeError
@@ -38,6 +41,9 @@ def field(names: tuple[str, str] = ("lat", "lon"), step: float = 20.0) -> Any:
     return xr.DataArray(
         temperature(lat[:, None], lon) + noise, coords=dict(zip(names, (lat, lon), strict=True)), dims=names, name="t2m"
     ).assign_attrs(ATTRIBUTES)
+
+
+CONDITIONED = interop.condition(field(), PRIOR, solver=cagp.Cholesky())
 
 
 def grid(lat: Any = (-35.0, 5.0, 50.0), lon: Any = (15.0, 100.0, 200.0, 351.0)) -> Any:
@@ -123,6 +129,16 @@ def test_longitude_conventions() -> None:
         flat.predict(west)
     with pytest.raises(InputError, match="two conventions"):
         interop.condition(turned, flat.model.prior).predict(target)
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.lists(st.booleans(), min_size=4, max_size=4))
+def test_full_turns_do_not_matter(turn: list[bool]) -> None:
+    target = grid(lon=(-95.0, -5.0, 10.0, 120.0))
+    turned = target.assign_coords(lon=target.lon - 360 * np.sign(target.lon) * np.array(turn))
+    first, second = CONDITIONED.predict(target), CONDITIONED.predict(turned)
+    np.testing.assert_allclose(first["mean"], second["mean"], rtol=1e-9)
+    np.testing.assert_allclose(first["std"], second["std"], rtol=1e-9)
 
 
 def test_recognised_by_attributes_or_names() -> None:
@@ -363,6 +379,20 @@ def test_blocks_are_predicted_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> 
     assert most == [1]
 
 
+def test_an_interrupted_block_is_not_a_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    lazy = interop.condition(field(), PRIOR).predict(grid(), chunks={"lat": 1})
+    predict = cagp.Model.predict
+
+    def interrupted(self: cagp.Model, X: Any, **options: Any) -> cagp.Posterior:
+        post = predict(self, X, **options)
+        post.status = dataclasses.replace(post.status, reason="interrupted")
+        return post
+
+    monkeypatch.setattr(cagp.Model, "predict", interrupted)
+    with pytest.raises(KeyboardInterrupt), dask.config.set(scheduler="synchronous"):
+        lazy.compute()
+
+
 def test_lazy_coordinates_stay_lazy() -> None:
     lat, lon = xr.broadcast(grid().lat, grid().lon)
     curved = xr.Dataset(coords={"lat": (("j", "i"), lat.values), "lon": (("j", "i"), lon.values)}).chunk({"j": 1})
@@ -427,6 +457,8 @@ def test_refused() -> None:
         conditioned.predict(grid(), noise_variance=1.0)
     with pytest.raises(InputError, match="no points along"):
         conditioned.predict(grid(lat=[]))
+    with pytest.raises(InputError, match=r"coordinates called \['mean'\]"):
+        conditioned.predict(grid().assign_coords(mean=1.0))
     with pytest.raises(InputError, match="chunks name"):
         conditioned.predict(grid(), chunks={"time": 1})
     with pytest.raises(InputError, match="coords were chosen"):

@@ -74,7 +74,10 @@ class Request:
     def __call__(self, *coordinates: Any) -> np.ndarray:
         """The variables of the result on one block. One block at a time: a prediction may use the whole budget."""
         with self.lock:
-            return self.statistics(*self.posterior(coordinates, progress=False))
+            post, shape = self.posterior(coordinates, progress=False)
+        if post.status.reason == "interrupted":  # a block has no status to say so in
+            raise KeyboardInterrupt
+        return self.statistics(post, shape)
 
     def _check_convention(self, longitudes: np.ndarray) -> None:
         if self.longitudes is None or not longitudes.size:
@@ -97,6 +100,9 @@ def predict_on(
     empty = [str(dim) for dim in dims if grid.sizes[dim] == 0]
     if empty:
         raise InputError(f"the grid has no points along {empty}; choose a larger part of it")
+    taken = [str(name) for name in grid.coords if name in request.names]
+    if taken:
+        raise InputError(f"the grid has coordinates called {taken}, as the prediction's variables are; rename them")
     positions = tuple(tuple(dims.index(dim) for dim in coordinate.dims) for coordinate in coordinates)
     request = replace(request, positions=positions, dimensions=len(dims))
     blocks = _chunks(grid, dims, coordinates, chunks)
@@ -104,10 +110,8 @@ def predict_on(
         post, shape = request.posterior(tuple(c.values for c in coordinates), progress)
         values, status = request.statistics(post, shape), str(post.status)
     else:
-        values, status = (
-            _lazy(request, coordinates, dims, blocks),
-            "Predicted block by block when the values were needed.",
-        )
+        values = _lazy(request, coordinates, dims, blocks)
+        status = "Predicted block by block when the values were needed."
     return _dataset(request, source, grid, coordinates, dims, values, status)
 
 
