@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -37,9 +37,10 @@ _MAX_INDUCING = 1000
 class Model:
     """A prior conditioned on data with a solver; made by ``Prior.condition``.
 
-    ``prior`` is the prior with its mean filled in from the data, ``budget`` the memory budget in bytes. ``gram`` and
-    ``b`` = y − m₀(X) (d,) are in the order the solver works in; ``order`` (d,) is that order, where it is not the given
-    one.
+    ``X`` (d, p) and ``y`` (d,) are the data, in float64. ``prior`` is the prior with its mean filled in from them,
+    ``budget`` the memory budget in bytes. ``gram`` and ``b`` = y − m₀(X) (d,) are in the order the solver works in;
+    ``order`` (d,) is that order, where it is not the given one. ``column_names`` are those of a data frame, None for
+    anything else.
     """
 
     def __init__(
@@ -66,8 +67,9 @@ class Model:
             raise InputError(f"noise_variance is so small that it is zero in {solve_dtype}; solve in float64")
         self.budget = resolve_budget(memory_budget, train.device)
         self.prior = replace(prior, mean=prior.mean.fit(train, observations))
-        self._columns, self._names = train.shape[1], column_names(X)
+        self._columns, self.column_names = train.shape[1], column_names(X)
         self._device = train.device
+        self.X, self.y = train.clone(), observations.clone()  # never the user's own arrays
         self._origin = train.mean(dim=0)
         embedding = prior.kernel.embed(train, self._origin)
         low = map_embedding(embedding, lambda part: part.to(solve_dtype))
@@ -141,17 +143,19 @@ class Model:
         status = self._status(batches, stop, torch.cat(stopped), interrupt.requested, seconds)
         return Posterior(self, batches, convert, status)
 
-    def iterate(self, X_test: ArrayLike) -> Iterator[Posterior]:
+    def iterate(self, X_test: ArrayLike, only: Collection[int] | None = None) -> Iterator[Posterior]:
         """The posteriors at X_test (T, p) after iterations 1, 2, 3, …, as they are computed.
 
-        All test points are worked on together, so they must fit the memory budget.
+        With ``only``, those after these iterations: cheaper where the solver works in a lower precision, because each
+        posterior then costs a product with G. All test points are worked on together, so they must fit the memory
+        budget.
         """
         test, convert = self._test_points(X_test)
         prior_mean = self.prior.mean(test).to(self.gram.dtype)
         (cross,) = self._crosses(test, len(test))
         own = self.solver_cross(cross)
         for weights in self.prepared.weights(own):
-            if weights.iteration:
+            if weights.iteration and (only is None or weights.iteration in only):
                 message = f"Iteration {weights.iteration} of {self.solver!r}, {weights.passes:g} passes over G."
                 outcome = outcome_of(certified_in_full(weights.frozen(), cross, own))
                 batch = Solved.of(self, cross, outcome, prior_mean, keep=True)
@@ -213,10 +217,10 @@ class Model:
 
     def _test_points(self, X_test: ArrayLike) -> tuple[torch.Tensor, Output]:
         names = column_names(X_test)
-        if self._names is not None and names is not None and names != self._names:
+        if self.column_names is not None and names is not None and names != self.column_names:
             raise InputError(
-                f"X_test has the columns {names}, the training points have {self._names}; "
-                f"put them in the same order: X_test[{self._names}]"
+                f"X_test has the columns {names}, the training points have {self.column_names}; "
+                f"put them in the same order: X_test[{self.column_names}]"
             )
         return points(X_test, "X_test", self._device, columns=self._columns), Output.like(X_test)
 
