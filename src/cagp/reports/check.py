@@ -119,8 +119,8 @@ def write_check_report(
             lambda: leave_out(model, seed, advance) if given is None else predict_held_out(model, given, seed)
         )
         advance(0 if given is None else 1)
-    method = None if simulated is None else diagnose(-simulated.result.z, "simulated predictions")
-    data = None if held_out is None else diagnose(held_out.scores.z)
+    method = None if simulated is None else diagnose(-simulated.result.z)
+    data = None if held_out is None else held_out.diagnosis
     if held_out is None:
         data_problem = (
             data_problem or "The model was not checked against data: one observation leaves none to hold out."
@@ -132,7 +132,7 @@ def write_check_report(
         "facts": facts(model, names),
         "method": None if simulated is None or method is None else _method(simulated, method, place),
         "method_problem": method_problem,
-        "data": None if held_out is None or data is None else judged(model, held_out, data, names, place),
+        "data": None if held_out is None or data is None else judged(model, held_out, names, place),
         "data_problem": data_problem,
     }
     path = place.write(FILE_NAME, _TEMPLATE, values)
@@ -143,27 +143,20 @@ def write_check_report(
 
 def _verdict(method: Diagnosis | None, data: Diagnosis | None) -> tuple[str, bool]:
     """The answer in a sentence, and whether nothing spoke against the error bars."""
-    if method is None and data is None:
-        return "Nothing could be checked, so nothing is known about the error bars.", False
     if data is not None and not data.right:
-        blame = "" if method is None else (
-            ", and the method is not to blame: it is right under its own prior, so the model does not fit the data"
-            if method.right
-            else ", and so is the method under its own prior"
-        )  # fmt: skip
-        return f"The error bars are not right: {_without_subject(data)}{blame}.", False
+        said = f"Against data, {data.sentence}"
+        if method is not None and method.right:
+            return f"{said}; the method is right under its own prior, so the model does not fit the data.", False
+        also = "" if method is None else f". Under its own prior too, {method.sentence}"
+        return f"{said}{also}.", False
     if method is not None and not method.right:
         also = ", although the data do not show it" if data is not None else ""
-        return f"The method's error bars are not right under its own prior: {_without_subject(method)}{also}.", False
-    both = "of the method under its own prior and of the model against data"
-    one = both if method is not None and data is not None else (
-        "of the method under its own prior (not checked against data)" if data is None else "of the model against data"
-    )  # fmt: skip
-    return f"The error bars are right as far as can be told, {one}.", True
-
-
-def _without_subject(found: Diagnosis) -> str:
-    return found.sentence.partition(" are ")[2] or found.sentence
+        return f"Under the method's own prior, {method.sentence}{also}.", False
+    if method is None and data is None:
+        return "Nothing could be checked, so nothing is known about the error bars.", False
+    where = "the method is right under its own prior" if method is not None else "the method was not checked"
+    there = "the model is right against data" if data is not None else "the model was not checked against data"
+    return f"The error bars are right as far as can be told: {where}, and {there}.", True
 
 
 def _method(simulated: Simulated, found: Diagnosis, place: Folder) -> dict[str, Any]:

@@ -62,8 +62,8 @@ def measure(model: Model, seed: int) -> Computation:
         )  # fmt: skip
     if extended is None:
         return Computation(
-            (f"No part of the error bars is computational: {type(solver).__name__} solved the equations exactly, so they hold nothing but "
-             "what the data leave unknown, and more computation would buy nothing.",)
+            (f"No part of the error bars is computational: {type(solver).__name__} solved the equations exactly, so "
+             "they hold nothing but what the data leave unknown, and more computation would buy nothing.",)
         )  # fmt: skip
     tiles = model.prepared.gram.storage == "tiles"
     T = _SAMPLE

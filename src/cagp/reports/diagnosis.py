@@ -1,15 +1,16 @@
-"""Are error bars right? Which way they fail, and what to do about it."""
+"""Are error bars right? Which way they fail, in words and numbers."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import ndtr, ndtri
 from scipy.stats import kurtosistest
 
-from ..calibration import Assessment, assess, ecdf_band
-from .numbers import number, percent
+from ..calibration import ecdf_band
+from .effective import Correlation, Effective, test
+from .numbers import coverage_percent, number
 
 LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99)
 
@@ -34,6 +35,7 @@ class Coverage:
 
     @property
     def inside(self) -> bool:
+        """Whether chance explains what was found."""
         return self.lower - 1e-12 <= self.found <= self.upper + 1e-12
 
 
@@ -42,7 +44,8 @@ class Diagnosis:
     """What z-values (n,) say about the error bars that made them.
 
     ``failures`` are among "too narrow", "too wide", "biased", "heavy tails", "wrong shape"; none means ``right``.
-    ``sentence`` says it with numbers, ``notes`` what else is worth knowing.
+    ``sentence`` says it with numbers, ``notes`` what else is worth knowing. ``worth`` is how many independent values
+    the correlated ones count for.
     """
 
     z: np.ndarray
@@ -50,10 +53,11 @@ class Diagnosis:
     sentence: str
     notes: tuple[str, ...]
     coverage: tuple[Coverage, ...]
-    assessment: Assessment | None = field(default=None)
+    worth: Effective
 
     @property
     def right(self) -> bool:
+        """Whether nothing speaks against the error bars."""
         return not self.failures
 
     @property
@@ -62,23 +66,26 @@ class Diagnosis:
         return float(np.sqrt(np.square(self.z).mean()))
 
 
-def diagnose(z: np.ndarray, what: str = "predictions") -> Diagnosis:
-    """Judge z = (truth − mean) / std, shape (n,), n ≥ 1; ``what`` has the error bars."""
+def diagnose(z: np.ndarray, correlation: Correlation | None = None) -> Diagnosis:
+    """Judge z = (truth − mean) / std, shape (n,), n ≥ 1, of errors with that average correlation.
+
+    A failure is what the tests reject, at a family-wise level of 1%, and what is large enough to matter.
+    """
     n = len(z)
-    coverage = covered(z)
+    worth = Effective.of(n, correlation)
+    coverage = covered(z, worth)
     if n == 1:
-        return _single(float(z[0]), coverage, what)
-    tests = assess(z, level=_LEVEL)
-    rejected = tests.verdict != "calibrated"
-    threshold = tests.level / 4
+        return _single(float(z[0]), coverage, worth)
+    tests = test(z, worth)
+    threshold = _LEVEL / 4
+    rejected = tests.smallest < threshold
+    spread, shift = float(z.std(ddof=1)), float(z.mean())
     failures: list[str] = []
-    spread, shift = tests.z_std, tests.z_mean
-    heavy = rejected and _heavy_tails(z)
-    if tests.mean_p_value < threshold and abs(shift) > _MATERIAL_SHIFT:
+    if tests.shift < threshold and abs(shift) > _MATERIAL_SHIFT:
         failures.append("biased")
-    if tests.std_p_value < threshold and not 1 / _MATERIAL_SPREAD <= spread <= _MATERIAL_SPREAD:
+    if tests.spread < threshold and not 1 / _MATERIAL_SPREAD <= spread <= _MATERIAL_SPREAD:
         failures.append("too narrow" if spread > 1 else "too wide")
-    if heavy:
+    if rejected and _heavy_tails(z):
         # where most errors are as small as promised, it is the few large ones that spread z
         central = float(np.median(np.abs(z)) / ndtri(0.75))
         if central <= _MATERIAL_SPREAD and "too narrow" in failures:
@@ -89,15 +96,20 @@ def diagnose(z: np.ndarray, what: str = "predictions") -> Diagnosis:
         failures.append("wrong shape")
     notes: list[str] = []
     if rejected and not failures:
-        notes.append(f"With {n:,} values the tests see a deviation ({tests.reason}), but it is too small to matter.")
+        notes.append(f"With {n:,} values the tests see a deviation, but it is too small to matter.")
+    if worth.spread < 0.9 * n or worth.mean < 0.5 * n:
+        notes.append(
+            f"The errors are correlated: the {n:,} values count like {number(worth.spread, 2)} independent ones for "
+            f"the width of the error bars, and like {number(worth.mean, 2)} for the bias."
+        )
     if n < _FEW:
         notes.append(f"{n} values are few: only gross failures can be seen.")
-    return Diagnosis(z, tuple(failures), _sentence(failures, z, coverage, what), tuple(notes), coverage, tests)
+    return Diagnosis(z, tuple(failures), _sentence(failures, z, coverage), tuple(notes), coverage, worth)
 
 
-def covered(z: np.ndarray) -> tuple[Coverage, ...]:
+def covered(z: np.ndarray, worth: Effective) -> tuple[Coverage, ...]:
     """The coverage of the central intervals at ``LEVELS``, with limits that hold for all of them at once."""
-    band = ecdf_band(len(z), LEVELS)
+    band = ecdf_band(max(1, round(worth.spread)), LEVELS)
     needed = 2 * ndtr(np.abs(z)) - 1
     return tuple(
         Coverage(level, float((needed <= level).mean()), float(low), float(high))
@@ -105,40 +117,38 @@ def covered(z: np.ndarray) -> tuple[Coverage, ...]:
     )
 
 
-def _single(z: float, coverage: tuple[Coverage, ...], what: str) -> Diagnosis:
+def _single(z: float, coverage: tuple[Coverage, ...], worth: Effective) -> Diagnosis:
     far = abs(z) > ndtri(1 - _LEVEL / 2)
-    sentence = f"the only held-out value lies {number(abs(z))} standard deviations from its prediction, " + (
-        f"further than 99% should: the error bars of the {what} look too narrow" if far else "as near as it should"
-    )
+    distance = f"the only held-out value lies {number(abs(z))} standard deviations from its prediction"
+    end = "further than 99% should: the error bars look too narrow" if far else "which is no cause for alarm"
     note = "One value cannot tell whether error bars are right; hold out at least 20, better 200."
-    return Diagnosis(np.array([z]), ("too narrow",) if far else (), sentence, (note,), coverage)
+    return Diagnosis(np.array([z]), ("too narrow",) if far else (), f"{distance}, {end}", (note,), coverage, worth)
 
 
 def _heavy_tails(z: np.ndarray) -> bool:
     """Whether a few values are much further out than a normal law of the spread of the others allows."""
     if len(z) < _FEW:
         return False
-    centred = z - np.median(z)
-    inner = np.median(np.abs(centred)) / ndtri(0.75)
+    inner = np.median(np.abs(z - np.median(z))) / ndtri(0.75)
     ratio = z.std(ddof=1) / max(inner, np.finfo(float).tiny)
     result = kurtosistest(z)
     return bool(ratio > _TAIL_RATIO and result.statistic > 0 and result.pvalue < _LEVEL)
 
 
-def _sentence(failures: list[str], z: np.ndarray, coverage: tuple[Coverage, ...], what: str) -> str:
-    spread = float(np.std(z, ddof=1))
-    at = {c.level: percent(c.found) for c in coverage}
+def _sentence(failures: list[str], z: np.ndarray, coverage: tuple[Coverage, ...]) -> str:
+    spread, shift = float(np.std(z, ddof=1)), float(z.mean())
+    at = {c.level: coverage_percent(c.found) for c in coverage}
+    typical = f"errors are typically {number(spread, 2)} times what they promise"
     hold = f"95% intervals hold {at[0.95]} of the {len(z):,} values"
     if not failures:
-        return f"the error bars of the {what} are right as far as these data can tell: {hold}"
-    parts = {
-        "too narrow": f"too narrow, errors are typically {number(spread, 2)} times what they promise",
-        "too wide": f"too wide, errors are typically only {number(spread, 2)} times what they promise",
-        "biased": f"around biased predictions, which lie {number(abs(float(z.mean())), 2)} standard deviations too "
-        f"{'low' if z.mean() > 0 else 'high'} on average",
-        "heavy tails": f"right for no single width, because errors have heavy tails: 50% intervals hold {at[0.5]} and "
+        return f"the error bars are right as far as can be told: {hold}"
+    clauses = {
+        "too narrow": f"the error bars are too narrow: {typical}",
+        "too wide": f"the error bars are too wide: {typical}",
+        "biased": f"the predictions are biased: on average the truth lies {number(abs(shift), 2)} standard deviations "
+        f"{'above' if shift > 0 else 'below'} them",
+        "heavy tails": f"the errors have heavy tails, so no single width is right: 50% intervals hold {at[0.5]}, "
         f"99% intervals {at[0.99]}",
-        "wrong shape": f"of the wrong shape: 50% intervals hold {at[0.5]} and 95% intervals {at[0.95]}",
+        "wrong shape": f"the errors are not normal: 50% intervals hold {at[0.5]}, 80% intervals {at[0.8]}",
     }
-    said = "; and ".join(parts[failure] for failure in failures)
-    return f"the error bars of the {what} are {said} ({hold})"
+    return f"{'; and '.join(clauses[failure] for failure in failures)} ({hold})"

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..means import Constant, Mean, Polynomial, Zero
 from ..memory import human
+from ..solvers import Subset
 from .kernels import formula, in_words
 from .names import Names
 from .numbers import number, with_unit
@@ -43,7 +44,7 @@ def facts(model: Model, names: Names) -> Table:
         ("formula", f"k(x, x′) = {formula(model.prior.kernel)}"),
         ("prior mean", _mean(model.prior.mean, names)),
         ("noise", _noise(model.prior.noise_variance, unit)),
-        ("solver", f"{solver!r}{picked}, {calibrated}"),
+        ("solver", f"{solver!r}{picked}{_iterations(model)}, {calibrated}"),
         ("Gram matrix", memory),
         ("memory budget", human(model.budget)),
         ("arithmetic", _arithmetic(model)),
@@ -70,6 +71,11 @@ def columns(model: Model, names: Names) -> Table:
     if X.shape[1] > _COLUMNS_LISTED:
         caption = f"The first {_COLUMNS_LISTED} of {X.shape[1]} columns."
     return Table(caption, ("column", "unit", "smallest", "median", "largest"), rows, "columns")
+
+
+def _iterations(model: Model) -> str:
+    limit = model.prepared.limit
+    return f", {limit} iterations" if limit > 1 and not isinstance(working(model), Subset) else ""
 
 
 def _mean(mean: Mean, names: Names) -> str:

@@ -12,7 +12,6 @@ from ..validation import ArrayLike, count
 from . import hyperparameters, pictures
 from .checks import attempt, checked
 from .computation import Computation, measure
-from .diagnosis import diagnose
 from .facts import columns, facts
 from .folder import Folder
 from .held_out import leave_out, predict_held_out
@@ -113,7 +112,7 @@ def write_fit_report(
         values["held_out_problem"] = problem or "With one observation there is nothing to predict from the others."
         values["held_out"] = None
         if held_out is not None:
-            values["held_out"] = judged(model, held_out, diagnose(held_out.scores.z), names, place)
+            values["held_out"] = judged(model, held_out, names, place)
         advance(1)
         computation, problem = attempt(lambda: measure(model, seed))
         values["computation"] = computation or Computation((f"Not measured: {problem}",))

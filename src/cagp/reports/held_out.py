@@ -14,6 +14,8 @@ from ..calibration import Scores, score
 from ..errors import InputError
 from ..solvers import Solver
 from ..validation import points, targets
+from .diagnosis import Diagnosis, diagnose
+from .effective import Correlation, correlation_of
 from .numbers import duration
 from .refits import LOCAL, array, refit
 from .solvers import restricted, seconds, working
@@ -38,7 +40,8 @@ _HOLDOUT_SECONDS = 60.0
 class HeldOut:
     """Observations ``truth`` (n,) at X (n, p), and what was predicted for them: ``mean`` and ``std``, each (n,).
 
-    ``how`` says in sentences where they come from; ``short`` in a few words.
+    ``how`` says in sentences where they come from; ``short`` in a few words. ``correlation`` is that of the errors
+    under the model, where it was computed.
     """
 
     X: np.ndarray
@@ -47,9 +50,15 @@ class HeldOut:
     std: np.ndarray
     how: str
     short: str
+    correlation: Correlation | None = None
 
     def __len__(self) -> int:
         return len(self.truth)
+
+    @cached_property
+    def diagnosis(self) -> Diagnosis:
+        """What the observations say about the error bars."""
+        return diagnose(self.scores.z, self.correlation)
 
     @cached_property
     def scores(self) -> Scores:
@@ -87,7 +96,8 @@ def predict_held_out(model: Model, holdout: tuple[torch.Tensor, torch.Tensor], s
             "their average was used."
         )
     post = model.predict(X, progress=False).observed(noise)
-    return HeldOut(array(X), array(y), array(post.mean), array(post.std), how, "held-out data")
+    correlation = correlation_of(post, len(model.y))
+    return HeldOut(array(X), array(y), array(post.mean), array(post.std), how, "held-out data", correlation)
 
 
 def leave_out(model: Model, seed: int, advance: Advance) -> HeldOut | None:
@@ -103,6 +113,7 @@ def leave_out(model: Model, seed: int, advance: Advance) -> HeldOut | None:
     chosen = np.random.default_rng(seed).permutation(size)[: plan.n]
     groups = [np.sort(group) for group in np.array_split(chosen, plan.folds)]
     mean, std = np.empty(size), np.empty(size)
+    correlations = []
     for group in groups:
         kept = np.setdiff1d(np.arange(size), group)
         again = refit(model, restricted(plan.solver, kept, size), kept)
@@ -110,9 +121,18 @@ def leave_out(model: Model, seed: int, advance: Advance) -> HeldOut | None:
         post = again.predict(model.X[torch.from_numpy(group).to(model.X.device)], progress=False)
         post = post.observed(noise[group] if np.ndim(noise) else noise)
         mean[group], std[group] = array(post.mean), array(post.std)
+        correlations.append(correlation_of(post, size))
         advance(1 / len(groups))
     seen = np.sort(chosen)
-    return HeldOut(array(model.X)[seen], array(model.y)[seen], mean[seen], std[seen], plan.how(size), plan.short)
+    return HeldOut(
+        X=array(model.X)[seen],
+        truth=array(model.y)[seen],
+        mean=mean[seen],
+        std=std[seen],
+        how=plan.how(size),
+        short=plan.short,
+        correlation=Correlation.joined([part for part in correlations if part is not None]),
+    )
 
 
 @dataclass(frozen=True)

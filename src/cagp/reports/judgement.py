@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from . import pictures
 from .advice import for_data
-from .diagnosis import Diagnosis
 from .folder import Folder
 from .held_out import HeldOut
 from .names import Names
@@ -16,8 +15,9 @@ if TYPE_CHECKING:
     from ..model import Model
 
 
-def judged(model: Model, held_out: HeldOut, found: Diagnosis, names: Names, place: Folder) -> dict[str, Any]:
+def judged(model: Model, held_out: HeldOut, names: Names, place: Folder) -> dict[str, Any]:
     """What a template needs to show how a model does on held-out data."""
+    found = held_out.diagnosis
     content = pictures.calibration(held_out, names)
     caption = (
         f"{held_out.short.capitalize()}: the grey bands hold what chance does to error bars that are right, 95% of the "

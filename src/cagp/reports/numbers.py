@@ -51,6 +51,11 @@ def percent(share: float) -> str:
     return f"{value:.0f}%" if abs(value) >= 10 else f"{value:.2g}%"
 
 
+def coverage_percent(share: float) -> str:
+    """A coverage as a percentage with one decimal: 94.7%."""
+    return f"{100 * share:.1f}%"
+
+
 def duration(seconds: float) -> str:
     """Seconds roughly, in words: "20 seconds", "3 minutes", "5 hours"."""
     for size, name in ((86400, "day"), (3600, "hour"), (60, "minute")):

@@ -10,7 +10,7 @@ import numpy as np
 from .diagnosis import Diagnosis
 from .held_out import HeldOut
 from .names import Names
-from .numbers import number, percent, with_unit
+from .numbers import coverage_percent, number, with_unit
 
 
 @dataclass(frozen=True)
@@ -29,8 +29,8 @@ def coverage_table(diagnosis: Diagnosis, caption: str, name: str) -> Table:
     rows = [
         (
             f"{100 * c.level:g}%",
-            percent(c.found),
-            f"{percent(c.lower)} to {percent(c.upper)}",
+            coverage_percent(c.found),
+            f"{coverage_percent(c.lower)} to {coverage_percent(c.upper)}",
             "yes" if c.inside else ("no, too few" if c.found < c.level else "no, too many"),
         )
         for c in diagnosis.coverage
