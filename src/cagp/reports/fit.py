@@ -101,7 +101,7 @@ def write_fit_report(
     }
     values["hyperparameters"] = hyperparameters.table(model, fit, names)
     values["advice"] = hyperparameters.advice(model, fit, names)
-    with progress_bar("report", 4, progress) as advance:
+    with progress_bar("report", 3, progress) as advance:
         drawn, problem = attempt(lambda: draw(model, names, seed))
         values["predictions"] = [place.picture(p.name, p.png, p.caption) for p in drawn or []]
         values["predictions_problem"] = problem
@@ -113,7 +113,7 @@ def write_fit_report(
         values["held_out"] = None
         if held_out is not None:
             values["held_out"] = judged(model, held_out, names, place)
-        advance(1)
+        advance(1 if given is not None else 0)  # leaving out has advanced by itself
         computation, problem = attempt(lambda: measure(model, seed))
         values["computation"] = computation or Computation((f"Not measured: {problem}",))
         values["computation_picture"] = None

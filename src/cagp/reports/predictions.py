@@ -138,7 +138,8 @@ def _map(model: Model, names: Names, place: Map, seed: int) -> Picture:
     ends = [(x.min(), x.max()), (y.min(), y.max())]
     if place.geographic and np.ptp(x) > 300:  # round the globe: no gap at the seam
         ends[0] = (-180.0, 180.0) if x.min() < 0 else (0.0, 360.0)
-    spans = [high - low or 1.0 for low, high in ends]
+    ends = [(low, high) if high > low else (low - 0.5, high + 0.5) for low, high in ends]
+    spans = [high - low for low, high in ends]
     shape = float(np.clip(spans[0] / spans[1], 0.4, 2.5)) if place.geographic else 1.3
     across = round(float(np.sqrt(_MAP_CELLS * shape)))
     down = max(2, _MAP_CELLS // across)
@@ -240,7 +241,10 @@ def _slices(model: Model, names: Names, columns: list[int]) -> Picture:
 def _along(values: np.ndarray, n: int) -> np.ndarray:
     """Values along a column: its own where it has few, evenly spaced ones between its ends otherwise."""
     own = discrete(values)
-    return np.linspace(values.min(), values.max(), n) if own is None else own
+    if own is not None:
+        return own
+    low, high = values.min(), values.max()
+    return np.linspace(low, high, n) if high > low else np.linspace(low - 0.5, high + 0.5, n)
 
 
 def _moved(middle: np.ndarray, column: int, values: np.ndarray) -> np.ndarray:
