@@ -1,4 +1,4 @@
-"""The report of a fit and the calibration check: their numbers against independent routes, their words against misfits."""
+"""The report of a fit and the calibration check: numbers against independent routes, words against misfits."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_the_page_stands_alone(fitted: tuple[hyperparameters.FitResult, cagp.Mod
 
 
 def test_what_was_fitted_is_named(fitted: tuple[hyperparameters.FitResult, cagp.Model, Path]) -> None:
-    fit, model, path = fitted
+    fit, _, path = fitted
     page = Page(path)
     assert page.row("facts", "data")[1] == "120 observations, 2 columns"
     assert "l/s" in page.row("facts", "target")[1]
@@ -370,13 +370,11 @@ def test_large_models_are_reported_without_their_own_solver(tmp_path: Path) -> N
     assert seconds(solver, 20_000, 200, tiles=True) > 20
     assert seconds(solver, 500, 100, tiles=False) < 1
     X, y = smooth(100)
-    model = prior().condition(X, y, cagp.GaussSeidel(100_000))
-    from cagp.reports.held_out import _plan
-
-    assert "NearestNeighbours(k=100)" in repr(_plan(model, 100_000).solver) or _plan(model, 100_000).solver.name == (
-        "nearest-neighbours"
-    )
-    assert "would take about" in _plan(model, 100_000).note
+    model = prior().condition(X, y, cagp.GaussSeidel(10**9))
+    page = Page(write_fit_report(model, tmp_path))
+    assert "NearestNeighbours() from all other points instead of GaussSeidel(iterations=1000000000)" in page.text
+    assert "Drawn with NearestNeighbours()" in page.text
+    assert "Not measured" in page.text
 
 
 # --- words and numbers ------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..means import Constant, Mean, Polynomial, Zero
 from ..memory import human
-from ..solvers import Subset
+from ..solvers import NearestNeighbours, Subset
 from .kernels import formula, in_words
 from .names import Names
 from .numbers import number, with_unit
@@ -35,8 +35,8 @@ def facts(model: Model, names: Names) -> Table:
     picked = " (picked by Auto)" if model.prepared.picked else ""
     calibrated = "calibrated" if solver.calibrated else "not calibrated: its error bars depend on y"
     memory = f"dense, {human(gram.dense_bytes)}" if gram.storage == "dense" else "recomputed in tiles, not stored"
-    if not gram.computed and gram.storage == "dense":
-        memory = f"{human(gram.dense_bytes)} if it is needed as a whole"
+    if isinstance(solver, (NearestNeighbours, Subset)):
+        memory = "not needed as a whole"
     rows = [
         ("data", f"{size:,} observations, {columns} {'column' if columns == 1 else 'columns'}"),
         ("target", f"{names.target}: {low} to {high}, average {average}"),

@@ -10,7 +10,7 @@ import numpy as np
 from ..hyperparameters import FitResult
 from .kernels import Hyperparameter, hyperparameters, meaning
 from .names import Names
-from .numbers import number, percent, with_error, with_unit
+from .numbers import number, percent, squared, with_error, with_unit
 from .refits import array
 from .tables import Table
 
@@ -26,7 +26,7 @@ def parameters(model: Model, names: Names) -> list[Hyperparameter]:
     found = hyperparameters(model.prior.kernel, names)
     noise = model.prior.noise_variance
     if np.ndim(noise) == 0:
-        unit = f"{names.target_unit}²" if names.target_unit else ""
+        unit = squared(names.target_unit)
         found.append(Hyperparameter("noise_variance", "noise variance", "noise", float(noise), unit))
     return found
 

@@ -21,7 +21,7 @@ from ..kernels import (
     Sum,
 )
 from .names import Names
-from .numbers import number, with_unit
+from .numbers import number, squared, with_unit
 
 _FAMILIES: dict[type[Kernel], tuple[str, str]] = {
     Matern12: ("Matérn 1/2 (continuous, rough functions)", "exp(−r)"),
@@ -143,7 +143,7 @@ def _numbers(
     distance_unit: str | None,
 ) -> list[Hyperparameter]:
     if kind == "variance":
-        unit = f"{names.target_unit}²" if names.target_unit else ""
+        unit = squared(names.target_unit)
         return [Hyperparameter(name, f"{prefix}variance of the function", kind, float(value), unit)]  # type: ignore[arg-type]
     if isinstance(value, tuple):
         return [

@@ -37,6 +37,13 @@ def with_unit(text: str, unit: str) -> str:
     return f"{text} {unit}" if unit else text
 
 
+def squared(unit: str) -> str:
+    """The unit of a variance."""
+    if not unit:
+        return ""
+    return f"({unit})²" if any(sign in unit for sign in " /·^²³⁻") else f"{unit}²"
+
+
 def percent(share: float) -> str:
     """A share as a percentage: two digits below 10%, none above, and never 0% or 100% for what is not."""
     value = 100 * share
