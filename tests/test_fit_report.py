@@ -336,7 +336,7 @@ def test_the_globe_gets_a_map_and_tables_get_slices(tmp_path: Path) -> None:
     page = Page(write_fit_report(cagp.Prior(globe, noise_variance=0.01).condition(X[:, :2], y), tmp_path / "two"))
     assert (tmp_path / "two" / "map.png").exists()
     assert [row[0] for row in page.tables["columns"][1:]] == ["latitude", "longitude"]
-    assert "km apart" in page.row("hyperparameters", "lengthscale")[3]
+    assert "km" in page.row("hyperparameters", "lengthscale")[3]
     kernel = globe.on(0, 1) + cagp.RBF((0.5, 1.0)).on(2, 3)
     page = Page(write_fit_report(cagp.Prior(kernel, noise_variance=0.01).condition(X, y), tmp_path / "four"))
     assert {"map.png", "slices.png"} <= {path.name for path in (tmp_path / "four").iterdir()}

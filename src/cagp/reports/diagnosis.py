@@ -89,10 +89,8 @@ def diagnose(z: np.ndarray, correlation: Correlation | None = None) -> Diagnosis
         failures.append("too narrow" if spread > 1 else "too wide")
     if rejected and _heavy_tails(z):
         # where most errors are as small as promised, it is the few large ones that spread z
-        central = float(np.median(np.abs(z)) / ndtri(0.75))
-        if central <= _MATERIAL_CENTRE and "too narrow" in failures:
-            failures.remove("too narrow")
-        failures.insert(0, "heavy tails")
+        narrow = float(np.median(np.abs(z)) / ndtri(0.75)) > _MATERIAL_CENTRE and "too narrow" in failures
+        failures = ["heavy tails", *(["too narrow"] if narrow else []), *(f for f in failures if f == "biased")]
     worst = max(abs(c.found - c.level) for c in coverage)
     if rejected and not failures and worst > _MATERIAL_COVERAGE:
         failures.append("wrong shape")

@@ -46,7 +46,7 @@ def table(model: Model, fit: FitResult | None, names: Names) -> Table:
             if error is not None and not math.isnan(error)
             else number(parameter.value)
         )
-        rows.append((parameter.label, with_unit(shown, parameter.unit), how, _meaning(parameter, names)))
+        rows.append((parameter.label, with_unit(shown, parameter.unit), how, _meaning(parameter, model, names)))
     if fit:
         coefficients = [name for name in fit.values if name.startswith("mean.")]
         rows += [(n, with_error(fit.values[n], errors.get(n)), "fitted", "of the prior mean") for n in coefficients]
@@ -54,7 +54,10 @@ def table(model: Model, fit: FitResult | None, names: Names) -> Table:
     return Table(caption, ("hyperparameter", "value", "how", "meaning"), rows, "hyperparameters")
 
 
-def _meaning(parameter: Hyperparameter, names: Names) -> str:
+def _meaning(parameter: Hyperparameter, model: Model, names: Names) -> str:
+    if parameter.kind == "lengthscale" and parameter.column is not None:
+        span = float(np.ptp(array(model.X)[:, parameter.column]))
+        return f"{number(parameter.value / span, 2)} times the range of {names.name(parameter.column)}" if span else ""
     if parameter.kind == "noise":
         return f"observations scatter by {with_unit(number(math.sqrt(parameter.value)), names.target_unit)} around f"
     return meaning(parameter, names)

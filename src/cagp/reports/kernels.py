@@ -171,5 +171,5 @@ def meaning(parameter: Hyperparameter, names: Names) -> str:
         return f"f moves by about {with_unit(number(math.sqrt(parameter.value)), names.target_unit)} around the mean"
     if parameter.kind == "lengthscale" and parameter.unit == "Earth radii":
         kilometres = number(parameter.value * KILOMETRES_PER_RADIUS, 2)
-        return f"values {kilometres} km apart are still alike"
+        return f"the correlation falls to about a half over {kilometres} km"
     return ""

@@ -25,7 +25,7 @@ _SLICE = 80
 _RANKING = 9
 _SLICES = 6
 _MOST_RANKED = 60
-_MAP_CELLS = 3600
+_MAP_CELLS = 8000
 _DOTS = 1500
 _LIMIT_SECONDS = 6.0
 
@@ -148,24 +148,24 @@ def _map(model: Model, names: Names, place: Map, seed: int) -> Picture:
     first, second = np.meshgrid(*grid)
     where[:, place.across], where[:, place.down] = first.ravel(), second.ravel()
     found = _predict(model, where)
-    width = 6.0
-    height = width / shape * 0.8 + 0.8 if place.geographic else 4.6
-    figure, axes = new_figure(1, 2, width, float(np.clip(height, 3.0, 7.5)))
+    stacked = place.geographic and shape > 1.4
+    height = 4.6 if not place.geographic else (7.5 / shape if stacked else 4.6 / shape) + 0.9
+    figure, axes = new_figure(*((2, 1, 9.5) if stacked else (1, 2, 6.0)), float(np.clip(height, 3.2, 8.0)))
     dots = _some(model, seed)
     unit = f" [{names.target_unit}]" if names.target_unit else ""
     fields = (
         (found.mean, "viridis", names.target_label, "mean"),
         (found.std, "cividis", f"standard deviation{unit}", "standard deviation of the function"),
     )
-    for ax, (field, colour_map, label, title) in zip(axes[0], fields, strict=True):
+    for ax, (field, colour_map, label, title) in zip(axes.flat, fields, strict=True):
         mesh = ax.pcolormesh(*grid, field.reshape(down, across), shading="nearest", cmap=colour_map, rasterized=True)
-        figure.colorbar(mesh, ax=ax, label=label, location="bottom" if place.geographic else "right", shrink=0.9)
+        figure.colorbar(mesh, ax=ax, label=label, shrink=0.9)
         ax.set_title(title, fontsize="medium")
         ax.set(xlabel=names.label(place.across), ylabel=names.label(place.down), xlim=ends[0], ylim=ends[1])
         if place.geographic:
             _coastlines(ax, ends[0])
             ax.set_aspect("equal")
-        ax.scatter(x[dots], y[dots], s=2.5, color="white", alpha=0.7, linewidths=0)
+    axes.flat[1].scatter(x[dots], y[dots], s=3, color="white", alpha=0.8, linewidths=0)
     rest = [c for c in range(X.shape[1]) if c not in (place.across, place.down)]
     held = f" All other columns are at their medians ({_medians(X, rest, names)})." if rest else ""
     caption = (
