@@ -216,6 +216,8 @@ def _slices(model: Model, names: Names, columns: list[int]) -> Picture:
         part = _Predictions(found.mean[start:stop], found.std[start:stop], "")
         if discrete(X[:, column]) is not None:
             _bars(ax, v, part, noise)
+            margin = 0.5 * float(np.diff(v).min())
+            ax.set(xlim=(v[0] - margin, v[-1] + margin), xticks=v if len(v) <= 8 else v[::2])
         else:
             _band(ax, v, part, noise)
             ax.plot(X[:, column], np.full(len(X), low), "|", color="black", alpha=0.15, markersize=6)
