@@ -8,6 +8,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
+import pandas
 import pytest
 from scipy.spatial.distance import cdist
 from scipy.stats import norm
@@ -412,6 +413,17 @@ def test_values_are_rounded_to_their_errors() -> None:
     assert percent(0.99999) == "almost 100%"
 
 
+def test_warnings_speak_of_columns(tmp_path: Path) -> None:
+    X, y = smooth(40)
+    start = cagp.Prior(cagp.Matern32((0.5, 0.5)), noise_variance=0.01)
+    fit = hyperparameters.fit(start, X, y, n_restarts=0, bounds={"kernel.lengthscale[1]": (0.01, 0.02)})
+    assert "kernel.lengthscale[1]" in fit.at_bounds
+    page = Page(write_fit_report(fit.prior.condition(X, y), tmp_path, fit=fit, names=Names(("a", "b"))))
+    assert "The lengthscale of b ended at its upper bound 0.02" in page.text
+    assert "kernel.lengthscale" not in page.text
+    assert page.row("hyperparameters", "lengthscale of b")[2] == "fitted, at a bound"
+
+
 # --- bad input --------------------------------------------------------------------------------------------------------
 
 
@@ -429,6 +441,9 @@ def test_wrong_arguments_are_refused_before_any_work(tmp_path: Path) -> None:
     fit = hyperparameters.fit(prior(), X, y, n_restarts=0, standard_errors=False)
     with pytest.raises(InputError, match=r"fit\.prior\.condition"):
         write_fit_report(model, tmp_path / "x", fit=fit)
+    frame = pandas.DataFrame(X, columns=["a", "b"])
+    with pytest.raises(InputError, match="same order"):
+        write_check_report(prior().condition(frame, y), tmp_path / "x", holdout=(frame[["b", "a"]], y))
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="is a file"):
         write_fit_report(model, tmp_path / "file")

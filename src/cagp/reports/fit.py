@@ -44,7 +44,7 @@ _TEMPLATE = """\
 </section>
 <section id="parameters"><h2>Hyperparameters</h2>
 {% if fit %}<p>Maximum likelihood ({{ fit.likelihood }}) on {{ "{:,}".format(fit.size) }} observations:
-log p = {{ "%.5g" % fit.log_likelihood }}. {{ fit.message }}</p>{% endif %}
+log p = {{ "%.5g" % fit.log_likelihood }}. {{ story }}</p>{% endif %}
 {{ table(hyperparameters) }}
 <h3>Advice</h3>
 {{ list(advice) }}
@@ -100,6 +100,7 @@ def write_fit_report(
         "columns": columns(model, names),
     }
     values["hyperparameters"] = hyperparameters.table(model, fit, names)
+    values["story"] = hyperparameters.story(fit) if fit else ""
     values["advice"] = hyperparameters.advice(model, fit, names)
     with progress_bar("report", 3, progress) as advance:
         drawn, problem = attempt(lambda: draw(model, names, seed))

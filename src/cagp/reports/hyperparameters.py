@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -65,7 +66,7 @@ def _meaning(parameter: Hyperparameter, model: Model, names: Names) -> str:
 
 def advice(model: Model, fit: FitResult | None, names: Names) -> list[str]:
     """What a statistician would say about these values."""
-    said = list(fit.warnings) if fit else []
+    said = [_in_words(sentence, model, names) for sentence in fit.warnings] if fit else []
     if fit is None:
         said.append("The hyperparameters were given, not fitted to these data, so their uncertainty is not known.")
     elif fit.standard_errors is None:
@@ -80,6 +81,21 @@ def advice(model: Model, fit: FitResult | None, names: Names) -> list[str]:
         "The error bars of the predictions take the hyperparameters as known; their uncertainty is not included."
     )
     return said
+
+
+def story(fit: FitResult) -> str:
+    """How the fit ended, without its warnings, which are among the advice."""
+    message = fit.message
+    for sentence in fit.warnings:
+        message = message.replace(sentence, "")
+    return " ".join(message.split())
+
+
+def _in_words(sentence: str, model: Model, names: Names) -> str:
+    """A warning with the names that a reader knows."""
+    for parameter in parameters(model, names):
+        sentence = re.sub(rf"(?<![\w.]){re.escape(parameter.name)}(?![\w.\[])", f"the {parameter.label}", sentence)
+    return sentence[:1].upper() + sentence[1:]
 
 
 def _vague(model: Model, fit: FitResult, names: Names) -> list[str]:

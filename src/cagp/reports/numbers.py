@@ -20,6 +20,11 @@ def number(value: float, digits: int = 3) -> str:
     return f"{rounded:,.{max(0, digits - 1 - size)}f}".replace("-", "−")
 
 
+def datum(value: float) -> str:
+    """A value of the data: whole numbers stay whole, others get four digits."""
+    return f"{value:,.0f}".replace("-", "−") if value == round(value) and abs(value) < 1e7 else number(value, 4)
+
+
 def with_error(value: float, error: float | None) -> str:
     """``value ± error``, both to the second digit of the error."""
     if error is None:

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from .names import Names
-from .numbers import duration, number, with_unit
+from .numbers import datum, duration, with_unit
 from .pictures import colours, discrete, hide_unused, new_figure, panels, png
 from .places import Map, map_of
 from .refits import LOCAL, array, refit
@@ -133,6 +133,8 @@ def _band(ax: Axes, x: np.ndarray, found: _Predictions, noise_std: float) -> Non
 
 
 def _map(model: Model, names: Names, place: Map, seed: int) -> Picture:
+    from matplotlib.ticker import MultipleLocator
+
     X = array(model.X)
     x, y = X[:, place.across], X[:, place.down]
     ends = [(x.min(), x.max()), (y.min(), y.max())]
@@ -165,6 +167,10 @@ def _map(model: Model, names: Names, place: Map, seed: int) -> Picture:
         if place.geographic:
             _coastlines(ax, ends[0])
             ax.set_aspect("equal")
+            if spans[0] > 300:
+                ax.xaxis.set_major_locator(MultipleLocator(60))
+                ax.yaxis.set_major_locator(MultipleLocator(30))
+    # where the data are explains where the error bars are narrow
     axes.flat[1].scatter(x[dots], y[dots], s=3, color="white", alpha=0.8, linewidths=0)
     rest = [c for c in range(X.shape[1]) if c not in (place.across, place.down)]
     held = f" All other columns are at their medians ({_medians(X, rest, names)})." if rest else ""
@@ -187,7 +193,7 @@ def _coastlines(ax: Axes, longitudes: tuple[float, float]) -> None:
 
 def _medians(X: np.ndarray, columns: list[int], names: Names) -> str:
     shown = columns[:12]
-    parts = [f"{names.name(c)} {with_unit(number(float(np.median(X[:, c]))), names.unit(c))}" for c in shown]
+    parts = [f"{names.name(c)} {with_unit(datum(float(np.median(X[:, c]))), names.unit(c))}" for c in shown]
     return ", ".join(parts) + (", …" if len(columns) > len(shown) else "")
 
 
