@@ -23,7 +23,7 @@ from cagp.reports.diagnosis import diagnose
 from cagp.reports.held_out import leave_out
 from cagp.reports.kernels import formula, in_words
 from cagp.reports.kernels import hyperparameters as named
-from cagp.reports.numbers import number, percent, with_error
+from cagp.reports.numbers import datum, number, percent, with_error
 from cagp.reports.refits import array
 from cagp.reports.solvers import more, restricted, seconds
 from problems import make_problem
@@ -403,6 +403,10 @@ def test_kernels_in_words() -> None:
 )
 def test_numbers_are_readable(value: float, text: str) -> None:
     assert number(value) == text
+
+
+def test_values_of_the_data_keep_their_form() -> None:
+    assert [datum(v) for v in (3.0, 0.52, -1200.0, 0.02, 1e-9)] == ["3", "0.52", "−1,200", "0.02", "1.000 · 10⁻⁹"]
 
 
 def test_values_are_rounded_to_their_errors() -> None:

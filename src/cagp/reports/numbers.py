@@ -22,7 +22,10 @@ def number(value: float, digits: int = 3) -> str:
 
 def datum(value: float) -> str:
     """A value of the data: whole numbers stay whole, others get four digits."""
-    return f"{value:,.0f}".replace("-", "−") if value == round(value) and abs(value) < 1e7 else number(value, 4)
+    if value == round(value) and abs(value) < 1e7:
+        return f"{value:,.0f}".replace("-", "−")
+    text = number(value, 4)
+    return text.rstrip("0").rstrip(".") if "." in text and "·" not in text else text
 
 
 def with_error(value: float, error: float | None) -> str:
