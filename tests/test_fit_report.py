@@ -419,7 +419,7 @@ def test_values_are_rounded_to_their_errors() -> None:
 
 def test_warnings_speak_of_columns(tmp_path: Path) -> None:
     X, y = smooth(40)
-    start = cagp.Prior(cagp.Matern32((0.5, 0.5)), noise_variance=0.01)
+    start = cagp.Prior(cagp.Matern32((0.5, 0.015)), noise_variance=0.01)
     fit = hyperparameters.fit(start, X, y, n_restarts=0, bounds={"kernel.lengthscale[1]": (0.01, 0.02)})
     assert "kernel.lengthscale[1]" in fit.at_bounds
     page = Page(write_fit_report(fit.prior.condition(X, y), tmp_path, fit=fit, names=Names(("a", "b"))))
