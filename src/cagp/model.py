@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -42,7 +42,8 @@ class Model:
 
     ``prior`` is the prior with its mean filled in from the data, ``budget`` the memory budget in bytes. ``gram`` and
     ``b`` = y − m₀(X) (d,) are in the order the solver works in; ``order`` (d,) is that order, where it is not the given
-    one. ``recipe`` is what it takes to make the model again elsewhere.
+    one. ``column_names`` are those of a data frame, None for anything else. ``recipe`` is what it takes to make the
+    model again elsewhere.
     """
 
     def __init__(
@@ -71,7 +72,7 @@ class Model:
             raise InputError('solve_dtype="tf32" is for matrix-free products on a GPU; use "float32" here')
         self.budget = resolve_budget(memory_budget, train.device)
         self.prior = replace(prior, mean=prior.mean.fit(train, observations))
-        self._columns, self._names = train.shape[1], column_names(X)
+        self._columns, self.column_names = train.shape[1], column_names(X)
         self._device = train.device
         self._origin = train.mean(dim=0)
         embedding = prior.kernel.embed(train, self._origin)
@@ -89,6 +90,16 @@ class Model:
             certificate = Gram(prior.kernel, full, noise, storage="tiles", budget=left)
             self.gram = certificate if self.order is None else certificate.permuted(self.order)
             self.b = b if self.order is None else b[self.order]
+
+    @property
+    def X(self) -> torch.Tensor:
+        """The training points (d, p), in float64."""
+        return torch.from_numpy(self.recipe.X).to(self._device)
+
+    @property
+    def y(self) -> torch.Tensor:
+        """The observations (d,), in float64."""
+        return torch.from_numpy(self.recipe.y).to(self._device)
 
     def solver_cross(self, cross: Cross) -> Cross:
         """The same test points as the solver sees them: in its own precision."""
@@ -155,17 +166,19 @@ class Model:
         seconds = time.perf_counter() - start
         return Posterior(self, solved, convert, status_of(self, solved, stop, interrupt.requested, seconds, where))
 
-    def iterate(self, X_test: ArrayLike) -> Iterator[Posterior]:
+    def iterate(self, X_test: ArrayLike, only: Collection[int] | None = None) -> Iterator[Posterior]:
         """The posteriors at X_test (T, p) after iterations 1, 2, 3, …, as they are computed.
 
-        All test points are worked on together, so they must fit the memory budget.
+        With ``only``, those after these iterations: cheaper where the solver works in a lower precision, because each
+        posterior then costs a product with G. All test points are worked on together, so they must fit the memory
+        budget.
         """
         test, convert = self._test_points(X_test)
         prior_mean = self.prior.mean(test).to(self.gram.dtype)
         (cross,) = self._crosses(test, len(test))
         own = self.solver_cross(cross)
         for weights in self.prepared.weights(own):
-            if weights.iteration:
+            if weights.iteration and (only is None or weights.iteration in only):
                 message = f"Iteration {weights.iteration} of {self.solver!r}, {weights.passes:g} passes over G."
                 outcome = outcome_of(certified_in_full(weights.frozen(), cross, own))
                 batch = Solved.of(self, cross, outcome, prior_mean, keep=True)
@@ -227,10 +240,10 @@ class Model:
 
     def _test_points(self, X_test: ArrayLike) -> tuple[torch.Tensor, Output]:
         names = column_names(X_test)
-        if self._names is not None and names is not None and names != self._names:
+        if self.column_names is not None and names is not None and names != self.column_names:
             raise InputError(
-                f"X_test has the columns {names}, the training points have {self._names}; "
-                f"put them in the same order: X_test[{self._names}]"
+                f"X_test has the columns {names}, the training points have {self.column_names}; "
+                f"put them in the same order: X_test[{self.column_names}]"
             )
         return points(X_test, "X_test", self._device, columns=self._columns), Output.like(X_test)
 
