@@ -60,7 +60,7 @@ class FullField:
 
 def points_of(thin: int) -> int:
     """How many distinct points there are with every ``thin``-th row and column, without reading them."""
-    return (_ROWS // thin - 1) * (_COLUMNS // thin) + 2
+    return ((_ROWS - 1) // thin - 1) * (_COLUMNS // thin) + 2
 
 
 def map_axes(thin: int) -> tuple[np.ndarray, np.ndarray]:

@@ -28,39 +28,49 @@ _LINES: dict[str, dict[str, Any]] = {
     COARSE: {"color": "#D55E00", "linestyle": "--", "marker": "s"},
     FREE: {"color": "#009E73", "linestyle": ":", "marker": "^"},
 }
+_FIELDS = (("mean", "viridis", "posterior mean (K)"), ("std", "cividis", "posterior std of the latent f (K)"))
+_CLOSE = 24
+"""Degrees across the closer view at full resolution."""
+
 _FAR = 3.0
 """Beyond so many standard deviations a held-out point is marked as missed."""
 
 
 def map_figure(config: FullConfig, field: pd.DataFrame, predictions: pd.DataFrame) -> Captioned:
-    """Mean and latent std on the whole grid."""
+    """Mean and latent std on the whole grid, and closer around one of the held-out points."""
     from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
 
     latitude, longitude = map_axes(config.thin)
-    half = (longitude[1] - longitude[0]) / 2
+    half = longitude[1] / 2
     extent = (-half, longitude[-1] + half, latitude[-1] - half, latitude[0] + half)
     lines = wrapped(coastlines())
     hidden = rows_of(predictions, FITTED, NearestNeighbours.name, HELD_OUT, config.neighbours[-1])
-    figure = Figure(figsize=(10, 9.4), layout="constrained")
-    for ax, (name, colours, label) in zip(
-        figure.subplots(2, 1, sharex=True),
-        (
-            ("mean", "viridis", "posterior mean of 2 metre temperature (K)"),
-            ("std", "cividis", "posterior std of the latent f (K)"),
-        ),
-        strict=True,
-    ):
+    roughest = hidden.loc[hidden["spread"].idxmax()]
+    across = _CLOSE * config.thin
+    left = np.clip(roughest["longitude"] - across / 2, 0, 360 - across)
+    bottom = np.clip(roughest["latitude"] - across / 2, -90, 90 - across)
+    near_rows = (latitude >= bottom) & (latitude <= bottom + across)
+    near_columns = (longitude >= left) & (longitude <= left + across)
+    figure = Figure(figsize=(15, 8.4), layout="constrained")
+    for row, (name, colours, label) in zip(figure.subplots(2, 2, width_ratios=(2, 1)), _FIELDS, strict=True):
         values = field[name].to_numpy().reshape(len(latitude), len(longitude))
-        picture = ax.imshow(values, extent=extent, cmap=colours)
-        globe(ax, lines)
-        ax.set_ylabel("latitude (°N)")
-        figure.colorbar(picture, ax=ax, label=label, shrink=0.9, pad=0.01)
-    ax.plot(hidden["longitude"], hidden["latitude"], "o", fillstyle="none", color="white", markersize=6, linewidth=0.7)
-    ax.set_xlabel("longitude (°E)")
+        for ax, part in zip(row, (values, values[np.ix_(near_rows, near_columns)]), strict=True):
+            picture = ax.imshow(
+                values, extent=extent, cmap=colours, vmin=part.min(), vmax=part.max(), interpolation="nearest"
+            )
+            globe(ax, lines)
+            ax.set(xlabel="longitude (°E)", ylabel="latitude (°N)")
+            figure.colorbar(picture, ax=ax, label=label, shrink=0.9, pad=0.01)
+        row[1].set(xlim=(left, left + across), ylim=(bottom, bottom + across))
+        row[1].xaxis.set_major_locator(MaxNLocator(5))
+        row[1].yaxis.set_major_locator(MaxNLocator(5))
+        row[1].plot(hidden["longitude"], hidden["latitude"], "o", fillstyle="none", color="white", markersize=11)
     return figure, (
         f"Mean and std at all {len(field):,} points of the map from the {config.map_neighbours} nearest of "
-        f"{config.d:,} training points; most points of the map are training points. White circles: the "
-        f"{config.held_out} points held out. `map.csv` has the numbers, row by row from 90° N and 0° E."
+        f"{config.d:,} training points. Right: closer, around the held-out point with the roughest surroundings, each "
+        "with its own colours; white circles are points held out, all others are training points. `map.csv` has the "
+        "numbers, row by row from 90° N and 0° E."
     )
 
 
@@ -82,7 +92,7 @@ def neighbours_figure(config: FullConfig, table: pd.DataFrame) -> Captioned:
         ax.set_xticks(config.neighbours, [str(k) for k in config.neighbours], minor=False)
         ax.set_xticks([], minor=True)
         ax.grid(alpha=0.25, which="both", linewidth=0.5)
-    plain_ticks(rmse.yaxis)
+    plain_ticks(rmse.yaxis, steps=(1, 2, 3, 4, 6))
     figure.legend(*excess.get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
     return figure, (
         f"Nearest neighbours at {config.more:,} held-out points. Left: by how much the variance of the latent f is "
@@ -110,7 +120,7 @@ def calibration_figure(config: FullConfig, predictions: pd.DataFrame) -> Caption
             (f"{k} neighbours\n{PRIOR_WORDS[n]}", n, NearestNeighbours.name, HELD_OUT, k, 0) for n in config.names[1:]
         ]
     figure = Figure(figsize=(11, 7), layout="constrained")
-    for row, cells in zip(figure.subplots(2, 3), (above, below), strict=True):
+    for row, cells in zip(figure.subplots(2, 3, sharey="row"), (above, below), strict=True):
         for ax, (title, name, solver, sample, k, m) in zip(row, cells, strict=True):
             result = assess(z_of(config, name, rows_of(predictions, name, solver, sample, k, m)))
             plots.pit_histogram(result.t, bins=_BINS if sample == MORE else _BINS // 2, ax=ax)
@@ -118,8 +128,12 @@ def calibration_figure(config: FullConfig, predictions: pd.DataFrame) -> Caption
                 title = title.replace("\n", f", {config.held_out} points\n")
             ax.set_title(f"{title}\nstd of z {result.z_std:.2f}, KS p-value {result.p_value:.2g}", fontsize=9.5)
             ax.set_xlabel("t = Φ(z), std of an observation")
+            ax.label_outer(remove_inner_ticks=False)
             ax.get_legend().remove()
-    figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
+        row[0].set_ylim(0, max(ax.dataLim.y1 for ax in row) * 1.05)
+    handles, labels = ax.get_legend_handles_labels()
+    named = ["held-out points" if "values" in label else label for label in labels]
+    figure.legend(handles, named, loc="outside lower center", ncols=3, frameon=False)
     return figure, (
         "t = Φ((mean − truth) / std) at held-out points, the noise included, with the band that all bins of a uniform "
         "sample stay in with probability 95%. A hump is a conservative posterior, a U an overconfident one, a hump "

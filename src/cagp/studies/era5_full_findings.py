@@ -119,13 +119,13 @@ def findings(config: FullConfig, table: pd.DataFrame) -> list[str]:
     fitted, seconds = config.prior(FITTED), table.loc[table["solver"] == MAP, "seconds"].iloc[0]
     return [
         _verdict(config, table, verdicts),
-        f"Hyperparameters of the map and the iterative methods: {PRIOR_WORDS[FITTED]} (amplitude {fitted.amplitude:.3g} "
-        f"K, lengthscale {fitted.lengthscale:.3g} Earth radii, noise {fitted.noise_std:g} K). NLL at {config.more:,} "
+        f"Hyperparameters of the map and the iterative methods: {PRIOR_WORDS[FITTED]} (amplitude "
+        f"{fitted.amplitude:.3g} K, lengthscale {fitted.lengthscale:.3g} Earth radii, noise {fitted.noise_std:g} K). NLL at {config.more:,} "
         f"held-out points: {nll[FITTED]:.3f}, against {nll[COARSE]:.3f} ({PRIOR_WORDS[COARSE]}) and {nll[FREE]:.3f} "
         f"({PRIOR_WORDS[FREE]}: {config.prior(FREE).noise_std:.2g} K). The noise is held for the sake of single "
         "precision; `era5-full-hyperparameters` has the reasons.",
-        f"The map: {config.map_neighbours} nearest neighbours at every point of the grid in {seconds:.0f} s, search tree "
-        "included, on the processor, also where there is a GPU.",
+        f"The map: {config.map_neighbours} nearest neighbours at every point of the grid in {seconds:.0f} s, search "
+        "tree included, on the processor, also where there is a GPU.",
         "Held-out points are drawn uniformly from the points of the grid, so that there are as many near the poles, "
         "where points lie close together, as at the equator.",
         *_left_out(config, table),
@@ -140,7 +140,8 @@ def _verdict(config: FullConfig, table: pd.DataFrame, verdicts: dict[str, str]) 
     return (
         f"The model is rejected on {config.more:,} held-out points ({said}). This is no fault of the computation: "
         "nearest neighbours are calibrated under the prior. One stationary prior serves oceans and mountains: with "
-        f"the hyperparameters from {PRIOR_WORDS[FITTED]}, {100 * found['coverage_50']:.0f}% of the points lie in their 50% intervals, "
+        f"the hyperparameters from {PRIOR_WORDS[FITTED]}, {100 * found['coverage_50']:.0f}% of the points lie in "
+        "their 50% intervals, "
         f"{100 * found['coverage_95']:.1f}% in their 95% intervals, and z by quarters of roughness differs "
         "severalfold (the table). Error bars are right on average at best, too wide over smooth and too narrow "
         "over rough ground."
@@ -157,8 +158,8 @@ def _left_out(config: FullConfig, table: pd.DataFrame) -> list[str]:
         "LEFT OUT: GaussSeidel and CalibratedCG, and the certified bounds for nearest neighbours, because there was "
         f"no GPU: each pass over the Gram matrix of {config.d:,} points with {config.held_out} right-hand sides is "
         f"{operations:.1e} operations, and the three methods need some eighty of them. On a machine with a CUDA GPU "
-        f"(at most {human(config.sizes.memory)} of its memory are used) `cagp reproduce era5-full --scale {scale}` with "
-        "the same output folder adds them and keeps what is done."
+        f"(at most {human(config.sizes.memory)} of its memory are used) `cagp reproduce era5-full --scale {scale}` "
+        "with the same output folder adds them and keeps what is done."
     ]
 
 

@@ -38,7 +38,7 @@ class FullHyperparametersConfig:
 
     thin: int
     windows: int
-    side: int = 16
+    side: int = 8
     held_out: int = 2100
     neighbours: int = 20
     mean: str = "detrended"
@@ -59,8 +59,8 @@ class Era5FullHyperparameters(Study[FullHyperparametersConfig, FullHyperparamete
     title = "ERA5, all points: hyperparameters at full resolution"
     shows = "nothing in the paper: what `era5-full` builds on"
     scales: ClassVar[Mapping[str, FullHyperparametersConfig]] = {
-        "quick": FullHyperparametersConfig(thin=4, windows=20),
-        "paper": FullHyperparametersConfig(thin=1, windows=40),
+        "quick": FullHyperparametersConfig(thin=4, windows=80),
+        "paper": FullHyperparametersConfig(thin=1, windows=160),
     }
 
     def pieces(self, config: FullHyperparametersConfig) -> Mapping[str, FullHyperparametersPiece]:
@@ -125,7 +125,8 @@ class Era5FullHyperparameters(Study[FullHyperparametersConfig, FullHyperparamete
             ],
             remarks=[
                 "A random subset of the points would be a coarse grid again; windows of neighbouring points show the "
-                "field at its own resolution. The held-out points are not among them.",
+                "field at its own resolution, and many small ones the smooth and the rough parts of it. The held-out "
+                "points are not among them.",
                 f"The field comes from a numerical model and has no measurement noise: a free noise goes to the lower "
                 f"bound of the fit. It is held at {config.noise_std:g} K, because a million points 0.25° and, near the "
                 "poles, a hundred metres apart then still give a Gram matrix that single precision can work with. "
