@@ -118,8 +118,8 @@ def _map(config: FullConfig, field: FullField, prior: Prior, seed: int, identity
     hidden = field.held_out(config.held_out, seed)
     problem = field.without(hidden, hidden)
     start = time.perf_counter()
-    posterior = with_neighbours(prior, problem, config.map_neighbours).predict(field.map_points(), progress=False)
+    posterior = with_neighbours(prior, problem, config.map_neighbours).predict(field.X, progress=False)
     seconds = time.perf_counter() - start
     row = {**identity, "d": len(problem.y), "k": config.map_neighbours, "m": 0, "seconds": seconds}
-    values = {"mean": posterior.mean.round(3), "std": posterior.std.round(4)}
-    return {"table": pd.DataFrame([row]), MAP: pd.DataFrame(values)}
+    mean, std = (field.on_map(values).ravel() for values in (posterior.mean.round(3), posterior.std.round(4)))
+    return {"table": pd.DataFrame([row]), MAP: pd.DataFrame({"mean": mean, "std": std})}

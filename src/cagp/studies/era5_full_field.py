@@ -25,15 +25,11 @@ class FullField:
     latitude: np.ndarray
     longitude: np.ndarray
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Rows and columns of the map."""
-        return len(self.latitude), len(self.longitude)
-
-    def map_points(self) -> np.ndarray:
-        """All points of the map, (rows · columns, 2), row by row."""
-        latitude, longitude = np.meshgrid(self.latitude, self.longitude, indexing="ij")
-        return np.column_stack([latitude.ravel(), longitude.ravel()])
+    def on_map(self, values: np.ndarray) -> np.ndarray:
+        """Values at the points, (n,), as a map (rows, columns)."""
+        columns = len(self.longitude)
+        inner = values[1:-1].reshape(-1, columns)
+        return np.vstack([np.full(columns, values[0]), inner, np.full(columns, values[-1])])
 
     def held_out(self, n: int, seed: int) -> np.ndarray:
         """Indices of n points, drawn uniformly without repetition; a larger n begins with those of a smaller one."""
@@ -50,7 +46,7 @@ class FullField:
 
         A random subset of the points would be a coarse one; windows show the field at its full resolution.
         """
-        rows, columns = self.shape
+        rows, columns = len(self.latitude), len(self.longitude)
         rng = generator(seed, 1)
         top, left = rng.integers(1, rows - side, n), rng.integers(0, columns, n)
         row = top[:, None, None] + np.arange(side)[:, None]

@@ -67,7 +67,7 @@ def neighbours_found(config: FullConfig, table: pd.DataFrame) -> Comparison:
         found = rows_of(table, name, NearestNeighbours.name, MORE).sort_values("k")
         best = found["mean_variance"].iloc[-1]
         for row in found.itertuples():
-            more = "–" if row.k == config.neighbours[-1] else f"{100 * (row.mean_variance / best - 1):.2g}%"
+            more = "–" if row.k == config.neighbours[-1] else f"{100 * (row.mean_variance / best - 1):.3g}%"
             rows.append(
                 [PRIOR_WORDS[name], str(row.k), f"{row.rmse:.4f}", f"{row.nll:.3f}", more, f"{row.seconds:.1f}"]
             )
@@ -95,7 +95,7 @@ def iterations_found(config: FullConfig, table: pd.DataFrame) -> Comparison:
                         f"{row.rmse:.3f}",
                         f"{row.nll:.3f}",
                         f"{row.z_std:.2f}",
-                        f"{100 * (row.mean_variance / best - 1):.2g}%",
+                        f"{100 * (row.mean_variance / best - 1):.3g}%",
                         f"{100 * row.share_lower:.2g}% to {100 * row.share_upper:.2g}%",
                         f"{row.seconds:.1f}",
                         "–" if np.isnan(row.certificate_seconds) else f"{row.certificate_seconds:.1f}",
@@ -120,10 +120,11 @@ def findings(config: FullConfig, table: pd.DataFrame) -> list[str]:
     return [
         _verdict(config, table, verdicts),
         f"Hyperparameters of the map and the iterative methods: {PRIOR_WORDS[FITTED]} (amplitude "
-        f"{fitted.amplitude:.3g} K, lengthscale {fitted.lengthscale:.3g} Earth radii, noise {fitted.noise_std:g} K). NLL at {config.more:,} "
+        f"{fitted.amplitude:.3g} K, lengthscale {fitted.lengthscale:.3g} Earth radii, noise {fitted.noise_std:g} K). "
+        f"NLL at {config.more:,} "
         f"held-out points: {nll[FITTED]:.3f}, against {nll[COARSE]:.3f} ({PRIOR_WORDS[COARSE]}) and {nll[FREE]:.3f} "
-        f"({PRIOR_WORDS[FREE]}: {config.prior(FREE).noise_std:.2g} K). The noise is held for the sake of single "
-        "precision; `era5-full-hyperparameters` has the reasons.",
+        f"({PRIOR_WORDS[FREE]}: {config.prior(FREE).noise_std:.2g} K). `era5-full-hyperparameters` says why the "
+        "noise is held.",
         f"The map: {config.map_neighbours} nearest neighbours at every point of the grid in {seconds:.0f} s, search "
         "tree included, on the processor, also where there is a GPU.",
         "Held-out points are drawn uniformly from the points of the grid, so that there are as many near the poles, "
