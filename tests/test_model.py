@@ -167,6 +167,7 @@ def test_neighbours_hear_ctrl_c_between_test_points(monkeypatch: pytest.MonkeyPa
     from cagp.solvers import nearest_neighbours
 
     monkeypatch.setattr(nearest_neighbours, "_BATCH_BYTES", {"cpu": 2 * 5 * 5 * 8})  # two test points at a time
+    monkeypatch.setattr(nearest_neighbours, "_BATCHES_AT_ONCE", {"cpu": 1})
     model = PROBLEM.prior.condition(PROBLEM.X, PROBLEM.y, cagp.NearestNeighbours(5))
     original, presses = model.prepared.final, iter([False, True])
 

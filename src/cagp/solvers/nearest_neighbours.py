@@ -13,10 +13,14 @@ from ..gram import Gram
 from ..memory import require
 from ..validation import count
 from ..weights import Weights, zero_weights
+from ..threads import share_out
 from .base import Prepared, Solver
 
-_BATCH_BYTES = {"cpu": 2**24, "cuda": 2**30}
-"""For a batch of k × k blocks: small enough for the cache of a CPU, large enough to fill a GPU."""
+_BATCH_BYTES = {"cpu": 2**21, "cuda": 2**30}
+"""For a batch of k × k blocks: small enough for the cache of a CPU core, large enough to fill a GPU."""
+
+_BATCHES_AT_ONCE = {"cpu": 64, "cuda": 1}
+"""How many batches the threads share out before Ctrl-C is heard."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -51,9 +55,13 @@ class _PreparedNearestNeighbours(Prepared):
         self._k = k
 
     @property
-    def rows_at_once(self) -> int:
+    def _batch(self) -> int:
         block = self._k**2 * self.gram.dtype.itemsize
-        return max(1, _BATCH_BYTES.get(self.gram.device.type, 2**24) // max(1, block))
+        return max(1, _BATCH_BYTES.get(self.gram.device.type, 2**21) // max(1, block))
+
+    @property
+    def rows_at_once(self) -> int:
+        return self._batch * _BATCHES_AT_ONCE.get(self.gram.device.type, 1)
 
     @property
     def numbers_per_test_point(self) -> int:
@@ -72,19 +80,23 @@ class _PreparedNearestNeighbours(Prepared):
 
     def _solve(self, cross: Cross) -> Weights:
         near = cross.nearest(self._k)
-        V = cross.entries(near)
-        values, reduction = torch.empty_like(V), V.new_empty(len(V))
-        for top in range(0, len(V), self.rows_at_once):
-            part = slice(top, top + self.rows_at_once)
+        values, reduction = self.b.new_empty(near.shape), self.b.new_empty(len(near))
+        batch = min(self._batch, -(-len(near) // torch.get_num_threads()))  # something for every thread
+
+        def solve(top: int) -> None:
+            part = slice(top, top + batch)
+            V = cross.rows(part).entries(near[part])
             factors, info = torch.linalg.cholesky_ex(self.gram.submatrices(near[part]))
             if bool(info.any()):
                 raise NotPositiveDefiniteError(
-                    f"the Gram matrix of the {self._k} neighbours of test point {top + int(info.argmax())} is not "
-                    "positive definite to working precision; a larger noise_variance or a smaller k helps"
+                    f"the Gram matrix of the {self._k} neighbours of a test point is not positive definite to working "
+                    "precision; a larger noise_variance or a smaller k helps"
                 )
-            half = torch.linalg.solve_triangular(factors, V[part, :, None], upper=False)
+            half = torch.linalg.solve_triangular(factors, V[..., None], upper=False)
             values[part] = torch.linalg.solve_triangular(factors.mT, half, upper=True)[..., 0]
             reduction[part] = half[..., 0].square().sum(dim=1)
+
+        share_out(solve, range(0, len(near), batch), self.gram.device)
         return Weights(values, reduction, 1, 0.0, self.gram.size, near)
 
     def stopped(self, iteration: int) -> str:
