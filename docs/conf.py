@@ -6,6 +6,8 @@ import re
 import sys
 from pathlib import Path
 
+from sphinx.application import Sphinx
+
 HERE = Path(__file__).parent
 SOURCE = HERE.parent / "src" / "cagp"
 sys.path[:0] = [str(HERE / "_extensions"), str(SOURCE.parent)]
@@ -16,8 +18,6 @@ version = release = re.findall(r'__version__ = "(.*)"', (SOURCE / "__init__.py")
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.viewcode", "sphinx_copybutton", "mathml"]
 exclude_patterns = ["_build", "_extensions", "figures"]
-# a page of the table of contents that is not there yet is no mistake; a page that is in no table is
-suppress_warnings = ["toc.empty_glob"]
 
 myst_enable_extensions = ["dollarmath", "amsmath", "deflist"]
 myst_heading_anchors = 3
@@ -42,3 +42,19 @@ autodoc_default_options = {"members": True, "show-inheritance": False}
 autodoc_type_aliases = {"ArrayLike": "ArrayLike", "Embedding": "Embedding"}
 python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 100
+
+
+def present_pages_only(app: Sphinx, page: str, source: list[str]) -> None:
+    """Take pages that are not there out of the tables of contents of the front page, so that sections may come later."""
+    if page == app.config.root_doc:
+        there = set(app.project.docnames)
+        tables = re.split(r"(```{toctree}.*?```)", source[0], flags=re.DOTALL)
+        for i, table in enumerate(tables):
+            if table.startswith("```{toctree}"):
+                lines = table.splitlines()
+                tables[i] = "\n".join(x for x in lines if not x or x.startswith((":", "`")) or x in there)
+        source[0] = "".join(tables)
+
+
+def setup(app: Sphinx) -> None:
+    app.connect("source-read", present_pages_only)
