@@ -15,7 +15,7 @@ BLUE, ORANGE, BLACK = "#0072B2", "#E69F00", "#000000"  # Okabe and Ito's
 
 def budget() -> None:
     """The paper's synthetic problem along a line: error bars after 1, 5 and 40 iterations, and the exact ones."""
-    rng = np.random.default_rng(3)
+    rng = np.random.default_rng(0)
     X = rng.random((400, 2))
     x = np.linspace(0, 1, 200)
     line = np.column_stack([x, np.full_like(x, 0.5)])
@@ -26,7 +26,7 @@ def budget() -> None:
 
     exact = prior.condition(X, y, cagp.Cholesky()).predict(line)
     low, high = exact.interval(0.95)
-    figure = Figure(figsize=(9.6, 3.1), layout="constrained")
+    figure = Figure(figsize=(9.6, 3.4), layout="constrained")
     axes = figure.subplots(1, 3, sharey=True)
     for ax, m in zip(axes, (1, 5, 40), strict=True):
         post = prior.condition(X, y, cagp.GaussSeidel(iterations=m)).predict(line)
@@ -36,9 +36,9 @@ def budget() -> None:
         ax.plot(x, high, color=ORANGE, linewidth=1.1, linestyle="--")
         ax.plot(x, f[400:], color=BLACK, linewidth=1.1, linestyle=":", label="truth")
         share = 1 - exact.variance.mean() / post.variance.mean()
-        sweeps = "1 iteration" if m == 1 else f"{m} iterations"
-        ax.set(title=f"{sweeps}: {share:.0%} of the variance is computational", xlabel="position", xlim=(0, 1))
-        ax.title.set_fontsize(9.5)
+        iterations = "1 iteration" if m == 1 else f"{m} iterations"
+        ax.set_title(f"{iterations}\n{share:.0%} of the variance is computational", fontsize=10)
+        ax.set(xlabel="position", xlim=(0, 1))
     axes[0].set_ylabel("f")
     handles, labels = axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
@@ -57,16 +57,16 @@ def temperature() -> None:
     globe = np.stack(np.meshgrid(latitude, longitude, indexing="ij"), axis=-1).reshape(-1, 2)
     post = prior.condition(X, y, cagp.NearestNeighbours(100)).predict(globe)
 
-    figure = Figure(figsize=(9.6, 2.9), layout="constrained")
-    fields = (post.mean, "viridis", "posterior mean (K)"), (post.std, "cividis", "posterior standard deviation (K)")
+    figure = Figure(figsize=(9.6, 2.6), layout="constrained")
+    fields = (post.mean, "viridis", "Posterior mean (K)"), (post.std, "cividis", "Posterior standard deviation (K)")
     for ax, (field, colours, label) in zip(figure.subplots(1, 2, sharey=True), fields, strict=True):
         shape = len(latitude), len(longitude)
         mesh = ax.pcolormesh(longitude, latitude, field.reshape(shape), cmap=colours, shading="nearest")
-        ax.plot(X[:, 1], X[:, 0], ".", color="white", markersize=1.0, alpha=0.7)
+        ax.plot(X[:, 1], X[:, 0], ".", color="white", markersize=1.2, alpha=0.7)
         ax.set(xlabel="longitude (°E)", xlim=(0, 360), ylim=(-90, 90), aspect="equal")
-        ax.set(xticks=range(0, 361, 90), yticks=range(-60, 61, 30), title=label.capitalize())
-        ax.title.set_fontsize(9.5)
-        figure.colorbar(mesh, ax=ax, shrink=0.8, pad=0.02)
+        ax.set(xticks=range(0, 361, 90), yticks=range(-60, 61, 30))
+        ax.set_title(label, fontsize=10)
+        figure.colorbar(mesh, ax=ax, shrink=0.85, pad=0.02)
     figure.axes[0].set_ylabel("latitude (°N)")
     figure.savefig(FIGURES / "era5.png", dpi=110)
     print(f"{len(y)} points, {prior.kernel!r}, noise std {prior.noise_variance**0.5:.2f} K")
