@@ -1,4 +1,4 @@
-"""How the documentation is built: ``make docs``, or ``python -m sphinx -W --keep-going -b html docs docs/_build/html``."""
+"""How the site is built: ``make docs``, or ``python -m sphinx -W --keep-going -b html docs docs/_build/html``."""
 
 from __future__ import annotations
 

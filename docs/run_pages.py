@@ -18,7 +18,7 @@ _CODE = re.compile(r"```python\n(?P<code>.*?)```(?P<gap>\n\n```output\n(?P<print
 
 
 def run(text: str, name: str) -> list[tuple[str | None, str]]:
-    """For each block of the page, in order: what it says that it prints, None where it says nothing, and what it does."""
+    """For each block of the page: what it says that it prints, None where it says nothing, and what it prints."""
     names: dict[str, object] = {"__name__": name}
     found = []
     for block in _CODE.finditer(text):
