@@ -19,7 +19,8 @@ project = "cagp"
 copyright = "the cagp authors, MIT licence"
 version = release = re.findall(r'__version__ = "(.*)"', (SOURCE / "__init__.py").read_text(encoding="utf-8"))[0]
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.viewcode", "sphinx_copybutton", "mathml"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode", "sphinx_copybutton"]
+extensions += ["mathml"]  # ours
 exclude_patterns = ["_build", "_extensions", "figures"]
 # pages of the reference about what needs a package beyond the core: they are left out where it cannot be imported
 for page, subjects in {
@@ -52,6 +53,8 @@ autodoc_preserve_defaults = True
 autodoc_default_options = {"members": True}
 autodoc_inherit_docstrings = False  # a method is explained where it is first written down
 autodoc_type_aliases = {"ArrayLike": "ArrayLike", "Embedding": "Embedding"}
+napoleon_google_docstring = False  # the estimator follows scikit-learn, which follows numpy
+napoleon_use_ivar = True
 python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 100
 
