@@ -103,7 +103,8 @@ def test_all_methods_on_the_processor(study: tuple[Path, Record], completed: Ful
         share = 1 - least / rows["mean_variance"]
         assert (rows["share_lower"] <= share + 1e-6).all()
         assert (share <= rows["share_upper"] + 1e-6).all()
-        assert (rows[["seconds", "bounds_seconds", "certificate_seconds"]] > 0).all(axis=None)
+        assert (rows[["bounds_seconds", "certificate_seconds"]] > 0).all(axis=None)
+        assert rows["seconds"].notna().all()  # less a certificate, which is nearly all of it at this size
     for k in CONFIG.neighbours:
         ours, bounded = (rows_of(table, FITTED, solver, HELD_OUT, k).iloc[0] for solver in (NEAREST, BOUNDED))
         assert bounded["mean_variance"] == pytest.approx(ours["mean_variance"], rel=1e-9)

@@ -31,7 +31,7 @@ class FullSizes:
     """
 
     block: int = 1024
-    rank: int = 2000
+    rank: int = 1200
     start: int = 100
     recorded: tuple[int, ...] = (1, 2, 5, 10)
     memory: int = 40 * 2**30
@@ -52,7 +52,7 @@ class FullConfig:
     neighbours: tuple[int, ...] = (10, 30, 100, 300)
     map_neighbours: int = 40
     names: tuple[str, ...] = (FITTED, COARSE, FREE)
-    iterated: tuple[str, ...] = (FITTED,)
+    iterated: tuple[str, ...] = (FITTED, COARSE)
     sizes: FullSizes = field(default_factory=FullSizes)
     processor_limit: int = 5000
     priors: tuple[Era5Prior, ...] = ()

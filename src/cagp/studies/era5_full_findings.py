@@ -105,7 +105,7 @@ def iterations_found(config: FullConfig, table: pd.DataFrame) -> Comparison:
     return Comparison(
         f"{config.held_out} held-out points, {config.d:,} training points. Excess: over the lowest certified variance, "
         "which is the closest to the exact one. Share: of the variance that is computational, certified. Seconds: of "
-        "the iteration with its certificate, of a certificate alone, and of the bounds",
+        "an iteration, of a certificate, and of the bounds",
         ["hyperparameters", "method", "RMSE (K)", "NLL", "std of z", "excess", "share", "seconds", "certificate",
          "bounds"],
         rows,

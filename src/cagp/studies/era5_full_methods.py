@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import torch
 from scipy.spatial import cKDTree
 
 from ..bounds import ComputationalVariance
@@ -30,8 +31,9 @@ _NEAR = 9
 class Found:
     """A posterior after ``m`` iterations or from ``k`` neighbours (0 where there is no such number), and its cost.
 
-    ``seconds`` are those of this iteration with its certificate, or of the whole prediction; ``bounds_seconds`` those
-    of the bounds on the computational variance; ``certificate_seconds`` those of one certificate alone.
+    ``seconds`` are those of an iteration (the average since the last one that was recorded), or of the whole
+    prediction; ``bounds_seconds`` those of the bounds on the computational variance; ``certificate_seconds`` those of
+    a certificate; ``peak_memory`` is that of the GPU so far, in bytes.
     """
 
     posterior: Posterior
@@ -41,6 +43,7 @@ class Found:
     bounds: ComputationalVariance | None = None
     bounds_seconds: float = np.nan
     certificate_seconds: float = np.nan
+    peak_memory: float = np.nan
 
 
 def with_neighbours(prior: Prior, problem: Problem, k: int) -> Model:
@@ -97,14 +100,21 @@ def iterated(prior: Prior, problem: Problem, method: str, sizes: FullSizes, seed
     certificate = _certificate_seconds(model, problem)
     start += certificate
     first = 0 if method == CalibratedCG.name else 1
-    for m, posterior in enumerate(model.iterate(problem.X_test), start=first):
-        seconds = time.perf_counter() - start
-        if m == first or m in sizes.recorded:
-            middle = time.perf_counter()
-            bounds = posterior.computational_variance
-            spent = time.perf_counter() - middle
-            yield Found(posterior, 0, m, seconds, bounds, spent, certificate)
-        start = time.perf_counter()
+    recorded = sorted({first, *sizes.recorded})
+    before = first - 1
+    posteriors = model.iterate(problem.X_test, only=[m + 1 - first for m in recorded])
+    for m, posterior in zip(recorded, posteriors, strict=True):
+        seconds = (time.perf_counter() - start - certificate) / (m - before)
+        middle = time.perf_counter()
+        bounds = posterior.computational_variance
+        spent = time.perf_counter() - middle
+        yield Found(posterior, 0, m, seconds, bounds, spent, certificate, _peak_gpu_memory())
+        start, before = time.perf_counter(), m
+
+
+def _peak_gpu_memory() -> float:
+    """The most GPU memory that this process has held, in bytes; nan where there is none."""
+    return float(torch.cuda.max_memory_allocated()) if place().type == "cuda" else np.nan
 
 
 def _certificate_seconds(model: Model, problem: Problem) -> float:
@@ -141,6 +151,7 @@ def tables_of(found: Iterable[Found], problem: Problem, identity: dict[str, Any]
                 "seconds": each.seconds,
                 "bounds_seconds": each.bounds_seconds,
                 "certificate_seconds": each.certificate_seconds,
+                "peak_memory": each.peak_memory,
             }
         )
         latitude, longitude = problem.X_test.T
