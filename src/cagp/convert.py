@@ -39,3 +39,15 @@ def float_type(dtype: Any, name: str) -> torch.dtype:
     if found not in (torch.float64, torch.float32):
         raise InputTypeError(f'{name} must be "float64" or "float32", got {dtype!r}')
     return found
+
+
+def solving_type(solve_dtype: Any, dtype: torch.dtype) -> tuple[torch.dtype, bool]:
+    """The arithmetic of a solver: its dtype, and whether products have all of its digits ("tf32": 11 bits)."""
+    if isinstance(solve_dtype, str) and solve_dtype == "tf32":
+        return torch.float32, False
+    if solve_dtype is None:
+        return dtype, True
+    try:
+        return float_type(solve_dtype, "solve_dtype"), True
+    except InputTypeError:
+        raise InputTypeError(f'solve_dtype must be "float64", "float32" or "tf32", got {solve_dtype!r}') from None

@@ -20,6 +20,7 @@ from scipy.spatial import cKDTree
 from .buffers import Buffers
 from .cross import Cross
 from .factor import positive_definite_factor
+from .fused import RunningProduct, fused, installed
 from .kernels import Embedding, Kernel, embedding_leaves, embedding_size, map_embedding, slice_embedding
 from .memory import human, require
 from .validation import choice
@@ -37,6 +38,11 @@ class Tiling:
     panel_bytes: int
     tile_columns: int
 
+    @property
+    def tile(self) -> tuple[int, int]:
+        """Rows and columns of a tile."""
+        return self.panel_rows, self.tile_columns
+
 
 TILINGS = {"cpu": Tiling(192, 64 * 2**20, 2048), "cuda": Tiling(2048, 2**30, 2**15)}
 
@@ -46,11 +52,19 @@ class Gram:
 
     ``storage`` is "dense", "tiles", or "auto": dense where the matrix takes at most three quarters of the memory
     ``budget`` (bytes); the rest is for the work with it. Dense storage beyond that is refused here, before anything
-    is allocated.
+    is allocated. On a GPU, sums and products of radial kernels run through fused kernels, and in float32 "auto" then
+    stores nothing: recomputing is faster. ``accurate=False`` gives their products 11 bits, as TF32 has.
     """
 
     def __init__(
-        self, kernel: Kernel, embedding: Embedding, noise: torch.Tensor, *, storage: str = "auto", budget: int
+        self,
+        kernel: Kernel,
+        embedding: Embedding,
+        noise: torch.Tensor,
+        *,
+        storage: str = "auto",
+        budget: int,
+        accurate: bool = True,
     ) -> None:
         self._kernel = kernel
         self.embedding = embedding
@@ -58,6 +72,8 @@ class Gram:
         self.budget = budget
         self.size = embedding_size(embedding)
         self.dtype, self.device = noise.dtype, noise.device
+        self.accurate = accurate
+        self._fused = fused(kernel, embedding, noise, accurate)
         self.storage = self._choose_storage(choice(storage, "storage", STORAGES))
         self._matrix: torch.Tensor | None = None
         self._buffers = Buffers(self.dtype, self.device)
@@ -78,12 +94,39 @@ class Gram:
         return self._matrix is not None
 
     @property
+    def fused(self) -> bool:
+        """Whether kernel values come from fused GPU kernels."""
+        return self._fused is not None
+
+    @property
+    def fused_products(self) -> bool:
+        """Whether products are fused too, so that no tile is ever stored."""
+        return self._fused is not None and self._fused.multiplies
+
+    @property
+    def arithmetic(self) -> str:
+        """The precision of products, in words."""
+        return str(self.dtype) if self.accurate else "tf32 (products of 11-bit numbers, sums in float32)"
+
+    @property
+    def on_gpu(self) -> str:
+        """How kernel values are computed on a GPU, as a sentence for the status; nothing on a CPU."""
+        if self.device.type == "cpu":
+            return ""
+        if self._fused is None:
+            reason = f"{self._kernel!r} has no fused form" if installed() else "Triton is not installed"
+            return f" GPU: blocked torch, because {reason}."
+        return " GPU: fused kernels."
+
+    @property
     def dense_bytes(self) -> int:
         """What the whole matrix takes in memory."""
         return self.size**2 * self.dtype.itemsize
 
     def _choose_storage(self, storage: str) -> str:
         if storage == "auto":
+            if self.fused_products:
+                return "tiles"
             return "dense" if self.dense_bytes <= _DENSE_SHARE * self.budget else "tiles"
         if storage == "dense":
             remedy = 'use storage="tiles" (matrix-free) or a larger memory_budget'
@@ -103,7 +146,8 @@ class Gram:
     def permuted(self, order: torch.Tensor) -> Gram:
         """The same matrix with rows and columns in another order, shape of ``order`` (d,); nothing is computed yet."""
         embedding = map_embedding(self.embedding, lambda part: part[:, order].contiguous())
-        return Gram(self._kernel, embedding, self.noise[order], storage=self.storage, budget=self.budget)
+        noise = self.noise[order]
+        return Gram(self._kernel, embedding, noise, storage=self.storage, budget=self.budget, accurate=self.accurate)
 
     def cast(self, dtype: torch.dtype) -> Gram:
         """The same matrix in another arithmetic, matrix-free; nothing is computed yet."""
@@ -116,7 +160,7 @@ class Gram:
     def panel_rows(self) -> int:
         """How many rows a sweep takes at once: enough for fast products, few enough to stay near the cache."""
         rows = min(self.size, self.tiling.panel_rows)
-        if self.storage == "dense":
+        if self.storage == "dense" or self.fused_products:
             return rows
         return min(rows, max(16, self.tiling.panel_bytes // (self.size * self.dtype.itemsize)))
 
@@ -137,15 +181,24 @@ class Gram:
 
     def _fill(self, start: int, stop: int, first: int, last: int, out: torch.Tensor) -> None:
         """Compute G[start:stop, first:last] into ``out``, tile by tile."""
-        rows = slice_embedding(self.embedding, start, stop)
-        for left in range(first, last, self.tiling.tile_columns):
-            right = min(left + self.tiling.tile_columns, last)
-            columns = slice_embedding(self.embedding, left, right)
-            self._kernel.evaluate(rows, columns, out[:, left - first : right - first], self._buffers)
+        if self._fused is not None:
+            self._fused.fill(start, stop, first, last, out)
+        else:
+            rows, columns = slice_embedding(self.embedding, start, stop), slice_embedding(self.embedding, first, last)
+            self._fill_tiles(rows, columns, out)
         low, high = max(start, first), min(stop, last)
         if low < high:
             overlap = out[low - start : high - start, low - first : high - first]
             overlap.diagonal().add_(self.noise[low:high])
+
+    def _fill_tiles(self, A: Embedding, B: Embedding, out: torch.Tensor) -> None:
+        """Compute k(A, B) into ``out``, tile by tile."""
+        height, width = self.tiling.tile
+        for top in range(0, out.shape[0], height):
+            rows = slice_embedding(A, top, top + height)
+            for left in range(0, out.shape[1], width):
+                columns = slice_embedding(B, left, left + width)
+                self._kernel.evaluate(rows, columns, out[top : top + height, left : left + width], self._buffers)
 
     def _dense(self) -> torch.Tensor:
         with self._lock:
@@ -180,12 +233,29 @@ class Gram:
         """W G for rows W (T, d), shape (T, d). By symmetry each row is (G w)ᵀ."""
         if self.storage == "dense":
             return W @ self._dense()
+        if self._fused is not None and self._fused.multiplies:
+            return self._fused.matmul(W)
         product = torch.zeros_like(W)
-        for start, stop in self.panels():
-            panel = self.block(start, stop, 0, stop)  # lower triangle: every kernel value serves twice
-            product[:, start:stop].addmm_(W[:, :stop], panel.T)
-            product[:, :start].addmm_(W[:, start:stop], panel[:, :start])
+        # on a CPU whole panels, on a GPU tiles that fill it
+        rows, width = (None, self.size) if self.device.type == "cpu" else self.tiling.tile
+        for start, stop in self.panels(rows):
+            # lower triangle: every kernel value serves twice
+            for left in range(0, stop, width):
+                right = min(left + width, stop)
+                tile = self.block(start, stop, left, right)
+                product[:, start:stop].addmm_(W[:, left:right], tile.T)
+                above = min(right, start)
+                if left < above:
+                    product[:, left:above].addmm_(W[:, start:stop], tile[:, : above - left])
         return product
+
+    def running_product(self, W: torch.Tensor, largest: torch.Tensor) -> RunningProduct:
+        """Products with rows W (T, d) that a sweep changes as it goes, where products are fused.
+
+        ``largest`` (T,) is about the largest weight of each row that the sweep will meet.
+        """
+        assert self._fused is not None
+        return self._fused.running(W, largest)
 
     def tree_query(self, test: torch.Tensor, k: int) -> torch.Tensor:
         """The k training points nearest to ``test`` (T, q) in the coordinates of this Gram matrix, shape (T, k)."""
@@ -226,12 +296,10 @@ class Gram:
         if indices is not None:
             train = map_embedding(train, lambda part: part[:, indices].contiguous())
         out = torch.empty(embedding_size(test), embedding_size(train), dtype=self.dtype, device=self.device)
-        height, width = self.tiling.panel_rows, self.tiling.tile_columns
-        for top in range(0, out.shape[0], height):
-            rows = slice_embedding(test, top, top + height)
-            for left in range(0, out.shape[1], width):
-                columns = slice_embedding(train, left, left + width)
-                self._kernel.evaluate(rows, columns, out[top : top + height, left : left + width], self._buffers)
+        if self._fused is not None:
+            self._fused.fill_cross(test, None if indices is None else train, out)
+        else:
+            self._fill_tiles(test, train, out)
         return out
 
     def cholesky(self) -> torch.Tensor:

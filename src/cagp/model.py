@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from .bounds import ComputationalVariance, computational_variance
-from .convert import Output, float_type
+from .convert import Output, float_type, solving_type
 from .cross import Cross
 from .errors import InputError, InputTypeError
 from .gram import Gram
@@ -57,13 +57,15 @@ class Model:
     ) -> None:
         self.solver = as_solver(solver)
         dtype = float_type(dtype, "dtype")
-        solve_dtype = dtype if solve_dtype is None else float_type(solve_dtype, "solve_dtype")
+        solve_dtype, accurate = solving_type(solve_dtype, dtype)
         place = torch.device(device) if device is not None else X.device if isinstance(X, torch.Tensor) else None
         train = points(X, "X", place)
         observations = targets(y, train.shape[0], train.device)
         noise = prior.noise(train.shape[0]).to(device=train.device, dtype=dtype)
         if bool((noise.to(solve_dtype) <= 0).any()):
             raise InputError(f"noise_variance is so small that it is zero in {solve_dtype}; solve in float64")
+        if not accurate and (train.device.type != "cuda" or storage == "dense"):
+            raise InputError('solve_dtype="tf32" is for matrix-free products on a GPU; use "float32" here')
         self.budget = resolve_budget(memory_budget, train.device)
         self.prior = replace(prior, mean=prior.mean.fit(train, observations))
         self._columns, self._names = train.shape[1], column_names(X)
@@ -71,11 +73,11 @@ class Model:
         self._origin = train.mean(dim=0)
         embedding = prior.kernel.embed(train, self._origin)
         low = map_embedding(embedding, lambda part: part.to(solve_dtype))
-        gram = Gram(prior.kernel, low, noise.to(solve_dtype), storage=storage, budget=self.budget)
+        gram = Gram(prior.kernel, low, noise.to(solve_dtype), storage=storage, budget=self.budget, accurate=accurate)
         b = (observations - self.prior.mean(train)).to(dtype)
         self.prepared = self.solver.prepare(gram, b.to(solve_dtype))
         self.order = self.prepared.order
-        if solve_dtype == dtype:
+        if solve_dtype == dtype and accurate:
             self.gram, self.b = self.prepared.gram, self.prepared.b
         else:  # the solver works in low precision, the certificate is matrix-free in full precision
             full = map_embedding(embedding, lambda part: part.to(dtype))
@@ -262,11 +264,11 @@ class Model:
         """How G was kept and what was picked, for the status."""
         solving, where = self.prepared.gram, ""
         if solving.storage == "tiles":
-            where = " G: tiles, matrix-free."
+            where = " G: tiles, matrix-free." + solving.on_gpu
         elif solving.computed:
             where = f" G: dense, {human(solving.dense_bytes)}."
         if solving is not self.gram:
-            where += f" Solved in {solving.dtype}, certified in {self.gram.dtype}."
+            where += f" Solved in {solving.arithmetic}, certified in {self.gram.arithmetic}."
         if self.prepared.picked:
             where += f" Auto picked {self.prepared.picked!r}."
         return where

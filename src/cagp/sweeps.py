@@ -3,6 +3,9 @@
 A sweep is a sequence of d/B products of size B × d: this is the parallel, matrix-free triangular solve. It reads
 half of the matrix: the panel to the left of a diagonal block gives the residual of its rows with the old weights,
 and then, transposed, brings the new weights of these rows to all rows that are still to come.
+
+Where products are fused on a GPU no panel is ever stored; then each block takes one product with the weights as they
+are, and the whole matrix is recomputed once.
 """
 
 from __future__ import annotations
@@ -29,6 +32,8 @@ def sweep(
     lowers it by (2/ω − 1) Gᵢᵢ δ², solving a block exactly by δᵀ Gᵢᵢ δ, so the total costs O(dT) and needs no product
     with G. For the right-hand sides V this is what the sweep takes off the variance of W.
     """
+    if gram.fused_products:
+        return _fused_sweep(gram, W, rhs, backward, relaxation, blocks)
     pending = rhs.clone()  # rhs minus what the unknowns already updated in this sweep contribute
     gain = W.new_zeros(W.shape[0])
     for start, stop in gram.panels(blocks.block_size if blocks else None, reverse=backward):
@@ -36,18 +41,59 @@ def sweep(
         first, last = (0, stop) if backward else (start, gram.size)
         panel = gram.block(start, stop, first, last)
         residual = torch.addmm(pending[:, start:stop], W[:, first:last], panel.T, alpha=-1)
-        if blocks is not None:
-            delta = blocks.solve_block(start, residual)
-            gain += (delta * residual).sum(dim=1)
-        else:
-            delta, energy = _relax(panel[:, start - first : stop - first], residual, backward, relaxation)
-            gain += energy
+        diagonal = panel[:, start - first : stop - first]
+        delta, energy = _change(diagonal, residual, start, backward, relaxation, blocks)
+        gain += energy
         W[:, start:stop] += delta
         if backward:
             pending[:, :start].addmm_(W[:, start:stop], panel[:, :start], alpha=-1)
         else:
             pending[:, stop:].addmm_(W[:, start:stop], panel[:, stop - first :], alpha=-1)
     return gain
+
+
+def _fused_sweep(
+    gram: Gram,
+    W: torch.Tensor,
+    rhs: torch.Tensor,
+    backward: bool,
+    relaxation: float,
+    blocks: BlockDiagonal | None,
+) -> torch.Tensor:
+    """The same sweep with fused products: each residual from the weights as they are at that moment."""
+    gain = W.new_zeros(W.shape[0])
+    product = gram.running_product(W, largest_weights(gram, W, rhs))
+    for start, stop in gram.panels(blocks.block_size if blocks else None, reverse=backward):
+        inside = slice(start, stop)
+        residual = rhs[:, inside] - product.columns(start, stop)
+        residual.addcmul_(W[:, inside], gram.noise[inside], value=-1)
+        diagonal = None if blocks else gram.block(start, stop, start, stop)
+        delta, energy = _change(diagonal, residual, start, backward, relaxation, blocks)
+        gain += energy
+        W[:, inside] += delta
+        product.put(start, W[:, inside])
+    return gain
+
+
+def largest_weights(gram: Gram, W: torch.Tensor, rhs: torch.Tensor) -> torch.Tensor:
+    """About the largest weight that a sweep on G w = r meets in each row (T,): now, or after one step from zero."""
+    return torch.maximum(W.abs().amax(dim=1), (rhs / gram.diagonal()).abs().amax(dim=1))
+
+
+def _change(
+    diagonal: torch.Tensor | None,
+    residual: torch.Tensor,
+    start: int,
+    backward: bool,
+    relaxation: float,
+    blocks: BlockDiagonal | None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The change of the unknowns of one diagonal block (T, B), and what it lowers the energy by (T,)."""
+    if blocks is None:
+        assert diagonal is not None
+        return _relax(diagonal, residual, backward, relaxation)
+    delta = blocks.solve_block(start, residual)
+    return delta, (delta * residual).sum(dim=1)
 
 
 def _relax(
@@ -66,9 +112,16 @@ def _relax(
 def substitute(gram: Gram, rhs: torch.Tensor, blocks: BlockDiagonal, *, backward: bool) -> torch.Tensor:
     """(D + U)⁻¹ r where ``backward``, else (D + L)⁻¹ r, for every row r of ``rhs`` (T, d): half a pass over G."""
     X = rhs.clone()
+    # rows that are not solved yet count as zero
+    product = gram.running_product(torch.zeros_like(X), largest_weights(gram, X, rhs)) if gram.fused_products else None
     for start, stop in gram.panels(blocks.block_size, reverse=backward):
         first, last = (stop, gram.size) if backward else (0, start)
         if first < last:
-            X[:, start:stop].addmm_(X[:, first:last], gram.block(start, stop, first, last).T, alpha=-1)
+            if product is not None:
+                X[:, start:stop] -= product.columns(start, stop, first, last)
+            else:
+                X[:, start:stop].addmm_(X[:, first:last], gram.block(start, stop, first, last).T, alpha=-1)
         X[:, start:stop] = blocks.solve_block(start, X[:, start:stop])
+        if product is not None:
+            product.put(start, X[:, start:stop])
     return X

@@ -1,0 +1,121 @@
+"""The Triton kernels: covariances of a tile, a tile written to memory, and a tile times the weights.
+
+Importing this needs Triton. ``FACTORS`` describes the kernel function at compile time as a sum of products, four
+numbers for each factor: its profile, its first coordinate, the number of its coordinates, and 1 where it begins a new
+term of the sum. Its variance and α stand among the parameters.
+"""
+
+# mypy: ignore-errors
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+LN2: tl.constexpr = tl.constexpr(0.6931471805599453)
+LOG2E: tl.constexpr = tl.constexpr(1.4426950408889634)
+
+
+RBF: tl.constexpr = tl.constexpr(0)
+MATERN12: tl.constexpr = tl.constexpr(1)
+MATERN32: tl.constexpr = tl.constexpr(2)
+MATERN52: tl.constexpr = tl.constexpr(3)
+RATIONAL_QUADRATIC: tl.constexpr = tl.constexpr(4)
+
+
+@triton.constexpr_function
+def _entry(numbers, index):
+    """numbers[index], at compile time."""
+    return numbers[index]
+
+
+@triton.jit
+def _profile(s, PROFILE: tl.constexpr, alpha):
+    """The correlation at squared distance s, in the units of ``fused.functions``: powers of two are what is cheap."""
+    if PROFILE == RBF:
+        value = tl.exp2(-s)
+    elif PROFILE == MATERN12:
+        value = tl.exp2(-tl.sqrt(s))
+    elif PROFILE == MATERN32:
+        r = tl.sqrt(s)
+        value = (r * LN2 + 1.0) * tl.exp2(-r)
+    elif PROFILE == MATERN52:
+        r = tl.sqrt(s)
+        value = ((r * (LN2 * LN2 / 3.0) + LN2) * r + 1.0) * tl.exp2(-r)
+    else:
+        tl.static_assert(PROFILE == RATIONAL_QUADRATIC)
+        u = s + 1.0
+        # log1p as Kahan writes it: what rounding takes from u is given back by the quotient
+        logarithm = tl.where(u == 1.0, s * LOG2E, tl.log2(u) * s / tl.where(u == 1.0, 1.0, u - 1.0))
+        value = tl.exp2(-alpha * logarithm)
+    return value
+
+
+@triton.jit
+def _covariances(a_ptr, b_ptr, parameters_ptr, i, j, a_stride, b_stride, FACTORS: tl.constexpr):
+    """k(a_i, b_j) for rows i (M,) and columns j (N,), shape (M, N), from direct differences of coordinates."""
+    for n in tl.static_range(len(FACTORS) // 4):
+        for c in tl.static_range(_entry(FACTORS, 4 * n + 2)):
+            a = tl.load(a_ptr + (_entry(FACTORS, 4 * n + 1) + c) * a_stride + i)
+            b = tl.load(b_ptr + (_entry(FACTORS, 4 * n + 1) + c) * b_stride + j)
+            difference = a[:, None] - b[None, :]
+            if c == 0:
+                s = difference * difference
+            else:
+                s += difference * difference
+        value = _profile(s, _entry(FACTORS, 4 * n), tl.load(parameters_ptr + 2 * n + 1))
+        if _entry(FACTORS, 4 * n + 3) == 0:
+            term *= value  # noqa: F821  the variance of a product stands with its first factor
+        else:
+            if n == 0:
+                total = tl.zeros_like(value)
+            else:
+                total += term
+            term = value * tl.load(parameters_ptr + 2 * n)
+    return total + term
+
+
+@triton.jit
+def fill(
+    a_ptr, b_ptr, parameters_ptr, out_ptr, rows, columns, a_stride, b_stride, out_stride,
+    FACTORS: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
+    """out[i, j] = k(a_i, b_j)."""
+    i = tl.program_id(1).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+    j = tl.program_id(0).to(tl.int64) * COLUMNS + tl.arange(0, COLUMNS)
+    inside_i, inside_j = i < rows, j < columns
+    k = _covariances(
+        a_ptr, b_ptr, parameters_ptr, tl.where(inside_i, i, 0), tl.where(inside_j, j, 0), a_stride, b_stride, FACTORS
+    )
+    tl.store(out_ptr + i[:, None] * out_stride + j[None, :], k, mask=inside_i[:, None] & inside_j[None, :])
+
+
+@triton.jit
+def multiply(
+    x_ptr, parameters_ptr, high_ptr, low_ptr, out_ptr, start, first, last, chunk, padded, x_stride, out_columns,
+    FACTORS: tl.constexpr, ROWS: tl.constexpr, DEPTH: tl.constexpr, COLUMNS: tl.constexpr, ACCURATE: tl.constexpr,
+):  # fmt: skip
+    """Part ``program_id(1)`` of W k(X, X[start : start + out_columns]), for the rows of W in ``program_id(2)``.
+
+    Each part sums over ``chunk`` of the training points from ``first`` to ``last``. W comes as high + low, two
+    half-precision numbers, and the covariances are split likewise: three products of 11-bit numbers make one of 22 bits.
+    Everything is padded, so that no mask is needed: weights by zeros, points by repetition.
+    """
+    column = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
+    t = (tl.program_id(2) * ROWS + tl.arange(0, ROWS)).to(tl.int64)
+    begin = first + tl.program_id(1) * chunk
+    accumulator = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
+    for shift in range(begin, tl.minimum(begin + chunk, last), DEPTH):
+        j = shift + tl.arange(0, DEPTH)
+        w = t[:, None] * padded + j[None, :]
+        w_high = tl.load(high_ptr + w)  # asked for before the covariances are computed, so that nobody waits
+        if ACCURATE:
+            w_low = tl.load(low_ptr + w)
+        k = _covariances(x_ptr, x_ptr, parameters_ptr, j, start + column, x_stride, x_stride, FACTORS)
+        k_high = k.to(tl.float16)
+        accumulator = tl.dot(w_high, k_high, accumulator)
+        if ACCURATE:
+            k_low = (k - k_high.to(tl.float32)).to(tl.float16)
+            accumulator = tl.dot(w_high, k_low, accumulator)
+            accumulator = tl.dot(w_low, k_high, accumulator)
+    row = tl.program_id(1) * tl.num_programs(2) * ROWS + t
+    tl.store(out_ptr + row[:, None] * out_columns + column[None, :], accumulator)
