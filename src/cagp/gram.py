@@ -342,7 +342,7 @@ class Gram:
 
 
 def sweep_triangle(block: torch.Tensor, backward: bool, relaxation: float) -> torch.Tensor:
-    """What an SOR sweep solves with in a diagonal block: the upper (backward) or lower triangle, its diagonal over ω."""
+    """What an SOR sweep solves with in a diagonal block: the upper (backward) or lower triangle, diagonal over ω."""
     triangle = block.triu() if backward else block.tril()
     if relaxation != 1.0:
         triangle.diagonal().div_(relaxation)
