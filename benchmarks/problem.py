@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.spatial.distance import cdist
@@ -25,17 +27,20 @@ def matern32(A: np.ndarray, B: np.ndarray) -> np.ndarray:
     return np.asarray((1 + r) * np.exp(-r))
 
 
-def plain_algorithm_2(X: np.ndarray, y: np.ndarray, X_test: np.ndarray, m: int) -> tuple[np.ndarray, np.ndarray]:
-    """Algorithm 2 as printed: mean and variance after m iterations."""
+def plain_algorithm_2(
+    X: np.ndarray, y: np.ndarray, X_test: np.ndarray, m: int, check_finite: bool = True
+) -> tuple[np.ndarray, np.ndarray]:
+    """Algorithm 2 as printed: mean and variance after m iterations. ``check_finite`` is SciPy's default."""
+    triangular = functools.partial(solve_triangular, check_finite=check_finite)
     G = matern32(X, X) + NOISE * np.eye(len(X))
     V = matern32(X_test, X)
     L, U, root = np.tril(G), np.triu(G, 1), np.sqrt(np.diag(G))[:, None]
-    Z = solve_triangular(L.T, V.T, lower=False)
-    z = solve_triangular(L, y, lower=True)
+    Z = triangular(L.T, V.T, lower=False)
+    z = triangular(L, y, lower=True)
     v, downdate = z, (root * Z).T @ (root * Z)
     for _ in range(2, m + 1):
-        v = z - solve_triangular(L, U @ v, lower=True)
-        Z = solve_triangular(L.T, U.T @ Z, lower=False)
+        v = z - triangular(L, U @ v, lower=True)
+        Z = triangular(L.T, U.T @ Z, lower=False)
         downdate += (root * Z).T @ (root * Z)
     return V @ v, np.diag(matern32(X_test, X_test) - downdate)
 
