@@ -28,6 +28,14 @@ def test_rows_are_those_of_the_whole_product(limit: int, threads: int, monkeypat
         assert_allclose(product.rows(20, 43), G[20:43] @ X, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("limit", [1, 500, 10**6])
+def test_a_small_product_in_pieces(limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(skinny, "_MULTIPLICATIONS", limit)
+    rng = np.random.default_rng(0)
+    A, X = rng.normal(size=(31, 17)), rng.normal(size=(17, 9))
+    assert_allclose(skinny.on_this_thread(A, X), A @ X, rtol=1e-12, atol=1e-13)
+
+
 def test_it_is_for_a_few_dozen_columns_on_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(skinny, "_without_packing", lambda: True)
     assert [T for T in (1, 7, 8, 25, 64, 65, 1000) if skinny.pays(torch.device("cpu"), T)] == [8, 25, 64]

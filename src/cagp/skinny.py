@@ -84,3 +84,9 @@ class SkinnyProduct:
             own["size"], own["memory"] = size, np.empty(size, self._X.dtype)
         memory: np.ndarray = own["memory"]
         return memory[:size]
+
+
+def on_this_thread(A: np.ndarray, X: np.ndarray) -> np.ndarray:
+    """A X for small matrices, in pieces so small that BLAS does not wake its threads, which would be in the way."""
+    height = max(1, _MULTIPLICATIONS // X.size)
+    return np.concatenate([A[top : top + height] @ X for top in range(0, len(A), height)])

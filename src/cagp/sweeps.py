@@ -16,7 +16,7 @@ import torch
 
 from .block_diagonal import BlockDiagonal
 from .gram import Gram, sweep_triangle
-from .skinny import SkinnyProduct, pays
+from .skinny import SkinnyProduct, on_this_thread, pays
 
 
 def sweep(
@@ -101,8 +101,8 @@ def _dense_sweep(
                 delta = blocks.solve_block(start, torch.from_numpy(residual).T).T.numpy()
                 gain += (delta * residual).sum(axis=0)
             else:
-                delta = gram.triangle_inverse(start, stop, backward, relaxation).numpy() @ residual
-                gain += diagonal[start:stop] @ np.square(delta)
+                delta = on_this_thread(gram.triangle_inverse(start, stop, backward, relaxation).numpy(), residual)
+                gain += (diagonal[start:stop, None] * np.square(delta)).sum(axis=0)
             X[start:stop] += delta
     W.numpy()[...] = X.T
     return torch.from_numpy(gain)
