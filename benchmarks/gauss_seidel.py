@@ -106,7 +106,8 @@ def solves(d: int, m: int, rounds: int) -> Table:
         f"{m} sweeps with the construction of the Gram matrix, d = {d:,}, T = {T}",
         ["what", "seconds", "times faster than Algorithm 2"],
         [[name, f"{value:.2f}", f"{plain / value:.1f}"] for name, value in seconds.items()],
-        f"{'One run each' if rounds == 1 else f'Medians of {rounds}'}; mean and variance after three sweeps agree with Algorithm 2 to 1e-8 (float32: 1e-3).",
+        ("One run each" if rounds == 1 else f"Medians of {rounds}")
+        + "; mean and variance after three sweeps agree with Algorithm 2 to 1e-8 (float32: 1e-3).",
     )
 
 
