@@ -4,7 +4,7 @@ VENV := .venv
 RUN := $(VENV)/bin/python
 READY := $(VENV)/.ready
 
-.PHONY: demo test test-slow lint bench clean
+.PHONY: demo docs test test-slow lint bench clean
 
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit("cagp needs Python 3.11 or newer, this is " + sys.version.split()[0] + "; try: make PYTHON=python3.11") if sys.version_info < (3, 11) else None'
@@ -16,6 +16,9 @@ $(READY): pyproject.toml constraints.txt
 
 demo: $(READY)  ## the paper's synthetic problem: figures and a report in demo/
 	$(RUN) -m cagp reproduce synthetic sbc --scale quick --out demo
+
+docs: $(READY)  ## the documentation, in docs/_build/html
+	$(RUN) -m sphinx -W --keep-going -b html docs docs/_build/html
 
 test: $(READY)  ## all tests but the slow studies
 	$(RUN) -m pytest -m 'not slow'
@@ -33,4 +36,4 @@ bench: $(READY)  ## speed, as ratios taken side by side
 	$(RUN) benchmarks/sbc.py
 
 clean:
-	rm -rf $(VENV) demo out dist build .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) demo out dist build docs/_build .pytest_cache .mypy_cache .ruff_cache

@@ -11,6 +11,9 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+if not torch.cuda.is_available():  # before anybody imports Triton, which reads it then
+    os.environ["TRITON_INTERPRET"] = "1"
+
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """GPU tests run where there is one, studies that take minutes only when they are asked for."""

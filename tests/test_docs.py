@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+import os
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,9 @@ import pytest
 from cagp.solvers import auto
 
 ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "docs"))
+import run_pages  # noqa: E402
+
 PAGES = sorted((ROOT / "docs").glob("*.md"))
 WHICH = (ROOT / "docs" / "which-solver.md").read_text(encoding="utf-8")
 
@@ -20,12 +25,36 @@ def between(text: str, name: str) -> list[str]:
     return text.split(f"<!-- {name} -->\n")[1].split(f"<!-- /{name} -->")[0].strip().splitlines()
 
 
+_NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e[+-]?\d+)?")
+
+
+def agree(said: str, printed: str) -> bool:
+    """The same words, and the same numbers within a tenth: a fit may end a step later elsewhere. Seconds are free."""
+    said, printed = (re.sub(r"[\d.e+-]+ s\b", "… s", text) for text in (said, printed))
+    numbers = [[float(x) for x in _NUMBER.findall(text)] for text in (said, printed)]
+    words = [_NUMBER.sub("0", text).split() for text in (said, printed)]
+    return words[0] == words[1] and numbers[1] == pytest.approx(numbers[0], rel=0.1, abs=0.01)
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_python_runs(page: Path) -> None:
-    """The blocks of a page are one program: later ones use what earlier ones made."""
-    namespace: dict[str, object] = {}
-    for block in re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL):
-        exec(compile(block, page.name, "exec"), namespace)
+def test_python_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The blocks of a page are one program: later ones use what earlier ones made, and it prints what the page says."""
+    text = page.read_text(encoding="utf-8")
+    if "cagp.datasets." in text and not os.environ.get("CAGP_DATA"):
+        pytest.skip("set CAGP_DATA to the folder with the data sets to run this page")
+    monkeypatch.chdir(tmp_path)
+    for said, printed in run_pages.run(text, page.name):
+        assert said is None or agree(said, printed), f"the page says\n{said}\nand the program\n{printed}"
+    for figure in tmp_path.iterdir():
+        assert f"figures/{figure.name}" in text
+        assert (ROOT / "docs" / "figures" / figure.name).is_file()
+
+
+def test_agreement() -> None:
+    assert agree("RMSE 2.10 (3.1 s)\n", "RMSE 2.11 (44 s)\n")
+    assert not agree("RMSE 2.10\n", "RMSE 2.60\n")
+    assert not agree("calibrated, p 0.3\n", "conservative, p 0.3\n")
+    assert not agree("", "something\n")
 
 
 def test_there_are_pages() -> None:

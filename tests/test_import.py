@@ -27,7 +27,7 @@ print(prior.condition(X, X[:, 0], cagp.GaussSeidel(2)).predict(X[:3], progress=T
 """
 OPTIONAL = (
     "sklearn", "pandas", "matplotlib", "rich", "typer", "joblib", "scoringrules", "xarray", "dask", "pooch", "gpytorch",
-    "triton", "h5netcdf", "safetensors",
+    "triton", "h5netcdf", "safetensors", "distributed", "cloudpickle",
 )  # fmt: skip
 
 

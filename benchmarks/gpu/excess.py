@@ -21,6 +21,7 @@ import torch
 import cagp
 from cagp import CalibratedCG, GaussSeidel, NearestNeighbours, Nystrom, SymmetricGaussSeidel
 from cagp.stopping import ComputationalShare
+from problems import era5_grid
 
 MARKS = (1, 2, 5, 10, 15, 20, 40)
 BUDGET = 120e9
@@ -100,23 +101,7 @@ class Study:
 
 
 def era5(folder: Path) -> Study:
-    table = np.load(folder / "era5.npz")
-    X, y = table["X"].astype(np.float64), table["y"]
-    latitude, longitude = np.round(X[:, 0] * 4).astype(int), np.round(X[:, 1] * 4).astype(int)
-    field = np.full((721, 1440), np.nan)
-    field[360 - latitude, longitude] = y
-    field[0], field[720] = np.nanmax(field[0]), np.nanmax(field[720])  # each pole is one point
-    rows = np.round(np.linspace(5, 715, 180)).astype(int)
-    columns = np.round(np.arange(360) * 1440 / 360).astype(int)
-    train = np.zeros((721, 1440), bool)
-    train[np.ix_(rows, columns)] = True
-    grid = np.stack(np.meshgrid(90 - np.arange(721) / 4, np.arange(1440) / 4, indexing="ij"), axis=-1)
-    others = np.flatnonzero(~train[5:716].ravel())
-    chosen = np.random.default_rng(0).choice(others, 100, replace=False)
-    X_test, y_test = grid[5:716].reshape(-1, 2)[chosen], field[5:716].ravel()[chosen]
-    kernel = cagp.Geographic(cagp.Matern32(0.174, 11.1**2))
-    prior = cagp.Prior(kernel, mean=cagp.Constant(), noise_variance=1.17**2)
-    return Study("ERA5 64,800", prior, grid[train], field[train], X_test, y_test)
+    return Study("ERA5 64,800", *era5_grid(folder))
 
 
 def table(folder: Path, name: str) -> Study:

@@ -40,7 +40,7 @@ from .solvers import (
 
 __version__ = "0.1.0"
 
-_LAZY = ("calibration", "datasets", "hyperparameters", "studies")
+_LAZY = ("calibration", "datasets", "fit_report", "hyperparameters", "interop", "studies")
 
 
 def __getattr__(name: str) -> ModuleType:

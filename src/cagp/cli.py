@@ -28,7 +28,8 @@ app = typer.Typer(
 # written out, so that --help does not have to load the studies
 _NAMES_HELP = (
     "Studies to run: synthetic, smoothness, sbc, sbc-iterations, time, uci, era5-hyperparameters, era5-means, "
-    "era5-timings, era5-calibration, era5-convergence, acceleration, hybrid; or all."
+    "era5-timings, era5-calibration, era5-convergence, era5-full-hyperparameters, era5-full, acceleration, hybrid; "
+    "or all."
 )
 
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]

@@ -42,7 +42,7 @@ def float_type(dtype: Any, name: str) -> torch.dtype:
 
 
 def solving_type(solve_dtype: Any, dtype: torch.dtype) -> tuple[torch.dtype, bool]:
-    """The arithmetic of a solver: its dtype, and whether products have all of its digits ("tf32": 11 bits)."""
+    """The arithmetic of a solver: its dtype, and whether its products have all digits ("tf32": weights of 11 bits)."""
     if isinstance(solve_dtype, str) and solve_dtype == "tf32":
         return torch.float32, False
     if solve_dtype is None:

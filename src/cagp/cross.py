@@ -55,9 +55,8 @@ class Cross:
 
     def nearest(self, k: int) -> torch.Tensor:
         """The k training points nearest to each test point in the kernel's sense, shape (T, k)."""
-        if self.gram.radial and self.gram.device.type == "cpu":
-            test = torch.cat(embedding_leaves(self.test)).T
-            return self.gram.tree_query(test, k)
+        if self.gram.radial:
+            return self.gram.nearest(torch.cat(embedding_leaves(self.test)).T, k)
         step = max(1, _NEAREST_ENTRIES // self.gram.size)
         found = []
         for top in range(0, self.size, step):  # the largest covariances, k(x, x) apart

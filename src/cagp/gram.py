@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from scipy.spatial import cKDTree
 
 from .buffers import Buffers
 from .cross import Cross
@@ -24,6 +23,7 @@ from .factor import positive_definite_factor
 from .fused import RunningProduct, fused, installed
 from .kernels import Embedding, Kernel, embedding_leaves, embedding_size, map_embedding, slice_embedding
 from .memory import human, require
+from .neighbours import Search, search
 from .skinny import SkinnyProduct, pays
 from .validation import choice
 
@@ -55,7 +55,8 @@ class Gram:
     ``storage`` is "dense", "tiles", or "auto": dense where the matrix takes at most three quarters of the memory
     ``budget`` (bytes); the rest is for the work with it. Dense storage beyond that is refused here, before anything
     is allocated. On a GPU, sums and products of radial kernels run through fused kernels, and in float32 "auto" then
-    stores nothing: recomputing is faster. ``accurate=False`` gives their products 11 bits, as TF32 has.
+    stores nothing: recomputing is faster. ``accurate=False`` gives weights 11 bits in their products,
+    as TF32 has.
     """
 
     def __init__(
@@ -80,13 +81,13 @@ class Gram:
         self._matrix: torch.Tensor | None = None
         self._inverses: dict[tuple[int, int, bool, float], torch.Tensor] = {}
         self._buffers = Buffers(self.dtype, self.device)
-        self._tree: cKDTree | None = None
+        self._search: Search | None = None
         self._lock = threading.RLock()  # several threads may predict from one model
         self.tiling = TILINGS.get(self.device.type, TILINGS["cpu"])
 
     def __getstate__(self) -> dict[str, Any]:
         """For pickling: without what can be computed again."""
-        return {**self.__dict__, "_matrix": None, "_inverses": {}, "_tree": None, "_lock": None}
+        return {**self.__dict__, "_matrix": None, "_inverses": {}, "_search": None, "_lock": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, _lock=threading.RLock())
@@ -109,7 +110,7 @@ class Gram:
     @property
     def arithmetic(self) -> str:
         """The precision of products, in words."""
-        return str(self.dtype) if self.accurate else "tf32 (products of 11-bit numbers, sums in float32)"
+        return str(self.dtype) if self.accurate else "tf32 (weights of 11 bits, sums in float32)"
 
     @property
     def on_gpu(self) -> str:
@@ -282,13 +283,12 @@ class Gram:
         assert self._fused is not None
         return self._fused.running(W, largest)
 
-    def tree_query(self, test: torch.Tensor, k: int) -> torch.Tensor:
+    def nearest(self, test: torch.Tensor, k: int) -> torch.Tensor:
         """The k training points nearest to ``test`` (T, q) in the coordinates of this Gram matrix, shape (T, k)."""
         with self._lock:
-            if self._tree is None:
-                self._tree = cKDTree(self.coordinates().numpy())
-        _, near = self._tree.query(test.numpy(), k=k, workers=torch.get_num_threads())
-        return torch.from_numpy(near.reshape(len(test), k))
+            if self._search is None:
+                self._search = search(self.coordinates())
+        return self._search.query(test, k)
 
     def submatrix(self, indices: torch.Tensor) -> torch.Tensor:
         """G[indices, indices], shape (k, k), as a new matrix."""

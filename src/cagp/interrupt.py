@@ -4,24 +4,38 @@ from __future__ import annotations
 
 import signal
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType, TracebackType
 
 
 class Interrupt:
-    """While active, the first Ctrl-C sets ``requested``; a second one interrupts at once, as usual.
+    """While active, the first Ctrl-C sets ``requested``; a second sets ``insisted`` and interrupts at once, as usual.
 
     Outside the main thread Python does not let us listen for signals, and nothing changes.
     """
 
     def __init__(self) -> None:
         self.requested = False
+        self.insisted = False
+        self._waiting = False
         self._previous: object = None
         self._listening = False
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        if self.requested:
-            raise KeyboardInterrupt
+        self.insisted = self.requested
         self.requested = True
+        if self.insisted or self._waiting:
+            raise KeyboardInterrupt
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """While this process only waits for others, the first Ctrl-C interrupts at once too."""
+        self._waiting = True
+        try:
+            yield
+        finally:
+            self._waiting = False
 
     def __enter__(self) -> Interrupt:
         self._listening = threading.current_thread() is threading.main_thread()

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import torch
 
+from .batches import Batches
 from .bounds import ComputationalVariance, computational_variance
 from .convert import Output, float_type, solving_type
 from .cross import Cross
@@ -17,16 +18,18 @@ from .errors import InputError, InputTypeError
 from .gram import Gram
 from .interrupt import Interrupt
 from .kernels import map_embedding, slice_embedding
-from .memory import human, require, resolve_budget
+from .memory import require, resolve_budget
 from .posterior import Posterior, Solved
 from .preconditioners import Nystrom, PreparedPreconditioner
 from .progress import progress as progress_bar
+from .recipe import Recipe
 from .solvers import Solver, as_solver
-from .solving import certified_in_full, outcome_of, run, watches_of
-from .status import Status
+from .solving import certified_in_full, outcome_of
+from .status import Status, status_of
 from .stopping import Rule
 from .validation import ArrayLike, as_float64, column_names, count, points, targets
 from .weights import certified
+from .workers import find_workers, solve_with
 
 if TYPE_CHECKING:
     from .prior import Prior
@@ -39,7 +42,8 @@ class Model:
 
     ``prior`` is the prior with its mean filled in from the data, ``budget`` the memory budget in bytes. ``gram`` and
     ``b`` = y − m₀(X) (d,) are in the order the solver works in; ``order`` (d,) is that order, where it is not the given
-    one.
+    one. ``column_names`` are those of a data frame, None for anything else. ``recipe`` is what it takes to make the
+    model again elsewhere.
     """
 
     def __init__(
@@ -64,16 +68,17 @@ class Model:
         noise = prior.noise(train.shape[0]).to(device=train.device, dtype=dtype)
         if bool((noise.to(solve_dtype) <= 0).any()):
             raise InputError(f"noise_variance is so small that it is zero in {solve_dtype}; solve in float64")
-        if not accurate and (train.device.type != "cuda" or storage == "dense"):
+        if not accurate and tf32_refused(train.device, storage):
             raise InputError('solve_dtype="tf32" is for matrix-free products on a GPU; use "float32" here')
         self.budget = resolve_budget(memory_budget, train.device)
         self.prior = replace(prior, mean=prior.mean.fit(train, observations))
-        self._columns, self._names = train.shape[1], column_names(X)
+        self._columns, self.column_names = train.shape[1], column_names(X)
         self._device = train.device
         self._origin = train.mean(dim=0)
         embedding = prior.kernel.embed(train, self._origin)
         low = map_embedding(embedding, lambda part: part.to(solve_dtype))
         gram = Gram(prior.kernel, low, noise.to(solve_dtype), storage=storage, budget=self.budget, accurate=accurate)
+        self.recipe = Recipe.of(self.prior, train, observations, gram, self.solver, dtype)
         b = (observations - self.prior.mean(train)).to(dtype)
         self.prepared = self.solver.prepare(gram, b.to(solve_dtype))
         self.order = self.prepared.order
@@ -85,6 +90,16 @@ class Model:
             certificate = Gram(prior.kernel, full, noise, storage="tiles", budget=left)
             self.gram = certificate if self.order is None else certificate.permuted(self.order)
             self.b = b if self.order is None else b[self.order]
+
+    @property
+    def X(self) -> torch.Tensor:
+        """The training points (d, p), in float64."""
+        return torch.from_numpy(self.recipe.X).to(self._device)
+
+    @property
+    def y(self) -> torch.Tensor:
+        """The observations (d,), in float64."""
+        return torch.from_numpy(self.recipe.y).to(self._device)
 
     def solver_cross(self, cross: Cross) -> Cross:
         """The same test points as the solver sees them: in its own precision."""
@@ -117,6 +132,8 @@ class Model:
         stop: Rule | None = None,
         batch_size: int | None = None,
         progress: bool | None = None,
+        n_jobs: int | None = None,
+        devices: str | Sequence[str] | None = None,
     ) -> Posterior:
         """The posterior at X_test (T, p). numpy in, numpy out; torch in, torch out.
 
@@ -125,35 +142,43 @@ class Model:
         ``ComputationalShare(0.05) | Seconds(60)``. ``progress`` shows a bar: None on a terminal only, True or False
         always or never. Ctrl-C stops after the iteration in hand and returns what there is, with honest error bars
         and a status that says so; a second Ctrl-C interrupts at once.
+
+        ``n_jobs`` spreads the batches over that many workers of joblib, each of which makes the model again and may
+        use the memory budget; None goes by ``joblib.parallel_config`` (a Dask cluster, for example), which means this
+        process where nothing is configured, and 1 always does. ``devices`` spreads them over devices of this machine,
+        each with a copy of the model: "all" CUDA devices, or names such as ["cuda:0", "cuda:1"].
         """
         test, convert = self._test_points(X_test)
-        prior_mean = self.prior.mean(test).to(self.gram.dtype)
-        crosses = self._crosses(test, batch_size, None if stop is None else 10 * self.gram.size)
         if stop is not None and not isinstance(stop, Rule):
             raise InputTypeError(f"stop must be a rule such as ComputationalShare(0.05) | Seconds(60), got {stop!r}")
-        start = time.perf_counter()
-        watches = watches_of(stop) if self.prepared.limit > 1 else []  # one step cannot be stopped
-        batches, stopped = [], []
+        workers = find_workers(n_jobs, devices)
+        numbers = None if stop is None else 10 * self.gram.size
+        size = self._batch_size(len(test), batch_size, numbers or self.prepared.numbers_per_test_point)
+        rule = stop if self.prepared.limit > 1 else None  # one step cannot be stopped
+        start, where = time.perf_counter(), ""
+        cross = self.gram.cross(self.prior.kernel.embed(test, self._origin))
+        work = Batches(self, cross, self.prior.mean(test).to(self.gram.dtype), rule, size)
         with Interrupt() as interrupt, progress_bar("predict", len(test), progress) as advance:
-            for cross, mean in zip(crosses, torch.split(prior_mean, crosses[0].size), strict=True):
-                outcome = run(self, cross, watches, interrupt, advance)
-                batches.append(Solved.of(self, cross, outcome, mean, keep=len(crosses) == 1))
-                stopped.append(outcome.stopped)
+            if workers is None:
+                solved = work.solve(interrupt, advance)
+            else:
+                solved, where = solve_with(workers, work, batch_size is not None, interrupt, advance)
         seconds = time.perf_counter() - start
-        status = self._status(batches, stop, torch.cat(stopped), interrupt.requested, seconds)
-        return Posterior(self, batches, convert, status)
+        return Posterior(self, solved, convert, status_of(self, solved, stop, interrupt.requested, seconds, where))
 
-    def iterate(self, X_test: ArrayLike) -> Iterator[Posterior]:
+    def iterate(self, X_test: ArrayLike, only: Collection[int] | None = None) -> Iterator[Posterior]:
         """The posteriors at X_test (T, p) after iterations 1, 2, 3, …, as they are computed.
 
-        All test points are worked on together, so they must fit the memory budget.
+        With ``only``, those after these iterations: cheaper where the solver works in a lower precision, because each
+        posterior then costs a product with G. All test points are worked on together, so they must fit the memory
+        budget.
         """
         test, convert = self._test_points(X_test)
         prior_mean = self.prior.mean(test).to(self.gram.dtype)
         (cross,) = self._crosses(test, len(test))
         own = self.solver_cross(cross)
         for weights in self.prepared.weights(own):
-            if weights.iteration:
+            if weights.iteration and (only is None or weights.iteration in only):
                 message = f"Iteration {weights.iteration} of {self.solver!r}, {weights.passes:g} passes over G."
                 outcome = outcome_of(certified_in_full(weights.frozen(), cross, own))
                 batch = Solved.of(self, cross, outcome, prior_mean, keep=True)
@@ -215,10 +240,10 @@ class Model:
 
     def _test_points(self, X_test: ArrayLike) -> tuple[torch.Tensor, Output]:
         names = column_names(X_test)
-        if self._names is not None and names is not None and names != self._names:
+        if self.column_names is not None and names is not None and names != self.column_names:
             raise InputError(
-                f"X_test has the columns {names}, the training points have {self._names}; "
-                f"put them in the same order: X_test[{self._names}]"
+                f"X_test has the columns {names}, the training points have {self.column_names}; "
+                f"put them in the same order: X_test[{self.column_names}]"
             )
         return points(X_test, "X_test", self._device, columns=self._columns), Output.like(X_test)
 
@@ -239,58 +264,7 @@ class Model:
         require(per_point, spare, "a single test point", remedy)
         return min(T, spare // per_point)
 
-    def _status(
-        self,
-        batches: Sequence[Solved],
-        stop: Rule | None,
-        stopped: torch.Tensor,
-        interrupted: bool,
-        seconds: float,
-    ) -> Status:
-        iterations = torch.cat([batch.iterations for batch in batches])
-        if interrupted:
-            reason, message = "interrupted", _interrupted(iterations)
-        elif stop is None or self.prepared.limit <= 1:
-            reason, message = "finished", self.prepared.stopped(int(iterations.max()))
-            if stop is not None:
-                message += " It works in one step, so there was nothing for a rule to stop."
-        else:
-            rest = int((stopped < 0).sum())
-            reason = "stopped" if rest < len(stopped) else "finished"
-            message = _by_rules(stop, stopped, self.solver) + f" ({_range(iterations)}, {seconds:.3g} s)."
-        return Status(reason, message + self._circumstances())
 
-    def _circumstances(self) -> str:
-        """How G was kept and what was picked, for the status."""
-        solving, where = self.prepared.gram, ""
-        if solving.storage == "tiles":
-            where = " G: tiles, matrix-free." + solving.on_gpu
-        elif solving.computed:
-            where = f" G: dense, {human(solving.dense_bytes)}."
-        if solving is not self.gram:
-            where += f" Solved in {solving.arithmetic}, certified in {self.gram.arithmetic}."
-        if self.prepared.picked:
-            where += f" Auto picked {self.prepared.picked!r}."
-        return where
-
-
-def _interrupted(iterations: torch.Tensor) -> str:
-    done = sorted(zip(*iterations.unique(return_counts=True), strict=True), key=lambda pair: -int(pair[0]))
-    each = ", ".join(f"{int(n)} test points after iteration {int(i)}" for i, n in done)
-    prior = " Iteration 0 is the prior." if int(done[-1][0]) == 0 else ""
-    return f"Interrupted: {each}.{prior} The error bars are right for what was computed."
-
-
-def _by_rules(stop: Rule, stopped: torch.Tensor, solver: Solver) -> str:
-    counts = [(int((stopped == i).sum()), repr(rule)) for i, rule in enumerate(stop.parts)]
-    parts = [f"{n} test points stopped by {rule}" for n, rule in counts if n]
-    rest = int((stopped < 0).sum())
-    if rest:
-        advice = ": raise its iterations to get further" if hasattr(solver, "iterations") else ""
-        parts.append(f"{rest} test points reached the limit of {solver!r}{advice}")
-    return "; ".join(parts)
-
-
-def _range(iterations: torch.Tensor) -> str:
-    low, high = int(iterations.min()), int(iterations.max())
-    return f"after {low} iterations" if low == high else f"after {low} to {high} iterations"
+def tf32_refused(device: torch.device, storage: str) -> bool:
+    """Its products are fused products, which a GPU does and a stored matrix does not need."""
+    return device.type == "cpu" or storage == "dense"

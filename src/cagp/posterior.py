@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from .batch_bounds import bounds_of_batches
 from .bounds import ComputationalVariance
 from .convert import Output
 from .cross import Cross
@@ -34,11 +35,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Solved:
-    """One batch of test points after some iteration; ``weights`` is None where they were not kept."""
+    """One batch of test points after some iteration; ``weights`` is None where they were not kept.
+
+    ``stopped`` (T,) is the index of the rule that stopped a test point, or −1.
+    """
 
     cross: Cross
     weights: Weights | None
     iterations: torch.Tensor
+    stopped: torch.Tensor
     passes: float
     mean: torch.Tensor
     variance: torch.Tensor
@@ -60,7 +65,28 @@ class Solved:
         if not keep:
             cross.forget()
         kept = weights if keep else None
-        return cls(cross, kept, outcome.iterations, weights.passes, mean, variance, at_rounding)
+        return cls(cross, kept, outcome.iterations, outcome.stopped, weights.passes, mean, variance, at_rounding)
+
+    def numbers(self) -> dict[str, Any]:
+        """What was found for each test point, on the CPU and without the weights: to be sent from elsewhere."""
+        found = {name: getattr(self, name).cpu() for name in _PER_POINT}
+        return {**found, "passes": self.passes}
+
+    @classmethod
+    def from_numbers(cls, cross: Cross, numbers: dict[str, Any]) -> Solved:
+        """A batch that was solved elsewhere."""
+        device = cross.gram.device
+        found = {name: numbers[name].to(device) for name in _PER_POINT}
+        return cls(cross, None, passes=numbers["passes"], **found)
+
+    @classmethod
+    def joined(cls, cross: Cross, parts: Sequence[Solved]) -> Solved:
+        """Several batches as one, with ``cross`` for all their test points."""
+        found = {name: torch.cat([getattr(part, name) for part in parts]) for name in _PER_POINT}
+        return cls(cross, None, passes=sum(part.passes for part in parts), **found)
+
+
+_PER_POINT = ("iterations", "stopped", "mean", "variance", "at_rounding")
 
 
 def _no_finer_than_rounding(
@@ -154,7 +180,7 @@ class Posterior:
 
     def _single_batch(self) -> tuple[Cross, torch.Tensor]:
         batch = self._batches[0]
-        if len(self._batches) > 1 or batch.weights is None:
+        if len(self._batches) > 1:
             size = human(len(self._mean) * self._model.gram.size * self._model.gram.dtype.itemsize)
             raise MemoryBudgetError(
                 f"the weights of {len(self._mean)} test points ({size}) were not kept: they did not fit the memory "
@@ -164,7 +190,8 @@ class Posterior:
         n_bytes = 2 * len(self._mean) * self._model.gram.size * self._mean.itemsize
         what = f"the weights of {len(self._mean)} test points as a dense matrix"
         require(n_bytes, self._model.gram.working_budget, what, "predict fewer points at a time")
-        return batch.cross, batch.weights.dense()
+        weights = batch.weights or run_to(self._model, batch.cross, batch.iterations)  # solved elsewhere: once more
+        return batch.cross, weights.dense()
 
     # --- what users do with it ------------------------------------------------------------------------------------
 
@@ -242,17 +269,7 @@ class Posterior:
         """How much of the variance more computation would remove: lower bound, estimate, upper bound, each (T,).
 
         Costs three products with G and an inducing-point approximation of it; weights of large predictions that were
-        not kept are computed again.
+        not kept are computed again, by the workers of ``joblib.parallel_config`` where there are any.
         """
-        parts = []
-        for batch in self._batches:
-            weights = batch.weights or run_to(self._model, batch.cross, batch.iterations)
-            # rows of length d, even where the weights touch only a few training points
-            step = max(1, self._model.gram.working_budget // (12 * weights.size * 8))
-            for start in range(0, batch.cross.size, step):
-                part = slice(start, start + step)
-                W = weights.rows(part).dense()
-                parts.append(self._model.computational_variance(batch.cross.rows(part), W))
-            batch.cross.forget()
-        joined = (torch.cat([getattr(p, name) for p in parts]) for name in ("lower", "estimate", "upper"))
-        return ComputationalVariance(*(self._convert(part) for part in joined))
+        bounds = bounds_of_batches(self._model, self._batches)
+        return ComputationalVariance(*(self._convert(bound) for bound in (bounds.lower, bounds.estimate, bounds.upper)))

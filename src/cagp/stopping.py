@@ -47,6 +47,10 @@ class Rule(ABC):
         """The single rules that this one is made of."""
         return (self,)
 
+    def after(self, seconds: float) -> Rule:
+        """The rule for a batch that is begun elsewhere, ``seconds`` after the prediction was."""
+        return self
+
     def __or__(self, other: Rule) -> Rule:
         return AnyOf((*self.parts, *other.parts)) if isinstance(other, Rule) else NotImplemented
 
@@ -60,6 +64,9 @@ class AnyOf(Rule):
     @property
     def parts(self) -> tuple[Rule, ...]:
         return self.rules
+
+    def after(self, seconds: float) -> Rule:
+        return AnyOf(tuple(rule.after(seconds) for rule in self.rules))
 
     def watch(self) -> Watch:
         watches = [rule.watch() for rule in self.rules]
@@ -93,6 +100,9 @@ class Seconds(Rule):
 
     def __post_init__(self) -> None:
         positive(self.limit, "limit")
+
+    def after(self, seconds: float) -> Rule:
+        return Seconds(max(self.limit - seconds, 1e-9))
 
     def watch(self) -> Watch:
         end = time.perf_counter() + self.limit

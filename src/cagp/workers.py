@@ -1,37 +1,78 @@
-"""Python threads that share out independent pieces of work, each with single-threaded torch.
-
-Many small factorisations run one after another inside torch, on one core; handed to several threads they use all.
-"""
+"""Who solves the batches of a prediction when it is not this process alone: joblib's workers, or several devices."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-import torch
+from .batches import Batch, Batches
+from .devices import Devices, named, require_device
+from .errors import InputError
+from .interrupt import Interrupt
+from .parcel import Parcel
+from .pool import Pool, find_pool
+from .posterior import Solved
+from .progress import Advance
+from .recipe import received, to_send
 
-Piece = TypeVar("Piece")
+if TYPE_CHECKING:
+    from .model import Model
 
 
-def share_out(work: Callable[[Piece], None], pieces: Iterable[Piece], device: torch.device) -> None:
-    """Call ``work`` on every piece, on as many threads as torch has; an error in one is raised here.
+@dataclass(frozen=True)
+class Workers:
+    """The workers of ``pool``, each with the model on its own ``device``; that of the model if None."""
 
-    One after another where the work is on a GPU, which is one queue anyhow.
-    """
-    todo, threads = list(pieces), torch.get_num_threads()
-    n = min(threads, len(todo)) if device.type == "cpu" else 1
-    if n <= 1:
-        for piece in todo:
-            work(piece)
-        return
-    with ThreadPoolExecutor(n, "cagp", torch.set_num_threads, (1,)) as pool:
-        done = [pool.submit(work, piece) for piece in todo]
-        try:
-            for future in done:
-                future.result()
-        finally:
-            for future in done:
-                future.cancel()
-            # the number is each thread's own, but the last one set is what new threads start with: keep the caller's
-            torch.set_num_threads(threads)
+    pool: Pool
+    device: str | None = None
+
+    @property
+    def count(self) -> int:
+        return self.pool.count
+
+    def __str__(self) -> str:
+        return f"{self.count} workers"
+
+    def results(
+        self, model: Model, batches: Sequence[Batch], interrupt: Interrupt, advance: Advance
+    ) -> Iterator[tuple[int, dict[str, Any]]]:
+        """The number and the result of every batch, in the order in which they finish; fewer after Ctrl-C."""
+        sent = to_send(model, self.pool, self.device)
+        calls = ((sent, number, batch) for number, batch in enumerate(batches))
+        for number, found in self.pool.results(_solve, calls, interrupt):
+            advance(len(found["mean"]))
+            yield number, found
+
+
+def _solve(sent: Model | Parcel[Model], number: int, batch: Batch) -> tuple[int, dict[str, Any]]:
+    """The work of one worker. Ctrl-C in a terminal reaches its processes too, and must not be an error there."""
+    with Interrupt() as interrupt:
+        return number, batch.solve(received(sent), interrupt, lambda steps: None)
+
+
+def find_workers(n_jobs: int | None, devices: str | Sequence[str] | None) -> Workers | Devices | None:
+    """Who is to do the work; None for this process as it is."""
+    pool = find_pool(n_jobs)
+    if devices is None:
+        return None if pool is None else Workers(pool)
+    if pool is None:
+        names = named(devices)
+        for name in names:
+            require_device(name)
+        return Devices(names)
+    if devices == "all" or len(named(devices)) > 1:
+        raise InputError(
+            f"devices={devices!r} for the workers of joblib, which have one each: start one worker per device, with "
+            'CUDA_VISIBLE_DEVICES set to it, and give devices="cuda"; or n_jobs=1 for the devices of this machine'
+        )
+    return Workers(pool, named(devices)[0])
+
+
+def solve_with(
+    workers: Workers | Devices, work: Batches, asked: bool, interrupt: Interrupt, advance: Advance
+) -> tuple[list[Solved], str]:
+    """The batches of ``work``, and who solved them, in words. ``asked``: the user has chosen their size."""
+    cut = work.cut_for(workers.count, asked)
+    found = dict(workers.results(work.model, [batch for _, batch in cut], interrupt, advance))
+    return work.join(cut, found), f" In {len(cut)} batches on {workers}."

@@ -19,6 +19,9 @@ from cagp.studies.base import Tables
 from cagp.studies.convergence import ConvergenceConfig
 from cagp.studies.era5_calibration import Era5Calibration
 from cagp.studies.era5_convergence import Era5Convergence
+from cagp.studies.era5_full import Era5Full
+from cagp.studies.era5_full_config import FullConfig, FullSizes
+from cagp.studies.era5_full_hyperparameters import Era5FullHyperparameters, FullHyperparametersConfig
 from cagp.studies.era5_held_out import HeldOutConfig
 from cagp.studies.era5_hyperparameters import Era5Hyperparameters, HyperparametersConfig
 from cagp.studies.era5_means import Era5Means, MeansConfig
@@ -148,6 +151,22 @@ class TinyConvergence(Era5Convergence):
     scales = both(TINY_HELD_OUT)  # type: ignore[assignment]
 
 
+class TinyFullHyperparameters(Era5FullHyperparameters):
+    scales = both(FullHyperparametersConfig(thin=36, windows=20, side=4, held_out=80, neighbours=8))  # type: ignore[assignment]
+
+
+class TinyFull(Era5Full):
+    """762 points: few enough for the iterative methods to run on the processor."""
+
+    builds_on = TinyFullHyperparameters()
+    scales = both(
+        FullConfig(
+            thin=36, held_out=20, more=60, neighbours=(5, 10, 20), map_neighbours=10,
+            sizes=FullSizes(block=32, rank=30, start=10, recorded=(1, 3)),
+        )
+    )  # type: ignore[assignment]  # fmt: skip
+
+
 class TinyHybrid(Hybrid):
     scales = both(
         HybridConfig(
@@ -181,6 +200,8 @@ def on_real_data() -> dict[str, AnyStudy]:
         TinyTimings(),
         TinyCalibration(),
         TinyConvergence(),
+        TinyFullHyperparameters(),
+        TinyFull(),
         TinyAcceleration(),
     )
     return {study.name: study for study in studies}

@@ -101,7 +101,7 @@ def coverage_curve(pit: ArrayLike, *, points: int | None = None, level: float = 
 
 
 def error_against_std(error: ArrayLike, std: ArrayLike, *, unit: str | None = None, ax: Axes | None = None) -> Axes:
-    """|error| against the predicted standard deviation, each (T,), with the limits that 50% and 95% should respect.
+    """``|error|`` against the predicted standard deviation, each (T,), with the limits that 50% and 95% should respect.
 
     ``unit`` is that of both axes, for their labels.
     """

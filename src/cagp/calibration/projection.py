@@ -28,7 +28,7 @@ _AGREEMENT = 1e-9
 class Projection:
     """wᵀf(X′) for training points (d, p), test points (T, p) and w (T,); G and V are shared by all solves.
 
-    ``prior_variance`` is wᵀK″w.
+    ``prior_variance`` is wᵀK″w. All of it is on the ``device`` of the training points.
     """
 
     def __init__(
@@ -43,6 +43,7 @@ class Projection:
     ) -> None:
         origin = train.mean(dim=0)
         noise = prior.noise(len(train)).to(train.device)
+        self.device = train.device
         self._gram = Gram(prior.kernel, prior.kernel.embed(train, origin), noise, budget=budget)
         n_bytes = _ROWS_PER_TEST_POINT * len(test) * len(train) * 8
         remedy = "simulate with fewer test points, or raise memory_budget"
@@ -67,7 +68,8 @@ class Projection:
             excess = weights.reduction - certified(weights.dense(), cross).reduction
             if self._misreports is None:
                 self._misreports = bool((excess.abs() > _AGREEMENT * cross.prior_variance()).any())
-            reduction += self._w.square() @ excess
+            if self._misreports:
+                reduction += self._w.square() @ excess
         variance = self._prior_variance - float(reduction)
         self._refuse_rounding(variance, projected)
         if prepared.order is None:

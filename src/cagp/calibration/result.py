@@ -93,7 +93,7 @@ class Assessment:
 
     @cached_property
     def coverage_p_value(self) -> float:
-        """The Kolmogorov-Smirnov test of whether P(|z| ≤ q) is right for all q."""
+        """The Kolmogorov-Smirnov test of whether ``P(|z| ≤ q)`` is right for all q."""
         return float(kstest(2 * ndtr(np.abs(self.z)) - 1, "uniform").pvalue)
 
     @property

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-import numbers
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
 
 from ..errors import InputError, InputTypeError
+from ..interrupt import Interrupt
 from ..memory import resolve_budget
+from ..parcel import Parcel
+from ..pool import Pool, find_pool
 from ..prior import Prior
 from ..progress import progress as progress_bar
 from ..solvers import Solver, as_solver
 from ..validation import ArrayLike, as_float64, count, points
-from .checks import fraction, optional
+from .checks import fraction
 from .draws import draw
 from .projection import Projection
 from .result import SimulationResult
@@ -22,8 +26,8 @@ from .result import SimulationResult
 Problem = tuple[Prior, torch.Tensor, torch.Tensor, torch.Tensor, float, Solver]
 """What a ``Projection`` is made of, apart from the memory budget."""
 
-_CHUNKS_PER_JOB = 8
-"""Pieces of work per process: enough for a progress bar that moves, few enough that G is rarely made anew."""
+_CHUNKS_PER_WORKER = 8
+"""Enough for a progress bar that moves and for workers of different speed, few enough that each pays off."""
 
 
 def simulation_based_calibration(
@@ -37,7 +41,7 @@ def simulation_based_calibration(
     *,
     level: float = 0.01,
     solve_each: bool | None = None,
-    n_jobs: int = 1,
+    n_jobs: int | None = None,
     memory_budget: float | None = None,
     progress: bool | None = None,
 ) -> SimulationResult:
@@ -49,10 +53,11 @@ def simulation_based_calibration(
     vector. See ``Assessment`` for the tests and the verdict; ``level`` is their family-wise error.
 
     Weights of solvers with ``calibrated = True`` do not depend on y, so one solve serves all simulations. Others are
-    solved once per simulation, in ``n_jobs`` processes (−1: one per core). ``solve_each=True`` does so for every
-    solver, which does not take the solver's word for it. The prior mean cancels and must not be estimated from y.
-    ``memory_budget`` is in bytes, half of the free memory by default. ``progress`` shows a bar: None on a terminal
-    only, True or False always or never.
+    solved once per simulation, by ``n_jobs`` workers of joblib (−1: one per core; 1: this process; None: what
+    ``joblib.parallel_config`` says, such as a Dask cluster, and else this process). ``solve_each=True`` does so for
+    every solver, which does not take the solver's word for it. The prior mean cancels and must not be estimated from
+    y. ``memory_budget`` is in bytes, half of the free memory by default; processes of this machine share it, workers
+    of a cluster have as much each. ``progress`` shows a bar: None on a terminal only, True or False always or never.
 
     >>> import cagp, numpy as np
     >>> from cagp.calibration import simulation_based_calibration
@@ -69,7 +74,7 @@ def simulation_based_calibration(
     test = points(X_test, "X_test", train.device, columns=train.shape[1])
     n = count(n_simulations, "n_simulations", minimum=2)
     level = fraction(level, "level")
-    jobs = _jobs(n_jobs)
+    pool = find_pool(n_jobs)
     for_vector, for_draws = np.random.SeedSequence(count(seed, "seed")).spawn(2)
     w = _test_vector(test_vector, len(test), for_vector, train.device)
     _require_known_mean(prior, train)
@@ -81,13 +86,13 @@ def simulation_based_calibration(
     with progress_bar("simulate", n if each else 1, progress) as advance:
         if each:
             errors, variances = draws.b.new_empty(n), draws.b.new_empty(n)
-            for start, predicted, variance in _solve_each(problem, budget, draws.b, jobs):
+            for start, predicted, variance in _solve_each(problem, budget, draws.b, pool):
                 done = slice(start, start + len(predicted))
                 errors[done] = predicted - draws.truth[done]
                 variances[done] = variance
                 advance(len(predicted))
         else:
-            u, of_all = Projection(*problem, budget=budget).solve(torch.zeros_like(draws.b[0]))
+            u, of_all = _solve_once(problem, budget, torch.zeros_like(draws.b[0]), pool)
             errors, variances = draws.b @ u - draws.truth, torch.full_like(draws.truth, of_all)
             advance(1)
     vector = w.cpu().numpy().copy()
@@ -104,38 +109,71 @@ def simulation_based_calibration(
     )
 
 
+def _solve_once(problem: Problem, budget: int, b: torch.Tensor, pool: Pool | None) -> tuple[torch.Tensor, float]:
+    """u (d,) and wᵀCw for weights that do not depend on b (d,): on a cluster if there is one."""
+    if pool is None or not pool.elsewhere:  # for one solve no process needs to be started
+        return Projection(*problem, budget=budget).solve(b)
+    ((u, variance),) = _through(pool, _solve_one, [(_parcel(problem, budget), b.cpu())])
+    return torch.empty_like(b).copy_(u), variance
+
+
 def _solve_each(
-    problem: Problem, budget: int, b: torch.Tensor, jobs: int
+    problem: Problem, budget: int, b: torch.Tensor, pool: Pool | None
 ) -> Iterator[tuple[int, torch.Tensor, torch.Tensor]]:
     """One solve per row of b (n, d): yields (first row, means (k,), variances (k,)) as they are done."""
-    if jobs == 1:
+    if pool is None:
         projection = Projection(*problem, budget=budget)
         for i, row in enumerate(b):
-            u, variance = projection.solve(row)
-            yield i, (u @ row)[None], torch.full_like(row[:1], variance)
+            yield i, *_solve_rows(projection, row[None])
         return
-    joblib = optional("joblib", "n_jobs above 1")
-    size = max(1, -(-len(b) // (jobs * _CHUNKS_PER_JOB)))
-    tasks = (
-        joblib.delayed(_solve_chunk)(problem, budget // jobs, i, b[i : i + size].clone())
-        for i in range(0, len(b), size)
-    )
-    yield from joblib.Parallel(n_jobs=jobs, return_as="generator_unordered")(tasks)
+    size = max(1, -(-len(b) // (pool.count * _CHUNKS_PER_WORKER)))
+    parcel = _parcel(problem, budget if pool.elsewhere else budget // pool.count)
+    calls = ((parcel, i, b[i : i + size].cpu().clone()) for i in range(0, len(b), size))
+    for start, means, variances in _through(pool, _solve_chunk, calls):
+        yield start, means.to(b.device), variances.to(b.device)
 
 
-def _solve_chunk(problem: Problem, budget: int, start: int, b: torch.Tensor) -> tuple[int, torch.Tensor, torch.Tensor]:
-    """The work of one process: the rows of b (k, d), which are rows start, start + 1, … of all."""
-    parts = list(_solve_each(problem, budget, b, jobs=1))
-    return start, torch.cat([mean for _, mean, _ in parts]), torch.cat([variance for _, _, variance in parts])
+# --- through joblib ---------------------------------------------------------------------------------------------------
+
+
+def _through(pool: Pool, task: Callable[..., Any], calls: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
+    """The results of a pool; a part of the simulations is no answer, so Ctrl-C ends them all."""
+    with Interrupt() as interrupt:
+        yield from pool.results(task, calls, interrupt)
+    if interrupt.requested:
+        raise KeyboardInterrupt
+
+
+def _parcel(problem: Problem, budget: int) -> Parcel[Projection]:
+    """The projection as workers get it: each makes G and V once, for all that it solves."""
+    return Parcel.of(partial(Projection, *problem, budget=budget))
+
+
+def _solve_one(parcel: Parcel[Projection], b: torch.Tensor) -> tuple[torch.Tensor, float]:
+    """The work of one worker for weights that do not depend on b (d,)."""
+    projection = parcel.open()
+    u, variance = projection.solve(b.to(projection.device))
+    return u.cpu(), variance
+
+
+def _solve_chunk(parcel: Parcel[Projection], start: int, b: torch.Tensor) -> tuple[int, torch.Tensor, torch.Tensor]:
+    """The work of one worker: the rows of b (k, d), which are rows start, start + 1, … of all."""
+    projection = parcel.open()
+    means, variances = _solve_rows(projection, b.to(projection.device))
+    return start, means.cpu(), variances.cpu()
+
+
+def _solve_rows(projection: Projection, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Means and variances, shape (k,) each, of one solve per row of b (k, d)."""
+    means, variances = b.new_empty(len(b)), b.new_empty(len(b))
+    for i, given in enumerate(b):
+        row = torch.empty_like(given).copy_(given)  # products round by where in memory a vector lies: always the same
+        u, variances[i] = projection.solve(row)
+        means[i] = u @ row
+    return means, variances
 
 
 # --- checks -----------------------------------------------------------------------------------------------------------
-
-
-def _jobs(n_jobs: int) -> int:
-    if isinstance(n_jobs, bool) or not isinstance(n_jobs, numbers.Integral) or n_jobs == 0:
-        raise InputError(f"n_jobs must be a number of processes, or −1 for one per core, got {n_jobs!r}")
-    return int(n_jobs) if n_jobs > 0 else int(optional("joblib", "n_jobs below 0").effective_n_jobs(n_jobs))
 
 
 def _test_vector(given: ArrayLike | None, T: int, seed: np.random.SeedSequence, device: torch.device) -> torch.Tensor:

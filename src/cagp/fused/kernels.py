@@ -96,8 +96,8 @@ def multiply(
 ):  # fmt: skip
     """Part ``program_id(1)`` of W k(X, X[start : start + out_columns]), for the rows of W in ``program_id(2)``.
 
-    Each part sums over ``chunk`` of the training points from ``first`` to ``last``. W comes as high + low, two
-    half-precision numbers, and the covariances are split likewise: three products of 11-bit numbers make one of 22 bits.
+    Each part sums over ``chunk`` of the training points from ``first`` to ``last``. Covariances and, where ACCURATE,
+    weights are split into high + low, two half-precision numbers: products of 11-bit numbers make products of 22 bits.
     Everything is padded, so that no mask is needed: weights by zeros, points by repetition.
     """
     column = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
@@ -112,10 +112,10 @@ def multiply(
             w_low = tl.load(low_ptr + w)
         k = _covariances(x_ptr, x_ptr, parameters_ptr, j, start + column, x_stride, x_stride, FACTORS)
         k_high = k.to(tl.float16)
+        k_low = (k - k_high.to(tl.float32)).to(tl.float16)
         accumulator = tl.dot(w_high, k_high, accumulator)
+        accumulator = tl.dot(w_high, k_low, accumulator)
         if ACCURATE:
-            k_low = (k - k_high.to(tl.float32)).to(tl.float16)
-            accumulator = tl.dot(w_high, k_low, accumulator)
             accumulator = tl.dot(w_low, k_high, accumulator)
     row = tl.program_id(1) * tl.num_programs(2) * ROWS + t
     tl.store(out_ptr + row[:, None] * out_columns + column[None, :], accumulator)

@@ -2,7 +2,9 @@
 
 A product W k(X, X) in half-precision pieces: every number is high + low, two numbers of 11 bits, and the three
 largest of the four products are kept, which is as accurate as float32 and several times faster than float32 on
-tensor cores; the largest alone is as accurate as TF32, at twice its speed. Sums are in float32.
+tensor cores. For "tf32" the weights keep their high part alone, 11 bits as in TF32, but the covariances both: a sweep
+with rounded weights is an exact sweep from nearby weights, and stays stable; rounded covariances are another matrix,
+whose sweeps diverge where the noise is small. Sums are in float32.
 """
 
 from __future__ import annotations
@@ -95,7 +97,7 @@ class SplitRows:
 class FusedProduct:
     """Products W k(X, X) for d training points, in float32.
 
-    ``coordinates`` (q, d) are those of ``Function.coordinates``. Where not ``accurate``, numbers have 11 bits.
+    ``coordinates`` (q, d) are those of ``Function.coordinates``. Where not ``accurate``, weights have 11 bits.
     """
 
     def __init__(self, function: Function, coordinates: torch.Tensor, accurate: bool) -> None:

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
 import torch
-from scipy.spatial import cKDTree
 
 from ..kernels import Embedding, Kernel, embedding_size, slice_embedding
+from ..neighbours import Search, search
 
 NONE = -1
 """Stands where a point has fewer than k predecessors."""
@@ -24,49 +23,45 @@ _BLOCK_ENTRIES = 2**22
 def previous_neighbours(kernel: Kernel, X: torch.Tensor, k: int) -> torch.Tensor:
     """Indices (n, k) of the k nearest of the earlier points for each point of X (n, p); ``NONE`` fills up.
 
-    The order is that of the rows of X. Always on the CPU.
+    The order is that of the rows of X. Searched where X is, given on the CPU.
     """
     embedding = kernel.embed(X, X.mean(dim=0))
     if kernel.radial and isinstance(embedding, torch.Tensor):
-        return torch.from_numpy(_by_tree(embedding.T.contiguous().cpu().numpy(), k))
+        return _by_search(embedding.T.contiguous(), k).cpu()
     return _by_correlation(kernel, embedding, k)
 
 
-def _by_tree(coordinates: np.ndarray, k: int) -> np.ndarray:
-    """Blocks that double in size, each with a tree of its own points and all before them.
+def _by_search(coordinates: torch.Tensor, k: int) -> torch.Tensor:
+    """Blocks that double in size, each searched among its own points and all before them.
 
-    In a random order at least half of the points in that tree come before the one asked about, so a little more than
-    2k candidates are enough for nearly all; the others ask again for twice as many.
+    In a random order at least half of those points come before the one asked about, so a little more than 2k
+    candidates are enough for nearly all; the others ask again for twice as many.
     """
     n = len(coordinates)
-    found = np.full((n, k), NONE, dtype=np.int64)
+    found = torch.full((n, k), NONE, dtype=torch.int64, device=coordinates.device)
     start, stop = 0, min(n, 4 * (k + 1))
     while start < n:
-        tree = cKDTree(coordinates[:stop])
-        todo = np.arange(start, stop)
+        known = search(coordinates[:stop])
+        todo = torch.arange(start, stop, device=coordinates.device)
         candidates = min(stop, 2 * k + 4 * math.isqrt(2 * k) + 4)
         while len(todo):
             step = max(1, _BLOCK_ENTRIES // candidates)
-            short = [_take(tree, coordinates, part, candidates, found) for part in _split(todo, step)]
-            todo = np.concatenate(short)
+            todo = torch.cat([_take(known, coordinates, part, candidates, found) for part in todo.split(step)])
             candidates = min(stop, 2 * candidates)
         start, stop = stop, min(n, 2 * stop)
     return found
 
 
-def _split(indices: np.ndarray, step: int) -> list[np.ndarray]:
-    return [indices[i : i + step] for i in range(0, len(indices), step)]
-
-
-def _take(tree: cKDTree, coordinates: np.ndarray, asked: np.ndarray, candidates: int, found: np.ndarray) -> np.ndarray:
+def _take(
+    known: Search, coordinates: torch.Tensor, asked: torch.Tensor, candidates: int, found: torch.Tensor
+) -> torch.Tensor:
     """Fill in the neighbours of the points ``asked``; returns those that need more candidates."""
-    _, near = tree.query(coordinates[asked], k=candidates, workers=torch.get_num_threads())
-    near = near.reshape(len(asked), candidates)
+    near = known.query(coordinates[asked], candidates)
     earlier = near < asked[:, None]
     k = found.shape[1]
-    enough = earlier.sum(axis=1) >= np.minimum(k, asked)
-    order = np.argsort(~earlier, axis=1, kind="stable")[:, :k]  # the earlier ones first, nearest first
-    chosen = np.where(np.take_along_axis(earlier, order, axis=1), np.take_along_axis(near, order, axis=1), NONE)
+    enough = earlier.sum(dim=1) >= asked.clamp_max(k)
+    order = (~earlier).to(torch.uint8).argsort(dim=1, stable=True)[:, :k]  # the earlier ones first, nearest first
+    chosen = torch.where(earlier.gather(1, order), near.gather(1, order), NONE)
     found[asked[enough], : chosen.shape[1]] = chosen[enough]
     return asked[~enough]
 

@@ -46,7 +46,7 @@ def squared_distances(
 
 @dataclass(frozen=True)
 class Radial(Kernel):
-    """variance · profile(|a − b|² / lengthscale²).
+    """``variance · profile(|a − b|² / lengthscale²)``.
 
     ``lengthscale`` is one number, or one per column of the points (automatic relevance determination).
     """

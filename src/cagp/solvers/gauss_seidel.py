@@ -10,11 +10,12 @@ import torch
 from ..block_diagonal import BlockDiagonal
 from ..errors import InputError
 from ..gram import Gram
+from ..spatial import spatial_blocks
 from ..sweeps import sweep
 from ..validation import choice, count
 from ..weights import Weights
 from .base import Prepared, Solver, iteration_limit
-from .orderings import check_order, permutation, spatial_blocks
+from .orderings import check_order, permutation
 
 PARTITIONS = ("order", "spatial")
 

@@ -11,9 +11,9 @@ from ..cross import Cross
 from ..errors import InputError, NotPositiveDefiniteError
 from ..gram import Gram
 from ..memory import require
+from ..threads import share_out
 from ..validation import count
 from ..weights import Weights, zero_weights
-from ..workers import share_out
 from .base import Prepared, Solver
 
 _BATCH_BYTES = {"cpu": 2**21, "cuda": 2**30}

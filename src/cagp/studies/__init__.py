@@ -6,6 +6,8 @@ from .acceleration import Acceleration
 from .base import SCALES, AnyStudy, Comparison, Drawing, Presentation, Study
 from .era5_calibration import Era5Calibration
 from .era5_convergence import Era5Convergence
+from .era5_full import Era5Full
+from .era5_full_hyperparameters import Era5FullHyperparameters
 from .era5_hyperparameters import Era5Hyperparameters
 from .era5_means import Era5Means
 from .era5_timings import Era5Timings
@@ -34,6 +36,8 @@ STUDIES: dict[str, AnyStudy] = {
         Era5Timings(),
         Era5Calibration(),
         Era5Convergence(),
+        Era5FullHyperparameters(),
+        Era5Full(),
         Acceleration(),
         Hybrid(),
     )

@@ -60,7 +60,7 @@ def maps(
                 vmax=limits[1],
                 rasterized=True,  # tens of thousands of cells as one picture inside the PDF
             )
-            _globe(ax, lines)
+            globe(ax, lines)
             ax.set_title(panel.title, fontsize=9)
         row[0].set_ylabel(f"{label.replace(', ', chr(10))}\nlatitude (°N)", fontsize=9)
     for ax in axes[-1]:
@@ -70,7 +70,8 @@ def maps(
     return figure
 
 
-def _globe(ax: Axes, lines: list[np.ndarray]) -> None:
+def globe(ax: Axes, lines: list[np.ndarray]) -> None:
+    """Coastlines, and axes in degrees for the whole globe."""
     from matplotlib.collections import LineCollection
 
     ax.add_collection(LineCollection(lines, colors="white", linewidths=0.5), autolim=False)

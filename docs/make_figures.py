@@ -1,0 +1,78 @@
+"""The two figures of the front page, into ``docs/figures``: ``CAGP_DATA=... python docs/make_figures.py``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from matplotlib.figure import Figure
+
+import cagp
+
+FIGURES = Path(__file__).parent / "figures"
+BLUE, ORANGE, BLACK = "#0072B2", "#E69F00", "#000000"  # Okabe and Ito's
+
+
+def budget() -> None:
+    """The paper's synthetic problem along a line: error bars after 1, 5 and 40 iterations, and the exact ones."""
+    rng = np.random.default_rng(0)
+    X = rng.random((400, 2))
+    x = np.linspace(0, 1, 200)
+    line = np.column_stack([x, np.full_like(x, 0.5)])
+    prior = cagp.Prior(cagp.Matern32(lengthscale=0.2), noise_variance=0.01)
+    covariance = prior.kernel(np.concatenate([X, line])) + 1e-9 * np.eye(600)
+    f = np.linalg.cholesky(covariance) @ rng.standard_normal(600)
+    y = f[:400] + 0.1 * rng.standard_normal(400)
+
+    exact = prior.condition(X, y, cagp.Cholesky()).predict(line)
+    low, high = exact.interval(0.95)
+    figure = Figure(figsize=(9.6, 3.4), layout="constrained")
+    axes = figure.subplots(1, 3, sharey=True)
+    for ax, m in zip(axes, (1, 5, 40), strict=True):
+        post = prior.condition(X, y, cagp.GaussSeidel(iterations=m)).predict(line)
+        ax.fill_between(x, *post.interval(0.95), color=BLUE, alpha=0.25, linewidth=0, label="95% interval")
+        ax.plot(x, post.mean, color=BLUE, linewidth=1.6, label="mean")
+        ax.plot(x, low, color=ORANGE, linewidth=1.1, linestyle="--", label="exact 95% interval")
+        ax.plot(x, high, color=ORANGE, linewidth=1.1, linestyle="--")
+        ax.plot(x, f[400:], color=BLACK, linewidth=1.1, linestyle=":", label="truth")
+        share = 1 - exact.variance.mean() / post.variance.mean()
+        iterations = "1 iteration" if m == 1 else f"{m} iterations"
+        ax.set_title(f"{iterations}\n{share:.0%} of the variance is computational", fontsize=10)
+        ax.set(xlabel="position", xlim=(0, 1))
+    axes[0].set_ylabel("f")
+    handles, labels = axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
+    figure.savefig(FIGURES / "budget.png", dpi=110)
+
+
+def temperature() -> None:
+    """The ERA5 temperature field from 2,000 of its points: mean and standard deviation."""
+    stations = cagp.datasets.era5_grid(2, 2).held_out(2000, seed=0)
+    weights = np.cos(np.deg2rad(stations.X[:, 0]))  # as many to the area at the poles as at the equator
+    kept = np.random.default_rng(0).random(2000) < weights
+    X, y = stations.X[kept], stations.y[kept]
+    start = cagp.Prior(cagp.Geographic(cagp.Matern32(0.3, variance=150.0)), mean=cagp.Constant(), noise_variance=2.0)
+    prior = start.fit(X, y, subset=600, n_restarts=0)
+    latitude, longitude = np.arange(-88.0, 89.0, 2.0), np.arange(0.0, 360.0, 2.0)
+    globe = np.stack(np.meshgrid(latitude, longitude, indexing="ij"), axis=-1).reshape(-1, 2)
+    post = prior.condition(X, y, cagp.NearestNeighbours(100)).predict(globe)
+
+    figure = Figure(figsize=(9.6, 2.6), layout="constrained")
+    fields = (post.mean, "viridis", "Posterior mean (K)"), (post.std, "cividis", "Posterior standard deviation (K)")
+    for ax, (field, colours, label) in zip(figure.subplots(1, 2, sharey=True), fields, strict=True):
+        shape = len(latitude), len(longitude)
+        mesh = ax.pcolormesh(longitude, latitude, field.reshape(shape), cmap=colours, shading="nearest")
+        ax.plot(X[:, 1], X[:, 0], ".", color="white", markersize=1.2, alpha=0.7)
+        ax.set(xlabel="longitude (°E)", xlim=(0, 360), ylim=(-90, 90), aspect="equal")
+        ax.set(xticks=range(0, 361, 90), yticks=range(-60, 61, 30))
+        ax.set_title(label, fontsize=10)
+        figure.colorbar(mesh, ax=ax, shrink=0.85, pad=0.02)
+    figure.axes[0].set_ylabel("latitude (°N)")
+    figure.savefig(FIGURES / "era5.png", dpi=110)
+    print(f"{len(y)} points, {prior.kernel!r}, noise std {prior.noise_variance**0.5:.2f} K")
+
+
+if __name__ == "__main__":
+    FIGURES.mkdir(exist_ok=True)
+    budget()
+    temperature()

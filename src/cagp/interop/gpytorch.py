@@ -1,0 +1,222 @@
+"""A trained GPyTorch model as a cagp model."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from ..errors import InputError, InputTypeError
+from ..means import Constant, Mean, Polynomial, Zero, as_mean
+from ..model import Model
+from ..prior import Prior
+from ..solvers import Solver
+
+try:
+    import gpytorch
+except ImportError as error:
+    raise ImportError("from_gpytorch needs GPyTorch: pip install 'cagp[gpytorch]'") from error
+
+from .gpytorch_kernels import ForwardBlocks, GPyTorchKernel, kernel_from_gpytorch
+
+_ONE = "cagp takes one output at a time: train one ExactGP with targets of shape (n,) for each and convert each"
+_PROBES = 40
+_AGREEMENT = 1e-6
+"""Of the largest variance, for a translation to count as the same; GPyTorch's distances lose up to 1e-8."""
+
+
+def from_gpytorch(
+    model: Any, likelihood: Any = None, *, solver: Solver | str = "auto", **condition_options: Any
+) -> Model:
+    """A cagp model with the kernel, mean, noise and data of a trained ``gpytorch.models.ExactGP``.
+
+    ``likelihood`` defaults to ``model.likelihood``; GaussianLikelihood and FixedNoiseGaussianLikelihood (with or
+    without second noise) are understood. ``solver`` and ``condition_options`` are those of ``Prior.condition``.
+
+    ScaleKernel, MaternKernel, RBFKernel, RQKernel, PeriodicKernel, their sums and products, one lengthscale or one per
+    column, and ``active_dims`` become cagp's own kernels, which are fast; any other kernel is evaluated by GPyTorch
+    block by block. ZeroMean, ConstantMean and LinearMean become cagp's own means, any other is called. Where the
+    model's ``forward`` does more than call its mean and its kernel (a neural network in front, inputs rescaled), the
+    blocks come from ``forward`` itself: this is found out by comparing, not by the names of the parts.
+    ``print(result.prior)`` shows what became of them.
+
+    The values are read once; the GPyTorch model is not changed, and later changes to it do not arrive here. cagp
+    computes in float64 by default, also where the model was trained in float32: from the float32 data and raw
+    parameters as they are, like ``model.double()``. Ask for ``dtype="float32"`` to compute in single precision; the
+    blocks that GPyTorch evaluates are computed in float64 even then.
+    """
+    _check_model(model)
+    X, y = model.train_inputs[0].detach(), model.train_targets.detach()
+    device = torch.device(condition_options.get("device") or X.device)
+    noise = _noise_variance(model.likelihood if likelihood is None else likelihood, len(X))
+    frozen = _frozen(model, device)
+    probe = X[:: -(-len(X) // _PROBES)].to(device=device, dtype=torch.float64)
+    said = _ask(frozen, probe)
+    prior = _translated(frozen, device, noise)
+    if prior is None or not said.agrees(prior):
+        prior = Prior(
+            GPyTorchKernel(ForwardBlocks(frozen, device)),
+            mean=as_mean(_MeanFunction(frozen, device, forward=True)),
+            noise_variance=noise,
+        )
+    return prior.condition(X, y, solver, **condition_options)
+
+
+def _check_model(model: Any) -> None:
+    if not isinstance(model, gpytorch.models.ExactGP):
+        remedy = "approximate models have no data of their own" if isinstance(model, gpytorch.models.GP) else "pass one"
+        raise InputTypeError(f"model must be a gpytorch.models.ExactGP, got {type(model).__name__}; {remedy}")
+    if model.train_inputs is None or model.train_targets is None:
+        raise InputError("the model has no training data; give it some with model.set_train_data(X, y, strict=False)")
+    if len(model.train_inputs) != 1:
+        raise InputError(
+            f"the model has {len(model.train_inputs)} training inputs, cagp takes one matrix of points; "
+            "put all columns in one tensor and pick them with active_dims"
+        )
+    inputs, targets = model.train_inputs[0], model.train_targets
+    if inputs.ndim != 2 or targets.ndim != 1:
+        raise InputError(
+            f"the model is a batch or multitask model: inputs {tuple(inputs.shape)}, targets {tuple(targets.shape)}. "
+            f"{_ONE}"
+        )
+    for module in model.modules():
+        if isinstance(module, gpytorch.kernels.InducingPointKernel):
+            raise InputError(
+                "the model has an InducingPointKernel, an approximation that cagp does not need; build the model with "
+                "its base_kernel, load the trained values, and convert that"
+            )
+        if isinstance(module, gpytorch.kernels.Kernel):
+            outputs = module.num_outputs_per_input(inputs[:1], inputs[:1])
+            if outputs != 1 or len(module.batch_shape):
+                raise InputError(
+                    f"the model's {type(module).__name__} has {outputs} outputs per input and batch shape "
+                    f"{tuple(module.batch_shape)}. {_ONE}"
+                )
+
+
+def _noise_variance(likelihood: Any, size: int) -> float | np.ndarray:
+    kind = type(likelihood)
+    if kind is gpytorch.likelihoods.GaussianLikelihood:
+        noise = _double(likelihood.noise_covar).noise
+        if noise.numel() != 1:
+            raise InputError(
+                f"the likelihood has a batch of noise variances, shape {tuple(noise.shape)}; cagp takes one"
+            )
+        return float(noise)
+    if kind is not gpytorch.likelihoods.FixedNoiseGaussianLikelihood:
+        raise InputTypeError(
+            f"likelihood must be a GaussianLikelihood or a FixedNoiseGaussianLikelihood, got {kind.__name__}; for "
+            "other Gaussian noise, build a FixedNoiseGaussianLikelihood from its variances at the training points"
+        )
+    noise = likelihood.noise_covar.noise.detach().double()
+    if likelihood.second_noise_covar is not None:
+        noise = noise + _double(likelihood.second_noise_covar).noise.to(noise.device)
+    if noise.shape != (size,):
+        raise InputError(
+            f"the likelihood has noise variances of shape {tuple(noise.shape)}, the model has {size} observations; "
+            "give one per observation"
+        )
+    return noise.cpu().numpy()
+
+
+def _double(module: Any) -> Any:
+    """A copy in float64 that computes without gradients."""
+    return copy.deepcopy(module).double().requires_grad_(False)
+
+
+def _frozen(model: Any, device: torch.device) -> Any:
+    """A copy of the model without its data, likelihood and caches, in float64, in evaluation mode, on ``device``."""
+    shell = copy.copy(model)
+    parts = {name: part for name, part in model._modules.items() if name != "likelihood"}
+    shell.__dict__.update(prediction_strategy=None, train_inputs=None, _train_targets=None, _modules=parts)
+    try:
+        return _double(shell).eval().to(device)
+    except RuntimeError as error:
+        raise InputError(
+            f"the model could not be copied: {error}; model.train() drops cached results that hold gradients"
+        ) from error
+
+
+def _translated(frozen: Any, device: torch.device, noise: Any) -> Prior | None:
+    """The prior from the model's kernel and mean; None where it has not exactly one of each."""
+    kernels = [part for part in frozen.children() if isinstance(part, gpytorch.kernels.Kernel)]
+    means = [part for part in frozen.children() if isinstance(part, gpytorch.means.Mean)]
+    if len(kernels) != 1 or len(means) != 1:
+        return None
+    kernel = kernel_from_gpytorch(kernels[0], device)
+    return Prior(kernel, mean=_mean_from_gpytorch(means[0], device), noise_variance=noise)
+
+
+def _mean_from_gpytorch(mean: Any, device: torch.device) -> Mean:
+    kind = type(mean)
+    if kind is gpytorch.means.ZeroMean:
+        return Zero()
+    if kind is gpytorch.means.ConstantMean and mean.constant.numel() == 1:
+        return Constant(mean.constant.item())
+    if kind is gpytorch.means.LinearMean and mean.weights.ndim == 2:
+        bias = 0.0 if mean.bias is None else mean.bias.item()
+        return Polynomial(degree=1, coefficients=(bias, *mean.weights.flatten().tolist()))
+    return as_mean(_MeanFunction(mean, device))
+
+
+@dataclass(frozen=True)
+class _MeanFunction:
+    """A GPyTorch mean, or that of a model's ``forward``, as a function of numpy points (n, p)."""
+
+    module: Any
+    device: torch.device
+    forward: bool = False
+
+    def __call__(self, X: np.ndarray) -> np.ndarray:
+        given = torch.from_numpy(X).to(self.device)
+        with torch.no_grad():
+            values = self.module.forward(given).mean if self.forward else self.module(given)
+        return values.cpu().numpy()
+
+    def __repr__(self) -> str:
+        return type(self.module).__name__ + (".forward" if self.forward else "")
+
+
+@dataclass(frozen=True)
+class _Said:
+    """What the model's own ``forward`` says about the points A and B = A in another order, each (n, p)."""
+
+    A: torch.Tensor
+    B: torch.Tensor
+    mean: torch.Tensor
+    block: torch.Tensor
+    variances: torch.Tensor
+
+    def agrees(self, prior: Prior) -> bool:
+        """Whether a translated prior says the same."""
+        try:
+            mean, block = prior.mean(self.A), prior.kernel(self.A, self.B)
+        except (InputError, RuntimeError):  # made for other columns than those of the data
+            return False
+        scale = self.variances.abs().max()
+        same_mean = (mean - self.mean).abs().max() <= _AGREEMENT * (scale.sqrt() + self.mean.abs().max())
+        return bool(same_mean and (block - self.block).abs().max() <= _AGREEMENT * scale)
+
+
+def _ask(frozen: Any, A: torch.Tensor) -> _Said:
+    """What ``forward`` says about the points A (n, p), asked in the way that the blocks of a solver would be."""
+    name, forward, B = type(frozen).__name__, ForwardBlocks(frozen, A.device), A.roll(1, dims=0)
+    try:
+        with torch.no_grad():
+            mean = frozen.forward(A).mean
+        block, variances = forward(A, B), forward.diagonal(A)
+    except Exception as error:  # whatever a user's own forward may raise
+        raise InputError(
+            f"{name}.forward failed on {len(A)} of the training points in float64: {error}. Tensors that it uses must "
+            "be parameters or buffers, so that model.double() converts them, and the covariance lazy, as kernels "
+            "return it"
+        ) from error
+    if mean.shape != (len(A),) or block.shape != (len(A), len(A)):
+        raise InputError(
+            f"{name}.forward gives a mean of shape {tuple(mean.shape)} for {len(A)} points: it is a batch or multitask "
+            f"model. {_ONE}"
+        )
+    return _Said(A, B, mean, block, variances)

@@ -1,0 +1,170 @@
+"""What the coordinates of an xarray object are, latitude, longitude, time or other, and their values as numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from ..errors import InputError, InputTypeError
+from ..kernels import Geographic, Kernel, OnColumns, Product, Sum
+from ..validation import choice
+
+Gridded = xr.DataArray | xr.Dataset
+
+TIME_UNITS = {
+    "D": np.timedelta64(1, "D"),
+    "h": np.timedelta64(1, "h"),
+    "m": np.timedelta64(1, "m"),
+    "s": np.timedelta64(1, "s"),
+}
+_EPOCH = np.datetime64("1970-01-01T00:00:00", "s")
+_NAMES = {"lat": "latitude", "latitude": "latitude", "lon": "longitude", "longitude": "longitude"}
+_UNITS = {
+    f"{degree}{mark}": role
+    for role, marks in {"latitude": ("_north", "_N", "N"), "longitude": ("_east", "_E", "E")}.items()
+    for mark in marks
+    for degree in ("degree", "degrees")
+}
+"""The spellings of degrees north and east that the CF conventions allow."""
+_DEGREES = ("degree", "degrees", "deg", "°")
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One column of the points: a coordinate ``name`` that is a "latitude", "longitude", "time" or "other".
+
+    Times are counted in ``time_unit`` since 1970.
+    """
+
+    name: str
+    role: str
+    time_unit: str = "D"
+
+    def numbers(self, values: Any) -> np.ndarray:
+        """The coordinate's values as finite float64 numbers, in the shape they have."""
+        array = np.asarray(values)
+        if array.dtype.kind == "M":
+            array = (array - _EPOCH) / TIME_UNITS[self.time_unit]
+        elif array.dtype.kind == "m":
+            array = array / TIME_UNITS[self.time_unit]
+        elif array.dtype.kind not in "fiu":
+            raise InputTypeError(
+                f"the coordinate {self.name!r} has type {array.dtype}, which is not a number or a time; for other "
+                'calendars use convert_calendar("standard"), for labels assign numbers with assign_coords'
+            )
+        bad = ~np.isfinite(array)
+        if bad.any():
+            raise InputError(
+                f"the coordinate {self.name!r} has {int(bad.sum())} values that are missing or infinite; drop those "
+                "points first, for example with stack and dropna"
+            )
+        return array.astype(np.float64)
+
+
+def role_of(name: Hashable, coordinate: Any) -> str:
+    """What a coordinate is, by its CF attributes and its name; refuses contradictions."""
+    units, attributes = coordinate.attrs.get("units"), coordinate.attrs
+    by_name = _NAMES.get(str(name).lower())
+    said = {_UNITS.get(str(units)), attributes.get("standard_name")} & {"latitude", "longitude"}
+    roles = said | ({by_name} if by_name else set())
+    if len(roles) > 1 or (roles and units is not None and str(units) not in (*_UNITS, *_DEGREES)):
+        raise InputError(
+            f"the coordinate {str(name)!r} has units {units!r} and standard_name "
+            f"{attributes.get('standard_name')!r}: is it a latitude or a longitude in degrees? Correct its attributes"
+        )
+    if roles:
+        return str(roles.pop())
+    return "time" if coordinate.dtype.kind in "mM" else "other"
+
+
+def find_axes(grid: Gridded, names: Sequence[str] | None, time_unit: str) -> tuple[Axis, ...]:
+    """The named coordinates, or latitude and longitude where no names are given."""
+    choice(time_unit, "time_unit", tuple(TIME_UNITS))
+    if names is None:
+        return tuple(Axis(_only(grid, role, hint=True), role) for role in ("latitude", "longitude"))
+    if isinstance(names, str) or not len(names) or len(set(names)) != len(names):
+        raise InputError(f'coords must be distinct names such as ("lat", "lon"), got {names!r}')
+    for name in names:
+        if name not in grid.coords:
+            remedy = "give it values with assign_coords" if name in grid.sizes else "choose from these"
+            raise InputError(f"there is no coordinate {name!r}, there are {sorted(map(str, grid.coords))}; {remedy}")
+    return tuple(Axis(name, role_of(name, grid.coords[name]), time_unit) for name in names)
+
+
+def matching(grid: Gridded, axis: Axis) -> xr.DataArray:
+    """The coordinate of ``grid`` that goes with ``axis``: of the same name, or the only one of the same role."""
+    named = grid.coords.get(axis.name)
+    if named is not None and role_of(axis.name, named) == axis.role:
+        return named
+    if axis.role in ("latitude", "longitude"):
+        return grid.coords[_only(grid, axis.role, hint=False)]
+    if named is not None:
+        raise InputError(f"the coordinate {axis.name!r} is a {axis.role} coordinate in the observed field, not here")
+    raise InputError(
+        f"the grid has no coordinate {axis.name!r}, there are {sorted(map(str, grid.coords))}; rename one, or add it "
+        f"with assign_coords({axis.name}=...)"
+    )
+
+
+def _only(grid: Gridded, role: str, hint: bool) -> str:
+    found = [str(name) for name, coordinate in grid.coords.items() if role_of(name, coordinate) == role]
+    if len(found) == 1:
+        return found[0]
+    have = f"{found} all look like one" if found else f"there are {sorted(map(str, grid.coords))}"
+    remedy = 'name the coordinates: coords=("y", "x")' if hint else "rename the one you mean to that of the field"
+    if not found:
+        remedy += f", or give one the attribute units=degrees_{'north' if role == 'latitude' else 'east'}"
+    raise InputError(f"no single {role} was found: {have}; {remedy}")
+
+
+def geographic_columns(kernel: Kernel, columns: tuple[int, ...]) -> list[tuple[int, ...]]:
+    """The columns that each Geographic inside ``kernel`` is given, where ``kernel`` is given ``columns``."""
+    if isinstance(kernel, Geographic):
+        return [columns]
+    if isinstance(kernel, OnColumns):
+        return geographic_columns(kernel.kernel, tuple(columns[c] for c in kernel.columns if c < len(columns)))
+    if isinstance(kernel, (Sum, Product)):
+        return [found for part in kernel.kernels for found in geographic_columns(part, columns)]
+    return []
+
+
+def check_geographic(kernel: Kernel, axes: tuple[Axis, ...]) -> bool:
+    """Whether longitudes go through Geographic; refuses a Geographic on columns other than (latitude, longitude)."""
+    found = geographic_columns(kernel, tuple(range(len(axes))))
+    for columns in found:
+        roles = [axes[c].role for c in columns]
+        if roles != ["latitude", "longitude"]:
+            names = tuple(axes[c].name for c in columns)
+            raise InputError(
+                f"Geographic needs (latitude, longitude), the coordinates are {names}, which are {roles}; put them in "
+                "that order in coords, use Geographic(kernel).on(columns), or set their units"
+            )
+    return bool(found)
+
+
+def copies(X: np.ndarray, y: np.ndarray, axes: tuple[Axis, ...]) -> np.ndarray:
+    """Which observations repeat another one under a different longitude, shape (n,).
+
+    Grids write the one value at a pole once for every longitude, and some repeat the first meridian as the last. Taken
+    as independent observations, such copies would make the error bars too small.
+    """
+    copied = np.zeros(len(y), dtype=bool)
+    roles = [axis.role for axis in axes]
+    if not {"latitude", "longitude"} <= set(roles):
+        return copied
+    column = roles.index("longitude")
+    pole, longitude = np.abs(X[:, roles.index("latitude")]) == 90, X[:, column]
+    labels, label = np.unique(longitude, return_inverse=True)
+    _, meridian, sharing = np.unique(np.mod(labels, 360), return_inverse=True, return_counts=True)
+    suspects = np.flatnonzero(pole | (sharing[meridian] > 1)[label])
+    if not len(suspects):
+        return copied
+    key = X[suspects].copy()
+    key[:, column] = np.where(pole[suspects], 0.0, np.mod(longitude[suspects], 360))
+    _, first, group = np.unique(np.column_stack([key, y[suspects]]), axis=0, return_index=True, return_inverse=True)
+    copied[suspects] = longitude[suspects] != longitude[suspects[first[group.reshape(-1)]]]
+    return copied

@@ -1,0 +1,120 @@
+"""Attributes of predictions, after the CF conventions: what the numbers are and where they come from."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import xarray as xr
+
+if TYPE_CHECKING:
+    from ..model import Model
+
+CONVENTIONS = "CF-1.11"
+
+_TEMPERATURE = re.compile(r"(K|kelvin|degrees?_?[CFKR]|deg_?[CF]|celsius|fahrenheit|°[CF])", re.IGNORECASE)
+_COORDINATES = {
+    "latitude": {"units": "degrees_north", "standard_name": "latitude"},
+    "longitude": {"units": "degrees_east", "standard_name": "longitude"},
+}
+
+
+@dataclass(frozen=True)
+class Source:
+    """The observed field: its name, its attributes, and how many of its values were left out."""
+
+    name: str = "field"
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    missing: int = 0
+    copies: int = 0
+
+    @property
+    def label(self) -> str:
+        """The field in words."""
+        given = self.attributes.get("long_name") or (self.standard_name or "").replace("_", " ")
+        return str(given or self.name)
+
+    @property
+    def standard_name(self) -> str | None:
+        """The CF standard name without modifiers; None where it has the wrong form or says nothing."""
+        name = str(self.attributes.get("standard_name", ""))
+        return name if re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) and name != "unknown" else None
+
+
+def variable_attributes(source: Source, what: str, level: float | None, observed: bool) -> dict[str, Any]:
+    """The attributes of the variable ``what``: mean, std, lower or upper."""
+    of = f"new observations of {source.label}" if observed else source.label
+    words = {
+        "mean": f"posterior mean of {of}",
+        "std": f"posterior standard deviation of {of}",
+        "lower": f"lower end of the central {level:.10g} interval of {of}" if level else "",
+        "upper": f"upper end of the central {level:.10g} interval of {of}" if level else "",
+    }
+    attributes: dict[str, Any] = {"long_name": words[what]}
+    units = source.attributes.get("units")
+    if units is not None:
+        attributes["units"] = units
+    if what == "std":
+        if source.standard_name:
+            attributes["standard_name"] = f"{source.standard_name} standard_error"
+        if units is not None and _TEMPERATURE.fullmatch(str(units)):
+            attributes["units_metadata"] = "temperature: difference"
+        return attributes
+    if "units_metadata" in source.attributes:
+        attributes["units_metadata"] = source.attributes["units_metadata"]
+    if what == "mean":
+        if source.standard_name:
+            attributes["standard_name"] = source.standard_name
+        attributes["ancillary_variables"] = "std" if level is None else "std lower upper"
+    else:
+        attributes["probability"] = level
+    return attributes
+
+
+def kept_cell_methods(source: Source, dataset: xr.Dataset) -> str | None:
+    """The field's cell_methods, where every dimension they name is still there."""
+    methods = str(source.attributes.get("cell_methods", ""))
+    outside_brackets = re.sub(r"\([^)]*\)", "", methods)
+    named = re.findall(r"(\S+):", outside_brackets)
+    present = {"area", *map(str, dataset.coords), *map(str, dataset.dims)}
+    return methods if named and set(named) <= present else None
+
+
+def grid_mapping(grid: xr.DataArray | xr.Dataset, dataset: xr.Dataset) -> str | None:
+    """The name of the grid's map projection variable, where all its variables agree and the prediction has it."""
+    variables = [grid] if isinstance(grid, xr.DataArray) else list(grid.data_vars.values())
+    named = {v.encoding.get("grid_mapping", v.attrs.get("grid_mapping")) for v in variables} - {None}
+    name = named.pop() if len(named) == 1 else None
+    return name if name in dataset.coords else None
+
+
+def provenance(source: Source, model: Model, observed: bool, status: str) -> dict[str, Any]:
+    """The attributes of the whole data set."""
+    from .. import __version__
+
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    picked = model.prepared.picked
+    solver = repr(model.solver) + (f", which picked {picked!r}" if picked else "")
+    return {
+        "Conventions": CONVENTIONS,
+        "title": f"Gaussian process prediction of {source.label}",
+        "source": f"Gaussian process regression with cagp {__version__}",
+        "history": f"{now} cagp {__version__}: predicted from {len(model.b)} observations",
+        "cagp_version": __version__,
+        "cagp_prior": repr(model.prior),
+        "cagp_solver": solver,
+        "cagp_calibrated": str(bool((picked or model.solver).calibrated)).lower(),
+        "cagp_status": status,
+        "cagp_predicted": "new observations, with noise" if observed else "the field without noise",
+        "cagp_observations": len(model.b),
+        "cagp_observations_missing": source.missing,
+        "cagp_observations_copies": source.copies,
+    }
+
+
+def coordinate_attributes(role: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """A coordinate's attributes, with what the CF conventions ask of a latitude or longitude where it is missing."""
+    return {**_COORDINATES.get(role, {}), **given}

@@ -1,0 +1,37 @@
+"""Python threads that share out independent pieces of work, each with single-threaded torch.
+
+Many small factorisations run one after another inside torch, on one core; handed to several threads they use all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+import torch
+
+Piece = TypeVar("Piece")
+
+
+def share_out(work: Callable[[Piece], None], pieces: Iterable[Piece], device: torch.device) -> None:
+    """Call ``work`` on every piece, on as many threads as torch has; an error in one is raised here.
+
+    One after another where the work is on a GPU, which is one queue anyhow.
+    """
+    todo, threads = list(pieces), torch.get_num_threads()
+    n = min(threads, len(todo)) if device.type == "cpu" else 1
+    if n <= 1:
+        for piece in todo:
+            work(piece)
+        return
+    with ThreadPoolExecutor(n, "cagp", torch.set_num_threads, (1,)) as pool:
+        done = [pool.submit(work, piece) for piece in todo]
+        try:
+            for future in done:
+                future.result()
+        finally:
+            for future in done:
+                future.cancel()
+            # the number is each thread's own, but the last one set is what new threads start with: keep the caller's
+            torch.set_num_threads(threads)

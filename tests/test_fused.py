@@ -1,0 +1,178 @@
+"""The fused GPU kernels: through Triton's interpreter on a CPU, compiled on a GPU."""
+
+import numpy as np
+import pytest
+import torch
+
+import cagp
+from cagp.kernels import Kernel, map_embedding
+from cagp.sweeps import substitute, sweep
+
+pytest.importorskip("triton", reason="the fused kernels need Triton")
+
+GPU = torch.cuda.is_available()
+DEVICE = "cuda" if GPU else "cpu"
+
+KERNELS = {
+    "matern12": (cagp.Matern12(0.6, 2.0), 3),
+    "matern32": (cagp.Matern32(0.6, 1e4), 2),
+    "matern52, a lengthscale each": (cagp.Matern52((0.4, 0.9, 1.5)), 3),
+    "rbf": (cagp.RBF(0.8, 1e-6), 2),
+    "rational quadratic": (cagp.RationalQuadratic(0.5, alpha=1.7), 2),
+    "rational quadratic, nearly rbf": (cagp.RationalQuadratic(0.9, alpha=1e6), 2),
+    "periodic": (cagp.Periodic(0.7, period=1.3), 2),
+    "globe": (cagp.Geographic(cagp.Matern32(0.3, 5.0)), 2),
+    "sum": (cagp.Matern32(0.4) + 0.3 * cagp.RBF(1.0), 2),
+    "product": (cagp.Matern12(1.0) * cagp.Periodic(1.0), 2),
+    "product of sums": ((cagp.Matern12(1.0) + cagp.RBF(2.0)) * (cagp.Matern52(1.0) + 0.2 * cagp.Matern32(0.5)), 2),
+    "columns": (cagp.Matern32(0.5).on(0) * cagp.RBF(0.7).on(1) + cagp.Matern12(2.0), 2),
+    "32 columns": (cagp.Matern32(5.0), 32),
+}
+
+
+@pytest.fixture(autouse=True)
+def fused(monkeypatch):
+    """On a CPU: kernels through the interpreter, and a Gram matrix that thinks it is on a GPU."""
+    if not GPU:
+        monkeypatch.setattr("cagp.fused.gram.supported", lambda device: True)
+
+
+def make(kernel: Kernel, columns: int, n: int = 150, dtype: torch.dtype = torch.float32, **settings: object):
+    X = torch.rand(n, columns, dtype=torch.float64, generator=torch.Generator().manual_seed(0)).to(DEVICE) * 3
+    embedding = map_embedding(kernel.embed(X, X.mean(0)), lambda part: part.to(dtype))
+    noise = torch.full((n,), 0.1 * float(kernel.diagonal(kernel.embed(X, X.mean(0)))[0]), dtype=dtype, device=DEVICE)
+    gram = cagp.Gram(kernel, embedding, noise, storage="tiles", budget=2**30, **settings)
+    exact = torch.as_tensor(kernel(X.cpu().numpy())).to(DEVICE)
+    exact.diagonal().add_(noise.double())
+    return gram, exact
+
+
+def rows(T: int, n: int) -> torch.Tensor:
+    """Weights of very different sizes, as kriging weights are."""
+    rng = torch.Generator().manual_seed(1)
+    return (torch.randn(T, n, generator=rng) * torch.rand(T, n, generator=rng) ** 8).to(DEVICE)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_tiles_are_the_kernel(name):
+    kernel, columns = KERNELS[name]
+    gram, exact = make(kernel, columns, dtype=torch.float64)
+    assert gram.fused
+    torch.testing.assert_close(gram.block(10, 140, 5, 150).clone(), exact[10:140, 5:150], rtol=1e-12, atol=0)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_products_in_float32_have_its_digits(name):
+    kernel, columns = KERNELS[name]
+    gram, exact = make(kernel, columns)
+    W = rows(5, gram.size)
+    error = (gram.matmul(W).double() - W.double() @ exact).norm() / (W.double() @ exact).norm()
+    assert error < (1e-4 if "nearly" in name else 2e-6)  # α = 10⁶ costs digits in any float32 arithmetic
+
+
+def test_products_in_tf32_have_eleven_bits():
+    gram, exact = make(cagp.Matern32(0.6), 2, accurate=False)
+    W = rows(70, gram.size)
+    error = (gram.matmul(W).double() - W.double() @ exact).norm() / (W.double() @ exact).norm()
+    assert 1e-5 < error < 1e-3
+
+
+def test_products_in_float64_are_exact():
+    gram, exact = make(cagp.Matern52(0.6), 2, dtype=torch.float64)
+    W = rows(5, gram.size).double()
+    torch.testing.assert_close(gram.matmul(W), W @ exact, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("magnitude", [1e-20, 1e-6, 1.0, 1e12])
+def test_any_size_of_weights(magnitude):
+    gram, exact = make(cagp.Matern32(0.6), 2)
+    W = rows(3, gram.size).double() * magnitude
+    W[1] = 0.0
+    W[2] *= 1e-6  # each row has its own scale
+    product = gram.matmul(W.float()).double()
+    assert bool((product[1] == 0).all())
+    for row in (0, 2):
+        assert (product[row] - W[row] @ exact).norm() < 2e-6 * (W[row] @ exact).norm()
+
+
+@pytest.mark.parametrize("block_size", [None, 40])
+@pytest.mark.parametrize("backward", [True, False])
+def test_sweeps_are_those_of_the_stored_matrix(block_size, backward):
+    from cagp.block_diagonal import BlockDiagonal
+
+    gram, exact = make(cagp.Matern32(0.6), 2)
+    rhs, W = rows(4, gram.size), rows(4, gram.size) * 0.1
+    expected = W.double().clone()
+    size = block_size or 1
+    starts = list(range(0, gram.size, size))
+    for start in reversed(starts) if backward else starts:  # one block after another, as the textbook has it
+        inside = slice(start, start + size)
+        residual = rhs[:, inside].double() - expected @ exact[:, inside]
+        expected[:, inside] += torch.linalg.solve(exact[inside, inside], residual.T).T
+    blocks = BlockDiagonal(gram, block_size) if block_size else None
+    gain = sweep(gram, W, rhs, backward=backward, blocks=blocks)
+    torch.testing.assert_close(W.double(), expected, rtol=1e-3, atol=1e-5)
+    assert bool((gain > 0).all())
+
+
+@pytest.mark.parametrize("backward", [True, False])
+def test_triangular_solves(backward):
+    from cagp.block_diagonal import BlockDiagonal
+
+    gram, exact = make(cagp.Matern32(0.6), 2)
+    rhs = rows(4, gram.size)
+    triangle = torch.zeros_like(exact)
+    for start in range(0, gram.size, 64):
+        stop = start + 64
+        triangle[start:stop, start:stop] = exact[start:stop, start:stop]
+        if backward:
+            triangle[start:stop, stop:] = exact[start:stop, stop:]
+        else:
+            triangle[start:stop, :start] = exact[start:stop, :start]
+    X = substitute(gram, rhs, BlockDiagonal(gram, 64), backward=backward)
+    torch.testing.assert_close(X.double(), torch.linalg.solve(triangle, rhs.double().T).T, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("arithmetic", ["float32", "tf32"])
+@pytest.mark.parametrize(
+    "solver",
+    [cagp.GaussSeidel(4, block_size=50), cagp.GaussSeidel(4), cagp.CalibratedCG(4, cagp.Nystrom(30))],
+    ids=repr,
+)
+def test_a_prediction_in_low_precision_is_certified_in_float64(solver, arithmetic, monkeypatch):
+    rng = np.random.default_rng(0)
+    X, X_test = rng.random((150, 2)), rng.random((6, 2))
+    prior = cagp.Prior(cagp.Matern32(0.3), noise_variance=0.05)
+    y = rng.normal(size=150)
+    if not GPU:  # the door that keeps tf32 off a CPU
+        monkeypatch.setattr("cagp.model.tf32_refused", lambda device, storage: False)
+    model = prior.condition(X, y, solver, solve_dtype=arithmetic, device=DEVICE, storage="tiles")
+    post = model.predict(X_test)
+    G = prior.kernel(X) + 0.05 * np.eye(150)
+    V = prior.kernel(X_test, X)
+    W = np.linalg.solve(G, V.T)
+    exact = 1 - np.einsum("ij,ji->i", V, W)
+    assert (post.variance >= exact * (1 - 1e-9)).all()
+    weights = post.weights  # (d, T): what the certificate was computed for
+    direct = 1 - 2 * np.einsum("ij,ji->i", V, weights) + np.einsum("ij,jk,ki->i", weights.T, G, weights)
+    np.testing.assert_allclose(post.variance, direct, rtol=1e-10)
+    assert "certified in torch.float64" in str(post.status)
+
+
+def test_other_kernels_are_not_fused():
+    class Strange(cagp.Matern32):
+        """A subclass may have any profile."""
+
+    for kernel in (Strange(0.5), cagp.CustomKernel(lambda a, b: torch.exp(-torch.cdist(a, b)))):
+        gram, _ = make(kernel, 2, dtype=torch.float64)
+        assert not gram.fused
+    many, _ = make(cagp.RBF(5.0), 33)
+    assert not many.fused
+
+
+def test_tf32_is_refused_where_it_means_nothing():
+    prior = cagp.Prior(cagp.Matern32(0.3))
+    with pytest.raises(cagp.InputError, match=r'solve_dtype="tf32".*"float32"'):
+        prior.condition(np.zeros((2, 1)), np.zeros(2), solve_dtype="tf32", device="cpu")
+    with pytest.raises(cagp.InputTypeError, match="tf32"):
+        prior.condition(np.zeros((2, 1)), np.zeros(2), solve_dtype="tf16")

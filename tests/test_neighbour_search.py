@@ -1,0 +1,47 @@
+"""Neighbours by blocks of points, against all distances."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cagp import neighbours
+from cagp.neighbours import BlockSearch, TreeSearch, search
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 2**31),
+    n=st.integers(1, 400),
+    T=st.integers(1, 300),
+    q=st.integers(1, 5),
+    share=st.floats(0, 1),
+    leaf=st.sampled_from([4, 16, 256]),
+    clustered=st.booleans(),
+)
+def test_blocks_find_the_nearest(seed, n, T, q, share, leaf, clustered):
+    rng = torch.Generator().manual_seed(seed)
+    points, test = torch.randn(n, q, generator=rng).double(), torch.randn(T, q, generator=rng).double()
+    if clustered:  # with duplicates, and far from the test points
+        points = (3 * points).round() + 5
+    k = max(1, round(share * n))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(neighbours, "_LEAF", leaf)
+        patch.setattr(neighbours, "_FIRST_BLOCKS", 1)
+        patch.setattr(neighbours, "_ENTRIES", 5000)
+        near = BlockSearch(points).query(test, k)
+    distance = torch.cdist(test, points, compute_mode="donot_use_mm_for_euclid_dist")
+    assert near.shape == (T, k)
+    assert all(len(set(row.tolist())) == k for row in near)  # each point once
+    expected = distance.topk(k, dim=1, largest=False).values
+    torch.testing.assert_close(distance.gather(1, near), expected, rtol=1e-12, atol=1e-12)
+
+
+def test_a_cpu_uses_the_tree():
+    assert isinstance(search(torch.rand(10, 2)), TreeSearch)
+
+
+def test_both_searches_agree_on_scattered_points():
+    rng = torch.Generator().manual_seed(1)
+    points, test = torch.rand(3000, 3, generator=rng).double(), torch.rand(2000, 3, generator=rng).double()
+    assert torch.equal(BlockSearch(points).query(test, 20), TreeSearch(points).query(test, 20))
