@@ -1,137 +1,143 @@
-"""CAGP-GS on the CPU at the paper's timing point: d = 10,638, T = 25, m = 80, float64, points in the plane.
+"""Gauss-Seidel on the CPU at the paper's timing point: d = 10,638, T = 25, m = 80, Matérn 3/2, points in the plane.
 
-Contenders, side by side in one run: the library dense and matrix-free; Algorithm 2 as printed in plain NumPy and SciPy
-(solve_triangular, full products, a T × T accumulation in every step); ConjugateGradient. The floor of a sweep is
+One pass against the BLAS calls it stands for, and whole solves against Algorithm 2 in plain NumPy and SciPy
+(solve_triangular, full products, a T × T accumulation in every step), side by side in one run. The floor of a pass is
 2 d² T floating-point operations at the rate of a large matrix product on this machine.
 
-    python benchmarks/gauss_seidel.py [--points D] [--iterations M] [--rounds N]
+    python benchmarks/gauss_seidel.py [--quick]
 """
 
 from __future__ import annotations
 
-import argparse
 import functools
-import statistics
-import time
 
 import numpy as np
 import torch
 from peak_memory import peak_bytes
-from scipy.linalg import solve_triangular
-from scipy.spatial.distance import cdist
+from problem import PRIOR, data, plain_algorithm_2, solve
+from record import Table, gemm_rate, options, table, write
+from scipy.linalg import blas
 from timing import medians
 
 import cagp
+from cagp.sweeps import sweep
 
-LENGTHSCALE, NOISE, T = 0.1, 0.01, 25
-PRIOR = cagp.Prior(cagp.Matern32(LENGTHSCALE), noise_variance=NOISE)
-
-
-def data(d: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    rng = np.random.default_rng(0)
-    X = rng.random((d, 2))
-    return X, np.sin(6 * X[:, 0]) + 0.1 * rng.normal(size=d), rng.random((T, 2))
+T = 25
 
 
-def matern32(A: np.ndarray, B: np.ndarray) -> np.ndarray:
-    r = np.sqrt(3) * cdist(A, B) / LENGTHSCALE
-    return (1 + r) * np.exp(-r)
+def natural(m: int) -> cagp.Solver:
+    return cagp.GaussSeidel(m, order="natural")
 
 
-def plain_algorithm_2(X: np.ndarray, y: np.ndarray, X_test: np.ndarray, m: int) -> tuple[np.ndarray, np.ndarray]:
-    """Algorithm 2 as printed."""
-    G = matern32(X, X) + NOISE * np.eye(len(X))
-    V = matern32(X_test, X)
-    L, U, root = np.tril(G), np.triu(G, 1), np.sqrt(np.diag(G))[:, None]
-    Z = solve_triangular(L.T, V.T, lower=False)
-    z = solve_triangular(L, y, lower=True)
-    v, downdate = z, (root * Z).T @ (root * Z)
-    for _ in range(2, m + 1):
-        v = z - solve_triangular(L, U @ v, lower=True)
-        Z = solve_triangular(L.T, U.T @ Z, lower=False)
-        downdate += (root * Z).T @ (root * Z)
-    return V @ v, np.diag(matern32(X_test, X_test) - downdate)
+def passes(d: int, rounds: int, gemm: int) -> Table:
+    """One pass over G in every way."""
+    X, y, X_test = data(d, T)
+    grams = {
+        key: PRIOR.condition(X, y, natural(1), storage=storage, dtype=dtype).gram
+        for key, storage, dtype in (
+            ("dense", "dense", torch.float64),
+            ("free", "tiles", torch.float64),
+            ("single", "dense", torch.float32),
+        )
+    }
+    dense, free, single = grams["dense"], grams["free"], grams["single"]
+    embedded = PRIOR.kernel.embed(torch.from_numpy(X_test), torch.from_numpy(X).mean(dim=0))
+    V = dense.cross(embedded).matrix
+    W, W_single = torch.zeros_like(V), torch.zeros(V.shape)
+    G = dense.dense().numpy()
+    columns, fortran = np.ascontiguousarray(V.numpy().T), np.asfortranarray(V.numpy().T)
+    # G is symmetric: its transpose is in the order of Fortran without a copy
+    trmm = functools.partial(blas.dtrmm, 1.0, G.T, fortran, lower=1)
+    trsm = functools.partial(blas.dtrsm, 1.0, G.T, fortran, lower=0)
+    contenders = {
+        "sweep, dense": lambda: sweep(dense, W, V, backward=True),
+        "sweep, dense, float32": lambda: sweep(single, W_single, V.float(), backward=True),
+        "sweep, matrix-free": lambda: sweep(free, W, V, backward=True),
+        "product, dense": lambda: dense.matmul(W),
+        "product, matrix-free": lambda: free.matmul(W),
+        "SciPy dtrmm + dtrsm": lambda: (trmm(), trsm()),
+        "NumPy G @ W": lambda: G @ columns,
+        "torch W @ G": lambda: W @ dense.dense(),
+    }
+    # one contender at a time: thread pools of two libraries in turn wait for each other
+    seconds = {name: medians({name: call}, rounds)[name] for name, call in contenders.items()}
+    rate = {dtype: gemm_rate(dtype, gemm) for dtype in (torch.float64, torch.float32)}
+    scipy, product = seconds["SciPy dtrmm + dtrsm"], min(seconds["NumPy G @ W"], seconds["torch W @ G"])
+    rows = []
+    for name, value in seconds.items():
+        floor = 2 * d * d * T / rate[torch.float32 if "float32" in name else torch.float64]
+        cells = [1e3 * value, 1e3 * floor]
+        rows.append(
+            [name, *(f"{cell:.0f}" for cell in cells)] + [f"{value / other:.2f}" for other in (floor, scipy, product)]
+        )
+    return table(
+        f"One pass over G, d = {d:,}, T = {T}, float64 unless said otherwise",
+        ["what", "ms", "floor, ms", "/ floor", "/ SciPy dtrmm + dtrsm", "/ the faster of NumPy's and torch's G W"],
+        rows,
+        f"Medians of {rounds}. Floor: 2d²T operations at the rate of a large product, "
+        f"{rate[torch.float64] / 1e9:.0f} GFLOP/s in float64 and {rate[torch.float32] / 1e9:.0f} in float32; reading "
+        "the matrix and computing its entries are not counted.",
+    )
 
 
-def gemm_rate() -> float:
-    """Floating-point operations per second of a large float64 matrix product."""
-    A = torch.rand(3000, 3000, dtype=torch.float64)
-    times = []
-    for _ in range(5):
-        start = time.perf_counter()
-        A @ A
-        times.append(time.perf_counter() - start)
-    return 2 * 3000**3 / statistics.median(times[1:])
+def solves(d: int, m: int, rounds: int) -> Table:
+    """m sweeps with the construction of the Gram matrix."""
+    X, y, X_test = data(d, T)
+    mean, variance = plain_algorithm_2(X, y, X_test, 3)
+    for dtype, tolerance in ((None, 1e-8), ("float32", 1e-3)):
+        ours = solve(d, T, natural(3), "dense", dtype)
+        assert np.allclose(ours.variance, variance, rtol=tolerance)
+        assert np.allclose(ours.mean, mean, rtol=tolerance, atol=tolerance)
+    seconds = medians(
+        {
+            "GaussSeidel, dense": lambda: solve(d, T, natural(m), "dense"),
+            "GaussSeidel, dense, sweeps in float32, certificate in float64": lambda: solve(
+                d, T, natural(m), "dense", "float32"
+            ),
+            "GaussSeidel, matrix-free": lambda: solve(d, T, natural(m), "tiles"),
+            "Algorithm 2, NumPy and SciPy": lambda: plain_algorithm_2(X, y, X_test, m),
+            "the same with check_finite=False": lambda: plain_algorithm_2(X, y, X_test, m, check_finite=False),
+        },
+        rounds,
+        warm_up=False,
+    )
+    plain = seconds["Algorithm 2, NumPy and SciPy"]
+    return table(
+        f"{m} sweeps with the construction of the Gram matrix, d = {d:,}, T = {T}",
+        ["what", "seconds", "times faster than Algorithm 2"],
+        [[name, f"{value:.2f}", f"{plain / value:.1f}"] for name, value in seconds.items()],
+        ("One run each" if rounds == 1 else f"Medians of {rounds}")
+        + "; mean and variance after three sweeps agree with Algorithm 2 to 1e-8 (float32: 1e-3).",
+    )
 
 
-def solve(d: int, m: int, storage: str, solver: str = "gs") -> cagp.Posterior:
-    X, y, X_test = data(d)
-    method = cagp.GaussSeidel(m, order="natural") if solver == "gs" else cagp.ConjugateGradient(m)
-    return PRIOR.condition(X, y, method, storage=storage).predict(X_test, progress=False)
+def memory(d: int) -> Table:
+    """Peak memory in a process of its own."""
+
+    def row(what: str, storage: str) -> list[str]:
+        peak = peak_bytes(functools.partial(warm, d), functools.partial(work, storage))
+        return [what, f"{peak / 2**20:.0f}", f"{peak / (8 * d * d):.2f}"]
+
+    rows = [row("GaussSeidel, dense", "dense"), row("GaussSeidel, matrix-free", "tiles")]
+    return table(f"Peak memory, d = {d:,}, T = {T}", ["what", "MiB", "/ the Gram matrix"], rows)
 
 
 def warm(d: int) -> int:
     """A small solve first, so that libraries and thread pools are not counted; returns d."""
-    solve(300, 2, "dense")
+    solve(300, T, natural(2), "dense")
     return d
 
 
-def dense_work(d: int) -> None:
-    solve(d, 2, "dense")
-
-
-def tiles_work(d: int) -> None:
-    solve(d, 2, "tiles")
+def work(storage: str, d: int) -> None:
+    solve(d, T, natural(2), storage)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--points", type=int, default=10_638)
-    parser.add_argument("--iterations", type=int, default=80)
-    parser.add_argument("--rounds", type=int, default=1)
-    options = parser.parse_args()
-    d, m = options.points, options.iterations
-    X, y, X_test = data(d)
-
-    mean, variance = plain_algorithm_2(X, y, X_test, 3)
-    ours = solve(d, 3, "dense")
-    assert np.allclose(ours.mean, mean, rtol=1e-8)
-    assert np.allclose(ours.variance, variance, rtol=1e-8)
-
-    seconds = medians(
-        {
-            "GaussSeidel, dense": lambda: solve(d, m, "dense"),
-            "GaussSeidel, matrix-free": lambda: solve(d, m, "tiles"),
-            "Algorithm 2, NumPy/SciPy": lambda: plain_algorithm_2(X, y, X_test, m),
-            "ConjugateGradient, dense": lambda: solve(d, m, "dense", "cg"),
-        },
-        rounds=options.rounds,
-    )
-    models = {
-        storage: PRIOR.condition(X, y, cagp.GaussSeidel(1, order="natural"), storage=storage)
-        for storage in ("dense", "tiles")
-    }
-    sweeps = medians(
-        {name: lambda model=model: model.predict(X_test, progress=False) for name, model in models.items()},  # type: ignore[misc]
-        rounds=9,
-    )
-    rate = gemm_rate()
-    floor = 2 * d * d * T / rate
-    ours_total = seconds["GaussSeidel, dense"]
-
-    print(f"\nd = {d}, T = {T}, m = {m}, float64; {torch.get_num_threads()} threads; GEMM {rate / 1e9:.0f} GFLOP/s\n")
-    print(f"| {'contender':28} | seconds | / GaussSeidel dense |")
-    print(f"|{'-' * 30}|---------|---------------------|")
-    for name, value in seconds.items():
-        print(f"| {name:28} | {value:7.2f} | {value / ours_total:19.2f} |")
-    dense_sweep, tiles_sweep = sweeps["dense"], sweeps["tiles"]
-    print(
-        f"\none sweep, medians of nine: dense {1e3 * dense_sweep:.0f} ms = {dense_sweep / floor:.2f} × the floor of ",
-        end="",
-    )
-    print(f"{1e3 * floor:.0f} ms; matrix-free {1e3 * tiles_sweep:.0f} ms = {tiles_sweep / dense_sweep:.2f} × dense")
-    dense, free = (peak_bytes(functools.partial(warm, d), work) for work in (dense_work, tiles_work))
-    print(f"peak memory, dense: {dense / (8 * d * d):.2f} × the Gram matrix; matrix-free: {free / 2**20:.0f} MiB")
+    arguments = options(__doc__).parse_args()
+    quick = arguments.quick
+    d, m, rounds = (400, 4, 1) if quick else (10_638, 80, 9)
+    tables = [passes(d, rounds, 200 if quick else 3000), solves(d, m, 1), memory(d)]
+    write(arguments.out, "gauss_seidel", "Gauss-Seidel sweeps on a CPU", tables, quick)
 
 
 if __name__ == "__main__":

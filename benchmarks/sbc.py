@@ -3,15 +3,14 @@
 400 training points, a 21 × 21 grid, Matérn 3/2. The weights of Gauss-Seidel do not depend on y, so all simulations
 together should cost little more than one solve and the sampling. Medians of interleaved rounds.
 
-    python benchmarks/sbc.py [--rounds N]
+    python benchmarks/sbc.py [--quick]
 """
 
 from __future__ import annotations
 
-import argparse
-
 import numpy as np
 import torch
+from record import options, table, write
 from timing import medians
 
 import cagp
@@ -24,9 +23,8 @@ SOLVER = cagp.GaussSeidel(iterations=5)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
-    parser.add_argument("--rounds", type=int, default=15)
-    rounds = parser.parse_args().rounds
+    arguments = options(__doc__).parse_args()
+    rounds, simulations = (1, 20) if arguments.quick else (15, SIMULATIONS)
     rng = np.random.default_rng(0)
     X, y = rng.random((400, 2)), rng.standard_normal(400)
     axis = np.linspace(0, 1, 21)
@@ -35,16 +33,22 @@ def main() -> None:
     times = medians(
         {
             "one solve": lambda: PRIOR.condition(X, y, SOLVER).predict(X_test),
-            "sampling": lambda: draw(PRIOR, train, test, w, SIMULATIONS, np.random.default_rng(0), 2**32),
-            "calibration": lambda: simulation_based_calibration(PRIOR, X, X_test, SOLVER, SIMULATIONS),
+            "sampling": lambda: draw(PRIOR, train, test, w, simulations, np.random.default_rng(0), 2**32),
+            "calibration": lambda: simulation_based_calibration(PRIOR, X, X_test, SOLVER, simulations),
         },
         rounds,
     )
-    print(f"{SIMULATIONS} simulations, {SOLVER!r}, d = {len(X)}, T = {len(X_test)}, {torch.get_num_threads()} threads")
-    for name, seconds in times.items():
-        print(f"  {name:<34}{1000 * seconds:8.1f} ms")
     beyond = (times["calibration"] - times["sampling"]) / times["one solve"]
-    print(f"  (calibration − sampling) / one solve{beyond:6.2f}, at most 3 is the aim")
+    rows = [[name, f"{1e3 * seconds:.1f}"] for name, seconds in times.items()]
+    tables = [
+        table(
+            f"{simulations:,} simulations, `{SOLVER!r}`, d = {len(X)}, T = {len(X_test)}",
+            ["what", "ms"],
+            rows,
+            f"Medians of {rounds}. The calibration without the sampling costs {beyond:.2f} solves.",
+        )
+    ]
+    write(arguments.out, "sbc", "Simulation-based calibration", tables, arguments.quick)
 
 
 if __name__ == "__main__":

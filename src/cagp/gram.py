@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 
 from .buffers import Buffers
@@ -23,6 +24,7 @@ from .fused import RunningProduct, fused, installed
 from .kernels import Embedding, Kernel, embedding_leaves, embedding_size, map_embedding, slice_embedding
 from .memory import human, require
 from .neighbours import Search, search
+from .skinny import SkinnyProduct, pays
 from .validation import choice
 
 STORAGES = ("auto", "dense", "tiles")
@@ -77,6 +79,7 @@ class Gram:
         self._fused = fused(kernel, embedding, noise, accurate)
         self.storage = self._choose_storage(choice(storage, "storage", STORAGES))
         self._matrix: torch.Tensor | None = None
+        self._inverses: dict[tuple[int, int, bool, float], torch.Tensor] = {}
         self._buffers = Buffers(self.dtype, self.device)
         self._search: Search | None = None
         self._lock = threading.RLock()  # several threads may predict from one model
@@ -84,7 +87,7 @@ class Gram:
 
     def __getstate__(self) -> dict[str, Any]:
         """For pickling: without what can be computed again."""
-        return {**self.__dict__, "_matrix": None, "_search": None, "_lock": None}
+        return {**self.__dict__, "_matrix": None, "_inverses": {}, "_search": None, "_lock": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, _lock=threading.RLock())
@@ -175,7 +178,7 @@ class Gram:
     def block(self, start: int, stop: int, first: int, last: int) -> torch.Tensor:
         """G[start:stop, first:last]. Read it, do not keep it: the memory is used again by the next call."""
         if self.storage == "dense":
-            return self._dense()[start:stop, first:last]
+            return self.dense()[start:stop, first:last]
         with self._buffers.borrow((stop - start, last - first)) as out:
             self._fill(start, stop, first, last, out)
         return out
@@ -201,11 +204,26 @@ class Gram:
                 columns = slice_embedding(B, left, left + width)
                 self._kernel.evaluate(rows, columns, out[top : top + height, left : left + width], self._buffers)
 
-    def _dense(self) -> torch.Tensor:
+    def dense(self) -> torch.Tensor:
+        """The stored matrix (d, d), where storage is dense; computed once. Do not change it."""
         with self._lock:
             if self._matrix is None:
                 self._matrix = self._assemble()
             return self._matrix
+
+    def triangle_inverse(self, start: int, stop: int, backward: bool, relaxation: float) -> torch.Tensor:
+        """The inverse of the triangle that a sweep solves with in rows start:stop, kept for the next sweep.
+
+        The inverse is as good as a triangular solve: the triangle M of a positive definite block has
+        xᵀMx ≥ (1/ω − ½) xᵀDx with the diagonal D, so ‖M⁻¹‖ ≤ 2ω/(2 − ω) / min D whatever the condition of the block.
+        """
+        key = (start, stop, backward, relaxation)
+        with self._lock:
+            if key not in self._inverses:
+                triangle = sweep_triangle(self.block(start, stop, start, stop), backward, relaxation)
+                identity = torch.eye(stop - start, dtype=self.dtype, device=self.device)
+                self._inverses[key] = torch.linalg.solve_triangular(triangle, identity, upper=backward)
+            return self._inverses[key]
 
     def _assemble(self) -> torch.Tensor:
         """The whole matrix; each kernel value below the diagonal is computed once and mirrored."""
@@ -233,7 +251,7 @@ class Gram:
     def matmul(self, W: torch.Tensor) -> torch.Tensor:
         """W G for rows W (T, d), shape (T, d). By symmetry each row is (G w)ᵀ."""
         if self.storage == "dense":
-            return W @ self._dense()
+            return self._dense_matmul(W)
         if self._fused is not None and self._fused.multiplies:
             return self._fused.matmul(W)
         product = torch.zeros_like(W)
@@ -249,6 +267,13 @@ class Gram:
                 if left < above:
                     product[:, left:above].addmm_(W[:, start:stop], tile[:, : above - left])
         return product
+
+    def _dense_matmul(self, W: torch.Tensor) -> torch.Tensor:
+        if not pays(self.device, len(W)):
+            return W @ self.dense()
+        with SkinnyProduct(self.dense().numpy(), np.ascontiguousarray(W.numpy().T)) as product:
+            rows = [product.rows(start, stop) for start, stop in self.panels()]
+        return torch.from_numpy(np.concatenate(rows).T.copy())
 
     def running_product(self, W: torch.Tensor, largest: torch.Tensor) -> RunningProduct:
         """Products with rows W (T, d) that a sweep changes as it goes, where products are fused.
@@ -314,3 +339,11 @@ class Gram:
         """The covariances between test points, given by their embedding, and the training points."""
         cast = map_embedding(test, lambda part: part.to(dtype=self.dtype, device=self.device))
         return Cross(self, self._kernel, cast)
+
+
+def sweep_triangle(block: torch.Tensor, backward: bool, relaxation: float) -> torch.Tensor:
+    """What an SOR sweep solves with in a diagonal block: the upper (backward) or lower triangle, diagonal over ω."""
+    triangle = block.triu() if backward else block.tril()
+    if relaxation != 1.0:
+        triangle.diagonal().div_(relaxation)
+    return triangle

@@ -1,0 +1,56 @@
+"""The benchmarks run, at tiny sizes and without a look at the time; the performance page is what they wrote."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SCRIPTS = ("gauss_seidel", "time_to_accuracy", "peers", "growth", "sbc")
+
+
+def run(script: str, *arguments: str) -> str:
+    command = [sys.executable, str(ROOT / "benchmarks" / f"{script}.py"), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_a_benchmark_runs_and_its_tables_reach_the_page(script: str, tmp_path: Path) -> None:
+    if script == "peers":
+        pytest.importorskip("gpytorch")
+    printed = run(script, "--quick", "--out", str(tmp_path))
+    (file,) = tmp_path.glob("*.json")
+    result = json.loads(file.read_text(encoding="utf-8"))
+    assert file.name == f"cpu-{script}.json"
+    assert result["tables"]
+    run("performance_page", "--results", str(tmp_path), "--page", str(tmp_path / "page.md"))
+    page = (tmp_path / "page.md").read_text(encoding="utf-8")
+    for table in result["tables"]:
+        assert table["caption"] in printed
+        for row in table["rows"]:
+            assert f"| {' | '.join(row)} |" in page
+
+
+def test_every_benchmark_is_tested() -> None:
+    """Whatever takes --quick is in the list above."""
+    found = {path.stem for path in (ROOT / "benchmarks").glob("*.py") if "options(__doc__)" in path.read_text("utf-8")}
+    assert found == set(SCRIPTS)
+
+
+def test_the_page_in_the_docs_is_made_from_the_results(tmp_path: Path) -> None:
+    run("performance_page", "--page", str(tmp_path / "page.md"))
+    assert (ROOT / "docs" / "performance.md").read_text("utf-8") == (tmp_path / "page.md").read_text("utf-8")
+
+
+def test_a_crooked_table_is_refused(tmp_path: Path) -> None:
+    table = {"caption": "c", "columns": ["a", "b"], "rows": [["1"]], "notes": ""}
+    result = {"title": "t", "command": "c", "machine": "m", "tables": [table]}
+    (tmp_path / "x.json").write_text(json.dumps(result))
+    with pytest.raises(AssertionError, match="does not have 2 cells"):
+        run("performance_page", "--results", str(tmp_path), "--page", str(tmp_path / "page.md"))
