@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -65,6 +66,7 @@ class Model:
         if bool((noise.to(solve_dtype) <= 0).any()):
             raise InputError(f"noise_variance is so small that it is zero in {solve_dtype}; solve in float64")
         self.budget = resolve_budget(memory_budget, train.device)
+        self._X, self._mean = train.clone(), prior.mean  # for other observations at the same points
         self.prior = replace(prior, mean=prior.mean.fit(train, observations))
         self._columns, self._names = train.shape[1], column_names(X)
         self._device = train.device
@@ -72,6 +74,7 @@ class Model:
         embedding = prior.kernel.embed(train, self._origin)
         low = map_embedding(embedding, lambda part: part.to(solve_dtype))
         gram = Gram(prior.kernel, low, noise.to(solve_dtype), storage=storage, budget=self.budget)
+        self._given = gram
         b = (observations - self.prior.mean(train)).to(dtype)
         self.prepared = self.solver.prepare(gram, b.to(solve_dtype))
         self.order = self.prepared.order
@@ -83,6 +86,26 @@ class Model:
             certificate = Gram(prior.kernel, full, noise, storage="tiles", budget=left)
             self.gram = certificate if self.order is None else certificate.permuted(self.order)
             self.b = b if self.order is None else b[self.order]
+
+    def with_observations(self, y: ArrayLike) -> Model:
+        """The same prior, points and solver with other observations y (d,).
+
+        The work that a calibrated solver did before it saw test points is shared: it does not depend on y.
+        """
+        observations = targets(y, self.gram.size, self._device)
+        prior = replace(self.prior, mean=self._mean.fit(self._X, observations))
+        b = (observations - prior.mean(self._X)).to(self.gram.dtype)
+        own = b if self.order is None else b[self.order]
+        other = copy.copy(self)
+        other.prior, other.b = prior, own
+        if self.solver.calibrated:
+            other.prepared = copy.copy(self.prepared)
+            other.prepared.b = own.to(self.prepared.b.dtype)
+        else:  # in the order of the data, from the Gram matrix as it was handed to the solver
+            other.prepared = self.solver.prepare(self._given, b.to(self._given.dtype))
+            if self.gram is self.prepared.gram:
+                other.gram = other.prepared.gram
+        return other
 
     def solver_cross(self, cross: Cross) -> Cross:
         """The same test points as the solver sees them: in its own precision."""
