@@ -189,5 +189,5 @@ def test_algebraic_kernels(kernel: cagp.Kernel, expected: object) -> None:
     variance = np.diag(expected(B, B) - V @ np.linalg.solve(K + 0.1 * np.eye(30), V.T))  # type: ignore[operator]
     assert_allclose(post["dense"].variance, variance, rtol=1e-6, atol=1e-9)
     assert_allclose(post["tiles"].variance, variance, rtol=1e-6, atol=1e-9)
-    neighbours = cagp.Prior(kernel, noise_variance=0.1).condition(A, A[:, 0], cagp.NearestNeighbours(30)).predict(B)
+    neighbours = prior.condition(A, A[:, 0], cagp.NearestNeighbours(30)).predict(B)
     assert_allclose(neighbours.variance, variance, rtol=1e-6, atol=1e-9)
