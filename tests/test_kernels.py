@@ -179,10 +179,9 @@ def test_algebraic_kernels(kernel: cagp.Kernel, expected: object) -> None:
     rng = np.random.default_rng(0)
     A, B = rng.normal(size=(30, 3)), rng.normal(size=(7, 3))
     assert_allclose(kernel(A, B), expected(A, B), rtol=1e-12)  # type: ignore[operator]
+    prior = cagp.Prior(kernel, noise_variance=0.1)
     post = {
-        storage: cagp.Prior(kernel, noise_variance=0.1)
-        .condition(A, A[:, 0], cagp.Cholesky(), storage=storage)
-        .predict(B)
+        storage: prior.condition(A, A[:, 0], cagp.Cholesky(), storage=storage).predict(B)
         for storage in ("dense", "tiles")
     }
     K, V = expected(A, A), expected(B, A)  # type: ignore[operator]

@@ -123,7 +123,7 @@ def test_white_kernel_in_brackets_is_refused(kernel: sk.Kernel) -> None:
         from_sklearn(kernel, 1)
 
 
-@pytest.mark.parametrize("kernel", [*OPAQUE, 2.0 * sk.ExpSineSquared(1.0, 3.0) + sk.RBF(0.4)], ids=str)
+@pytest.mark.parametrize("kernel", [*OPAQUE, 2.0 * sk.Matern(0.7, nu=0.8) + sk.RBF(0.4)], ids=str)
 @pytest.mark.parametrize("solver", [cagp.Cholesky(), cagp.GaussSeidel(500), cagp.NearestNeighbours(40)], ids=repr)
 def test_other_kernels_are_asked_block_by_block(kernel: sk.Kernel, solver: cagp.Solver) -> None:
     found = from_sklearn(kernel, 2)
@@ -137,6 +137,14 @@ def test_other_kernels_are_asked_block_by_block(kernel: sk.Kernel, solver: cagp.
     assert_allclose(model.predict(X_test).mean, mean, rtol=1e-6, atol=1e-8)
     assert_allclose(model.predict(X_test).std, std, rtol=1e-6)
     assert_allclose(pickle.loads(pickle.dumps(model)).predict(X_test).mean, mean, rtol=1e-6, atol=1e-8)
+
+
+def test_periodic_in_the_distance_is_not_periodic_in_each_column() -> None:
+    kernel = 2.0 * sk.ExpSineSquared(1.0, 3.0)
+    found = from_sklearn(kernel, 2)
+    assert found.opaque
+    assert found.kernel is not None
+    assert_allclose(found.kernel(points(2)), kernel(points(2)))
 
 
 def test_a_subclass_is_not_taken_for_its_parent() -> None:

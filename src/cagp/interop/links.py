@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..hyperparameters.parameters import replace_hyperparameters
+from ..hyperparameters.parameters import hyperparameter_names
 from ..kernels import Kernel
 from ..kernels import Product as CagpProduct
 from ..kernels import Sum as CagpSum
@@ -85,13 +85,13 @@ class Noise:
 class Node:
     """A translated kernel: the ``names`` of its hyperparameters from its own root, and the links of some of them.
 
-    ``opaque`` are parts with free hyperparameters that have no link.
+    ``opaque`` are the parts that only scikit-learn can evaluate.
     """
 
     kernel: Kernel
     links: tuple[Link, ...]
     names: tuple[str, ...]
-    opaque: tuple[str, ...] = ()
+    opaque: tuple[Any, ...] = ()
     takes_variance: bool = False
 
     def linked(self, *links: Link) -> Node:
@@ -106,9 +106,7 @@ class Node:
 
 def unlinked(kernel: Kernel, takes_variance: bool = False) -> Node:
     """A kernel of cagp with no counterparts of its hyperparameters yet."""
-    names: list[str] = []
-    replace_hyperparameters(kernel, "", lambda name, value: names.append(name) or value)  # type: ignore[func-returns-value]
-    return Node(kernel, (), tuple(names), takes_variance=takes_variance)
+    return Node(kernel, (), tuple(hyperparameter_names(kernel, "")), takes_variance=takes_variance)
 
 
 def joined(kind: type[CagpSum] | type[CagpProduct], nodes: Sequence[Node]) -> Node:

@@ -58,7 +58,7 @@ class Translation:
     ``kernel`` is the covariance of f, or None where ``source`` is noise alone; ``noise_variance`` what its
     ``WhiteKernel`` terms add up to (zero without any). ``fixed`` names the hyperparameters, as
     ``cagp.hyperparameters.fit`` calls them, that have no free counterpart, ``bounds`` the limits of the others.
-    ``opaque`` are the parts with free hyperparameters that only scikit-learn can evaluate and differentiate.
+    ``opaque`` are the parts that only scikit-learn can evaluate: cagp cannot fit their hyperparameters.
     """
 
     source: sk.Kernel
@@ -68,7 +68,7 @@ class Translation:
     noise: tuple[Noise, ...]
     fixed: tuple[str, ...]
     bounds: Mapping[str, tuple[float, float]]
-    opaque: tuple[str, ...]
+    opaque: tuple[sk.Kernel, ...]
 
     @property
     def noise_is_free(self) -> bool:
@@ -253,4 +253,4 @@ def _leaf(prefix: str, kernel: sk.Kernel, n_features: int) -> Node:
 
 def _opaque(prefix: str, kernel: sk.Kernel) -> Node:
     node = unlinked(CustomKernel(SklearnFunction(clone(kernel))), takes_variance=True)
-    return dataclasses.replace(node, opaque=(str(kernel),) if kernel.n_dims else ())
+    return dataclasses.replace(node, opaque=(kernel,))
