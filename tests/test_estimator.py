@@ -57,7 +57,7 @@ def test_same_predictions(kernel: sk.Kernel, alpha: object, target: np.ndarray, 
     assert_same(*both(kernel, target, alpha=alpha, normalize_y=normalize, **FIXED))
 
 
-@pytest.mark.parametrize("alpha", [0.02, np.linspace(0.01, 0.05, 60)], ids=["alpha", "alphas"])
+@pytest.mark.parametrize("alpha", [0.002, np.linspace(0.001, 0.005, 60)], ids=["alpha", "alphas"])
 @pytest.mark.parametrize("target", [y, Y], ids=["one", "three"])
 def test_same_fit(alpha: object, target: np.ndarray) -> None:
     kernel = 1.0 * sk.Matern((1.0, 1.0), nu=1.5) + sk.WhiteKernel(0.1)
@@ -230,7 +230,7 @@ def test_defaults_for_someone_in_a_hurry() -> None:
     assert (np.abs(mean - truth) < 4 * std).all()
     assert isinstance(regressor.kernel_, cagp.Matern32)
     assert_allclose(regressor.noise_variance_, (50 * 0.1) ** 2, rtol=0.6)
-    assert regressor.model_.prior.mean == cagp.Constant(float((1000 + 50 * y).mean()))
+    assert_allclose(regressor.model_.prior.mean.value, (1000 + 50 * y).mean())
     assert "Cholesky" in repr(regressor.model_)
 
 
@@ -274,7 +274,7 @@ def test_nested_settings() -> None:
     regressor.set_params(solver__iterations=7, kernel__lengthscale=0.9)
     assert regressor.solver == cagp.GaussSeidel(7)
     assert regressor.kernel == cagp.Matern32(0.9)
-    regressor.set_params(solver="subset" if False else cagp.Subset(5), solver__size=6)
+    regressor.set_params(solver=cagp.Subset(5), solver__size=6)
     assert regressor.solver == cagp.Subset(6)
     theirs = CAGPRegressor(sk.RBF(0.4)).set_params(kernel__length_scale=0.7)
     assert theirs.kernel.length_scale == 0.7
@@ -288,10 +288,8 @@ def test_nested_settings() -> None:
 
 def test_pipelines_clones_pickles_and_frames() -> None:
     frame = pd.DataFrame(X, columns=["north", "east"])
-    pipeline = make_pipeline(StandardScaler(), CAGPRegressor(solver=cagp.GaussSeidel(30))).set_output(
-        transform="pandas"
-    )
-    pipeline.fit(frame, y)
+    pipeline = make_pipeline(StandardScaler(), CAGPRegressor(solver=cagp.GaussSeidel(30)))
+    pipeline.set_output(transform="pandas").fit(frame, y)
     assert list(pipeline[-1].feature_names_in_) == ["north", "east"]
     mean, std = pipeline.predict(frame, return_std=True)
     again = pickle.loads(pickle.dumps(pipeline))
@@ -304,8 +302,8 @@ def test_pipelines_clones_pickles_and_frames() -> None:
 
 
 def test_warnings_of_a_fit_reach_the_user() -> None:
-    with pytest.warns(FitWarning, match="upper bound"):
-        CAGPRegressor(sk.RBF(1.0, (0.9, 1.1)) + sk.WhiteKernel(0.1)).fit(X, np.full(60, 1.0) + X[:, 0])
+    with pytest.warns(FitWarning, match=r"kernel\.lengthscale ended at its lower bound"):
+        CAGPRegressor(sk.RBF(1.0, (0.9, 1.1)) + sk.WhiteKernel(0.1)).fit(X, y)
 
 
 @pytest.mark.parametrize("solver", ["cholesky", "gauss-seidel", "calibrated-cg"])

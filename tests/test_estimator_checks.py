@@ -14,7 +14,7 @@ from cagp.estimator import CAGPRegressor
 ESTIMATORS = [
     CAGPRegressor(),
     CAGPRegressor(cagp.Matern32(1.0), solver=cagp.GaussSeidel(20), normalize_y=True),
-    CAGPRegressor(sk.RBF() + sk.WhiteKernel(), n_restarts_optimizer=1),
+    CAGPRegressor(sk.RBF() + sk.WhiteKernel()),
 ]
 
 

@@ -23,7 +23,7 @@ from .setup import prior_mean, start_from
 _EXACT_EVIDENCE = 8_000
 """Up to this many observations ``log_marginal_likelihood_value_`` is exact."""
 
-_OF = (None, "latent", "observed")
+_OF = ("latent", "observed")
 
 
 class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -196,7 +196,8 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """
         if return_std and return_cov:
             raise RuntimeError("At most one of return_std or return_cov can be requested.")
-        choice(of, "of", _OF)
+        if of is not None:
+            choice(of, "of", _OF)
         fitted = hasattr(self, "model_")
         if not fitted and self.kernel is None:
             check_is_fitted(self, "model_")

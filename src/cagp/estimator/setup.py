@@ -31,9 +31,9 @@ _IRRELEVANT = 1e3
 class Start:
     """A prior to start from.
 
-    ``level`` is the part of the noise that is one unknown number, fitted where ``level_is_free``, or None; ``known`` (n,)
-    the part that is known. ``white`` says that ``level`` comes from a WhiteKernel, which scikit-learn counts as part of
-    the function. ``fixed`` and ``bounds`` are for ``hyperparameters.fit``.
+    ``level`` is the part of the noise that is one unknown number, fitted where ``level_is_free``, or None; ``known``
+    (n,) the part that is known. ``white`` says that ``level`` comes from a WhiteKernel, which scikit-learn counts as
+    part of the function. ``fixed`` and ``bounds`` are for ``hyperparameters.fit``.
     """
 
     kernel: Kernel

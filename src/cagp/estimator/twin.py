@@ -47,8 +47,8 @@ def learn_by_sklearn(start: Start, X: np.ndarray, Y: np.ndarray, how: HowToLearn
     unknown = sorted(set(how.options) - {"subset"})
     if unknown:
         raise InputError(
-            f"fit_options has {', '.join(map(repr, unknown))}, but this kernel is fitted by scikit-learn, since cagp has "
-            "no equal of it or the optimizer is a callable; only a number as 'subset' can be given"
+            f"fit_options has {', '.join(map(repr, unknown))}, but this kernel is fitted by scikit-learn, since cagp "
+            "has no equal of it or the optimizer is a callable; only a number as 'subset' can be given"
         )
     size = how.options.get("subset") or EXACT_POINTS
     rows = np.arange(len(X))

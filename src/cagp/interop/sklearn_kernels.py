@@ -112,8 +112,6 @@ def from_sklearn(kernel: sk.Kernel, n_features: int) -> Translation:
     """
     if not isinstance(kernel, sk.Kernel):
         raise InputTypeError(f"kernel must be a kernel of sklearn.gaussian_process.kernels, got {kernel!r}")
-    if not kernel.requires_vector_input:
-        raise InputError(f"{kernel} works on objects that are not points; cagp needs a kernel of numeric columns")
     count(n_features, "n_features", minimum=1)
     terms, noise = [], []
     for prefix, term in _flattened(kernel, sk.Sum, ""):
@@ -252,5 +250,7 @@ def _leaf(prefix: str, kernel: sk.Kernel, n_features: int) -> Node:
 
 
 def _opaque(prefix: str, kernel: sk.Kernel) -> Node:
+    if not kernel.requires_vector_input:
+        raise InputError(f"{kernel} works on objects that are not points; cagp needs a kernel of numeric columns")
     node = unlinked(CustomKernel(SklearnFunction(clone(kernel))), takes_variance=True)
     return dataclasses.replace(node, opaque=(kernel,))
