@@ -41,6 +41,7 @@ SOLVERS = [
     cagp.Subset(1),
 ]
 LAYOUTS = ["float64", "float32", "int", "fortran", "sliced", "reversed", "list", "pandas", "readonly"]
+ARITHMETICS = [None, None, None, {"dtype": "float32"}, {"solve_dtype": "float32"}, {"storage": "tiles"}]
 scales = st.floats(-8, 8).map(lambda e: 10.0**e)
 lengthscales = st.floats(-6, 6).map(lambda e: 10.0**e)
 
@@ -75,7 +76,7 @@ def problems(draw: st.DrawFn) -> dict[str, Any]:
     n, p, outputs = draw(st.integers(1, 60)), draw(st.integers(1, 4)), draw(st.sampled_from([0, 0, 0, 1, 3]))
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     x_scale, y_scale = draw(scales), draw(scales)
-    X = x_scale * (rng.normal(size=(n, p)) + draw(st.sampled_from([0.0, 0.0, 100.0])))
+    X = x_scale * (rng.normal(size=(n, p)) + draw(st.sampled_from([0.0, 0.0, 100.0, 1e6])))
     duplicates = draw(st.sampled_from(["none", "some", "all", "column"]))
     if duplicates == "some" and n > 1:
         X[n // 2 :] = X[: n - n // 2]
@@ -114,6 +115,8 @@ def problems(draw: st.DrawFn) -> dict[str, Any]:
         "optimizer": draw(st.sampled_from([None, None, None, "fmin_l_bfgs_b"])),
         "normalize_y": draw(st.booleans()),
         "fit_options": {"max_iterations": 5},
+        "mean": draw(st.sampled_from([None, None, cagp.Constant(), cagp.Polynomial(1), 3.0])),
+        "condition_options": draw(st.sampled_from(ARITHMETICS)),
     }
     X_new = np.concatenate([X[:2], x_scale * rng.normal(size=(3, p)), np.full((1, p), 1e3 * x_scale)])
     return {
@@ -137,6 +140,8 @@ def holds(problem: dict[str, Any]) -> None:
             alone = regressor.predict(X_new)
             mean, std = regressor.predict(X_new, return_std=True)
             _, covariance = regressor.predict(X_new, return_cov=True)
+            draws = regressor.sample_y(X_new, 2)
+            likelihood = regressor.log_marginal_likelihood_value_
         except DOCUMENTED:
             return
     outputs = np.shape(problem["y"])[1] if np.ndim(problem["y"]) == 2 else 1
@@ -149,7 +154,9 @@ def holds(problem: dict[str, Any]) -> None:
     assert np.isfinite(covariance).all()
     diagonal = np.einsum("ii...->i...", covariance)
     assert (diagonal >= 0).all()
-    assert np.allclose(np.sqrt(diagonal), std, rtol=1e-6)
+    assert np.allclose(np.sqrt(diagonal), std, rtol=1e-6, atol=0)
+    assert np.isfinite(draws).all()
+    assert np.isfinite(likelihood)
 
 
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=CHECKS, derandomize=True)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import NotPositiveDefiniteError
 from ..model import Model
 from ..posterior import Posterior
 from .setup import prior_mean
@@ -46,6 +47,22 @@ def covariances(models: list[Model], X: np.ndarray) -> np.ndarray:
     if models[0].solver.calibrated:
         return np.repeat(_predict(models[0], X).covariance()[:, :, None], len(models), axis=2)
     return np.stack([_predict(model, X).covariance() for model in models], axis=2)
+
+
+def sklearn_draws(
+    mean: np.ndarray, covariance: np.ndarray, n: int, rng: np.random.RandomState, eps: float
+) -> np.ndarray:
+    """``n`` joint draws, shape (T, n), from the same random numbers in the same way as GaussianProcessRegressor.
+
+    ``eps`` is the precision of the covariance: what is negative beyond it is an error, and not a warning.
+    """
+    values = np.linalg.eigvalsh(covariance)
+    if values[0] < -100 * len(values) * eps * np.abs(values).max():
+        raise NotPositiveDefiniteError(
+            f"the posterior covariance has the eigenvalue {values[0]:.3g}, beyond rounding; "
+            "fit with dtype float64 or more noise"
+        )
+    return rng.multivariate_normal(mean, covariance, n, check_valid="ignore").T
 
 
 def _predict(model: Model, X: np.ndarray) -> Posterior:

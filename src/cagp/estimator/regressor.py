@@ -17,7 +17,7 @@ from ..solvers import as_solver
 from ..validation import choice, count
 from .learning import HowToLearn, learn
 from .nested import nested_parameters, split_nested
-from .outputs import covariances, means, means_and_variances, models_of
+from .outputs import covariances, means, means_and_variances, models_of, sklearn_draws
 from .setup import prior_mean, start_from
 
 _EXACT_EVIDENCE = 8_000
@@ -249,10 +249,12 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """Joint draws at X (T, p), shape (T, n_samples) or (T, outputs, n_samples), of what ``of`` says in predict."""
         rng = check_random_state(random_state)
         mean, covariance = self.predict(X, return_cov=True, of=of)
+        single = hasattr(self, "model_") and self.model_.gram.dtype.itemsize == 4
+        eps = float(np.finfo(np.float32 if single else np.float64).eps)
         if mean.ndim == 1:
-            return rng.multivariate_normal(mean, covariance, n_samples).T
-        draws = [rng.multivariate_normal(mean[:, j], covariance[:, :, j], n_samples).T for j in range(mean.shape[1])]
-        return np.stack(draws, axis=1)
+            return sklearn_draws(mean, covariance, n_samples, rng, eps)
+        columns = range(mean.shape[1])
+        return np.stack([sklearn_draws(mean[:, j], covariance[:, :, j], n_samples, rng, eps) for j in columns], axis=1)
 
     # --- likelihood -----------------------------------------------------------------------------------------------
 
