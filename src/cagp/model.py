@@ -24,7 +24,7 @@ from .preconditioners import Nystrom, PreparedPreconditioner
 from .progress import progress as progress_bar
 from .solvers import Solver, as_solver
 from .solving import certified_in_full, outcome_of, run, watches_of
-from .status import Status
+from .status import Status, by_rules, interrupted_text, iteration_range
 from .stopping import Rule
 from .validation import ArrayLike, as_float64, column_names, count, points, targets
 from .weights import certified
@@ -270,7 +270,7 @@ class Model:
     ) -> Status:
         iterations = torch.cat([batch.iterations for batch in batches])
         if interrupted:
-            reason, message = "interrupted", _interrupted(iterations)
+            reason, message = "interrupted", interrupted_text(iterations)
         elif stop is None or self.prepared.limit <= 1:
             reason, message = "finished", self.prepared.stopped(int(iterations.max()))
             if stop is not None:
@@ -278,7 +278,7 @@ class Model:
         else:
             rest = int((stopped < 0).sum())
             reason = "stopped" if rest < len(stopped) else "finished"
-            message = _by_rules(stop, stopped, self.solver) + f" ({_range(iterations)}, {seconds:.3g} s)."
+            message = by_rules(stop, stopped, self.solver) + f" ({iteration_range(iterations)}, {seconds:.3g} s)."
         return Status(reason, message + self._circumstances())
 
     def _circumstances(self) -> str:
@@ -293,25 +293,3 @@ class Model:
         if self.prepared.picked:
             where += f" Auto picked {self.prepared.picked!r}."
         return where
-
-
-def _interrupted(iterations: torch.Tensor) -> str:
-    done = sorted(zip(*iterations.unique(return_counts=True), strict=True), key=lambda pair: -int(pair[0]))
-    each = ", ".join(f"{int(n)} test points after iteration {int(i)}" for i, n in done)
-    prior = " Iteration 0 is the prior." if int(done[-1][0]) == 0 else ""
-    return f"Interrupted: {each}.{prior} The error bars are right for what was computed."
-
-
-def _by_rules(stop: Rule, stopped: torch.Tensor, solver: Solver) -> str:
-    counts = [(int((stopped == i).sum()), repr(rule)) for i, rule in enumerate(stop.parts)]
-    parts = [f"{n} test points stopped by {rule}" for n, rule in counts if n]
-    rest = int((stopped < 0).sum())
-    if rest:
-        advice = ": raise its iterations to get further" if hasattr(solver, "iterations") else ""
-        parts.append(f"{rest} test points reached the limit of {solver!r}{advice}")
-    return "; ".join(parts)
-
-
-def _range(iterations: torch.Tensor) -> str:
-    low, high = int(iterations.min()), int(iterations.max())
-    return f"after {low} iterations" if low == high else f"after {low} to {high} iterations"

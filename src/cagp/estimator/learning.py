@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 import dataclasses
+import numbers
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -93,9 +94,8 @@ def learn(start: Start, X: np.ndarray, Y: np.ndarray, how: HowToLearn) -> Learne
     public = result.prior.kernel
     if start.translation is not None:
         public = start.translation.to_sklearn(result.values, level if start.white else None)
-    drawn = (
-        f", drawn at random (seed {how.seed})" if np.ndim(settings.get("subset")) == 0 < result.size < len(X) else ""
-    )
+    random = result.size < len(X) and isinstance(settings.get("subset"), numbers.Integral)
+    drawn = f", drawn at random (seed {how.seed})" if random else ""
     done = f"Maximum of the {result.likelihood} likelihood of {result.size} of {len(X)} observations{drawn}."
     return Learned(result.prior.kernel, level, public, result, f"{done} {result.message}")
 

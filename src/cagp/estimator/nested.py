@@ -20,9 +20,7 @@ def _fields(name: str, value: Any) -> dict[str, Any]:
     if name == "solver" and isinstance(value, str) and value in NAMES:
         try:
             value = as_solver(value)
-        except InputError:  # a solver that has no defaults for all of its settings
-            return {}
-        except TypeError:
+        except (InputError, TypeError):  # a solver that has no defaults for all of its settings
             return {}
     if isinstance(value, (Solver, Kernel)) and dataclasses.is_dataclass(value):
         return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
@@ -54,6 +52,6 @@ def split_nested(current: dict[str, Any], changes: dict[str, Any]) -> tuple[dict
         for field in settings:
             if field not in known:
                 raise InputError(f"{name}__{field} is not a setting of {owner!r}; it has {', '.join(known) or 'none'}")
-        made = as_solver(owner) if name == "solver" else owner
+        made: Any = as_solver(owner) if name == "solver" else owner
         plain[name] = dataclasses.replace(made, **settings)
     return plain, rest

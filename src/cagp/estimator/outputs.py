@@ -49,6 +49,11 @@ def covariances(models: list[Model], X: np.ndarray) -> np.ndarray:
     return np.stack([_predict(model, X).covariance() for model in models], axis=2)
 
 
+def squeezed(array: np.ndarray) -> np.ndarray:
+    """Without the last axis where there is one output."""
+    return array[..., 0] if array.shape[-1] == 1 else array
+
+
 def sklearn_draws(
     mean: np.ndarray, covariance: np.ndarray, n: int, rng: np.random.RandomState, eps: float
 ) -> np.ndarray:

@@ -15,10 +15,11 @@ from ..errors import InputError
 from ..hyperparameters import log_likelihood
 from ..solvers import as_solver
 from ..validation import choice, count
+from .before_fit import prior_prediction
 from .learning import HowToLearn, learn
 from .nested import nested_parameters, split_nested
-from .outputs import covariances, means, means_and_variances, models_of, sklearn_draws
-from .setup import prior_mean, start_from
+from .outputs import covariances, means, means_and_variances, models_of, sklearn_draws, squeezed
+from .setup import start_from
 
 _EXACT_EVIDENCE = 8_000
 """Up to this many observations ``log_marginal_likelihood_value_`` is exact."""
@@ -203,21 +204,23 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             check_is_fitted(self, "model_")
         X = validate_data(self, X, dtype=np.float64, reset=False)
         if not fitted:
-            return self._prior_prediction(X, return_std, return_cov, of)
+            known = [None if np.ndim(each) else each for each in (self.noise_variance, self.alpha)]  # of y to come
+            start = start_from(self.kernel, self.mean, *known, X, np.zeros((len(X), 1)))
+            return prior_prediction(start, X, self.n_targets or 1, return_std, return_cov, of)
         if return_std:
             mean, variance = means_and_variances(self.models_, X)
-            return self._back(mean), _squeezed(np.sqrt(variance + self._noise_of(of)) * self._scale)
+            return self._back(mean), squeezed(np.sqrt(variance + self._noise_of(of)) * self._scale)
         mean = means(self.models_, X)
         if return_cov:
             return self._back(mean), self._with_noise(covariances(self.models_, X), self._noise_of(of))
         return self._back(mean)
 
     def _back(self, mean: np.ndarray) -> np.ndarray:
-        return _squeezed(mean * self._scale + self._shift)
+        return squeezed(mean * self._scale + self._shift)
 
     def _with_noise(self, covariance: np.ndarray, noise: float) -> np.ndarray:
         covariance = covariance + noise * np.eye(len(covariance))[:, :, None]
-        return _squeezed(covariance * self._scale**2)
+        return squeezed(covariance * self._scale**2)
 
     def _noise_of(self, of: str | None) -> float:
         """The noise that belongs to a new observation of what ``of`` says, in the units of the model."""
@@ -231,19 +234,6 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
                 "the noise variance of the new observations"
             )
         return float(self.noise_variance_)
-
-    def _prior_prediction(self, X: np.ndarray, return_std: bool, return_cov: bool, of: str | None) -> Any:
-        outputs = 1 if self.n_targets is None else self.n_targets
-        start = start_from(self.kernel, self.mean, self.noise_variance, self.alpha, X, np.zeros((len(X), outputs)))
-        prior = start.prior()
-        self_noise = {None: start.level if start.white else 0.0, "latent": 0.0}.get(of, prior.noise_variance)
-        mean = np.repeat(prior_mean(prior, X)[:, None], outputs, axis=1)
-        if not return_std and not return_cov:
-            return _squeezed(mean)
-        covariance = prior.kernel(X) + np.eye(len(X)) * self_noise
-        if return_cov:
-            return _squeezed(mean), _squeezed(np.repeat(covariance[:, :, None], outputs, axis=2))
-        return _squeezed(mean), _squeezed(np.repeat(np.sqrt(np.diag(covariance))[:, None], outputs, axis=1))
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0, *, of: str | None = None) -> np.ndarray:
         """Joint draws at X (T, p), shape (T, n_samples) or (T, outputs, n_samples), of what ``of`` says in predict."""
@@ -291,11 +281,6 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         Y = self.y_train_.reshape(len(self.y_train_), -1)
         kernel = clone(self.kernel_) if clone_kernel else self.kernel_
         return log_likelihood_at(self._start, kernel, self.X_train_, Y, np.asarray(theta), eval_gradient)
-
-
-def _squeezed(array: np.ndarray) -> np.ndarray:
-    """Without the last axis where there is one output."""
-    return array[..., 0] if array.shape[-1] == 1 else array
 
 
 def _seed(random_state: Any) -> int:

@@ -133,3 +133,9 @@ def _default_kernel(X: np.ndarray, variance: float) -> tuple[Kernel, dict[str, t
 def prior_mean(prior: Prior, X: np.ndarray) -> np.ndarray:
     """m₀ at the points X (n, p), shape (n,), before any data."""
     return prior.mean(torch.from_numpy(X)).numpy()
+
+
+def prior_variance(prior: Prior, X: np.ndarray) -> np.ndarray:
+    """k(x, x) at the points X (n, p), shape (n,)."""
+    points = torch.from_numpy(X)
+    return prior.kernel.diagonal(prior.kernel.embed(points, points.mean(dim=0))).numpy()

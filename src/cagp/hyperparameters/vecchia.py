@@ -20,8 +20,9 @@ import torch
 from ..errors import NotPositiveDefiniteError
 from ..kernels import Kernel, map_embedding
 from ..memory import require
-from .likelihood import Evaluation, Likelihood, Observations
+from .likelihood import Evaluation, Likelihood
 from .neighbours import NONE
+from .observations import Observations
 from .parameters import Space
 from .trend import fit_trend
 

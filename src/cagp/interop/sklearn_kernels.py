@@ -136,7 +136,7 @@ def from_sklearn(kernel: sk.Kernel, n_features: int) -> Translation:
     )
 
 
-def _flattened(kernel: sk.Kernel, kind: type, prefix: str) -> list[tuple[str, sk.Kernel]]:
+def _flattened(kernel: Any, kind: Any, prefix: str) -> list[tuple[str, sk.Kernel]]:
     """The terms of a sum, or the factors of a product, each with the prefix of its parameters' names."""
     if not isinstance(kernel, kind):
         return [(prefix, kernel)]
