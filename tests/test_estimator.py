@@ -127,6 +127,8 @@ def test_before_fit_it_is_the_prior(kernel: sk.Kernel, targets: int | None) -> N
         for found, expected in zip(ours.predict(X_NEW, **option), theirs.predict(X_NEW, **option), strict=True):
             assert_allclose(found, expected, rtol=1e-12)
     assert ours.sample_y(X_NEW, 2).shape == theirs.sample_y(X_NEW, 2).shape
+    of_later_data = CAGPRegressor(kernel, n_targets=targets, alpha=np.full(60, 0.1))
+    assert_allclose(of_later_data.predict(X_NEW, return_std=True)[1], ours.predict(X_NEW, return_std=True)[1])
     with pytest.raises(NotFittedError):
         CAGPRegressor().predict(X_NEW)
     with pytest.raises(NotFittedError):

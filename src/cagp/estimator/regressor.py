@@ -204,8 +204,9 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             check_is_fitted(self, "model_")
         X = validate_data(self, X, dtype=np.float64, reset=False)
         if not fitted:
-            known = [None if np.ndim(each) else each for each in (self.noise_variance, self.alpha)]  # of y to come
-            start = start_from(self.kernel, self.mean, *known, X, np.zeros((len(X), 1)))
+            # noise per observation is that of the data to come
+            noise, alpha = (None if np.ndim(each) else each for each in (self.noise_variance, self.alpha))
+            start = start_from(self.kernel, self.mean, noise, alpha, X, np.zeros((len(X), 1)))
             return prior_prediction(start, X, self.n_targets or 1, return_std, return_cov, of)
         if return_std:
             mean, variance = means_and_variances(self.models_, X)
