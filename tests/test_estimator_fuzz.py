@@ -20,7 +20,7 @@ import cagp
 from cagp.estimator import CAGPRegressor
 from cagp.hyperparameters import FitWarning
 
-EXAMPLES = int(os.environ.get("CAGP_FUZZ", "150"))
+EXAMPLES = int(os.environ.get("CAGP_FUZZ", "400"))
 DOCUMENTED = (
     cagp.InputError,
     cagp.NotPositiveDefiniteError,
