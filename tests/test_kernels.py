@@ -163,3 +163,30 @@ def test_geographic_in_kilometres() -> None:
     assert (2 * kilometres).radius == 6371
     with pytest.raises(cagp.InputError, match="radius must be positive"):
         cagp.Geographic(cagp.RBF(), radius=0)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "expected"),
+    [
+        (cagp.kernels.Level(1.3), lambda A, B: np.full((len(A), len(B)), 1.3)),
+        (cagp.kernels.Linear(0.7, 2.0), lambda A, B: 0.7 * (2.0 + A @ B.T)),
+        (cagp.kernels.Power(cagp.kernels.Linear(0.7, 2.0), 3), lambda A, B: (0.7 * (2.0 + A @ B.T)) ** 3),
+        (2.0 * cagp.kernels.Power(cagp.RBF(0.5), 2), lambda A, B: 2.0 * cagp.RBF(0.5)(A, B) ** 2),
+    ],
+    ids=repr,
+)
+def test_algebraic_kernels(kernel: cagp.Kernel, expected: object) -> None:
+    rng = np.random.default_rng(0)
+    A, B = rng.normal(size=(30, 3)), rng.normal(size=(7, 3))
+    assert_allclose(kernel(A, B), expected(A, B), rtol=1e-12)  # type: ignore[operator]
+    prior = cagp.Prior(kernel, noise_variance=0.1)
+    post = {
+        storage: prior.condition(A, A[:, 0], cagp.Cholesky(), storage=storage).predict(B)
+        for storage in ("dense", "tiles")
+    }
+    K, V = expected(A, A), expected(B, A)  # type: ignore[operator]
+    variance = np.diag(expected(B, B) - V @ np.linalg.solve(K + 0.1 * np.eye(30), V.T))  # type: ignore[operator]
+    assert_allclose(post["dense"].variance, variance, rtol=1e-6, atol=1e-9)
+    assert_allclose(post["tiles"].variance, variance, rtol=1e-6, atol=1e-9)
+    neighbours = prior.condition(A, A[:, 0], cagp.NearestNeighbours(30)).predict(B)
+    assert_allclose(neighbours.variance, variance, rtol=1e-6, atol=1e-9)

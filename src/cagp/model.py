@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
@@ -71,6 +72,7 @@ class Model:
         if not accurate and tf32_refused(train.device, storage):
             raise InputError('solve_dtype="tf32" is for matrix-free products on a GPU; use "float32" here')
         self.budget = resolve_budget(memory_budget, train.device)
+        self._mean = prior.mean
         self.prior = replace(prior, mean=prior.mean.fit(train, observations))
         self._columns, self.column_names = train.shape[1], column_names(X)
         self._device = train.device
@@ -79,6 +81,7 @@ class Model:
         low = map_embedding(embedding, lambda part: part.to(solve_dtype))
         gram = Gram(prior.kernel, low, noise.to(solve_dtype), storage=storage, budget=self.budget, accurate=accurate)
         self.recipe = Recipe.of(self.prior, train, observations, gram, self.solver, dtype)
+        self._given = gram
         b = (observations - self.prior.mean(train)).to(dtype)
         self.prepared = self.solver.prepare(gram, b.to(solve_dtype))
         self.order = self.prepared.order
@@ -100,6 +103,27 @@ class Model:
     def y(self) -> torch.Tensor:
         """The observations (d,), in float64."""
         return torch.from_numpy(self.recipe.y).to(self._device)
+
+    def with_observations(self, y: ArrayLike) -> Model:
+        """The same prior, points and solver with other observations y (d,).
+
+        The work that a calibrated solver did before it saw test points is shared: it does not depend on y.
+        """
+        observations = targets(y, self.gram.size, self._device)
+        prior = replace(self.prior, mean=self._mean.fit(self.X, observations))
+        b = (observations - prior.mean(self.X)).to(self.gram.dtype)
+        own = b if self.order is None else b[self.order]
+        other = copy.copy(self)
+        other.prior, other.b = prior, own
+        other.recipe = replace(self.recipe, prior=prior, y=observations.cpu().numpy().copy())
+        if self.solver.calibrated:
+            other.prepared = copy.copy(self.prepared)
+            other.prepared.b = own.to(self.prepared.b.dtype)
+        else:  # in the order of the data, from the Gram matrix as it was handed to the solver
+            other.prepared = self.solver.prepare(self._given, b.to(self._given.dtype))
+            if self.gram is self.prepared.gram:
+                other.gram = other.prepared.gram
+        return other
 
     def solver_cross(self, cross: Cross) -> Cross:
         """The same test points as the solver sees them: in its own precision."""

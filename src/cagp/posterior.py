@@ -22,8 +22,9 @@ from .batch_bounds import bounds_of_batches
 from .bounds import ComputationalVariance
 from .convert import Output
 from .cross import Cross
-from .errors import DivergenceError, InputError, MemoryBudgetError, NotPositiveDefiniteError
+from .errors import DivergenceError, InputError, MemoryBudgetError
 from .memory import human, require
+from .sampling import joint_draws
 from .solving import Outcome, run_to
 from .status import Status
 from .validation import as_float64, count, real
@@ -240,17 +241,10 @@ class Posterior:
     def sample(self, n: int = 1, seed: int = 0) -> Any:
         """``n`` joint draws at the test points, shape (n, T). The same ``seed`` gives the same draws."""
         count(n, "n", minimum=1)
-        generator = torch.Generator().manual_seed(count(seed, "seed"))
-        values, vectors = torch.linalg.eigh(self._covariance())
-        # eigenvalues that rounding made negative are zero; anything beyond rounding is an error
-        tolerance = 100 * len(values) * torch.finfo(values.dtype).eps * values.abs().max()
-        if bool(values[0] < -tolerance):
-            raise NotPositiveDefiniteError(
-                f"the posterior covariance has the eigenvalue {float(values[0]):.3g}, beyond rounding; "
-                "condition with dtype=torch.float64 or a larger noise_variance"
-            )
-        normal = torch.randn(n, len(values), generator=generator, dtype=torch.float64).to(values)
-        return self._convert(self._mean + (normal * values.clamp_min(0).sqrt()) @ vectors.T)
+        remedy = "condition with dtype=torch.float64 or a larger noise_variance"
+        seed = count(seed, "seed")
+        draws = joint_draws(self._mean, self._covariance(), n, seed, "the posterior covariance", remedy)
+        return self._convert(draws)
 
     # --- what the computation left undone -------------------------------------------------------------------------
 

@@ -9,15 +9,18 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 import torch
 
+from .convert import Output
 from .errors import InputError, InputTypeError
 from .kernels import Kernel
 from .means import Mean, Zero, as_mean
+from .memory import require, resolve_budget
 from .model import Model
+from .sampling import joint_draws
 from .solvers import Solver
-from .validation import ArrayLike, as_float64, positive
+from .validation import ArrayLike, as_float64, count, points, positive
 
 if TYPE_CHECKING:
-    from .hyperparameters.options import FitOptions
+    from .hyperparameters.options import FitOptions, LikelihoodOptions
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,6 +94,28 @@ class Prior:
             solve_dtype=solve_dtype,
             device=device,
         )
+
+    def sample(self, X: ArrayLike, n: int = 1, seed: int = 0, *, memory_budget: float | None = None) -> Any:
+        """``n`` joint draws of f at X (T, p), without noise, shape (n, T). The same ``seed`` gives the same draws."""
+        test = points(X, "X")
+        count(n, "n", minimum=1)
+        budget = resolve_budget(memory_budget, test.device)
+        require(4 * 8 * len(test) ** 2, budget, f"joint draws at {len(test)} points", "draw at fewer points")
+        embedding = self.kernel.embed(test, test.mean(dim=0))
+        covariance = self.kernel.evaluate(embedding, embedding)
+        remedy = "check that the kernel is positive semidefinite"
+        draws = joint_draws(self.mean(test), covariance, n, count(seed, "seed"), "the prior covariance", remedy)
+        return Output.like(X)(draws)
+
+    def log_likelihood(self, X: ArrayLike, y: ArrayLike, **options: Unpack[LikelihoodOptions]) -> float:
+        """log p(y) of observations y (n,) at points X (n, p): how well the prior as it stands explains the data.
+
+        Options are those of ``cagp.hyperparameters.log_likelihood``: ``likelihood`` ("exact" or "nearest-neighbours"),
+        ``n_neighbours``, ``seed``, ``memory_budget`` and ``device``.
+        """
+        from .hyperparameters import log_likelihood
+
+        return log_likelihood(self, X, y, **options)
 
     def fit(self, X: ArrayLike, y: ArrayLike, **options: Unpack[FitOptions]) -> Prior:
         """A new prior with maximum-likelihood hyperparameters for observations y (n,) at points X (n, p).

@@ -110,6 +110,28 @@ def targets(y: ArrayLike, n: int, device: torch.device | None = None, name: str 
     return tensor
 
 
+def outputs(Y: ArrayLike, n: int, device: torch.device | None = None, name: str = "y") -> torch.Tensor:
+    """``Y`` as one observation per training point, (n,), or one of each of several outputs, (n, outputs)."""
+    tensor = as_float64(Y, name, device)
+    if tensor.ndim != 2:
+        return targets(tensor, n, device, name)
+    if tensor.shape[0] != n or not tensor.shape[1]:
+        raise InputError(f"{name} has shape {tuple(tensor.shape)} for {n} training points; they must match row by row")
+    return tensor
+
+
+def not_negative_each(value: Any, name: str, n: int, device: torch.device | None = None) -> torch.Tensor:
+    """One number ≥ 0, or one per observation, as a tensor (n,)."""
+    tensor = as_float64(value, name, device)
+    if tensor.shape not in ((), (n,)):
+        raise InputError(
+            f"{name} has shape {tuple(tensor.shape)} for {n} observations; give one number, or one per observation"
+        )
+    if bool((tensor < 0).any()):
+        raise InputError(f"{name} must not be negative, got {float(tensor.min()):g}")
+    return tensor.expand(n).clone()
+
+
 def positive(value: Any, name: str) -> float:
     """``value`` as a positive finite float."""
     number = real(value, name)

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 import cagp
-from cagp.hyperparameters.likelihood import Observations
+from cagp.hyperparameters.observations import Observations
 from cagp.hyperparameters.parameters import Space
 
 

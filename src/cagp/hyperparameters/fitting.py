@@ -13,9 +13,10 @@ from ..errors import InputError
 from ..interrupt import Interrupt
 from ..memory import resolve_budget
 from ..progress import progress as progress_bar
-from ..validation import ArrayLike, choice, count, points, positive, real, targets
-from .likelihood import ExactLikelihood, Likelihood, Observations
+from ..validation import ArrayLike, choice, count, positive, real
+from .likelihood import ExactLikelihood, Likelihood
 from .neighbours import previous_neighbours
+from .observations import Observations, observations
 from .optimise import Optimum, maximise
 from .parameters import Space
 from .report import summarise
@@ -48,6 +49,7 @@ def fit(
     n_neighbours: int = 45,
     seed: int = 0,
     jitter: float = 0.0,
+    known_noise: ArrayLike | None = None,
     tolerance: float = 1e-6,
     max_iterations: int = 200,
     standard_errors: bool = True,
@@ -56,6 +58,8 @@ def fit(
     progress: bool | None = None,
 ) -> FitResult:
     """Maximum-likelihood hyperparameters for observations y (n,) at points X (n, p), with all that was found out.
+
+    y may also be (n, outputs): independent functions that share the hyperparameters.
 
     The optimiser is L-BFGS-B on the logarithms of the hyperparameters, with exact gradients, in float64. It starts
     from the values in ``prior`` and from ``n_restarts`` further points drawn within a factor of ten of them; the best
@@ -79,6 +83,9 @@ def fit(
     least squares (even where they were given). Otherwise the mean is filled in once, as when conditioning, and the
     fitted prior keeps the mean it had.
 
+    ``known_noise``, one number or one per observation (n,), is noise that is there beside ``noise_variance`` and is not
+    fitted: a known error of measurement. The fitted prior has the fitted part alone.
+
     ``jitter`` is added to the diagonal of G, in the units of the variance, and reported; it is never added unasked.
     ``tolerance`` is for the gradient of log p / n in log space. ``standard_errors`` costs two evaluations for each
     hyperparameter. ``progress`` shows a bar: None on a terminal only. Ctrl-C keeps the best point so far.
@@ -100,12 +107,12 @@ def fit(
     positive(tolerance, "tolerance")
     if real(jitter, "jitter") < 0:
         raise InputError(f"jitter must not be negative, got {jitter!r}")
-    subsets, orders, restarts = (np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(3))
+    subsets, orders, restarts = generators(seed)
     space = Space.of(prior, fix, bounds, fix_noise)
-    data = _observations(prior, X, y, device, refit_mean, jitter)
+    data = observations(prior, X, y, device, refit_mean=refit_mean, jitter=jitter, known_noise=known_noise)
     data = data.rows(_chosen(subset, data.size, subsets))
     if not refit_mean:
-        data = dataclasses.replace(data, mean=prior.mean.fit(data.X, data.y)(data.X))
+        data = data.with_mean(prior.mean)
     budget = resolve_budget(memory_budget, data.y.device)
     starts = [space.start, *(space.random_start(restarts) for _ in range(n_restarts))]
     exact = likelihood == "exact"
@@ -124,10 +131,10 @@ def fit(
             objective = ExactLikelihood(space, data, budget)
             optimum = search(objective, starts)
         else:
-            objective = _vecchia(space, data, space.start, n_neighbours, budget)
+            objective = with_neighbours(space, data, space.start, n_neighbours, budget)
             optimum = search(objective, starts)
             while refreshes < _MAX_REFRESHES and not interrupt.requested:
-                fresh = _vecchia(space, data, optimum.log_values, n_neighbours, budget)
+                fresh = with_neighbours(space, data, optimum.log_values, n_neighbours, budget)
                 if _changed(objective.neighbours, fresh.neighbours) < _SETTLED:
                     break
                 again = search(fresh, [optimum.log_values])
@@ -137,20 +144,6 @@ def fit(
         wanted = standard_errors and not interrupt.requested
         log_errors = log_standard_errors(objective, optimum.log_values, inner) if wanted else None
     return summarise(objective, optimum, log_errors, likelihood, refreshes)
-
-
-def _observations(
-    prior: Prior, X: ArrayLike, y: ArrayLike, device: str | torch.device | None, refit_mean: bool, jitter: float
-) -> Observations:
-    place = torch.device(device) if device is not None else X.device if isinstance(X, torch.Tensor) else None
-    train = points(X, "X", place)
-    values = targets(y, train.shape[0], train.device)
-    basis = prior.mean.basis(train) if refit_mean else None
-    if refit_mean and basis is None:
-        raise InputError(f"refit_mean=True, but {prior.mean!r} has no coefficients; Constant and Polynomial have")
-    each = np.ndim(prior.noise_variance) == 1
-    noise = prior.noise(train.shape[0]).to(train.device) if each else None
-    return Observations(train, values, torch.zeros_like(values), basis, noise, float(jitter))
 
 
 def _chosen(subset: int | Sequence[int] | np.ndarray | None, n: int, generator: np.random.Generator) -> np.ndarray:
@@ -170,7 +163,13 @@ def _chosen(subset: int | Sequence[int] | np.ndarray | None, n: int, generator: 
     return indices.astype(np.int64)
 
 
-def _vecchia(space: Space, data: Observations, at: np.ndarray, k: int, budget: int) -> VecchiaLikelihood:
+def generators(seed: int) -> tuple[np.random.Generator, np.random.Generator, np.random.Generator]:
+    """For the subset, for the order of the points, and for the restarts: none depends on whether another is used."""
+    first, second, third = (np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(3))
+    return first, second, third
+
+
+def with_neighbours(space: Space, data: Observations, at: np.ndarray, k: int, budget: int) -> VecchiaLikelihood:
     """The likelihood with the neighbours that are nearest under the kernel at ``at`` (q,), in log space."""
     kernel = space.kernel(np.exp(at).tolist())
     neighbours = previous_neighbours(kernel, data.X, min(k, data.size - 1))

@@ -20,6 +20,7 @@ from ..errors import NotPositiveDefiniteError
 from ..gram import Gram
 from ..kernels import map_embedding, slice_embedding
 from ..memory import require
+from .observations import Observations
 from .parameters import NOISE, Space
 from .trend import Trend, fit_trend
 
@@ -27,40 +28,6 @@ _TILE_ROWS = 256
 _TILE_COLUMNS = 2048
 _TILE_COPIES = 40
 """Tiles that autograd keeps alive at once, generously: a few per coordinate and per operation."""
-
-
-@dataclass(frozen=True)
-class Observations:
-    """What a likelihood is a likelihood of.
-
-    Points ``X`` (n, p), observations ``y`` (n,), and either ``basis`` (n, q), whose coefficients are chosen together
-    with the kernel, or a known mean, ``mean`` (n,). ``noise`` (n,) where it is known per observation, else None.
-    ``jitter`` is added to the diagonal of G, and is zero unless the user asked for it.
-    """
-
-    X: torch.Tensor
-    y: torch.Tensor
-    mean: torch.Tensor
-    basis: torch.Tensor | None
-    noise: torch.Tensor | None
-    jitter: float
-
-    @property
-    def size(self) -> int:
-        """How many observations there are."""
-        return len(self.y)
-
-    def rows(self, indices: np.ndarray) -> Observations:
-        """The observations ``indices``, in that order."""
-        at = torch.as_tensor(indices, device=self.y.device)
-        basis = None if self.basis is None else self.basis[at]
-        noise = None if self.noise is None else self.noise[at]
-        return Observations(self.X[at], self.y[at], self.mean[at], basis, noise, self.jitter)
-
-    def diagonal(self, noise: float | np.ndarray) -> torch.Tensor:
-        """Noise and jitter of every observation, shape (n,)."""
-        known = self.noise if self.noise is not None else torch.full_like(self.y, float(noise))
-        return known + self.jitter
 
 
 @dataclass(frozen=True)
@@ -125,11 +92,16 @@ class ExactLikelihood(Likelihood):
             whitened = torch.linalg.solve_triangular(factor, right, upper=False)
             trend = fit_trend(whitened[:, :-1], whitened[:, -1])
             b = data.y - data.basis @ trend.coefficients
-        alpha = torch.cholesky_solve(b[:, None], factor)[:, 0]
-        log_likelihood = -0.5 * (b @ alpha) - factor.diagonal().log().sum() - 0.5 * data.size * math.log(2 * math.pi)
+        b = b.reshape(data.size, -1)
+        outputs = b.shape[1]
+        alpha = torch.cholesky_solve(b, factor)
+        normalising = factor.diagonal().log().sum() + 0.5 * data.size * math.log(2 * math.pi)
+        log_likelihood = -0.5 * (b * alpha).sum() - outputs * normalising
         if not math.isfinite(log_likelihood):
             raise NotPositiveDefiniteError("the log-likelihood is not finite: G is singular to working precision")
-        inverse = _inverse_lower(factor)
+        if not self.space.names:  # nothing to differentiate
+            return Evaluation(float(log_likelihood), np.zeros(0), trend)
+        inverse = _inverse_lower(factor).mul_(outputs)
         leaves = self.leaves(log_values)
         if self.space.has_kernel:
             self._collect(leaves, alpha, inverse)
@@ -138,7 +110,7 @@ class ExactLikelihood(Likelihood):
         return Evaluation(float(log_likelihood), self.gradient(leaves, float(noise_gradient)), trend)
 
     def _collect(self, leaves: list[torch.Tensor], alpha: torch.Tensor, inverse: torch.Tensor) -> None:
-        """Let the leaves collect ½ tr((α αᵀ − G⁻¹) ∂K/∂θ), of which the lower triangle is enough.
+        """Let the leaves collect ½ tr((α αᵀ − G⁻¹) ∂K/∂θ), of which the lower triangle is enough; α is (n, outputs).
 
         The tiles are differentiated with respect to the embedding, and the embedding once at the end.
         """
@@ -151,7 +123,7 @@ class ExactLikelihood(Likelihood):
             for left in range(0, bottom, _TILE_COLUMNS):
                 right = min(left + _TILE_COLUMNS, bottom)
                 columns = slice_embedding(cut, left, right)
-                weight = torch.outer(alpha[top:bottom], alpha[left:right]).sub_(inverse[top:bottom, left:right])
+                weight = (alpha[top:bottom] @ alpha[left:right].T).sub_(inverse[top:bottom, left:right])
                 weight.tril_(top - left).diagonal(top - left).mul_(0.5)
                 block = self.space.kernel(leaves).evaluate(rows, columns)
                 if block.requires_grad:

@@ -8,6 +8,8 @@ from typing import TypedDict
 import numpy as np
 import torch
 
+from ..validation import ArrayLike
+
 
 class FitOptions(TypedDict, total=False):
     """Keyword arguments that ``Prior.fit`` hands on to ``cagp.hyperparameters.fit``."""
@@ -22,9 +24,20 @@ class FitOptions(TypedDict, total=False):
     n_neighbours: int
     seed: int
     jitter: float
+    known_noise: ArrayLike | None
     tolerance: float
     max_iterations: int
     standard_errors: bool
     memory_budget: float | None
     device: str | torch.device | None
     progress: bool | None
+
+
+class LikelihoodOptions(TypedDict, total=False):
+    """Keyword arguments that ``Prior.log_likelihood`` hands on to ``cagp.hyperparameters.log_likelihood``."""
+
+    likelihood: str
+    n_neighbours: int
+    seed: int
+    memory_budget: float | None
+    device: str | torch.device | None

@@ -48,6 +48,13 @@ def replace_hyperparameters(kernel: Kernel, path: str, take: Callable[[str, floa
     return dataclasses.replace(kernel, **changes)
 
 
+def hyperparameter_names(kernel: Kernel, path: str = "kernel") -> list[str]:
+    """What the hyperparameters of ``kernel`` are called."""
+    names: dict[str, float] = {}
+    replace_hyperparameters(kernel, path, names.setdefault)
+    return list(names)
+
+
 def _joined(values: list[Any]) -> Any:
     """Numbers as a tuple; with tensors among them, as one tensor that remembers where it came from."""
     free = next((v for v in values if isinstance(v, torch.Tensor)), None)

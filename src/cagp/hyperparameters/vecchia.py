@@ -20,8 +20,9 @@ import torch
 from ..errors import NotPositiveDefiniteError
 from ..kernels import Kernel, map_embedding
 from ..memory import require
-from .likelihood import Evaluation, Likelihood, Observations
+from .likelihood import Evaluation, Likelihood
 from .neighbours import NONE
+from .observations import Observations
 from .parameters import Space
 from .trend import fit_trend
 
@@ -119,17 +120,18 @@ class VecchiaLikelihood(Likelihood):
         """The batch's log-likelihood and derivative with respect to the noise (2,); the leaves collect the others."""
         covariance = self._covariance(self.space.kernel(leaves), batch)
         factor = self._factor(covariance.detach(), batch, diagonal)
-        z = torch.linalg.solve_triangular(
-            factor, torch.where(batch.real, b[batch.members], 0.0)[:, :, None], upper=False
-        )
-        last = z[:, -1, 0].clone()
-        terms = -0.5 * last.square() - factor[:, -1, -1].log() - 0.5 * math.log(2 * math.pi)
+        near = torch.where(batch.real[:, :, None], b.reshape(len(b), -1)[batch.members], 0.0)
+        z = torch.linalg.solve_triangular(factor, near, upper=False)
+        last, outputs = z[:, -1].clone(), z.shape[2]
+        squares = last.square().sum(dim=1)
+        terms = -0.5 * squares - outputs * (factor[:, -1, -1].log() + 0.5 * math.log(2 * math.pi))
         # (a, u) in one solve: the last unit vector beside z without its last entry
-        right = torch.cat([z, torch.zeros_like(z)], dim=2)
-        right[:, -1, 0], right[:, -1, 1] = 0.0, 1.0
-        a, u = torch.linalg.solve_triangular(factor.mT, right, upper=True).unbind(dim=2)
-        # ½ (z (a uᵀ + u aᵀ) + (z² − 1) u uᵀ) = ½ (s uᵀ + u sᵀ) with s = z a + ½ (z² − 1) u
-        s = last[:, None] * a + 0.5 * (last.square() - 1)[:, None] * u
+        right = torch.cat([z, torch.zeros_like(z[:, :, :1])], dim=2)
+        right[:, -1, :-1], right[:, -1, -1] = 0.0, 1.0
+        solved = torch.linalg.solve_triangular(factor.mT, right, upper=True)
+        a, u = solved[:, :, :-1], solved[:, :, -1]
+        # ½ (z (a uᵀ + u aᵀ) + (z² − 1) u uᵀ) = ½ (s uᵀ + u sᵀ) with s = z a + ½ (z² − 1) u, summed over the outputs
+        s = (a @ last[:, :, None])[:, :, 0] + 0.5 * (squares - outputs)[:, None] * u
         if covariance.requires_grad:
             weight = s[:, :, None] * u[:, None, :]  # the kernel is symmetric: half of the sum with its transpose is it
             (weight * covariance).sum().backward()  # type: ignore[no-untyped-call]

@@ -7,6 +7,7 @@ from typing import Any
 
 _NAMES = {
     "from_gpytorch": "gpytorch",
+    "from_sklearn": "sklearn_kernels",
     "register_xarray": "xarray",
 }
 """Public name → the module of this package that has it."""

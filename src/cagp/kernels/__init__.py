@@ -1,5 +1,6 @@
 """Covariance functions: one file a family."""
 
+from .algebraic import Level, Linear, Power
 from .base import (
     Embedding,
     Kernel,
@@ -21,11 +22,14 @@ __all__ = [
     "Embedding",
     "Geographic",
     "Kernel",
+    "Level",
+    "Linear",
     "Matern12",
     "Matern32",
     "Matern52",
     "OnColumns",
     "Periodic",
+    "Power",
     "Product",
     "Radial",
     "RationalQuadratic",

@@ -1,0 +1,119 @@
+"""Choosing the hyperparameters of an estimator, and saying how it was done.
+
+| when | how |
+|---|---|
+| at most 2,000 observations | the exact likelihood of all of them |
+| more | the exact likelihood of 2,000 of them, drawn at random |
+| fit_options names a likelihood or a subset | that |
+| a scikit-learn kernel that cagp has no equal of, or a callable optimizer | scikit-learn's own optimiser, on as many |
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import numbers
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..errors import InputError
+from ..hyperparameters import FitResult, FitWarning, fit
+from ..hyperparameters.parameters import hyperparameter_names
+from ..kernels import Kernel
+from .setup import Start
+
+EXACT_POINTS = 2_000
+"""Up to this many observations the likelihood is exact on all of them: about half a minute on one core."""
+
+OPTIMIZER = "fmin_l_bfgs_b"
+
+
+@dataclass(frozen=True)
+class Learned:
+    """The hyperparameters that were chosen: those of ``kernel``, and the ``level`` of the noise.
+
+    ``public`` is the kernel in the form in which it was given: scikit-learn's in, scikit-learn's out. ``result`` is
+    what the fit found out, where cagp did it; ``message`` says what was done.
+    """
+
+    kernel: Kernel
+    level: float | None
+    public: Any
+    result: FitResult | None
+    message: str
+
+
+@dataclass(frozen=True)
+class HowToLearn:
+    """The parameters of the estimator that are about fitting. ``quiet``: warn only where a fit did not converge."""
+
+    optimizer: str | Callable[..., Any] | None
+    n_restarts: int
+    seed: int
+    options: Mapping[str, Any]
+    quiet: bool
+
+    def __post_init__(self) -> None:
+        if self.optimizer not in (None, OPTIMIZER) and not callable(self.optimizer):
+            raise InputError(
+                f"optimizer must be {OPTIMIZER!r}, None, or a callable as GaussianProcessRegressor takes it, "
+                f"got {self.optimizer!r}"
+            )
+
+
+def learn(start: Start, X: np.ndarray, Y: np.ndarray, how: HowToLearn) -> Learned:
+    """Maximum-likelihood hyperparameters for Y (n, outputs) at X (n, p)."""
+    public = start.kernel if start.translation is None else start.translation.source
+    if how.optimizer is None:
+        return Learned(start.kernel, start.level, public, None, "Nothing was fitted: optimizer=None.")
+    if start.translation is not None and (callable(how.optimizer) or any(k.n_dims for k in start.translation.opaque)):
+        from .twin import learn_by_sklearn
+
+        return learn_by_sklearn(start, X, Y, how)
+    if callable(how.optimizer):
+        raise InputError(
+            "a callable optimizer needs a scikit-learn kernel, whose theta it can move; "
+            f"use optimizer={OPTIMIZER!r} with kernels of cagp"
+        )
+    free = [name for name in hyperparameter_names(start.kernel) if name not in start.fixed]
+    if not free and not start.level_is_free:
+        return Learned(start.kernel, start.level, public, None, "Nothing was fitted: all hyperparameters are fixed.")
+    settings = _settings(start, len(X), how)
+    alone = dataclasses.replace(start, known=np.zeros_like(start.known))  # the known noise goes beside the unknown
+    if start.level is None:
+        alone = start
+    elif start.known.any():
+        settings["known_noise"] = start.known
+    result = fit(alone.prior(), X, Y if Y.shape[1] > 1 else Y[:, 0], **settings)
+    for sentence in () if how.quiet and result.converged else result.warnings:
+        warnings.warn(sentence, FitWarning, stacklevel=4)
+    level = None if start.level is None else float(result.prior.noise_variance)
+    public = result.prior.kernel
+    if start.translation is not None:
+        public = start.translation.to_sklearn(result.values, level if start.white else None)
+    random = result.size < len(X) and isinstance(settings.get("subset"), numbers.Integral)
+    drawn = f", drawn at random (seed {how.seed})" if random else ""
+    done = f"Maximum of the {result.likelihood} likelihood of {result.size} of {len(X)} observations{drawn}."
+    return Learned(result.prior.kernel, level, public, result, f"{done} {result.message}")
+
+
+def _settings(start: Start, n: int, how: HowToLearn) -> dict[str, Any]:
+    """The options of ``hyperparameters.fit``: the estimator's, under those that were given as ``fit_options``."""
+    given = dict(how.options)
+    fix = given.pop("fix", ())
+    held = () if start.level is None or start.level_is_free else ("noise_variance",)
+    settings: dict[str, Any] = {
+        "n_restarts": how.n_restarts,
+        "seed": how.seed,
+        "standard_errors": False,
+        "progress": False,
+        "fix": (*([fix] if isinstance(fix, str) else fix), *start.fixed, *held),
+        "fix_noise": start.level is None,
+        "bounds": {**start.bounds, **(given.pop("bounds", None) or {})},
+    }
+    if "likelihood" not in given and "subset" not in given and n > EXACT_POINTS:
+        settings["subset"] = EXACT_POINTS
+    return {**settings, **given}

@@ -1,0 +1,57 @@
+"""Settings inside settings: ``solver__iterations`` and ``kernel__lengthscale`` for clone, pipelines and grid search.
+
+Solvers and kernels of cagp are frozen dataclasses; setting one of their fields makes a new one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from ..errors import InputError
+from ..kernels import Kernel
+from ..solvers import NAMES, Solver, as_solver
+
+_OPEN = ("solver", "kernel")
+
+
+def _fields(name: str, value: Any) -> dict[str, Any]:
+    """The settings of a solver, by object or by name, or of a cagp kernel; none of anything else."""
+    if name == "solver" and isinstance(value, str) and value in NAMES:
+        try:
+            value = as_solver(value)
+        except (InputError, TypeError):  # a solver that has no defaults for all of its settings
+            return {}
+    if isinstance(value, (Solver, Kernel)) and dataclasses.is_dataclass(value):
+        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    return {}
+
+
+def nested_parameters(parameters: dict[str, Any]) -> dict[str, Any]:
+    """The settings of the solver and of the kernel, as ``solver__iterations`` and the like."""
+    return {f"{name}__{field}": value for name in _OPEN for field, value in _fields(name, parameters.get(name)).items()}
+
+
+def split_nested(current: dict[str, Any], changes: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """``changes`` as the plain ones, with settings of solvers and cagp kernels applied, and all the others."""
+    plain = {name: value for name, value in changes.items() if "__" not in name}
+    rest: dict[str, Any] = {}
+    inner: dict[str, dict[str, Any]] = {}
+    for key, value in changes.items():
+        name, _, field = key.partition("__")
+        if not field:
+            continue
+        owner = plain.get(name, current.get(name))
+        if name in _OPEN and (isinstance(owner, (str, Solver, Kernel))):
+            inner.setdefault(name, {})[field] = value
+        else:
+            rest[key] = value
+    for name, settings in inner.items():
+        owner = plain.get(name, current.get(name))
+        known = _fields(name, owner)
+        for field in settings:
+            if field not in known:
+                raise InputError(f"{name}__{field} is not a setting of {owner!r}; it has {', '.join(known) or 'none'}")
+        made: Any = as_solver(owner) if name == "solver" else owner
+        plain[name] = dataclasses.replace(made, **settings)
+    return plain, rest

@@ -1,0 +1,290 @@
+"""The scikit-learn estimator."""
+
+from __future__ import annotations
+
+import numbers
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.exceptions import NotFittedError
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from ..errors import InputError
+from ..hyperparameters import log_likelihood
+from ..solvers import as_solver
+from ..validation import choice, count
+from .before_fit import prior_prediction
+from .learning import HowToLearn, learn
+from .nested import nested_parameters, split_nested
+from .outputs import covariances, means, means_and_variances, models_of, sklearn_draws, squeezed
+from .setup import start_from
+
+_EXACT_EVIDENCE = 8_000
+"""Up to this many observations ``log_marginal_likelihood_value_`` is exact."""
+
+_OF = ("latent", "observed")
+
+
+class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """Gaussian process regression with honest error bars at any compute budget, for scikit-learn.
+
+    Takes the place of ``GaussianProcessRegressor``: the same names, kernels and results for small data, and any solver
+    of cagp for large data.
+
+    Parameters
+    ----------
+    kernel : kernel of cagp or of scikit-learn, or None
+        Kernels of scikit-learn are translated; ``WhiteKernel`` becomes noise. None is Matérn 3/2 with one lengthscale
+        per column, started from the spread of X and y; then ``mean`` is the average of y unless it is given, and the
+        noise is fitted.
+    noise_variance : float, array (n,) or None
+        The variance of the noise of y: one number is where the fit starts (kept where ``optimizer`` is None), an array
+        is known noise per observation and is kept. None: what a ``WhiteKernel`` and ``alpha`` say; with kernels of cagp
+        and no ``alpha``, fitted from a tenth of the variance of y.
+    mean : mean of cagp, number, function or None
+        The prior mean. None is zero where a kernel is given, as in ``GaussianProcessRegressor`` and ``Prior``.
+    solver : solver of cagp or its name
+        "auto" is exact (Cholesky) up to 8,000 observations; ``model_`` says which solver it picked. Settings can be
+        reached as ``solver__iterations`` and the like.
+    alpha : float, array (n,) or None
+        Known variance that is added to the noise and never fitted. None is 1e-10 for kernels of scikit-learn, as
+        there, and zero for others.
+    optimizer : "fmin_l_bfgs_b", callable or None
+        Hyperparameters by maximum likelihood; None keeps them. Up to 2,000 observations the likelihood is exact on all,
+        beyond on 2,000 drawn at random; ``fit_options`` chooses otherwise, ``fit_message_`` says what was done. A
+        callable, as in scikit-learn, and kernels of scikit-learn that cagp has no equal of, are served by
+        scikit-learn's own optimiser.
+    n_restarts_optimizer : int
+        Further starts of the optimiser, within a factor of ten of the first.
+    normalize_y : bool
+        Shift and scale y to mean 0 and variance 1; ``kernel_``, ``prior_`` and ``alpha`` are then in those units.
+    fit_options, condition_options : dict or None
+        Further options of ``cagp.hyperparameters.fit`` and of ``cagp.Prior.condition``.
+    random_state : int, RandomState or None
+        For restarts and subsets. With the default 0 results are the same each time.
+    copy_X_train, n_targets : as in ``GaussianProcessRegressor``
+
+    Attributes
+    ----------
+    kernel_ : the fitted kernel, of the library that the given one is of
+    prior_ : the fitted ``cagp.Prior``
+    model_ : the ``cagp.Model`` of the first output; ``models_`` those of all
+    noise_variance_ : the variance of the noise of all that is observed, a number or one per observation
+    fit_result_ : what ``cagp.hyperparameters.fit`` found out, or None; ``fit_message_`` : what was done, in words
+    log_marginal_likelihood_value_ : log p(y) at the fitted hyperparameters, computed when asked for
+    X_train_, y_train_ : the data
+
+    Notes
+    -----
+    ``predict(X, return_std=True)`` means what it means in ``GaussianProcessRegressor``: the standard deviation of the
+    latent f, with the noise of a ``WhiteKernel`` (which is part of the kernel there) and without ``alpha``. So with
+    kernels of cagp it is of f alone. ``of="latent"`` leaves all noise out, ``of="observed"`` puts all of it in.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cagp.estimator import CAGPRegressor
+    >>> X = np.linspace(0, 1, 40)[:, None]
+    >>> regressor = CAGPRegressor().fit(X, np.sin(6 * X[:, 0]))
+    >>> mean, std = regressor.predict([[0.5]], return_std=True)
+    >>> print(f"{mean[0]:.2f}")
+    0.14
+    """
+
+    def __init__(
+        self,
+        kernel: Any = None,
+        *,
+        noise_variance: Any = None,
+        mean: Any = None,
+        solver: Any = "auto",
+        alpha: Any = None,
+        optimizer: Any = "fmin_l_bfgs_b",
+        n_restarts_optimizer: int = 0,
+        normalize_y: bool = False,
+        fit_options: Any = None,
+        condition_options: Any = None,
+        random_state: Any = 0,
+        copy_X_train: bool = True,
+        n_targets: int | None = None,
+    ) -> None:
+        self.kernel = kernel
+        self.noise_variance = noise_variance
+        self.mean = mean
+        self.solver = solver
+        self.alpha = alpha
+        self.optimizer = optimizer
+        self.n_restarts_optimizer = n_restarts_optimizer
+        self.normalize_y = normalize_y
+        self.fit_options = fit_options
+        self.condition_options = condition_options
+        self.random_state = random_state
+        self.copy_X_train = copy_X_train
+        self.n_targets = n_targets
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        tags.requires_fit = self.kernel is None  # with a kernel there is a prior to predict from
+        return tags
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The parameters, with those of the solver and of the kernel where ``deep``."""
+        parameters = super().get_params(deep=deep)
+        return {**parameters, **nested_parameters(parameters)} if deep else parameters
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters, also ``solver__iterations`` and the like; solvers are replaced, not changed."""
+        own, rest = split_nested(super().get_params(deep=False), params)
+        super().set_params(**own)
+        super().set_params(**rest)
+        return self
+
+    def fit(self, X: Any, y: Any, noise_variance: Any = None) -> Self:
+        """Fit to X (n, p) and y (n,) or (n, outputs).
+
+        ``noise_variance`` (n,) is the known noise of these observations; it takes the place of the parameter of that
+        name. Several outputs share the kernel, and, but for solvers that are not calibrated, the solve.
+        """
+        X, y = validate_data(self, X, y, multi_output=True, y_numeric=True, dtype=np.float64)
+        y = np.array(y, dtype=np.float64, copy=bool(self.copy_X_train) or None)
+        self._check(y)
+        self._seed = _seed(self.random_state)
+        shift, scale = np.zeros(y.shape[1:]), np.ones(y.shape[1:])
+        if self.normalize_y:
+            shift, scale = y.mean(axis=0), y.std(axis=0)
+            scale = np.where(scale > 10 * np.finfo(float).eps * np.abs(shift), scale, 1.0)
+            y = (y - shift) / scale
+        self._shift, self._scale = np.atleast_1d(shift), np.atleast_1d(scale)
+        self.X_train_, self.y_train_ = np.copy(X) if self.copy_X_train else X, y
+        Y = y.reshape(len(y), -1)
+        start = start_from(self.kernel, self.mean, self.noise_variance, self.alpha, X, Y, given_noise=noise_variance)
+        how = HowToLearn(
+            self.optimizer,
+            count(self.n_restarts_optimizer, "n_restarts_optimizer"),
+            self._seed,
+            self.fit_options or {},
+            quiet=self.kernel is None,
+        )
+        learned = learn(start, X, Y, how)
+        self.kernel_, self.fit_result_, self.fit_message_ = learned.public, learned.result, learned.message
+        self.prior_ = start.prior(learned.kernel, learned.level)
+        self.noise_variance_ = self.prior_.noise_variance
+        self._start, self._white = start, float(learned.level or 0.0) if start.white else 0.0
+        self._evidence: float | None = None
+        self.model_ = self.prior_.condition(X, Y[:, 0], as_solver(self.solver), **(self.condition_options or {}))
+        self.models_ = models_of(self.model_, Y)
+        return self
+
+    def _check(self, y: np.ndarray) -> None:
+        """What can be refused before any work is done."""
+        as_solver(self.solver)
+        seen = y.shape[1] if y.ndim == 2 else 1
+        if self.n_targets is not None and seen != self.n_targets:
+            raise InputError(f"y has {seen} outputs, but n_targets={self.n_targets!r}; leave n_targets out")
+
+    # --- predictions ----------------------------------------------------------------------------------------------
+
+    def predict(self, X: Any, return_std: bool = False, return_cov: bool = False, *, of: str | None = None) -> Any:
+        """The posterior mean at X (T, p), shape (T,) or (T, outputs); with its standard deviations or covariance.
+
+        ``return_std`` adds standard deviations in the shape of the mean, ``return_cov`` the covariance, (T, T) or
+        (T, T, outputs). They are of what ``of`` says: None is as in ``GaussianProcessRegressor``, f and the noise of a
+        ``WhiteKernel``; "latent" is f; "observed" is y, with all noise. Without them the mean takes a short cut.
+        Before ``fit`` this is the prior, where a kernel is given.
+        """
+        if return_std and return_cov:
+            raise RuntimeError("At most one of return_std or return_cov can be requested.")
+        if of is not None:
+            choice(of, "of", _OF)
+        fitted = hasattr(self, "model_")
+        if not fitted and self.kernel is None:
+            check_is_fitted(self, "model_")
+        X = validate_data(self, X, dtype=np.float64, reset=False)
+        if not fitted:
+            # noise per observation is that of the data to come
+            noise, alpha = (None if np.ndim(each) else each for each in (self.noise_variance, self.alpha))
+            start = start_from(self.kernel, self.mean, noise, alpha, X, np.zeros((len(X), 1)))
+            return prior_prediction(start, X, self.n_targets or 1, return_std, return_cov, of)
+        if return_std:
+            mean, variance = means_and_variances(self.models_, X)
+            return self._back(mean), squeezed(np.sqrt(variance + self._noise_of(of)) * self._scale)
+        mean = means(self.models_, X)
+        if return_cov:
+            return self._back(mean), self._with_noise(covariances(self.models_, X), self._noise_of(of))
+        return self._back(mean)
+
+    def _back(self, mean: np.ndarray) -> np.ndarray:
+        return squeezed(mean * self._scale + self._shift)
+
+    def _with_noise(self, covariance: np.ndarray, noise: float) -> np.ndarray:
+        covariance = covariance + noise * np.eye(len(covariance))[:, :, None]
+        return squeezed(covariance * self._scale**2)
+
+    def _noise_of(self, of: str | None) -> float:
+        """The noise that belongs to a new observation of what ``of`` says, in the units of the model."""
+        if of is None:
+            return self._white
+        if of == "latent":
+            return 0.0
+        if np.ndim(self.noise_variance_):
+            raise InputError(
+                "the noise was given per observation, which says nothing about new ones; predict of='latent' and add "
+                "the noise variance of the new observations"
+            )
+        return float(self.noise_variance_)
+
+    def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0, *, of: str | None = None) -> np.ndarray:
+        """Joint draws at X (T, p), shape (T, n_samples) or (T, outputs, n_samples), of what ``of`` says in predict."""
+        rng = check_random_state(random_state)
+        mean, covariance = self.predict(X, return_cov=True, of=of)
+        single = hasattr(self, "model_") and self.model_.gram.dtype.itemsize == 4
+        eps = float(np.finfo(np.float32 if single else np.float64).eps)
+        if mean.ndim == 1:
+            return sklearn_draws(mean, covariance, n_samples, rng, eps)
+        columns = range(mean.shape[1])
+        return np.stack([sklearn_draws(mean[:, j], covariance[:, :, j], n_samples, rng, eps) for j in columns], axis=1)
+
+    # --- likelihood -----------------------------------------------------------------------------------------------
+
+    @property
+    def log_marginal_likelihood_value_(self) -> float:
+        """log p(y) at the fitted hyperparameters, summed over the outputs; in the units of ``normalize_y``.
+
+        Exact up to 8,000 observations, beyond that through 45 nearest neighbours; computed when first asked for.
+        """
+        if not hasattr(self, "model_"):
+            raise NotFittedError("this CAGPRegressor is not fitted yet; call fit(X, y) first")
+        if self._evidence is None:
+            translation = self._start.translation
+            exact = len(self.X_train_) <= _EXACT_EVIDENCE or (translation is not None and translation.opaque)
+            kind = "exact" if exact else "nearest-neighbours"
+            self._evidence = log_likelihood(self.prior_, self.X_train_, self.y_train_, likelihood=kind, seed=self._seed)
+        return self._evidence
+
+    def log_marginal_likelihood(self, theta: Any = None, eval_gradient: bool = False, clone_kernel: bool = True) -> Any:
+        """log p(y): at the fitted hyperparameters, or at ``theta`` (q,), the logarithms of those of ``kernel_``.
+
+        With ``eval_gradient`` also its gradient (q,). ``theta`` needs a kernel of scikit-learn, whose own exact
+        likelihood this is; with kernels of cagp use ``Prior.log_likelihood``.
+        """
+        if theta is None:
+            if eval_gradient:
+                raise ValueError("Gradient can only be evaluated for theta!=None")
+            return self.log_marginal_likelihood_value_
+        check_is_fitted(self, "model_")
+        if self._start.translation is None:
+            raise InputError("theta needs a kernel of scikit-learn; with kernels of cagp use Prior.log_likelihood")
+        from .twin import log_likelihood_at
+
+        Y = self.y_train_.reshape(len(self.y_train_), -1)
+        kernel = clone(self.kernel_) if clone_kernel else self.kernel_
+        return log_likelihood_at(self._start, kernel, self.X_train_, Y, np.asarray(theta), eval_gradient)
+
+
+def _seed(random_state: Any) -> int:
+    if isinstance(random_state, numbers.Integral) and not isinstance(random_state, bool):
+        return count(random_state, "random_state")
+    return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))

@@ -1,0 +1,256 @@
+"""scikit-learn's kernels as cagp's.
+
+scikit-learn's kernels have no variance of their own: a ``ConstantKernel`` factor is one. cagp's have, so a constant
+becomes the variance of a kernel that it multiplies. ``WhiteKernel`` is noise, which in cagp belongs to the prior, not
+to the kernel. Kernels that cagp has no equal of are evaluated by scikit-learn, block by block.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.base import clone
+from sklearn.gaussian_process import kernels as sk
+
+from ..errors import InputError, InputTypeError
+from ..kernels import (
+    RBF,
+    CustomKernel,
+    Kernel,
+    Level,
+    Linear,
+    Matern12,
+    Matern32,
+    Matern52,
+    Periodic,
+    Power,
+    RationalQuadratic,
+)
+from ..kernels import Product as CagpProduct
+from ..kernels import Sum as CagpSum
+from ..validation import count
+from .links import Link, Node, Noise, joined, unlinked
+
+_MATERN: dict[float, type[Kernel]] = {0.5: Matern12, 1.5: Matern32, 2.5: Matern52, math.inf: RBF}
+
+
+@dataclass(frozen=True)
+class SklearnFunction:
+    """A scikit-learn kernel as a function of two blocks of points, for ``CustomKernel``; runs on the CPU."""
+
+    kernel: sk.Kernel
+
+    def __call__(self, A: torch.Tensor, B: torch.Tensor) -> torch.Tensor:
+        block = self.kernel(A.detach().cpu().double().numpy(), B.detach().cpu().double().numpy())
+        return torch.from_numpy(np.ascontiguousarray(block)).to(A.device)
+
+
+@dataclass(frozen=True)
+class Translation:
+    """A scikit-learn kernel in cagp's terms.
+
+    ``kernel`` is the covariance of f, or None where ``source`` is noise alone; ``noise_variance`` what its
+    ``WhiteKernel`` terms add up to (zero without any). ``fixed`` names the hyperparameters, as
+    ``cagp.hyperparameters.fit`` calls them, that have no free counterpart, ``bounds`` the limits of the others.
+    ``opaque`` are the parts that only scikit-learn can evaluate: cagp cannot fit their hyperparameters.
+    """
+
+    source: sk.Kernel
+    kernel: Kernel | None
+    noise_variance: float
+    links: tuple[Link, ...]
+    noise: tuple[Noise, ...]
+    fixed: tuple[str, ...]
+    bounds: Mapping[str, tuple[float, float]]
+    opaque: tuple[sk.Kernel, ...]
+
+    @property
+    def noise_is_free(self) -> bool:
+        """Whether a fit may change the noise."""
+        return any(term.free for term in self.noise)
+
+    @property
+    def noise_bounds(self) -> tuple[float, float]:
+        """The limits of the noise, from those of the free ``WhiteKernel`` terms."""
+        held = sum(term.variance for term in self.noise if not term.free)
+        low, high = (sum(term.bounds[side] for term in self.noise if term.free) for side in (0, 1))
+        return held + low, held + high
+
+    def to_sklearn(self, values: Mapping[str, float], noise_variance: float | None = None) -> sk.Kernel:
+        """``source`` with other values: those of cagp's hyperparameters by name, and the noise variance."""
+        fitted = clone(self.source)
+        for link in self.links:
+            if link.name in values:
+                link.put(fitted, values[link.name])
+        if noise_variance is not None and self.noise_is_free:
+            held = sum(term.variance for term in self.noise if not term.free)
+            free = sum(term.variance for term in self.noise if term.free)
+            for term in self.noise:
+                if term.free:
+                    term.put(fitted, (noise_variance - held) / free)
+        return fitted
+
+
+def from_sklearn(kernel: sk.Kernel, n_features: int) -> Translation:
+    """A scikit-learn kernel on points with ``n_features`` columns as a cagp kernel and a noise variance.
+
+    Exact for ConstantKernel, RBF, Matern (ν = 0.5, 1.5, 2.5, ∞), RationalQuadratic, ExpSineSquared (of one column),
+    DotProduct, WhiteKernel, and their sums, products and whole powers. Other kernels become a ``CustomKernel`` that
+    asks scikit-learn for every block.
+
+    >>> from sklearn.gaussian_process.kernels import Matern, WhiteKernel
+    >>> from cagp.interop import from_sklearn
+    >>> found = from_sklearn(2.0 * Matern(0.3, nu=1.5) + WhiteKernel(0.1), n_features=1)
+    >>> found.kernel, found.noise_variance
+    (Matern32(lengthscale=0.3, variance=2.0), 0.1)
+    """
+    if not isinstance(kernel, sk.Kernel):
+        raise InputTypeError(f"kernel must be a kernel of sklearn.gaussian_process.kernels, got {kernel!r}")
+    count(n_features, "n_features", minimum=1)
+    terms, noise = [], []
+    for prefix, term in _flattened(kernel, sk.Sum, ""):
+        white = _as_noise(prefix, term)
+        if white is None:
+            terms.append(_translated(prefix, term, n_features))
+        else:
+            noise.append(white)
+    node = joined(CagpSum, terms) if terms else None
+    links = () if node is None else tuple(link.below("kernel") for link in node.links)
+    every = () if node is None else tuple(f"kernel{name}" for name in node.names)
+    free = {link.name: link.bounds for link in links if link.free}
+    return Translation(
+        source=kernel,
+        kernel=None if node is None else node.kernel,
+        noise_variance=float(sum(term.variance for term in noise)),
+        links=links,
+        noise=tuple(noise),
+        fixed=tuple(name for name in every if name not in free),
+        bounds=free,
+        opaque=() if node is None else node.opaque,
+    )
+
+
+def _flattened(kernel: Any, kind: Any, prefix: str) -> list[tuple[str, sk.Kernel]]:
+    """The terms of a sum, or the factors of a product, each with the prefix of its parameters' names."""
+    if not isinstance(kernel, kind):
+        return [(prefix, kernel)]
+    return [*_flattened(kernel.k1, kind, f"{prefix}k1__"), *_flattened(kernel.k2, kind, f"{prefix}k2__")]
+
+
+def _as_noise(prefix: str, kernel: sk.Kernel) -> Noise | None:
+    """A WhiteKernel, alone or times constants, as noise; None where there is no WhiteKernel in it."""
+    if not _has_white(kernel):
+        return None
+    factors = _flattened(kernel, sk.Product, prefix)
+    white = [(at, factor) for at, factor in factors if isinstance(factor, sk.WhiteKernel)]
+    constants = [(at, factor) for at, factor in factors if isinstance(factor, sk.ConstantKernel)]
+    if len(white) != 1 or len(constants) != len(factors) - 1:
+        raise InputError(
+            f"WhiteKernel is inside {kernel}; cagp takes it as a term of a sum, alone or times a ConstantKernel: "
+            "multiply the brackets out"
+        )
+    (at, level), scale = white[0], math.prod(factor.constant_value for _, factor in constants)
+    if level.hyperparameters[0].fixed:
+        for place, factor in constants:  # one number is enough: the first constant that is free stands for all
+            if not factor.hyperparameters[0].fixed:
+                rest = level.noise_level * scale / factor.constant_value
+                return Noise(f"{place}constant_value", factor.constant_value, rest, _limits(factor, 0), True)
+    free = not level.hyperparameters[0].fixed
+    bounds = _limits(level, 0) if free else (level.noise_level, level.noise_level)
+    return Noise(f"{at}noise_level", level.noise_level, scale, bounds, free)
+
+
+def _has_white(kernel: Any) -> bool:
+    parts = [getattr(kernel, name, None) for name in ("k1", "k2", "kernel")] + list(getattr(kernel, "kernels", ()))
+    return isinstance(kernel, sk.WhiteKernel) or any(_has_white(p) for p in parts if isinstance(p, sk.Kernel))
+
+
+def _limits(kernel: sk.Kernel, which: int) -> tuple[float, float]:
+    low, high = np.broadcast_to(kernel.hyperparameters[which].bounds, (1, 2))[0]
+    return float(low), float(high)
+
+
+def _translated(prefix: str, kernel: sk.Kernel, n_features: int) -> Node:
+    if isinstance(kernel, sk.Sum):
+        terms = _flattened(kernel, sk.Sum, prefix)
+        return joined(CagpSum, [_translated(at, term, n_features) for at, term in terms])
+    if isinstance(kernel, sk.Product):
+        return _product(_flattened(kernel, sk.Product, prefix), n_features)
+    if type(kernel) is sk.Exponentiation:
+        return _power(prefix, kernel, n_features)
+    return _leaf(prefix, kernel, n_features)
+
+
+def _product(factors: list[tuple[str, sk.Kernel]], n_features: int) -> Node:
+    """Constants become the variances of the other factors, as far as these have one; the rest stay factors."""
+    constants = [(at, factor) for at, factor in factors if type(factor) is sk.ConstantKernel]
+    nodes = [_translated(at, f, n_features) for at, f in factors if type(f) is not sk.ConstantKernel]
+    for i, node in enumerate(nodes):
+        if constants and node.takes_variance:
+            at, constant = constants.pop(0)
+            link = Link.of(".variance", f"{at}constant_value", constant)
+            nodes[i] = node.with_variance(float(constant.constant_value), link)
+    return joined(CagpProduct, [*nodes, *(_leaf(at, constant, n_features) for at, constant in constants)])
+
+
+def _power(prefix: str, kernel: sk.Exponentiation, n_features: int) -> Node:
+    """kᵖ: for whole p a power of the translated kernel."""
+    exponent = kernel.exponent
+    if not float(exponent).is_integer() or exponent < 1:
+        return _opaque(prefix, kernel)
+    inner = _translated(f"{prefix}kernel__", kernel.kernel, n_features)
+    if inner.opaque:
+        return _opaque(prefix, kernel)
+    return Node(
+        Power(inner.kernel, int(exponent)),
+        tuple(link.below(".kernel") for link in inner.links),
+        tuple(f".kernel{name}" for name in inner.names),
+    )
+
+
+def _leaf(prefix: str, kernel: sk.Kernel, n_features: int) -> Node:
+    # a subclass may compute something else, so the type itself decides
+    kind = type(kernel)
+    if kind is sk.ConstantKernel:
+        link = Link.of(".variance", f"{prefix}constant_value", kernel)
+        return unlinked(Level(float(kernel.constant_value))).linked(link)
+    if kind is sk.DotProduct:
+        link = Link.of(".offset", f"{prefix}sigma_0", kernel, power=2)
+        return unlinked(Linear(1.0, float(kernel.sigma_0) ** 2), takes_variance=True).linked(link)
+    if kind is sk.RBF or (kind is sk.Matern and kernel.nu in _MATERN):
+        made = RBF if kind is sk.RBF else _MATERN[kernel.nu]
+        scales = np.atleast_1d(kernel.length_scale)
+        several = np.ndim(kernel.length_scale) == 1 and len(scales) > 1
+        lengthscale = tuple(map(float, scales)) if several else float(scales[0])
+        return unlinked(made(lengthscale), takes_variance=True).linked(  # type: ignore[call-arg]
+            *(
+                Link.of(f".lengthscale[{i}]" if several else ".lengthscale", f"{prefix}length_scale", kernel, part=i)
+                for i in range(len(scales))
+            )
+        )
+    if kind is sk.RationalQuadratic and np.ndim(kernel.length_scale) == 0:
+        made_rq = RationalQuadratic(float(kernel.length_scale), alpha=float(kernel.alpha))
+        return unlinked(made_rq, takes_variance=True).linked(
+            Link.of(".alpha", f"{prefix}alpha", kernel),
+            Link.of(".lengthscale", f"{prefix}length_scale", kernel),
+        )
+    if kind is sk.ExpSineSquared and n_features == 1:
+        made_p = Periodic(float(kernel.length_scale), period=float(kernel.periodicity))
+        return unlinked(made_p, takes_variance=True).linked(
+            Link.of(".lengthscale", f"{prefix}length_scale", kernel),
+            Link.of(".period", f"{prefix}periodicity", kernel),
+        )
+    return _opaque(prefix, kernel)
+
+
+def _opaque(prefix: str, kernel: sk.Kernel) -> Node:
+    if not kernel.requires_vector_input:
+        raise InputError(f"{kernel} works on objects that are not points; cagp needs a kernel of numeric columns")
+    node = unlinked(CustomKernel(SklearnFunction(clone(kernel))), takes_variance=True)
+    return dataclasses.replace(node, opaque=(kernel,))
