@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -30,6 +31,7 @@ from .weights import certified
 
 if TYPE_CHECKING:
     from .prior import Prior
+    from .saving import About
 
 _MAX_INDUCING = 1000
 
@@ -37,9 +39,10 @@ _MAX_INDUCING = 1000
 class Model:
     """A prior conditioned on data with a solver; made by ``Prior.condition``.
 
-    ``prior`` is the prior with its mean filled in from the data, ``budget`` the memory budget in bytes. ``gram`` and
-    ``b`` = y − m₀(X) (d,) are in the order the solver works in; ``order`` (d,) is that order, where it is not the given
-    one.
+    ``X`` (d, p) and ``y`` (d,) are the data, in float64. ``prior`` is the prior with its mean filled in from them,
+    ``budget`` the memory budget in bytes. ``gram`` and ``b`` = y − m₀(X) (d,) are in the order the solver works in;
+    ``order`` (d,) is that order, where it is not the given one. ``column_names`` are those of a data frame, None for
+    anything else. ``storage`` is what was asked for.
     """
 
     def __init__(
@@ -66,8 +69,10 @@ class Model:
             raise InputError(f"noise_variance is so small that it is zero in {solve_dtype}; solve in float64")
         self.budget = resolve_budget(memory_budget, train.device)
         self.prior = replace(prior, mean=prior.mean.fit(train, observations))
-        self._columns, self._names = train.shape[1], column_names(X)
+        self._columns, self.column_names = train.shape[1], column_names(X)
         self._device = train.device
+        self.X, self.y = train.clone(), observations.clone()  # never the user's own arrays
+        self.storage = storage
         self._origin = train.mean(dim=0)
         embedding = prior.kernel.embed(train, self._origin)
         low = map_embedding(embedding, lambda part: part.to(solve_dtype))
@@ -105,6 +110,16 @@ class Model:
     def __repr__(self) -> str:
         picked = f" → {self.prepared.picked!r}" if self.prepared.picked else ""
         return f"Model({self.prior!r}, {self.gram!r}, solver={self.solver!r}{picked})"
+
+    def save(self, folder: str | Path, *, about: About | None = None, overwrite: bool = False) -> Path:
+        """Save the model as a folder that ``cagp.load`` reads; ``about`` holds names, units and notes.
+
+        An existing model is replaced only with ``overwrite``; anything else is never touched. A CustomKernel or a mean
+        that is a function cannot be saved. Needs safetensors.
+        """
+        from .saving import Saved, write
+
+        return write(Saved.of(self, about), folder, overwrite=overwrite)
 
     # --- predictions ----------------------------------------------------------------------------------------------
 
@@ -213,10 +228,10 @@ class Model:
 
     def _test_points(self, X_test: ArrayLike) -> tuple[torch.Tensor, Output]:
         names = column_names(X_test)
-        if self._names is not None and names is not None and names != self._names:
+        if self.column_names is not None and names is not None and names != self.column_names:
             raise InputError(
-                f"X_test has the columns {names}, the training points have {self._names}; "
-                f"put them in the same order: X_test[{self._names}]"
+                f"X_test has the columns {names}, the training points have {self.column_names}; "
+                f"put them in the same order: X_test[{self.column_names}]"
             )
         return points(X_test, "X_test", self._device, columns=self._columns), Output.like(X_test)
 
