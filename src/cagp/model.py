@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -156,17 +156,19 @@ class Model:
         status = self._status(batches, stop, torch.cat(stopped), interrupt.requested, seconds)
         return Posterior(self, batches, convert, status)
 
-    def iterate(self, X_test: ArrayLike) -> Iterator[Posterior]:
+    def iterate(self, X_test: ArrayLike, only: Collection[int] | None = None) -> Iterator[Posterior]:
         """The posteriors at X_test (T, p) after iterations 1, 2, 3, …, as they are computed.
 
-        All test points are worked on together, so they must fit the memory budget.
+        With ``only``, those after these iterations: cheaper where the solver works in a lower precision, because each
+        posterior then costs a product with G. All test points are worked on together, so they must fit the memory
+        budget.
         """
         test, convert = self._test_points(X_test)
         prior_mean = self.prior.mean(test).to(self.gram.dtype)
         (cross,) = self._crosses(test, len(test))
         own = self.solver_cross(cross)
         for weights in self.prepared.weights(own):
-            if weights.iteration:
+            if weights.iteration and (only is None or weights.iteration in only):
                 message = f"Iteration {weights.iteration} of {self.solver!r}, {weights.passes:g} passes over G."
                 outcome = outcome_of(certified_in_full(weights.frozen(), cross, own))
                 batch = Solved.of(self, cross, outcome, prior_mean, keep=True)

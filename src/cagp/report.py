@@ -2,43 +2,21 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from .errors import InputError
+from .reports import page
 from .studies.files import write_atomically
 from .studies.record import Record, load_all
 
 FILE_NAME = "report.html"
 
 _TEMPLATE = """\
-<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>cagp: studies</title>
-<link rel="icon" href="data:,">
-<style>
-body { font: 16px/1.5 system-ui, sans-serif; color: #1b1b1b; background: #fff; max-width: 74rem;
-  margin: 0 auto; padding: 1.5rem; }
-h1, h2 { line-height: 1.2; }
-section { border-top: 1px solid #bbb; margin-top: 2.5rem; }
-img { max-width: 100%; height: auto; }
-figure { margin: 1.5rem 0; }
-figcaption, caption { color: #444; font-size: .9rem; text-align: left; }
-table { border-collapse: collapse; margin: 1.2rem 0; font-variant-numeric: tabular-nums; }
-caption { padding-bottom: .4rem; }
-th, td { border-bottom: 1px solid #ddd; padding: .15rem .9rem .15rem 0; text-align: left; font-size: .9rem; }
-thead th { border-bottom: 1px solid #444; }
-details { margin: 1rem 0; }
-code { font-size: .9em; }
-.facts { color: #444; }
-</style>
-</head>
-<body>
+{% extends "base.html" %}
+{% from "parts.html" import figure, list %}
+{% block title %}cagp: studies{% endblock %}
+{% block body %}
 <h1>Calibrated computation-aware Gaussian processes: studies</h1>
 <p>The experiments of the paper, computed again with cagp. Each section shows our figures, puts numbers of the paper
 or of an independent implementation beside ours with the Monte-Carlo error, and says what differs. RMSE and NLL are
@@ -59,7 +37,7 @@ Command: <code>cagp reproduce {{ record.name }} --scale {{ record.scale }} --see
 {% for table in record.tables %}<code>{{ record.name }}/{{ table }}.csv</code>{{ ", " if not loop.last }}{% endfor %}.
 </p>
 {%- for name, caption in record.figures.items() %}
-<figure><img src="{{ image(record.name, name) }}" alt="{{ caption }}"><figcaption>{{ caption }}</figcaption></figure>
+{{ figure(image(record.name, name), caption) }}
 {%- endfor %}
 {%- for comparison in record.comparisons %}
 <table>
@@ -74,11 +52,7 @@ Command: <code>cagp reproduce {{ record.name }} --scale {{ record.scale }} --see
 {%- endfor %}
 {%- if record.remarks %}
 <h3>What differs, and how to read this</h3>
-<ul>
-{%- for remark in record.remarks %}
-<li>{{ remark }}</li>
-{%- endfor %}
-</ul>
+{{ list(record.remarks) }}
 {%- endif %}
 <details><summary>Configuration, versions and machine</summary>
 <table>
@@ -98,8 +72,7 @@ Command: <code>cagp reproduce {{ record.name }} --scale {{ record.scale }} --see
 </details>
 </section>
 {%- endfor %}
-</body>
-</html>
+{% endblock %}
 """
 
 
@@ -116,15 +89,11 @@ def write_report(out: Path, order: Sequence[str] = ()) -> Path:
 
 def render(out: Path, records: Sequence[Record]) -> str:
     """The page as text, with the figures of the studies in ``out`` inside."""
-    from jinja2 import Environment, StrictUndefined
 
     def image(study: str, name: str) -> str:
-        content = (out / study / f"{name}.png").read_bytes()
-        return f"data:image/png;base64,{base64.b64encode(content).decode()}"
+        return page.inline((out / study / f"{name}.png").read_bytes())
 
-    environment = Environment(autoescape=True, undefined=StrictUndefined)
-    values: dict[str, Any] = {"records": records, "image": image, "duration": duration}
-    return environment.from_string(_TEMPLATE).render(values)
+    return page.render(_TEMPLATE, {"records": records, "image": image, "duration": duration})
 
 
 def duration(seconds: float) -> str:

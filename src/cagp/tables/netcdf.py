@@ -5,7 +5,8 @@ Every point of the grid is a row, every coordinate and every variable a column. 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,8 +25,9 @@ _FAILURES = (OSError, ValueError, KeyError, TypeError, RuntimeError, IndexError,
 """What damaged files make the libraries raise."""
 
 
-def _dataset(path: Path) -> Any:
-    """The file as an xarray dataset, in memory, with its engine by its first bytes."""
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    """The file as an xarray dataset, its values not read yet; the engine goes by the first bytes."""
     try:
         import xarray
     except ImportError as error:
@@ -34,28 +36,29 @@ def _dataset(path: Path) -> Any:
         engine = "scipy" if file.read(3) == b"CDF" else "h5netcdf"
     try:
         with xarray.open_dataset(path, engine=engine, decode_timedelta=False) as dataset:
-            return dataset.load()
+            yield dataset
+    except TableError:
+        raise
     except _FAILURES as error:
         raise TableError(f"{path} cannot be read as NetCDF ({_short(error)}); it is damaged or another kind") from error
 
 
 def read(path: Path) -> RawColumns:
     """The columns of a NetCDF file: the coordinates along dimensions, then the variables."""
-    dataset = _dataset(path)
-    coordinates = [str(name) for name in dataset.dims if name in dataset.coords]
-    variables = [str(name) for name in dataset.data_vars if dataset[name].ndim]
-    names = check_names(path, [*coordinates, *variables])
-    units = {}
-    for name in names:
-        unit = _TIME_UNIT if dataset[name].dtype.kind == "M" else dataset[name].attrs.get("units")
-        if isinstance(unit, str):
-            units[name] = unit
+    with _opened(path) as dataset:
+        coordinates = [str(name) for name in dataset.dims if name in dataset.coords]
+        variables = [str(name) for name in dataset.data_vars if dataset[name].ndim]
+        names = check_names(path, [*coordinates, *variables])
+        units = {}
+        for name in names:
+            unit = _TIME_UNIT if dataset[name].dtype.kind == "M" else dataset[name].attrs.get("units")
+            if isinstance(unit, str):
+                units[name] = unit
+        dims = {name: tuple(map(str, dataset[name].dims)) for name in names}
     latitude = [name for name in coordinates if units.get(name, "").lower() in _NORTH]
     longitude = [name for name in coordinates if units.get(name, "").lower() in _EAST]
     globe = (latitude[0], longitude[0]) if len(latitude) == len(longitude) == 1 else None
-    return RawColumns(
-        path, names, partial(_take, path, dataset), units, tuple(coordinates), globe, partial(_grid, dataset)
-    )
+    return RawColumns(path, names, partial(_take, path), units, dims, globe, partial(_grid, path))
 
 
 def _dims(dataset: Any, names: Sequence[str]) -> tuple[str, ...]:
@@ -65,20 +68,23 @@ def _dims(dataset: Any, names: Sequence[str]) -> tuple[str, ...]:
     return (*widest, *dict.fromkeys(others))
 
 
-def _grid(dataset: Any, names: Sequence[str]) -> Grid:
-    dims = _dims(dataset, names)
-    coordinates = dataset.coords.to_dataset()
-    unused = [name for name in coordinates.variables if not set(coordinates[name].dims) <= set(dims)]
-    return Grid(dims, tuple(dataset.sizes[dim] for dim in dims), coordinates.drop_vars(unused))
+def _grid(path: Path, names: Sequence[str]) -> Grid:
+    with _opened(path) as dataset:
+        dims = _dims(dataset, names)
+        coordinates = dataset.coords.to_dataset()
+        unused = [name for name in coordinates.variables if not set(coordinates[name].dims) <= set(dims)]
+        kept = coordinates.drop_vars(unused).load()
+        return Grid(dims, tuple(dataset.sizes[dim] for dim in dims), kept)
 
 
-def _take(path: Path, dataset: Any, names: Sequence[str]) -> Mapping[str, np.ndarray]:
-    dims = _dims(dataset, names)
-    sizes = {dim: dataset.sizes[dim] for dim in dims}
+def _take(path: Path, names: Sequence[str]) -> Mapping[str, np.ndarray]:
     columns = {}
-    for name in names:
-        variable = dataset[name].variable.set_dims(sizes).transpose(*dims)
-        columns[name] = _numbers(np.asarray(variable.values).ravel(), path, name)
+    with _opened(path) as dataset:
+        dims = _dims(dataset, names)
+        sizes = {dim: dataset.sizes[dim] for dim in dims}
+        for name in names:
+            variable = dataset[name].variable.set_dims(sizes).transpose(*dims)
+            columns[name] = _numbers(np.asarray(variable.values).ravel(), path, name)
     return columns
 
 

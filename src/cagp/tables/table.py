@@ -27,16 +27,16 @@ class Grid:
 class RawColumns:
     """A file whose columns are known and whose values are not read yet.
 
-    ``take(names)`` reads columns as float64, NaN where missing. ``coordinates`` are the columns that only say where a
-    value of a grid lies, ``single`` those with one value for the whole file. ``globe`` is the pair (latitude,
-    longitude) where the file itself says which columns these are.
+    ``take(names)`` reads columns as float64, NaN where missing. ``dims`` names the dimensions of each column of a grid:
+    a column that is its own only dimension is a coordinate. ``globe`` is the pair (latitude, longitude) where the
+    file itself says which columns these are.
     """
 
     path: Path
     names: tuple[str, ...]
     take: Callable[[Sequence[str]], Mapping[str, np.ndarray]]
     units: Mapping[str, str] = field(default_factory=dict)
-    coordinates: tuple[str, ...] = ()
+    dims: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     globe: tuple[str, str] | None = None
     grid_of: Callable[[Sequence[str]], Grid | None] = lambda names: None
 

@@ -1,0 +1,176 @@
+"""The calibration check: are the error bars right, of the method and of the model?"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..progress import progress as progress_bar
+from ..validation import ArrayLike, count
+from . import advice, pictures
+from .checks import attempt, checked
+from .diagnosis import Diagnosis, diagnose
+from .facts import facts
+from .folder import Folder
+from .held_out import leave_out, predict_held_out
+from .judgement import judged
+from .names import Names
+from .simulate import Simulated, simulate
+from .tables import coverage_table
+
+if TYPE_CHECKING:
+    from ..model import Model
+
+FILE_NAME = "check.html"
+
+_TEMPLATE = """\
+{% extends "base.html" %}
+{% from "parts.html" import figure, table, list %}
+{% block title %}cagp: are the error bars right?{% endblock %}
+{% block body %}
+<h1>Are the error bars right?</h1>
+<p class="{{ 'right' if calibrated else 'wrong' }}" id="verdict"><strong>{{ verdict }}</strong></p>
+<p>Two questions are answered apart. Is the <em>method</em> right: do its error bars hold what they promise when the
+prior is true? And is the <em>model</em> right: do they hold real observations? A method can be right and the model
+still wrong, if kernel, noise or mean do not fit the data.</p>
+<section id="method"><h2>The method, under its own prior</h2>
+{% if method %}
+<p class="{{ 'right' if method.right else 'wrong' }}">{{ method.sentence }}</p>
+<p class="facts">{{ method.how }}</p>
+{{ figure(method.picture.source, method.picture.caption) }}
+{{ table(method.coverage) }}
+{% if method.advice %}<h3>What to do</h3>{{ list(method.advice) }}{% endif %}
+{% else %}<p>{{ method_problem }}</p>{% endif %}
+</section>
+<section id="data"><h2>The model, against data</h2>
+{% if data %}
+<p class="{{ 'right' if data.right else 'wrong' }}">{{ data.sentence }}</p>
+<p class="facts">{{ data.how }}</p>
+{% if data.picture %}{{ figure(data.picture.source, data.picture.caption) }}{% endif %}
+{{ table(data.coverage) }}
+{{ table(data.scores) }}
+{{ table(data.points) }}
+{% if data.advice %}<h3>What to do</h3>{{ list(data.advice) }}{% endif %}
+{% else %}<p>{{ data_problem }}</p>{% endif %}
+</section>
+<section id="model"><h2>What was checked</h2>
+{{ table(facts) }}
+</section>
+{% endblock %}
+"""
+
+
+@dataclass(frozen=True, eq=False)
+class CheckReport:
+    """What ``write_check_report`` found.
+
+    ``path`` is the page, ``verdict`` the answer in a sentence, ``calibrated`` whether nothing spoke against the error
+    bars. ``method`` judges the method under its prior, ``data`` the model against data; None where that could not be
+    done, and then ``problems`` say why. ``advice`` is what to do, most likely remedy first.
+    """
+
+    path: Path
+    verdict: str
+    calibrated: bool
+    method: Diagnosis | None
+    data: Diagnosis | None
+    advice: tuple[str, ...]
+    problems: tuple[str, ...]
+
+    def summary(self) -> str:
+        """The verdict, both answers and the advice, as text for a terminal."""
+        lines = [self.verdict]
+        for title, found in (("method", self.method), ("data", self.data)):
+            if found is not None:
+                lines.append(f"  {title}: {found.sentence}.")
+                levels = ", ".join(f"{100 * c.level:g}% → {100 * c.found:.1f}%" for c in found.coverage)
+                lines.append(f"    intervals hold: {levels}")
+                lines += [f"    {note}" for note in found.notes]
+        lines += [f"  {problem}" for problem in self.problems]
+        lines += [f"  - {sentence}" for sentence in self.advice]
+        return "\n".join([*lines, f"  {self.path}"])
+
+
+def write_check_report(
+    model: Model,
+    folder: str | os.PathLike[str],
+    *,
+    holdout: tuple[ArrayLike, ArrayLike] | None = None,
+    names: Names | None = None,
+    seed: int = 0,
+    progress: bool | None = None,
+) -> CheckReport:
+    """Write ``folder``/check.html, which answers whether the error bars of a model are right, and return the answer.
+
+    Separately for the method under its own prior, by simulations at a sample of the training inputs, and for the model
+    against data: ``holdout`` = (X, y), or left-out training data where there is none. Says which way they fail and
+    what to do about it. ``names`` are for labels. The same ``seed`` gives the same report. ``progress`` shows a bar:
+    None on a terminal only.
+    """
+    names, given = checked(model, None, holdout, names)
+    count(seed, "seed")
+    place = Folder(folder)
+    with progress_bar("check", 2, progress) as advance:
+        simulated, method_problem = attempt(lambda: simulate(model, seed))
+        advance(1)
+        held_out, data_problem = attempt(
+            lambda: leave_out(model, seed, advance) if given is None else predict_held_out(model, given, seed)
+        )
+        advance(0 if given is None else 1)
+    method = None if simulated is None else diagnose(-simulated.result.z)
+    data = None if held_out is None else held_out.diagnosis
+    if held_out is None:
+        data_problem = (
+            data_problem or "The model was not checked against data: one observation leaves none to hold out."
+        )
+    verdict, calibrated = _verdict(method, data)
+    values: dict[str, Any] = {
+        "verdict": verdict,
+        "calibrated": calibrated,
+        "facts": facts(model, names),
+        "method": None if simulated is None or method is None else _method(simulated, method, place),
+        "method_problem": method_problem,
+        "data": None if held_out is None or data is None else judged(model, held_out, names, place),
+        "data_problem": data_problem,
+    }
+    path = place.write(FILE_NAME, _TEMPLATE, values)
+    said = [sentence for part in (values["method"], values["data"]) if part for sentence in part["advice"]]
+    problems = tuple(filter(None, (method_problem, data_problem)))
+    return CheckReport(path, verdict, calibrated, method, data, tuple(dict.fromkeys(said)), problems)
+
+
+def _verdict(method: Diagnosis | None, data: Diagnosis | None) -> tuple[str, bool]:
+    """The answer in a sentence, and whether nothing spoke against the error bars."""
+    if data is not None and not data.right:
+        said = f"Against data, {data.sentence}"
+        if method is not None and method.right:
+            return f"{said}; the method is right under its own prior, so the model does not fit the data.", False
+        also = "" if method is None else f". Under its own prior too, {method.sentence}"
+        return f"{said}{also}.", False
+    if method is not None and not method.right:
+        also = ", although the data do not show it" if data is not None else ""
+        return f"Under the method's own prior, {method.sentence}{also}.", False
+    if method is None and data is None:
+        return "Nothing could be checked, so nothing is known about the error bars.", False
+    where = "the method is right under its own prior" if method is not None else "the method was not checked"
+    there = "the model is right against data" if data is not None else "the model was not checked against data"
+    return f"The error bars are right as far as can be told: {where}, and {there}.", True
+
+
+def _method(simulated: Simulated, found: Diagnosis, place: Folder) -> dict[str, Any]:
+    caption = (
+        "Simulations under the prior: the grey bands hold what chance does to a method that is right, 95% of the time, "
+        "everywhere at once."
+    )
+    content = pictures.simulated(simulated.result.t, simulated.result.z)
+    sentence = found.sentence
+    return {
+        "right": found.right,
+        "sentence": " ".join([sentence[:1].upper() + sentence[1:] + ".", *found.notes]),
+        "how": simulated.how,
+        "picture": place.picture("simulated", content, caption),
+        "coverage": coverage_table(found, "Coverage, simulations under the prior.", "simulated-coverage"),
+        "advice": [] if found.right else advice.for_method(found, simulated.solver),
+    }

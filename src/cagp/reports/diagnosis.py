@@ -1,0 +1,154 @@
+"""Are error bars right? Which way they fail, in words and numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+from scipy.stats import kurtosistest
+
+from ..calibration import ecdf_band
+from .effective import Correlation, Effective, test
+from .numbers import coverage_percent, number
+
+LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99)
+
+_LEVEL = 0.01
+_MATERIAL_SPREAD = 1.1
+"""A spread of z within 1/1.1 … 1.1 is right for all practical purposes, whatever the tests can see."""
+
+_MATERIAL_SHIFT = 0.1
+_MATERIAL_COVERAGE = 0.03
+_TAIL_RATIO = 1.2
+_FEW = 20
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """How many of n intervals of a ``level`` hold the truth, and between which limits that is chance."""
+
+    level: float
+    found: float
+    lower: float
+    upper: float
+
+    @property
+    def inside(self) -> bool:
+        """Whether chance explains what was found."""
+        return self.lower - 1e-12 <= self.found <= self.upper + 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class Diagnosis:
+    """What z-values (n,) say about the error bars that made them.
+
+    ``failures`` are among "too narrow", "too wide", "biased", "heavy tails", "wrong shape"; none means ``right``.
+    ``sentence`` says it with numbers, ``notes`` what else is worth knowing. ``worth`` is how many independent values
+    the correlated ones count for.
+    """
+
+    z: np.ndarray
+    failures: tuple[str, ...]
+    sentence: str
+    notes: tuple[str, ...]
+    coverage: tuple[Coverage, ...]
+    worth: Effective
+
+    @property
+    def right(self) -> bool:
+        """Whether nothing speaks against the error bars."""
+        return not self.failures
+
+    @property
+    def spread(self) -> float:
+        """How many times too narrow (> 1) or too wide (< 1) the error bars are: the root mean square of z."""
+        return float(np.sqrt(np.square(self.z).mean()))
+
+
+def diagnose(z: np.ndarray, correlation: Correlation | None = None) -> Diagnosis:
+    """Judge z = (truth − mean) / std, shape (n,), n ≥ 1, of errors with that average correlation.
+
+    A failure is what the tests reject, at a family-wise level of 1%, and what is large enough to matter.
+    """
+    n = len(z)
+    worth = Effective.of(n, correlation)
+    coverage = covered(z, worth)
+    if n == 1:
+        return _single(float(z[0]), coverage, worth)
+    tests = test(z, worth)
+    threshold = _LEVEL / 4
+    rejected = tests.smallest < threshold
+    spread, shift = float(z.std(ddof=1)), float(z.mean())
+    failures: list[str] = []
+    if tests.shift < threshold and abs(shift) > _MATERIAL_SHIFT:
+        failures.append("biased")
+    if tests.spread < threshold and not 1 / _MATERIAL_SPREAD <= spread <= _MATERIAL_SPREAD:
+        failures.append("too narrow" if spread > 1 else "too wide")
+    if rejected and _heavy_tails(z):
+        # where most errors are as small as promised, it is the few large ones that spread z
+        central = float(np.median(np.abs(z)) / ndtri(0.75))
+        if central <= _MATERIAL_SPREAD and "too narrow" in failures:
+            failures.remove("too narrow")
+        failures.insert(0, "heavy tails")
+    worst = max(abs(c.found - c.level) for c in coverage)
+    if rejected and not failures and worst > _MATERIAL_COVERAGE:
+        failures.append("wrong shape")
+    notes: list[str] = []
+    if rejected and not failures:
+        notes.append(f"With {n:,} values the tests see a deviation, but it is too small to matter.")
+    if worth.spread < 0.9 * n or worth.mean < 0.5 * n:
+        notes.append(
+            f"The errors are correlated: the {n:,} values count like {number(worth.spread, 2)} independent ones for "
+            f"the width of the error bars, and like {number(worth.mean, 2)} for the bias."
+        )
+    if n < _FEW:
+        notes.append(f"{n} values are few: only gross failures can be seen.")
+    return Diagnosis(z, tuple(failures), _sentence(failures, z, coverage), tuple(notes), coverage, worth)
+
+
+def covered(z: np.ndarray, worth: Effective) -> tuple[Coverage, ...]:
+    """The coverage of the central intervals at ``LEVELS``, with limits that hold for all of them at once."""
+    band = ecdf_band(max(1, round(worth.spread)), LEVELS)
+    needed = 2 * ndtr(np.abs(z)) - 1
+    return tuple(
+        Coverage(level, float((needed <= level).mean()), float(low), float(high))
+        for level, low, high in zip(LEVELS, band.lower, band.upper, strict=True)
+    )
+
+
+def _single(z: float, coverage: tuple[Coverage, ...], worth: Effective) -> Diagnosis:
+    far = abs(z) > ndtri(1 - _LEVEL / 2)
+    distance = f"the only held-out value lies {number(abs(z))} standard deviations from its prediction"
+    end = "further than 99% should: the error bars look too narrow" if far else "which is no cause for alarm"
+    note = "One value cannot tell whether error bars are right; hold out at least 20, better 200."
+    return Diagnosis(np.array([z]), ("too narrow",) if far else (), f"{distance}, {end}", (note,), coverage, worth)
+
+
+def _heavy_tails(z: np.ndarray) -> bool:
+    """Whether a few values are much further out than a normal law of the spread of the others allows."""
+    if len(z) < _FEW:
+        return False
+    inner = np.median(np.abs(z - np.median(z))) / ndtri(0.75)
+    ratio = z.std(ddof=1) / max(inner, np.finfo(float).tiny)
+    result = kurtosistest(z)
+    return bool(ratio > _TAIL_RATIO and result.statistic > 0 and result.pvalue < _LEVEL)
+
+
+def _sentence(failures: list[str], z: np.ndarray, coverage: tuple[Coverage, ...]) -> str:
+    spread, shift = float(np.std(z, ddof=1)), float(z.mean())
+    at = {c.level: coverage_percent(c.found) for c in coverage}
+    typical = f"errors are typically {number(spread, 2)} times what they promise"
+    hold = f"95% intervals hold {at[0.95]} of the {len(z):,} values"
+    if not failures:
+        return f"the error bars are right as far as can be told: {hold}"
+    clauses = {
+        "too narrow": f"the error bars are too narrow: {typical}",
+        "too wide": f"the error bars are too wide: {typical}",
+        "biased": f"the predictions are biased: on average the truth lies {number(abs(shift), 2)} standard deviations "
+        f"{'above' if shift > 0 else 'below'} them",
+        "heavy tails": f"the errors have heavy tails, so no single width is right: 50% intervals hold {at[0.5]}, "
+        f"99% intervals {at[0.99]}",
+        "wrong shape": f"the errors are not normal: 50% intervals hold {at[0.5]}, 80% intervals {at[0.8]}",
+    }
+    return f"{'; and '.join(clauses[failure] for failure in failures)} ({hold})"

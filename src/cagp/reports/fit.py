@@ -1,0 +1,134 @@
+"""The report of a fit: what was fitted, how sure that is, and how well it predicts."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..hyperparameters import FitResult
+from ..progress import progress as progress_bar
+from ..validation import ArrayLike, count
+from . import hyperparameters, pictures
+from .checks import attempt, checked
+from .computation import Computation, measure
+from .facts import columns, facts
+from .folder import Folder
+from .held_out import leave_out, predict_held_out
+from .judgement import judged
+from .names import Names
+from .predictions import draw
+
+if TYPE_CHECKING:
+    from ..model import Model
+
+FILE_NAME = "report.html"
+
+_TEMPLATE = """\
+{% extends "base.html" %}
+{% from "parts.html" import figure, table, list %}
+{% block title %}cagp: {{ names.target }}{% endblock %}
+{% block body %}
+<h1>Gaussian process fit: {{ names.target }}</h1>
+<p>{{ opening }}</p>
+<nav><ul>
+<li><a href="#model">What was fitted</a></li>
+<li><a href="#parameters">Hyperparameters</a></li>
+<li><a href="#predictions">Predictions</a></li>
+<li><a href="#calibration">Are the error bars right?</a></li>
+<li><a href="#computation">How much of the error bar is computational?</a></li>
+</ul></nav>
+<section id="model"><h2>What was fitted</h2>
+{{ table(facts) }}
+{{ table(columns) }}
+</section>
+<section id="parameters"><h2>Hyperparameters</h2>
+{% if fit %}<p>Maximum likelihood ({{ fit.likelihood }}) on {{ "{:,}".format(fit.size) }} observations:
+log p = {{ "%.5g" % fit.log_likelihood }}. {{ fit.message }}</p>{% endif %}
+{{ table(hyperparameters) }}
+<h3>Advice</h3>
+{{ list(advice) }}
+</section>
+<section id="predictions"><h2>Predictions</h2>
+{% for picture in predictions %}{{ figure(picture.source, picture.caption) }}{% endfor %}
+{% if predictions_problem %}<p>{{ predictions_problem }}</p>{% endif %}
+</section>
+<section id="calibration"><h2>Are the error bars right?</h2>
+{% if held_out %}
+<p class="{{ 'right' if held_out.right else 'wrong' }}" id="verdict">{{ held_out.sentence }}</p>
+<p class="facts">{{ held_out.how }}</p>
+{% if held_out.picture %}{{ figure(held_out.picture.source, held_out.picture.caption) }}{% endif %}
+{{ table(held_out.coverage) }}
+{{ table(held_out.scores) }}
+{{ table(held_out.points) }}
+{% if held_out.advice %}<h3>What to do</h3>{{ list(held_out.advice) }}{% endif %}
+{% else %}<p>{{ held_out_problem }}</p>{% endif %}
+</section>
+<section id="computation"><h2>How much of the error bar is computational?</h2>
+{% for sentence in computation.sentences %}<p>{{ sentence }}</p>
+{% endfor %}
+{% if computation_picture %}{{ figure(computation_picture.source, computation_picture.caption) }}{% endif %}
+</section>
+{% endblock %}
+"""
+
+
+def write_fit_report(
+    model: Model,
+    folder: str | os.PathLike[str],
+    *,
+    fit: FitResult | None = None,
+    holdout: tuple[ArrayLike, ArrayLike] | None = None,
+    names: Names | None = None,
+    seed: int = 0,
+    progress: bool | None = None,
+) -> Path:
+    """Write ``folder``/report.html about a model, with its figures inside and as PNG files beside it.
+
+    It says what was fitted; the hyperparameters with their uncertainty, from ``fit``, and advice; draws predictions;
+    judges the error bars on ``holdout`` = (X, y), or on left-out training data where there is none; and measures how
+    much of the error bars is computational and what more iterations would buy. ``names`` are for labels. The same
+    ``seed`` gives the same report. ``progress`` shows a bar: None on a terminal only.
+    """
+    names, given = checked(model, fit, holdout, names)
+    count(seed, "seed")
+    place = Folder(folder)
+    values: dict[str, Any] = {
+        "names": names,
+        "fit": fit,
+        "facts": facts(model, names),
+        "columns": columns(model, names),
+    }
+    values["hyperparameters"] = hyperparameters.table(model, fit, names)
+    values["advice"] = hyperparameters.advice(model, fit, names)
+    with progress_bar("report", 4, progress) as advance:
+        drawn, problem = attempt(lambda: draw(model, names, seed))
+        values["predictions"] = [place.picture(p.name, p.png, p.caption) for p in drawn or []]
+        values["predictions_problem"] = problem
+        advance(1)
+        held_out, problem = attempt(
+            lambda: leave_out(model, seed, advance) if given is None else predict_held_out(model, given, seed)
+        )
+        values["held_out_problem"] = problem or "With one observation there is nothing to predict from the others."
+        values["held_out"] = None
+        if held_out is not None:
+            values["held_out"] = judged(model, held_out, names, place)
+        advance(1)
+        computation, problem = attempt(lambda: measure(model, seed))
+        values["computation"] = computation or Computation((f"Not measured: {problem}",))
+        values["computation_picture"] = None
+        if computation is not None and computation.now is not None:
+            content = pictures.computation(computation.now, computation.later, computation.what)
+            caption = (
+                "The share of the variance that is computational, now and after more work: estimate, and the range "
+                "that is guaranteed to hold it."
+            )
+            values["computation_picture"] = place.picture("computation", content, caption)
+        advance(1)
+    values["opening"] = _opening(values)
+    return place.write(FILE_NAME, _TEMPLATE, values)
+
+
+def _opening(values: dict[str, Any]) -> str:
+    first = values["held_out"]["sentence"] if values["held_out"] else ""
+    return " ".join(filter(None, [first, values["computation"].sentences[0]]))

@@ -1,0 +1,182 @@
+"""Predictions of observations that the weights have not seen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from ..calibration import Scores, score
+from ..errors import InputError
+from ..solvers import Solver
+from ..validation import points, targets
+from .diagnosis import Diagnosis, diagnose
+from .effective import Correlation, correlation_of
+from .numbers import duration
+from .refits import LOCAL, array, refit
+from .solvers import restricted, seconds, working
+
+if TYPE_CHECKING:
+    from ..model import Model
+
+Advance = Callable[[float], None]
+
+_FOLDS = 5
+_SINGLY = 25
+"""Up to so many observations each is left out alone."""
+
+_POINTS = 1000
+_FEWER_POINTS = 200
+_LOCAL_POINTS = 500
+_LIMIT_SECONDS = 8.0
+_HOLDOUT_SECONDS = 60.0
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """Observations ``truth`` (n,) at X (n, p), and what was predicted for them: ``mean`` and ``std``, each (n,).
+
+    ``how`` says in sentences where they come from; ``short`` in a few words. ``correlation`` is that of the errors
+    under the model, where it was computed.
+    """
+
+    X: np.ndarray
+    truth: np.ndarray
+    mean: np.ndarray
+    std: np.ndarray
+    how: str
+    short: str
+    correlation: Correlation | None = None
+
+    def __len__(self) -> int:
+        return len(self.truth)
+
+    @cached_property
+    def diagnosis(self) -> Diagnosis:
+        """What the observations say about the error bars."""
+        return diagnose(self.scores.z, self.correlation)
+
+    @cached_property
+    def scores(self) -> Scores:
+        """RMSE, proper scores, z and PIT of the observations."""
+        return score(self.mean, self.std, self.truth, of="observed")
+
+
+def checked_holdout(model: Model, holdout: Any) -> tuple[torch.Tensor, torch.Tensor] | None:
+    """Held-out data as tensors, X (n, p) and y (n,); refuses what is not a pair."""
+    if holdout is None:
+        return None
+    if not isinstance(holdout, (tuple, list)) or len(holdout) != 2:
+        raise InputError(f"holdout must be a pair (X, y), got {type(holdout).__name__}; write holdout=(X_test, y_test)")
+    X = points(holdout[0], "holdout X", model.X.device, columns=model.X.shape[1])
+    return X, targets(holdout[1], len(X), model.X.device, name="holdout y")
+
+
+def predict_held_out(model: Model, holdout: tuple[torch.Tensor, torch.Tensor], seed: int) -> HeldOut:
+    """The model's own predictions of data it was not given."""
+    X, y = holdout
+    tiles = model.prepared.gram.storage == "tiles"
+    n = len(y)
+    while n > 50 and seconds(working(model), len(model.y), n, tiles=tiles) > _HOLDOUT_SECONDS:
+        n = max(50, n // 2)
+    how = f"{len(y):,} observations that the model was not given, predicted by the model itself."
+    if n < len(y):
+        chosen = np.sort(np.random.default_rng(seed).choice(len(y), n, replace=False))
+        X, y = X[chosen], y[chosen]
+        how = f"{n:,} observations, drawn at random from the held-out ones, predicted by the model itself."
+    noise = model.prior.noise_variance
+    if np.ndim(noise):
+        noise = float(np.mean(noise))
+        how += (
+            " The training observations each have a noise variance of their own, which says nothing about new ones: "
+            "their average was used."
+        )
+    post = model.predict(X, progress=False).observed(noise)
+    correlation = correlation_of(post, len(model.y))
+    return HeldOut(array(X), array(y), array(post.mean), array(post.std), how, "held-out data", correlation)
+
+
+def leave_out(model: Model, seed: int, advance: Advance) -> HeldOut | None:
+    """Predictions of some training observations from the others: new weights, the same hyperparameters.
+
+    K-fold where that takes seconds, one group left out otherwise; from nearest neighbours where even that would take
+    minutes. None where there are not two observations.
+    """
+    size = len(model.y)
+    if size < 2:
+        return None
+    plan = _plan(model, size)
+    chosen = np.random.default_rng(seed).permutation(size)[: plan.n]
+    groups = [np.sort(group) for group in np.array_split(chosen, plan.folds)]
+    mean, std = np.empty(size), np.empty(size)
+    correlations = []
+    for group in groups:
+        kept = np.setdiff1d(np.arange(size), group)
+        again = refit(model, restricted(plan.solver, kept, size), kept)
+        noise = model.prior.noise_variance
+        post = again.predict(model.X[torch.from_numpy(group).to(model.X.device)], progress=False)
+        post = post.observed(noise[group] if np.ndim(noise) else noise)
+        mean[group], std[group] = array(post.mean), array(post.std)
+        correlations.append(correlation_of(post, size))
+        advance(1 / len(groups))
+    seen = np.sort(chosen)
+    return HeldOut(
+        X=array(model.X)[seen],
+        truth=array(model.y)[seen],
+        mean=mean[seen],
+        std=std[seen],
+        how=plan.how(size),
+        short=plan.short,
+        correlation=Correlation.joined([part for part in correlations if part is not None]),
+    )
+
+
+@dataclass(frozen=True)
+class _Plan:
+    n: int
+    folds: int
+    solver: Solver
+    note: str
+
+    @property
+    def short(self) -> str:
+        if self.n == self.folds:
+            return "leave-one-out"
+        return f"{self.folds}-fold cross-validation" if self.folds > 1 else "left-out training data"
+
+    def how(self, size: int) -> str:
+        some = f"{self.n:,} of the {size:,} training observations, drawn at random," if self.n < size else "All"
+        some = some if self.n < size else f"All {size:,} training observations"
+        group = "each in turn" if self.n == self.folds else f"in {self.folds} groups"
+        group = "together" if self.folds == 1 else group
+        return (
+            f"{some} were left out {group} and predicted from the others: with new weights, but with the same "
+            "hyperparameters and prior mean, which have seen them. So this is slightly kinder than data that were "
+            f"never used.{self.note}"
+        )
+
+
+def _plan(model: Model, size: int) -> _Plan:
+    solver = working(model)
+    n = min(size, _POINTS)
+    folds = size if size <= _SINGLY else _FOLDS
+    group = -(-n // folds)
+    tiles = model.prepared.gram.storage == "tiles"
+
+    def cost(of: Solver, left_out: int) -> float:
+        return seconds(of, size - left_out, left_out, tiles=tiles)
+
+    if folds * cost(solver, group) <= _LIMIT_SECONDS:
+        return _Plan(n, folds, solver, "")
+    fewer = min(_FEWER_POINTS, size // _FOLDS)
+    if cost(solver, fewer) <= _LIMIT_SECONDS:
+        return _Plan(fewer, 1, solver, "")
+    note = (
+        f" They were predicted with {LOCAL!r} from all other points instead of {solver!r}, which would take about "
+        f"{duration(cost(solver, fewer))}: this judges the kernel, the noise and the mean, not the solver."
+    )
+    return _Plan(min(_LOCAL_POINTS, size // _FOLDS), 1, LOCAL, note)

@@ -1,0 +1,35 @@
+"""The section that both reports have: held-out data, and what they say about the error bars."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from . import pictures
+from .advice import for_data
+from .folder import Folder
+from .held_out import HeldOut
+from .names import Names
+from .tables import coverage_table, points_table, scores_table
+
+if TYPE_CHECKING:
+    from ..model import Model
+
+
+def judged(model: Model, held_out: HeldOut, names: Names, place: Folder) -> dict[str, Any]:
+    """What a template needs to show how a model does on held-out data."""
+    found = held_out.diagnosis
+    content = pictures.calibration(held_out, names)
+    caption = (
+        f"{held_out.short.capitalize()}: the grey bands hold what chance does to error bars that are right, 95% of the "
+        "time, everywhere at once, if the errors are independent."
+    )
+    return {
+        "right": found.right,
+        "sentence": " ".join([found.sentence[:1].upper() + found.sentence[1:] + ".", *found.notes]),
+        "how": held_out.how,
+        "picture": content and place.picture("calibration", content, caption),
+        "coverage": coverage_table(found, f"Coverage, {held_out.short}.", "coverage"),
+        "scores": scores_table(held_out, names),
+        "points": points_table(held_out, names),
+        "advice": for_data(found, model),
+    }

@@ -1,0 +1,91 @@
+"""What the columns and the target are called, and their units."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from ..errors import InputError, InputTypeError
+
+if TYPE_CHECKING:
+    from ..model import Model
+
+
+@dataclass(frozen=True)
+class Names:
+    """Names and units of the columns of X and of the target y, for labels; what is left out gets a plain name.
+
+    ``features`` and ``feature_units`` have one entry per column, ``feature_units`` "" where a column has none.
+
+    >>> names = Names(("latitude", "longitude"), "temperature", ("°N", "°E"), "K")
+    >>> names.label(0), names.target_label
+    ('latitude [°N]', 'temperature [K]')
+    """
+
+    features: Sequence[str] | None = None
+    target: str | None = None
+    feature_units: Sequence[str] | None = None
+    target_unit: str = ""
+
+    def __post_init__(self) -> None:
+        for field in ("features", "feature_units"):
+            value = getattr(self, field)
+            if value is not None:
+                if isinstance(value, str) or not all(isinstance(name, str) for name in value):
+                    raise InputTypeError(f"{field} must be a list of texts, one per column, got {value!r}")
+                object.__setattr__(self, field, tuple(value))
+        for field in ("target", "target_unit"):
+            value = getattr(self, field)
+            if value is not None and not isinstance(value, str):
+                raise InputTypeError(f"{field} must be a text, got {value!r}")
+
+    def filled_in(self, model: Model) -> Names:
+        """These names with everything that was left out: from the data frame, the kernel, or x1, x2, …"""
+        from .places import map_of
+
+        columns = model.X.shape[1]
+        for field in ("features", "feature_units"):
+            value = getattr(self, field)
+            if value is not None and len(value) != columns:
+                raise InputError(
+                    f"names.{field} has {len(value)} entries for {columns} columns; give one per column of X"
+                )
+        features, units = self.features, self.feature_units
+        own_names, own_units = [f"x{i + 1}" for i in range(columns)], [""] * columns
+        place = map_of(model.prior.kernel, columns)
+        if place is not None and place.geographic:
+            for column, name, unit in ((place.down, "latitude", "°N"), (place.across, "longitude", "°E")):
+                own_names[column], own_units[column] = name, unit
+        if features is None:
+            features = model.column_names or own_names
+        if units is None:
+            units = own_units
+        return replace(
+            self,
+            features=tuple(features),
+            feature_units=tuple(units),
+            target=self.target if self.target is not None else "y",
+        )
+
+    def name(self, column: int) -> str:
+        """What a column is called."""
+        assert self.features is not None
+        return self.features[column]
+
+    def unit(self, column: int) -> str:
+        """The unit of a column, "" where it has none."""
+        return self.feature_units[column] if self.feature_units else ""
+
+    def label(self, column: int) -> str:
+        """A column for the axis of a figure."""
+        return _with_unit(self.name(column), self.unit(column))
+
+    @property
+    def target_label(self) -> str:
+        """The target for the axis of a figure."""
+        return _with_unit(self.target or "y", self.target_unit)
+
+
+def _with_unit(name: str, unit: str) -> str:
+    return f"{name} [{unit}]" if unit else name

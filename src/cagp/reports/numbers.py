@@ -1,0 +1,68 @@
+"""Numbers as a person would write them."""
+
+from __future__ import annotations
+
+import math
+
+
+def number(value: float, digits: int = 3) -> str:
+    """``value`` with so many significant digits, without an exponent where that stays readable."""
+    if not math.isfinite(value):
+        return "unknown" if math.isnan(value) else ("∞" if value > 0 else "−∞")
+    if value == 0:
+        return "0"
+    size = math.floor(math.log10(abs(value)))
+    rounded = float(f"{value:.{digits - 1}e}")
+    if size < -4 or size >= 7:
+        mantissa, exponent = f"{value:.{digits - 1}e}".split("e")
+        return f"{mantissa} · 10{_superscript(int(exponent))}".replace("-", "−")
+    size = math.floor(math.log10(abs(rounded)))
+    return f"{rounded:,.{max(0, digits - 1 - size)}f}".replace("-", "−")
+
+
+def with_error(value: float, error: float | None) -> str:
+    """``value ± error``, both to the second digit of the error."""
+    if error is None:
+        return number(value)
+    if not math.isfinite(error) or error == 0:
+        return f"{number(value)} ± {'unlimited' if error == math.inf else number(error)}"
+    place = math.floor(math.log10(abs(error))) - 1
+    if place > 0 or place < -6 or abs(value) >= 1e7:
+        return f"{number(value)} ± {number(error, 2)}"
+    return f"{value:,.{-place}f} ± {error:,.{-place}f}".replace("-", "−")
+
+
+def with_unit(text: str, unit: str) -> str:
+    """``text`` followed by its unit, where it has one."""
+    return f"{text} {unit}" if unit else text
+
+
+def percent(share: float) -> str:
+    """A share as a percentage: two digits below 10%, none above, and never 0% or 100% for what is not."""
+    value = 100 * share
+    if not math.isfinite(value):
+        return "unknown"
+    if value == 0:
+        return "0%"
+    if abs(value) < 0.01:
+        return "below 0.01%"
+    if 99.5 < value < 100:
+        return f"{value:.4g}%" if value < 99.995 else "almost 100%"
+    return f"{value:.0f}%" if abs(value) >= 10 else f"{value:.2g}%"
+
+
+def coverage_percent(share: float) -> str:
+    """A coverage as a percentage with one decimal: 94.7%."""
+    return f"{100 * share:.1f}%"
+
+
+def duration(seconds: float) -> str:
+    """Seconds roughly, in words: "20 seconds", "3 minutes", "5 hours"."""
+    for size, name in ((86400, "day"), (3600, "hour"), (60, "minute")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:,.0f} {name}s"
+    return f"{max(1, round(seconds))} seconds" if seconds > 1.5 else "a second"
+
+
+def _superscript(exponent: int) -> str:
+    return str(exponent).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))

@@ -1,0 +1,147 @@
+"""Figures for the reports: as PNG, in the colours of the studies."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..calibration import plots
+from .held_out import HeldOut
+from .names import Names
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_DPI = 130
+_FEW_POINTS = 10
+"""Fewer values than this make no histogram."""
+
+
+def colours() -> dict[str, str]:
+    """Okabe and Ito's palette, as the studies use it."""
+    from ..studies.style import LOOKS
+
+    names = {"blue": "gauss-seidel", "orange": "conjugate-gradient", "green": "random-directions", "pink": "subset"}
+    return {name: LOOKS[solver].color for name, solver in names.items()}
+
+
+def new_figure(rows: int, columns: int, width: float, height: float) -> tuple[Figure, np.ndarray]:
+    """A figure of ``rows`` × ``columns`` panels, each so many inches, and its axes as an array of that shape."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(columns * width, rows * height), layout="constrained")
+    return figure, figure.subplots(rows, columns, squeeze=False)
+
+
+def png(figure: Figure) -> bytes:
+    """The figure as a PNG file, the same bytes every time."""
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=_DPI, metadata={"Software": None})
+    return buffer.getvalue()
+
+
+def calibration(held_out: HeldOut, names: Names) -> bytes | None:
+    """Predicted against observed, coverage, PIT and z-scores; None with too few values."""
+    if len(held_out) < _FEW_POINTS:
+        return None
+    scores = held_out.scores
+    bins = int(np.clip(len(held_out) // 10, 4, 20))
+    figure, axes = new_figure(2, 2, 4.9, 3.7)
+    (first, second), (third, fourth) = axes
+    _predicted_against_observed(first, held_out, names)
+    plots.coverage_curve(scores.pit, ax=second)
+    plots.pit_histogram(scores.pit, bins=bins, ax=third)
+    plots.z_histogram(scores.z, bins=max(8, bins), ax=fourth)
+    titles = (
+        "predictions and observations",
+        "do intervals hold what they promise?",
+        "flat if right",
+        "normal if right",
+    )
+    for ax, title in zip(axes.flat, titles, strict=True):
+        ax.set_title(title, fontsize="medium")
+    return png(figure)
+
+
+def simulated(t: np.ndarray, z: np.ndarray) -> bytes:
+    """Coverage, PIT and z-scores of simulations under the prior."""
+    figure, axes = new_figure(1, 3, 4.2, 3.5)
+    plots.coverage_curve(t, ax=axes[0, 0])
+    plots.pit_histogram(t, ax=axes[0, 1])
+    axes[0, 1].set_xlabel("PIT value, t = Φ(z)")
+    plots.z_histogram(z, ax=axes[0, 2])
+    return png(figure)
+
+
+def _predicted_against_observed(ax: Axes, held_out: HeldOut, names: Names) -> None:
+    palette = colours()
+    shown = np.arange(len(held_out))
+    if len(shown) > 300:  # error bars of more would hide each other
+        shown = np.sort(np.random.default_rng(0).choice(shown, 300, replace=False))
+    low = min(held_out.truth.min(), held_out.mean.min())
+    high = max(held_out.truth.max(), held_out.mean.max())
+    margin = 0.04 * (high - low) or 1.0
+    ax.errorbar(
+        held_out.mean[shown],
+        held_out.truth[shown],
+        xerr=1.96 * held_out.std[shown],
+        fmt="o",
+        markersize=3,
+        color=palette["blue"],
+        ecolor=palette["blue"],
+        elinewidth=0.6,
+        alpha=0.5,
+        label=f"{len(shown)} points, 95% intervals",
+    )
+    ax.plot([low - margin, high + margin], [low - margin, high + margin], "k--", linewidth=1, label="equal")
+    ax.set(
+        xlabel=f"predicted {names.target_label}",
+        ylabel=f"observed {names.target_label}",
+        xlim=(low - margin, high + margin),
+        ylim=(low - margin, high + margin + 0.25 * (high - low)),
+    )
+    ax.legend(loc="upper left", fontsize="small", framealpha=0.9)
+
+
+def computation(now: Any, later: Any, what: str) -> bytes:
+    """The computational share at every sampled point, before and after more work, with the guaranteed range."""
+    palette = colours()
+    order = np.argsort(now.estimate)
+    figure, axes = new_figure(1, 1, 8.0, 3.6)
+    ax = axes[0, 0]
+    x = np.arange(len(order)) + 1
+    for shares, colour, marker, shift, label in (
+        (now, palette["orange"], "s", -0.12, "now"),
+        (later, palette["blue"], "o", 0.12, f"after {what}"),
+    ):
+        middle = 100 * shares.estimate[order]
+        low, high = 100 * shares.lower[order], 100 * shares.upper[order]
+        error = np.stack([np.maximum(middle - low, 0), np.maximum(high - middle, 0)])
+        ax.errorbar(x + shift, middle, yerr=error, fmt=marker, markersize=4, color=colour, elinewidth=0.9, label=label)
+    ax.set(xlabel="sampled point, sorted", ylabel="computational share of the variance [%]")
+    top = ax.get_ylim()[1]
+    ax.set_ylim(min(0.0, -0.02 * top), 1.25 * top)
+    ax.legend(loc="upper left", fontsize="small", ncols=2)
+    return png(figure)
+
+
+def discrete(values: np.ndarray, limit: int = 15) -> np.ndarray | None:
+    """The distinct values of a column with few of them, sorted; None for a continuous one."""
+    distinct = np.unique(values)
+    return distinct if 1 < len(distinct) <= limit else None
+
+
+def panels(count: int, most: int = 3) -> tuple[int, int]:
+    """Rows and columns for so many panels."""
+    columns = min(count, most)
+    return -(-count // columns), columns
+
+
+def hide_unused(axes: Sequence[Any], used: int) -> None:
+    """Take away the panels that stayed empty."""
+    for ax in axes[used:]:
+        ax.set_axis_off()

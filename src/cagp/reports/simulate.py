@@ -1,0 +1,66 @@
+"""Is the method calibrated under its own prior? Simulations at a sample of the model's inputs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..calibration import SimulationResult, simulation_based_calibration
+from ..solvers import Solver
+from .refits import array, prior_at
+from .solvers import restricted, working
+
+if TYPE_CHECKING:
+    from ..model import Model
+
+_TRAIN = 400
+_TEST = 50
+_SIMULATIONS = 1000
+_TRAIN_EACH = 200
+_SIMULATIONS_EACH = 300
+"""Where every simulation needs a solve of its own."""
+
+
+@dataclass(frozen=True, eq=False)
+class Simulated:
+    """The ``result`` of simulations, with the ``solver`` used and ``how`` they were made, in sentences."""
+
+    result: SimulationResult
+    solver: Solver
+    how: str
+
+
+def simulate(model: Model, seed: int) -> Simulated:
+    """Simulation-based calibration at some of the model's training inputs, predicting at others."""
+    solver, size = working(model), len(model.y)
+    most, n = (_TRAIN, _SIMULATIONS) if solver.calibrated else (_TRAIN_EACH, _SIMULATIONS_EACH)
+    rng = np.random.default_rng(seed)
+    order = rng.permutation(size)
+    X = array(model.X)
+    train = np.sort(order[: min(most, size)])
+    rest = order[len(train) : len(train) + _TEST]
+    test = X[rest] if len(rest) else _between(X, rng)
+    chosen = restricted(solver, train, size)
+    result = simulation_based_calibration(
+        prior_at(model, train), X[train], test, chosen, n_simulations=n, seed=seed, progress=False
+    )
+    some = (
+        f"at {len(train):,} of the {size:,} training inputs, drawn at random"
+        if len(train) < size
+        else "at all training inputs"
+    )
+    where = f"{len(test)} further inputs of the data" if len(rest) else f"{len(test)} points between them"
+    how = (
+        f"{n:,} times, a function and noisy observations of it were drawn from the prior {some}, and a weighted sum of "
+        f"its values at {where} was predicted by {chosen!r} and compared with the truth. Here the model is right by "
+        "construction, so whatever is wrong is the method's."
+    )
+    return Simulated(result, chosen, how)
+
+
+def _between(X: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Points between random pairs of training points, where all of those are in use."""
+    first, second = (X[rng.integers(len(X), size=_TEST)] for _ in range(2))
+    return first + rng.uniform(0.2, 0.8, (_TEST, 1)) * (second - first)
