@@ -178,7 +178,9 @@ def read(folder: str | Path) -> Saved:
     except SavedModelError as error:
         raise SavedModelError(f"{place} cannot be loaded: {error}") from error
     except (InputError, KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
-        raise SavedModelError(f"{place} cannot be loaded, its {DESCRIPTION} is not what cagp writes: {error}") from error
+        raise SavedModelError(
+            f"{place} cannot be loaded, its {DESCRIPTION} is not what cagp writes: {error}"
+        ) from error
 
 
 def _inside(place: Path, name: str) -> Path:
@@ -211,7 +213,9 @@ def _description(place: Path) -> dict[str, Any]:
         )
     digest = content.pop("sha256", None)
     if digest != _own_hash(content):
-        raise SavedModelError(f"{DESCRIPTION} does not have the hash that was written with it; it was changed or damaged")
+        raise SavedModelError(
+            f"{DESCRIPTION} does not have the hash that was written with it; it was changed or damaged"
+        )
     if set(content) != _ENTRIES:
         raise SavedModelError(f"{DESCRIPTION} has the entries {sorted(content)}, expected were {sorted(_ENTRIES)}")
     return content
@@ -243,4 +247,5 @@ def _saved(content: dict[str, Any], arrays: dict[str, np.ndarray]) -> Saved:
         about=About.from_json(content["about"]),
         created=str(content["created"]),
         cagp_version=str(content["cagp_version"]),
+        fingerprint=_own_hash(content),
     )

@@ -23,7 +23,7 @@ class Saved:
     """Data X (d, p) and y (d,), float64; the prior with its mean filled in; solver and settings.
 
     ``picked`` is the solver that ``Auto`` had chosen, where the model was made with it. ``created`` and
-    ``cagp_version`` say when and by which cagp the folder was written (empty before it is).
+    ``cagp_version`` say when and by which cagp the folder was written, ``fingerprint`` is its hash (empty before it is).
     """
 
     prior: Prior
@@ -37,6 +37,7 @@ class Saved:
     about: About = field(default_factory=About)
     created: str = ""
     cagp_version: str = ""
+    fingerprint: str = ""
 
     def __post_init__(self) -> None:
         if not isinstance(self.about, About):

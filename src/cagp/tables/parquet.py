@@ -23,7 +23,9 @@ def read(path: Path) -> RawColumns:
     try:
         schema = parquet.read_schema(path)
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise TableError(f"{path} cannot be read as Parquet ({error}); it is damaged, truncated or another kind") from error
+        raise TableError(
+            f"{path} cannot be read as Parquet ({error}); it is damaged, truncated or another kind"
+        ) from error
     units = {}
     for each in schema:
         if each.metadata and _UNITS in each.metadata:
