@@ -49,6 +49,5 @@ def check(
             model, place, holdout=given, names=labels(saved.about), seed=seed, progress=voice.progress
         )
         voice(report.summary())
-        voice(f"Report: {report.path}")
         if not report.calibrated:
             raise typer.Exit(NOT_CALIBRATED)

@@ -36,10 +36,7 @@ def fit(
     ] = "matern32",
     geo: Annotated[
         str | None,
-        typer.Option(
-            help="Columns with latitude and longitude in degrees: 'lat,lon'. For NetCDF found by itself; "
-            "'none' turns that off."
-        ),
+        typer.Option(help="Latitude and longitude in degrees: 'lat,lon'. In NetCDF found by itself, unless 'none'."),
     ] = None,
     ard: Annotated[
         bool, typer.Option("--ard/--no-ard", help="One lengthscale for each feature, or one for all.")
@@ -262,15 +259,15 @@ def _saved(
     target: str,
     result: FitResult | None,
 ) -> Saved:
-    import torch
-
     from ..saving import About, FitSummary, Saved
+    from ..validation import points, targets
 
     units = {name: table.units[name] for name in (*columns, target) if name in table.units}
     about = About(
-        tuple(columns), target, units, {"data": str(table.path)}, None if result is None else FitSummary.of(result)
+        tuple(columns), target, units, {"data file": str(table.path)}, None if result is None else FitSummary.of(result)
     )
-    mean = prior.mean.fit(torch.from_numpy(X), torch.from_numpy(y))
+    train = points(X, "X")
+    mean = prior.mean.fit(train, targets(y, len(train)))
     return Saved(dataclasses.replace(prior, mean=mean), X, y, solver, about=about)
 
 

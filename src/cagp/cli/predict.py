@@ -87,8 +87,6 @@ def predict(
             raise InputError(f"{out} is there already; --overwrite replaces it")
         voice(f"{len(X):,} rows with {chosen!r}.")
         model = saved.condition(chosen)
-        if model.prepared.picked is not None:
-            voice(f"It picked {model.prepared.picked!r}.")
         if not std and stop_share is None and model.prepared.coefficients() is not None:
             result, message, stopped = Piece(model.predict_mean(X), np.ones(len(X)), np.ones(len(X))), "", False
         else:
@@ -165,8 +163,8 @@ def _in_batches(
     result = Piece(*(np.concatenate([getattr(part, f.name) for part in parts]) for f in dataclasses.fields(Piece)))
     if stopped:
         message = _interrupted(result.iterations)
-    elif len(bounds) > 1:
-        message = ""
+    elif rule is not None and len(bounds) > 1:
+        message = f"Stopped after {result.iterations.min()} to {result.iterations.max()} iterations, by {rule!r}."
     return result, message, stopped
 
 

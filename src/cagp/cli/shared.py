@@ -71,8 +71,10 @@ class Voice:
         if not self.quiet:
             typer.echo(text)
 
-    def table(self, columns: Sequence[str], rows: Sequence[Sequence[str]], title: str | None = None) -> None:
-        """Rows of text under their headings."""
+    def table(
+        self, columns: Sequence[str], rows: Sequence[Sequence[str]], title: str | None = None, whole: int = 0
+    ) -> None:
+        """Rows of text under their headings; the first ``whole`` columns are not broken into lines."""
         if self.quiet:
             return
         from rich import box
@@ -81,8 +83,8 @@ class Voice:
         from rich.table import Table
 
         table = Table(title=title, title_justify="left", box=box.SIMPLE, show_header=any(columns))
-        for column in columns:
-            table.add_column(column, overflow="fold")
+        for i, column in enumerate(columns):
+            table.add_column(column, overflow="fold", no_wrap=i < whole)
         for row in rows:
             table.add_row(*map(escape, row))
         Console().print(table)

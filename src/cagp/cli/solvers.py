@@ -18,5 +18,5 @@ def solvers() -> None:
         calibrated = "if all are" if solver is Chain else "yes" if solver.calibrated else "no"
         rows.append((solver.name, solver.__name__, calibrated, solver.side, solver.cost))
     voice = Voice(quiet=False)
-    voice.table(("--solver", "in Python", "calibrated", "side", "cost"), rows)
+    voice.table(("--solver", "in Python", "calibrated", "side", "cost"), rows, whole=4)
     voice("Settings go in brackets: --solver 'CalibratedCG(10, Nystrom(1000), start=NearestNeighbours(100))'")

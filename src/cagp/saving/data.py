@@ -26,7 +26,10 @@ def write_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:
     """All arrays as one file, on disk when this returns."""
     from safetensors.numpy import save_file
 
+    path.touch()
+    mode = path.stat().st_mode  # safetensors would make it private, whatever the user's umask
     save_file(arrays, path)
+    path.chmod(mode)
     with open(path, "rb+") as file:
         os.fsync(file.fileno())
 

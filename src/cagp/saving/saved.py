@@ -23,7 +23,7 @@ class Saved:
     """Data X (d, p) and y (d,), float64; the prior with its mean filled in; solver and settings.
 
     ``picked`` is the solver that ``Auto`` had chosen, where the model was made with it. ``created`` and
-    ``cagp_version`` say when and by which cagp the folder was written, ``fingerprint`` is its hash (empty before it is).
+    ``cagp_version`` say when and by which cagp the folder was written, ``fingerprint`` is its hash (empty before).
     """
 
     prior: Prior

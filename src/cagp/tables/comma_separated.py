@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import io
 import re
 import zlib
 from collections.abc import Mapping, Sequence
@@ -101,7 +102,7 @@ def _complaint(path: Path, names: Sequence[str], width: int, error: Exception) -
             if text is not None and not _is_number(text):
                 return (
                     f"{path}: column {name!r} is not numeric, in row {row} (counted from 1, without the line of names) "
-                    f"it holds {text[:40]!r}; turn it into numbers, or leave the column out"
+                    f"it holds {text[:40]!r}; turn it into numbers, or leave the column out (--exclude)"
                 )
     return f"{path} cannot be read as CSV: {_short(error)}"
 
@@ -124,10 +125,13 @@ def write(path: Path, columns: Mapping[str, np.ndarray]) -> None:
     from pyarrow import csv as arrow
 
     table = pa.table(dict(columns))
-    options = arrow.WriteOptions(quoting_style="needed")
-    with whole_file(path) as temporary:
-        if path.name.lower().endswith(".gz"):
-            with gzip.open(temporary, "wb") as file:
-                arrow.write_csv(table, file, options)
-        else:
-            arrow.write_csv(table, temporary, options)
+    header = io.StringIO()
+    csv.writer(header, lineterminator="\n").writerow(columns)  # Arrow would quote every name
+    options = arrow.WriteOptions(include_header=False, quoting_style="needed")
+    with whole_file(path) as temporary, _created(temporary) as file:
+        file.write(header.getvalue().encode())
+        arrow.write_csv(table, file, options)
+
+
+def _created(path: Path) -> IO[bytes]:
+    return gzip.open(path, "wb") if path.name.lower().endswith(".gz") else open(path, "wb")

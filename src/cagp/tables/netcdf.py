@@ -95,7 +95,7 @@ def _numbers(values: np.ndarray, path: Path, name: str) -> np.ndarray:
     if values.dtype.kind not in "fiub" or values.dtype.itemsize > 8:
         raise TableError(
             f"{path}: variable {name!r} has the type {values.dtype}, which is not numeric; turn it into numbers, or "
-            "leave it out"
+            "leave it out (--exclude)"
         )
     return exact(values, path, name)
 

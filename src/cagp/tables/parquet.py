@@ -43,7 +43,7 @@ def _take(path: Path, names: Sequence[str]) -> Mapping[str, np.ndarray]:
         if not numeric:
             raise TableError(
                 f"{path}: column {name!r} has the type {kind}, which is not numeric; turn it into numbers, or leave "
-                "the column out"
+                "the column out (--exclude)"
             )
     try:
         table = parquet.read_table(path, columns=list(names), partitioning=None)
