@@ -62,7 +62,7 @@ class Model:
         dtype = float_type(dtype, "dtype")
         solve_dtype = dtype if solve_dtype is None else float_type(solve_dtype, "solve_dtype")
         place = torch.device(device) if device is not None else X.device if isinstance(X, torch.Tensor) else None
-        train = points(X, "X", place)
+        train = points(X, "X", place).contiguous()  # sums, and so the last digits, would depend on the layout
         observations = targets(y, train.shape[0], train.device)
         noise = prior.noise(train.shape[0]).to(device=train.device, dtype=dtype)
         if bool((noise.to(solve_dtype) <= 0).any()):
