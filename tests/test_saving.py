@@ -139,9 +139,7 @@ def test_a_model_keeps_its_own_data(tmp_path: Path) -> None:
 
 def test_about(tmp_path: Path) -> None:
     fit = cagp.hyperparameters.fit(PROBLEM.prior, PROBLEM.X, PROBLEM.y, n_restarts=0)
-    about = saving.About(
-        ("a", "b"), "y", {"a": "m", "y": "K"}, {"source": "a “story”\n"}, saving.FitSummary.of(fit)
-    )
+    about = saving.About(("a", "b"), "y", {"a": "m", "y": "K"}, {"source": "a “story”\n"}, saving.FitSummary.of(fit))
     model = fit.prior.condition(PROBLEM.X, PROBLEM.y)
     saved = saving.read(model.save(tmp_path / "model", about=about))
     assert saved.about == about
@@ -382,10 +380,9 @@ def test_damaged_anywhere(tmp_path_factory: pytest.TempPathFactory, seed: int) -
     victim.write_bytes(content)
     before = files(place)
     try:
-        loaded = saving.read(model)
+        # white space, or the same number written otherwise, is no damage
+        fine = saving.read(model).prior == PROBLEM.prior and victim.name == "model.json"
     except SavedModelError as error:
-        assert str(model) in str(error)
-    else:  # white space, or the same number written otherwise, is no damage
-        assert victim.name == "model.json"
-        assert loaded.prior == PROBLEM.prior
+        fine = str(model) in str(error)
+    assert fine
     assert files(place) == before

@@ -23,9 +23,10 @@ _INTEGER = re.compile(r"[+-]?\d{16,}")
 
 
 def _opened(path: Path) -> IO[str]:
+    """For the first line: other lines may have other encodings in columns that are never looked at."""
     if path.name.lower().endswith(".gz"):
-        return gzip.open(path, "rt", encoding="utf-8-sig", newline="")
-    return open(path, encoding="utf-8-sig", newline="")
+        return gzip.open(path, "rt", encoding="utf-8-sig", errors="surrogateescape", newline="")
+    return open(path, encoding="utf-8-sig", errors="surrogateescape", newline="")
 
 
 def read(path: Path) -> RawColumns:
@@ -33,8 +34,9 @@ def read(path: Path) -> RawColumns:
     try:
         with _opened(path) as file:
             names = next(csv.reader(file, strict=True), [])
-    except UnicodeDecodeError as error:
-        raise TableError(f"{path} is not UTF-8 text ({error}); save it as UTF-8") from error
+            ",".join(names).encode()
+    except UnicodeEncodeError as error:
+        raise TableError(f"{path}: the names of the columns are not UTF-8 text; save the file as UTF-8") from error
     except (csv.Error, gzip.BadGzipFile, zlib.error, EOFError) as error:
         raise TableError(f"{path} cannot be read as CSV ({error})") from error
     if len(names) == 1 and (other := next((c for c in ";\t|" if c in names[0]), None)):
