@@ -230,6 +230,7 @@ def test_netcdf_without_numbers(tmp_path: Path) -> None:
 # --- damage -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # h5netcdf's own cleaning up
 @pytest.mark.parametrize("ending", ENDINGS)
 @settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 2**32))

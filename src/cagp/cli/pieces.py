@@ -52,7 +52,8 @@ class Pieces:
     def load(self, start: int, stop: int) -> Piece | None:
         """The rows start … stop − 1 if they were finished before; None also where the file is damaged."""
         try:
-            with np.load(self._path(start, stop), allow_pickle=False) as kept:
+            content = io.BytesIO(self._path(start, stop).read_bytes())
+            with np.load(content, allow_pickle=False) as kept:
                 piece = Piece(kept["mean"], kept["variance"], kept["iterations"])
         except Exception:  # whatever is wrong with it, the rows are computed again
             return None

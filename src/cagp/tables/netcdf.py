@@ -29,12 +29,16 @@ _FAILURES = (OSError, ValueError, KeyError, TypeError, RuntimeError, IndexError,
 def _opened(path: Path) -> Iterator[Any]:
     """The file as an xarray dataset, its values not read yet; the engine goes by the first bytes."""
     try:
+        import h5netcdf  # noqa: F401
+        import h5py  # type: ignore[import-untyped]
         import xarray
     except ImportError as error:
         raise ImportError('NetCDF files need xarray and h5netcdf: pip install "cagp[cli]"') from error
     with open(path, "rb") as file:
         engine = "scipy" if file.read(3) == b"CDF" else "h5netcdf"
     try:
+        if engine == "h5netcdf":  # which does not clean up after itself where the file cannot be opened
+            h5py.File(path, "r").close()
         with xarray.open_dataset(path, engine=engine, decode_timedelta=False) as dataset:
             yield dataset
     except TableError:
