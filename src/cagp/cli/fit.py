@@ -93,7 +93,8 @@ def fit(
         wanted = find_column(raw, target, "--target")
         noisy = None if noise_column is None else find_column(raw, noise_column, "--noise-column")
         given = [find_column(raw, each, "--features") for each in names_in(features or "")]
-        left_out = {wanted, noisy, *(find_column(raw, each, "--exclude") for each in names_in(exclude))}
+        left_out = {wanted, *(find_column(raw, each, "--exclude") for each in names_in(exclude))}
+        left_out |= set() if noisy is None else {noisy}
         if given and left_out & set(given):
             raise InputError(f"{sorted(left_out & set(given))[0]!r} cannot be a feature: it is the target or excluded")
         columns = given or _features_of(raw, wanted, left_out)
@@ -142,7 +143,7 @@ def with_iterations(solver: Any, iterations: int | None) -> Any:
     return dataclasses.replace(solver, iterations=iterations)
 
 
-def _features_of(raw: Any, target: str, left_out: set[str | None]) -> list[str]:
+def _features_of(raw: Any, target: str, left_out: set[str]) -> list[str]:
     """All other columns; of a grid, the coordinates of the target."""
     if raw.dims:
         return [dim for dim in raw.dims[target] if dim in raw.names and dim not in left_out]

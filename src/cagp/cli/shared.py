@@ -23,6 +23,7 @@ import typer
 from ..errors import InputError
 
 if TYPE_CHECKING:
+    from ..fit_report import Names
     from ..saving import About, Saved
     from ..tables import RawColumns
 
@@ -121,7 +122,7 @@ def about_of(saved: Saved, folder: Path) -> tuple[tuple[str, ...], str]:
     return about.features, about.target
 
 
-def labels(about: About) -> object:
+def labels(about: About) -> Names:
     """Names and units for the labels of a report."""
     from ..fit_report import Names
 

@@ -20,7 +20,7 @@ from .. import kernels
 from ..errors import InputError, SavedModelError
 from ..kernels import CustomKernel, Kernel
 from ..means import CallableMean, Constant, Mean, Polynomial, Zero
-from ..preconditioners import Identity, Jacobi, Nystrom, SymmetricGaussSeidel
+from ..preconditioners import Identity, Jacobi, Nystrom, Preconditioner, SymmetricGaussSeidel
 from ..solvers import ALL as SOLVERS
 
 KERNELS: tuple[type[Kernel], ...] = tuple(
@@ -31,8 +31,9 @@ KERNELS: tuple[type[Kernel], ...] = tuple(
 """All built-in kernels; a CustomKernel is a function, and functions are not saved."""
 
 MEANS: tuple[type[Mean], ...] = (Zero, Constant, Polynomial)
-PRECONDITIONERS = (Identity, Jacobi, Nystrom, SymmetricGaussSeidel)
-KNOWN: dict[str, type[Any]] = {each.__name__: each for each in (*KERNELS, *MEANS, *SOLVERS, *PRECONDITIONERS)}
+PRECONDITIONERS: tuple[type[Preconditioner], ...] = (Identity, Jacobi, Nystrom, SymmetricGaussSeidel)
+_CLASSES: tuple[type[Any], ...] = (*KERNELS, *MEANS, *SOLVERS, *PRECONDITIONERS)
+KNOWN: dict[str, type[Any]] = {each.__name__: each for each in _CLASSES}
 
 _LONG = 64
 _LARGEST_FIELD = 1000

@@ -79,4 +79,4 @@ def write_table(
         comma_separated.write(place, columns)
 
 
-__all__ = ["ENDINGS", "Grid", "Table", "ending_of", "read_columns", "read_table", "write_table"]
+__all__ = ["ENDINGS", "Grid", "RawColumns", "Table", "ending_of", "read_columns", "read_table", "write_table"]

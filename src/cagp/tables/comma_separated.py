@@ -9,6 +9,7 @@ import re
 import zlib
 from collections.abc import Mapping, Sequence
 from functools import partial
+from io import BufferedWriter
 from pathlib import Path
 from typing import IO, Any
 
@@ -135,5 +136,5 @@ def write(path: Path, columns: Mapping[str, np.ndarray]) -> None:
         arrow.write_csv(table, file, options)
 
 
-def _created(path: Path) -> IO[bytes]:
+def _created(path: Path) -> gzip.GzipFile | BufferedWriter:
     return gzip.open(path, "wb") if path.name.lower().endswith(".gz") else open(path, "wb")
