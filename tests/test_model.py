@@ -222,3 +222,23 @@ def test_one_step_solvers_are_not_stopped() -> None:
 def test_a_single_point_is_told_how_to_be_one() -> None:
     with pytest.raises(cagp.InputError, match=r"reshape\(1, -1\) makes it one point"):
         PROBLEM.prior.condition(PROBLEM.X, PROBLEM.y).predict(PROBLEM.X_test[0])
+
+
+def test_the_data_are_kept_as_they_were() -> None:
+    problem = make_problem()
+    X, y = problem.X.copy(), problem.y.copy()
+    model = problem.prior.condition(X, y, cagp.GaussSeidel(3))
+    X[:], y[:] = 0.0, 0.0
+    assert np.array_equal(model.X, problem.X)
+    assert np.array_equal(model.y, problem.y)
+    assert model.column_names is None
+
+
+def test_only_some_iterations() -> None:
+    problem = make_problem()
+    model = problem.prior.condition(problem.X, problem.y, cagp.GaussSeidel(5), solve_dtype="float32")
+    every = list(model.iterate(problem.X_test))
+    some = list(model.iterate(problem.X_test, only=(2, 5, 9)))
+    assert [int(post.iterations[0]) for post in some] == [2, 5]
+    for post, same in zip(some, (every[1], every[4]), strict=True):
+        np.testing.assert_array_equal(post.variance, same.variance)

@@ -11,7 +11,7 @@ from ..progress import progress as progress_bar
 from ..validation import ArrayLike, count
 from . import advice, pictures
 from .checks import attempt, checked
-from .diagnosis import Diagnosis, diagnose
+from .diagnosis import FEW, Diagnosis, diagnose
 from .facts import facts
 from .folder import Folder
 from .held_out import leave_out, predict_held_out
@@ -155,7 +155,11 @@ def _verdict(method: Diagnosis | None, data: Diagnosis | None) -> tuple[str, boo
     if method is None and data is None:
         return "Nothing could be checked, so nothing is known about the error bars.", False
     where = "the method is right under its own prior" if method is not None else "the method was not checked"
-    there = "the model is right against data" if data is not None else "the model was not checked against data"
+    there = "the model is right against data"
+    if data is None:
+        there = "the model was not checked against data"
+    elif len(data.z) < FEW:
+        there = f"nothing speaks against the model in the {len(data.z)} held-out values, which are too few to say more"
     return f"The error bars are right as far as can be told: {where}, and {there}.", True
 
 

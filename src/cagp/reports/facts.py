@@ -9,10 +9,10 @@ import numpy as np
 
 from ..means import Constant, Mean, Polynomial, Zero
 from ..memory import human
-from ..solvers import Subset
+from ..solvers import NearestNeighbours, Subset
 from .kernels import formula, in_words
 from .names import Names
-from .numbers import number, with_unit
+from .numbers import datum, number, with_unit
 from .refits import array
 from .solvers import working
 from .tables import Table
@@ -31,12 +31,12 @@ def facts(model: Model, names: Names) -> Table:
     size, columns = model.X.shape
     unit = names.target_unit
     y = array(model.y)
-    low, high, average = (with_unit(number(float(v), 4), unit) for v in (y.min(), y.max(), y.mean()))
+    low, high, average = (with_unit(datum(float(v)), unit) for v in (y.min(), y.max(), y.mean()))
     picked = " (picked by Auto)" if model.prepared.picked else ""
     calibrated = "calibrated" if solver.calibrated else "not calibrated: its error bars depend on y"
     memory = f"dense, {human(gram.dense_bytes)}" if gram.storage == "dense" else "recomputed in tiles, not stored"
-    if not gram.computed and gram.storage == "dense":
-        memory = f"{human(gram.dense_bytes)} if it is needed as a whole"
+    if isinstance(solver, (NearestNeighbours, Subset)):
+        memory = "not needed as a whole"
     rows = [
         ("data", f"{size:,} observations, {columns} {'column' if columns == 1 else 'columns'}"),
         ("target", f"{names.target}: {low} to {high}, average {average}"),
@@ -61,9 +61,9 @@ def columns(model: Model, names: Names) -> Table:
         (
             names.name(c),
             names.unit(c),
-            number(float(X[:, c].min()), 4),
-            number(float(np.median(X[:, c])), 4),
-            number(float(X[:, c].max()), 4),
+            datum(float(X[:, c].min())),
+            datum(float(np.median(X[:, c]))),
+            datum(float(X[:, c].max())),
         )
         for c in range(min(X.shape[1], _COLUMNS_LISTED))
     ]

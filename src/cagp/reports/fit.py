@@ -44,7 +44,7 @@ _TEMPLATE = """\
 </section>
 <section id="parameters"><h2>Hyperparameters</h2>
 {% if fit %}<p>Maximum likelihood ({{ fit.likelihood }}) on {{ "{:,}".format(fit.size) }} observations:
-log p = {{ "%.5g" % fit.log_likelihood }}. {{ fit.message }}</p>{% endif %}
+log p = {{ "%.5g" % fit.log_likelihood }}. {{ story }}</p>{% endif %}
 {{ table(hyperparameters) }}
 <h3>Advice</h3>
 {{ list(advice) }}
@@ -100,8 +100,9 @@ def write_fit_report(
         "columns": columns(model, names),
     }
     values["hyperparameters"] = hyperparameters.table(model, fit, names)
+    values["story"] = hyperparameters.story(fit) if fit else ""
     values["advice"] = hyperparameters.advice(model, fit, names)
-    with progress_bar("report", 4, progress) as advance:
+    with progress_bar("report", 3, progress) as advance:
         drawn, problem = attempt(lambda: draw(model, names, seed))
         values["predictions"] = [place.picture(p.name, p.png, p.caption) for p in drawn or []]
         values["predictions_problem"] = problem
@@ -113,7 +114,7 @@ def write_fit_report(
         values["held_out"] = None
         if held_out is not None:
             values["held_out"] = judged(model, held_out, names, place)
-        advance(1)
+        advance(1 if given is not None else 0)  # leaving out has advanced by itself
         computation, problem = attempt(lambda: measure(model, seed))
         values["computation"] = computation or Computation((f"Not measured: {problem}",))
         values["computation_picture"] = None

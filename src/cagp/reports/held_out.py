@@ -13,7 +13,7 @@ import torch
 from ..calibration import Scores, score
 from ..errors import InputError
 from ..solvers import Solver
-from ..validation import points, targets
+from ..validation import column_names, points, targets
 from .diagnosis import Diagnosis, diagnose
 from .effective import Correlation, correlation_of
 from .numbers import duration
@@ -72,6 +72,12 @@ def checked_holdout(model: Model, holdout: Any) -> tuple[torch.Tensor, torch.Ten
         return None
     if not isinstance(holdout, (tuple, list)) or len(holdout) != 2:
         raise InputError(f"holdout must be a pair (X, y), got {type(holdout).__name__}; write holdout=(X_test, y_test)")
+    columns = column_names(holdout[0])
+    if columns is not None and model.column_names is not None and columns != model.column_names:
+        raise InputError(
+            f"holdout X has the columns {columns}, the training points have {model.column_names}; "
+            f"put them in the same order: X[{model.column_names}]"
+        )
     X = points(holdout[0], "holdout X", model.X.device, columns=model.X.shape[1])
     return X, targets(holdout[1], len(X), model.X.device, name="holdout y")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from ..hyperparameters import FitResult
 from .kernels import Hyperparameter, hyperparameters, meaning
 from .names import Names
-from .numbers import number, percent, with_error, with_unit
+from .numbers import number, percent, squared, with_error, with_unit
 from .refits import array
 from .tables import Table
 
@@ -26,7 +27,7 @@ def parameters(model: Model, names: Names) -> list[Hyperparameter]:
     found = hyperparameters(model.prior.kernel, names)
     noise = model.prior.noise_variance
     if np.ndim(noise) == 0:
-        unit = f"{names.target_unit}²" if names.target_unit else ""
+        unit = squared(names.target_unit)
         found.append(Hyperparameter("noise_variance", "noise variance", "noise", float(noise), unit))
     return found
 
@@ -46,7 +47,7 @@ def table(model: Model, fit: FitResult | None, names: Names) -> Table:
             if error is not None and not math.isnan(error)
             else number(parameter.value)
         )
-        rows.append((parameter.label, with_unit(shown, parameter.unit), how, _meaning(parameter, names)))
+        rows.append((parameter.label, with_unit(shown, parameter.unit), how, _meaning(parameter, model, names)))
     if fit:
         coefficients = [name for name in fit.values if name.startswith("mean.")]
         rows += [(n, with_error(fit.values[n], errors.get(n)), "fitted", "of the prior mean") for n in coefficients]
@@ -54,7 +55,10 @@ def table(model: Model, fit: FitResult | None, names: Names) -> Table:
     return Table(caption, ("hyperparameter", "value", "how", "meaning"), rows, "hyperparameters")
 
 
-def _meaning(parameter: Hyperparameter, names: Names) -> str:
+def _meaning(parameter: Hyperparameter, model: Model, names: Names) -> str:
+    if parameter.kind == "lengthscale" and parameter.column is not None:
+        span = float(np.ptp(array(model.X)[:, parameter.column]))
+        return f"{number(parameter.value / span, 2)} times the range of {names.name(parameter.column)}" if span else ""
     if parameter.kind == "noise":
         return f"observations scatter by {with_unit(number(math.sqrt(parameter.value)), names.target_unit)} around f"
     return meaning(parameter, names)
@@ -62,7 +66,7 @@ def _meaning(parameter: Hyperparameter, names: Names) -> str:
 
 def advice(model: Model, fit: FitResult | None, names: Names) -> list[str]:
     """What a statistician would say about these values."""
-    said = list(fit.warnings) if fit else []
+    said = [_in_words(sentence, model, names) for sentence in fit.warnings] if fit else []
     if fit is None:
         said.append("The hyperparameters were given, not fitted to these data, so their uncertainty is not known.")
     elif fit.standard_errors is None:
@@ -77,6 +81,21 @@ def advice(model: Model, fit: FitResult | None, names: Names) -> list[str]:
         "The error bars of the predictions take the hyperparameters as known; their uncertainty is not included."
     )
     return said
+
+
+def story(fit: FitResult) -> str:
+    """How the fit ended, without its warnings, which are among the advice."""
+    message = fit.message
+    for sentence in fit.warnings:
+        message = message.replace(sentence, "")
+    return " ".join(message.split())
+
+
+def _in_words(sentence: str, model: Model, names: Names) -> str:
+    """A warning with the names that a reader knows."""
+    for parameter in parameters(model, names):
+        sentence = re.sub(rf"(?<![\w.]){re.escape(parameter.name)}(?![\w.\[])", f"the {parameter.label}", sentence)
+    return sentence[:1].upper() + sentence[1:]
 
 
 def _vague(model: Model, fit: FitResult, names: Names) -> list[str]:

@@ -21,7 +21,7 @@ from ..kernels import (
     Sum,
 )
 from .names import Names
-from .numbers import number, with_unit
+from .numbers import number, squared, with_unit
 
 _FAMILIES: dict[type[Kernel], tuple[str, str]] = {
     Matern12: ("Matérn 1/2 (continuous, rough functions)", "exp(−r)"),
@@ -143,7 +143,7 @@ def _numbers(
     distance_unit: str | None,
 ) -> list[Hyperparameter]:
     if kind == "variance":
-        unit = f"{names.target_unit}²" if names.target_unit else ""
+        unit = squared(names.target_unit)
         return [Hyperparameter(name, f"{prefix}variance of the function", kind, float(value), unit)]  # type: ignore[arg-type]
     if isinstance(value, tuple):
         return [
@@ -171,5 +171,5 @@ def meaning(parameter: Hyperparameter, names: Names) -> str:
         return f"f moves by about {with_unit(number(math.sqrt(parameter.value)), names.target_unit)} around the mean"
     if parameter.kind == "lengthscale" and parameter.unit == "Earth radii":
         kilometres = number(parameter.value * KILOMETRES_PER_RADIUS, 2)
-        return f"values {kilometres} km apart are still alike"
+        return f"the correlation falls to about a half over {kilometres} km"
     return ""

@@ -20,6 +20,14 @@ def number(value: float, digits: int = 3) -> str:
     return f"{rounded:,.{max(0, digits - 1 - size)}f}".replace("-", "−")
 
 
+def datum(value: float) -> str:
+    """A value of the data: whole numbers stay whole, others get four digits."""
+    if value == round(value) and abs(value) < 1e7:
+        return f"{value:,.0f}".replace("-", "−")
+    text = number(value, 4)
+    return text.rstrip("0").rstrip(".") if "." in text and "·" not in text else text
+
+
 def with_error(value: float, error: float | None) -> str:
     """``value ± error``, both to the second digit of the error."""
     if error is None:
@@ -35,6 +43,13 @@ def with_error(value: float, error: float | None) -> str:
 def with_unit(text: str, unit: str) -> str:
     """``text`` followed by its unit, where it has one."""
     return f"{text} {unit}" if unit else text
+
+
+def squared(unit: str) -> str:
+    """The unit of a variance."""
+    if not unit:
+        return ""
+    return f"({unit})²" if any(sign in unit for sign in " /·^²³⁻") else f"{unit}²"
 
 
 def percent(share: float) -> str:

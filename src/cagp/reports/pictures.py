@@ -86,9 +86,9 @@ def _predicted_against_observed(ax: Axes, held_out: HeldOut, names: Names) -> No
     high = max(held_out.truth.max(), held_out.mean.max())
     margin = 0.04 * (high - low) or 1.0
     ax.errorbar(
-        held_out.mean[shown],
         held_out.truth[shown],
-        xerr=1.96 * held_out.std[shown],
+        held_out.mean[shown],
+        yerr=1.96 * held_out.std[shown],
         fmt="o",
         markersize=3,
         color=palette["blue"],
@@ -99,8 +99,8 @@ def _predicted_against_observed(ax: Axes, held_out: HeldOut, names: Names) -> No
     )
     ax.plot([low - margin, high + margin], [low - margin, high + margin], "k--", linewidth=1, label="equal")
     ax.set(
-        xlabel=f"predicted {names.target_label}",
-        ylabel=f"observed {names.target_label}",
+        xlabel=f"observed {names.target_label}",
+        ylabel=f"predicted {names.target_label}",
         xlim=(low - margin, high + margin),
         ylim=(low - margin, high + margin + 0.25 * (high - low)),
     )
@@ -124,15 +124,17 @@ def computation(now: Any, later: Any, what: str) -> bytes:
         ax.errorbar(x + shift, middle, yerr=error, fmt=marker, markersize=4, color=colour, elinewidth=0.9, label=label)
     ax.set(xlabel="sampled point, sorted", ylabel="computational share of the variance [%]")
     top = ax.get_ylim()[1]
-    ax.set_ylim(min(0.0, -0.02 * top), 1.25 * top)
-    ax.legend(loc="upper left", fontsize="small", ncols=2)
+    ax.set_ylim(-0.02 * top, min(top, 102.0))
+    figure.legend(loc="outside upper center", fontsize="small", ncols=2, frameon=False)
     return png(figure)
 
 
 def discrete(values: np.ndarray, limit: int = 15) -> np.ndarray | None:
-    """The distinct values of a column with few of them, sorted; None for a continuous one."""
+    """The distinct values of a column with few of them, about evenly spaced, sorted; None for any other column."""
     distinct = np.unique(values)
-    return distinct if 1 < len(distinct) <= limit else None
+    if not 1 < len(distinct) <= limit or np.diff(distinct).min() < np.ptp(distinct) / (2 * limit):
+        return None
+    return distinct
 
 
 def panels(count: int, most: int = 3) -> tuple[int, int]:

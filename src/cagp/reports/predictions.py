@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from .names import Names
-from .numbers import duration, number, with_unit
+from .numbers import datum, duration, with_unit
 from .pictures import colours, discrete, hide_unused, new_figure, panels, png
 from .places import Map, map_of
 from .refits import LOCAL, array, refit
@@ -25,7 +25,7 @@ _SLICE = 80
 _RANKING = 9
 _SLICES = 6
 _MOST_RANKED = 60
-_MAP_CELLS = 3600
+_MAP_CELLS = 8000
 _DOTS = 1500
 _LIMIT_SECONDS = 6.0
 
@@ -133,12 +133,15 @@ def _band(ax: Axes, x: np.ndarray, found: _Predictions, noise_std: float) -> Non
 
 
 def _map(model: Model, names: Names, place: Map, seed: int) -> Picture:
+    from matplotlib.ticker import MultipleLocator
+
     X = array(model.X)
     x, y = X[:, place.across], X[:, place.down]
     ends = [(x.min(), x.max()), (y.min(), y.max())]
     if place.geographic and np.ptp(x) > 300:  # round the globe: no gap at the seam
         ends[0] = (-180.0, 180.0) if x.min() < 0 else (0.0, 360.0)
-    spans = [high - low or 1.0 for low, high in ends]
+    ends = [(low, high) if high > low else (low - 0.5, high + 0.5) for low, high in ends]
+    spans = [high - low for low, high in ends]
     shape = float(np.clip(spans[0] / spans[1], 0.4, 2.5)) if place.geographic else 1.3
     across = round(float(np.sqrt(_MAP_CELLS * shape)))
     down = max(2, _MAP_CELLS // across)
@@ -147,24 +150,28 @@ def _map(model: Model, names: Names, place: Map, seed: int) -> Picture:
     first, second = np.meshgrid(*grid)
     where[:, place.across], where[:, place.down] = first.ravel(), second.ravel()
     found = _predict(model, where)
-    width = 6.0
-    height = width / shape * 0.8 + 0.8 if place.geographic else 4.6
-    figure, axes = new_figure(1, 2, width, float(np.clip(height, 3.0, 7.5)))
+    stacked = place.geographic and shape > 1.4
+    height = 4.6 if not place.geographic else (7.5 / shape if stacked else 4.6 / shape) + 0.9
+    figure, axes = new_figure(*((2, 1, 9.5) if stacked else (1, 2, 6.0)), float(np.clip(height, 3.2, 8.0)))
     dots = _some(model, seed)
     unit = f" [{names.target_unit}]" if names.target_unit else ""
     fields = (
         (found.mean, "viridis", names.target_label, "mean"),
         (found.std, "cividis", f"standard deviation{unit}", "standard deviation of the function"),
     )
-    for ax, (field, colour_map, label, title) in zip(axes[0], fields, strict=True):
+    for ax, (field, colour_map, label, title) in zip(axes.flat, fields, strict=True):
         mesh = ax.pcolormesh(*grid, field.reshape(down, across), shading="nearest", cmap=colour_map, rasterized=True)
-        figure.colorbar(mesh, ax=ax, label=label, location="bottom" if place.geographic else "right", shrink=0.9)
+        figure.colorbar(mesh, ax=ax, label=label, shrink=0.9)
         ax.set_title(title, fontsize="medium")
         ax.set(xlabel=names.label(place.across), ylabel=names.label(place.down), xlim=ends[0], ylim=ends[1])
         if place.geographic:
             _coastlines(ax, ends[0])
             ax.set_aspect("equal")
-        ax.scatter(x[dots], y[dots], s=2.5, color="white", alpha=0.7, linewidths=0)
+            if spans[0] > 300:
+                ax.xaxis.set_major_locator(MultipleLocator(60))
+                ax.yaxis.set_major_locator(MultipleLocator(30))
+    # where the data are explains where the error bars are narrow
+    axes.flat[1].scatter(x[dots], y[dots], s=3, color="white", alpha=0.8, linewidths=0)
     rest = [c for c in range(X.shape[1]) if c not in (place.across, place.down)]
     held = f" All other columns are at their medians ({_medians(X, rest, names)})." if rest else ""
     caption = (
@@ -186,7 +193,7 @@ def _coastlines(ax: Axes, longitudes: tuple[float, float]) -> None:
 
 def _medians(X: np.ndarray, columns: list[int], names: Names) -> str:
     shown = columns[:12]
-    parts = [f"{names.name(c)} {with_unit(number(float(np.median(X[:, c]))), names.unit(c))}" for c in shown]
+    parts = [f"{names.name(c)} {with_unit(datum(float(np.median(X[:, c]))), names.unit(c))}" for c in shown]
     return ", ".join(parts) + (", …" if len(columns) > len(shown) else "")
 
 
@@ -215,6 +222,8 @@ def _slices(model: Model, names: Names, columns: list[int]) -> Picture:
         part = _Predictions(found.mean[start:stop], found.std[start:stop], "")
         if discrete(X[:, column]) is not None:
             _bars(ax, v, part, noise)
+            margin = 0.5 * float(np.diff(v).min())
+            ax.set(xlim=(v[0] - margin, v[-1] + margin), xticks=v if len(v) <= 8 else v[::2])
         else:
             _band(ax, v, part, noise)
             ax.plot(X[:, column], np.full(len(X), low), "|", color="black", alpha=0.15, markersize=6)
@@ -240,7 +249,10 @@ def _slices(model: Model, names: Names, columns: list[int]) -> Picture:
 def _along(values: np.ndarray, n: int) -> np.ndarray:
     """Values along a column: its own where it has few, evenly spaced ones between its ends otherwise."""
     own = discrete(values)
-    return np.linspace(values.min(), values.max(), n) if own is None else own
+    if own is not None:
+        return own
+    low, high = values.min(), values.max()
+    return np.linspace(low, high, n) if high > low else np.linspace(low - 0.5, high + 0.5, n)
 
 
 def _moved(middle: np.ndarray, column: int, values: np.ndarray) -> np.ndarray:

@@ -10,7 +10,7 @@ import numpy as np
 from .diagnosis import Diagnosis
 from .held_out import HeldOut
 from .names import Names
-from .numbers import coverage_percent, number, with_unit
+from .numbers import coverage_percent, datum, number, with_unit
 
 
 @dataclass(frozen=True)
@@ -64,8 +64,8 @@ def points_table(held_out: HeldOut, names: Names, most: int = 10) -> Table:
     order = np.argsort(-np.abs(scores.z), kind="stable")[:most]
     rows = [
         (
-            ", ".join(number(float(v)) for v in held_out.X[i][:6]) + (", …" if held_out.X.shape[1] > 6 else ""),
-            with_unit(number(float(held_out.truth[i]), 4), unit),
+            ", ".join(datum(float(v)) for v in held_out.X[i][:6]) + (", …" if held_out.X.shape[1] > 6 else ""),
+            with_unit(datum(float(held_out.truth[i])), unit),
             f"{number(float(held_out.mean[i]), 4)} ± {with_unit(number(1.96 * float(held_out.std[i]), 2), unit)}",
             number(float(scores.z[i]), 2),
         )
