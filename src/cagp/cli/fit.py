@@ -82,7 +82,7 @@ def fit(
         from .. import saving, tables
         from ..validation import choice
         from .expressions import as_solver
-        from .starting import Wishes, mean_called, sample, starting_kernel
+        from .starting import Wishes, mean_called, near_by, sample, starting_kernel
 
         voice = Voice(quiet)
         choice(likelihood, "--likelihood", _LIKELIHOODS)
@@ -120,7 +120,11 @@ def fit(
         if no_fit:
             _require_values(kernel, lengthscale, variance, noise if noisy is None else 0.0)
         else:
-            rows = None if likelihood == "nearest-neighbours" and subset is None else sample(X, subset, seed)
+            rows = (
+                None
+                if likelihood == "nearest-neighbours" and subset is None
+                else sample(near_by(start, X), subset, seed)
+            )
             result = _fitted(prior, X, y, rows, likelihood, [*fixed, *names_in(fix)], restarts, seed, voice)
             prior = result.prior
             _print_result(result, columns, voice)

@@ -11,11 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from scipy.spatial import cKDTree
 
 from ..errors import InputError
 from ..kernels import Geographic, Kernel, Product, Radial
 from ..means import Constant, Mean, Polynomial, Zero
+from ..validation import points
 from .expressions import KERNEL_NAMES, evaluated
 
 MEANS = ("zero", "constant", "linear", "quadratic")
@@ -91,6 +93,13 @@ def _lengthscale(wishes: Wishes, X: np.ndarray, given: tuple[float, ...] | None)
     if wishes.ard and p > 1:
         return tuple(float(s) for s in np.where(spread > 0, 0.5 * p**0.5 * spread, 1.0))
     return 0.5 * float(np.sqrt(np.square(spread).sum())) or 1.0
+
+
+def near_by(kernel: Kernel, X: np.ndarray) -> np.ndarray:
+    """X (n, p) in coordinates (n, q) where near is what the kernel calls near; X itself where there are none."""
+    train = points(X, "X")
+    embedding = kernel.embed(train, train.mean(dim=0)) if kernel.radial else None
+    return embedding.T.numpy() if isinstance(embedding, torch.Tensor) else X
 
 
 def sample(X: np.ndarray, size: int | None, seed: int) -> np.ndarray | None:
