@@ -1,20 +1,31 @@
 """Gaussian process regression with honest error bars at any compute budget."""
 
 import importlib
-from types import ModuleType
+from typing import Any
 
 from . import preconditioners, solvers, stopping
-from .errors import DivergenceError, InputError, InputTypeError, MemoryBudgetError, NotPositiveDefiniteError
+from .errors import (
+    DivergenceError,
+    InputError,
+    InputTypeError,
+    MemoryBudgetError,
+    NotPositiveDefiniteError,
+    SavedModelError,
+    TableError,
+)
 from .gram import Gram
 from .kernels import (
     RBF,
     CustomKernel,
     Geographic,
     Kernel,
+    Level,
+    Linear,
     Matern12,
     Matern32,
     Matern52,
     Periodic,
+    Power,
     RationalQuadratic,
 )
 from .means import Constant, Mean, Polynomial, Zero
@@ -22,6 +33,7 @@ from .model import Model
 from .posterior import Posterior
 from .preconditioners import Jacobi, Nystrom, SymmetricGaussSeidel
 from .prior import Prior
+from .saving import load
 from .solvers import (
     Auto,
     CalibratedCG,
@@ -40,18 +52,30 @@ from .solvers import (
 
 __version__ = "0.1.0"
 
-_LAZY = ("calibration", "datasets", "fit_report", "hyperparameters", "interop", "studies")
+_LAZY = (
+    "calibration",
+    "datasets",
+    "estimator",
+    "fit_report",
+    "hyperparameters",
+    "interop",
+    "saving",
+    "studies",
+    "tables",
+)
 
 
-def __getattr__(name: str) -> ModuleType:
+def __getattr__(name: str) -> Any:
     """``cagp.calibration`` and the like are imported when first used: some need more than the core."""
+    if name == "CAGPRegressor":
+        return importlib.import_module(".estimator", __name__).CAGPRegressor
     if name in _LAZY:
         return importlib.import_module(f".{name}", __name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted([*__all__, *_LAZY, "__version__"])
+    return sorted([*__all__, *_LAZY, "CAGPRegressor", "__version__"])
 
 
 __all__ = [
@@ -71,6 +95,8 @@ __all__ = [
     "InputTypeError",
     "Jacobi",
     "Kernel",
+    "Level",
+    "Linear",
     "Matern12",
     "Matern32",
     "Matern52",
@@ -83,16 +109,20 @@ __all__ = [
     "Periodic",
     "Polynomial",
     "Posterior",
+    "Power",
     "Prior",
     "RandomDirections",
     "RandomKrylov",
     "RationalQuadratic",
+    "SavedModelError",
     "Solver",
     "Stationary",
     "Subset",
     "SweepsThenCG",
     "SymmetricGaussSeidel",
+    "TableError",
     "Zero",
+    "load",
     "preconditioners",
     "solvers",
     "stopping",

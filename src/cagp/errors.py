@@ -26,3 +26,11 @@ class NotPositiveDefiniteError(np.linalg.LinAlgError):
 
 class DivergenceError(ValueError):
     """A stationary method was refused because it does not converge on this Gram matrix."""
+
+
+class SavedModelError(InputError):
+    """A model folder cannot be used: damaged, unsafe, not a model at all, or from a newer cagp."""
+
+
+class TableError(InputError):
+    """A table file cannot be used. The message names the file, the row or column, and the remedy."""

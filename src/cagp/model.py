@@ -7,6 +7,7 @@ import time
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -34,6 +35,7 @@ from .workers import find_workers, solve_with
 
 if TYPE_CHECKING:
     from .prior import Prior
+    from .saving import About
 
 _MAX_INDUCING = 1000
 
@@ -43,8 +45,8 @@ class Model:
 
     ``prior`` is the prior with its mean filled in from the data, ``budget`` the memory budget in bytes. ``gram`` and
     ``b`` = y − m₀(X) (d,) are in the order the solver works in; ``order`` (d,) is that order, where it is not the given
-    one. ``column_names`` are those of a data frame, None for anything else. ``recipe`` is what it takes to make the
-    model again elsewhere.
+    one. ``column_names`` are those of a data frame, None for anything else. ``storage`` is what was asked
+    for. ``recipe`` is what it takes to make the model again elsewhere.
     """
 
     def __init__(
@@ -64,7 +66,7 @@ class Model:
         dtype = float_type(dtype, "dtype")
         solve_dtype, accurate = solving_type(solve_dtype, dtype)
         place = torch.device(device) if device is not None else X.device if isinstance(X, torch.Tensor) else None
-        train = points(X, "X", place)
+        train = points(X, "X", place).contiguous()  # sums, and so the last digits, would depend on the layout
         observations = targets(y, train.shape[0], train.device)
         noise = prior.noise(train.shape[0]).to(device=train.device, dtype=dtype)
         if bool((noise.to(solve_dtype) <= 0).any()):
@@ -76,6 +78,7 @@ class Model:
         self.prior = replace(prior, mean=prior.mean.fit(train, observations))
         self._columns, self.column_names = train.shape[1], column_names(X)
         self._device = train.device
+        self.storage = storage
         self._origin = train.mean(dim=0)
         embedding = prior.kernel.embed(train, self._origin)
         low = map_embedding(embedding, lambda part: part.to(solve_dtype))
@@ -146,6 +149,16 @@ class Model:
     def __repr__(self) -> str:
         picked = f" → {self.prepared.picked!r}" if self.prepared.picked else ""
         return f"Model({self.prior!r}, {self.gram!r}, solver={self.solver!r}{picked})"
+
+    def save(self, folder: str | Path, *, about: About | None = None, overwrite: bool = False) -> Path:
+        """Save the model as a folder that ``cagp.load`` reads; ``about`` holds names, units and notes.
+
+        An existing model is replaced only with ``overwrite``; anything else is never touched. A CustomKernel or a mean
+        that is a function cannot be saved. Needs safetensors.
+        """
+        from .saving import Saved, write
+
+        return write(Saved.of(self, about), folder, overwrite=overwrite)
 
     # --- predictions ----------------------------------------------------------------------------------------------
 

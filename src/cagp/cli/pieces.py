@@ -1,0 +1,75 @@
+"""Finished batches of a prediction on disk, so that the same command continues where it was stopped.
+
+They lie in OUT.parts/<key>/, where the key is the hash of model, input and settings: change one of them and nothing
+kept from before is used.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from ..atomic import whole_file
+
+_NAME = re.compile(r"rows-\d+-\d+\.npz")
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A finished batch: mean and variance of f, and the iterations, each (n,)."""
+
+    mean: np.ndarray
+    variance: np.ndarray
+    iterations: np.ndarray
+
+
+class Pieces:
+    """The pieces of one prediction, beside its output file."""
+
+    def __init__(self, out: Path, key: str) -> None:
+        self.folder = out.with_name(out.name + ".parts")
+        self._own = self.folder / key[:16]
+
+    def _path(self, start: int, stop: int) -> Path:
+        return self._own / f"rows-{start}-{stop}.npz"
+
+    @property
+    def started(self) -> bool:
+        """Whether there is anything to continue from."""
+        return self._own.is_dir()
+
+    def save(self, start: int, stop: int, piece: Piece) -> None:
+        """Keep the rows start … stop − 1."""
+        content = io.BytesIO()
+        np.savez(content, mean=piece.mean, variance=piece.variance, iterations=piece.iterations)
+        with whole_file(self._path(start, stop)) as temporary:
+            temporary.write_bytes(content.getvalue())
+
+    def load(self, start: int, stop: int) -> Piece | None:
+        """The rows start … stop − 1 if they were finished before; None also where the file is damaged."""
+        try:
+            content = io.BytesIO(self._path(start, stop).read_bytes())
+            with np.load(content, allow_pickle=False) as kept:
+                piece = Piece(kept["mean"], kept["variance"], kept["iterations"])
+        except Exception:  # whatever is wrong with it, the rows are computed again
+            return None
+        wanted = [("f8", piece.mean), ("f8", piece.variance), ("i8", piece.iterations)]
+        right = all(part.shape == (stop - start,) and part.dtype == np.dtype(kind) for kind, part in wanted)
+        return piece if right and np.isfinite(piece.mean).all() and (piece.variance > 0).all() else None
+
+    def remove(self) -> None:
+        """Remove all pieces beside this output, and nothing else."""
+        if not self.folder.is_dir():
+            return
+        for key in [each for each in self.folder.iterdir() if each.is_dir() and not each.is_symlink()]:
+            for file in key.iterdir():
+                if _NAME.fullmatch(file.name) or file.name.startswith(".partial-"):
+                    file.unlink()
+            if not any(key.iterdir()):
+                key.rmdir()
+        if not any(self.folder.iterdir()):
+            self.folder.rmdir()

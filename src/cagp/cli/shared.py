@@ -1,0 +1,135 @@
+"""What all commands share: options, how errors are told, and the exit codes.
+
+| code | meaning |
+|---|---|
+| 0 | done |
+| 1 | failure: a file that cannot be written, not enough memory, arithmetic |
+| 2 | wrong use: an option, a table or a model folder that cannot be used |
+| 3 | ``cagp check`` only: the error bars are not calibrated |
+| 130 | interrupted by Ctrl-C; ``cagp predict`` has written what it had |
+"""
+
+from __future__ import annotations
+
+import csv
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ..errors import InputError
+
+if TYPE_CHECKING:
+    from ..fit_report import Names
+    from ..saving import About, Saved
+    from ..tables import RawColumns
+
+NOT_CALIBRATED = 3
+INTERRUPTED = 130
+KEPT = "Interrupted. What was finished is kept: the same command continues where it stopped."
+
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
+Debug = Annotated[bool, typer.Option("--debug", help="Show the whole traceback of an error.")]
+Folder = Annotated[Path, typer.Argument(metavar="MODEL", help="Model folder that `cagp fit` wrote.")]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of all random numbers.")]
+DropMissing = Annotated[
+    bool, typer.Option("--drop-missing", help="Leave out rows with missing values, and say how many.")
+]
+
+
+@contextmanager
+def told(debug: bool, interrupted: str = "Interrupted. Nothing was written.") -> Iterator[None]:
+    """Errors as one message on standard error, and an exit code."""
+    try:
+        yield
+    except (typer.Exit, typer.Abort):
+        raise
+    except KeyboardInterrupt:
+        typer.echo(interrupted, err=True)
+        raise typer.Exit(INTERRUPTED) from None
+    except Exception as error:
+        if debug:
+            traceback.print_exc()
+        else:
+            expected = isinstance(error, (InputError, OSError, MemoryError, ImportError))
+            kind = "" if expected else f"{type(error).__name__}: "
+            lines = [f"Error: {kind}{error}", *getattr(error, "__notes__", [])]
+            typer.echo("\n".join(lines if expected else [*lines, "--debug shows where this happened."]), err=True)
+        raise typer.Exit(2 if isinstance(error, InputError) else 1) from None
+
+
+class Voice:
+    """What a command says on the way; nothing if it was told to be quiet."""
+
+    def __init__(self, quiet: bool) -> None:
+        self.quiet = quiet
+        self.progress = False if quiet else None
+
+    def __call__(self, text: str) -> None:
+        if not self.quiet:
+            typer.echo(text)
+
+    def table(
+        self, columns: Sequence[str], rows: Sequence[Sequence[str]], title: str | None = None, whole: int = 0
+    ) -> None:
+        """Rows of text under their headings; the first ``whole`` columns are not broken into lines."""
+        if self.quiet:
+            return
+        from rich import box
+        from rich.console import Console
+        from rich.markup import escape
+        from rich.table import Table
+
+        table = Table(title=title, title_justify="left", box=box.SIMPLE, show_header=any(columns))
+        for i, column in enumerate(columns):
+            table.add_column(column, overflow="fold", no_wrap=i < whole)
+        for row in rows:
+            table.add_row(*map(escape, row))
+        Console().print(table)
+
+
+def names_in(text: str) -> list[str]:
+    """Names separated by commas; a name with a comma in it stands in double quotes."""
+    names = [name.strip() for line in csv.reader([text], skipinitialspace=True) for name in line]
+    return [name for name in names if name]
+
+
+def find_column(raw: RawColumns, name: str, option: str) -> str:
+    """The column called ``name``, or the only one that begins so, whatever the case."""
+    if name in raw.names:
+        return name
+    wanted = name.strip().lower()
+    close = [each for each in raw.names if each.strip().lower() == wanted]
+    close = close or [each for each in raw.names if each.strip().lower().startswith(wanted)]
+    if wanted and len(close) == 1:
+        return close[0]
+    if close and wanted:
+        raise InputError(f"{option} {name!r} may be {' or '.join(map(repr, close))}; write more of the name")
+    raise InputError(f"{option}: {raw.path} has no column {name!r}; it has {', '.join(map(repr, raw.names))}")
+
+
+def about_of(saved: Saved, folder: Path) -> tuple[tuple[str, ...], str]:
+    """The names of features and target that tables are matched by."""
+    about: About = saved.about
+    if about.features is None or about.target is None:
+        raise InputError(
+            f"{folder} does not say what its columns are called, so no table can be matched to it; "
+            'save it with about=About(features=[...], target="...")'
+        )
+    return about.features, about.target
+
+
+def labels(about: About) -> Names:
+    """Names and units for the labels of a report."""
+    from ..fit_report import Names
+
+    features = about.features or ()
+    return Names(
+        features or None,
+        about.target,
+        [about.units.get(name, "") for name in features] or None,
+        about.units.get(about.target or "", ""),
+    )

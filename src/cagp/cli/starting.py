@@ -1,0 +1,123 @@
+"""Where a fit starts, and what it is fitted to, for people who do not want to choose.
+
+Starting values come from the spread of the data. Up to 2,000 observations are fitted to as they are; of more, a sample
+of 2,000 is: half of it at random, half in patches of near neighbours, so that short distances are seen as well as long
+ones (a sample at random alone takes short-range structure for noise).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from scipy.spatial import cKDTree
+
+from ..errors import InputError
+from ..kernels import Geographic, Kernel, Product, Radial
+from ..means import Constant, Mean, Polynomial, Zero
+from ..validation import points
+from .expressions import KERNEL_NAMES, evaluated
+
+MEANS = ("zero", "constant", "linear", "quadratic")
+EARTH_RADIUS = 6371.0
+
+_AT_MOST = 2000
+_PATCH = 25
+_GLOBE_SHARE = 0.05
+"""Lengthscales on the globe start at this share of the Earth's radius: about 300 km."""
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What was asked for about the kernel: a name or expression, (latitude, longitude), and starting values."""
+
+    kernel: str
+    geo: tuple[str, str] | None
+    ard: bool
+    lengthscale: tuple[float, ...] | None
+    variance: float | None
+
+
+def mean_called(name: str) -> Mean:
+    """The mean of that name."""
+    if name not in MEANS:
+        raise InputError(f"--mean must be one of {', '.join(MEANS)}, got {name!r}")
+    degrees = {"linear": 1, "quadratic": 2}
+    return Polynomial(degrees[name]) if name in degrees else Constant() if name == "constant" else Zero()
+
+
+def starting_kernel(wishes: Wishes, X: np.ndarray, y: np.ndarray, features: Sequence[str]) -> tuple[Kernel, list[str]]:
+    """A kernel with starting values for X (n, p) and y (n,), and the hyperparameters that must stay as they are."""
+    name = wishes.kernel.lower().replace("-", "").replace("_", "")
+    known = KERNEL_NAMES.get(name)
+    if known is None or not issubclass(known, Radial):
+        return _as_written(wishes, features), []
+    variance = wishes.variance or float(np.var(y)) or 1.0
+    if wishes.geo is None:
+        return known(_lengthscale(wishes, X, wishes.lengthscale), variance), []
+    if wishes.lengthscale is not None and len(wishes.lengthscale) > 1:
+        raise InputError("with --geo, --lengthscale is one number, in kilometres on the globe")
+    where = [features.index(each) for each in wishes.geo]
+    others = [i for i in range(len(features)) if i not in where]
+    distance = wishes.lengthscale[0] if wishes.lengthscale else _GLOBE_SHARE * EARTH_RADIUS
+    globe = Geographic(known(distance, variance), radius=EARTH_RADIUS)
+    if not others:
+        return (globe if where == [0, 1] else globe.on(*where)), []
+    rest = known(_lengthscale(wishes, X[:, others], None), 1.0)
+    # the product has one variance: a second one could not be told from it
+    return Product((globe.on(*where), rest.on(*others))), ["kernel.kernels[1].kernel.variance"]
+
+
+def _as_written(wishes: Wishes, features: Sequence[str]) -> Kernel:
+    radial = [each for each, known in KERNEL_NAMES.items() if issubclass(known, Radial)]
+    otherwise = f"--kernel must be one of {', '.join(radial)}, or such as 'Matern32(0.5).on(0, 1) + RBF(2.0).on(2)'"
+    kernel = evaluated(wishes.kernel, otherwise)
+    if not isinstance(kernel, Kernel):
+        raise InputError(f"{otherwise}; got {wishes.kernel!r}")
+    if wishes.geo is not None or wishes.lengthscale is not None or wishes.variance is not None:
+        raise InputError(
+            f"--kernel {wishes.kernel!r} has its values in it; leave out --geo, --lengthscale and --variance"
+        )
+    return kernel
+
+
+def _lengthscale(wishes: Wishes, X: np.ndarray, given: tuple[float, ...] | None) -> float | tuple[float, ...]:
+    p = X.shape[1]
+    if given is not None:
+        if len(given) not in (1, p):
+            raise InputError(f"--lengthscale has {len(given)} values for {p} features; give one, or one for each")
+        return given[0] if not wishes.ard or p == 1 else given if len(given) == p else given * p
+    spread = X.std(axis=0)
+    if wishes.ard and p > 1:
+        return tuple(float(s) for s in np.where(spread > 0, 0.5 * p**0.5 * spread, 1.0))
+    return 0.5 * float(np.sqrt(np.square(spread).sum())) or 1.0
+
+
+def near_by(kernel: Kernel, X: np.ndarray) -> np.ndarray:
+    """X (n, p) in coordinates (n, q) where near is what the kernel calls near; X itself where there are none."""
+    train = points(X, "X")
+    embedding = kernel.embed(train, train.mean(dim=0)) if kernel.radial else None
+    return embedding.T.numpy() if isinstance(embedding, torch.Tensor) else X
+
+
+def sample(X: np.ndarray, size: int | None, seed: int) -> np.ndarray | None:
+    """The rows of X (n, p) to fit to, sorted; None for all of them. ``size`` is what was asked for, if anything was."""
+    n = len(X)
+    size = min(_AT_MOST, n) if size is None else size
+    if not 2 <= size <= n:
+        raise InputError(f"--subset must be between 2 and the number of rows, {n}; got {size}")
+    if size == n:
+        return None
+    generator = np.random.default_rng(seed)
+    chosen = set(generator.choice(n, size - size // 2, replace=False).tolist())
+    spread = X.std(axis=0)
+    scaled = X / np.where(spread > 0, spread, 1.0)
+    tree = cKDTree(scaled)
+    for centre in generator.permutation(n):
+        near = np.atleast_1d(tree.query(scaled[centre], k=min(_PATCH, n))[1]).tolist()
+        chosen.update(near[: size - len(chosen)])
+        if len(chosen) == size:
+            break
+    return np.sort(np.fromiter(chosen, dtype=np.int64))

@@ -1,0 +1,11 @@
+"""Models on disk: ``model.save(folder)`` and ``cagp.load(folder)``.
+
+A model folder holds ``model.json`` (readable: prior, solver, settings, names) and one safetensors file (X, y, noise).
+Loading runs no code from the folder and checks everything it reads.
+"""
+
+from .about import About, FitSummary
+from .folder import is_model_folder, load, read, require_writable, write
+from .saved import Saved
+
+__all__ = ["About", "FitSummary", "Saved", "is_model_folder", "load", "read", "require_writable", "write"]

@@ -1,0 +1,138 @@
+"""What a model is about, for people: names, units, where it came from, what the fit said."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ..errors import InputError, InputTypeError
+
+if TYPE_CHECKING:
+    from ..hyperparameters import FitResult
+
+
+def _texts(values: Any, name: str) -> tuple[str, ...]:
+    if isinstance(values, str) or not all(isinstance(value, str) for value in values):
+        raise InputTypeError(f"{name} must be a list of texts, got {values!r}")
+    return tuple(values)
+
+
+@dataclass(frozen=True)
+class FitSummary:
+    """What is kept of a ``FitResult``: values, standard errors (NaN and infinity as they were), and what it said."""
+
+    likelihood: str
+    size: int
+    log_likelihood: float
+    converged: bool
+    values: Mapping[str, float]
+    standard_errors: Mapping[str, float]
+    warnings: tuple[str, ...]
+    message: str
+
+    @classmethod
+    def of(cls, result: FitResult) -> FitSummary:
+        """The summary of a fit."""
+        return cls(
+            result.likelihood,
+            result.size,
+            result.log_likelihood,
+            result.converged,
+            dict(result.values),
+            dict(result.standard_errors or {}),
+            tuple(result.warnings),
+            result.message,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        content = dataclasses.asdict(self)
+        content["log_likelihood"] = number_to_json(self.log_likelihood)
+        for name in ("values", "standard_errors"):
+            content[name] = {key: number_to_json(value) for key, value in content[name].items()}
+        return content
+
+    @classmethod
+    def from_json(cls, content: Any) -> FitSummary:
+        wanted = {each.name for each in dataclasses.fields(cls)}
+        if not isinstance(content, dict) or set(content) != wanted:
+            raise InputError(f"the fit summary must have exactly the entries {', '.join(sorted(wanted))}")
+        if not isinstance(content["size"], int) or not isinstance(content["converged"], bool):
+            raise InputError("the fit summary's size must be an integer and converged true or false")
+        numbers = {}
+        for name in ("values", "standard_errors"):
+            numbers[name] = {str(key): number_from_json(value) for key, value in dict(content[name]).items()}
+        return cls(
+            str(content["likelihood"]),
+            content["size"],
+            number_from_json(content["log_likelihood"]),
+            content["converged"],
+            numbers["values"],
+            numbers["standard_errors"],
+            _texts(content["warnings"], "warnings"),
+            str(content["message"]),
+        )
+
+
+@dataclass(frozen=True)
+class About:
+    """Names and units of the columns, provenance, and the summary of the fit; all of it optional.
+
+    ``features`` are the names of the columns of X, ``target`` is that of y; ``units`` maps names to units. ``notes``
+    are texts by name: where the data came from, the command, anything.
+    """
+
+    features: tuple[str, ...] | None = None
+    target: str | None = None
+    units: Mapping[str, str] = field(default_factory=dict)
+    notes: Mapping[str, str] = field(default_factory=dict)
+    fit: FitSummary | None = None
+
+    def __post_init__(self) -> None:
+        if self.features is not None:
+            object.__setattr__(self, "features", _texts(self.features, "features"))
+            if len(set(self.features)) != len(self.features):
+                raise InputError(f"features must be distinct names, got {self.features!r}")
+        if self.target is not None and not isinstance(self.target, str):
+            raise InputTypeError(f"target must be a text, got {self.target!r}")
+        for name in ("units", "notes"):
+            pairs = getattr(self, name)
+            if not isinstance(pairs, Mapping) or not all(isinstance(t, str) for pair in pairs.items() for t in pair):
+                raise InputTypeError(f"{name} must map texts to texts, got {pairs!r}")
+            object.__setattr__(self, name, dict(pairs))
+        if self.fit is not None and not isinstance(self.fit, FitSummary):
+            raise InputTypeError(f"fit must be a FitSummary, got {self.fit!r}; write FitSummary.of(result)")
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain JSON values."""
+        return {
+            "features": None if self.features is None else list(self.features),
+            "target": self.target,
+            "units": dict(self.units),
+            "notes": dict(self.notes),
+            "fit": None if self.fit is None else self.fit.to_json(),
+        }
+
+    @classmethod
+    def from_json(cls, content: Any) -> About:
+        """The same, from what ``to_json`` gave."""
+        if not isinstance(content, dict) or set(content) != {"features", "target", "units", "notes", "fit"}:
+            raise InputError("the entry 'about' must have exactly the entries features, target, units, notes and fit")
+        fit = None if content["fit"] is None else FitSummary.from_json(content["fit"])
+        return cls(content["features"], content["target"], content["units"], content["notes"], fit)
+
+
+def number_to_json(value: float) -> float | str:
+    """JSON has no NaN and no infinity: they are written as text."""
+    return value if math.isfinite(value) else repr(float(value))
+
+
+def number_from_json(value: Any) -> float:
+    """The same back."""
+    if isinstance(value, str) and value in ("nan", "inf", "-inf"):
+        return float(value)
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise InputTypeError(f"a number was expected, got {value!r}")
+    return float(value)

@@ -1,0 +1,251 @@
+"""The files of a model folder: written whole or not at all, and checked before anything in them is used.
+
+The data file is named after its content, so that overwriting is safe at every instant: the new data file comes first,
+then ``model.json`` is replaced in one step, then the old data file goes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+import numpy as np
+import torch
+
+from ..atomic import whole_file
+from ..convert import float_type
+from ..errors import InputError, SavedModelError
+from ..gram import STORAGES
+from ..kernels import Kernel
+from ..means import Mean
+from ..solvers import Solver
+from ..validation import choice
+from .about import About
+from .data import read_arrays, require_safetensors, sha256, write_arrays
+from .objects import decode, encode
+from .saved import Saved
+
+if TYPE_CHECKING:
+    from ..model import Model
+
+FORMAT = "cagp model"
+FORMAT_VERSION = 1
+DESCRIPTION = "model.json"
+
+_DATA_NAME = re.compile(r"data-[0-9a-f]{16}\.safetensors")
+_LARGEST_DESCRIPTION = 16 * 2**20
+_ENTRIES = {"format", "format_version", "cagp_version", "created", "data", "prior", "solver", "settings", "about"}
+
+
+def is_model_folder(folder: str | Path) -> bool:
+    """Whether the folder claims to hold a model; ``read`` finds out whether it does."""
+    try:
+        with open(Path(folder) / DESCRIPTION, "rb") as file:
+            return f'"format": "{FORMAT}"'.encode() in file.read(1000)
+    except OSError:
+        return False
+
+
+# --- writing --------------------------------------------------------------------------------------------------------
+
+
+def require_writable(folder: str | Path, overwrite: bool) -> Path:
+    """``folder`` as a path where a model may be written: new, empty, or a model to be replaced."""
+    place = Path(folder)
+    if not place.exists() and not place.is_symlink():
+        return place
+    if not place.is_dir():
+        raise InputError(f"{place} is not a folder; choose another name for the model")
+    if is_model_folder(place):
+        if not overwrite:
+            raise InputError(f"{place} already holds a model; overwrite it on purpose, or choose another name")
+    elif any(place.iterdir()):
+        raise InputError(f"{place} is a folder with other things in it, not a model; choose a new name")
+    return place
+
+
+def write(saved: Saved, folder: str | Path, *, overwrite: bool = False) -> Path:
+    """Write a model folder. What cannot be saved is refused before anything is written."""
+    require_safetensors()
+    place = require_writable(folder, overwrite)
+    arrays = {"X": np.ascontiguousarray(saved.X, dtype=np.float64), "y": np.ascontiguousarray(saved.y)}
+    if np.ndim(saved.prior.noise_variance):
+        arrays["noise_variance"] = np.array(saved.prior.noise_variance)
+    description = _describe(saved, arrays)
+    if place.exists():
+        _fill(place, arrays, description)
+        return place
+    place.parent.mkdir(parents=True, exist_ok=True)
+    temporary = place.with_name(f".partial-{uuid4().hex}-{place.name}")
+    try:
+        temporary.mkdir()
+        _fill(temporary, arrays, description)
+        os.rename(temporary, place)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    return place
+
+
+def _describe(saved: Saved, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
+    """model.json but for its own hash; ``arrays`` is given what belongs into the data file."""
+    from .. import __version__
+
+    prior = saved.prior
+    noise = None if np.ndim(prior.noise_variance) else float(prior.noise_variance)
+    return {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "cagp_version": __version__,
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "about": saved.about.to_json(),
+        "prior": {
+            "kernel": encode(prior.kernel, "kernel", arrays),
+            "mean": encode(prior.mean, "mean", arrays),
+            "noise_variance": noise,
+        },
+        "solver": {"asked": encode(saved.solver, "solver", arrays), "picked": encode(saved.picked, "picked", arrays)},
+        "settings": saved.settings(),
+    }
+
+
+def _fill(place: Path, arrays: dict[str, np.ndarray], description: dict[str, Any]) -> None:
+    """The two files, the description last: without it a folder is not a model."""
+    temporary = place / f".partial-{uuid4().hex}.safetensors"
+    try:
+        write_arrays(temporary, arrays)
+        digest = sha256(temporary)
+        data = place / f"data-{digest[:16]}.safetensors"
+        described = {name: {"dtype": str(array.dtype), "shape": list(array.shape)} for name, array in arrays.items()}
+        size = temporary.stat().st_size
+        os.replace(temporary, data)
+    finally:
+        temporary.unlink(missing_ok=True)
+    content = {**description, "data": {"file": data.name, "bytes": size, "sha256": digest, "arrays": described}}
+    text = json.dumps({**content, "sha256": _own_hash(content)}, indent=1, ensure_ascii=False, allow_nan=False)
+    with whole_file(place / DESCRIPTION) as file:
+        file.write_text(text + "\n", encoding="utf-8")
+    for other in place.iterdir():
+        if _DATA_NAME.fullmatch(other.name) and other != data:
+            other.unlink()
+
+
+def _own_hash(content: dict[str, Any]) -> str:
+    """The hash of a description: of its content, whatever the layout of the file."""
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+# --- reading --------------------------------------------------------------------------------------------------------
+
+
+def load(
+    folder: str | Path,
+    *,
+    solver: Solver | str | None = None,
+    memory_budget: float | None = None,
+    device: str | torch.device | None = None,
+) -> Model:
+    """The model that ``Model.save`` wrote to ``folder``, on the CPU or on ``device``; ``solver`` replaces its own.
+
+    Its predictions are, bit for bit, those of the model that was saved (on the same kind of machine, with as many
+    threads and as much memory). A model made with ``solver="auto"`` keeps the solver that was picked.
+    """
+    return read(folder).condition(solver, memory_budget=memory_budget, device=device)
+
+
+def read(folder: str | Path) -> Saved:
+    """What a model folder holds, checked, without conditioning on it."""
+    require_safetensors()
+    place = Path(folder)
+    if not place.is_dir():
+        raise SavedModelError(f"{place} is not a folder; a model is a folder that `cagp fit` or model.save wrote")
+    try:
+        content = _description(place)
+        described = content["data"]
+        name = described["file"]
+        if not isinstance(name, str) or not _DATA_NAME.fullmatch(name):
+            raise SavedModelError(f"the data file is called {name!r}; cagp writes data-<hash>.safetensors")
+        path = _inside(place, name)
+        arrays = read_arrays(path, described)
+        return _saved(content, arrays)
+    except SavedModelError as error:
+        raise SavedModelError(f"{place} cannot be loaded: {error}") from error
+    except (InputError, KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise SavedModelError(
+            f"{place} cannot be loaded, its {DESCRIPTION} is not what cagp writes: {error}"
+        ) from error
+
+
+def _inside(place: Path, name: str) -> Path:
+    """The regular file of that name in the folder; links that lead out of it are refused."""
+    path = place / name
+    if path.is_symlink() and path.resolve().parent != place.resolve():
+        raise SavedModelError(f"{name} is a link that leads out of the folder")
+    if not path.is_file():
+        raise SavedModelError(f"{name} is missing")
+    return path
+
+
+def _description(place: Path) -> dict[str, Any]:
+    path = _inside(place, DESCRIPTION)
+    if path.stat().st_size > _LARGEST_DESCRIPTION:
+        raise SavedModelError(f"{DESCRIPTION} has {path.stat().st_size} bytes; cagp writes a few thousand")
+    try:
+        content = json.loads(path.read_bytes().decode("utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise SavedModelError(f"{DESCRIPTION} is not readable JSON ({error}); it is damaged or truncated") from error
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise SavedModelError(f"{DESCRIPTION} does not describe a cagp model")
+    version = content.get("format_version")
+    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
+        raise SavedModelError(f"its format version is {version!r}, which is none")
+    if version > FORMAT_VERSION:
+        raise SavedModelError(
+            f"it has format version {version}, written by cagp {content.get('cagp_version')}; this cagp reads up to "
+            f"{FORMAT_VERSION}: use a newer cagp"
+        )
+    digest = content.pop("sha256", None)
+    if digest != _own_hash(content):
+        raise SavedModelError(
+            f"{DESCRIPTION} does not have the hash that was written with it; it was changed or damaged"
+        )
+    if set(content) != _ENTRIES:
+        raise SavedModelError(f"{DESCRIPTION} has the entries {sorted(content)}, expected were {sorted(_ENTRIES)}")
+    return content
+
+
+def _saved(content: dict[str, Any], arrays: dict[str, np.ndarray]) -> Saved:
+    from ..prior import Prior
+    from ..validation import points, targets
+
+    X = points(arrays["X"], "X").numpy()
+    y = targets(arrays["y"], len(X)).numpy()
+    noise = arrays.get("noise_variance", content["prior"]["noise_variance"])
+    kernel = decode(content["prior"]["kernel"], "kernel", arrays, Kernel)
+    prior = Prior(kernel, mean=decode(content["prior"]["mean"], "mean", arrays, Mean), noise_variance=noise)
+    prior.noise(len(X))
+    solver, settings = content["solver"], content["settings"]
+    picked = None if solver["picked"] is None else decode(solver["picked"], "picked", arrays, Solver)
+    for name in ("dtype", "solve_dtype"):
+        float_type(settings[name], name)
+    return Saved(
+        prior=prior,
+        X=X,
+        y=y,
+        solver=decode(solver["asked"], "solver", arrays, Solver),
+        storage=choice(settings["storage"], "storage", STORAGES),
+        dtype=settings["dtype"],
+        solve_dtype=settings["solve_dtype"],
+        picked=picked,
+        about=About.from_json(content["about"]),
+        created=str(content["created"]),
+        cagp_version=str(content["cagp_version"]),
+        fingerprint=_own_hash(content),
+    )

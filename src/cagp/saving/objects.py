@@ -1,0 +1,114 @@
+"""Kernels, means, solvers and preconditioners as plain JSON values, and back through a list of known classes.
+
+An object is written as ``{"class": "Matern32", "lengthscale": 0.2, "variance": 1.0}``. Only the classes listed here can
+come back, through their own constructors, which check every value. Long lists of integers (permutations, indices) are
+kept as arrays: ``{"array": "solver.order"}``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import math
+import numbers
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from .. import kernels
+from ..errors import InputError, SavedModelError
+from ..kernels import CustomKernel, Kernel
+from ..means import CallableMean, Constant, Mean, Polynomial, Zero
+from ..preconditioners import Identity, Jacobi, Nystrom, Preconditioner, SymmetricGaussSeidel
+from ..solvers import ALL as SOLVERS
+
+KERNELS: tuple[type[Kernel], ...] = tuple(
+    each
+    for each in (getattr(kernels, name) for name in kernels.__all__)
+    if isinstance(each, type) and issubclass(each, Kernel) and not inspect.isabstract(each) and each is not CustomKernel
+)
+"""All built-in kernels; a CustomKernel is a function, and functions are not saved."""
+
+MEANS: tuple[type[Mean], ...] = (Zero, Constant, Polynomial)
+PRECONDITIONERS: tuple[type[Preconditioner], ...] = (Identity, Jacobi, Nystrom, SymmetricGaussSeidel)
+_CLASSES: tuple[type[Any], ...] = (*KERNELS, *MEANS, *SOLVERS, *PRECONDITIONERS)
+KNOWN: dict[str, type[Any]] = {each.__name__: each for each in _CLASSES}
+
+_LONG = 64
+_LARGEST_FIELD = 1000
+
+
+def encode(value: Any, path: str, arrays: dict[str, np.ndarray]) -> Any:
+    """``value`` as JSON; long lists of integers go to ``arrays`` under their ``path``."""
+    if value is None or isinstance(value, (bool, str)):
+        return value
+    if isinstance(value, numbers.Integral):
+        return int(value)
+    if isinstance(value, numbers.Real) and math.isfinite(value):
+        return float(value)
+    if isinstance(value, (tuple, list)):
+        if len(value) > _LONG and all(type(each) is int for each in value):
+            arrays[path] = np.asarray(value, dtype=np.int64)
+            return {"array": path}
+        return [encode(each, f"{path}[{i}]", arrays) for i, each in enumerate(value)]
+    if KNOWN.get(type(value).__name__) is type(value):
+        fields = {each.name: getattr(value, each.name) for each in dataclasses.fields(value)}
+        return {"class": type(value).__name__} | {
+            name: encode(each, f"{path}.{name}", arrays) for name, each in fields.items()
+        }
+    raise InputError(f"{path} cannot be saved: {_why(value)}")
+
+
+def _why(value: Any) -> str:
+    if isinstance(value, CustomKernel):
+        return (
+            "a CustomKernel is a function, and a model folder holds no code; use built-in kernels, or save X and y "
+            "yourself and condition again in a program that has the function"
+        )
+    if isinstance(value, CallableMean):
+        return (
+            "the mean is a function, and a model folder holds no code; use Constant or Polynomial, or subtract the "
+            "function from y and save the model of what is left"
+        )
+    if callable(value) and not isinstance(value, type):
+        return f"{value!r} is a function, and a model folder holds no code; use a method by its name"
+    return f"{value!r} is not one of cagp's own classes; those that can be saved are {', '.join(KNOWN)}"
+
+
+def decode(content: Any, path: str, arrays: Mapping[str, np.ndarray], kind: type[Any]) -> Any:
+    """The object of class ``kind`` (or below) that ``encode`` wrote at ``path``."""
+    value = _decode(content, path, arrays)
+    if not isinstance(value, kind):
+        raise SavedModelError(f"{path} must be a {kind.__name__.lower()}, got {value!r}")
+    return value
+
+
+def _decode(content: Any, path: str, arrays: Mapping[str, np.ndarray]) -> Any:
+    if isinstance(content, list):
+        if len(content) > _LARGEST_FIELD:
+            raise SavedModelError(f"{path} is a list of {len(content)} entries; cagp writes such lists as arrays")
+        return tuple(_decode(each, f"{path}[{i}]", arrays) for i, each in enumerate(content))
+    if not isinstance(content, dict):
+        return content
+    if set(content) == {"array"}:
+        if content["array"] != path or path not in arrays or arrays[path].ndim != 1:
+            raise SavedModelError(f"{path} refers to an array that is not in the data file")
+        return tuple(arrays[path].tolist())
+    name = content.get("class")
+    if not isinstance(name, str) or name not in KNOWN:
+        raise SavedModelError(f"{path} has the unknown class {name!r}; known are {', '.join(KNOWN)}")
+    known = KNOWN[name]
+    wanted, found = {each.name for each in dataclasses.fields(known)}, set(content) - {"class"}
+    if wanted != found:
+        raise SavedModelError(
+            f"{path}, a {name}, must have exactly the entries {', '.join(sorted(wanted)) or 'none'}; "
+            f"it has {', '.join(map(repr, sorted(found))) or 'none'}"
+        )
+    values = {key: _decode(each, f"{path}.{key}", arrays) for key, each in content.items() if key != "class"}
+    try:
+        return known(**values)
+    except InputError as error:
+        raise SavedModelError(f"{path}, a {name}: {error}") from error
+    except (TypeError, ValueError, OverflowError) as error:
+        raise SavedModelError(f"{path}, a {name}, has values that cannot be used ({error})") from error

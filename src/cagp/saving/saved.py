@@ -1,0 +1,100 @@
+"""A model as it lies on disk: all that it takes to condition again, nothing computed yet."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from ..errors import InputError, InputTypeError
+from ..solvers import Solver, as_solver
+from .about import About
+
+if TYPE_CHECKING:
+    from ..model import Model
+    from ..prior import Prior
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Saved:
+    """Data X (d, p) and y (d,), float64; the prior with its mean filled in; solver and settings.
+
+    ``picked`` is the solver that ``Auto`` had chosen, where the model was made with it. ``created`` and
+    ``cagp_version`` say when and by which cagp the folder was written, ``fingerprint`` is its hash (empty before).
+    """
+
+    prior: Prior
+    X: np.ndarray
+    y: np.ndarray
+    solver: Solver
+    storage: str = "auto"
+    dtype: str = "float64"
+    solve_dtype: str = "float64"
+    picked: Solver | None = None
+    about: About = field(default_factory=About)
+    created: str = ""
+    cagp_version: str = ""
+    fingerprint: str = ""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.about, About):
+            raise InputTypeError(f"about must be a cagp.saving.About, got {self.about!r}")
+        if self.about.features is not None and len(self.about.features) != self.X.shape[1]:
+            raise InputError(
+                f"about.features has {len(self.about.features)} names, the points have {self.X.shape[1]} columns"
+            )
+
+    @classmethod
+    def of(cls, model: Model, about: About | None = None) -> Saved:
+        """What there is to save of a model; names of a data frame's columns are kept."""
+        about = about or About()
+        names = model.column_names
+        if about.features is None and names is not None and len(set(names)) == len(names):
+            about = dataclasses.replace(about, features=tuple(names))
+        return cls(
+            prior=model.prior,
+            X=model.X.cpu().numpy(),
+            y=model.y.cpu().numpy(),
+            solver=model.solver,
+            storage=model.storage,
+            dtype=_name(model.gram.dtype),
+            solve_dtype=_name(model.prepared.gram.dtype),
+            picked=model.prepared.picked,
+            about=about,
+        )
+
+    def condition(
+        self,
+        solver: Solver | str | None = None,
+        *,
+        memory_budget: float | None = None,
+        device: str | torch.device | None = None,
+    ) -> Model:
+        """The model, with the solver it was saved with (what ``Auto`` had picked, too) or with another one."""
+        own = self.solver if self.picked is None else self.picked
+        model = self.prior.condition(
+            self.X,
+            self.y,
+            own if solver is None else as_solver(solver),
+            storage=self.storage,
+            memory_budget=memory_budget,
+            dtype=self.dtype,
+            solve_dtype=self.solve_dtype,
+            device=device,
+        )
+        model.column_names = None if self.about.features is None else list(self.about.features)
+        return model
+
+    def __repr__(self) -> str:
+        return f"Saved({self.prior!r}, X {self.X.shape}, solver={self.solver!r})"
+
+    def settings(self) -> dict[str, Any]:
+        """Storage and arithmetic, as plain JSON values."""
+        return {"storage": self.storage, "dtype": self.dtype, "solve_dtype": self.solve_dtype}
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")

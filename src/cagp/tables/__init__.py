@@ -1,0 +1,82 @@
+"""Tables on disk, by the ending of the file: .csv, .csv.gz, .parquet, .nc.
+
+What comes out is named columns of float64, complete: anything missing, infinite, not a number or not exactly
+representable is refused with the file, the place and the remedy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from ..errors import InputError, TableError
+from . import comma_separated, netcdf, parquet
+from .table import Grid, RawColumns, Table, cleaned, select
+
+ENDINGS = (".csv", ".csv.gz", ".parquet", ".nc")
+
+_READERS = {
+    ".csv": comma_separated.read,
+    ".csv.gz": comma_separated.read,
+    ".parquet": parquet.read,
+    ".nc": netcdf.read,
+}
+
+
+def ending_of(path: str | Path) -> str:
+    """The ending that says what kind of table a file is."""
+    name = Path(path).name.lower()
+    for ending in sorted(ENDINGS, key=len, reverse=True):
+        if name.endswith(ending) and len(name) > len(ending):
+            return ending
+    raise InputError(f"{path} has no ending that cagp knows; tables are {', '.join(ENDINGS)} files")
+
+
+def read_columns(path: str | Path) -> RawColumns:
+    """What columns a file has, without their values."""
+    place = Path(path)
+    ending = ending_of(place)
+    if not place.exists():
+        raise TableError(f"{place} does not exist")
+    if not place.is_file():
+        raise TableError(f"{place} is not a file")
+    if not place.stat().st_size:
+        raise TableError(f"{place} is empty")
+    return _READERS[ending](place)
+
+
+def read_table(path: str | Path, columns: Sequence[str] | None = None, *, drop_missing: bool = False) -> Table:
+    """The columns of that name (all, by default) of a table file, float64.
+
+    Rows with missing values are refused, or left out with ``drop_missing``: ``Table.dropped`` says how many.
+    """
+    raw = read_columns(path)
+    return cleaned(raw, select(raw, columns), drop_missing)
+
+
+def write_table(
+    path: str | Path,
+    columns: Mapping[str, np.ndarray],
+    *,
+    units: Mapping[str, str] | None = None,
+    notes: Mapping[str, str] | None = None,
+    grid: Grid | None = None,
+    rows: np.ndarray | None = None,
+) -> None:
+    """Write columns of equal length, whole or not at all.
+
+    Parquet and NetCDF also keep ``units`` and ``notes`` (texts about the whole). A ``grid`` that the columns were read
+    from comes back in NetCDF, with the same coordinates; ``rows`` are then the places of the columns' values in it.
+    """
+    place, ending = Path(path), ending_of(path)
+    if ending == ".nc":
+        netcdf.write(place, columns, units or {}, notes or {}, grid, rows)
+    elif ending == ".parquet":
+        parquet.write(place, columns, units or {}, notes or {})
+    else:
+        comma_separated.write(place, columns)
+
+
+__all__ = ["ENDINGS", "Grid", "RawColumns", "Table", "ending_of", "read_columns", "read_table", "write_table"]

@@ -1,0 +1,139 @@
+"""NetCDF files: variables on a grid (latitude, longitude, time, …) as rows, and rows as variables on that grid.
+
+Every point of the grid is a row, every coordinate and every variable a column. Times are days since 1970-01-01.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..atomic import whole_file
+from ..errors import TableError
+from .table import Grid, RawColumns, check_names, exact
+
+_DAY = np.timedelta64(1, "D")
+_TIME_UNIT = "days since 1970-01-01"
+_NORTH = ("degrees_north", "degree_north", "degrees_n", "degree_n")
+_EAST = ("degrees_east", "degree_east", "degrees_e", "degree_e")
+_FAILURES = (OSError, ValueError, KeyError, TypeError, RuntimeError, IndexError, AttributeError, OverflowError)
+"""What damaged files make the libraries raise."""
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    """The file as an xarray dataset, its values not read yet; the engine goes by the first bytes."""
+    try:
+        import h5netcdf  # noqa: F401
+        import h5py  # type: ignore[import-untyped]
+        import xarray
+    except ImportError as error:
+        raise ImportError('NetCDF files need xarray and h5netcdf: pip install "cagp[cli]"') from error
+    with open(path, "rb") as file:
+        engine = "scipy" if file.read(3) == b"CDF" else "h5netcdf"
+    try:
+        if engine == "h5netcdf":  # which does not clean up after itself where the file cannot be opened
+            h5py.File(path, "r").close()
+        with xarray.open_dataset(path, engine=engine, decode_timedelta=False) as dataset:
+            yield dataset
+    except TableError:
+        raise
+    except _FAILURES as error:
+        raise TableError(f"{path} cannot be read as NetCDF ({_short(error)}); it is damaged or another kind") from error
+
+
+def read(path: Path) -> RawColumns:
+    """The columns of a NetCDF file: the coordinates along dimensions, then the variables."""
+    with _opened(path) as dataset:
+        coordinates = [str(name) for name in dataset.dims if name in dataset.coords]
+        variables = [str(name) for name in dataset.data_vars if dataset[name].ndim]
+        names = check_names(path, [*coordinates, *variables])
+        units = {}
+        for name in names:
+            unit = _TIME_UNIT if dataset[name].dtype.kind == "M" else dataset[name].attrs.get("units")
+            if isinstance(unit, str):
+                units[name] = unit
+        dims = {name: tuple(map(str, dataset[name].dims)) for name in names}
+    latitude = [name for name in coordinates if units.get(name, "").lower() in _NORTH]
+    longitude = [name for name in coordinates if units.get(name, "").lower() in _EAST]
+    globe = (latitude[0], longitude[0]) if len(latitude) == len(longitude) == 1 else None
+    return RawColumns(path, names, partial(_take, path), units, dims, globe, partial(_grid, path))
+
+
+def _dims(dataset: Any, names: Sequence[str]) -> tuple[str, ...]:
+    """All dimensions that these columns have, in the order of the variable with the most of them."""
+    widest = max((dataset[name].dims for name in names), key=len)
+    others = [dim for name in names for dim in dataset[name].dims if dim not in widest]
+    return (*widest, *dict.fromkeys(others))
+
+
+def _grid(path: Path, names: Sequence[str]) -> Grid:
+    with _opened(path) as dataset:
+        dims = _dims(dataset, names)
+        coordinates = dataset.coords.to_dataset()
+        unused = [name for name in coordinates.variables if not set(coordinates[name].dims) <= set(dims)]
+        kept = coordinates.drop_vars(unused).load()
+        return Grid(dims, tuple(dataset.sizes[dim] for dim in dims), kept)
+
+
+def _take(path: Path, names: Sequence[str]) -> Mapping[str, np.ndarray]:
+    columns = {}
+    with _opened(path) as dataset:
+        dims = _dims(dataset, names)
+        sizes = {dim: dataset.sizes[dim] for dim in dims}
+        for name in names:
+            variable = dataset[name].variable.set_dims(sizes).transpose(*dims)
+            columns[name] = _numbers(np.asarray(variable.values).ravel(), path, name)
+    return columns
+
+
+def _numbers(values: np.ndarray, path: Path, name: str) -> np.ndarray:
+    if values.dtype.kind == "M":
+        numbers = (values - np.datetime64("1970-01-01")) / _DAY
+        return np.where(np.isnat(values), np.nan, numbers)
+    if values.dtype.kind not in "fiub" or values.dtype.itemsize > 8:
+        raise TableError(
+            f"{path}: variable {name!r} has the type {values.dtype}, which is not numeric; turn it into numbers, or "
+            "leave it out (--exclude)"
+        )
+    return exact(values, path, name)
+
+
+def _short(error: Exception) -> str:
+    return " ".join(str(error).split())[:200]
+
+
+def write(
+    path: Path,
+    columns: Mapping[str, np.ndarray],
+    units: Mapping[str, str],
+    notes: Mapping[str, str],
+    grid: Grid | None,
+    rows: np.ndarray | None,
+) -> None:
+    """Variables on the grid, NaN where it has no row; without a grid, variables along a dimension "row"."""
+    import xarray
+
+    dims = ("row",) if grid is None else grid.dims
+    variables = {}
+    for name, values in columns.items():
+        if grid is not None and name in grid.coordinates.variables:
+            continue
+        about = {"units": units[name]} if name in units else {}
+        variables[name] = (dims, values if grid is None else _on_grid(values, grid, rows), about)
+    dataset = xarray.Dataset(variables, None if grid is None else grid.coordinates.coords, dict(notes))
+    with whole_file(path) as temporary:
+        dataset.to_netcdf(temporary, engine="h5netcdf")
+
+
+def _on_grid(values: np.ndarray, grid: Grid, rows: np.ndarray | None) -> np.ndarray:
+    if rows is None or len(rows) == int(np.prod(grid.shape)):
+        return values.reshape(grid.shape)
+    full = np.full(int(np.prod(grid.shape)), np.nan)
+    full[rows] = values
+    return full.reshape(grid.shape)

@@ -1,0 +1,231 @@
+"""``cagp fit``, ``info``, ``check`` and ``solvers``: what they print, write and refuse."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+
+import cagp
+from cagp import saving
+from cagp.cli.expressions import as_solver, evaluated
+from cagp.cli.starting import sample
+from cagp.errors import InputError
+from cli.small import VALUES, call, snapshot, write_small
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with train.csv, test.csv and a fitted model with its report."""
+    place = tmp_path_factory.mktemp("fit")
+    write_small(place / "train.csv", 80)
+    write_small(place / "test.csv", 40, seed=1)
+    result = call("fit", place / "train.csv", "--target", "hei", "--out", place / "model", "--restarts", 0)
+    assert result.exit_code == 0, result.output
+    assert "exact likelihood of all 80 observations" in result.stdout
+    assert "kernel.lengthscale[1]" in result.stdout
+    assert "±" in result.stdout
+    assert f"Report: {place / 'model-report' / 'report.html'}" in result.stdout.replace("\n", "")
+    return place
+
+
+def test_fitted_values_are_those_of_the_library(folder: Path) -> None:
+    saved = saving.read(folder / "model")
+    assert saved.about.features == ("east", "north")
+    assert saved.about.target == "height"
+    train = pd.read_csv(folder / "train.csv")
+    start = cagp.Prior(cagp.Matern32((0.3, 0.3), 1.0), mean=cagp.Constant(), noise_variance=0.05)
+    expected = cagp.hyperparameters.fit(start, train[["east", "north"]], train["height"], refit_mean=True)
+    assert saved.about.fit is not None
+    assert saved.about.fit.log_likelihood == pytest.approx(expected.log_likelihood, abs=1e-3)
+    assert saved.prior.noise_variance == pytest.approx(expected.prior.noise_variance, rel=1e-2)
+    assert (folder / "model-report" / "report.html").exists()
+
+
+def test_info(folder: Path) -> None:
+    result = call("info", folder / "model")
+    assert result.exit_code == 0
+    for words in ("80 observations of height", "Matern32", "noise variance", "Gram matrix", "cagp 0.", "east", "±"):
+        assert words in result.stdout
+
+
+def test_check(folder: Path) -> None:
+    result = call("check", folder / "model", folder / "test.csv")
+    assert result.exit_code == 0, result.output
+    assert (folder / "model-check" / "check.html").exists()
+    assert "hold" in result.stdout
+
+
+def test_check_says_no(folder: Path, tmp_path: Path) -> None:
+    """A model whose noise is far too small has error bars that are too narrow for observations."""
+    values = ["--no-fit", "--lengthscale", 0.4, "--variance", 1, "--noise", 1e-4]
+    arguments = ["fit", folder / "train.csv", "--target", "height", "--out", tmp_path / "bad", *values, "--no-report"]
+    assert call(*arguments).exit_code == 0
+    result = call("check", tmp_path / "bad", folder / "test.csv", "--out", tmp_path / "report", "--quiet")
+    assert (result.exit_code, result.output) == (3, "")
+    assert (tmp_path / "report" / "check.html").exists()
+
+
+def test_solvers_are_all_listed() -> None:
+    output = call("solvers").stdout
+    for solver in cagp.solvers.ALL:
+        assert solver.name in output
+        assert solver.__name__ in output
+
+
+def test_quiet_and_overwriting(folder: Path, tmp_path: Path) -> None:
+    arguments = ["fit", folder / "train.csv", "--target", "height", "--out", tmp_path / "m", *VALUES, "--no-report"]
+    result = call(*arguments, "--quiet")
+    assert (result.exit_code, result.output) == (0, "")
+    before = snapshot(tmp_path)
+    again = call(*arguments)
+    assert again.exit_code == 2
+    assert "already holds a model" in again.stderr
+    assert snapshot(tmp_path) == before
+    assert call(*arguments, "--overwrite", "--solver", "GaussSeidel(7)").exit_code == 0
+    assert saving.read(tmp_path / "m").solver == cagp.GaussSeidel(7)
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        (["--target", "depth"], "has no column 'depth'"),
+        (["--target", "height", "--features", "east,west"], "has no column 'west'"),
+        (["--target", "height", "--features", "east,height"], "cannot be a feature"),
+        (["--target", "height", "--exclude", "east,north"], "no column left"),
+        (["--target", "height", "--kernel", "cubic"], "--kernel must be one of"),
+        (["--target", "height", "--kernel", "__import__('os')"], "--kernel must be one of"),
+        (["--target", "height", "--mean", "cubic"], "--mean must be one of"),
+        (["--target", "height", "--solver", "newton"], "--solver must be one of"),
+        (["--target", "height", "--solver", "Matern32(1)"], "is not a solver"),
+        (["--target", "height", "--solver", "subset"], "Subset needs either size or indices"),
+        (["--target", "height", "--solver", "nearest-neighbours", "--iterations", "5"], r"NearestNeighbours\(k=300\)"),
+        (["--target", "height", "--likelihood", "fast"], "--likelihood must be one of"),
+        (["--target", "height", "--subset", "1000"], "--subset must be between 2"),
+        (["--target", "height", "--geo", "east"], "--geo must name two"),
+        (["--target", "height", "--geo", "east,depth"], "no column 'depth'"),
+        (["--target", "height", "--no-fit"], "needs --noise and --lengthscale and --variance"),
+        (["--target", "height", *VALUES, "--lengthscale", "1,2,3"], "3 values for 2 features"),
+        (["--target", "height", "--lengthscale", "long"], "--lengthscale must be a number"),
+        (["--target", "height", "--fix", "nonsense"], "fix names 'nonsense'"),
+        (["--target", "height", "--noise", "-1"], "noise_variance must be positive"),
+        (["--target", "height", "--variance", "-1"], "variance must be positive"),
+        (["--target", "height", "--seed", "-1"], "seed"),
+        ([], "target"),
+    ],
+)
+def test_wrong_use(folder: Path, tmp_path: Path, more: list[str], words: str) -> None:
+    result = call("fit", folder / "train.csv", "--out", tmp_path / "model", *more)
+    assert result.exit_code == 2, result.output
+    assert "Traceback" not in result.output
+    with pytest.raises(AssertionError, match=words):
+        raise AssertionError(" ".join(result.stderr.split()))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_features_noise_and_missing_rows(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.random((30, 3)), columns=["a", "b, c", "y"]).assign(one=1.0, s2=0.02, text="x")
+    frame.loc[4, "a"] = np.nan
+    frame.to_csv(tmp_path / "data.csv", index=False)
+    arguments = ["fit", tmp_path / "data.csv", "--target", "y", "--noise-column", "s2", "--no-report"]
+    values = ["--no-fit", "--lengthscale", "0.3", "--variance", "1"]
+    refused = call(*arguments, *values, "--out", tmp_path / "m")
+    assert refused.exit_code == 2
+    assert "'text' is not numeric" in refused.stderr
+    refused = call(*arguments, *values, "--exclude", "text", "--out", tmp_path / "m")
+    assert "--drop-missing" in refused.stderr
+    result = call(*arguments, *values, "--exclude", "text", "--out", tmp_path / "m", "--drop-missing")
+    assert result.exit_code == 0, result.output
+    assert "1 rows" in result.stdout
+    assert "one value only: 'one'" in result.stdout
+    saved = saving.read(tmp_path / "m")
+    assert saved.about.features == ("a", "b, c")
+    assert saved.X.shape == (29, 2)
+    np.testing.assert_array_equal(saved.prior.noise_variance, np.full(29, 0.02))
+    result = call(*arguments, *values, "--features", 'a,"b, c"', "--out", tmp_path / "n", "--drop-missing")
+    assert result.exit_code == 0, result.output
+
+
+def test_a_grid_on_the_globe(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    dataset = xr.Dataset(
+        {"t": (("time", "lat", "lon"), 280 + rng.normal(size=(1, 5, 6)), {"units": "K"})},
+        {
+            "time": [np.datetime64("2024-01-01", "ns")],
+            "lat": ("lat", np.linspace(-60, 60, 5), {"units": "degrees_north"}),
+            "lon": ("lon", np.arange(6) * 60.0, {"units": "degrees_east"}),
+        },
+    )
+    dataset.to_netcdf(tmp_path / "field.nc", engine="h5netcdf")
+    values = ["--no-fit", "--lengthscale", "500", "--variance", "2", "--noise", "0.1"]
+    arguments = ["fit", tmp_path / "field.nc", "--target", "t", *values, "--no-report"]
+    result = call(*arguments, "--out", tmp_path / "m")
+    assert result.exit_code == 0, result.output
+    assert "distance is measured on the globe" in result.stdout
+    saved = saving.read(tmp_path / "m")
+    assert saved.prior.kernel == cagp.Geographic(cagp.Matern32(500.0, 2.0), radius=6371.0)
+    assert saved.about.units == {"lat": "degrees_north", "lon": "degrees_east", "t": "K"}
+    assert call(*arguments, "--geo", "none", "--out", tmp_path / "flat").exit_code == 0
+    assert saving.read(tmp_path / "flat").prior.kernel == cagp.Matern32((500.0, 500.0), 2.0)
+
+
+def test_globe_and_more_features(tmp_path: Path) -> None:
+    frame = pd.DataFrame(np.random.default_rng(0).random((40, 4)), columns=["depth", "lat", "lon", "y"])
+    frame.to_csv(tmp_path / "data.csv", index=False)
+    arguments = ["fit", tmp_path / "data.csv", "--target", "y", "--out", tmp_path / "m", "--no-report"]
+    result = call(*arguments, "--geo", "lat,lon", "--restarts", 0)
+    assert result.exit_code == 0, result.output
+    kernel = saving.read(tmp_path / "m").prior.kernel
+    assert isinstance(kernel, cagp.kernels.Product)
+    assert [part.columns for part in kernel.kernels] == [(1, 2), (0,)]  # type: ignore[attr-defined]
+    assert kernel.kernels[1].kernel.variance == 1.0  # type: ignore[attr-defined]
+    assert "if 'lat' and 'lon' are degrees" in call(*arguments, *VALUES, "--overwrite").stdout
+
+
+def test_a_sample_sees_short_and_long_distances() -> None:
+    X = np.random.default_rng(0).random((20_000, 2))
+    rows = sample(X, None, seed=3)
+    assert rows is not None
+    assert len(rows) == len(set(rows)) == 2000
+    chosen = X[rows]
+    near = np.sort(np.linalg.norm(chosen[:200, None] - chosen[None], axis=2), axis=1)[:, 1]
+    assert np.quantile(near, 0.3) < 0.012 < 1 / np.sqrt(2000)  # neighbours in the full data are 0.5 / √n = 0.0035 apart
+    assert np.ptp(chosen, axis=0).min() > 0.98
+    assert sample(X[:2000], None, seed=3) is None
+    np.testing.assert_array_equal(rows, sample(X, None, seed=3))
+
+
+@pytest.mark.parametrize(
+    "solver",
+    [
+        cagp.GaussSeidel(20, block_size=512, order="natural"),
+        cagp.CalibratedCG(10, cagp.Nystrom(1000), start=cagp.NearestNeighbours(100)),
+        cagp.Chain([cagp.GaussSeidel(2), cagp.CalibratedCG(3)]),
+        cagp.Subset(indices=(3, 1)),
+    ],
+)
+def test_solvers_as_they_print_themselves(solver: cagp.Solver) -> None:
+    assert as_solver(repr(solver)) == solver
+
+
+def test_kernels_as_they_print_themselves() -> None:
+    kernel = (2.5 * cagp.Matern32((0.1, 0.2)) + cagp.RBF(3.0).on(1)) * cagp.Periodic(1.0, period=2.0).on(0)
+    assert evaluated(repr(kernel), "") == kernel
+    assert evaluated("0.5 * Matern12(0.1)", "") == 0.5 * cagp.Matern12(0.1)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "GaussSeidel", "GaussSeidel(", "open('x')", "GaussSeidel(**{})", "GaussSeidel().prepare", "().__class__",
+        "GaussSeidel(iterations=1+1)", "Nystrom(1, 2, 3)", "GaussSeidel(nonsense=1)", "(lambda: 1)()", "1",
+        "[x for x in y]",        "GaussSeidel(-1)", "(" * 5000, "GaussSeidel(10**10**10)",
+    ],
+)  # fmt: skip
+def test_expressions_that_are_refused(text: str) -> None:
+    with pytest.raises(InputError):
+        as_solver(text)

@@ -1,0 +1,260 @@
+"""``cagp predict``: the numbers, the files, Ctrl-C, and being killed."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import xarray as xr
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import norm
+
+import cagp
+from cagp import saving
+from cagp.cli.pieces import Piece, Pieces
+from cagp.sweeps import sweep
+from cagp.tables import read_table, write_table
+from cli.small import VALUES, call, snapshot, start, write_small
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a model and test.csv."""
+    place = tmp_path_factory.mktemp("predict")
+    write_small(place / "train.csv", 60)
+    write_small(place / "test.csv", 50, seed=1)
+    arguments = ["fit", place / "train.csv", "--target", "height", "--out", place / "model", *VALUES, "--no-report"]
+    assert call(*arguments).exit_code == 0
+    return place
+
+
+@pytest.mark.parametrize("ending", [".csv", ".csv.gz", ".parquet", ".nc"])
+def test_numbers_are_those_of_the_library(folder: Path, tmp_path: Path, ending: str) -> None:
+    test = read_table(folder / "test.csv")
+    write_table(tmp_path / f"test{ending}", test.columns)
+    out = tmp_path / f"out{ending}"
+    arguments = ["predict", folder / "model", tmp_path / f"test{ending}", "--out", out, "--interval", 80]
+    result = call(*arguments, "--batch", 7, "--observed")
+    assert result.exit_code == 0, result.output
+    table = read_table(out)
+    assert list(table.columns) == ["east", "north", "mean", "std", "lower", "upper"]
+    post = saving.load(folder / "model").predict(test.matrix(["east", "north"])).observed()
+    np.testing.assert_allclose(table.columns["mean"], post.mean, rtol=1e-12)
+    np.testing.assert_allclose(table.columns["std"], post.std, rtol=1e-12)
+    np.testing.assert_allclose(table.columns["upper"], post.mean + norm.ppf(0.9) * post.std, rtol=1e-12)
+    np.testing.assert_array_equal(table.columns["east"], test.columns["east"])
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([f"test{ending}", f"out{ending}"])
+
+
+def test_options(folder: Path, tmp_path: Path) -> None:
+    arguments = ["predict", folder / "model", folder / "test.csv", "--out", tmp_path / "a.csv"]
+    assert call(*arguments, "--no-std", "--prefix", "p_").exit_code == 0
+    table = read_table(tmp_path / "a.csv")
+    assert list(table.columns) == ["east", "north", "p_mean"]
+    post = saving.load(folder / "model").predict(table.matrix(["east", "north"]))
+    np.testing.assert_allclose(table.columns["p_mean"], post.mean, rtol=1e-9)
+    refused = call(*arguments)
+    assert refused.exit_code == 2
+    assert "--overwrite" in refused.stderr
+    more = ["--solver", "CalibratedCG(60, Nystrom(10))", "--stop-share", 0.05, "--overwrite", "--batch", 20]
+    result = call(*arguments, *more)
+    assert result.exit_code == 0, result.output
+    assert "ComputationalShare" in result.stdout
+    table = read_table(tmp_path / "a.csv")
+    assert 1 <= table.columns["iterations"].min() < table.columns["iterations"].max() <= 60
+    exact = post.std
+    assert (table.columns["std"] <= 1.025 * exact + 1e-9).all()
+    result = call(*arguments, "--solver", "gauss-seidel", "--iterations", 1, "--overwrite")
+    assert (read_table(tmp_path / "a.csv").columns["std"] >= exact - 1e-9).all()
+
+
+def test_a_grid_comes_back_as_a_grid(folder: Path, tmp_path: Path) -> None:
+    coordinates = {"north": ("north", [0.1, 0.5], {"units": "km"}), "east": [0.2, 0.4, 0.6]}
+    xr.Dataset(coords=coordinates).to_netcdf(tmp_path / "grid.nc", engine="h5netcdf")
+    result = call("predict", folder / "model", tmp_path / "grid.nc", "--out", tmp_path / "out.nc")
+    assert result.exit_code == 0, result.output
+    with xr.open_dataset(tmp_path / "out.nc", engine="h5netcdf") as out:
+        assert set(out.data_vars) == {"mean", "std", "lower", "upper"}
+        assert out["north"].attrs["units"] == "km"
+        mean = out["mean"].sel(north=0.5, east=0.4).item()
+        assert "prediction of height" in out.attrs["title"]
+    assert mean == pytest.approx(saving.load(folder / "model").predict(np.array([[0.4, 0.5]])).mean[0], rel=1e-10)
+    assert call("predict", folder / "model", tmp_path / "grid.nc", "--out", tmp_path / "rows.csv").exit_code == 0
+    assert len(read_table(tmp_path / "rows.csv")) == 6
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["MODEL", "test.csv", "--out", "o.txt"], "no ending"),
+        (["MODEL", "none.csv", "--out", "o.csv"], "does not exist"),
+        (["MODEL", "wrong.csv", "--out", "o.csv"], "no column 'north'"),
+        (["MODEL", "test.csv", "--out", "test.csv"], "the input itself"),
+        (["MODEL", "test.csv", "--out", "o.csv", "--interval", "0.95"], "in per cent"),
+        (["MODEL", "test.csv", "--out", "o.csv", "--stop-share", "5"], "share must be between 0 and 1"),
+        (["MODEL", "test.csv", "--out", "o.csv", "--solver", "x"], "--solver must be one of"),
+        (["MODEL", "test.csv", "--out", "o.csv", "--iterations", "3"], "no meaning for Auto"),
+        (["MODEL", "test.csv", "--out", "o.csv", "--batch", "0"], "batch"),
+        (["test.csv", "test.csv", "--out", "o.csv"], "not a folder"),
+        (["nowhere", "test.csv", "--out", "o.csv"], "not a folder"),
+    ],
+)
+def test_wrong_use(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], words: str
+) -> None:
+    shutil.copy(folder / "test.csv", tmp_path)
+    (tmp_path / "wrong.csv").write_text("east,south\n1,2\n")
+    monkeypatch.chdir(tmp_path)
+    before = snapshot(tmp_path)
+    result = call("predict", *(folder / "model" if each == "MODEL" else each for each in arguments))
+    assert result.exit_code == 2, result.output
+    assert words in " ".join(result.stderr.split())
+    assert snapshot(tmp_path) == before
+
+
+def test_a_model_without_names(tmp_path: Path) -> None:
+    write_small(tmp_path / "test.csv", 5)
+    cagp.Prior(cagp.RBF()).condition(np.eye(3), np.ones(3)).save(tmp_path / "model")
+    result = call("predict", tmp_path / "model", tmp_path / "test.csv", "--out", tmp_path / "o.csv")
+    assert result.exit_code == 2
+    assert "about=About" in result.stderr
+
+
+# --- interrupted and killed -------------------------------------------------------------------------------------------
+
+
+def wait_for_pieces(folder: Path, count: int, running: object) -> None:
+    end = time.monotonic() + 120
+    while len(list(folder.glob("*/rows-*.npz"))) < count:
+        assert time.monotonic() < end, "no piece was finished"
+        assert running.poll() is None, running.communicate()  # type: ignore[attr-defined]
+        time.sleep(0.02)
+
+
+def test_killed_and_continued(folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out.csv"
+    write_small(tmp_path / "test.csv", 100, seed=1)
+    arguments = ["predict", folder / "model", tmp_path / "test.csv", "--out", out, "--solver", "GaussSeidel(3000)"]
+    arguments += ["--batch", 10]
+    running = start(*arguments)
+    wait_for_pieces(tmp_path / "out.csv.parts", 2, running)
+    running.send_signal(signal.SIGKILL)
+    running.communicate()
+    assert not out.exists()
+    kept = len(list((tmp_path / "out.csv.parts").glob("*/rows-*.npz")))
+    damaged = sorted((tmp_path / "out.csv.parts").glob("*/rows-*.npz"))[0]
+    damaged.write_bytes(damaged.read_bytes()[:100])
+    result = call(*arguments)
+    assert result.exit_code == 0, result.output
+    assert f"Continuing: {kept - 1} of 10 batches were finished before" in result.stdout
+    assert not (tmp_path / "out.csv.parts").exists()
+    whole = call("predict", *arguments[1:4], tmp_path / "whole.csv", *arguments[5:])
+    assert whole.exit_code == 0, whole.output
+    assert (tmp_path / "whole.csv").read_bytes() == out.read_bytes()
+
+
+def test_interrupted_is_honest(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C in iteration 37 of the second of three batches: each row is exactly what its iterations give."""
+    out, calls = tmp_path / "out.parquet", []
+
+    def interrupted_sweep(*arguments: Any, **options: Any) -> Any:
+        calls.append(1)
+        if len(calls) == 137:
+            signal.raise_signal(signal.SIGINT)
+        return sweep(*arguments, **options)
+
+    write_small(tmp_path / "test.csv", 60, seed=1)
+    test = read_table(tmp_path / "test.csv").matrix(["east", "north"])
+    arguments = ["predict", folder / "model", tmp_path / "test.csv", "--out", out, "--solver", "GaussSeidel(100)"]
+    arguments += ["--batch", 20]
+    monkeypatch.setattr("cagp.solvers.gauss_seidel.sweep", interrupted_sweep)
+    result = call(*arguments)
+    monkeypatch.undo()
+    assert result.exit_code == 130, result.output
+    assert (
+        "Interrupted: 20 rows after iteration 100, 20 rows after iteration 37, 20 rows after iteration 0. "
+        "Iteration 0 is the prior. The error bars are right for what was computed."
+    ) in result.stderr
+    table = read_table(out)
+    assert table.columns["iterations"].tolist() == [100] * 20 + [37] * 20 + [0] * 20
+    for rows, iterations in ((slice(0, 20), 100), (slice(20, 40), 37), (slice(40, 60), 0)):
+        post = saving.load(folder / "model", solver=cagp.GaussSeidel(iterations)).predict(test[rows])
+        np.testing.assert_allclose(table.columns["mean"][rows], post.mean, rtol=1e-9)
+        np.testing.assert_allclose(table.columns["std"][rows], post.std, rtol=1e-9)
+    again = call(*arguments)
+    assert again.exit_code == 0, again.output
+    assert "Continuing: 1 of 3 batches" in again.stdout
+    assert "iterations" not in read_table(out).columns
+    assert not (tmp_path / "out.parquet.parts").exists()
+
+
+def test_interrupted_process(folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out.csv"
+    write_small(tmp_path / "test.csv", 100, seed=1)
+    arguments = ["predict", folder / "model", tmp_path / "test.csv", "--out", out, "--batch", 5]
+    running = start(*arguments, "--solver", "GaussSeidel(20000)")
+    wait_for_pieces(tmp_path / "out.csv.parts", 1, running)
+    running.send_signal(signal.SIGINT)
+    _, errors = running.communicate(timeout=120)
+    assert running.returncode == 130, errors
+    assert "The error bars are right for what was computed" in errors
+    assert "Traceback" not in errors
+    iterations = read_table(out).columns["iterations"]
+    assert (iterations[:5] == 20_000).all()
+    assert (np.diff(iterations) <= 0).all()
+    assert iterations[-1] == 0
+
+
+def test_pieces(tmp_path: Path) -> None:
+    pieces = Pieces(tmp_path / "out.csv", "a" * 64)
+    piece = Piece(np.arange(3.0), np.ones(3), np.arange(3))
+    assert pieces.load(0, 3) is None
+    pieces.save(0, 3, piece)
+    kept = pieces.load(0, 3)
+    assert kept is not None
+    np.testing.assert_array_equal(kept.mean, piece.mean)
+    assert Pieces(tmp_path / "out.csv", "b" * 64).load(0, 3) is None  # of another model or input
+    (tmp_path / "out.csv.parts" / "mine.txt").write_text("keep me")
+    Pieces(tmp_path / "out.csv", "b" * 64).remove()
+    assert [path.name for path in (tmp_path / "out.csv.parts").iterdir()] == ["mine.txt"]
+
+
+# --- damaged model folders and tables through the command line --------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # h5netcdf's own cleaning up
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 2**32))
+def test_damage_is_a_message(folder: Path, tmp_path_factory: pytest.TempPathFactory, seed: int) -> None:
+    rng = random.Random(seed)
+    place = tmp_path_factory.mktemp("damage")
+    shutil.copytree(folder / "model", place / "model")
+    shutil.copy(folder / "test.csv", place)
+    table = rng.choice(["test.csv", "test.parquet", "test.nc"])
+    if table != "test.csv":
+        write_table(place / table, read_table(folder / "test.csv").columns)
+    victim = rng.choice([*sorted((place / "model").iterdir()), place / table])
+    content = bytearray(victim.read_bytes())
+    if rng.random() < 0.5:
+        content = content[: rng.randrange(len(content) - 1)]
+    else:
+        spot = rng.randrange(len(content))
+        content[spot : spot + 8] = rng.randbytes(8)
+    victim.write_bytes(content)
+    before = snapshot(place)
+    result = call("predict", place / "model", place / table, "--out", place / "out.csv", "--quiet")
+    assert result.exit_code in (0, 1, 2)
+    assert "Traceback" not in result.output
+    if result.exit_code:
+        assert result.stderr.startswith("Error: ")
+        assert len(result.stderr.splitlines()) <= 3
+        assert snapshot(place) == before
+    else:  # a number in the table that is another number now
+        assert victim.name == table
