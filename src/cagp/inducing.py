@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import torch
 
+from .factor import solve_lower
 from .gram import Gram
 from .memory import require
 
@@ -36,7 +37,7 @@ class Inducing:
         capacitance.diagonal().add_(1.0)
         factor = torch.linalg.cholesky(capacitance)
         # P⁻¹ = N⁻¹ − BᵀB with N = Σ + τI, Q = AᵀA, B = C⁻¹ A N⁻¹ and CCᵀ = I + A N⁻¹ Aᵀ
-        correction = torch.linalg.solve_triangular(factor, low_rank.div_(noise), upper=False)
+        correction = solve_lower(factor, low_rank.div_(noise))
         self._inverse_noise = (1 / noise).to(gram.dtype)
         self._correction = correction.to(gram.dtype)
 
@@ -60,6 +61,6 @@ def _pivoted_cholesky(gram: Gram, rank: int, generator: torch.Generator) -> tupl
         inner = (rows[:, pivots] + rows[:, pivots].T) / 2
         # a ridge makes AᵀA smaller still, so that it stays below K
         inner.diagonal().add_(10 * rank * torch.finfo(gram.dtype).eps * diagonal.max())
-        A[start:stop] = torch.linalg.solve_triangular(torch.linalg.cholesky(inner), rows, upper=False)
+        A[start:stop] = solve_lower(torch.linalg.cholesky(inner), rows)
         left_over = (left_over - A[start:stop].square().sum(dim=0)).clamp_min(0)
     return A, left_over

@@ -80,8 +80,9 @@ def fill(
     FACTORS: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     """out[i, j] = k(a_i, b_j)."""
-    i = tl.program_id(1).to(tl.int64) * ROWS + tl.arange(0, ROWS)
-    j = tl.program_id(0).to(tl.int64) * COLUMNS + tl.arange(0, COLUMNS)
+    across = tl.cdiv(columns, COLUMNS)  # one long row of programs: the other axes of a launch are short
+    i = (tl.program_id(0) // across).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+    j = (tl.program_id(0) % across).to(tl.int64) * COLUMNS + tl.arange(0, COLUMNS)
     inside_i, inside_j = i < rows, j < columns
     k = _covariances(
         a_ptr, b_ptr, parameters_ptr, tl.where(inside_i, i, 0), tl.where(inside_j, j, 0), a_stride, b_stride, FACTORS

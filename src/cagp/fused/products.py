@@ -61,8 +61,8 @@ def fill(function: Function, A: torch.Tensor, B: torch.Tensor, out: torch.Tensor
     parameters = torch.tensor(function.parameters, dtype=out.dtype, device=out.device)
     rows, columns = out.shape
     tile_rows, tile_columns = 16, 256
-    grid = (-(-columns // tile_columns), -(-rows // tile_rows))
-    kernels.fill[grid](
+    programs = -(-columns // tile_columns) * -(-rows // tile_rows)
+    kernels.fill[(programs,)](
         A, B, parameters, out, rows, columns, A.stride(0), B.stride(0), out.stride(0),
         function.factors, tile_rows, tile_columns,
     )  # fmt: skip

@@ -61,7 +61,7 @@ class Saved:
             solver=model.solver,
             storage=model.storage,
             dtype=_name(model.gram.dtype),
-            solve_dtype=_name(model.prepared.gram.dtype),
+            solve_dtype=_name(model.prepared.gram.dtype) if model.prepared.gram.accurate else "tf32",
             picked=model.prepared.picked,
             about=about,
         )

@@ -69,8 +69,7 @@ class Era5Full(Study[FullConfig, FullPiece]):
         if not large:
             return None
         recorded = config.sizes.recorded
-        passes = {BOUNDED: 3 * len(config.neighbours)}
-        number = sum(passes.get(piece.method, 2 * recorded[-1] + 3 * len(recorded)) for piece in large)
+        number = sum(3 if piece.method == BOUNDED else recorded[-1] + len(recorded) + 4 for piece in large)
         one = measure(config.held_out, place()).sweep(config.d, config.held_out, recompute=True)
         return Forecast(number * one, config.sizes.memory)
 

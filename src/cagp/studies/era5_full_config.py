@@ -52,7 +52,7 @@ class FullConfig:
     neighbours: tuple[int, ...] = (10, 30, 100, 300)
     map_neighbours: int = 40
     names: tuple[str, ...] = (FITTED, COARSE, FREE)
-    iterated: tuple[str, ...] = (FITTED, COARSE)
+    iterated: tuple[str, ...] = (FITTED,)
     sizes: FullSizes = field(default_factory=FullSizes)
     processor_limit: int = 5000
     priors: tuple[Era5Prior, ...] = ()
