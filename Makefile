@@ -31,9 +31,14 @@ lint: $(READY)
 	$(RUN) -m ruff format --check .
 	$(RUN) -m mypy
 
-bench: $(READY)  ## speed, as ratios taken side by side
+bench: $(READY)  ## speed, as ratios taken side by side; rewrites docs/performance.md
 	$(RUN) benchmarks/gauss_seidel.py
+	$(RUN) benchmarks/time_to_accuracy.py
+	$(RUN) benchmarks/peers.py
+	$(RUN) benchmarks/growth.py
 	$(RUN) benchmarks/sbc.py
+	$(RUN) benchmarks/cluster.py
+	$(RUN) benchmarks/performance_page.py
 
 clean:
 	rm -rf $(VENV) demo out dist build docs/_build .pytest_cache .mypy_cache .ruff_cache

@@ -45,7 +45,7 @@ def test_python_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.chdir(tmp_path)
     for said, printed in run_pages.run(text, page.name):
         assert said is None or agree(said, printed), f"the page says\n{said}\nand the program\n{printed}"
-    for figure in tmp_path.iterdir():
+    for figure in tmp_path.glob("*.png"):
         assert f"figures/{figure.name}" in text
         assert (ROOT / "docs" / "figures" / figure.name).is_file()
 

@@ -309,14 +309,18 @@ def test_warnings_of_a_fit_reach_the_user() -> None:
 
 
 @pytest.mark.parametrize("solver", ["cholesky", "gauss-seidel", "calibrated-cg"])
-def test_threads_do_not_matter(solver: str) -> None:
+@pytest.mark.parametrize("optimizer", ["fmin_l_bfgs_b", None])
+def test_threads_do_not_matter(solver: str, optimizer: str | None) -> None:
     before = torch.get_num_threads()
     found = []
     try:
         for threads in (1, 2, 1):
             torch.set_num_threads(threads)
-            found.append(CAGPRegressor(solver=solver).fit(X, y).predict(X_NEW, return_std=True))
+            regressor = CAGPRegressor(cagp.Matern32(0.5), solver=solver, optimizer=optimizer).fit(X, y)
+            found.append(regressor.predict(X_NEW, return_std=True))
     finally:
         torch.set_num_threads(before)
     assert_allclose(found[0], found[2], rtol=0, atol=0)  # the same seed: the same numbers
-    assert_allclose(found[0], found[1], rtol=1e-5)  # to rounding, which the optimiser passes on
+    # to rounding, which the optimiser passes on, and a few iterations of CG to other hyperparameters magnify
+    tolerance = 1e-6 if optimizer is None else 1e-3 if solver == "calibrated-cg" else 1e-5
+    assert_allclose(found[0], found[1], rtol=tolerance)

@@ -64,7 +64,11 @@ class SkinnyProduct:
         return out
 
     def _multiply(self, rows: np.ndarray, out: np.ndarray) -> None:
-        """``rows`` (r, d) times X, into ``out`` (r, T)."""
+        """``rows`` (r, d) times X, into ``out`` (r, T); what overflows is infinite, as it is in torch."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            self._multiply_tiles(rows, out)
+
+    def _multiply_tiles(self, rows: np.ndarray, out: np.ndarray) -> None:
         (r, d), T = rows.shape, out.shape[1]
         width = max(1, _MULTIPLICATIONS // (r * T))
         n = d // width
