@@ -68,7 +68,10 @@ _LAZY = (
 def __getattr__(name: str) -> Any:
     """``cagp.calibration`` and the like are imported when first used: some need more than the core."""
     if name == "CAGPRegressor":
-        return importlib.import_module(".estimator", __name__).CAGPRegressor
+        try:
+            return importlib.import_module(".estimator", __name__).CAGPRegressor
+        except ModuleNotFoundError as error:
+            raise ImportError(f'CAGPRegressor needs {error.name}: pip install "cagp[sklearn]"') from error
     if name in _LAZY:
         return importlib.import_module(f".{name}", __name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
