@@ -262,7 +262,8 @@ class Posterior:
     def computational_variance(self) -> ComputationalVariance:
         """How much of the variance more computation would remove: lower bound, estimate, upper bound, each (T,).
 
-        Costs three products with G and an inducing-point approximation of it; weights of large predictions that were
+        Costs three products with G and an inducing-point approximation of it, which for nearest neighbours is far more
+        than the prediction: ask for some of the test points. Weights of large predictions that were
         not kept are computed again, by the workers of ``joblib.parallel_config`` where there are any.
         """
         bounds = bounds_of_batches(self._model, self._batches)
