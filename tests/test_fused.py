@@ -225,6 +225,16 @@ def test_other_kernels_are_not_fused():
     assert not many.fused
 
 
+def test_the_status_calls_tf32_only_what_is(monkeypatch):
+    if not GPU:
+        monkeypatch.setattr("cagp.model.tf32_refused", lambda device, storage: False)
+    X, y = np.linspace(0, 1, 20)[:, None], np.zeros(20)
+    for kernel, words in ((cagp.RBF(0.3), "in tf32"), (cagp.RBF(0.3) * cagp.Linear(), "in torch.float32,")):
+        prior = cagp.Prior(kernel, noise_variance=0.1)
+        model = prior.condition(X, y, cagp.GaussSeidel(1), solve_dtype="tf32", storage="tiles", device=DEVICE)
+        assert words in str(model.predict(X[:3]).status)
+
+
 def test_tf32_is_refused_where_it_means_nothing():
     prior = cagp.Prior(cagp.Matern32(0.3))
     with pytest.raises(cagp.InputError, match=r'solve_dtype="tf32".*"float32"'):

@@ -15,8 +15,9 @@ import numpy as np
 import torch
 
 from .block_diagonal import BlockDiagonal
-from .gram import Gram, sweep_triangle
+from .gram import Gram
 from .skinny import SkinnyProduct, on_this_thread, pays
+from .triangles import sweep_triangle
 
 
 def sweep(
