@@ -281,3 +281,22 @@ def test_certificates_of_sparse_weights_stay_within_the_budget(longest_rows: lis
     exact = problem.prior.condition(problem.X, problem.y, cagp.NearestNeighbours(5)).predict(problem.X_test)
     assert_allclose(post.variance, exact.variance, rtol=1e-4)
     assert max(longest_rows) * 300 * 8 < 2**20
+
+
+@pytest.mark.parametrize(
+    ("solver", "held"),
+    [
+        (cagp.GaussSeidel(1, block_size=100), 300 * 100 * 8),
+        (cagp.CalibratedCG(1, cagp.Nystrom(30)), 300 * 31 * 8),
+        (cagp.CalibratedCG(1, cagp.SymmetricGaussSeidel(100)), 300 * 100 * 8),
+        (cagp.Chain([cagp.GaussSeidel(1, block_size=100), cagp.CalibratedCG(1, cagp.Nystrom(30))]), 300 * 131 * 8),
+    ],
+    ids=repr,
+)
+def test_batches_leave_room_for_what_the_solver_keeps(solver: cagp.Solver, held: int) -> None:
+    problem, budget = make_problem(d=300, T=100), 2**20
+    model = problem.prior.condition(problem.X, problem.y, solver, storage="tiles", memory_budget=budget)
+    assert model.prepared.held_bytes == held
+    batch = model.predict(problem.X_test)._batches[0].cross.size
+    assert batch < 100
+    assert batch * model.prepared.numbers_per_test_point * 8 + held <= budget
