@@ -1,5 +1,8 @@
 """The fused GPU kernels: through Triton's interpreter on a CPU, compiled on a GPU."""
 
+import operator
+from functools import reduce
+
 import numpy as np
 import pytest
 import torch
@@ -221,6 +224,10 @@ def test_other_kernels_are_not_fused():
     for kernel in (Strange(0.5), cagp.CustomKernel(lambda a, b: torch.exp(-torch.cdist(a, b)))):
         gram, _ = make(kernel, 2, dtype=torch.float64)
         assert not gram.fused
+    sums = [cagp.Matern32(1.0 + i) + cagp.RBF(1.0) for i in range(40)]
+    product = reduce(operator.mul, sums)  # of 2⁴⁰ terms
+    gram, _ = make(product, 1, n=3, dtype=torch.float64)
+    assert not gram.fused
     many, _ = make(cagp.RBF(5.0), 33)
     assert not many.fused
 
