@@ -300,3 +300,13 @@ def test_batches_leave_room_for_what_the_solver_keeps(solver: cagp.Solver, held:
     batch = model.predict(problem.X_test)._batches[0].cross.size
     assert batch < 100
     assert batch * model.prepared.numbers_per_test_point * 8 + held <= budget
+
+
+def test_blocks_of_neighbours_stay_within_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cagp.solvers.nearest_neighbours._BATCH_BYTES", {"cpu": 2**30})  # as on a GPU
+    problem, budget = make_problem(d=300, T=100), 2**18
+    options = {"storage": "tiles", "memory_budget": budget}
+    model = problem.prior.condition(problem.X, problem.y, cagp.NearestNeighbours(20), **options)
+    assert model.prepared._batch * 4 * 20**2 * 8 <= budget
+    exact = problem.prior.condition(problem.X, problem.y, cagp.NearestNeighbours(20)).predict(problem.X_test)
+    assert_allclose(model.predict(problem.X_test).variance, exact.variance, rtol=1e-12)
