@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import pickle
+import threading
 import weakref
 from pathlib import Path
 
@@ -74,6 +76,14 @@ def test_ctrl_c_is_heard_after_the_iteration_in_hand(tmp_path: Path, monkeypatch
 def test_errors_come_back_as_they_are() -> None:
     with pytest.raises(cagp.NotPositiveDefiniteError, match="this batch has no solution"):
         model(Failing(2)).predict(PROBLEM.X_test, devices=["cpu", "cpu"])
+
+
+@pytest.mark.parametrize("solver", [cagp.GaussSeidel(3), Failing(2)], ids=repr)
+def test_no_thread_is_left_behind(solver: cagp.Solver) -> None:
+    before = set(threading.enumerate())
+    with contextlib.suppress(cagp.NotPositiveDefiniteError):
+        model(solver).predict(PROBLEM.X_test, devices=["cpu"] * 4)
+    assert set(threading.enumerate()) == before
 
 
 @pytest.mark.parametrize(

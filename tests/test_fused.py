@@ -1,5 +1,8 @@
 """The fused GPU kernels: through Triton's interpreter on a CPU, compiled on a GPU."""
 
+import operator
+from functools import reduce
+
 import numpy as np
 import pytest
 import torch
@@ -20,6 +23,7 @@ KERNELS = {
     "rbf": (cagp.RBF(0.8, 1e-6), 2),
     "rational quadratic": (cagp.RationalQuadratic(0.5, alpha=1.7), 2),
     "rational quadratic, nearly rbf": (cagp.RationalQuadratic(0.9, alpha=1e6), 2),
+    "rational quadratic, nearly constant": (cagp.RationalQuadratic(0.9, alpha=1e-36), 2),
     "periodic": (cagp.Periodic(0.7, period=1.3), 2),
     "globe": (cagp.Geographic(cagp.Matern32(0.3, 5.0)), 2),
     "sum": (cagp.Matern32(0.4) + 0.3 * cagp.RBF(1.0), 2),
@@ -133,6 +137,60 @@ def test_triangular_solves(backward):
     torch.testing.assert_close(X.double(), torch.linalg.solve(triangle, rhs.double().T).T, rtol=1e-3, atol=1e-4)
 
 
+def block_triangle(exact: torch.Tensor, size: int) -> torch.Tensor:
+    """The diagonal blocks and what stands below them."""
+    block = torch.arange(len(exact), device=exact.device) // size
+    return torch.where(block[:, None] >= block, exact, 0.0)
+
+
+@pytest.mark.parametrize("variance", [1e-12, 1e12])
+def test_triangular_solves_at_any_variance(variance):
+    from cagp.block_diagonal import BlockDiagonal
+
+    gram, exact = make(cagp.Matern32(0.6, variance), 2)
+    rhs = rows(4, gram.size)
+    X = substitute(gram, rhs, BlockDiagonal(gram, 40), backward=False).double()
+    expected = torch.linalg.solve(block_triangle(exact, 40), rhs.double().T).T
+    assert (X - expected).norm() < 1e-4 * expected.norm()
+
+
+@pytest.mark.parametrize("accurate", [True, False])
+def test_weights_may_outgrow_half_precision_on_the_way(accurate):
+    from cagp.block_diagonal import BlockDiagonal
+
+    # duplicates in the second block: what tells them apart grows by 1/noise, 10⁵ times
+    X = torch.rand(96, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0)).to(DEVICE) * 3
+    X[40] = X[41]
+    kernel = cagp.Matern32(0.3)
+    embedding = map_embedding(kernel.embed(X, X.mean(0)), lambda part: part.float())
+    noise = torch.full((96,), 1e-5, device=DEVICE)
+    gram = cagp.Gram(kernel, embedding, noise, storage="tiles", budget=2**30, accurate=accurate)
+    exact = torch.as_tensor(kernel(X.cpu().numpy())).to(DEVICE)
+    exact.diagonal().add_(noise.double())
+    rhs = rows(3, 96)
+    rhs[1:, 40:42] = 0.0
+    rhs[0, 40], rhs[0, 41] = 1.0, -1.0
+    blocks = BlockDiagonal(gram, 32)
+    solved = substitute(gram, rhs, blocks, backward=False).double()
+    expected = torch.linalg.solve(block_triangle(exact, 32), rhs.double().T).T
+    assert float(expected[0].abs().max()) > 1e4
+    swept = torch.zeros_like(rhs)
+    sweep(gram, swept, rhs, backward=False, blocks=blocks)
+    for found in (solved, swept.double()):
+        for row in range(3):
+            assert (found[row] - expected[row]).norm() < 5e-3 * expected[row].norm()
+
+
+def test_rows_that_all_but_vanish_spoil_nothing():
+    gram, exact = make(cagp.Matern32(0.6), 2)
+    W = rows(3, gram.size)
+    W[1] = 1e-45  # the smallest number that float32 has
+    W[2] *= 1e-40
+    product = gram.matmul(W)
+    assert (product[0].double() - W[0].double() @ exact).norm() < 2e-6 * (W[0].double() @ exact).norm()
+    assert bool((product[1:].abs() < 1e-36).all())
+
+
 @pytest.mark.parametrize("arithmetic", ["float32", "tf32"])
 @pytest.mark.parametrize(
     "solver",
@@ -166,8 +224,22 @@ def test_other_kernels_are_not_fused():
     for kernel in (Strange(0.5), cagp.CustomKernel(lambda a, b: torch.exp(-torch.cdist(a, b)))):
         gram, _ = make(kernel, 2, dtype=torch.float64)
         assert not gram.fused
+    sums = [cagp.Matern32(1.0 + i) + cagp.RBF(1.0) for i in range(40)]
+    product = reduce(operator.mul, sums)  # of 2⁴⁰ terms
+    gram, _ = make(product, 1, n=3, dtype=torch.float64)
+    assert not gram.fused
     many, _ = make(cagp.RBF(5.0), 33)
     assert not many.fused
+
+
+def test_the_status_calls_tf32_only_what_is(monkeypatch):
+    if not GPU:
+        monkeypatch.setattr("cagp.model.tf32_refused", lambda device, storage: False)
+    X, y = np.linspace(0, 1, 20)[:, None], np.zeros(20)
+    for kernel, words in ((cagp.RBF(0.3), "in tf32"), (cagp.RBF(0.3) * cagp.Linear(), "in torch.float32,")):
+        prior = cagp.Prior(kernel, noise_variance=0.1)
+        model = prior.condition(X, y, cagp.GaussSeidel(1), solve_dtype="tf32", storage="tiles", device=DEVICE)
+        assert words in str(model.predict(X[:3]).status)
 
 
 def test_tf32_is_refused_where_it_means_nothing():

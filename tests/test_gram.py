@@ -8,7 +8,7 @@ import torch
 from numpy.testing import assert_allclose
 
 import cagp
-from cagp import gram as gram_module
+from cagp import tiles
 from problems import make_problem
 
 PROBLEM = make_problem(d=500, T=5, noise=None)
@@ -21,7 +21,7 @@ def gram_of(storage: str, **settings: object) -> cagp.Gram:
 
 @pytest.fixture(params=["dense", "tiles"])
 def gram(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> cagp.Gram:
-    monkeypatch.setitem(gram_module.TILINGS, "cpu", gram_module.Tiling(48, 2**20, 64))  # several tiles at this size
+    monkeypatch.setitem(tiles.TILINGS, "cpu", tiles.Tiling(48, 2**20, 64))  # several tiles at this size
     return gram_of(request.param)
 
 

@@ -14,6 +14,7 @@ from numpy.testing import assert_allclose
 
 import cagp
 from cagp.interrupt import Interrupt
+from cagp.weights import Weights
 from problems import make_problem
 
 PROBLEM = make_problem()
@@ -243,3 +244,69 @@ def test_only_some_iterations() -> None:
     assert [int(post.iterations[0]) for post in some] == [2, 5]
     for post, same in zip(some, (every[1], every[4]), strict=True):
         np.testing.assert_array_equal(post.variance, same.variance)
+
+
+@pytest.fixture
+def longest_rows(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many rows of full length were made of sparse weights, each time."""
+    made: list[int] = []
+    dense = Weights.dense
+
+    def counted(self: Weights) -> torch.Tensor:
+        if self.indices is not None:
+            made.append(len(self.values))
+        return dense(self)
+
+    monkeypatch.setattr(Weights, "dense", counted)
+    return made
+
+
+@pytest.mark.parametrize("solver", [cagp.NearestNeighbours(5), cagp.Subset(5)], ids=repr)
+def test_bounds_of_weights_that_were_not_kept_stay_within_the_budget(
+    solver: cagp.Solver, longest_rows: list[int]
+) -> None:
+    problem = make_problem(d=300, T=1000)
+    model = problem.prior.condition(problem.X, problem.y, solver, storage="tiles", memory_budget=2**20)
+    expected = model.predict(problem.X_test).computational_variance.lower
+    found = model.predict(problem.X_test, devices=["cpu", "cpu"]).computational_variance.lower
+    assert_allclose(found, expected, rtol=1e-6, atol=1e-12)
+    assert max(longest_rows) * 300 * 8 < 2**20
+
+
+def test_certificates_of_sparse_weights_stay_within_the_budget(longest_rows: list[int]) -> None:
+    problem = make_problem(d=300, T=1000)
+    options = {"storage": "tiles", "memory_budget": 2**20, "solve_dtype": "float32"}
+    model = problem.prior.condition(problem.X, problem.y, cagp.NearestNeighbours(5), **options)
+    post = model.predict(problem.X_test)
+    exact = problem.prior.condition(problem.X, problem.y, cagp.NearestNeighbours(5)).predict(problem.X_test)
+    assert_allclose(post.variance, exact.variance, rtol=1e-4)
+    assert max(longest_rows) * 300 * 8 < 2**20
+
+
+@pytest.mark.parametrize(
+    ("solver", "held"),
+    [
+        (cagp.GaussSeidel(1, block_size=100), 300 * 100 * 8),
+        (cagp.CalibratedCG(1, cagp.Nystrom(30)), 300 * 31 * 8),
+        (cagp.CalibratedCG(1, cagp.SymmetricGaussSeidel(100)), 300 * 100 * 8),
+        (cagp.Chain([cagp.GaussSeidel(1, block_size=100), cagp.CalibratedCG(1, cagp.Nystrom(30))]), 300 * 131 * 8),
+    ],
+    ids=repr,
+)
+def test_batches_leave_room_for_what_the_solver_keeps(solver: cagp.Solver, held: int) -> None:
+    problem, budget = make_problem(d=300, T=100), 2**20
+    model = problem.prior.condition(problem.X, problem.y, solver, storage="tiles", memory_budget=budget)
+    assert model.prepared.held_bytes == held
+    batch = model.predict(problem.X_test)._batches[0].cross.size
+    assert batch < 100
+    assert batch * model.prepared.numbers_per_test_point * 8 + held <= budget
+
+
+def test_blocks_of_neighbours_stay_within_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cagp.solvers.nearest_neighbours._BATCH_BYTES", {"cpu": 2**30})  # as on a GPU
+    problem, budget = make_problem(d=300, T=100), 2**18
+    options = {"storage": "tiles", "memory_budget": budget}
+    model = problem.prior.condition(problem.X, problem.y, cagp.NearestNeighbours(20), **options)
+    assert model.prepared._batch * 4 * 20**2 * 8 <= budget
+    exact = problem.prior.condition(problem.X, problem.y, cagp.NearestNeighbours(20)).predict(problem.X_test)
+    assert_allclose(model.predict(problem.X_test).variance, exact.variance, rtol=1e-12)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 import torch
@@ -26,6 +28,18 @@ def test_rows_are_those_of_the_whole_product(limit: int, threads: int, monkeypat
         assert_allclose(product.rows(7, 8), G[7:8] @ X, rtol=1e-12, atol=1e-12)
         X[40:50] = 1.0  # a sweep changes X as it goes
         assert_allclose(product.rows(20, 43), G[20:43] @ X, rtol=1e-12, atol=1e-12)
+
+
+def test_many_rows_at_once_take_no_more_memory_than_the_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
+    G, X = np.ones((1500, 1500)), np.ones((1500, 64))
+    with skinny.SkinnyProduct(G, X) as product:
+        tracemalloc.start()
+        rows = product.rows(0, 1500)  # a diagonal block of that size, for example
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    assert_allclose(rows, np.full((1500, 64), 1500.0))
+    assert peak < G.nbytes
 
 
 @pytest.mark.parametrize("limit", [1, 500, 10**6])

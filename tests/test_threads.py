@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 
 import numpy as np
@@ -50,6 +51,30 @@ def test_the_number_of_threads_is_left_as_it_was() -> None:
     fresh.start()
     fresh.join()
     assert (torch.get_num_threads(), counts) == (3, [3])
+
+
+@pytest.mark.usefixtures("three_threads")
+def test_a_thread_that_begins_when_the_work_is_done_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    finished, set_threads = threading.Event(), torch.set_num_threads
+    late = iter([False, True, True])
+
+    def set_late(n: int) -> None:
+        if n == 1 and next(late):
+            finished.wait(timeout=30)
+            time.sleep(0.2)  # until the caller has seen the end of the work
+        set_threads(n)
+
+    def work(piece: int) -> None:
+        if piece == 4:
+            finished.set()
+
+    monkeypatch.setattr(torch, "set_num_threads", set_late)
+    share_out(work, range(5), CPU)
+    counts: list[int] = []
+    fresh = threading.Thread(target=lambda: counts.append(torch.get_num_threads()))
+    fresh.start()
+    fresh.join()
+    assert counts == [3]
 
 
 @pytest.mark.usefixtures("three_threads")

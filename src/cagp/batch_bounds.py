@@ -38,13 +38,16 @@ def bounds_of_batches(model: Model, batches: Sequence[Solved]) -> ComputationalV
 def _bounds(
     model: Model, cross: Cross, iterations: torch.Tensor, weights: Weights | None = None
 ) -> ComputationalVariance:
-    weights = weights or run_to(model, cross, iterations)
+    if weights is None and model.prepared.limit > 1:
+        weights = run_to(model, cross, iterations)  # for all together: each iteration reads G
     # rows of length d, even where the weights touch only a few training points
-    step = max(1, model.gram.working_budget // (12 * weights.size * 8))
+    step = max(1, model.gram.working_budget // (12 * model.gram.size * 8))
     parts = []
     for start in range(0, cross.size, step):
         part = slice(start, start + step)
-        parts.append(model.computational_variance(cross.rows(part), weights.rows(part).dense()))
+        some = cross.rows(part)
+        own = run_to(model, some, iterations[part]) if weights is None else weights.rows(part)
+        parts.append(model.computational_variance(some, own.dense()))
     cross.forget()
     return _joined(parts)
 

@@ -12,10 +12,12 @@ import torch
 from .cross import Cross
 from .interrupt import Interrupt
 from .kernels import Embedding, embedding_leaves, map_embedding
+from .memory import require
 from .posterior import Solved
 from .progress import Advance
 from .solving import outcome_of, run, watches_of
 from .stopping import Rule
+from .validation import count
 from .weights import zero_weights
 
 if TYPE_CHECKING:
@@ -23,6 +25,29 @@ if TYPE_CHECKING:
 
 _BATCHES_PER_WORKER = 4
 """Enough for a progress bar that moves and for workers of different speed, few enough that each pays off."""
+
+_CERTIFICATE = 6
+"""Numbers per test and training point while weights are certified: them, V, their product with G and temporaries."""
+
+
+def affordable_batch(model: Model, T: int, asked: int | None, numbers: int | None = None) -> int:
+    """How many of T test points are worked on at once: ``asked`` if it fits the memory budget, or what fits.
+
+    ``numbers`` are alive per test point; those of the solver where it is None, and at least those of a certificate,
+    whose rows are as long as there are training points, where one is needed.
+    """
+    numbers = numbers or model.prepared.numbers_per_test_point
+    if model.prepared.gram is not model.gram:
+        numbers = max(numbers, _CERTIFICATE * model.gram.size)
+    per_point = max(1, numbers) * model.gram.dtype.itemsize
+    spare = max(0, model.gram.working_budget - model.prepared.held_bytes)
+    remedy = "predict fewer points at a time, or raise memory_budget"
+    if asked is not None:
+        size = min(count(asked, "batch_size", minimum=1), T)
+        require(size * per_point, spare, f"a batch of {size} test points", remedy)
+        return size
+    require(per_point, spare, "a single test point", remedy)
+    return min(T, spare // per_point)
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,11 @@ class BlockDiagonal:
         }
         self._inverses = {start: _inverse(factor) for start, factor in self._factors.items()} if on_gpu else {}
 
+    @property
+    def held_bytes(self) -> int:
+        """What the factors and their inverses take in memory."""
+        return sum(kept.nbytes for blocks in (self._factors, self._inverses) for kept in blocks.values())
+
     def solve_block(self, start: int, R: torch.Tensor) -> torch.Tensor:
         """D⁻¹ for the block that begins at row ``start``; R (T, rows of the block)."""
         inverse = self._inverses.get(start)

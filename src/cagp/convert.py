@@ -51,3 +51,8 @@ def solving_type(solve_dtype: Any, dtype: torch.dtype) -> tuple[torch.dtype, boo
         return float_type(solve_dtype, "solve_dtype"), True
     except InputTypeError:
         raise InputTypeError(f'solve_dtype must be "float64", "float32" or "tf32", got {solve_dtype!r}') from None
+
+
+def tf32_refused(device: torch.device, storage: str) -> bool:
+    """Its products are fused products, which a GPU does and a stored matrix does not need."""
+    return device.type == "cpu" or storage == "dense"

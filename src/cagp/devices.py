@@ -93,12 +93,14 @@ class Devices:
                     finished.put(error)
                     return
 
-        for copy in self._models(model):
-            threading.Thread(target=work, args=(copy,), daemon=True).start()
+        threads = [threading.Thread(target=work, args=(copy,), daemon=True) for copy in self._models(model)]
+        for thread in threads:
+            thread.start()
         try:
             for _ in batches:
                 found = finished.get()
                 if isinstance(found, BaseException):
+                    interrupt.requested = True  # the others stop after the iteration in hand
                     raise found
                 yield found
         finally:
@@ -107,3 +109,6 @@ class Devices:
                     waiting.get_nowait()
                 except queue.Empty:
                     break
+            if not interrupt.insisted:  # Python must not come to its end while a thread is inside torch
+                for thread in threads:
+                    thread.join()

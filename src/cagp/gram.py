@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,33 +19,18 @@ import torch
 from .buffers import Buffers
 from .cross import Cross
 from .factor import positive_definite_factor
-from .fused import RunningProduct, fused, installed
-from .kernels import Embedding, Kernel, embedding_leaves, embedding_size, map_embedding, slice_embedding
+from .fused import RunningProduct, fused
+from .kernels import Embedding, Kernel, embedding_leaves, embedding_size, map_embedding
 from .memory import human, require
 from .neighbours import Search, search
 from .skinny import SkinnyProduct, pays
+from .tiles import TILINGS, Tiles
+from .triangles import TriangleInverses
 from .validation import choice
 
 STORAGES = ("auto", "dense", "tiles")
 
 _DENSE_SHARE = 0.75
-
-
-@dataclass(frozen=True)
-class Tiling:
-    """How the matrix is cut: on a CPU so that tiles stay in the cache, on a GPU so that one launch fills it."""
-
-    panel_rows: int
-    panel_bytes: int
-    tile_columns: int
-
-    @property
-    def tile(self) -> tuple[int, int]:
-        """Rows and columns of a tile."""
-        return self.panel_rows, self.tile_columns
-
-
-TILINGS = {"cpu": Tiling(192, 64 * 2**20, 2048), "cuda": Tiling(2048, 2**30, 2**15)}
 
 
 class Gram:
@@ -79,15 +63,16 @@ class Gram:
         self._fused = fused(kernel, embedding, noise, accurate)
         self.storage = self._choose_storage(choice(storage, "storage", STORAGES))
         self._matrix: torch.Tensor | None = None
-        self._inverses: dict[tuple[int, int, bool, float], torch.Tensor] = {}
+        self._triangles = TriangleInverses()
         self._buffers = Buffers(self.dtype, self.device)
         self._search: Search | None = None
         self._lock = threading.RLock()  # several threads may predict from one model
         self.tiling = TILINGS.get(self.device.type, TILINGS["cpu"])
+        self._tiles = Tiles(kernel, embedding, self._fused, self.tiling, self._buffers)
 
     def __getstate__(self) -> dict[str, Any]:
         """For pickling: without what can be computed again."""
-        return {**self.__dict__, "_matrix": None, "_inverses": {}, "_search": None, "_lock": None}
+        return {**self.__dict__, "_matrix": None, "_search": None, "_lock": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, _lock=threading.RLock())
@@ -106,21 +91,6 @@ class Gram:
     def fused_products(self) -> bool:
         """Whether products are fused too, so that no tile is ever stored."""
         return self._fused is not None and self._fused.multiplies
-
-    @property
-    def arithmetic(self) -> str:
-        """The precision of products, in words."""
-        return str(self.dtype) if self.accurate else "tf32 (weights of 11 bits, sums in float32)"
-
-    @property
-    def on_gpu(self) -> str:
-        """How kernel values are computed on a GPU, as a sentence for the status; nothing on a CPU."""
-        if self.device.type == "cpu":
-            return ""
-        if self._fused is None:
-            reason = f"{self._kernel!r} has no fused form" if installed() else "Triton is not installed"
-            return f" GPU: blocked torch, because {reason}."
-        return " GPU: fused kernels."
 
     @property
     def dense_bytes(self) -> int:
@@ -185,24 +155,11 @@ class Gram:
 
     def _fill(self, start: int, stop: int, first: int, last: int, out: torch.Tensor) -> None:
         """Compute G[start:stop, first:last] into ``out``, tile by tile."""
-        if self._fused is not None:
-            self._fused.fill(start, stop, first, last, out)
-        else:
-            rows, columns = slice_embedding(self.embedding, start, stop), slice_embedding(self.embedding, first, last)
-            self._fill_tiles(rows, columns, out)
+        self._tiles.fill(start, stop, first, last, out)
         low, high = max(start, first), min(stop, last)
         if low < high:
             overlap = out[low - start : high - start, low - first : high - first]
             overlap.diagonal().add_(self.noise[low:high])
-
-    def _fill_tiles(self, A: Embedding, B: Embedding, out: torch.Tensor) -> None:
-        """Compute k(A, B) into ``out``, tile by tile."""
-        height, width = self.tiling.tile
-        for top in range(0, out.shape[0], height):
-            rows = slice_embedding(A, top, top + height)
-            for left in range(0, out.shape[1], width):
-                columns = slice_embedding(B, left, left + width)
-                self._kernel.evaluate(rows, columns, out[top : top + height, left : left + width], self._buffers)
 
     def dense(self) -> torch.Tensor:
         """The stored matrix (d, d), where storage is dense; computed once. Do not change it."""
@@ -212,18 +169,8 @@ class Gram:
             return self._matrix
 
     def triangle_inverse(self, start: int, stop: int, backward: bool, relaxation: float) -> torch.Tensor:
-        """The inverse of the triangle that a sweep solves with in rows start:stop, kept for the next sweep.
-
-        The inverse is as good as a triangular solve: the triangle M of a positive definite block has
-        xᵀMx ≥ (1/ω − ½) xᵀDx with the diagonal D, so ‖M⁻¹‖ ≤ 2ω/(2 − ω) / min D whatever the condition of the block.
-        """
-        key = (start, stop, backward, relaxation)
-        with self._lock:
-            if key not in self._inverses:
-                triangle = sweep_triangle(self.block(start, stop, start, stop), backward, relaxation)
-                identity = torch.eye(stop - start, dtype=self.dtype, device=self.device)
-                self._inverses[key] = torch.linalg.solve_triangular(triangle, identity, upper=backward)
-            return self._inverses[key]
+        """The inverse of the triangle that a sweep solves with in rows start:stop, kept for the next sweep."""
+        return self._triangles.get(start, self.block(start, stop, start, stop), backward, relaxation)
 
     def _assemble(self) -> torch.Tensor:
         """The whole matrix; each kernel value below the diagonal is computed once and mirrored."""
@@ -317,14 +264,10 @@ class Gram:
 
     def cross_block(self, test: Embedding, indices: torch.Tensor | None = None) -> torch.Tensor:
         """V = k(test, X), or only the columns ``indices`` of it, shape (T, d) or (T, k), as a new matrix."""
-        train = self.embedding
-        if indices is not None:
-            train = map_embedding(train, lambda part: part[:, indices].contiguous())
-        out = torch.empty(embedding_size(test), embedding_size(train), dtype=self.dtype, device=self.device)
-        if self._fused is not None:
-            self._fused.fill_cross(test, None if indices is None else train, out)
-        else:
-            self._fill_tiles(test, train, out)
+        train = None if indices is None else map_embedding(self.embedding, lambda part: part[:, indices].contiguous())
+        columns = self.size if indices is None else len(indices)
+        out = torch.empty(embedding_size(test), columns, dtype=self.dtype, device=self.device)
+        self._tiles.fill_cross(test, train, out)
         return out
 
     def cholesky(self) -> torch.Tensor:
@@ -339,11 +282,3 @@ class Gram:
         """The covariances between test points, given by their embedding, and the training points."""
         cast = map_embedding(test, lambda part: part.to(dtype=self.dtype, device=self.device))
         return Cross(self, self._kernel, cast)
-
-
-def sweep_triangle(block: torch.Tensor, backward: bool, relaxation: float) -> torch.Tensor:
-    """What an SOR sweep solves with in a diagonal block: the upper (backward) or lower triangle, diagonal over ω."""
-    triangle = block.triu() if backward else block.tril()
-    if relaxation != 1.0:
-        triangle.diagonal().div_(relaxation)
-    return triangle

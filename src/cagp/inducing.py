@@ -41,6 +41,11 @@ class Inducing:
         self._inverse_noise = (1 / noise).to(gram.dtype)
         self._correction = correction.to(gram.dtype)
 
+    @property
+    def held_bytes(self) -> int:
+        """What it takes in memory."""
+        return self._correction.nbytes + self._inverse_noise.nbytes
+
     def solve(self, R: torch.Tensor) -> torch.Tensor:
         """P⁻¹ r for every row r of R (T, d)."""
         return R * self._inverse_noise - (R @ self._correction.T) @ self._correction

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from .batches import Batches
+from .batches import Batches, affordable_batch
 from .bounds import ComputationalVariance, computational_variance
-from .convert import Output, float_type, solving_type
+from .convert import Output, float_type, solving_type, tf32_refused
 from .cross import Cross
 from .errors import InputError, InputTypeError
 from .gram import Gram
 from .interrupt import Interrupt
 from .kernels import map_embedding, slice_embedding
-from .memory import require, resolve_budget
+from .memory import resolve_budget
 from .posterior import Posterior, Solved
 from .preconditioners import Nystrom, PreparedPreconditioner
 from .progress import progress as progress_bar
@@ -29,7 +29,7 @@ from .solvers import Solver, as_solver
 from .solving import certified_in_full, outcome_of
 from .status import Status, status_of
 from .stopping import Rule
-from .validation import ArrayLike, as_float64, column_names, count, points, targets
+from .validation import ArrayLike, as_float64, column_names, points, targets
 from .weights import certified
 from .workers import find_workers, solve_with
 
@@ -190,7 +190,7 @@ class Model:
             raise InputTypeError(f"stop must be a rule such as ComputationalShare(0.05) | Seconds(60), got {stop!r}")
         workers = find_workers(n_jobs, devices)
         numbers = None if stop is None else 10 * self.gram.size
-        size = self._batch_size(len(test), batch_size, numbers or self.prepared.numbers_per_test_point)
+        size = affordable_batch(self, len(test), batch_size, numbers)
         rule = stop if self.prepared.limit > 1 else None  # one step cannot be stopped
         start, where = time.perf_counter(), ""
         cross = self.gram.cross(self.prior.kernel.embed(test, self._origin))
@@ -287,21 +287,5 @@ class Model:
     def _crosses(self, test: torch.Tensor, batch_size: int | None, numbers: int | None = None) -> list[Cross]:
         """The test points in batches, nothing computed yet; ``numbers`` are alive per test point."""
         embedding = self.prior.kernel.embed(test, self._origin)
-        size = self._batch_size(len(test), batch_size, numbers or self.prepared.numbers_per_test_point)
+        size = affordable_batch(self, len(test), batch_size, numbers)
         return [self.gram.cross(slice_embedding(embedding, start, start + size)) for start in range(0, len(test), size)]
-
-    def _batch_size(self, T: int, asked: int | None, numbers: int) -> int:
-        per_point = max(1, numbers) * self.gram.dtype.itemsize
-        spare = max(0, self.gram.working_budget - self.prepared.held_bytes)
-        remedy = "predict fewer points at a time, or raise memory_budget"
-        if asked is not None:
-            size = min(count(asked, "batch_size", minimum=1), T)
-            require(size * per_point, spare, f"a batch of {size} test points", remedy)
-            return size
-        require(per_point, spare, "a single test point", remedy)
-        return min(T, spare // per_point)
-
-
-def tf32_refused(device: torch.device, storage: str) -> bool:
-    """Its products are fused products, which a GPU does and a stored matrix does not need."""
-    return device.type == "cpu" or storage == "dense"

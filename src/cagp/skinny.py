@@ -20,6 +20,9 @@ _MULTIPLICATIONS = 10**6
 _FEWEST, _MOST = 8, 64
 """Between them it pays: fewer columns wait for memory, more make packing worth its time."""
 
+_ROWS = 192
+"""Of so many rows at once: with more, tiles get so narrow that their products take more memory than the matrix."""
+
 
 @cache
 def _without_packing() -> bool:
@@ -66,7 +69,8 @@ class SkinnyProduct:
     def _multiply(self, rows: np.ndarray, out: np.ndarray) -> None:
         """``rows`` (r, d) times X, into ``out`` (r, T); what overflows is infinite, as it is in torch."""
         with np.errstate(over="ignore", invalid="ignore"):
-            self._multiply_tiles(rows, out)
+            for top in range(0, len(rows), _ROWS):
+                self._multiply_tiles(rows[top : top + _ROWS], out[top : top + _ROWS])
 
     def _multiply_tiles(self, rows: np.ndarray, out: np.ndarray) -> None:
         (r, d), T = rows.shape, out.shape[1]

@@ -15,8 +15,9 @@ import numpy as np
 import torch
 
 from .block_diagonal import BlockDiagonal
-from .gram import Gram, sweep_triangle
+from .gram import Gram
 from .skinny import SkinnyProduct, on_this_thread, pays
+from .triangles import sweep_triangle
 
 
 def sweep(
@@ -142,8 +143,10 @@ def _relax(
 def substitute(gram: Gram, rhs: torch.Tensor, blocks: BlockDiagonal, *, backward: bool) -> torch.Tensor:
     """(D + U)⁻¹ r where ``backward``, else (D + L)⁻¹ r, for every row r of ``rhs`` (T, d): half a pass over G."""
     X = rhs.clone()
-    # rows that are not solved yet count as zero
-    product = gram.running_product(torch.zeros_like(X), largest_weights(gram, X, rhs)) if gram.fused_products else None
+    product = None
+    if gram.fused_products:
+        unsolved = torch.zeros_like(X)  # rows that are not solved yet count as zero
+        product = gram.running_product(unsolved, largest_weights(gram, unsolved, rhs))
     for start, stop in gram.panels(blocks.block_size, reverse=backward):
         first, last = (stop, gram.size) if backward else (0, start)
         if first < last:

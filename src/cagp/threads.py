@@ -25,13 +25,16 @@ def share_out(work: Callable[[Piece], None], pieces: Iterable[Piece], device: to
         for piece in todo:
             work(piece)
         return
-    with ThreadPoolExecutor(n, "cagp", torch.set_num_threads, (1,)) as pool:
-        done = [pool.submit(work, piece) for piece in todo]
-        try:
-            for future in done:
-                future.result()
-        finally:
-            for future in done:
-                future.cancel()
-            # the number is each thread's own, but the last one set is what new threads start with: keep the caller's
-            torch.set_num_threads(threads)
+    try:
+        with ThreadPoolExecutor(n, "cagp", torch.set_num_threads, (1,)) as pool:
+            done = [pool.submit(work, piece) for piece in todo]
+            try:
+                for future in done:
+                    future.result()
+            finally:
+                for future in done:
+                    future.cancel()
+    finally:
+        # the number is each thread's own, but the last one set is what new threads start with: keep the caller's,
+        # once no thread is left that has yet to begin
+        torch.set_num_threads(threads)

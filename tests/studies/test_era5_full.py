@@ -162,9 +162,12 @@ def test_with_a_gpu_there_are_all_pieces(completed: FullConfig, monkeypatch: pyt
     pieces = TinyFull().pieces(dataclasses.replace(completed, processor_limit=100))
     assert {f"{method}-{FITTED}" for method in (*ITERATED, BOUNDED)} < set(pieces)
     monkeypatch.undo()
+    seconds = {torch.float32: 1.0, torch.float64: 100.0}
+    monkeypatch.setattr("cagp.studies.era5_full.pass_seconds", lambda d, T, dtype, device: seconds[dtype])
     forecast = TinyFull().forecast(completed, list(pieces.values()))
     assert forecast is not None
-    assert forecast.seconds > 0
+    last, many = completed.sizes.recorded[-1], len(completed.sizes.recorded)
+    assert forecast.seconds == 2 * (last + 1) + 100 * (2 * (many + 2) + 3 * 3)
     assert forecast.memory == 40 * 2**30
 
 

@@ -14,7 +14,7 @@ import torch
 from cagp import InputError
 from cagp.studies import STUDIES, Forecast, run_study
 from cagp.studies.base import Tables
-from cagp.studies.forecast import Rates, measure
+from cagp.studies.forecast import Rates, measure, pass_seconds
 from cagp.studies.uci import Uci
 
 from .tiny import SquareConfig, SquarePiece, Squares, on_real_data
@@ -101,6 +101,12 @@ def test_rates_are_those_of_the_work() -> None:
     assert rates.sweep(2000, 4, False) == pytest.approx(4 * rates.sweep(1000, 4, False))
     assert rates.factor(2000) == pytest.approx(8 * rates.factor(1000))
     assert rates.product(1000, True) == pytest.approx(rates.product(1000, False) + rates.assemble(1000))
+
+
+def test_a_pass_grows_with_the_square_of_the_points(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cagp.studies.forecast._seconds", lambda call, device: float(call().shape[1]))  # 1 s a point
+    for dtype in (torch.float32, torch.float64):
+        assert pass_seconds(20_000, 3, dtype, torch.device("cpu")) == pytest.approx(2000 * 100)
 
 
 @pytest.mark.parametrize("name", ["uci", "era5-hyperparameters", "era5-means", "era5-timings", "era5-convergence"])

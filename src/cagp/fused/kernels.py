@@ -45,7 +45,7 @@ def _profile(s, PROFILE: tl.constexpr, alpha):
         tl.static_assert(PROFILE == RATIONAL_QUADRATIC)
         u = s + 1.0
         # log1p as Kahan writes it: what rounding takes from u is given back by the quotient
-        logarithm = tl.where(u == 1.0, s * LOG2E, tl.log2(u) * s / tl.where(u == 1.0, 1.0, u - 1.0))
+        logarithm = tl.where(u == 1.0, s * LOG2E, tl.log2(u) * (s / tl.where(u == 1.0, 1.0, u - 1.0)))
         value = tl.exp2(-alpha * logarithm)
     return value
 

@@ -21,6 +21,9 @@ _MIN_ROWS = 64
 _HEADROOM = 2.0**6
 """Weights are scaled so that the largest is this: half precision ends at 65504, and below 2⁻¹⁴ it loses digits."""
 
+_GROWTH = 1000.0
+"""How many times larger a weight may be, before its row is scaled anew."""
+
 _LIFT = 2.0**10
 """Covariances are scaled so that the variance is this: their low parts stay above what half precision can hold."""
 
@@ -71,7 +74,7 @@ def fill(function: Function, A: torch.Tensor, B: torch.Tensor, out: torch.Tensor
 class SplitRows:
     """Rows W (T, d) as high + low in half precision, scaled row by row and padded by zeros.
 
-    ``largest`` (T,) is about the largest weight of each row, now and later: a thousand times more is too much.
+    ``largest`` (T,) is about the largest weight of each row, now and later; a row that outgrows it is scaled anew.
     """
 
     def __init__(self, W: torch.Tensor, largest: torch.Tensor, accurate: bool) -> None:
@@ -79,19 +82,31 @@ class SplitRows:
         self.rows = min(TILE.rows, max(_MIN_ROWS, 1 << (T - 1).bit_length()))
         shape = padded_size(T, self.rows), padded_size(d, _UNIT)
         self.size = T
-        self.scale = torch.where(largest > 0, largest, 1.0) / _HEADROOM
+        self.scale = (largest / _HEADROOM).clamp_min(torch.finfo(largest.dtype).tiny)
         self.high = torch.zeros(shape, dtype=torch.float16, device=W.device)
         self.low = torch.zeros(shape, dtype=torch.float16, device=W.device) if accurate else None
         self.put(0, W)
 
     def put(self, start: int, W: torch.Tensor) -> None:
         """Replace the columns from ``start`` on by W (T, n)."""
+        self._make_room(W)
         block = slice(None, self.size), slice(start, start + W.shape[1])
         scaled = W / self.scale[:, None]
         high = scaled.to(torch.float16)
         self.high[block] = high
         if self.low is not None:
             self.low[block] = scaled.sub_(high).to(torch.float16)
+
+    def _make_room(self, W: torch.Tensor) -> None:
+        """Scale rows down, by a power of two, where half precision could not hold their new weights W (T, n)."""
+        growth = W.abs().amax(dim=1) / (self.scale * _HEADROOM)
+        if not bool((growth > _GROWTH).any()):
+            return
+        shrink = torch.exp2(-growth.clamp_min(1.0).log2().ceil())
+        self.scale = self.scale / shrink
+        for held in (self.high, self.low):
+            if held is not None:
+                held[: self.size].mul_(shrink[:, None])
 
 
 class FusedProduct:

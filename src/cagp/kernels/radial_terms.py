@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from itertools import product
 
@@ -32,6 +33,9 @@ class Factor:
     alpha: float
 
 
+_MAX_TERMS = 64
+"""A kernel that falls into more is better evaluated as it was written."""
+
 Terms = tuple[tuple[Factor, ...], ...]
 """The outer tuple is a sum, each inner one a product."""
 
@@ -54,7 +58,9 @@ def _terms(kernel: Kernel, embedding: Embedding, first: int) -> Terms | None:
             first += sum(leaf.shape[0] for leaf in embedding_leaves(part))
         if isinstance(kernel, Sum):
             return tuple(term for terms in parts for term in terms)
-        # a product of sums is the sum of all products
+        # a product of sums is the sum of all products, and they multiply
+        if math.prod(map(len, parts)) > _MAX_TERMS:
+            return None
         return tuple(tuple(factor for term in chosen for factor in term) for chosen in product(*parts))
     profile = PROFILES.get(type(kernel))  # type: ignore[arg-type]  # a subclass may have any profile
     if profile is None or not isinstance(kernel, Radial):

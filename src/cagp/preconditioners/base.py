@@ -15,9 +15,13 @@ from ..gram import Gram
 
 
 class PreparedPreconditioner:
-    """M for one Gram matrix. ``floor`` is a μ > 0 with G ⪰ μ M where a sharp one is known: it makes bounds certain."""
+    """M for one Gram matrix. ``floor`` is a μ > 0 with G ⪰ μ M where a sharp one is known: it makes bounds certain.
+
+    ``held_bytes`` is what it keeps in memory beside the Gram matrix.
+    """
 
     floor: float | None = None
+    held_bytes: int = 0
 
     def __init__(self, gram: Gram) -> None:
         self.gram = gram

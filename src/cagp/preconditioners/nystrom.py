@@ -34,7 +34,7 @@ class Nystrom(Preconditioner):
 class _PreparedNystrom(PreparedPreconditioner):
     def __init__(self, gram: Gram, inducing: Inducing) -> None:
         super().__init__(gram)
-        self.floor = inducing.floor
+        self.floor, self.held_bytes = inducing.floor, inducing.held_bytes
         self._inducing = inducing
 
     def apply(self, R: torch.Tensor) -> torch.Tensor:

@@ -37,6 +37,7 @@ class _PreparedSymmetricGaussSeidel(PreparedPreconditioner):
     def __init__(self, gram: Gram, blocks: BlockDiagonal) -> None:
         super().__init__(gram)
         self._blocks = blocks
+        self.held_bytes = blocks.held_bytes
 
     def enter(self, R: torch.Tensor) -> torch.Tensor:
         return self._blocks.times_factor(substitute(self.gram, R, self._blocks, backward=False), transposed=True)

@@ -61,6 +61,7 @@ class _PreparedCalibratedCG(Prepared):
         self._solver = solver
         self.limit = solver.iterations
         self._M = preconditioner
+        self.held_bytes = preconditioner.held_bytes
 
     def corrections(self, rhs: torch.Tensor) -> Iterator[Weights]:
         yield from pcg(self._M, rhs, self._solver.iterations)

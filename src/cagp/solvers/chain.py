@@ -65,7 +65,8 @@ class _PreparedChain(Prepared):
             what = f"a chain of solvers in {self._matrices} different orders, each with its dense Gram matrix,"
             remedy = 'use storage="tiles", one order for all, or a larger memory_budget'
             require(self._matrices * self.gram.dense_bytes, self.gram.budget, what, remedy)
-        self.held_bytes = (self._matrices - 1) * self.gram.dense_bytes if self.gram.storage == "dense" else 0
+        another = self.gram is not first.gram and self.gram.storage == "dense"
+        self.held_bytes = first.held_bytes + self._second.held_bytes + (self.gram.dense_bytes if another else 0)
         self.limit = first.limit + self._second.limit
 
     @property

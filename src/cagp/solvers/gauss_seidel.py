@@ -72,6 +72,7 @@ class _PreparedGaussSeidel(Prepared):
         self._solver = solver
         self.limit = solver.iterations
         self._blocks = BlockDiagonal(gram, solver.block_size) if solver.block_size else None
+        self.held_bytes = self._blocks.held_bytes if self._blocks else 0
 
     def corrections(self, rhs: torch.Tensor) -> Iterator[Weights]:
         values, reduction = torch.zeros_like(rhs), rhs.new_zeros(len(rhs))

@@ -22,6 +22,9 @@ _BATCH_BYTES = {"cpu": 2**21, "cuda": 2**30}
 _BATCHES_AT_ONCE = {"cpu": 64, "cuda": 1}
 """How many batches the threads share out before Ctrl-C is heard."""
 
+_COPIES = 4
+"""How many blocks are in memory for each one that is solved: itself, its factor and temporaries."""
+
 
 @dataclass(frozen=True, repr=False)
 class NearestNeighbours(Solver):
@@ -44,7 +47,7 @@ class NearestNeighbours(Solver):
 
     def prepare(self, gram: Gram, b: torch.Tensor) -> Prepared:
         k = min(self.k, gram.size)
-        n_bytes = 4 * k * k * gram.dtype.itemsize
+        n_bytes = _COPIES * k * k * gram.dtype.itemsize
         require(n_bytes, gram.budget, f"the Gram matrix of {k} neighbours", "choose a smaller k")
         return _PreparedNearestNeighbours(gram, b, k)
 
@@ -57,7 +60,8 @@ class _PreparedNearestNeighbours(Prepared):
     @property
     def _batch(self) -> int:
         block = self._k**2 * self.gram.dtype.itemsize
-        return max(1, _BATCH_BYTES.get(self.gram.device.type, 2**21) // max(1, block))
+        allowed = min(_BATCH_BYTES.get(self.gram.device.type, 2**21), self.gram.working_budget // _COPIES)
+        return max(1, allowed // max(1, block))
 
     @property
     def rows_at_once(self) -> int:
