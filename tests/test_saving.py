@@ -116,6 +116,21 @@ def test_arithmetic_and_storage(tmp_path: Path, dtypes: tuple[str, str], storage
     assert_same(model, loaded)
 
 
+def test_tf32_can_be_loaded_and_says_what_to_do_on_a_cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr("cagp.model.tf32_refused", lambda device, storage: False)  # as on a GPU
+        options = {"storage": "tiles", "solve_dtype": "tf32"}
+        model = PROBLEM.prior.condition(PROBLEM.X, PROBLEM.y, cagp.CalibratedCG(5), **options)  # type: ignore[arg-type]
+        place = model.save(tmp_path / "model")
+    assert saving.read(place).solve_dtype == "tf32"
+    with pytest.raises(cagp.InputError, match=r'tf32.*solve_dtype="float32"'):
+        saving.load(place)
+    loaded = saving.load(place, solve_dtype="float32")
+    options = {"storage": "tiles", "solve_dtype": "float32"}
+    single = PROBLEM.prior.condition(PROBLEM.X, PROBLEM.y, cagp.CalibratedCG(5), **options)  # type: ignore[arg-type]
+    assert_same(single, loaded)
+
+
 def test_noise_of_each_observation_and_names(tmp_path: Path) -> None:
     problem = make_problem(d=30, noise=None)
     frame = pd.DataFrame(problem.X, columns=["breadth", "länge"])

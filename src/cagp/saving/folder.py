@@ -20,7 +20,7 @@ import numpy as np
 import torch
 
 from ..atomic import whole_file
-from ..convert import float_type
+from ..convert import float_type, solving_type
 from ..errors import InputError, SavedModelError
 from ..gram import STORAGES
 from ..kernels import Kernel
@@ -150,14 +150,18 @@ def load(
     *,
     solver: Solver | str | None = None,
     memory_budget: float | None = None,
+    solve_dtype: Any = None,
     device: str | torch.device | None = None,
 ) -> Model:
-    """The model that ``Model.save`` wrote to ``folder``, on the CPU or on ``device``; ``solver`` replaces its own.
+    """The model that ``Model.save`` wrote to ``folder``, on the CPU or on ``device``.
+
+    ``solver`` and ``solve_dtype`` replace its own: a model that solves in "tf32", which only GPUs do, needs "float32"
+    on a CPU.
 
     Its predictions are, bit for bit, those of the model that was saved (on the same kind of machine, with as many
     threads and as much memory). A model made with ``solver="auto"`` keeps the solver that was picked.
     """
-    return read(folder).condition(solver, memory_budget=memory_budget, device=device)
+    return read(folder).condition(solver, memory_budget=memory_budget, solve_dtype=solve_dtype, device=device)
 
 
 def read(folder: str | Path) -> Saved:
@@ -233,8 +237,7 @@ def _saved(content: dict[str, Any], arrays: dict[str, np.ndarray]) -> Saved:
     prior.noise(len(X))
     solver, settings = content["solver"], content["settings"]
     picked = None if solver["picked"] is None else decode(solver["picked"], "picked", arrays, Solver)
-    for name in ("dtype", "solve_dtype"):
-        float_type(settings[name], name)
+    solving_type(settings["solve_dtype"], float_type(settings["dtype"], "dtype"))
     return Saved(
         prior=prior,
         X=X,
