@@ -113,6 +113,9 @@ def test_quiet_and_overwriting(folder: Path, tmp_path: Path) -> None:
         (["--target", "height", "--fix", "nonsense"], "fix names 'nonsense'"),
         (["--target", "height", "--noise", "-1"], "noise_variance must be positive"),
         (["--target", "height", "--variance", "-1"], "variance must be positive"),
+        (["--target", "height", "--variance", "0"], "variance must be positive"),
+        (["--target", "height", "--no-ard", "--lengthscale", "1,2"], "--no-ard is one lengthscale"),
+        (["--target", "height", "--features", "east", "--noise-column", "north", "--noise", "1"], "would be ignored"),
         (["--target", "height", "--seed", "-1"], "seed"),
         ([], "target"),
     ],
@@ -183,6 +186,11 @@ def test_globe_and_more_features(tmp_path: Path) -> None:
     assert isinstance(kernel, cagp.kernels.Product)
     assert [part.columns for part in kernel.kernels] == [(1, 2), (0,)]  # type: ignore[attr-defined]
     assert kernel.kernels[1].kernel.variance == 1.0  # type: ignore[attr-defined]
+    guessed = call(*arguments, *VALUES, "--geo", "lat,lon", "--overwrite")
+    assert guessed.exit_code == 2
+    assert "write all of them as a kernel" in guessed.stderr
+    written = "Geographic(Matern32(300.0, 1.0), radius=6371.0).on(1, 2) * Matern32(2.0).on(0)"
+    assert call(*arguments, "--no-fit", "--kernel", written, "--noise", 0.1, "--overwrite").exit_code == 0
     assert "if 'lat' and 'lon' are degrees" in call(*arguments, *VALUES, "--overwrite").stdout
 
 

@@ -92,6 +92,8 @@ def fit(
         raw = tables.read_columns(data)
         wanted = find_column(raw, target, "--target")
         noisy = None if noise_column is None else find_column(raw, noise_column, "--noise-column")
+        if noisy is not None and noise is not None:
+            raise InputError(f"--noise-column gives each row its noise variance, so --noise {noise:g} would be ignored")
         given = [find_column(raw, each, "--features") for each in names_in(features or "")]
         left_out = {wanted, *(find_column(raw, each, "--exclude") for each in names_in(exclude))}
         left_out |= set() if noisy is None else {noisy}
@@ -119,6 +121,12 @@ def fit(
         result = None
         if no_fit:
             _require_values(kernel, lengthscale, variance, noise if noisy is None else 0.0)
+            if wishes.geo is not None and len(columns) > 2:
+                raise InputError(
+                    "--no-fit takes the hyperparameters as given, and --lengthscale is that on the globe alone; write "
+                    "all of them as a kernel: "
+                    "--kernel 'Geographic(Matern32(300.0, 1.0), radius=6371.0).on(0, 1) * Matern32(2.0).on(2)'"
+                )
         else:
             rows = (
                 None
