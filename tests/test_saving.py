@@ -214,6 +214,14 @@ def test_overwriting(folder: Path) -> None:
     assert sorted(path.suffix for path in folder.iterdir()) == [".json", ".safetensors", ".txt"]
 
 
+def test_data_that_another_process_is_about_to_describe_stay(folder: Path) -> None:
+    theirs = folder / f"data-{'0' * 16}.safetensors"
+    theirs.write_bytes(b"of a model.json that is not there yet")
+    PROBLEM.prior.condition(PROBLEM.X, PROBLEM.y + 1, "cholesky").save(folder, overwrite=True)
+    assert theirs.exists()
+    assert len(list(folder.glob("data-*"))) == 2
+
+
 def test_other_things_are_not_overwritten(tmp_path: Path) -> None:
     model = PROBLEM.prior.condition(PROBLEM.X, PROBLEM.y, "cholesky")
     (tmp_path / "thesis").mkdir()

@@ -117,6 +117,7 @@ def _describe(saved: Saved, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
 
 def _fill(place: Path, arrays: dict[str, np.ndarray], description: dict[str, Any]) -> None:
     """The two files, the description last: without it a folder is not a model."""
+    before = _data_of(place)
     temporary = place / f".partial-{uuid4().hex}.safetensors"
     try:
         write_arrays(temporary, arrays)
@@ -131,9 +132,17 @@ def _fill(place: Path, arrays: dict[str, np.ndarray], description: dict[str, Any
     text = json.dumps({**content, "sha256": _own_hash(content)}, indent=1, ensure_ascii=False, allow_nan=False)
     with whole_file(place / DESCRIPTION) as file:
         file.write_text(text + "\n", encoding="utf-8")
-    for other in place.iterdir():
-        if _DATA_NAME.fullmatch(other.name) and other != data:
-            other.unlink()
+    if before and before != data.name:  # and no other: it may be what another process is about to describe
+        (place / before).unlink(missing_ok=True)
+
+
+def _data_of(place: Path) -> str:
+    """The name of the data file of the model in a folder; empty where there is none."""
+    try:
+        name = json.loads((place / DESCRIPTION).read_bytes())["data"]["file"]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return ""
+    return name if isinstance(name, str) and _DATA_NAME.fullmatch(name) else ""
 
 
 def _own_hash(content: dict[str, Any]) -> str:
