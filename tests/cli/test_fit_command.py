@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -59,6 +60,22 @@ def test_check(folder: Path) -> None:
     assert "hold" in result.stdout
 
 
+def test_check_with_noise_of_each_row(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"x": rng.random(200), "s2": np.geomspace(1e-4, 1, 200)})
+    frame["y"] = np.sin(5 * frame["x"]) + np.sqrt(frame["s2"]) * rng.normal(size=200)
+    frame[::2].to_csv(tmp_path / "train.csv", index=False)
+    frame[1::2].to_csv(tmp_path / "new.csv", index=False)
+    options = ["--noise-column", "s2", "--no-report", "--restarts", 0, "--out", tmp_path / "m"]
+    assert call("fit", tmp_path / "train.csv", "--target", "y", *options).exit_code == 0
+    average = call("check", tmp_path / "m", tmp_path / "new.csv")
+    assert average.exit_code == 3, average.output
+    assert "Without --noise-column" in average.stdout
+    each = call("check", tmp_path / "m", tmp_path / "new.csv", "--noise-column", "s2")
+    assert each.exit_code == 0, each.output
+    assert "none is given" in call("check", tmp_path / "m", "--noise-column", "s2").stderr
+
+
 def test_check_says_no(folder: Path, tmp_path: Path) -> None:
     """A model whose noise is far too small has error bars that are too narrow for observations."""
     values = ["--no-fit", "--lengthscale", 0.4, "--variance", 1, "--noise", 1e-4]
@@ -67,6 +84,12 @@ def test_check_says_no(folder: Path, tmp_path: Path) -> None:
     result = call("check", tmp_path / "bad", folder / "test.csv", "--out", tmp_path / "report", "--quiet")
     assert (result.exit_code, result.output) == (3, "")
     assert (tmp_path / "report" / "check.html").exists()
+
+
+def test_a_folder_with_brackets_in_its_name(folder: Path, tmp_path: Path) -> None:
+    place = tmp_path / "run [bold] [" / "model [/x]"
+    shutil.copytree(folder / "model", place)
+    assert "model [/x]" in "".join(call("info", place).stdout.split("\n"))
 
 
 def test_solvers_are_all_listed() -> None:

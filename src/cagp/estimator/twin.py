@@ -58,10 +58,10 @@ def learn_by_sklearn(start: Start, X: np.ndarray, Y: np.ndarray, how: HowToLearn
     rows = np.arange(len(X))
     if size < len(X):
         rows = np.sort(np.random.default_rng(how.seed).choice(len(X), size, replace=False))
-    separate = start.level is not None and not start.white  # noise_variance beside a kernel without WhiteKernel
-    kernel = start.translation.source
-    if separate:
-        kernel = kernel + WhiteKernel(start.level, (start.level / BOUND_FACTOR, start.level * BOUND_FACTOR))
+    kernel, separate = start.translation.source, False
+    if start.level is not None and not start.white:  # noise_variance beside a kernel without WhiteKernel
+        bounds = (start.level / BOUND_FACTOR, start.level * BOUND_FACTOR)
+        kernel, separate = kernel + WhiteKernel(start.level, bounds), True
     twin = GaussianProcessRegressor(
         kernel,
         alpha=_alpha(start.known[rows]),
