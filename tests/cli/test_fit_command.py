@@ -15,6 +15,7 @@ from cagp import saving
 from cagp.cli.expressions import as_solver, evaluated
 from cagp.cli.starting import sample
 from cagp.errors import InputError
+from cagp.interop import xarray as interop
 from cli.small import VALUES, call, snapshot, write_small
 
 
@@ -197,6 +198,40 @@ def test_a_grid_on_the_globe(tmp_path: Path) -> None:
     assert saved.about.units == {"lat": "degrees_north", "lon": "degrees_east", "t": "K"}
     assert call(*arguments, "--geo", "none", "--out", tmp_path / "flat").exit_code == 0
     assert saving.read(tmp_path / "flat").prior.kernel == cagp.Matern32((500.0, 500.0), 2.0)
+    written = [
+        "--kernel",
+        "Geographic(RBF(0.1))",
+        "--no-fit",
+        "--noise",
+        0.1,
+        "--no-report",
+    ]  # --geo is found, not given
+    result = call(*arguments[:4], *written, "--out", tmp_path / "w")
+    assert result.exit_code == 0, result.output
+    assert saving.read(tmp_path / "w").prior.kernel == cagp.Geographic(cagp.RBF(0.1))
+
+
+def test_copies_on_a_grid_are_no_observations(tmp_path: Path) -> None:
+    """As in cagp.interop.xarray: the pole is written once for each longitude, and a meridian may be repeated."""
+    values = np.random.default_rng(0).normal(size=(5, 7))
+    values[0], values[-1], values[:, -1] = 1.0, 2.0, values[:, 0]
+    dataset = xr.Dataset(
+        {"t": (("lat", "lon"), values), "s2": (("lat", "lon"), 0.1 + np.arange(35.0).reshape(5, 7))},
+        {
+            "lat": ("lat", np.linspace(-90, 90, 5), {"units": "degrees_north"}),
+            "lon": ("lon", np.arange(7) * 60.0, {"units": "degrees_east"}),
+        },
+    )
+    dataset.to_netcdf(tmp_path / "field.nc", engine="h5netcdf")
+    options = ["--no-fit", "--lengthscale", 500, "--variance", 2, "--noise-column", "s2", "--no-report"]
+    result = call("fit", tmp_path / "field.nc", "--target", "t", *options, "--out", tmp_path / "m")
+    assert result.exit_code == 0, result.output
+    assert "15 values repeat another one" in result.stdout
+    saved = saving.read(tmp_path / "m")
+    prior = cagp.Prior(saved.prior.kernel)
+    theirs = interop.condition(dataset["t"], prior, noise_variance=dataset["s2"])
+    np.testing.assert_array_equal(saved.X, theirs.model.X)
+    np.testing.assert_array_equal(saved.prior.noise_variance, theirs.model.prior.noise_variance)
 
 
 def test_globe_and_more_features(tmp_path: Path) -> None:

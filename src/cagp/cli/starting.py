@@ -70,6 +70,16 @@ def starting_kernel(wishes: Wishes, X: np.ndarray, y: np.ndarray, features: Sequ
     return Product((globe.on(*where), rest.on(*others))), ["kernel.kernels[1].kernel.variance"]
 
 
+def copies_on_globe(X: np.ndarray, y: np.ndarray, globe: tuple[str, str] | None, features: Sequence[str]) -> np.ndarray:
+    """Which values (n,) of a grid are copies of another under a different longitude, and so no observations."""
+    if globe is None or not set(globe) <= set(features):
+        return np.zeros(len(y), dtype=bool)
+    from ..interop.xarray_coordinates import Axis, copies
+
+    roles = dict(zip(globe, ("latitude", "longitude"), strict=True))
+    return copies(X, y, tuple(Axis(name, roles.get(name, "other")) for name in features))
+
+
 def _as_written(wishes: Wishes, features: Sequence[str]) -> Kernel:
     radial = [each for each, known in KERNEL_NAMES.items() if issubclass(known, Radial)]
     otherwise = f"--kernel must be one of {', '.join(radial)}, or such as 'Matern32(0.5).on(0, 1) + RBF(2.0).on(2)'"
