@@ -302,6 +302,10 @@ def set_at(*path: Any) -> Any:
         (set_at("solver", "asked", "order", [0] * 5000), "list of 5000"),
         (set_at("settings", "dtype", "float16"), "dtype"),
         (set_at("settings", "storage", "cloud"), "storage"),
+        (
+            set_at("prior", "mean", {"class": "Polynomial", "degree": 10**30, "columns": None, "coefficients": [1.0]}),
+            "at least",
+        ),
         (set_at("about", "features", ["a"]), "features has 1 names"),
         (set_at("about", None), "about"),
         (set_at("extra", 1), "has the entries"),
