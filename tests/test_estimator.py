@@ -79,6 +79,15 @@ def test_likelihood_at_theta_as_in_scikit_learn() -> None:
     assert ours.log_marginal_likelihood() == ours.log_marginal_likelihood_value_
 
 
+@pytest.mark.parametrize("noise", [0.2, np.linspace(0.05, 0.2, 60)], ids=["one", "each"])
+def test_likelihood_at_theta_counts_noise_beside_the_kernel(noise: object) -> None:
+    ours = CAGPRegressor(KERNEL, noise_variance=noise, alpha=0.1, **FIXED).fit(X, y)
+    theirs = GaussianProcessRegressor(KERNEL, alpha=noise + 0.1, **FIXED).fit(X, y)
+    theta = np.log([2.0, 0.3])
+    assert_allclose(ours.log_marginal_likelihood(theta), theirs.log_marginal_likelihood(theta), rtol=1e-10)
+    assert_allclose(ours.log_marginal_likelihood(ours.kernel_.theta), ours.log_marginal_likelihood_value_, rtol=1e-10)
+
+
 def test_fixed_hyperparameters_stay() -> None:
     kernel = sk.ConstantKernel(2.0, "fixed") * sk.RBF(0.7) + sk.WhiteKernel(0.05, "fixed")
     ours, theirs = both(kernel)
@@ -96,8 +105,16 @@ def test_kernels_without_an_equal_are_fitted_by_scikit_learn() -> None:
     assert "scikit-learn's optimiser" in ours.fit_message_
     with pytest.raises(cagp.InputError, match="fitted by scikit-learn"):
         CAGPRegressor(sk.Matern(0.5, nu=0.8), fit_options={"likelihood": "exact"}).fit(X, y)
-    beside = CAGPRegressor(1.0 * sk.Matern(0.5, nu=0.8), noise_variance=0.1).fit(X, y)
-    assert_allclose(beside.noise_variance_, ours.noise_variance_, rtol=1e-3)
+
+
+@pytest.mark.filterwarnings("ignore:lbfgs failed:cagp.hyperparameters.FitWarning")  # of gradients by differences
+@pytest.mark.parametrize("scale", [1.0, 1e-4])
+def test_noise_beside_a_kernel_without_an_equal(scale: float) -> None:
+    """Whatever the units of y: bounds of the noise in absolute numbers would be in the way."""
+    ours = CAGPRegressor(1.0 * sk.Matern(0.5, nu=0.8) + sk.WhiteKernel(0.1)).fit(X, y)
+    kernel = sk.ConstantKernel(scale**2, (1e-5 * scale**2, 1e5 * scale**2)) * sk.Matern(0.5, nu=0.8)
+    beside = CAGPRegressor(kernel, noise_variance=0.1 * scale**2).fit(X, scale * y)
+    assert_allclose(beside.noise_variance_, scale**2 * ours.noise_variance_, rtol=2e-3)
 
 
 def test_a_callable_optimizer() -> None:

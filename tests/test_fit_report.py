@@ -320,6 +320,19 @@ def test_one_held_out_observation(tmp_path: Path) -> None:
     assert "too narrow" in far.verdict
 
 
+def test_held_out_data_with_their_own_noise(tmp_path: Path) -> None:
+    X, y = smooth(130)
+    noise = np.geomspace(1e-3, 1.0, 130)
+    y = y + np.sqrt(noise) * np.random.default_rng(1).normal(size=130)
+    model = cagp.Prior(cagp.Matern32(0.5), noise_variance=noise[::2]).condition(X[::2], y[::2], "cholesky")
+    post = model.predict(X[1::2])
+    check = write_check_report(model, tmp_path, holdout=(X[1::2], y[1::2], noise[1::2]))
+    assert check.data is not None
+    np.testing.assert_allclose(check.data.z, (y[1::2] - post.mean) / np.sqrt(post.variance + noise[1::2]))
+    with pytest.raises(InputError, match="holdout noise_variance has shape"):
+        write_check_report(model, tmp_path, holdout=(X[1::2], y[1::2], noise))
+
+
 def test_held_out_data_are_scored_by_the_model_itself(tmp_path: Path) -> None:
     X, y = smooth(130)
     model = prior().condition(X[:100], y[:100], cagp.GaussSeidel(4))
@@ -386,6 +399,8 @@ def test_kernels_in_words() -> None:
     kernel = 2.0 * cagp.Matern52((0.1, 0.2)) + cagp.RBF(3.0).on(1)
     assert in_words(kernel, names).startswith("[Matérn 5/2")
     assert "on b" in in_words(kernel, names)
+    globe = cagp.Geographic(cagp.Matern32(300.0), radius=6371.0)
+    assert in_words(globe, names).endswith("chordal distance on the globe, in kilometres")
     assert formula(kernel) == (
         "2.00 · (1 + √5 r + 5r²/3) exp(−√5 r), r² = Σⱼ (xⱼ − x′ⱼ)² / ℓⱼ² + 1.00 · exp(−r²/2), r = |x − x′| / 3.00"
     )

@@ -116,6 +116,21 @@ def test_arithmetic_and_storage(tmp_path: Path, dtypes: tuple[str, str], storage
     assert_same(model, loaded)
 
 
+def test_tf32_can_be_loaded_and_says_what_to_do_on_a_cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr("cagp.model.tf32_refused", lambda device, storage: False)  # as on a GPU
+        options = {"storage": "tiles", "solve_dtype": "tf32"}
+        model = PROBLEM.prior.condition(PROBLEM.X, PROBLEM.y, cagp.CalibratedCG(5), **options)  # type: ignore[arg-type]
+        place = model.save(tmp_path / "model")
+    assert saving.read(place).solve_dtype == "tf32"
+    with pytest.raises(cagp.InputError, match=r'tf32.*solve_dtype="float32"'):
+        saving.load(place)
+    loaded = saving.load(place, solve_dtype="float32")
+    options = {"storage": "tiles", "solve_dtype": "float32"}
+    single = PROBLEM.prior.condition(PROBLEM.X, PROBLEM.y, cagp.CalibratedCG(5), **options)  # type: ignore[arg-type]
+    assert_same(single, loaded)
+
+
 def test_noise_of_each_observation_and_names(tmp_path: Path) -> None:
     problem = make_problem(d=30, noise=None)
     frame = pd.DataFrame(problem.X, columns=["breadth", "länge"])
@@ -199,6 +214,14 @@ def test_overwriting(folder: Path) -> None:
     assert sorted(path.suffix for path in folder.iterdir()) == [".json", ".safetensors", ".txt"]
 
 
+def test_data_that_another_process_is_about_to_describe_stay(folder: Path) -> None:
+    theirs = folder / f"data-{'0' * 16}.safetensors"
+    theirs.write_bytes(b"of a model.json that is not there yet")
+    PROBLEM.prior.condition(PROBLEM.X, PROBLEM.y + 1, "cholesky").save(folder, overwrite=True)
+    assert theirs.exists()
+    assert len(list(folder.glob("data-*"))) == 2
+
+
 def test_other_things_are_not_overwritten(tmp_path: Path) -> None:
     model = PROBLEM.prior.condition(PROBLEM.X, PROBLEM.y, "cholesky")
     (tmp_path / "thesis").mkdir()
@@ -279,6 +302,10 @@ def set_at(*path: Any) -> Any:
         (set_at("solver", "asked", "order", [0] * 5000), "list of 5000"),
         (set_at("settings", "dtype", "float16"), "dtype"),
         (set_at("settings", "storage", "cloud"), "storage"),
+        (
+            set_at("prior", "mean", {"class": "Polynomial", "degree": 10**30, "columns": None, "coefficients": [1.0]}),
+            "at least",
+        ),
         (set_at("about", "features", ["a"]), "features has 1 names"),
         (set_at("about", None), "about"),
         (set_at("extra", 1), "has the entries"),

@@ -6,6 +6,7 @@ A mean that is estimated from y is plugged in as if it had been known: its own u
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -97,6 +98,11 @@ class Polynomial(Mean):
         if self.coefficients is not None:
             values = tuple(real(c, f"coefficients[{i}]") for i, c in enumerate(self.coefficients))
             object.__setattr__(self, "coefficients", values)
+            if len(values) <= self.degree and self.columns != ():
+                raise InputError(
+                    f"coefficients has {len(values)} values, a polynomial of degree {self.degree} has at least "
+                    f"{self.degree + 1} terms; give one for each"
+                )
 
     def basis(self, X: torch.Tensor) -> torch.Tensor:
         columns = range(X.shape[1]) if self.columns is None else self.columns
@@ -113,12 +119,15 @@ class Polynomial(Mean):
     def fit(self, X: torch.Tensor, y: torch.Tensor) -> Mean:
         if self.coefficients is not None:
             return self
-        monomials = self.basis(X)
-        scale = monomials.abs().amax(dim=0).clamp_min(torch.finfo(X.dtype).tiny)
-        singular = torch.linalg.svdvals(monomials / scale)
-        if X.shape[0] < monomials.shape[1] or singular[-1] <= 1e-13 * singular[0]:
+        columns = X.shape[1] if self.columns is None else len(self.columns)
+        terms = math.comb(columns + self.degree, columns)  # counted before they are made: a high degree has too many
+        monomials = self.basis(X) if terms <= X.shape[0] else None
+        if monomials is not None:
+            scale = monomials.abs().amax(dim=0).clamp_min(torch.finfo(X.dtype).tiny)
+            singular = torch.linalg.svdvals(monomials / scale)
+        if monomials is None or singular[-1] <= 1e-13 * singular[0]:
             raise InputError(
-                f"{self!r} has {monomials.shape[1]} terms, which these {X.shape[0]} points do not determine; "
+                f"{self!r} has {terms} terms, which these {X.shape[0]} points do not determine; "
                 "lower the degree or choose fewer columns"
             )
         solution = torch.linalg.lstsq(monomials / scale, y[:, None]).solution[:, 0] / scale

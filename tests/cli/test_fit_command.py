@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from cagp import saving
 from cagp.cli.expressions import as_solver, evaluated
 from cagp.cli.starting import sample
 from cagp.errors import InputError
+from cagp.interop import xarray as interop
 from cli.small import VALUES, call, snapshot, write_small
 
 
@@ -59,6 +61,22 @@ def test_check(folder: Path) -> None:
     assert "hold" in result.stdout
 
 
+def test_check_with_noise_of_each_row(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"x": rng.random(200), "s2": np.geomspace(1e-4, 1, 200)})
+    frame["y"] = np.sin(5 * frame["x"]) + np.sqrt(frame["s2"]) * rng.normal(size=200)
+    frame[::2].to_csv(tmp_path / "train.csv", index=False)
+    frame[1::2].to_csv(tmp_path / "new.csv", index=False)
+    options = ["--noise-column", "s2", "--no-report", "--restarts", 0, "--out", tmp_path / "m"]
+    assert call("fit", tmp_path / "train.csv", "--target", "y", *options).exit_code == 0
+    average = call("check", tmp_path / "m", tmp_path / "new.csv")
+    assert average.exit_code == 3, average.output
+    assert "Without --noise-column" in average.stdout
+    each = call("check", tmp_path / "m", tmp_path / "new.csv", "--noise-column", "s2")
+    assert each.exit_code == 0, each.output
+    assert "none is given" in call("check", tmp_path / "m", "--noise-column", "s2").stderr
+
+
 def test_check_says_no(folder: Path, tmp_path: Path) -> None:
     """A model whose noise is far too small has error bars that are too narrow for observations."""
     values = ["--no-fit", "--lengthscale", 0.4, "--variance", 1, "--noise", 1e-4]
@@ -67,6 +85,12 @@ def test_check_says_no(folder: Path, tmp_path: Path) -> None:
     result = call("check", tmp_path / "bad", folder / "test.csv", "--out", tmp_path / "report", "--quiet")
     assert (result.exit_code, result.output) == (3, "")
     assert (tmp_path / "report" / "check.html").exists()
+
+
+def test_a_folder_with_brackets_in_its_name(folder: Path, tmp_path: Path) -> None:
+    place = tmp_path / "run [bold] [" / "model [/x]"
+    shutil.copytree(folder / "model", place)
+    assert "model [/x]" in "".join(call("info", place).stdout.split("\n"))
 
 
 def test_solvers_are_all_listed() -> None:
@@ -113,6 +137,9 @@ def test_quiet_and_overwriting(folder: Path, tmp_path: Path) -> None:
         (["--target", "height", "--fix", "nonsense"], "fix names 'nonsense'"),
         (["--target", "height", "--noise", "-1"], "noise_variance must be positive"),
         (["--target", "height", "--variance", "-1"], "variance must be positive"),
+        (["--target", "height", "--variance", "0"], "variance must be positive"),
+        (["--target", "height", "--no-ard", "--lengthscale", "1,2"], "--no-ard is one lengthscale"),
+        (["--target", "height", "--features", "east", "--noise-column", "north", "--noise", "1"], "would be ignored"),
         (["--target", "height", "--seed", "-1"], "seed"),
         ([], "target"),
     ],
@@ -171,6 +198,40 @@ def test_a_grid_on_the_globe(tmp_path: Path) -> None:
     assert saved.about.units == {"lat": "degrees_north", "lon": "degrees_east", "t": "K"}
     assert call(*arguments, "--geo", "none", "--out", tmp_path / "flat").exit_code == 0
     assert saving.read(tmp_path / "flat").prior.kernel == cagp.Matern32((500.0, 500.0), 2.0)
+    written = [
+        "--kernel",
+        "Geographic(RBF(0.1))",
+        "--no-fit",
+        "--noise",
+        0.1,
+        "--no-report",
+    ]  # --geo is found, not given
+    result = call(*arguments[:4], *written, "--out", tmp_path / "w")
+    assert result.exit_code == 0, result.output
+    assert saving.read(tmp_path / "w").prior.kernel == cagp.Geographic(cagp.RBF(0.1))
+
+
+def test_copies_on_a_grid_are_no_observations(tmp_path: Path) -> None:
+    """As in cagp.interop.xarray: the pole is written once for each longitude, and a meridian may be repeated."""
+    values = np.random.default_rng(0).normal(size=(5, 7))
+    values[0], values[-1], values[:, -1] = 1.0, 2.0, values[:, 0]
+    dataset = xr.Dataset(
+        {"t": (("lat", "lon"), values), "s2": (("lat", "lon"), 0.1 + np.arange(35.0).reshape(5, 7))},
+        {
+            "lat": ("lat", np.linspace(-90, 90, 5), {"units": "degrees_north"}),
+            "lon": ("lon", np.arange(7) * 60.0, {"units": "degrees_east"}),
+        },
+    )
+    dataset.to_netcdf(tmp_path / "field.nc", engine="h5netcdf")
+    options = ["--no-fit", "--lengthscale", 500, "--variance", 2, "--noise-column", "s2", "--no-report"]
+    result = call("fit", tmp_path / "field.nc", "--target", "t", *options, "--out", tmp_path / "m")
+    assert result.exit_code == 0, result.output
+    assert "15 values repeat another one" in result.stdout
+    saved = saving.read(tmp_path / "m")
+    prior = cagp.Prior(saved.prior.kernel)
+    theirs = interop.condition(dataset["t"], prior, noise_variance=dataset["s2"])
+    np.testing.assert_array_equal(saved.X, theirs.model.X)
+    np.testing.assert_array_equal(saved.prior.noise_variance, theirs.model.prior.noise_variance)
 
 
 def test_globe_and_more_features(tmp_path: Path) -> None:
@@ -183,6 +244,11 @@ def test_globe_and_more_features(tmp_path: Path) -> None:
     assert isinstance(kernel, cagp.kernels.Product)
     assert [part.columns for part in kernel.kernels] == [(1, 2), (0,)]  # type: ignore[attr-defined]
     assert kernel.kernels[1].kernel.variance == 1.0  # type: ignore[attr-defined]
+    guessed = call(*arguments, *VALUES, "--geo", "lat,lon", "--overwrite")
+    assert guessed.exit_code == 2
+    assert "write all of them as a kernel" in guessed.stderr
+    written = "Geographic(Matern32(300.0, 1.0), radius=6371.0).on(1, 2) * Matern32(2.0).on(0)"
+    assert call(*arguments, "--no-fit", "--kernel", written, "--noise", 0.1, "--overwrite").exit_code == 0
     assert "if 'lat' and 'lon' are degrees" in call(*arguments, *VALUES, "--overwrite").stdout
 
 

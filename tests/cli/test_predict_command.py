@@ -212,6 +212,41 @@ def test_interrupted_process(folder: Path, tmp_path: Path) -> None:
     assert iterations[-1] == 0
 
 
+def test_interrupted_in_the_first_batch_can_be_continued(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted_sweep(*arguments: Any, **options: Any) -> Any:
+        signal.raise_signal(signal.SIGINT)
+        return sweep(*arguments, **options)
+
+    arguments = ["predict", folder / "model", folder / "test.csv", "--out", tmp_path / "out.csv", "--solver"]
+    arguments += ["GaussSeidel(3)"]
+    with monkeypatch.context() as patch:
+        patch.setattr("cagp.solvers.gauss_seidel.sweep", interrupted_sweep)
+        result = call(*arguments)
+    assert result.exit_code == 130, result.output
+    assert "the same command continues" in result.stderr
+    again = call(*arguments)
+    assert again.exit_code == 0, again.output
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out.csv"]
+
+
+def test_another_process_may_finish_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mine, other = (Pieces(tmp_path / "out.csv", "a" * 64) for _ in range(2))
+    piece = Piece(np.arange(3.0), np.ones(3), np.arange(3))
+    write = Path.write_bytes
+
+    def removed_before_it_has_its_name(path: Path, content: bytes) -> None:
+        write(path, content)
+        other.remove()
+
+    monkeypatch.setattr(Path, "write_bytes", removed_before_it_has_its_name)
+    mine.save(0, 3, piece)
+    monkeypatch.undo()
+    mine.remove()
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_pieces(tmp_path: Path) -> None:
     pieces = Pieces(tmp_path / "out.csv", "a" * 64)
     piece = Piece(np.arange(3.0), np.ones(3), np.arange(3))

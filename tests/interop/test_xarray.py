@@ -122,6 +122,8 @@ def test_longitude_conventions() -> None:
     turned = observed.assign_coords(lon=((observed.lon + 180) % 360) - 180)
     again = interop.condition(turned, PRIOR, solver=cagp.GaussSeidel(2))
     np.testing.assert_allclose(again.predict(target)["std"], conditioned.predict(target)["std"], rtol=1e-8)
+    squared = cagp.Prior(cagp.kernels.Power(PRIOR.kernel, 2), mean=280.0, noise_variance=0.05)
+    interop.condition(observed, squared).predict(west)
 
     flat = interop.condition(observed, cagp.Prior(cagp.Matern32(40.0, 4.0), mean=280.0))
     flat.predict(target)

@@ -82,7 +82,7 @@ def fit(
         from .. import saving, tables
         from ..validation import choice
         from .expressions import as_solver
-        from .starting import Wishes, mean_called, near_by, sample, starting_kernel
+        from .starting import Wishes, copies_on_globe, mean_called, near_by, sample, starting_kernel
 
         voice = Voice(quiet)
         choice(likelihood, "--likelihood", _LIKELIHOODS)
@@ -92,6 +92,8 @@ def fit(
         raw = tables.read_columns(data)
         wanted = find_column(raw, target, "--target")
         noisy = None if noise_column is None else find_column(raw, noise_column, "--noise-column")
+        if noisy is not None and noise is not None:
+            raise InputError(f"--noise-column gives each row its noise variance, so --noise {noise:g} would be ignored")
         given = [find_column(raw, each, "--features") for each in names_in(features or "")]
         left_out = {wanted, *(find_column(raw, each, "--exclude") for each in names_in(exclude))}
         left_out |= set() if noisy is None else {noisy}
@@ -109,16 +111,27 @@ def fit(
         X, y = table.matrix(columns), table.columns[wanted]
         if len(y) < 2:
             raise InputError(f"{data} has {len(y)} row; at least two are needed")
+        globe = None if geo is None and "(" in kernel else _globe(geo, raw, columns, voice)
+        kept = ~copies_on_globe(X, y, raw.globe, columns)
+        if not kept.all():
+            voice(f"{(~kept).sum():,} values repeat another one, at a pole or on the same meridian, and are left out.")
+            X, y = X[kept], y[kept]
         voice(f"{len(y):,} observations of {wanted!r} at {', '.join(map(repr, columns))}.")
-        wishes = Wishes(kernel, _globe(geo, raw, columns, voice), ard, _numbers(lengthscale), variance)
+        wishes = Wishes(kernel, globe, ard, _numbers(lengthscale), variance)
         start, fixed = starting_kernel(wishes, X, y, columns)
         variances = noise if noise is not None else 0.1 * float(np.var(y)) or 1e-6
         from ..prior import Prior
 
-        prior = Prior(start, mean=prior_mean, noise_variance=variances if noisy is None else table.columns[noisy])
+        prior = Prior(start, mean=prior_mean, noise_variance=variances if noisy is None else table.columns[noisy][kept])
         result = None
         if no_fit:
             _require_values(kernel, lengthscale, variance, noise if noisy is None else 0.0)
+            if wishes.geo is not None and len(columns) > 2:
+                raise InputError(
+                    "--no-fit takes the hyperparameters as given, and --lengthscale is that on the globe alone; write "
+                    "all of them as a kernel: "
+                    "--kernel 'Geographic(Matern32(300.0, 1.0), radius=6371.0).on(0, 1) * Matern32(2.0).on(2)'"
+                )
         else:
             rows = (
                 None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,8 +47,13 @@ class Pieces:
         """Keep the rows start … stop − 1."""
         content = io.BytesIO()
         np.savez(content, mean=piece.mean, variance=piece.variance, iterations=piece.iterations)
-        with whole_file(self._path(start, stop)) as temporary:
+        # another process that finishes the same output may remove the folder at any moment
+        with suppress(FileNotFoundError), whole_file(self._path(start, stop)) as temporary:
             temporary.write_bytes(content.getvalue())
+
+    def keep(self) -> None:
+        """Remember that this prediction was begun, even where no piece of it is finished."""
+        self._own.mkdir(parents=True, exist_ok=True)
 
     def load(self, start: int, stop: int) -> Piece | None:
         """The rows start … stop − 1 if they were finished before; None also where the file is damaged."""
@@ -62,14 +68,12 @@ class Pieces:
         return piece if right and np.isfinite(piece.mean).all() and (piece.variance > 0).all() else None
 
     def remove(self) -> None:
-        """Remove all pieces beside this output, and nothing else."""
-        if not self.folder.is_dir():
-            return
-        for key in [each for each in self.folder.iterdir() if each.is_dir() and not each.is_symlink()]:
-            for file in key.iterdir():
+        """Remove all pieces beside this output, and nothing else; what another process removes first is no error."""
+        keys = [each for each in self.folder.glob("*") if each.is_dir() and not each.is_symlink()]
+        for key in keys:
+            for file in key.glob("*"):
                 if _NAME.fullmatch(file.name) or file.name.startswith(".partial-"):
-                    file.unlink()
-            if not any(key.iterdir()):
-                key.rmdir()
-        if not any(self.folder.iterdir()):
-            self.folder.rmdir()
+                    file.unlink(missing_ok=True)
+        for folder in (*keys, self.folder):
+            with suppress(OSError):  # it is gone, or holds something else
+                folder.rmdir()

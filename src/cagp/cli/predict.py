@@ -105,6 +105,7 @@ def predict(
             rows=table.rows,
         )
         if stopped:
+            pieces.keep()
             typer.echo(message, err=True)
             typer.echo(f"Written: {out}. The finished batches are kept: the same command continues.", err=True)
             raise typer.Exit(INTERRUPTED)

@@ -83,7 +83,12 @@ class Voice:
         from rich.markup import escape
         from rich.table import Table
 
-        table = Table(title=title, title_justify="left", box=box.SIMPLE, show_header=any(columns))
+        table = Table(
+            title=None if title is None else escape(title),
+            title_justify="left",
+            box=box.SIMPLE,
+            show_header=any(columns),
+        )
         for i, column in enumerate(columns):
             table.add_column(column, overflow="fold", no_wrap=i < whole)
         for row in rows:

@@ -54,7 +54,7 @@ def starting_kernel(wishes: Wishes, X: np.ndarray, y: np.ndarray, features: Sequ
     known = KERNEL_NAMES.get(name)
     if known is None or not issubclass(known, Radial):
         return _as_written(wishes, features), []
-    variance = wishes.variance or float(np.var(y)) or 1.0
+    variance = wishes.variance if wishes.variance is not None else float(np.var(y)) or 1.0
     if wishes.geo is None:
         return known(_lengthscale(wishes, X, wishes.lengthscale), variance), []
     if wishes.lengthscale is not None and len(wishes.lengthscale) > 1:
@@ -68,6 +68,16 @@ def starting_kernel(wishes: Wishes, X: np.ndarray, y: np.ndarray, features: Sequ
     rest = known(_lengthscale(wishes, X[:, others], None), 1.0)
     # the product has one variance: a second one could not be told from it
     return Product((globe.on(*where), rest.on(*others))), ["kernel.kernels[1].kernel.variance"]
+
+
+def copies_on_globe(X: np.ndarray, y: np.ndarray, globe: tuple[str, str] | None, features: Sequence[str]) -> np.ndarray:
+    """Which values (n,) of a grid are copies of another under a different longitude, and so no observations."""
+    if globe is None or not set(globe) <= set(features):
+        return np.zeros(len(y), dtype=bool)
+    from ..interop.xarray_coordinates import Axis, copies
+
+    roles = dict(zip(globe, ("latitude", "longitude"), strict=True))
+    return copies(X, y, tuple(Axis(name, roles.get(name, "other")) for name in features))
 
 
 def _as_written(wishes: Wishes, features: Sequence[str]) -> Kernel:
@@ -88,6 +98,8 @@ def _lengthscale(wishes: Wishes, X: np.ndarray, given: tuple[float, ...] | None)
     if given is not None:
         if len(given) not in (1, p):
             raise InputError(f"--lengthscale has {len(given)} values for {p} features; give one, or one for each")
+        if not wishes.ard and len(given) > 1:
+            raise InputError(f"--no-ard is one lengthscale for all features, --lengthscale has {len(given)} values")
         return given[0] if not wishes.ard or p == 1 else given if len(given) == p else given * p
     spread = X.std(axis=0)
     if wishes.ard and p > 1:

@@ -59,7 +59,7 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     n_restarts_optimizer : int
         Further starts of the optimiser, within a factor of ten of the first.
     normalize_y : bool
-        Shift and scale y to mean 0 and variance 1; ``kernel_``, ``prior_`` and ``alpha`` are then in those units.
+        Shift and scale y to mean 0 and variance 1; kernels, priors and all noise variances are then in those units.
     fit_options, condition_options : dict or None
         Further options of ``cagp.hyperparameters.fit`` and of ``cagp.Prior.condition``.
     random_state : int, RandomState or None
@@ -281,7 +281,8 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
         Y = self.y_train_.reshape(len(self.y_train_), -1)
         kernel = clone(self.kernel_) if clone_kernel else self.kernel_
-        return log_likelihood_at(self._start, kernel, self.X_train_, Y, np.asarray(theta), eval_gradient)
+        noise = self._start.known if self._start.white else self.noise_variance_
+        return log_likelihood_at(self._start, noise, kernel, self.X_train_, Y, np.asarray(theta), eval_gradient)
 
 
 def _seed(random_state: Any) -> int:

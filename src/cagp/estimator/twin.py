@@ -13,6 +13,7 @@ from sklearn.gaussian_process.kernels import WhiteKernel
 
 from ..errors import InputError
 from ..hyperparameters import FitWarning
+from ..hyperparameters.parameters import BOUND_FACTOR
 from ..interop.sklearn_kernels import from_sklearn
 from .learning import EXACT_POINTS, HowToLearn, Learned
 from .setup import Start
@@ -29,16 +30,19 @@ def residuals(start: Start, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
 
 
 def log_likelihood_at(
-    start: Start, kernel: Any, X: np.ndarray, Y: np.ndarray, theta: np.ndarray, eval_gradient: bool
+    start: Start, noise: Any, kernel: Any, X: np.ndarray, Y: np.ndarray, theta: np.ndarray, eval_gradient: bool
 ) -> Any:
-    """The exact log-likelihood at scikit-learn's ``theta`` (q,), and its gradient (q,) where it is asked for."""
-    twin = GaussianProcessRegressor(kernel, alpha=_alpha(start, slice(None)))
+    """The exact log-likelihood at scikit-learn's ``theta`` (q,), and its gradient (q,) where it is asked for.
+
+    ``noise``, one number or one per observation, is what the kernel has not in a WhiteKernel.
+    """
+    twin = GaussianProcessRegressor(kernel, alpha=_alpha(noise))
     twin.kernel_, twin.X_train_, twin.y_train_ = kernel, X, residuals(start, X, Y)
     return twin.log_marginal_likelihood(theta, eval_gradient=eval_gradient)
 
 
-def _alpha(start: Start, rows: Any) -> Any:
-    return start.known[rows] if start.known.any() else _NO_ALPHA
+def _alpha(noise: Any) -> Any:
+    return noise if np.any(noise) else _NO_ALPHA
 
 
 def learn_by_sklearn(start: Start, X: np.ndarray, Y: np.ndarray, how: HowToLearn) -> Learned:
@@ -54,11 +58,13 @@ def learn_by_sklearn(start: Start, X: np.ndarray, Y: np.ndarray, how: HowToLearn
     rows = np.arange(len(X))
     if size < len(X):
         rows = np.sort(np.random.default_rng(how.seed).choice(len(X), size, replace=False))
-    separate = start.level is not None and not start.white  # noise_variance beside a kernel without WhiteKernel
-    kernel = start.translation.source + WhiteKernel(start.level) if separate else start.translation.source
+    kernel, separate = start.translation.source, False
+    if start.level is not None and not start.white:  # noise_variance beside a kernel without WhiteKernel
+        bounds = (start.level / BOUND_FACTOR, start.level * BOUND_FACTOR)
+        kernel, separate = kernel + WhiteKernel(start.level, bounds), True
     twin = GaussianProcessRegressor(
         kernel,
-        alpha=_alpha(start, rows),
+        alpha=_alpha(start.known[rows]),
         optimizer=how.optimizer,
         n_restarts_optimizer=how.n_restarts,
         random_state=how.seed,

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 NOISE = "noise_variance"
 
-_BOUND_FACTOR = 1e5
+BOUND_FACTOR = 1e5
 """Without bounds, a hyperparameter may grow or shrink by this factor."""
 
 
@@ -103,7 +103,7 @@ class Space:
         free = tuple(name for name in names if name not in fixed)
         if not free:
             raise InputError(f"there is nothing to fit: all hyperparameters ({', '.join(names) or 'none'}) are fixed")
-        limits = {name: (values[name] / _BOUND_FACTOR, values[name] * _BOUND_FACTOR) for name in free}
+        limits = {name: (values[name] / BOUND_FACTOR, values[name] * BOUND_FACTOR) for name in free}
         for pattern, pair in (bounds or {}).items():
             for name in _selected(pattern, free, "bounds"):
                 limits[name] = _checked_bounds(pair, name, values[name])

@@ -10,7 +10,7 @@ import numpy as np
 import xarray as xr
 
 from ..errors import InputError, InputTypeError
-from ..kernels import Geographic, Kernel, OnColumns, Product, Sum
+from ..kernels import Geographic, Kernel, OnColumns, Power, Product, Sum
 from ..validation import choice
 
 Gridded = xr.DataArray | xr.Dataset
@@ -127,6 +127,8 @@ def geographic_columns(kernel: Kernel, columns: tuple[int, ...]) -> list[tuple[i
         return [columns]
     if isinstance(kernel, OnColumns):
         return geographic_columns(kernel.kernel, tuple(columns[c] for c in kernel.columns if c < len(columns)))
+    if isinstance(kernel, Power):
+        return geographic_columns(kernel.kernel, columns)
     if isinstance(kernel, (Sum, Product)):
         return [found for part in kernel.kernels for found in geographic_columns(part, columns)]
     return []

@@ -97,7 +97,7 @@ def write_check_report(
     model: Model,
     folder: str | os.PathLike[str],
     *,
-    holdout: tuple[ArrayLike, ArrayLike] | None = None,
+    holdout: tuple[ArrayLike, ArrayLike] | tuple[ArrayLike, ArrayLike, ArrayLike] | None = None,
     names: Names | None = None,
     seed: int = 0,
     progress: bool | None = None,
@@ -105,8 +105,9 @@ def write_check_report(
     """Write ``folder``/check.html, which answers whether the error bars of a model are right, and return the answer.
 
     Separately for the method under its own prior, by simulations at a sample of the training inputs, and for the model
-    against data: ``holdout`` = (X, y), or left-out training data where there is none. Says which way they fail and
-    what to do about it. ``names`` are for labels. The same ``seed`` gives the same report. ``progress`` shows a bar:
+    against data: ``holdout`` = (X, y), or (X, y, noise_variance) where each observation has a noise of its own, or
+    left-out training data where there is none. Says which way they fail and what to do about it. ``names`` are for
+    labels. The same ``seed`` gives the same report. ``progress`` shows a bar:
     None on a terminal only.
     """
     names, given = checked(model, None, holdout, names)

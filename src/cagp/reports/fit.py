@@ -78,7 +78,7 @@ def write_fit_report(
     folder: str | os.PathLike[str],
     *,
     fit: FitResult | None = None,
-    holdout: tuple[ArrayLike, ArrayLike] | None = None,
+    holdout: tuple[ArrayLike, ArrayLike] | tuple[ArrayLike, ArrayLike, ArrayLike] | None = None,
     names: Names | None = None,
     seed: int = 0,
     progress: bool | None = None,

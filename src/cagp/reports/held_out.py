@@ -13,7 +13,7 @@ import torch
 from ..calibration import Scores, score
 from ..errors import InputError
 from ..solvers import Solver
-from ..validation import column_names, points, targets
+from ..validation import column_names, not_negative_each, points, targets
 from .diagnosis import Diagnosis, diagnose
 from .effective import Correlation, correlation_of
 from .numbers import duration
@@ -66,11 +66,24 @@ class HeldOut:
         return score(self.mean, self.std, self.truth, of="observed")
 
 
-def checked_holdout(model: Model, holdout: Any) -> tuple[torch.Tensor, torch.Tensor] | None:
-    """Held-out data as tensors, X (n, p) and y (n,); refuses what is not a pair."""
+@dataclass(frozen=True, eq=False)
+class Given:
+    """Held-out data: X (n, p), y (n,), and the noise variance of each, (n,), where it is known."""
+
+    X: torch.Tensor
+    y: torch.Tensor
+    noise: torch.Tensor | None
+
+    def rows(self, chosen: np.ndarray) -> Given:
+        """The observations ``chosen`` (m,) alone."""
+        return Given(self.X[chosen], self.y[chosen], None if self.noise is None else self.noise[chosen])
+
+
+def checked_holdout(model: Model, holdout: Any) -> Given | None:
+    """Held-out data as tensors; refuses what is not (X, y) or (X, y, noise_variance)."""
     if holdout is None:
         return None
-    if not isinstance(holdout, (tuple, list)) or len(holdout) != 2:
+    if not isinstance(holdout, (tuple, list)) or len(holdout) not in (2, 3):
         raise InputError(f"holdout must be a pair (X, y), got {type(holdout).__name__}; write holdout=(X_test, y_test)")
     columns = column_names(holdout[0])
     if columns is not None and model.column_names is not None and columns != model.column_names:
@@ -79,31 +92,34 @@ def checked_holdout(model: Model, holdout: Any) -> tuple[torch.Tensor, torch.Ten
             f"put them in the same order: X[{model.column_names}]"
         )
     X = points(holdout[0], "holdout X", model.X.device, columns=model.X.shape[1])
-    return X, targets(holdout[1], len(X), model.X.device, name="holdout y")
+    y = targets(holdout[1], len(X), model.X.device, name="holdout y")
+    given = len(holdout) == 3 and holdout[2] is not None
+    return Given(
+        X, y, not_negative_each(holdout[2], "holdout noise_variance", len(X), model.X.device) if given else None
+    )
 
 
-def predict_held_out(model: Model, holdout: tuple[torch.Tensor, torch.Tensor], seed: int) -> HeldOut:
+def predict_held_out(model: Model, holdout: Given, seed: int) -> HeldOut:
     """The model's own predictions of data it was not given."""
-    X, y = holdout
     tiles = model.prepared.gram.storage == "tiles"
-    n = len(y)
+    n = size = len(holdout.y)
     while n > 50 and seconds(working(model), len(model.y), n, tiles=tiles) > _HOLDOUT_SECONDS:
         n = max(50, n // 2)
-    how = f"{len(y):,} observations that the model was not given, predicted by the model itself."
-    if n < len(y):
-        chosen = np.sort(np.random.default_rng(seed).choice(len(y), n, replace=False))
-        X, y = X[chosen], y[chosen]
+    how = f"{size:,} observations that the model was not given, predicted by the model itself."
+    if n < size:
+        holdout = holdout.rows(np.sort(np.random.default_rng(seed).choice(size, n, replace=False)))
         how = f"{n:,} observations, drawn at random from the held-out ones, predicted by the model itself."
-    noise = model.prior.noise_variance
-    if np.ndim(noise):
+    noise: Any = model.prior.noise_variance if holdout.noise is None else holdout.noise
+    if holdout.noise is None and np.ndim(noise):
         noise = float(np.mean(noise))
         how += (
             " The training observations each have a noise variance of their own, which says nothing about new ones: "
             "their average was used."
         )
-    post = model.predict(X, progress=False).observed(noise)
+    post = model.predict(holdout.X, progress=False).observed(noise)
     correlation = correlation_of(post, len(model.y))
-    return HeldOut(array(X), array(y), array(post.mean), array(post.std), how, "held-out data", correlation)
+    X, truth = array(holdout.X), array(holdout.y)
+    return HeldOut(X, truth, array(post.mean), array(post.std), how, "held-out data", correlation)
 
 
 def leave_out(model: Model, seed: int, advance: Advance) -> HeldOut | None:

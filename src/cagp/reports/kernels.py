@@ -64,7 +64,8 @@ def _words(kernel: Kernel, names: Names, columns: tuple[int, ...]) -> str:
         chosen = tuple(columns[i] for i in kernel.columns)
         return f"{_words(kernel.kernel, names, chosen)} on {', '.join(names.name(c) for c in chosen)}"
     if isinstance(kernel, Geographic):
-        unit = "Earth radii" if kernel.radius == 1 else f"1/{kernel.radius:g} of the Earth's radius"
+        known = {1.0: "Earth radii", KILOMETRES_PER_RADIUS: "kilometres"}
+        unit = known.get(kernel.radius, f"1/{kernel.radius:g} of the Earth's radius")
         return f"{_words(kernel.kernel, names, ())} of the chordal distance on the globe, in {unit}"
     if isinstance(kernel, CustomKernel):
         return f"the user's own function {getattr(kernel.function, '__name__', kernel.function)!s}"

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 
 from ..atomic import whole_file
-from ..convert import float_type
+from ..convert import float_type, solving_type
 from ..errors import InputError, SavedModelError
 from ..gram import STORAGES
 from ..kernels import Kernel
@@ -117,6 +117,7 @@ def _describe(saved: Saved, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
 
 def _fill(place: Path, arrays: dict[str, np.ndarray], description: dict[str, Any]) -> None:
     """The two files, the description last: without it a folder is not a model."""
+    before = _data_of(place)
     temporary = place / f".partial-{uuid4().hex}.safetensors"
     try:
         write_arrays(temporary, arrays)
@@ -131,9 +132,17 @@ def _fill(place: Path, arrays: dict[str, np.ndarray], description: dict[str, Any
     text = json.dumps({**content, "sha256": _own_hash(content)}, indent=1, ensure_ascii=False, allow_nan=False)
     with whole_file(place / DESCRIPTION) as file:
         file.write_text(text + "\n", encoding="utf-8")
-    for other in place.iterdir():
-        if _DATA_NAME.fullmatch(other.name) and other != data:
-            other.unlink()
+    if before and before != data.name:  # and no other: it may be what another process is about to describe
+        (place / before).unlink(missing_ok=True)
+
+
+def _data_of(place: Path) -> str:
+    """The name of the data file of the model in a folder; empty where there is none."""
+    try:
+        name = json.loads((place / DESCRIPTION).read_bytes())["data"]["file"]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return ""
+    return name if isinstance(name, str) and _DATA_NAME.fullmatch(name) else ""
 
 
 def _own_hash(content: dict[str, Any]) -> str:
@@ -150,14 +159,18 @@ def load(
     *,
     solver: Solver | str | None = None,
     memory_budget: float | None = None,
+    solve_dtype: Any = None,
     device: str | torch.device | None = None,
 ) -> Model:
-    """The model that ``Model.save`` wrote to ``folder``, on the CPU or on ``device``; ``solver`` replaces its own.
+    """The model that ``Model.save`` wrote to ``folder``, on the CPU or on ``device``.
+
+    ``solver`` and ``solve_dtype`` replace its own: a model that solves in "tf32", which only GPUs do, needs "float32"
+    on a CPU.
 
     Its predictions are, bit for bit, those of the model that was saved (on the same kind of machine, with as many
     threads and as much memory). A model made with ``solver="auto"`` keeps the solver that was picked.
     """
-    return read(folder).condition(solver, memory_budget=memory_budget, device=device)
+    return read(folder).condition(solver, memory_budget=memory_budget, solve_dtype=solve_dtype, device=device)
 
 
 def read(folder: str | Path) -> Saved:
@@ -233,8 +246,7 @@ def _saved(content: dict[str, Any], arrays: dict[str, np.ndarray]) -> Saved:
     prior.noise(len(X))
     solver, settings = content["solver"], content["settings"]
     picked = None if solver["picked"] is None else decode(solver["picked"], "picked", arrays, Solver)
-    for name in ("dtype", "solve_dtype"):
-        float_type(settings[name], name)
+    solving_type(settings["solve_dtype"], float_type(settings["dtype"], "dtype"))
     return Saved(
         prior=prior,
         X=X,

@@ -71,9 +71,15 @@ class Saved:
         solver: Solver | str | None = None,
         *,
         memory_budget: float | None = None,
+        solve_dtype: Any = None,
         device: str | torch.device | None = None,
     ) -> Model:
         """The model, with the solver it was saved with (what ``Auto`` had picked, too) or with another one."""
+        if solve_dtype is None and self.solve_dtype == "tf32" and torch.device(device or "cpu").type == "cpu":
+            raise InputError(
+                'this model solves in tf32, which only GPUs do; load it with device="cuda", or on a CPU with '
+                'cagp.load(folder, solve_dtype="float32"), whose save() makes a model for the command line'
+            )
         own = self.solver if self.picked is None else self.picked
         model = self.prior.condition(
             self.X,
@@ -82,7 +88,7 @@ class Saved:
             storage=self.storage,
             memory_budget=memory_budget,
             dtype=self.dtype,
-            solve_dtype=self.solve_dtype,
+            solve_dtype=self.solve_dtype if solve_dtype is None else solve_dtype,
             device=device,
         )
         model.column_names = None if self.about.features is None else list(self.about.features)
