@@ -48,7 +48,7 @@ def _facts(saved: Saved) -> list[tuple[str, str]]:
         solver += f", picked {saved.picked!r}"
     elif isinstance(saved.solver, Auto):
         solver += ", picks one when it predicts"
-    itemsize = 4 if saved.solve_dtype == "float32" else 8
+    itemsize = 8 if saved.solve_dtype == "float64" else 4
     dense = d * d * itemsize
     free = available_bytes(torch.device("cpu"))
     kept = "kept in memory" if dense <= 0.75 * free / 2 else "too large for half of that: recomputed in tiles"
