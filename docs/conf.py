@@ -54,7 +54,7 @@ autodoc_default_options = {"members": True}
 autodoc_inherit_docstrings = False  # a method is explained where it is first written down
 autodoc_type_aliases = {"ArrayLike": "ArrayLike", "Embedding": "Embedding"}
 napoleon_google_docstring = False  # the estimator follows scikit-learn, which follows numpy
-napoleon_use_ivar = True
+napoleon_use_ivar = False  # names that end with an underscore would lose it
 python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 100
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -23,3 +26,13 @@ ESTIMATORS = [
 @parametrize_with_checks(ESTIMATORS)
 def test_scikit_learn(estimator: CAGPRegressor, check: Any) -> None:
     check(estimator)
+
+
+def test_array_api_checks_too() -> None:
+    """scikit-learn skips these unless SciPy was told, before it was imported, to accept arrays of other libraries."""
+    told = {**os.environ, "SCIPY_ARRAY_API": "1"}
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "test_scikit_learn and array_api"]
+    done = subprocess.run([*command, __file__], env=told, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+    assert " passed" in done.stdout
+    assert "skipped" not in done.stdout

@@ -68,13 +68,20 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     Attributes
     ----------
-    kernel_ : the fitted kernel, of the library that the given one is of
-    prior_ : the fitted ``cagp.Prior``
-    model_ : the ``cagp.Model`` of the first output; ``models_`` those of all
-    noise_variance_ : the variance of the noise of all that is observed, a number or one per observation
-    fit_result_ : what ``cagp.hyperparameters.fit`` found out, or None; ``fit_message_`` : what was done, in words
-    log_marginal_likelihood_value_ : log p(y) at the fitted hyperparameters, computed when asked for
-    X_train_, y_train_ : the data
+    kernel_ : Kernel
+        The fitted kernel, of the library that the given one is of.
+    prior_ : Prior
+        The fitted ``cagp.Prior``.
+    model_, models_ : Model
+        The ``cagp.Model`` of the first output, and those of all.
+    noise_variance_ : float or array (n,)
+        The variance of the noise of all that is observed.
+    fit_result_ : FitResult or None
+        What ``cagp.hyperparameters.fit`` found out.
+    fit_message_ : str
+        What was done, in words.
+    X_train_, y_train_ : arrays
+        The data.
 
     Notes
     -----
@@ -85,7 +92,7 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     Examples
     --------
     >>> import numpy as np
-    >>> from cagp.estimator import CAGPRegressor
+    >>> from cagp import CAGPRegressor
     >>> X = np.linspace(0, 1, 40)[:, None]
     >>> regressor = CAGPRegressor().fit(X, np.sin(6 * X[:, 0]))
     >>> mean, std = regressor.predict([[0.5]], return_std=True)
