@@ -25,6 +25,9 @@ class Interrupt:
     def _handle(self, number: int, frame: FrameType | None) -> None:
         self.insisted = self.requested
         self.requested = True
+        outer = getattr(self._previous, "__self__", None)
+        if isinstance(outer, Interrupt):  # who listens around this one is told as well
+            outer.requested = True
         if self.insisted or self._waiting:
             raise KeyboardInterrupt
 

@@ -8,6 +8,7 @@ import numpy as np
 import typer
 
 from .shared import Debug, Folder, Voice, told
+from .wording import in_options
 
 if TYPE_CHECKING:
     from ..saving import Saved
@@ -32,7 +33,7 @@ def info(folder: Folder, debug: Debug = False) -> None:
         )
         if saved.about.fit is not None:
             for warning in saved.about.fit.warnings:
-                typer.echo(f"Warning: {warning}")
+                typer.echo(f"Warning: {in_options(warning)}")
 
 
 def _facts(saved: Saved) -> list[tuple[str, str]]:

@@ -6,7 +6,7 @@
 | 1 | failure: a file that cannot be written, not enough memory, arithmetic |
 | 2 | wrong use: an option, a table or a model folder that cannot be used |
 | 3 | ``cagp check`` only: the error bars are not calibrated |
-| 130 | interrupted by Ctrl-C; ``cagp predict`` has written what it had |
+| 130 | interrupted by Ctrl-C; ``cagp fit`` and ``cagp predict`` have written what they had, and say so |
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..errors import InputError
+from .wording import suggestion
 
 if TYPE_CHECKING:
     from ..fit_report import Names
@@ -113,7 +114,10 @@ def find_column(raw: RawColumns, name: str, option: str) -> str:
         return close[0]
     if close and wanted:
         raise InputError(f"{option} {name!r} may be {' or '.join(map(repr, close))}; write more of the name")
-    raise InputError(f"{option}: {raw.path} has no column {name!r}; it has {', '.join(map(repr, raw.names))}")
+    raise InputError(
+        f"{option}: {raw.path} has no column {name!r}; it has {', '.join(map(repr, raw.names))}"
+        + suggestion(name, raw.names)
+    )
 
 
 def about_of(saved: Saved, folder: Path) -> tuple[tuple[str, ...], str]:
