@@ -13,14 +13,15 @@ import typer
 from ..errors import InputError
 from .columns import features_of, globe_among, varying
 from .demands import numbers_in, require_place, require_positive, require_values
+from .described import notes_on
 from .shared import INTERRUPTED, Debug, DropMissing, Quiet, Seed, Voice, find_column, labels, names_in, told
 from .wording import in_options
 
 if TYPE_CHECKING:
     from ..hyperparameters import FitResult
     from ..prior import Prior
-    from ..saving import Saved
-    from ..tables import Table
+    from ..saving import About, Saved
+    from ..tables import RawColumns, Table
 
 _LIKELIHOODS = ("auto", "exact", "nearest-neighbours")
 
@@ -84,7 +85,7 @@ def fit(
         from .. import saving, tables
         from ..interrupt import Interrupt
         from ..kernels import Kernel
-        from ..validation import choice
+        from ..validation import choice, points, targets
         from .expressions import as_solver
         from .starting import (
             Wishes,
@@ -169,7 +170,10 @@ def fit(
                 result = _fitted(prior, X, y, rows, likelihood, [*fixed, *names_in(fix)], restarts, seed, voice)
             prior, stopped = result.prior, interrupt.requested
             _print_result(result, columns, stopped, voice)
-        saved = _saved(prior, X, y, chosen_solver, table, columns, wanted, result)
+        about = _about(raw, table, columns, wanted, int((~kept).sum()), result)
+        train = points(X, "X")
+        with_mean = dataclasses.replace(prior, mean=prior.mean.fit(train, targets(y, len(train))))
+        saved = saving.Saved(with_mean, X, y, chosen_solver, about=about)
         saving.write(saved, out, overwrite=overwrite)
         if stopped:
             typer.echo(
@@ -251,26 +255,14 @@ def _print_result(result: FitResult, columns: list[str], stopped: bool, voice: V
             voice(f"Warning: {in_options(warning)}")
 
 
-def _saved(
-    prior: Prior,
-    X: np.ndarray,
-    y: np.ndarray,
-    solver: Any,
-    table: Table,
-    columns: list[str],
-    target: str,
-    result: FitResult | None,
-) -> Saved:
-    from ..saving import About, FitSummary, Saved
-    from ..validation import points, targets
+def _about(
+    raw: RawColumns, table: Table, columns: list[str], target: str, copied: int, result: FitResult | None
+) -> About:
+    from ..saving import About, FitSummary
 
     units = {name: table.units[name] for name in (*columns, target) if name in table.units}
-    about = About(
-        tuple(columns), target, units, {"data file": str(table.path)}, None if result is None else FitSummary.of(result)
-    )
-    train = points(X, "X")
-    mean = prior.mean.fit(train, targets(y, len(train)))
-    return Saved(dataclasses.replace(prior, mean=mean), X, y, solver, about=about)
+    notes = notes_on(raw, target, table.dropped, copied)
+    return About(tuple(columns), target, units, notes, None if result is None else FitSummary.of(result))
 
 
 def _report(saved: Saved, place: Path, result: FitResult | None, seed: int, voice: Voice) -> None:

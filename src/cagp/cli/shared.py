@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..errors import InputError
-from .wording import suggestion
+from ..spelling import suggestion
 
 if TYPE_CHECKING:
     from ..fit_report import Names
@@ -125,8 +125,9 @@ def about_of(saved: Saved, folder: Path) -> tuple[tuple[str, ...], str]:
     about: About = saved.about
     if about.features is None or about.target is None:
         raise InputError(
-            f"{folder} does not say what its columns are called, so no table can be matched to it; "
-            'save it with about=About(features=[...], target="...")'
+            f"{folder} does not say what its columns are called, so no table can be matched to it. Save it in Python "
+            'with about=cagp.saving.About(features=[...], target="..."), or, to predict, call the columns of the table '
+            f"x0 … x{saved.X.shape[1] - 1}, in the order of X"
         )
     return about.features, about.target
 

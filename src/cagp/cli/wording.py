@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from difflib import get_close_matches
-
 _PHRASES = {
     "raise max_iterations, or start from better values.": (
         "start from better values (--lengthscale, --variance, --noise), or hold some of them (--fix)."
@@ -24,10 +21,3 @@ def in_options(text: str) -> str:
     for phrase, said in _PHRASES.items():
         text = text.replace(phrase, said)
     return text
-
-
-def suggestion(name: str, known: Sequence[str]) -> str:
-    """ "; did you mean 'height'?" where a known name is close to the one that was written, else nothing."""
-    by_case = {each.lower(): each for each in known}
-    close = get_close_matches(name.strip().lower(), by_case, n=1, cutoff=0.6)
-    return f"; did you mean {by_case[close[0]]!r}?" if close else ""
