@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import signal
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -260,34 +261,59 @@ def test_copies_in_a_table_are_no_observations(tmp_path: Path, options: list[str
     assert len(pd.read_csv(tmp_path / "out.csv")) == 10  # every row of a grid is predicted
 
 
-def interrupted_at(monkeypatch: pytest.MonkeyPatch, call_number: int) -> None:
-    """Ctrl-C in that evaluation of the likelihood."""
-    calls = []
+@pytest.mark.parametrize("start", [0, 1])
+def test_interrupted(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, start: int) -> None:
+    """The model with the best values so far is written; also where Ctrl-C comes after the best start was finished."""
     evaluate = _Run.__call__
 
-    def evaluated_with_interrupt(run: _Run, *arguments: Any) -> Any:
-        calls.append(1)
-        if len(calls) == call_number:
+    def interrupted(run: _Run, log_values: np.ndarray) -> Any:
+        if run._start == start and len(run.trace) == 2:
             signal.raise_signal(signal.SIGINT)
-        return evaluate(run, *arguments)
+        return evaluate(run, log_values)
 
-    monkeypatch.setattr(_Run, "__call__", evaluated_with_interrupt)
-
-
-@pytest.mark.parametrize("restarts", [0, 2])
-def test_interrupted(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, restarts: int) -> None:
-    """The model with the best values so far is written; also where Ctrl-C comes after the best start was finished."""
-    interrupted_at(monkeypatch, 4 if not restarts else 40)
-    result = call("fit", folder / "train.csv", "--target", "height", "--out", tmp_path / "m", "--restarts", restarts)
+    monkeypatch.setattr(_Run, "__call__", interrupted)
+    result = call("fit", folder / "train.csv", "--target", "height", "--out", tmp_path / "m", "--restarts", 2)
     assert result.exit_code == 130, result.output
     assert "best hyperparameters so far" in result.stderr
     assert "max_iterations" not in result.output
     assert "did not converge" not in result.output
     saved = saving.read(tmp_path / "m")
     assert saved.about.fit is not None
-    assert saved.about.fit.converged == bool(restarts)
+    assert saved.about.fit.converged == (start == 1)
     assert [path.name for path in tmp_path.iterdir()] == ["m"]
     assert "max_iterations" not in call("info", tmp_path / "m").output
+
+
+def test_interrupted_before_anything_is_known(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(run: _Run, log_values: np.ndarray) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(_Run, "__call__", interrupted)
+    result = call("fit", folder / "train.csv", "--target", "height", "--out", tmp_path / "m")
+    assert result.exit_code == 130, result.output
+    assert "Nothing was written" in result.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_finding_of_the_report_is_printed(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written = SimpleNamespace(finding="The error bars are right as far as can be told.")
+    monkeypatch.setattr("cagp.fit_report.write_fit_report", lambda *arguments, **options: written)
+    result = call("fit", folder / "train.csv", "--target", "height", "--out", tmp_path / "m", *VALUES)
+    assert result.exit_code == 0, result.output
+    assert result.stdout.splitlines()[-1] == written.finding
+
+
+def test_warnings_name_options(tmp_path: Path) -> None:
+    """A feature that the target does not depend on: its lengthscale is flat."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.random((60, 2)), columns=["a", "b"])
+    frame.assign(y=np.sin(5 * frame["a"])).to_csv(tmp_path / "data.csv", index=False)
+    arguments = ["fit", tmp_path / "data.csv", "--target", "y", "--out", tmp_path / "m", "--no-report", "--restarts", 0]
+    result = call(*arguments)
+    assert "Warning:" in result.stdout
+    assert "(--fix)" in result.stdout
+    for name in ("bounds=", "give it bounds", "max_iterations"):
+        assert name not in result.stdout
 
 
 def test_interrupted_in_the_report(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

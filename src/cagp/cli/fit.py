@@ -268,7 +268,10 @@ def _about(
 def _report(saved: Saved, place: Path, result: FitResult | None, seed: int, voice: Voice) -> None:
     from ..fit_report import write_fit_report
 
-    path = write_fit_report(
+    written = write_fit_report(
         saved.condition(), place, fit=result, names=labels(saved.about), seed=seed, progress=voice.progress
     )
-    voice(f"Report: {path}")
+    voice(f"Report: {written}")
+    finding: str = getattr(written, "finding", "")
+    if finding:
+        voice(finding)
