@@ -142,6 +142,7 @@ def era5(latitude: str, longitude: str, values: np.ndarray | None = None) -> xr.
     """A small field as ERA5 has it, with a time of one value, under these names."""
     names = ("valid_time", latitude, longitude)
     attributes = {"units": "K", "long_name": "2 metre temperature", "standard_name": "air_temperature"}
+    attributes["cell_methods"] = "area: mean"
     coordinates = {
         "valid_time": ("valid_time", [np.datetime64("2024-01-01T06:00", "ns")]),
         latitude: (latitude, np.linspace(90, -90, 5), {"units": "degrees_north", "standard_name": "latitude"}),
@@ -186,7 +187,8 @@ def test_a_grid_as_the_accessor_writes_it(tmp_path: Path) -> None:
         for name in ("mean", "std", "lower", "upper", "lat", "lon"):
             assert out[name].attrs == expected[name].attrs
         assert out["std"].attrs["units_metadata"] == "temperature: difference"
-        differ = {"history", "cagp_status"}  # the time, and how G was kept
+        assert out.attrs["cagp_interval"] == "lower and upper hold 95%"
+        differ = {"history", "cagp_status", "cagp_interval"}  # the time, how G was kept, what Parquet needs
         assert {k: v for k, v in out.attrs.items() if k not in differ} == {
             k: v for k, v in expected.attrs.items() if k not in differ
         }

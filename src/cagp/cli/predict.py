@@ -102,7 +102,9 @@ def predict(
         unit = saved.about.units.get(target)
         units = {**table.units, **({} if unit is None else dict.fromkeys(new[:4], unit))}
         level = interval / 100 if std else None
-        attributes, notes = described(saved.about, target, model, level, observed, message, prefix)
+        attributes, notes = described(
+            saved.about, target, model, table.grid, level=level, observed=observed, message=message, prefix=prefix
+        )
         tables.write_table(
             out, columns, units=units, notes=notes, attributes=attributes, grid=table.grid, rows=table.rows
         )
