@@ -12,6 +12,8 @@ from types import FrameType, TracebackType
 class Interrupt:
     """While active, the first Ctrl-C sets ``requested``; a second sets ``insisted`` and interrupts at once, as usual.
 
+    One inside another sets the other's ``requested`` too.
+
     Outside the main thread Python does not let us listen for signals, and nothing changes.
     """
 
@@ -25,6 +27,10 @@ class Interrupt:
     def _handle(self, number: int, frame: FrameType | None) -> None:
         self.insisted = self.requested
         self.requested = True
+        outer = getattr(self._previous, "__self__", None)
+        while isinstance(outer, Interrupt):  # who listens around this one is told as well
+            outer.requested = True
+            outer = getattr(outer._previous, "__self__", None)
         if self.insisted or self._waiting:
             raise KeyboardInterrupt
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import shutil
+import signal
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,6 +18,7 @@ from cagp import saving
 from cagp.cli.expressions import as_solver, evaluated
 from cagp.cli.starting import sample
 from cagp.errors import InputError
+from cagp.hyperparameters.optimise import _Run
 from cagp.interop import xarray as interop
 from cli.small import VALUES, call, snapshot, write_small
 
@@ -107,7 +111,7 @@ def test_quiet_and_overwriting(folder: Path, tmp_path: Path) -> None:
     before = snapshot(tmp_path)
     again = call(*arguments)
     assert again.exit_code == 2
-    assert "already holds a model" in again.stderr
+    assert "already holds a model; --overwrite replaces it" in again.stderr
     assert snapshot(tmp_path) == before
     assert call(*arguments, "--overwrite", "--solver", "GaussSeidel(7)").exit_code == 0
     assert saving.read(tmp_path / "m").solver == cagp.GaussSeidel(7)
@@ -120,6 +124,12 @@ def test_quiet_and_overwriting(folder: Path, tmp_path: Path) -> None:
         (["--target", "height", "--features", "east,west"], "has no column 'west'"),
         (["--target", "height", "--features", "east,height"], "cannot be a feature"),
         (["--target", "height", "--exclude", "east,north"], "no column left"),
+        (["--target", "height", "--kernel", "nonsense"], "--kernel must be one of"),
+        (["--target", "height", "--kernel", "matrn32"], "did you mean 'matern32'"),
+        (["--target", "height", "--kernel", "Matern2(0.5)"], "did you mean 'Matern"),
+        (["--target", "height", "--solver", "gaus-seidel"], "did you mean 'gauss-seidel'"),
+        (["--target", "heigth"], "did you mean 'height'"),
+        (["--target", "height", "--lengthscale", "-1"], "--lengthscale must be positive"),
         (["--target", "height", "--kernel", "cubic"], "--kernel must be one of"),
         (["--target", "height", "--kernel", "__import__('os')"], "--kernel must be one of"),
         (["--target", "height", "--mean", "cubic"], "--mean must be one of"),
@@ -135,7 +145,7 @@ def test_quiet_and_overwriting(folder: Path, tmp_path: Path) -> None:
         (["--target", "height", *VALUES, "--lengthscale", "1,2,3"], "3 values for 2 features"),
         (["--target", "height", "--lengthscale", "long"], "--lengthscale must be a number"),
         (["--target", "height", "--fix", "nonsense"], "fix names 'nonsense'"),
-        (["--target", "height", "--noise", "-1"], "noise_variance must be positive"),
+        (["--target", "height", "--noise", "-1"], "--noise must be positive"),
         (["--target", "height", "--variance", "-1"], "variance must be positive"),
         (["--target", "height", "--variance", "0"], "variance must be positive"),
         (["--target", "height", "--no-ard", "--lengthscale", "1,2"], "--no-ard is one lengthscale"),
@@ -150,6 +160,8 @@ def test_wrong_use(folder: Path, tmp_path: Path, more: list[str], words: str) ->
     assert "Traceback" not in result.output
     with pytest.raises(AssertionError, match=words):
         raise AssertionError(" ".join(result.stderr.split()))
+    if words.startswith(("--kernel", "did you mean", "--noise", "variance must", "needs --noise")):  # before any word
+        assert result.stdout == ""
     assert list(tmp_path.iterdir()) == []
 
 
@@ -198,14 +210,7 @@ def test_a_grid_on_the_globe(tmp_path: Path) -> None:
     assert saved.about.units == {"lat": "degrees_north", "lon": "degrees_east", "t": "K"}
     assert call(*arguments, "--geo", "none", "--out", tmp_path / "flat").exit_code == 0
     assert saving.read(tmp_path / "flat").prior.kernel == cagp.Matern32((500.0, 500.0), 2.0)
-    written = [
-        "--kernel",
-        "Geographic(RBF(0.1))",
-        "--no-fit",
-        "--noise",
-        0.1,
-        "--no-report",
-    ]  # --geo is found, not given
+    written = ["--kernel", "Geographic(RBF(0.1))", "--no-fit", "--noise", 0.1, "--no-report"]  # --geo is not given
     result = call(*arguments[:4], *written, "--out", tmp_path / "w")
     assert result.exit_code == 0, result.output
     assert saving.read(tmp_path / "w").prior.kernel == cagp.Geographic(cagp.RBF(0.1))
@@ -226,12 +231,101 @@ def test_copies_on_a_grid_are_no_observations(tmp_path: Path) -> None:
     options = ["--no-fit", "--lengthscale", 500, "--variance", 2, "--noise-column", "s2", "--no-report"]
     result = call("fit", tmp_path / "field.nc", "--target", "t", *options, "--out", tmp_path / "m")
     assert result.exit_code == 0, result.output
-    assert "15 values repeat another one" in result.stdout
+    assert "15 of 35 rows are left out" in result.stdout
     saved = saving.read(tmp_path / "m")
     prior = cagp.Prior(saved.prior.kernel)
     theirs = interop.condition(dataset["t"], prior, noise_variance=dataset["s2"])
     np.testing.assert_array_equal(saved.X, theirs.model.X)
     np.testing.assert_array_equal(saved.prior.noise_variance, theirs.model.prior.noise_variance)
+
+
+@pytest.mark.parametrize("options", [["--geo", "lat,lon"], ["--kernel", "Geographic(Matern32(0.1))"]])
+def test_copies_in_a_table_are_no_observations(tmp_path: Path, options: list[str]) -> None:
+    """Same place and value: one observation. Other values, or the same longitude twice, are independent."""
+    rows = [(90, 0, 1), (90, 120, 1), (90, 240, 3), (-90, 5, 7), (10, 0, 2), (10, 360, 2), (20, -180, 4), (20, 180, 5)]
+    rows += [(30, 7, 6), (30, 7, 6)]
+    pd.DataFrame(rows, columns=["lat", "lon", "t"]).to_csv(tmp_path / "t.csv", index=False)
+    values = ["--no-fit", "--noise", 0.1, "--no-report", *([] if "--kernel" in options else VALUES[1:5])]
+    result = call("fit", tmp_path / "t.csv", "--target", "t", *options, *values, "--out", tmp_path / "m")
+    assert result.exit_code == 0, result.output
+    assert "2 of 10 rows are left out" in result.stdout
+    saved = saving.read(tmp_path / "m")
+    kept = [row for i, row in enumerate(rows) if i not in (1, 5)]
+    assert [(*x, y) for x, y in zip(saved.X.tolist(), saved.y.tolist(), strict=True)] == kept
+    flat = call("fit", tmp_path / "t.csv", "--target", "t", *VALUES, "--no-report", "--out", tmp_path / "flat")
+    assert flat.exit_code == 0, flat.output
+    assert len(saving.read(tmp_path / "flat").y) == 10
+    grid = tmp_path / "grid.csv"
+    pd.DataFrame(rows, columns=["lat", "lon", "t"]).to_csv(grid, index=False)
+    assert call("predict", tmp_path / "m", grid, "--out", tmp_path / "out.csv").exit_code == 0
+    assert len(pd.read_csv(tmp_path / "out.csv")) == 10  # every row of a grid is predicted
+
+
+@pytest.mark.parametrize("start", [0, 1])
+def test_interrupted(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, start: int) -> None:
+    """The model with the best values so far is written; also where Ctrl-C comes after the best start was finished."""
+    evaluate = _Run.__call__
+
+    def interrupted(run: _Run, log_values: np.ndarray) -> Any:
+        if run._start == start and len(run.trace) == 2:
+            signal.raise_signal(signal.SIGINT)
+        return evaluate(run, log_values)
+
+    monkeypatch.setattr(_Run, "__call__", interrupted)
+    result = call("fit", folder / "train.csv", "--target", "height", "--out", tmp_path / "m", "--restarts", 2)
+    assert result.exit_code == 130, result.output
+    assert "best hyperparameters so far" in result.stderr
+    assert "max_iterations" not in result.output
+    assert "did not converge" not in result.output
+    saved = saving.read(tmp_path / "m")
+    assert saved.about.fit is not None
+    assert saved.about.fit.converged == (start == 1)
+    assert [path.name for path in tmp_path.iterdir()] == ["m"]
+    assert "max_iterations" not in call("info", tmp_path / "m").output
+
+
+def test_interrupted_before_anything_is_known(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(run: _Run, log_values: np.ndarray) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(_Run, "__call__", interrupted)
+    result = call("fit", folder / "train.csv", "--target", "height", "--out", tmp_path / "m")
+    assert result.exit_code == 130, result.output
+    assert "Nothing was written" in result.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_finding_of_the_report_is_printed(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written = SimpleNamespace(finding="The error bars are right as far as can be told.")
+    monkeypatch.setattr("cagp.fit_report.write_fit_report", lambda *arguments, **options: written)
+    result = call("fit", folder / "train.csv", "--target", "height", "--out", tmp_path / "m", *VALUES)
+    assert result.exit_code == 0, result.output
+    assert result.stdout.splitlines()[-1] == written.finding
+
+
+def test_warnings_name_options(tmp_path: Path) -> None:
+    """A feature that the target does not depend on: its lengthscale is flat."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.random((60, 2)), columns=["a", "b"])
+    frame.assign(y=np.sin(5 * frame["a"])).to_csv(tmp_path / "data.csv", index=False)
+    arguments = ["fit", tmp_path / "data.csv", "--target", "y", "--out", tmp_path / "m", "--no-report", "--restarts", 0]
+    result = call(*arguments)
+    assert "Warning:" in result.stdout
+    assert "(--fix)" in result.stdout
+    for name in ("bounds=", "give it bounds", "max_iterations"):
+        assert name not in result.stdout
+
+
+def test_interrupted_in_the_report(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*arguments: Any, **options: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("cagp.fit_report.write_fit_report", interrupted)
+    result = call("fit", folder / "train.csv", "--target", "height", "--out", tmp_path / "m", *VALUES)
+    assert result.exit_code == 130
+    assert "the model is written" in result.stderr
+    assert "Nothing was written" not in result.stderr
+    assert saving.is_model_folder(tmp_path / "m")
 
 
 def test_globe_and_more_features(tmp_path: Path) -> None:

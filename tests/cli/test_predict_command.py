@@ -19,6 +19,7 @@ from scipy.stats import norm
 import cagp
 from cagp import saving
 from cagp.cli.pieces import Piece, Pieces
+from cagp.interop import xarray as interop
 from cagp.sweeps import sweep
 from cagp.tables import read_table, write_table
 from cli.small import VALUES, call, snapshot, start, write_small
@@ -124,7 +125,88 @@ def test_a_model_without_names(tmp_path: Path) -> None:
     cagp.Prior(cagp.RBF()).condition(np.eye(3), np.ones(3)).save(tmp_path / "model")
     result = call("predict", tmp_path / "model", tmp_path / "test.csv", "--out", tmp_path / "o.csv")
     assert result.exit_code == 2
-    assert "about=About" in result.stderr
+    assert "about=cagp.saving.About(features=" in result.stderr
+    assert "x0 … x2" in result.stderr
+    test = np.random.default_rng(0).random((4, 3))
+    write_table(tmp_path / "x.csv", {f"x{i}": test[:, i] for i in (2, 0, 1)})
+    result = call("predict", tmp_path / "model", tmp_path / "x.csv", "--out", tmp_path / "o.csv")
+    assert result.exit_code == 0, result.output
+    expected = cagp.load(tmp_path / "model").predict(test).mean
+    np.testing.assert_allclose(read_table(tmp_path / "o.csv").columns["mean"], expected, rtol=1e-12)
+    about = cagp.saving.About(features=["east", "north", "height"], target="y")
+    cagp.load(tmp_path / "model").save(tmp_path / "named", about=about)
+    assert call("predict", tmp_path / "named", tmp_path / "test.csv", "--out", tmp_path / "p.csv").exit_code == 0
+
+
+def era5(latitude: str, longitude: str, values: np.ndarray | None = None) -> xr.Dataset:
+    """A small field as ERA5 has it, with a time of one value, under these names."""
+    names = ("valid_time", latitude, longitude)
+    attributes = {"units": "K", "long_name": "2 metre temperature", "standard_name": "air_temperature"}
+    attributes["cell_methods"] = "area: mean"
+    coordinates = {
+        "valid_time": ("valid_time", [np.datetime64("2024-01-01T06:00", "ns")]),
+        latitude: (latitude, np.linspace(90, -90, 5), {"units": "degrees_north", "standard_name": "latitude"}),
+        longitude: (longitude, np.arange(6) * 60.0, {"units": "degrees_east"}),
+        "number": ((), 0),
+        "step": ("valid_time", [3]),
+    }
+    return xr.Dataset({} if values is None else {"t2m": (names, values, attributes)}, coordinates)
+
+
+def test_a_grid_as_the_accessor_writes_it(tmp_path: Path) -> None:
+    """Other names for latitude and longitude, coordinates of one value, and the same CF attributes."""
+    values = 280 + np.random.default_rng(0).normal(size=(1, 5, 6))
+    values[:, [0, -1]] = 270.0
+    field, grid = era5("latitude", "longitude", values), era5("lat", "lon")
+    field.to_netcdf(tmp_path / "field.nc", engine="h5netcdf")
+    grid.to_netcdf(tmp_path / "grid.nc", engine="h5netcdf")
+    options = [
+        "--no-fit",
+        "--lengthscale",
+        2000,
+        "--variance",
+        2,
+        "--noise",
+        0.1,
+        "--no-report",
+        "--solver",
+        "cholesky",
+    ]
+    assert call("fit", tmp_path / "field.nc", "--target", "t2m", *options, "--out", tmp_path / "m").exit_code == 0
+    region = " ".join(call("info", tmp_path / "m").stdout.split())
+    assert "region latitude -90 … 90, longitude 0 … 300 degrees" in region
+    result = call("predict", tmp_path / "m", tmp_path / "grid.nc", "--out", tmp_path / "out.nc")
+    assert result.exit_code == 0, result.output
+    assert "'latitude' of the model is 'lat' in" in result.stdout
+    conditioned = interop.condition(field["t2m"], saving.read(tmp_path / "m").prior, solver="cholesky")
+    expected = conditioned.predict(grid, level=0.95)
+    with xr.open_dataset(tmp_path / "out.nc", engine="h5netcdf", decode_timedelta=False) as out:
+        xr.testing.assert_allclose(out.load(), expected)  # the coordinates as well
+        assert out["valid_time"].values == grid["valid_time"].values
+        assert set(out.coords) == {"lat", "lon", "valid_time", "number", "step"}
+        for name in ("mean", "std", "lower", "upper", "lat", "lon"):
+            assert out[name].attrs == expected[name].attrs
+        assert out["std"].attrs["units_metadata"] == "temperature: difference"
+        assert out.attrs["cagp_interval"] == "lower and upper hold 95%"
+        differ = {"history", "cagp_status", "cagp_interval"}  # the time, how G was kept, what Parquet needs
+        assert {k: v for k, v in out.attrs.items() if k not in differ} == {
+            k: v for k, v in expected.attrs.items() if k not in differ
+        }
+        assert out.attrs["cagp_observations_copies"] == 10
+    arguments = ["predict", tmp_path / "m", tmp_path / "grid.nc", "--out", tmp_path / "o.nc"]
+    assert call(*arguments, "--no-std", "--prefix", "p_").exit_code == 0
+    with xr.open_dataset(tmp_path / "o.nc", engine="h5netcdf") as out:
+        assert "ancillary_variables" not in out["p_mean"].attrs
+
+
+def test_remedies_are_options(folder: Path, tmp_path: Path) -> None:
+    arguments = ["predict", folder / "model", folder / "test.csv", "--solver", "GaussSeidel(1)", "--out"]
+    result = call(*arguments, tmp_path / "a.csv")
+    assert "--iterations" in result.stdout
+    assert "--stop-share" in result.stdout
+    assert "computational_variance" not in result.stdout
+    result = call(*arguments[:4], "GaussSeidel(2)", "--out", tmp_path / "b.csv", "--stop-share", 1e-6)
+    assert "more --iterations get further" in " ".join(result.stdout.split())
 
 
 # --- interrupted and killed -------------------------------------------------------------------------------------------

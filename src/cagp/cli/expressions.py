@@ -7,12 +7,14 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 from typing import Any
 
 from ..errors import InputError
 from ..kernels import Kernel
 from ..saving.objects import KERNELS, KNOWN
 from ..solvers import NAMES, Solver
+from ..spelling import suggestion
 
 KERNEL_NAMES: dict[str, type[Kernel]] = {each.__name__.lower(): each for each in KERNELS}
 
@@ -21,22 +23,24 @@ def as_solver(text: str) -> Solver:
     """A solver from its name or from an expression."""
     if text in NAMES:
         return _built(NAMES[text], text, (), {})
-    value = evaluated(text, f"--solver must be one of {', '.join(sorted(NAMES))}, or such as 'GaussSeidel(20)'")
+    otherwise = f"--solver must be one of {', '.join(sorted(NAMES))}, or such as 'GaussSeidel(20)'"
+    value = evaluated(text, otherwise, sorted(NAMES))
     if not isinstance(value, Solver):
         raise InputError(f"--solver {text!r} is not a solver; see `cagp solvers`")
     return value
 
 
-def evaluated(text: str, otherwise: str) -> Any:
-    """The object that an expression means; ``otherwise`` says what could be written instead."""
+def evaluated(text: str, otherwise: str, names: Sequence[str] = ()) -> Any:
+    """The object that an expression means; ``otherwise`` says what could be written instead, such as ``names``."""
     try:
         return _value(ast.parse(text.strip(), mode="eval").body, text)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         if isinstance(error, InputError):
             raise
-        raise InputError(f"{otherwise}; got {text!r}") from None
-    except KeyError:
-        raise InputError(f"{otherwise}; got {text!r}") from None
+        raise InputError(f"{otherwise}; got {text!r}{suggestion(text, names)}") from None
+    except KeyError as error:
+        unknown = suggestion(str(error.args[0]), list(KNOWN)) if "(" in text else suggestion(text, names)
+        raise InputError(f"{otherwise}; got {text!r}{unknown}") from None
 
 
 def _value(node: ast.expr, text: str) -> Any:

@@ -11,16 +11,19 @@ import numpy as np
 import typer
 
 from ..errors import InputError
-from .shared import Debug, DropMissing, Quiet, Seed, Voice, find_column, labels, names_in, told
+from .columns import features_of, globe_among, varying
+from .demands import numbers_in, require_place, require_positive, require_values
+from .described import notes_on
+from .shared import INTERRUPTED, Debug, DropMissing, Quiet, Seed, Voice, find_column, labels, names_in, told
+from .wording import in_options
 
 if TYPE_CHECKING:
     from ..hyperparameters import FitResult
     from ..prior import Prior
-    from ..saving import Saved
-    from ..tables import Table
+    from ..saving import About, Saved
+    from ..tables import RawColumns, Table
 
 _LIKELIHOODS = ("auto", "exact", "nearest-neighbours")
-_LATITUDES, _LONGITUDES = ("lat", "latitude"), ("lon", "long", "longitude")
 
 
 def fit(
@@ -75,20 +78,38 @@ def fit(
 ) -> None:
     """Fit a Gaussian process to a table by maximum likelihood, and keep it as a model folder.
 
-    Prints the hyperparameters with their standard errors, and what needs a look. Ctrl-C during the fit keeps the best
-    hyperparameters so far.
+    Prints the hyperparameters with their standard errors, and what needs a look. Ctrl-C during the fit writes the model
+    with the best hyperparameters so far, no report, and exit code 130.
     """
     with told(debug):
         from .. import saving, tables
-        from ..validation import choice
+        from ..interrupt import Interrupt
+        from ..kernels import Kernel
+        from ..validation import choice, points, targets
         from .expressions import as_solver
-        from .starting import Wishes, copies_on_globe, mean_called, near_by, sample, starting_kernel
+        from .starting import (
+            Wishes,
+            copies_on_globe,
+            globe_of,
+            kernel_called,
+            mean_called,
+            near_by,
+            sample,
+            starting_kernel,
+        )
 
         voice = Voice(quiet)
         choice(likelihood, "--likelihood", _LIKELIHOODS)
         chosen_solver = with_iterations(as_solver(solver), iterations)
-        prior_mean = mean_called(mean)
-        saving.require_writable(out, overwrite)
+        prior_mean, asked_kernel = mean_called(mean), kernel_called(kernel)
+        written = isinstance(asked_kernel, Kernel)
+        scales = numbers_in(lengthscale)
+        require_positive({"--noise": noise, "--variance": variance}, scales or ())
+        if written and (scales is not None or variance is not None or (geo or "none").lower() != "none"):
+            raise InputError(f"--kernel {kernel!r} has its values in it; leave out --geo, --lengthscale and --variance")
+        if no_fit:
+            require_values(written, lengthscale, variance, 0.0 if noise_column else noise)
+        require_place(out, overwrite)
         raw = tables.read_columns(data)
         wanted = find_column(raw, target, "--target")
         noisy = None if noise_column is None else find_column(raw, noise_column, "--noise-column")
@@ -99,7 +120,7 @@ def fit(
         left_out |= set() if noisy is None else {noisy}
         if given and left_out & set(given):
             raise InputError(f"{sorted(left_out & set(given))[0]!r} cannot be a feature: it is the target or excluded")
-        columns = given or _features_of(raw, wanted, left_out)
+        columns = given or features_of(raw, wanted, left_out)
         if not columns:
             raise InputError(f"{data} has no column left to predict {wanted!r} from")
         needed = [*columns, wanted] if noisy is None else [*columns, wanted, noisy]
@@ -107,25 +128,32 @@ def fit(
         if table.dropped:
             voice(f"{table.dropped} rows of {data} have missing values and are left out.")
         if not given:
-            columns = _varying(table, columns, voice)
+            columns = varying(table, columns, voice)
         X, y = table.matrix(columns), table.columns[wanted]
+        globe = None if written else globe_among(geo, raw, columns, voice)
+        on_globe = (
+            globe
+            or (globe_of(asked_kernel, columns) if isinstance(asked_kernel, Kernel) else None)
+            or (raw.globe if geo is None else None)
+        )
+        kept = ~copies_on_globe(X, y, on_globe, columns)
+        if not kept.all():
+            voice(
+                f"{(~kept).sum():,} of {len(y):,} rows are left out: they repeat the value of another one at the same "
+                "place on the globe (a pole, or a meridian given twice), and copies are no further observations."
+            )
+            X, y = X[kept], y[kept]
         if len(y) < 2:
             raise InputError(f"{data} has {len(y)} row; at least two are needed")
-        globe = None if geo is None and "(" in kernel else _globe(geo, raw, columns, voice)
-        kept = ~copies_on_globe(X, y, raw.globe, columns)
-        if not kept.all():
-            voice(f"{(~kept).sum():,} values repeat another one, at a pole or on the same meridian, and are left out.")
-            X, y = X[kept], y[kept]
         voice(f"{len(y):,} observations of {wanted!r} at {', '.join(map(repr, columns))}.")
-        wishes = Wishes(kernel, globe, ard, _numbers(lengthscale), variance)
+        wishes = Wishes(asked_kernel, globe, ard, scales, variance)
         start, fixed = starting_kernel(wishes, X, y, columns)
         variances = noise if noise is not None else 0.1 * float(np.var(y)) or 1e-6
         from ..prior import Prior
 
         prior = Prior(start, mean=prior_mean, noise_variance=variances if noisy is None else table.columns[noisy][kept])
-        result = None
+        result, stopped = None, False
         if no_fit:
-            _require_values(kernel, lengthscale, variance, noise if noisy is None else 0.0)
             if wishes.geo is not None and len(columns) > 2:
                 raise InputError(
                     "--no-fit takes the hyperparameters as given, and --lengthscale is that on the globe alone; write "
@@ -138,15 +166,27 @@ def fit(
                 if likelihood == "nearest-neighbours" and subset is None
                 else sample(near_by(start, X), subset, seed)
             )
-            result = _fitted(prior, X, y, rows, likelihood, [*fixed, *names_in(fix)], restarts, seed, voice)
-            prior = result.prior
-            _print_result(result, columns, voice)
-        saved = _saved(prior, X, y, chosen_solver, table, columns, wanted, result)
+            with Interrupt() as interrupt:
+                result = _fitted(prior, X, y, rows, likelihood, [*fixed, *names_in(fix)], restarts, seed, voice)
+            prior, stopped = result.prior, interrupt.requested
+            _print_result(result, columns, stopped, voice)
+        about = _about(raw, table, columns, wanted, int((~kept).sum()), result)
+        train = points(X, "X")
+        with_mean = dataclasses.replace(prior, mean=prior.mean.fit(train, targets(y, len(train))))
+        saved = saving.Saved(with_mean, X, y, chosen_solver, about=about)
         saving.write(saved, out, overwrite=overwrite)
+        if stopped:
+            typer.echo(
+                f"Interrupted: {out} has the best hyperparameters so far, and no report is written. To go on from "
+                "them, start a fit there (--lengthscale, --variance, --noise).",
+                err=True,
+            )
+            raise typer.Exit(INTERRUPTED)
         voice(f"Model: {out}")
         if not no_report:
             place = report or out.resolve().with_name(out.resolve().name + "-report")
-            _report(saved, place, result, seed, voice)
+            with told(debug, f"Interrupted: the model is written to {out}, the report is not."):
+                _report(saved, place, result, seed, voice)
 
 
 def with_iterations(solver: Any, iterations: int | None) -> Any:
@@ -158,59 +198,6 @@ def with_iterations(solver: Any, iterations: int | None) -> Any:
         remedy = f"write --solver '{type(solver).__name__}({size})'" if size else "name a solver that has them"
         raise InputError(f"--iterations has no meaning for {solver!r}; {remedy}")
     return dataclasses.replace(solver, iterations=iterations)
-
-
-def _features_of(raw: Any, target: str, left_out: set[str]) -> list[str]:
-    """All other columns; of a grid, the coordinates of the target."""
-    if raw.dims:
-        return [dim for dim in raw.dims[target] if dim in raw.names and dim not in left_out]
-    return [name for name in raw.names if name not in left_out]
-
-
-def _varying(table: Table, columns: list[str], voice: Voice) -> list[str]:
-    constant = [name for name in columns if np.ptp(table.columns[name]) == 0]
-    if len(constant) == len(columns):
-        raise InputError(f"{table.path}: no feature varies, so there is nothing to predict from")
-    if constant:
-        voice(f"Left out, because they have one value only: {', '.join(map(repr, constant))}.")
-    return [name for name in columns if name not in constant]
-
-
-def _globe(geo: str | None, raw: Any, columns: list[str], voice: Voice) -> tuple[str, str] | None:
-    """The columns with latitude and longitude: as asked for, or as the file says."""
-    if geo is not None and geo.strip().lower() == "none":
-        return None
-    if geo is not None:
-        pair = [find_column(raw, each, "--geo") for each in names_in(geo)]
-        if len(pair) != 2 or not set(pair) <= set(columns):
-            raise InputError(f"--geo must name two of the features, latitude then longitude, got {geo!r}")
-        return pair[0], pair[1]
-    if raw.globe is not None and set(raw.globe) <= set(columns):
-        voice(f"{raw.globe[0]!r} and {raw.globe[1]!r} are degrees: distance is measured on the globe, in kilometres.")
-        return raw.globe
-    north, east = ([c for c in columns if c.strip().lower() in kind] for kind in (_LATITUDES, _LONGITUDES))
-    if north and east:
-        voice(f"Note: if {north[0]!r} and {east[0]!r} are degrees, --geo '{north[0]},{east[0]}' measures on the globe.")
-    return None
-
-
-def _numbers(text: str | None) -> tuple[float, ...] | None:
-    if text is None:
-        return None
-    try:
-        values = tuple(float(each) for each in text.split(","))
-    except ValueError:
-        raise InputError(f"--lengthscale must be a number, or numbers separated by commas, got {text!r}") from None
-    return values
-
-
-def _require_values(kernel: str, lengthscale: str | None, variance: float | None, noise: float | None) -> None:
-    needed = {"--noise": noise}
-    if "(" not in kernel:  # an expression has its values in it
-        needed |= {"--lengthscale": lengthscale, "--variance": variance}  # type: ignore[dict-item]
-    missing = [name for name, value in needed.items() if value is None]
-    if missing:
-        raise InputError(f"--no-fit takes the hyperparameters as given, so it needs {' and '.join(missing)} as well")
 
 
 def _fitted(
@@ -250,7 +237,7 @@ def _fitted(
     )
 
 
-def _print_result(result: FitResult, columns: list[str], voice: Voice) -> None:
+def _print_result(result: FitResult, columns: list[str], stopped: bool, voice: Voice) -> None:
     errors = result.standard_errors or {}
     rows = []
     for name, value in result.values.items():
@@ -264,35 +251,27 @@ def _print_result(result: FitResult, columns: list[str], voice: Voice) -> None:
         sentences = sentences.replace(warning, "").strip()
     voice(f"log p = {result.log_likelihood:.6g}. {sentences}")
     for warning in result.warnings:
-        voice(f"Warning: {warning}")
+        if not (stopped and "did not converge" in warning):  # that it was interrupted is said at the end
+            voice(f"Warning: {in_options(warning)}")
 
 
-def _saved(
-    prior: Prior,
-    X: np.ndarray,
-    y: np.ndarray,
-    solver: Any,
-    table: Table,
-    columns: list[str],
-    target: str,
-    result: FitResult | None,
-) -> Saved:
-    from ..saving import About, FitSummary, Saved
-    from ..validation import points, targets
+def _about(
+    raw: RawColumns, table: Table, columns: list[str], target: str, copied: int, result: FitResult | None
+) -> About:
+    from ..saving import About, FitSummary
 
     units = {name: table.units[name] for name in (*columns, target) if name in table.units}
-    about = About(
-        tuple(columns), target, units, {"data file": str(table.path)}, None if result is None else FitSummary.of(result)
-    )
-    train = points(X, "X")
-    mean = prior.mean.fit(train, targets(y, len(train)))
-    return Saved(dataclasses.replace(prior, mean=mean), X, y, solver, about=about)
+    notes = notes_on(raw, target, table.dropped, copied)
+    return About(tuple(columns), target, units, notes, None if result is None else FitSummary.of(result))
 
 
 def _report(saved: Saved, place: Path, result: FitResult | None, seed: int, voice: Voice) -> None:
     from ..fit_report import write_fit_report
 
-    path = write_fit_report(
+    written = write_fit_report(
         saved.condition(), place, fit=result, names=labels(saved.about), seed=seed, progress=voice.progress
     )
-    voice(f"Report: {path}")
+    voice(f"Report: {written}")
+    finding: str = getattr(written, "finding", "")
+    if finding:
+        voice(finding)

@@ -8,6 +8,7 @@ import numpy as np
 import typer
 
 from .shared import Debug, Folder, Voice, told
+from .wording import in_options
 
 if TYPE_CHECKING:
     from ..saving import Saved
@@ -32,7 +33,7 @@ def info(folder: Folder, debug: Debug = False) -> None:
         )
         if saved.about.fit is not None:
             for warning in saved.about.fit.warnings:
-                typer.echo(f"Warning: {warning}")
+                typer.echo(f"Warning: {in_options(warning)}")
 
 
 def _facts(saved: Saved) -> list[tuple[str, str]]:
@@ -54,6 +55,7 @@ def _facts(saved: Saved) -> list[tuple[str, str]]:
     kept = "kept in memory" if dense <= 0.75 * free / 2 else "too large for half of that: recomputed in tiles"
     facts = [
         ("data", f"{d:,} observations of {saved.about.target or 'y'}, {p} features"),
+        *_region(saved),
         ("kernel", repr(saved.prior.kernel)),
         ("mean", repr(saved.prior.mean)),
         (
@@ -79,3 +81,14 @@ def _facts(saved: Saved) -> list[tuple[str, str]]:
             facts.append((f"  {name}", f"{value:.6g}" + ("" if error is None else f" ± {error:.2g}")))
     facts += list(saved.about.notes.items())
     return facts
+
+
+def _region(saved: Saved) -> list[tuple[str, str]]:
+    """Where on the globe the data are, for kernels that measure there."""
+    from ..interop.xarray_coordinates import geographic_columns
+
+    found = geographic_columns(saved.prior.kernel, tuple(range(saved.X.shape[1])))
+    if not found:
+        return []
+    (south, north), (west, east) = ((saved.X[:, c].min(), saved.X[:, c].max()) for c in found[0])
+    return [("region", f"latitude {south:g} … {north:g}, longitude {west:g} … {east:g} degrees")]

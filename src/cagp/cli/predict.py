@@ -12,9 +12,12 @@ import numpy as np
 import typer
 
 from ..errors import InputError
+from .described import described
 from .fit import with_iterations
+from .matching import matched
 from .pieces import Piece, Pieces
-from .shared import INTERRUPTED, KEPT, Debug, DropMissing, Folder, Quiet, Voice, about_of, told
+from .shared import INTERRUPTED, KEPT, Debug, DropMissing, Folder, Quiet, Voice, told
+from .wording import in_options
 
 if TYPE_CHECKING:
     from ..model import Model
@@ -70,7 +73,8 @@ def predict(
         if out.exists() and data.exists() and out.samefile(data):
             raise InputError(f"--out {out} is the input itself; choose another name")
         saved = read(folder)
-        features, target = about_of(saved, folder)
+        raw = tables.read_columns(data)
+        features, target = matched(saved, folder, raw, voice)
         new = [prefix + name for name in ("mean", "std", "lower", "upper", "iterations")]
         if clash := set(new) & set(features):
             raise InputError(f"the feature {min(clash)!r} is called like a new column; try --prefix predicted_")
@@ -94,15 +98,15 @@ def predict(
         noise = float(saved.prior.noise_variance) if observed else 0.0
         columns = {name: table.columns[name] for name in features}
         columns |= _columns(result, noise, interval / 100, std, prefix, stopped or rule is not None)
+        message = in_options(message)
         unit = saved.about.units.get(target)
         units = {**table.units, **({} if unit is None else dict.fromkeys(new[:4], unit))}
+        level = interval / 100 if std else None
+        attributes, notes = described(
+            saved.about, target, model, table.grid, level=level, observed=observed, message=message, prefix=prefix
+        )
         tables.write_table(
-            out,
-            columns,
-            units=units,
-            notes=_notes(target, interval, observed, message),
-            grid=table.grid,
-            rows=table.rows,
+            out, columns, units=units, notes=notes, attributes=attributes, grid=table.grid, rows=table.rows
         )
         if stopped:
             pieces.keep()
@@ -201,15 +205,3 @@ def _columns(
     if with_iterations:
         columns[f"{prefix}iterations"] = result.iterations
     return columns
-
-
-def _notes(target: str, interval: float, observed: bool, message: str) -> dict[str, str]:
-    from .. import __version__
-
-    what = "new observations, noise included" if observed else "the function, without noise"
-    return {
-        "title": f"prediction of {target}, about {what}",
-        "interval": f"lower and upper hold {interval:g}%",
-        "source": f"cagp {__version__}",
-        **({"status": message} if message else {}),
-    }

@@ -6,7 +6,7 @@
 | 1 | failure: a file that cannot be written, not enough memory, arithmetic |
 | 2 | wrong use: an option, a table or a model folder that cannot be used |
 | 3 | ``cagp check`` only: the error bars are not calibrated |
-| 130 | interrupted by Ctrl-C; ``cagp predict`` has written what it had |
+| 130 | interrupted by Ctrl-C; ``cagp fit`` and ``cagp predict`` have written what they had, and say so |
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..errors import InputError
+from ..spelling import suggestion
 
 if TYPE_CHECKING:
     from ..fit_report import Names
@@ -113,7 +114,10 @@ def find_column(raw: RawColumns, name: str, option: str) -> str:
         return close[0]
     if close and wanted:
         raise InputError(f"{option} {name!r} may be {' or '.join(map(repr, close))}; write more of the name")
-    raise InputError(f"{option}: {raw.path} has no column {name!r}; it has {', '.join(map(repr, raw.names))}")
+    raise InputError(
+        f"{option}: {raw.path} has no column {name!r}; it has {', '.join(map(repr, raw.names))}"
+        + suggestion(name, raw.names)
+    )
 
 
 def about_of(saved: Saved, folder: Path) -> tuple[tuple[str, ...], str]:
@@ -121,8 +125,9 @@ def about_of(saved: Saved, folder: Path) -> tuple[tuple[str, ...], str]:
     about: About = saved.about
     if about.features is None or about.target is None:
         raise InputError(
-            f"{folder} does not say what its columns are called, so no table can be matched to it; "
-            'save it with about=About(features=[...], target="...")'
+            f"{folder} does not say what its columns are called, so no table can be matched to it. Save it in Python "
+            'with about=cagp.saving.About(features=[...], target="..."), or, to predict, call the columns of the table '
+            f"x0 … x{saved.X.shape[1] - 1}, in the order of X"
         )
     return about.features, about.target
 

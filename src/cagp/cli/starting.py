@@ -31,9 +31,9 @@ _GLOBE_SHARE = 0.05
 
 @dataclass(frozen=True)
 class Wishes:
-    """What was asked for about the kernel: a name or expression, (latitude, longitude), and starting values."""
+    """What was asked for about the kernel: a kind or one as written, (latitude, longitude), and starting values."""
 
-    kernel: str
+    kernel: type[Radial] | Kernel
     geo: tuple[str, str] | None
     ard: bool
     lengthscale: tuple[float, ...] | None
@@ -48,12 +48,25 @@ def mean_called(name: str) -> Mean:
     return Polynomial(degrees[name]) if name in degrees else Constant() if name == "constant" else Zero()
 
 
+def kernel_called(text: str) -> type[Radial] | Kernel:
+    """The kind of kernel of that name, or the kernel that an expression means."""
+    name = text.lower().replace("-", "").replace("_", "")
+    known = KERNEL_NAMES.get(name)
+    if known is not None and issubclass(known, Radial):
+        return known
+    radial = [each for each, kind in KERNEL_NAMES.items() if issubclass(kind, Radial)]
+    otherwise = f"--kernel must be one of {', '.join(radial)}, or such as 'Matern32(0.5).on(0, 1) + RBF(2.0).on(2)'"
+    kernel = evaluated(text, otherwise, radial)
+    if not isinstance(kernel, Kernel):
+        raise InputError(f"{otherwise}; got {text!r}")
+    return kernel
+
+
 def starting_kernel(wishes: Wishes, X: np.ndarray, y: np.ndarray, features: Sequence[str]) -> tuple[Kernel, list[str]]:
     """A kernel with starting values for X (n, p) and y (n,), and the hyperparameters that must stay as they are."""
-    name = wishes.kernel.lower().replace("-", "").replace("_", "")
-    known = KERNEL_NAMES.get(name)
-    if known is None or not issubclass(known, Radial):
-        return _as_written(wishes, features), []
+    known = wishes.kernel
+    if isinstance(known, Kernel):
+        return known, []
     variance = wishes.variance if wishes.variance is not None else float(np.var(y)) or 1.0
     if wishes.geo is None:
         return known(_lengthscale(wishes, X, wishes.lengthscale), variance), []
@@ -71,7 +84,7 @@ def starting_kernel(wishes: Wishes, X: np.ndarray, y: np.ndarray, features: Sequ
 
 
 def copies_on_globe(X: np.ndarray, y: np.ndarray, globe: tuple[str, str] | None, features: Sequence[str]) -> np.ndarray:
-    """Which values (n,) of a grid are copies of another under a different longitude, and so no observations."""
+    """Which observations (n,) repeat another one under a different longitude, and so are none: the accessor's rule."""
     if globe is None or not set(globe) <= set(features):
         return np.zeros(len(y), dtype=bool)
     from ..interop.xarray_coordinates import Axis, copies
@@ -80,17 +93,12 @@ def copies_on_globe(X: np.ndarray, y: np.ndarray, globe: tuple[str, str] | None,
     return copies(X, y, tuple(Axis(name, roles.get(name, "other")) for name in features))
 
 
-def _as_written(wishes: Wishes, features: Sequence[str]) -> Kernel:
-    radial = [each for each, known in KERNEL_NAMES.items() if issubclass(known, Radial)]
-    otherwise = f"--kernel must be one of {', '.join(radial)}, or such as 'Matern32(0.5).on(0, 1) + RBF(2.0).on(2)'"
-    kernel = evaluated(wishes.kernel, otherwise)
-    if not isinstance(kernel, Kernel):
-        raise InputError(f"{otherwise}; got {wishes.kernel!r}")
-    if wishes.geo is not None or wishes.lengthscale is not None or wishes.variance is not None:
-        raise InputError(
-            f"--kernel {wishes.kernel!r} has its values in it; leave out --geo, --lengthscale and --variance"
-        )
-    return kernel
+def globe_of(kernel: Kernel, features: Sequence[str]) -> tuple[str, str] | None:
+    """The features that a written kernel takes for latitude and longitude."""
+    from ..interop.xarray_coordinates import geographic_columns
+
+    pairs = [each for each in geographic_columns(kernel, tuple(range(len(features)))) if len(each) == 2]
+    return (features[pairs[0][0]], features[pairs[0][1]]) if pairs else None
 
 
 def _lengthscale(wishes: Wishes, X: np.ndarray, given: tuple[float, ...] | None) -> float | tuple[float, ...]:

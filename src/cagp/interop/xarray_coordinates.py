@@ -121,6 +121,14 @@ def _only(grid: Gridded, role: str, hint: bool) -> str:
     raise InputError(f"no single {role} was found: {have}; {remedy}")
 
 
+def coordinates_along(grid: Gridded, dims: Sequence[Hashable]) -> xr.Dataset:
+    """The coordinates of ``grid`` along ``dims`` alone; those along another dimension of size one become scalars."""
+    single = [dim for dim, size in grid.sizes.items() if dim not in dims and size == 1]
+    dataset = grid.coords.to_dataset()
+    dataset = dataset.squeeze([dim for dim in single if dim in dataset.sizes])
+    return dataset.drop_vars([name for name, c in dataset.coords.items() if not set(c.dims) <= set(dims)])
+
+
 def geographic_columns(kernel: Kernel, columns: tuple[int, ...]) -> list[tuple[int, ...]]:
     """The columns that each Geographic inside ``kernel`` is given, where ``kernel`` is given ``columns``."""
     if isinstance(kernel, Geographic):

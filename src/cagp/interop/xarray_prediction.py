@@ -15,7 +15,7 @@ from ..errors import InputError
 from ..model import Model
 from ..posterior import Posterior
 from ..stopping import Rule
-from .xarray_coordinates import Axis, Gridded, matching
+from .xarray_coordinates import Axis, Gridded, coordinates_along, matching
 from .xarray_metadata import (
     Source,
     coordinate_attributes,
@@ -187,8 +187,7 @@ def _dataset(
     status: str,
 ) -> xr.Dataset:
     observed = request.noise is not None
-    dataset = grid.coords.to_dataset()
-    dataset = dataset.drop_vars([name for name, c in dataset.coords.items() if not set(c.dims) <= set(dims)]).copy()
+    dataset = coordinates_along(grid, dims).copy()
     for axis, coordinate in zip(request.axes, coordinates, strict=True):
         dataset[coordinate.name].attrs = coordinate_attributes(axis.role, coordinate.attrs)
     dataset.attrs = provenance(source, request.model, observed, status)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -61,18 +62,23 @@ def write_table(
     columns: Mapping[str, np.ndarray],
     *,
     units: Mapping[str, str] | None = None,
-    notes: Mapping[str, str] | None = None,
+    notes: Mapping[str, Any] | None = None,
+    attributes: Mapping[str, Mapping[str, Any]] | None = None,
     grid: Grid | None = None,
     rows: np.ndarray | None = None,
 ) -> None:
     """Write columns of equal length, whole or not at all.
 
-    Parquet and NetCDF also keep ``units`` and ``notes`` (texts about the whole). A ``grid`` that the columns were read
-    from comes back in NetCDF, with the same coordinates; ``rows`` are then the places of the columns' values in it.
+    Parquet and NetCDF also keep ``units`` and ``notes`` (texts about the whole), NetCDF more ``attributes`` of each
+    column. A ``grid`` that the columns were read from comes back in NetCDF, with the same coordinates; ``rows`` are
+    then the places of the columns' values in it.
     """
     place, ending = Path(path), ending_of(path)
     if ending == ".nc":
-        netcdf.write(place, columns, units or {}, notes or {}, grid, rows)
+        about = {name: {"units": unit} for name, unit in (units or {}).items()}
+        for name, more in (attributes or {}).items():
+            about[name] = {**about.get(name, {}), **more}
+        netcdf.write(place, columns, about, notes or {}, grid, rows)
     elif ending == ".parquet":
         parquet.write(place, columns, units or {}, notes or {})
     else:

@@ -14,13 +14,11 @@ from typing import Any
 import numpy as np
 
 from ..atomic import whole_file
-from ..errors import TableError
+from ..errors import InputError, TableError
 from .table import Grid, RawColumns, check_names, exact
 
 _DAY = np.timedelta64(1, "D")
 _TIME_UNIT = "days since 1970-01-01"
-_NORTH = ("degrees_north", "degree_north", "degrees_n", "degree_n")
-_EAST = ("degrees_east", "degree_east", "degrees_e", "degree_e")
 _FAILURES = (OSError, ValueError, KeyError, TypeError, RuntimeError, IndexError, AttributeError, OverflowError)
 """What damaged files make the libraries raise."""
 
@@ -59,10 +57,25 @@ def read(path: Path) -> RawColumns:
             if isinstance(unit, str):
                 units[name] = unit
         dims = {name: tuple(map(str, dataset[name].dims)) for name in names}
-    latitude = [name for name in coordinates if units.get(name, "").lower() in _NORTH]
-    longitude = [name for name in coordinates if units.get(name, "").lower() in _EAST]
+        roles = {name: _role(name, dataset[name]) for name in coordinates}
+        attributes = {name: _texts(dataset[name].attrs) for name in names}
+    latitude, longitude = ([name for name in coordinates if roles[name] == role] for role in ("latitude", "longitude"))
     globe = (latitude[0], longitude[0]) if len(latitude) == len(longitude) == 1 else None
-    return RawColumns(path, names, partial(_take, path), units, dims, globe, partial(_grid, path))
+    return RawColumns(path, names, partial(_take, path), units, dims, globe, partial(_grid, path), attributes)
+
+
+def _role(name: str, coordinate: Any) -> str:
+    """The role of a coordinate, as ``cagp.interop.xarray`` finds it; "other" where its attributes contradict it."""
+    from ..interop.xarray_coordinates import role_of
+
+    try:
+        return role_of(name, coordinate)
+    except InputError:
+        return "other"
+
+
+def _texts(attributes: Mapping[Any, Any]) -> dict[str, str]:
+    return {str(name): value for name, value in attributes.items() if isinstance(value, str)}
 
 
 def _dims(dataset: Any, names: Sequence[str]) -> tuple[str, ...]:
@@ -73,11 +86,14 @@ def _dims(dataset: Any, names: Sequence[str]) -> tuple[str, ...]:
 
 
 def _grid(path: Path, names: Sequence[str]) -> Grid:
+    from ..interop.xarray_coordinates import coordinates_along
+    from ..interop.xarray_metadata import coordinate_attributes
+
     with _opened(path) as dataset:
         dims = _dims(dataset, names)
-        coordinates = dataset.coords.to_dataset()
-        unused = [name for name in coordinates.variables if not set(coordinates[name].dims) <= set(dims)]
-        kept = coordinates.drop_vars(unused).load()
+        kept = coordinates_along(dataset, dims).load()
+        for name, coordinate in kept.coords.items():
+            coordinate.attrs = coordinate_attributes(_role(str(name), coordinate), coordinate.attrs)
         return Grid(dims, tuple(dataset.sizes[dim] for dim in dims), kept)
 
 
@@ -111,8 +127,8 @@ def _short(error: Exception) -> str:
 def write(
     path: Path,
     columns: Mapping[str, np.ndarray],
-    units: Mapping[str, str],
-    notes: Mapping[str, str],
+    attributes: Mapping[str, Mapping[str, Any]],
+    notes: Mapping[str, Any],
     grid: Grid | None,
     rows: np.ndarray | None,
 ) -> None:
@@ -124,7 +140,7 @@ def write(
     for name, values in columns.items():
         if grid is not None and name in grid.coordinates.variables:
             continue
-        about = {"units": units[name]} if name in units else {}
+        about = dict(attributes.get(name, {}))
         variables[name] = (dims, values if grid is None else _on_grid(values, grid, rows), about)
     dataset = xarray.Dataset(variables, None if grid is None else grid.coordinates.coords, dict(notes))
     with whole_file(path) as temporary:

@@ -67,7 +67,7 @@ def _types(path: Path, names: Sequence[str]) -> list[object]:
     return [schema.field(name).type for name in names]
 
 
-def write(path: Path, columns: Mapping[str, np.ndarray], units: Mapping[str, str], notes: Mapping[str, str]) -> None:
+def write(path: Path, columns: Mapping[str, np.ndarray], units: Mapping[str, str], notes: Mapping[str, object]) -> None:
     """Write columns as Parquet, units with the columns and notes with the file."""
     import pyarrow as pa
     from pyarrow import parquet
@@ -76,6 +76,6 @@ def write(path: Path, columns: Mapping[str, np.ndarray], units: Mapping[str, str
     for name, values in columns.items():
         about = {_UNITS: units[name]} if name in units else None
         fields.append(pa.field(name, pa.from_numpy_dtype(values.dtype), metadata=about))
-    schema = pa.schema(fields, metadata=dict(notes) or None)
+    schema = pa.schema(fields, metadata={name: str(note) for name, note in notes.items()} or None)
     with whole_file(path) as temporary:
         parquet.write_table(pa.table(dict(columns), schema=schema), temporary)

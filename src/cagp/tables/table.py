@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import TableError
+from ..spelling import suggestion
 
 _EXACT_INTEGERS = 2**53
 
@@ -29,7 +30,7 @@ class RawColumns:
 
     ``take(names)`` reads columns as float64, NaN where missing. ``dims`` names the dimensions of each column of a grid:
     a column that is its own only dimension is a coordinate. ``globe`` is the pair (latitude, longitude) where the
-    file itself says which columns these are.
+    file itself says which columns these are. ``attributes`` are the texts that a file has about a column.
     """
 
     path: Path
@@ -39,6 +40,7 @@ class RawColumns:
     dims: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     globe: tuple[str, str] | None = None
     grid_of: Callable[[Sequence[str]], Grid | None] = lambda names: None
+    attributes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -86,6 +88,7 @@ def select(raw: RawColumns, columns: Sequence[str] | None) -> tuple[str, ...]:
     if missing:
         raise TableError(
             f"{raw.path} has no column {', '.join(map(repr, missing))}; it has {', '.join(map(repr, raw.names))}"
+            + suggestion(missing[0], raw.names)
         )
     if len(set(columns)) != len(columns):
         raise TableError(f"the same column is asked for twice: {', '.join(columns)}")

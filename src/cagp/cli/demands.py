@@ -1,0 +1,44 @@
+"""What the options of ``cagp fit`` must be, asked before anything is read or printed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ..errors import InputError
+
+
+def numbers_in(text: str | None) -> tuple[float, ...] | None:
+    """The numbers that ``--lengthscale`` was given."""
+    if text is None:
+        return None
+    try:
+        values = tuple(float(each) for each in text.split(","))
+    except ValueError:
+        raise InputError(f"--lengthscale must be a number, or numbers separated by commas, got {text!r}") from None
+    return values
+
+
+def require_positive(values: dict[str, float | None], lengthscales: tuple[float, ...]) -> None:
+    """Refuse starting values that no kernel can have."""
+    for option, value in [*values.items(), *(("--lengthscale", each) for each in lengthscales)]:
+        if value is not None and not 0 < value < float("inf"):
+            raise InputError(f"{option} must be positive, got {value:g}")
+
+
+def require_place(out: Path, overwrite: bool) -> None:
+    """Refuse a place where no model may be written."""
+    from ..saving import is_model_folder, require_writable
+
+    if not overwrite and is_model_folder(out):
+        raise InputError(f"{out} already holds a model; --overwrite replaces it, or choose another name")
+    require_writable(out, overwrite)
+
+
+def require_values(written: bool, lengthscale: str | None, variance: float | None, noise: float | None) -> None:
+    """Refuse ``--no-fit`` without the values that it takes."""
+    needed: dict[str, object] = {"--noise": noise}
+    if not written:  # an expression has its values in it
+        needed |= {"--lengthscale": lengthscale, "--variance": variance}
+    missing = [name for name, value in needed.items() if value is None]
+    if missing:
+        raise InputError(f"--no-fit takes the hyperparameters as given, so it needs {' and '.join(missing)} as well")
