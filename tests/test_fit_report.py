@@ -19,7 +19,7 @@ from cagp.calibration import assess
 from cagp.fit_report import Names, write_check_report, write_fit_report
 from cagp.reports import effective
 from cagp.reports.computation import measure, sample_points
-from cagp.reports.diagnosis import diagnose
+from cagp.reports.diagnosis import diagnose, visible
 from cagp.reports.held_out import leave_out
 from cagp.reports.kernels import formula, in_words
 from cagp.reports.kernels import hyperparameters as named
@@ -221,7 +221,7 @@ def test_exact_solvers_have_nothing_to_gain() -> None:
 
 
 @pytest.mark.parametrize(
-    ("noise", "words"), [(1e-4, "too narrow"), (0.25, "too wide"), (0.01, "right as far as can be told")]
+    ("noise", "words"), [(1e-4, "too narrow"), (0.25, "too wide"), (0.01, "No sign that the error bars are wrong")]
 )
 def test_misfits_are_found(noise: float, words: str, tmp_path: Path) -> None:
     X, y = smooth(250, seed=3)
@@ -234,6 +234,58 @@ def test_misfits_are_found(noise: float, words: str, tmp_path: Path) -> None:
     page = Page(check.path)
     assert check.verdict in page.text
     assert ("What to do" in page.text) == (not check.calibrated)
+    assert not check.suspicious
+    assert f'class="{"right" if check.calibrated else "wrong"}" id="verdict"' in page.raw
+
+
+def between(seed: int = 9) -> np.ndarray:
+    """z whose 50% intervals hold more than chance explains, but that no test rejects."""
+    z = RANDOM(seed).standard_t(3, 206)
+    return 0.98 * z / z.std(ddof=1)
+
+
+def test_suspicious_is_neither_right_nor_wrong(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    found = diagnose(between())
+    outside = [c.level for c in found.coverage if not c.inside]
+    assert outside
+    assert found.right
+    assert found.suspicious
+    assert found.state == "suspicious"
+    X, y = smooth(60)
+    model = prior().condition(X[:50], y[:50])
+    # observations at those distances from their predictions
+    X_new = RANDOM(3).random((206, 2))
+    post = model.predict(X_new).observed()
+    monkeypatch.setattr("cagp.reports.held_out.correlation_of", lambda *a: None)
+    check = write_check_report(model, tmp_path, holdout=(X_new, post.mean + post.std * between()))
+    assert (check.calibrated, check.suspicious) == (True, True)
+    assert check.verdict.startswith("Suspicious: against data, the ")
+    assert f"{100 * outside[0]:g}%" in check.verdict
+    assert "more rows would tell" in check.verdict
+    page = Page(check.path)
+    assert 'class="suspicious" id="verdict"' in page.raw
+    assert "What to do" in page.text
+    assert "  - Check with more rows" in check.summary()
+    assert any(row[-1].startswith("no, ") for row in page.tables["coverage"][1:])
+
+
+def test_no_sign_says_what_could_have_been_seen() -> None:
+    """Errors that many times too large are rejected about four times in five."""
+    found = diagnose(norm.ppf((np.arange(206) + 0.5) / 206))
+    assert found.state == "right"
+    factor = visible(found.worth)
+    assert f"errors of about {number(factor)} times what is promised" in found.sentence
+    rejected = [not diagnose(factor * RANDOM(seed).standard_normal(206)).right for seed in range(200)]
+    assert 0.7 < np.mean(rejected) < 0.92
+
+
+def test_a_page_never_calls_right_what_its_table_denies() -> None:
+    for seed in range(200):
+        found = diagnose(RANDOM(seed).standard_normal(80) * RANDOM(seed).uniform(0.9, 1.12))
+        if all(c.inside for c in found.coverage):
+            assert not found.suspicious
+        else:
+            assert "no sign" not in found.sentence
 
 
 def test_a_method_that_is_not_calibrated_is_found(tmp_path: Path) -> None:
@@ -340,6 +392,27 @@ def test_held_out_data_are_scored_by_the_model_itself(tmp_path: Path) -> None:
     rmse = np.sqrt(np.mean((model.predict(X[100:]).mean - y[100:]) ** 2))
     assert float(page.row("scores", "RMSE")[1]) == pytest.approx(rmse, rel=5e-3)
     assert page.row("scores", "points")[1] == "30"
+
+
+def test_training_rows_are_no_held_out_data(tmp_path: Path) -> None:
+    X, y = smooth(130)
+    model = prior().condition(X[:100], y[:100])
+    for rows in (slice(0, 100), slice(40, 130)):
+        with pytest.raises(InputError, match="are training rows.*hold rows out"):
+            write_check_report(model, tmp_path / "x", holdout=(X[rows], y[rows]))
+    with pytest.raises(InputError, match="60 of the 90 rows"):
+        write_fit_report(model, tmp_path / "x", holdout=(X[40:], y[40:]))
+    assert not (tmp_path / "x").exists()
+    order = RANDOM(0).permutation(np.arange(95, 130))
+    check = write_check_report(model, tmp_path, holdout=(X[order], y[order]))
+    assert check.data is not None
+    new = order[order >= 100]
+    post = model.predict(X[new]).observed()
+    np.testing.assert_allclose(check.data.z, (y[new] - post.mean) / post.std)
+    assert "5 of the 35 rows given are training rows" in Page(check.path).text
+    assert "5 of the 35 rows are training rows" in check.summary()
+    again = y[:60] + 0.1 * RANDOM(1).normal(size=60)  # measured once more at the same places: new data
+    assert len(write_check_report(model, tmp_path, holdout=(X[:60], again)).data.z) == 60  # type: ignore[union-attr]
 
 
 def test_the_globe_gets_a_map_and_tables_get_slices(tmp_path: Path) -> None:

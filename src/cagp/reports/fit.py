@@ -55,7 +55,7 @@ log p = {{ "%.5g" % fit.log_likelihood }}. {{ story }}</p>{% endif %}
 </section>
 <section id="calibration"><h2>Are the error bars right?</h2>
 {% if held_out %}
-<p class="{{ 'right' if held_out.right else 'wrong' }}" id="verdict">{{ held_out.sentence }}</p>
+<p class="{{ held_out.state }}" id="verdict">{{ held_out.sentence }}</p>
 <p class="facts">{{ held_out.how }}</p>
 {% if held_out.picture %}{{ figure(held_out.picture.source, held_out.picture.caption) }}{% endif %}
 {{ table(held_out.coverage) }}

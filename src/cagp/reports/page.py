@@ -30,6 +30,7 @@ details { margin: 1rem 0; }
 code { font-size: .9em; }
 .facts { color: #444; }
 .right { border-left: .4rem solid #009E73; padding-left: .8rem; }
+.suspicious { border-left: .4rem solid #E69F00; padding-left: .8rem; }
 .wrong { border-left: .4rem solid #D55E00; padding-left: .8rem; }
 </style>
 </head>
