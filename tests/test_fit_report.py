@@ -23,6 +23,7 @@ from cagp.reports.diagnosis import diagnose, visible
 from cagp.reports.held_out import leave_out
 from cagp.reports.kernels import formula, in_words
 from cagp.reports.kernels import hyperparameters as named
+from cagp.reports.names import shortened
 from cagp.reports.numbers import datum, number, percent, with_error
 from cagp.reports.refits import array
 from cagp.reports.solvers import more, restricted, seconds
@@ -398,7 +399,7 @@ def test_training_rows_are_no_held_out_data(tmp_path: Path) -> None:
     X, y = smooth(130)
     model = prior().condition(X[:100], y[:100])
     for rows in (slice(0, 100), slice(40, 130)):
-        with pytest.raises(InputError, match="are training rows.*hold rows out"):
+        with pytest.raises(InputError, match=r"are training rows.*hold rows out"):
             write_check_report(model, tmp_path / "x", holdout=(X[rows], y[rows]))
     with pytest.raises(InputError, match="60 of the 90 rows"):
         write_fit_report(model, tmp_path / "x", holdout=(X[40:], y[40:]))
@@ -413,6 +414,44 @@ def test_training_rows_are_no_held_out_data(tmp_path: Path) -> None:
     assert "5 of the 35 rows are training rows" in check.summary()
     again = y[:60] + 0.1 * RANDOM(1).normal(size=60)  # measured once more at the same places: new data
     assert len(write_check_report(model, tmp_path, holdout=(X[:60], again)).data.z) == 60  # type: ignore[union-attr]
+
+
+def test_the_worst_observations_can_be_found(tmp_path: Path) -> None:
+    X, y = smooth(140, 8)
+    names = Names([f"a long name of a column, number {i} (of eight, in kg per cubic metre)" for i in range(8)])
+    model = prior().condition(X[:100], y[:100], cagp.Cholesky())
+    post = model.predict(X[100:]).observed()
+    z = (y[100:] - post.mean) / post.std
+    holdout = (np.vstack([X[:3], X[100:]]), np.concatenate([y[:3], y[100:]]))  # three training rows are left out
+    points = Page(write_check_report(model, tmp_path, holdout=holdout, names=names).path).tables["points"]
+    assert len(set(points[0])) == len(points[0]) == 12
+    assert max(map(len, points[0])) <= 20
+    assert [int(row[0]) for row in points[1:]] == (np.argsort(-np.abs(z))[:10] + 3).tolist()
+    for row in points[1:]:
+        assert row[1:9] == [datum(v) for v in holdout[0][int(row[0])]]
+    left_out = Page(write_check_report(model, tmp_path, names=names).path).tables["points"]
+    for row in left_out[1:]:
+        assert row[1:9] == [datum(v) for v in X[int(row[0])]]
+
+
+def test_of_many_columns_the_relevant_are_shown(tmp_path: Path) -> None:
+    X, y = smooth(60, 14)
+    scales = np.full(14, 50.0)
+    scales[[2, 5, 13]] = 0.5
+    model = cagp.Prior(cagp.Matern32(tuple(scales)), noise_variance=0.01).condition(X, y)
+    page = Page(write_check_report(model, tmp_path).path)
+    assert {"x3", "x6", "x14"} < set(page.tables["points"][0])
+    assert len(page.tables["points"][0]) == 14
+    assert "Of 14 columns, the 10 that matter most" in page.text
+
+
+def test_short_names_stay_apart() -> None:
+    assert shortened(["temperature", "age"], 20) == ["temperature", "age"]
+    assert shortened(["Cement (component 1)(kg in a m^3 mixture)"], 20) == ["Cement…"]
+    for names in (["rainfall at station 1", "rainfall at station 2"], ["x" * 30 + c + "x" * 30 for c in "abc"]):
+        short = shortened(names, 16)
+        assert len(set(short)) == len(names)
+        assert max(map(len, short)) <= 16
 
 
 def test_the_globe_gets_a_map_and_tables_get_slices(tmp_path: Path) -> None:

@@ -10,10 +10,14 @@ from .diagnosis import Diagnosis
 from .folder import Folder
 from .held_out import HeldOut
 from .names import Names
+from .relevance import most_relevant
 from .tables import coverage_table, points_table, scores_table
 
 if TYPE_CHECKING:
     from ..model import Model
+
+_COLUMNS = 10
+"""More columns make a table that nobody can read."""
 
 
 def judged(model: Model, held_out: HeldOut, names: Names, place: Folder) -> dict[str, Any]:
@@ -31,7 +35,7 @@ def judged(model: Model, held_out: HeldOut, names: Names, place: Folder) -> dict
         "picture": content and place.picture("calibration", content, caption),
         "coverage": coverage_table(found, f"Coverage, {held_out.short}.", "coverage"),
         "scores": scores_table(held_out, names),
-        "points": points_table(held_out, names),
+        "points": points_table(held_out, names, most_relevant(model, names, _COLUMNS)),
         "advice": for_data(found, model),
     }
 
