@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import os
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -36,7 +37,7 @@ RANDOM = np.random.default_rng
 class Page(HTMLParser):
     """Tables by id, images, paragraphs and text of a page."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: str | os.PathLike[str]) -> None:
         super().__init__()
         self.tables: dict[str, list[list[str]]] = {}
         self.images: list[str] = []
@@ -45,7 +46,7 @@ class Page(HTMLParser):
         self.text = ""
         self._rows: list[list[str]] | None = None
         self._cell: list[str] | None = None
-        self.raw = path.read_text(encoding="utf-8")
+        self.raw = Path(path).read_text(encoding="utf-8")
         self.feed(self.raw)
 
     def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
@@ -97,8 +98,8 @@ def fitted(tmp_path_factory: pytest.TempPathFactory) -> tuple[hyperparameters.Fi
     fit = hyperparameters.fit(prior(), X, y, n_restarts=0)
     model = fit.prior.condition(X, y, cagp.GaussSeidel(5))
     names = Names(("depth", "age"), "flow", ("m", "a"), "l/s")
-    path = write_fit_report(model, tmp_path_factory.mktemp("fit"), fit=fit, names=names)
-    return fit, model, path
+    report = write_fit_report(model, tmp_path_factory.mktemp("fit"), fit=fit, names=names)
+    return fit, model, report.path
 
 
 def test_the_page_stands_alone(fitted: tuple[hyperparameters.FitResult, cagp.Model, Path]) -> None:
@@ -454,6 +455,42 @@ def test_short_names_stay_apart() -> None:
         assert max(map(len, short)) <= 16
 
 
+def test_the_main_finding_comes_back_with_the_page(tmp_path: Path) -> None:
+    X, y = smooth(60)
+    report = write_fit_report(prior().condition(X, y, cagp.GaussSeidel(3)), tmp_path)
+    assert report.path == Path(report) == tmp_path / "report.html"
+    assert f"{report}" == str(report.path)
+    assert report.finding in Page(report).text
+    assert "error bars" in report.finding
+    assert "computational" in report.finding
+
+
+def test_the_size_of_the_test_is_told(tmp_path: Path) -> None:
+    X, y = smooth(600)
+    page = Page(write_check_report(prior().condition(X, y, cagp.NearestNeighbours(200)), tmp_path).path)
+    assert "tested with 400 observations, not with the model's 600" in page.text
+    assert "200 neighbours are 50% of the data, in the model 33%" in page.text
+    page = Page(write_check_report(prior().condition(X[:50], y[:50], cagp.Cholesky()), tmp_path).path)
+    assert "at all training inputs" in page.text
+    assert "not with the model's" not in page.text
+    assert "all solvers see the same draws" in page.text
+
+
+def test_the_prior_mean_reads_the_same_everywhere(tmp_path: Path) -> None:
+    X, y = smooth(60)
+    start = prior(mean=cagp.Constant())
+    fit = hyperparameters.fit(start, X, y, n_restarts=0, refit_mean=True)
+    page = Page(write_fit_report(fit.prior.condition(X, y), tmp_path, fit=fit, names=Names(target_unit="K")))
+    shown, of, _, unit = page.row("hyperparameters", "prior mean")[1].split()
+    assert (of, unit) == ("±", "K")
+    value = fit.values["mean.value"]
+    assert float(shown.replace("−", "-")) == pytest.approx(value, rel=0.05)
+    assert page.row("facts", "prior mean")[1] == f"constant, {number(value, 4)} K"
+    assert "mean.value" not in page.text
+    assert "What was fitted." not in page.text
+    assert with_error(0.1507, 25.0) == "0.15 ± 25"
+
+
 def test_the_globe_gets_a_map_and_tables_get_slices(tmp_path: Path) -> None:
     rng = RANDOM(0)
     X = np.column_stack([rng.uniform(-60, 60, 60), rng.uniform(0, 360, 60), rng.random(60), rng.integers(0, 3, 60)])
@@ -484,7 +521,7 @@ def test_noise_of_each_observation(tmp_path: Path) -> None:
 def test_the_same_seed_gives_the_same_report(tmp_path: Path) -> None:
     X, y = smooth(60)
     model = prior().condition(X, y, cagp.CalibratedCG(3))
-    pages = [write_fit_report(model, tmp_path / name, seed=4).read_bytes() for name in "ab"]
+    pages = [write_fit_report(model, tmp_path / name, seed=4).path.read_bytes() for name in "ab"]
     checks = [write_check_report(model, tmp_path / name, seed=4).path.read_bytes() for name in "ab"]
     assert pages[0] == pages[1]
     assert checks[0] == checks[1]
@@ -513,6 +550,9 @@ def test_kernels_in_words() -> None:
     assert "on b" in in_words(kernel, names)
     globe = cagp.Geographic(cagp.Matern32(300.0), radius=6371.0)
     assert in_words(globe, names).endswith("chordal distance on the globe, in kilometres")
+    metres = cagp.Geographic(cagp.Matern32(3e5), radius=6378137.0)
+    assert in_words(metres, names).endswith("in metres")
+    assert next(p.unit for p in named(metres, names)) == "m"
     assert formula(kernel) == (
         "2.00 · (1 + √5 r + 5r²/3) exp(−√5 r), r² = Σⱼ (xⱼ − x′ⱼ)² / ℓⱼ² + 1.00 · exp(−r²/2), r = |x − x′| / 3.00"
     )

@@ -43,7 +43,9 @@ code { font-size: .9em; }
 _PARTS = """\
 {% macro table(content) %}
 <table{% if content.name %} id="{{ content.name }}"{% endif %}>
+{%- if content.caption %}
 <caption>{{ content.caption }}</caption>
+{%- endif %}
 {%- if content.columns %}
 <thead><tr>{% for column in content.columns %}<th scope="col">{{ column }}</th>{% endfor %}</tr></thead>
 {%- endif %}
