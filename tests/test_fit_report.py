@@ -26,6 +26,7 @@ from cagp.reports.kernels import formula, in_words
 from cagp.reports.kernels import hyperparameters as named
 from cagp.reports.names import shortened
 from cagp.reports.numbers import datum, number, percent, with_error
+from cagp.reports.pictures import new_figure, png
 from cagp.reports.refits import array
 from cagp.reports.solvers import more, restricted, seconds
 from problems import make_problem
@@ -444,6 +445,22 @@ def test_of_many_columns_the_relevant_are_shown(tmp_path: Path) -> None:
     assert {"x3", "x6", "x14"} < set(page.tables["points"][0])
     assert len(page.tables["points"][0]) == 14
     assert "Of 14 columns, the 10 that matter most" in page.text
+
+
+def test_labels_do_not_touch() -> None:
+    """Long names are cut in figures, and titles of one row stay clear of the labels of the row above."""
+    names = Names(["Cement (component 1)(kg in a m^3 mixture)"], "Concrete compressive strength(MPa, megapascals)")
+    assert names.label(0) == "Cement…"
+    assert names.target_label == "Concrete compressive strength…"
+    figure, axes = new_figure(2, 2, 3.9, 3.1)
+    for ax in axes.flat:
+        ax.set(xlabel="level", title="title", ylabel=names.target_label)
+    png(figure)
+    (upper, _), (lower, _) = axes
+    gap = upper.xaxis.label.get_window_extent().y0 - lower.title.get_window_extent().y1
+    assert gap > 0.5 * lower.title.get_window_extent().height
+    first, second = (ax.yaxis.label.get_window_extent() for ax in axes[:, 0])
+    assert first.y0 > second.y1
 
 
 def test_short_names_stay_apart() -> None:

@@ -11,7 +11,7 @@ from ..errors import InputError, InputTypeError
 if TYPE_CHECKING:
     from ..model import Model
 
-_AXIS = 26
+_AXIS = 30
 """A longer label would run into that of the next panel."""
 
 
@@ -66,9 +66,9 @@ class Names:
             units = own_units
         return replace(
             self,
-            features=tuple(features),
+            features=tuple(_tidy(name) for name in features),
             feature_units=tuple(units),
-            target=self.target if self.target is not None else "y",
+            target=_tidy(self.target) if self.target is not None else "y",
         )
 
     def name(self, column: int) -> str:
@@ -94,6 +94,11 @@ class Names:
         return _with_unit(shortened([self.target or "y"], _AXIS)[0], self.target_unit)
 
 
+def _tidy(name: str) -> str:
+    """A name as a file may have it, without blanks at its ends or in rows."""
+    return " ".join(name.split())
+
+
 def _with_unit(name: str, unit: str) -> str:
     return f"{name} [{unit}]" if unit else name
 
@@ -106,7 +111,6 @@ def shortened(names: Sequence[str], most: int) -> list[str]:
     >>> shortened(["rainfall at station 1", "rainfall at station 2"], 16)
     ['rainfal…tation 1', 'rainfal…tation 2']
     """
-    names = [" ".join(name.split()) for name in names]
 
     def cut(name: str) -> str:
         head = name.split("(")[0].strip()
