@@ -254,6 +254,10 @@ def test_suspicious_is_neither_right_nor_wrong(monkeypatch: pytest.MonkeyPatch, 
     assert found.right
     assert found.suspicious
     assert found.state == "suspicious"
+    assert found.signs == ("heavy tails",)  # of the right spread, with a narrow centre
+    quantiles = norm.ppf((np.arange(100) + 0.5) / 100)
+    assert diagnose(1.21 * quantiles).signs == ("too narrow",)
+    assert diagnose(0.8 * quantiles).signs == ("too wide",)
     X, y = smooth(60)
     model = prior().condition(X[:50], y[:50])
     # observations at those distances from their predictions

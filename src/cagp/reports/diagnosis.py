@@ -109,7 +109,7 @@ def diagnose(z: np.ndarray, correlation: Correlation | None = None) -> Diagnosis
     worst = max(abs(c.found - c.level) for c in coverage)
     if rejected and not failures and worst > _MATERIAL_COVERAGE:
         failures.append("wrong shape")
-    signs = () if rejected else _signs(coverage)
+    signs = () if rejected else _signs(coverage, spread)
     notes: list[str] = []
     if rejected and not failures:
         notes.append(f"With {n:,} values the tests see a deviation, but it is too small to matter.")
@@ -183,13 +183,19 @@ def _sentence(failures: list[str], z: np.ndarray, coverage: tuple[Coverage, ...]
     return f"{'; and '.join(clauses[failure] for failure in failures)} ({hold})"
 
 
-def _signs(coverage: tuple[Coverage, ...]) -> tuple[str, ...]:
-    """Which failure the levels outside of chance look like; none where all are inside."""
+def _signs(coverage: tuple[Coverage, ...], spread: float) -> tuple[str, ...]:
+    """Which failure the levels outside of chance look like, for z of that spread; none where all are inside."""
     outside = [c for c in coverage if not c.inside]
     few, many = [c.level for c in outside if c.found < c.level], [c.level for c in outside if c.found > c.level]
-    if few and many:
-        return ("heavy tails",) if min(few) > max(many) else ("wrong shape",)
-    return (*(["too narrow"] if few else []), *(["too wide"] if many else []))
+    if not outside:
+        return ()
+    if not many and spread > 1.05:
+        return ("too narrow",)
+    if not few and spread < 0.95:
+        return ("too wide",)
+    # of about the right spread, so the centre or the tails are not normal
+    peaked = all(level <= 0.8 for level in many) and all(level >= 0.9 for level in few)
+    return ("heavy tails",) if peaked else ("wrong shape",)
 
 
 def _suspicion(coverage: tuple[Coverage, ...], n: int) -> str:
