@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import os
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -19,11 +20,13 @@ from cagp.calibration import assess
 from cagp.fit_report import Names, write_check_report, write_fit_report
 from cagp.reports import effective
 from cagp.reports.computation import measure, sample_points
-from cagp.reports.diagnosis import diagnose
+from cagp.reports.diagnosis import diagnose, visible
 from cagp.reports.held_out import leave_out
 from cagp.reports.kernels import formula, in_words
 from cagp.reports.kernels import hyperparameters as named
+from cagp.reports.names import shortened
 from cagp.reports.numbers import datum, number, percent, with_error
+from cagp.reports.pictures import new_figure, png
 from cagp.reports.refits import array
 from cagp.reports.solvers import more, restricted, seconds
 from problems import make_problem
@@ -35,7 +38,7 @@ RANDOM = np.random.default_rng
 class Page(HTMLParser):
     """Tables by id, images, paragraphs and text of a page."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: str | os.PathLike[str]) -> None:
         super().__init__()
         self.tables: dict[str, list[list[str]]] = {}
         self.images: list[str] = []
@@ -44,7 +47,7 @@ class Page(HTMLParser):
         self.text = ""
         self._rows: list[list[str]] | None = None
         self._cell: list[str] | None = None
-        self.raw = path.read_text(encoding="utf-8")
+        self.raw = Path(path).read_text(encoding="utf-8")
         self.feed(self.raw)
 
     def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
@@ -96,8 +99,8 @@ def fitted(tmp_path_factory: pytest.TempPathFactory) -> tuple[hyperparameters.Fi
     fit = hyperparameters.fit(prior(), X, y, n_restarts=0)
     model = fit.prior.condition(X, y, cagp.GaussSeidel(5))
     names = Names(("depth", "age"), "flow", ("m", "a"), "l/s")
-    path = write_fit_report(model, tmp_path_factory.mktemp("fit"), fit=fit, names=names)
-    return fit, model, path
+    report = write_fit_report(model, tmp_path_factory.mktemp("fit"), fit=fit, names=names)
+    return fit, model, report.path
 
 
 def test_the_page_stands_alone(fitted: tuple[hyperparameters.FitResult, cagp.Model, Path]) -> None:
@@ -221,7 +224,7 @@ def test_exact_solvers_have_nothing_to_gain() -> None:
 
 
 @pytest.mark.parametrize(
-    ("noise", "words"), [(1e-4, "too narrow"), (0.25, "too wide"), (0.01, "right as far as can be told")]
+    ("noise", "words"), [(1e-4, "too narrow"), (0.25, "too wide"), (0.01, "No sign that the error bars are wrong")]
 )
 def test_misfits_are_found(noise: float, words: str, tmp_path: Path) -> None:
     X, y = smooth(250, seed=3)
@@ -234,6 +237,62 @@ def test_misfits_are_found(noise: float, words: str, tmp_path: Path) -> None:
     page = Page(check.path)
     assert check.verdict in page.text
     assert ("What to do" in page.text) == (not check.calibrated)
+    assert not check.suspicious
+    assert f'class="{"right" if check.calibrated else "wrong"}" id="verdict"' in page.raw
+
+
+def between(seed: int = 9) -> np.ndarray:
+    """z whose 50% intervals hold more than chance explains, but that no test rejects."""
+    z = RANDOM(seed).standard_t(3, 206)
+    return 0.98 * z / z.std(ddof=1)
+
+
+def test_suspicious_is_neither_right_nor_wrong(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    found = diagnose(between())
+    outside = [c.level for c in found.coverage if not c.inside]
+    assert outside
+    assert found.right
+    assert found.suspicious
+    assert found.state == "suspicious"
+    assert found.signs == ("heavy tails",)  # of the right spread, with a narrow centre
+    quantiles = norm.ppf((np.arange(100) + 0.5) / 100)
+    assert diagnose(1.21 * quantiles).signs == ("too narrow",)
+    assert diagnose(0.8 * quantiles).signs == ("too wide",)
+    X, y = smooth(60)
+    model = prior().condition(X[:50], y[:50])
+    # observations at those distances from their predictions
+    X_new = RANDOM(3).random((206, 2))
+    post = model.predict(X_new).observed()
+    monkeypatch.setattr("cagp.reports.held_out.correlation_of", lambda *a: None)
+    check = write_check_report(model, tmp_path, holdout=(X_new, post.mean + post.std * between()))
+    assert (check.calibrated, check.suspicious) == (True, True)
+    assert check.verdict.startswith("Suspicious: against data, the ")
+    assert f"{100 * outside[0]:g}%" in check.verdict
+    assert "more rows would tell" in check.verdict
+    page = Page(check.path)
+    assert 'class="suspicious" id="verdict"' in page.raw
+    assert "What to do" in page.text
+    assert "  - Check with more rows" in check.summary()
+    assert any(row[-1].startswith("no, ") for row in page.tables["coverage"][1:])
+
+
+def test_no_sign_says_what_could_have_been_seen() -> None:
+    """Errors that many times too large are rejected about four times in five."""
+    found = diagnose(norm.ppf((np.arange(206) + 0.5) / 206))
+    assert found.state == "right"
+    factor = visible(found.worth)
+    assert f"errors of about {number(factor)} times what is promised" in found.sentence
+    rejected = [not diagnose(factor * RANDOM(seed).standard_normal(206)).right for seed in range(200)]
+    assert 0.7 < np.mean(rejected) < 0.92
+
+
+def test_a_page_never_calls_right_what_its_table_denies() -> None:
+    for seed in range(200):
+        found = diagnose(RANDOM(seed).standard_normal(80) * RANDOM(seed).uniform(0.9, 1.12))
+        if all(c.inside for c in found.coverage):
+            assert not found.suspicious
+        else:
+            assert "no sign" not in found.sentence
 
 
 def test_a_method_that_is_not_calibrated_is_found(tmp_path: Path) -> None:
@@ -342,6 +401,117 @@ def test_held_out_data_are_scored_by_the_model_itself(tmp_path: Path) -> None:
     assert page.row("scores", "points")[1] == "30"
 
 
+def test_training_rows_are_no_held_out_data(tmp_path: Path) -> None:
+    X, y = smooth(130)
+    model = prior().condition(X[:100], y[:100])
+    for rows in (slice(0, 100), slice(40, 130)):
+        with pytest.raises(InputError, match=r"are training rows.*hold rows out"):
+            write_check_report(model, tmp_path / "x", holdout=(X[rows], y[rows]))
+    with pytest.raises(InputError, match="60 of the 90 rows"):
+        write_fit_report(model, tmp_path / "x", holdout=(X[40:], y[40:]))
+    assert not (tmp_path / "x").exists()
+    order = RANDOM(0).permutation(np.arange(95, 130))
+    check = write_check_report(model, tmp_path, holdout=(X[order], y[order]))
+    assert check.data is not None
+    new = order[order >= 100]
+    post = model.predict(X[new]).observed()
+    np.testing.assert_allclose(check.data.z, (y[new] - post.mean) / post.std)
+    assert "5 of the 35 rows given are training rows" in Page(check.path).text
+    assert "5 of the 35 rows are training rows" in check.summary()
+    again = y[:60] + 0.1 * RANDOM(1).normal(size=60)  # measured once more at the same places: new data
+    assert len(write_check_report(model, tmp_path, holdout=(X[:60], again)).data.z) == 60  # type: ignore[union-attr]
+
+
+def test_the_worst_observations_can_be_found(tmp_path: Path) -> None:
+    X, y = smooth(140, 8)
+    names = Names([f"a long name of a column, number {i} (of eight, in kg per cubic metre)" for i in range(8)])
+    model = prior().condition(X[:100], y[:100], cagp.Cholesky())
+    post = model.predict(X[100:]).observed()
+    z = (y[100:] - post.mean) / post.std
+    holdout = (np.vstack([X[:3], X[100:]]), np.concatenate([y[:3], y[100:]]))  # three training rows are left out
+    points = Page(write_check_report(model, tmp_path, holdout=holdout, names=names).path).tables["points"]
+    assert len(set(points[0])) == len(points[0]) == 12
+    assert max(map(len, points[0])) <= 20
+    assert [int(row[0]) for row in points[1:]] == (np.argsort(-np.abs(z))[:10] + 3).tolist()
+    for row in points[1:]:
+        assert row[1:9] == [datum(v) for v in holdout[0][int(row[0])]]
+    left_out = Page(write_check_report(model, tmp_path, names=names).path).tables["points"]
+    for row in left_out[1:]:
+        assert row[1:9] == [datum(v) for v in X[int(row[0])]]
+
+
+def test_of_many_columns_the_relevant_are_shown(tmp_path: Path) -> None:
+    X, y = smooth(60, 14)
+    scales = np.full(14, 50.0)
+    scales[[2, 5, 13]] = 0.5
+    model = cagp.Prior(cagp.Matern32(tuple(scales)), noise_variance=0.01).condition(X, y)
+    page = Page(write_check_report(model, tmp_path).path)
+    assert {"x3", "x6", "x14"} < set(page.tables["points"][0])
+    assert len(page.tables["points"][0]) == 14
+    assert "Of 14 columns, the 10 that matter most" in page.text
+
+
+def test_labels_do_not_touch() -> None:
+    """Long names are cut in figures, and titles of one row stay clear of the labels of the row above."""
+    names = Names(["Cement (component 1)(kg in a m^3 mixture)"], "Concrete compressive strength(MPa, megapascals)")
+    assert names.label(0) == "Cement…"
+    assert names.target_label == "Concrete compressive strength…"
+    figure, axes = new_figure(2, 2, 3.9, 3.1)
+    for ax in axes.flat:
+        ax.set(xlabel="level", title="title", ylabel=names.target_label)
+    png(figure)
+    (upper, _), (lower, _) = axes
+    gap = upper.xaxis.label.get_window_extent().y0 - lower.title.get_window_extent().y1
+    assert gap > 0.5 * lower.title.get_window_extent().height
+    first, second = (ax.yaxis.label.get_window_extent() for ax in axes[:, 0])
+    assert first.y0 > second.y1
+
+
+def test_short_names_stay_apart() -> None:
+    assert shortened(["temperature", "age"], 20) == ["temperature", "age"]
+    assert shortened(["Cement (component 1)(kg in a m^3 mixture)"], 20) == ["Cement…"]
+    for names in (["rainfall at station 1", "rainfall at station 2"], ["x" * 30 + c + "x" * 30 for c in "abc"]):
+        short = shortened(names, 16)
+        assert len(set(short)) == len(names)
+        assert max(map(len, short)) <= 16
+
+
+def test_the_main_finding_comes_back_with_the_page(tmp_path: Path) -> None:
+    X, y = smooth(60)
+    report = write_fit_report(prior().condition(X, y, cagp.GaussSeidel(3)), tmp_path)
+    assert report.path == Path(report) == tmp_path / "report.html"
+    assert f"{report}" == str(report.path)
+    assert report.finding in Page(report).text
+    assert "error bars" in report.finding
+    assert "computational" in report.finding
+
+
+def test_the_size_of_the_test_is_told(tmp_path: Path) -> None:
+    X, y = smooth(600)
+    page = Page(write_check_report(prior().condition(X, y, cagp.NearestNeighbours(200)), tmp_path).path)
+    assert "tested with 400 observations, not with the model's 600" in page.text
+    assert "200 neighbours are 50% of the data, in the model 33%" in page.text
+    page = Page(write_check_report(prior().condition(X[:50], y[:50], cagp.Cholesky()), tmp_path).path)
+    assert "at all training inputs" in page.text
+    assert "not with the model's" not in page.text
+    assert "all solvers see the same draws" in page.text
+
+
+def test_the_prior_mean_reads_the_same_everywhere(tmp_path: Path) -> None:
+    X, y = smooth(60)
+    start = prior(mean=cagp.Constant())
+    fit = hyperparameters.fit(start, X, y, n_restarts=0, refit_mean=True)
+    page = Page(write_fit_report(fit.prior.condition(X, y), tmp_path, fit=fit, names=Names(target_unit="K")))
+    shown, of, _, unit = page.row("hyperparameters", "prior mean")[1].split()
+    assert (of, unit) == ("±", "K")
+    value = fit.values["mean.value"]
+    assert float(shown.replace("−", "-")) == pytest.approx(value, rel=0.05)
+    assert page.row("facts", "prior mean")[1] == f"constant, {number(value, 4)} K"
+    assert "mean.value" not in page.text
+    assert "What was fitted." not in page.text
+    assert with_error(0.1507, 25.0) == "0.15 ± 25"
+
+
 def test_the_globe_gets_a_map_and_tables_get_slices(tmp_path: Path) -> None:
     rng = RANDOM(0)
     X = np.column_stack([rng.uniform(-60, 60, 60), rng.uniform(0, 360, 60), rng.random(60), rng.integers(0, 3, 60)])
@@ -372,7 +542,7 @@ def test_noise_of_each_observation(tmp_path: Path) -> None:
 def test_the_same_seed_gives_the_same_report(tmp_path: Path) -> None:
     X, y = smooth(60)
     model = prior().condition(X, y, cagp.CalibratedCG(3))
-    pages = [write_fit_report(model, tmp_path / name, seed=4).read_bytes() for name in "ab"]
+    pages = [write_fit_report(model, tmp_path / name, seed=4).path.read_bytes() for name in "ab"]
     checks = [write_check_report(model, tmp_path / name, seed=4).path.read_bytes() for name in "ab"]
     assert pages[0] == pages[1]
     assert checks[0] == checks[1]
@@ -401,6 +571,9 @@ def test_kernels_in_words() -> None:
     assert "on b" in in_words(kernel, names)
     globe = cagp.Geographic(cagp.Matern32(300.0), radius=6371.0)
     assert in_words(globe, names).endswith("chordal distance on the globe, in kilometres")
+    metres = cagp.Geographic(cagp.Matern32(3e5), radius=6378137.0)
+    assert in_words(metres, names).endswith("in metres")
+    assert next(p.unit for p in named(metres, names)) == "m"
     assert formula(kernel) == (
         "2.00 · (1 + √5 r + 5r²/3) exp(−√5 r), r² = Σⱼ (xⱼ − x′ⱼ)² / ℓⱼ² + 1.00 · exp(−r²/2), r = |x − x′| / 3.00"
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .reports.check import CheckReport, write_check_report
-from .reports.fit import write_fit_report
+from .reports.fit import FitReport, write_fit_report
 from .reports.names import Names
 
-__all__ = ["CheckReport", "Names", "write_check_report", "write_fit_report"]
+__all__ = ["CheckReport", "FitReport", "Names", "write_check_report", "write_fit_report"]

@@ -30,8 +30,9 @@ def check(
     """Check the error bars of a model, and write a report.
 
     Simulates from the fitted prior to see whether the method is calibrated, and predicts held-out data to see whether
-    the model is: the rows of HOLDOUT, or training data that are left out one part at a time. Exit code 0: nothing
-    speaks against the error bars; 3: they are not calibrated; 2: wrong use; 1: failure.
+    the model is: the rows of HOLDOUT, or training data that are left out one part at a time. Exit code 0: no test
+    rejects the error bars, which the verdict may still call suspicious; 3: they are not calibrated; 2: wrong use; 1:
+    failure.
     """
     with told(debug):
         from ..fit_report import write_check_report

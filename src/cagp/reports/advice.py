@@ -13,9 +13,14 @@ if TYPE_CHECKING:
 
 
 def for_data(diagnosis: Diagnosis, model: Model) -> list[str]:
-    """What to do where the model does not fit the data, most likely remedy first."""
+    """What to do where the model does not fit the data, or may not, most likely remedy first."""
     said = []
-    for failure in diagnosis.failures:
+    if diagnosis.suspicious:
+        said.append(
+            "Check with more rows: of models that are right, about one in twenty looks like this by chance. If more "
+            "rows confirm it, what follows is the most likely remedy."
+        )
+    for failure in (*diagnosis.failures, *diagnosis.signs):
         said += _REMEDIES[failure]
     if "too narrow" in diagnosis.failures:
         said.append(
@@ -59,9 +64,16 @@ _REMEDIES = {
 
 
 def for_method(diagnosis: Diagnosis, solver: Solver) -> list[str]:
-    """What to do where the method is not calibrated under its own prior."""
+    """What to do where the method is not calibrated under its own prior, or may not be."""
+    if diagnosis.right and not diagnosis.suspicious:
+        return []
     if not solver.calibrated:
         return [_uncalibrated(solver)]
+    if diagnosis.suspicious:
+        return [
+            "Check again with another seed: of methods that are right, about one in twenty looks like this by chance. "
+            f"{type(solver).__name__} should be calibrated by construction."
+        ]
     return [
         f"{type(solver).__name__} should be calibrated by construction. If it is your own solver, its weights depend "
         "on y or it misreports its variances; if it is one of cagp's, this is a bug worth reporting.",

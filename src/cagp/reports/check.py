@@ -11,12 +11,13 @@ from ..progress import progress as progress_bar
 from ..validation import ArrayLike, count
 from . import advice, pictures
 from .checks import attempt, checked
-from .diagnosis import FEW, Diagnosis, diagnose
+from .diagnosis import FEW, Diagnosis, diagnose, visible
 from .facts import facts
 from .folder import Folder
 from .held_out import leave_out, predict_held_out
-from .judgement import judged
+from .judgement import announced, judged
 from .names import Names
+from .numbers import number
 from .simulate import Simulated, simulate
 from .tables import coverage_table
 
@@ -31,13 +32,14 @@ _TEMPLATE = """\
 {% block title %}cagp: are the error bars right?{% endblock %}
 {% block body %}
 <h1>Are the error bars right?</h1>
-<p class="{{ 'right' if calibrated else 'wrong' }}" id="verdict"><strong>{{ verdict }}</strong></p>
+<p class="{{ state }}" id="verdict"><strong>{{ verdict }}</strong></p>
 <p>Two questions are answered apart. Is the <em>method</em> right: do its error bars hold what they promise when the
 prior is true? And is the <em>model</em> right: do they hold real observations? A method can be right and the model
-still wrong, if kernel, noise or mean do not fit the data.</p>
+still wrong, if kernel, noise or mean do not fit the data. A check can find that they are wrong; where it finds no
+sign of that, its sentence says what it could have seen.</p>
 <section id="method"><h2>The method, under its own prior</h2>
 {% if method %}
-<p class="{{ 'right' if method.right else 'wrong' }}">{{ method.sentence }}</p>
+<p class="{{ method.state }}">{{ method.sentence }}</p>
 <p class="facts">{{ method.how }}</p>
 {{ figure(method.picture.source, method.picture.caption) }}
 {{ table(method.coverage) }}
@@ -46,7 +48,7 @@ still wrong, if kernel, noise or mean do not fit the data.</p>
 </section>
 <section id="data"><h2>The model, against data</h2>
 {% if data %}
-<p class="{{ 'right' if data.right else 'wrong' }}">{{ data.sentence }}</p>
+<p class="{{ data.state }}">{{ data.sentence }}</p>
 <p class="facts">{{ data.how }}</p>
 {% if data.picture %}{{ figure(data.picture.source, data.picture.caption) }}{% endif %}
 {{ table(data.coverage) }}
@@ -66,9 +68,10 @@ still wrong, if kernel, noise or mean do not fit the data.</p>
 class CheckReport:
     """What ``write_check_report`` found.
 
-    ``path`` is the page, ``verdict`` the answer in a sentence, ``calibrated`` whether nothing spoke against the error
-    bars. ``method`` judges the method under its prior, ``data`` the model against data; None where that could not be
-    done, and then ``problems`` say why. ``advice`` is what to do, most likely remedy first.
+    ``path`` is the page, ``verdict`` the answer in a sentence, ``calibrated`` whether no test rejects the error bars;
+    ``suspicious`` where none does, but some coverage is outside of what chance explains. ``method`` judges the method
+    under its prior, ``data`` the model against data; None where that could not be done, and then ``problems`` say why,
+    and what was left out. ``advice`` is what to do, most likely remedy first.
     """
 
     path: Path
@@ -79,12 +82,17 @@ class CheckReport:
     advice: tuple[str, ...]
     problems: tuple[str, ...]
 
+    @property
+    def suspicious(self) -> bool:
+        """Whether no test rejects the error bars, but some coverage is outside of what chance explains."""
+        return self.calibrated and any(found is not None and found.suspicious for found in (self.method, self.data))
+
     def summary(self) -> str:
         """The verdict, both answers and the advice, as text for a terminal."""
         lines = [self.verdict]
         for title, found in (("method", self.method), ("data", self.data)):
             if found is not None:
-                lines.append(f"  {title}: {found.sentence}.")
+                lines.append(f"  {title}: {announced(found, start=False)}")
                 levels = ", ".join(f"{100 * c.level:g}% → {100 * c.found:.1f}%" for c in found.coverage)
                 lines.append(f"    intervals hold: {levels}")
                 lines += [f"    {note}" for note in found.notes]
@@ -127,9 +135,10 @@ def write_check_report(
             data_problem or "The model was not checked against data: one observation leaves none to hold out."
         )
     verdict, calibrated = _verdict(method, data)
+    states = [found.state for found in (method, data) if found is not None]
     values: dict[str, Any] = {
         "verdict": verdict,
-        "calibrated": calibrated,
+        "state": next((state for state in ("suspicious", "right") if calibrated and state in states), "wrong"),
         "facts": facts(model, names),
         "method": None if simulated is None or method is None else _method(simulated, method, place),
         "method_problem": method_problem,
@@ -138,16 +147,19 @@ def write_check_report(
     }
     path = place.write(FILE_NAME, _TEMPLATE, values)
     said = [sentence for part in (values["method"], values["data"]) if part for sentence in part["advice"]]
-    problems = tuple(filter(None, (method_problem, data_problem)))
+    left_out = ""
+    if given is not None and given.known:
+        left_out = f"{given.known:,} of the {given.known + len(given.y):,} rows are training rows and were left out."
+    problems = tuple(filter(None, (left_out, method_problem, data_problem)))
     return CheckReport(path, verdict, calibrated, method, data, tuple(dict.fromkeys(said)), problems)
 
 
 def _verdict(method: Diagnosis | None, data: Diagnosis | None) -> tuple[str, bool]:
-    """The answer in a sentence, and whether nothing spoke against the error bars."""
+    """The answer in a sentence, and whether no test rejects the error bars."""
     if data is not None and not data.right:
         said = f"Against data, {data.sentence}"
         if method is not None and method.right:
-            return f"{said}; the method is right under its own prior, so the model does not fit the data.", False
+            return f"{said}; under its own prior no test rejects the method, so the model does not fit the data.", False
         also = "" if method is None else f". Under its own prior too, {method.sentence}"
         return f"{said}{also}.", False
     if method is not None and not method.right:
@@ -155,13 +167,25 @@ def _verdict(method: Diagnosis | None, data: Diagnosis | None) -> tuple[str, boo
         return f"Under the method's own prior, {method.sentence}{also}.", False
     if method is None and data is None:
         return "Nothing could be checked, so nothing is known about the error bars.", False
-    where = "the method is right under its own prior" if method is not None else "the method was not checked"
-    there = "the model is right against data"
+    doubts = [("under the method's own prior", method), ("against data", data)]
+    doubted = [f"{where}, {found.sentence}" for where, found in doubts if found is not None and found.suspicious]
+    if doubted:
+        return f"Suspicious: {'. Also '.join(doubted)}.", True
+    where = "under the method's own prior" if method is not None else "the method was not checked"
     if data is None:
         there = "the model was not checked against data"
     elif len(data.z) < FEW:
-        there = f"nothing speaks against the model in the {len(data.z)} held-out values, which are too few to say more"
-    return f"The error bars are right as far as can be told: {where}, and {there}.", True
+        there = f"{len(data.z)} held-out {'values are' if len(data.z) > 1 else 'value is'} too few to say more"
+    elif method is None:
+        there = f"against data, {_seen(data)}"
+    else:
+        where, there = "neither under the method's own prior", f"nor against data, {_seen(data)}"
+    join = " " if where.startswith("neither") else ", and "
+    return f"No sign that the error bars are wrong: {where}{join}{there}.", True
+
+
+def _seen(data: Diagnosis) -> str:
+    return f"where {len(data.z):,} rows would show errors of about {number(visible(data.worth))} times what is promised"
 
 
 def _method(simulated: Simulated, found: Diagnosis, place: Folder) -> dict[str, Any]:
@@ -170,12 +194,11 @@ def _method(simulated: Simulated, found: Diagnosis, place: Folder) -> dict[str, 
         "everywhere at once."
     )
     content = pictures.simulated(simulated.result.t, simulated.result.z)
-    sentence = found.sentence
     return {
-        "right": found.right,
-        "sentence": " ".join([sentence[:1].upper() + sentence[1:] + ".", *found.notes]),
+        "state": found.state,
+        "sentence": " ".join([announced(found), *found.notes]),
         "how": simulated.how,
         "picture": place.picture("simulated", content, caption),
         "coverage": coverage_table(found, "Coverage, simulations under the prior.", "simulated-coverage"),
-        "advice": [] if found.right else advice.for_method(found, simulated.solver),
+        "advice": advice.for_method(found, simulated.solver),
     }

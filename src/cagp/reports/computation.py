@@ -155,6 +155,8 @@ def _measured_only(
 
 def _typical(shares: Shares) -> str:
     low, middle, high = (float(np.median(part)) for part in (shares.lower, shares.estimate, shares.upper))
+    if percent(low) == percent(high):
+        return f"{percent(middle)} (median, guaranteed)"
     return f"about {percent(middle)} (median; guaranteed between {percent(low)} and {percent(high)})"
 
 

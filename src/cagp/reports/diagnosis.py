@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import ndtr, ndtri
-from scipy.stats import kurtosistest
+from scipy.stats import chi2, kurtosistest
 
 from ..calibration import ecdf_band
 from .effective import Correlation, Effective, test
@@ -22,6 +22,9 @@ _MATERIAL_CENTRE = 1.2
 _MATERIAL_SHIFT = 0.1
 _MATERIAL_COVERAGE = 0.03
 _TAIL_RATIO = 1.2
+_POWER = 0.8
+"""How often a deviation must be found to be called one that can be seen."""
+
 FEW = 20
 """Fewer values than this say little."""
 
@@ -45,7 +48,8 @@ class Coverage:
 class Diagnosis:
     """What z-values (n,) say about the error bars that made them.
 
-    ``failures`` are among "too narrow", "too wide", "biased", "heavy tails", "wrong shape"; none means ``right``.
+    ``failures`` are among "too narrow", "too wide", "biased", "heavy tails", "wrong shape"; none means ``right``: not
+    rejected. ``signs`` are failures that no test rejects, but that show in a coverage outside of what chance explains.
     ``sentence`` says it with numbers, ``notes`` what else is worth knowing. ``worth`` is how many independent values
     the correlated ones count for.
     """
@@ -56,11 +60,22 @@ class Diagnosis:
     notes: tuple[str, ...]
     coverage: tuple[Coverage, ...]
     worth: Effective
+    signs: tuple[str, ...] = ()
 
     @property
     def right(self) -> bool:
-        """Whether nothing speaks against the error bars."""
+        """Whether the tests do not reject the error bars, which is less than to say that they are right."""
         return not self.failures
+
+    @property
+    def suspicious(self) -> bool:
+        """Whether no test rejects the error bars, but some coverage is outside of what chance explains."""
+        return bool(self.signs)
+
+    @property
+    def state(self) -> str:
+        """ "right", "suspicious" or "wrong"."""
+        return "wrong" if self.failures else ("suspicious" if self.signs else "right")
 
     @property
     def spread(self) -> float:
@@ -94,6 +109,7 @@ def diagnose(z: np.ndarray, correlation: Correlation | None = None) -> Diagnosis
     worst = max(abs(c.found - c.level) for c in coverage)
     if rejected and not failures and worst > _MATERIAL_COVERAGE:
         failures.append("wrong shape")
+    signs = () if rejected else _signs(coverage, spread)
     notes: list[str] = []
     if rejected and not failures:
         notes.append(f"With {n:,} values the tests see a deviation, but it is too small to matter.")
@@ -104,7 +120,20 @@ def diagnose(z: np.ndarray, correlation: Correlation | None = None) -> Diagnosis
         )
     if n < FEW:
         notes.append(f"{n} values are few: only gross failures can be seen.")
-    return Diagnosis(z, tuple(failures), _sentence(failures, z, coverage), tuple(notes), coverage, worth)
+    if failures:
+        sentence = _sentence(failures, z, coverage)
+    elif signs:
+        sentence = _suspicion(coverage, n)
+    else:
+        sentence = _no_sign(coverage, worth, rejected)
+    return Diagnosis(z, tuple(failures), sentence, tuple(notes), coverage, worth, signs)
+
+
+def visible(worth: Effective) -> float:
+    """How many times too large errors must be for the test of their spread to reject, four times in five."""
+    freedom = max(worth.spread - 1, 1.0)
+    factor = np.sqrt(chi2.ppf(1 - _LEVEL / 8, freedom) / chi2.ppf(1 - _POWER, freedom))
+    return max(float(factor), _MATERIAL_SPREAD)
 
 
 def covered(z: np.ndarray, worth: Effective) -> tuple[Coverage, ...]:
@@ -142,8 +171,6 @@ def _sentence(failures: list[str], z: np.ndarray, coverage: tuple[Coverage, ...]
     at = {c.level: coverage_percent(c.found) for c in coverage}
     typical = f"errors are typically {number(spread, 2)} times what they promise" if spread else "there are no errors"
     hold = f"95% intervals hold {at[0.95]} of the {len(z):,} values"
-    if not failures:
-        return f"the error bars are right as far as can be told: {hold}"
     clauses = {
         "too narrow": f"the error bars are too narrow: {typical}",
         "too wide": f"the error bars are too wide: {typical}",
@@ -154,3 +181,45 @@ def _sentence(failures: list[str], z: np.ndarray, coverage: tuple[Coverage, ...]
         "wrong shape": f"the errors are not normal: 50% intervals hold {at[0.5]}, 80% intervals {at[0.8]}",
     }
     return f"{'; and '.join(clauses[failure] for failure in failures)} ({hold})"
+
+
+def _signs(coverage: tuple[Coverage, ...], spread: float) -> tuple[str, ...]:
+    """Which failure the levels outside of chance look like, for z of that spread; none where all are inside."""
+    outside = [c for c in coverage if not c.inside]
+    few, many = [c.level for c in outside if c.found < c.level], [c.level for c in outside if c.found > c.level]
+    if not outside:
+        return ()
+    if not many and spread > 1.05:
+        return ("too narrow",)
+    if not few and spread < 0.95:
+        return ("too wide",)
+    # of about the right spread, so the centre or the tails are not normal
+    peaked = all(level <= 0.8 for level in many) and all(level >= 0.9 for level in few)
+    return ("heavy tails",) if peaked else ("wrong shape",)
+
+
+def _suspicion(coverage: tuple[Coverage, ...], n: int) -> str:
+    outside = [c for c in coverage if not c.inside]
+    levels = _listed([f"{100 * c.level:g}%" for c in outside])
+    found = _listed([coverage_percent(c.found) for c in outside])
+    verb = "are" if len(outside) > 1 else "alone are"
+    return (
+        f"the {levels} intervals {verb} outside of what chance explains: they hold {found} of the {n:,} values; no "
+        "test rejects the error bars, and more rows would tell"
+    )
+
+
+def _no_sign(coverage: tuple[Coverage, ...], worth: Effective, rejected: bool) -> str:
+    at = {c.level: coverage_percent(c.found) for c in coverage}
+    hold = f"95% intervals hold {at[0.95]} of the {worth.n:,} values"
+    if rejected:
+        return f"the error bars are wrong by too little to matter: {hold}"
+    factor = number(visible(worth), 3)
+    return (
+        f"no sign that the error bars are wrong: {hold}, and that many would show errors of about {factor} times what "
+        "is promised, or more"
+    )
+
+
+def _listed(words: list[str]) -> str:
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"

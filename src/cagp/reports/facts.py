@@ -51,7 +51,7 @@ def facts(model: Model, names: Names) -> Table:
         ("cagp", __version__),
         ("date", datetime.date.today().isoformat()),
     ]
-    return Table("What was fitted.", (), rows, "facts")
+    return Table("", (), rows, "facts")
 
 
 def columns(model: Model, names: Names) -> Table:

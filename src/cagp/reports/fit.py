@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -55,7 +56,7 @@ log p = {{ "%.5g" % fit.log_likelihood }}. {{ story }}</p>{% endif %}
 </section>
 <section id="calibration"><h2>Are the error bars right?</h2>
 {% if held_out %}
-<p class="{{ 'right' if held_out.right else 'wrong' }}" id="verdict">{{ held_out.sentence }}</p>
+<p class="{{ held_out.state }}" id="verdict">{{ held_out.sentence }}</p>
 <p class="facts">{{ held_out.how }}</p>
 {% if held_out.picture %}{{ figure(held_out.picture.source, held_out.picture.caption) }}{% endif %}
 {{ table(held_out.coverage) }}
@@ -73,6 +74,23 @@ log p = {{ "%.5g" % fit.log_likelihood }}. {{ story }}</p>{% endif %}
 """
 
 
+@dataclass(frozen=True)
+class FitReport:
+    """What ``write_fit_report`` wrote: ``path`` is the page, ``finding`` what its opening says.
+
+    It may be used wherever a path may: ``open(report)``, ``Path(report)``, ``f"{report}"``.
+    """
+
+    path: Path
+    finding: str
+
+    def __fspath__(self) -> str:
+        return str(self.path)
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+
 def write_fit_report(
     model: Model,
     folder: str | os.PathLike[str],
@@ -82,13 +100,14 @@ def write_fit_report(
     names: Names | None = None,
     seed: int = 0,
     progress: bool | None = None,
-) -> Path:
+) -> FitReport:
     """Write ``folder``/report.html about a model, with its figures inside and as PNG files beside it.
 
     It says what was fitted; the hyperparameters with their uncertainty, from ``fit``, and advice; draws predictions;
     judges the error bars on ``holdout`` = (X, y), or on left-out training data where there is none; and measures how
     much of the error bars is computational and what more iterations would buy. ``names`` are for labels. The same
-    ``seed`` gives the same report. ``progress`` shows a bar: None on a terminal only.
+    ``seed`` gives the same report. ``progress`` shows a bar: None on a terminal only. Returns where the page is, and
+    what it found in a few sentences.
     """
     names, given = checked(model, fit, holdout, names)
     count(seed, "seed")
@@ -127,7 +146,7 @@ def write_fit_report(
             values["computation_picture"] = place.picture("computation", content, caption)
         advance(1)
     values["opening"] = _opening(values)
-    return place.write(FILE_NAME, _TEMPLATE, values)
+    return FitReport(place.write(FILE_NAME, _TEMPLATE, values), values["opening"])
 
 
 def _opening(values: dict[str, Any]) -> str:

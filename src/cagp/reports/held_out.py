@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +40,7 @@ _HOLDOUT_SECONDS = 60.0
 class HeldOut:
     """Observations ``truth`` (n,) at X (n, p), and what was predicted for them: ``mean`` and ``std``, each (n,).
 
+    ``rows`` (n,) are their positions, from 0, in ``rows_of``: the held-out data as given, or the training data.
     ``how`` says in sentences where they come from; ``short`` in a few words. ``correlation`` is that of the errors
     under the model, where it was computed.
     """
@@ -48,6 +49,8 @@ class HeldOut:
     truth: np.ndarray
     mean: np.ndarray
     std: np.ndarray
+    rows: np.ndarray
+    rows_of: str
     how: str
     short: str
     correlation: Correlation | None = None
@@ -68,19 +71,25 @@ class HeldOut:
 
 @dataclass(frozen=True, eq=False)
 class Given:
-    """Held-out data: X (n, p), y (n,), and the noise variance of each, (n,), where it is known."""
+    """Held-out data: X (n, p), y (n,), and the noise variance of each, (n,), where it is known.
+
+    ``rows`` (n,) are their positions in what was given, from which so many ``known`` training rows were left out.
+    """
 
     X: torch.Tensor
     y: torch.Tensor
     noise: torch.Tensor | None
+    rows: np.ndarray
+    known: int = 0
 
-    def rows(self, chosen: np.ndarray) -> Given:
+    def some(self, chosen: np.ndarray) -> Given:
         """The observations ``chosen`` (m,) alone."""
-        return Given(self.X[chosen], self.y[chosen], None if self.noise is None else self.noise[chosen])
+        noise = None if self.noise is None else self.noise[chosen]
+        return replace(self, X=self.X[chosen], y=self.y[chosen], noise=noise, rows=self.rows[chosen])
 
 
 def checked_holdout(model: Model, holdout: Any) -> Given | None:
-    """Held-out data as tensors; refuses what is not (X, y) or (X, y, noise_variance)."""
+    """Held-out data as tensors, without training rows; refuses what is not (X, y) or (X, y, noise_variance)."""
     if holdout is None:
         return None
     if not isinstance(holdout, (tuple, list)) or len(holdout) not in (2, 3):
@@ -93,10 +102,30 @@ def checked_holdout(model: Model, holdout: Any) -> Given | None:
         )
     X = points(holdout[0], "holdout X", model.X.device, columns=model.X.shape[1])
     y = targets(holdout[1], len(X), model.X.device, name="holdout y")
-    given = len(holdout) == 3 and holdout[2] is not None
-    return Given(
-        X, y, not_negative_each(holdout[2], "holdout noise_variance", len(X), model.X.device) if given else None
-    )
+    noisy = len(holdout) == 3 and holdout[2] is not None
+    noise = not_negative_each(holdout[2], "holdout noise_variance", len(X), model.X.device) if noisy else None
+    return _without_training_rows(model, Given(X, y, noise, np.arange(len(X))))
+
+
+def _without_training_rows(model: Model, given: Given) -> Given:
+    """``given`` without the rows whose X and y are those of a training row, which the model has seen."""
+    candidates = torch.isin(model.y, given.y)  # few, so that millions of training rows cost one pass
+    seen = set(_as_keys(model.X[candidates], model.y[candidates]))
+    new = np.array([key not in seen for key in _as_keys(given.X, given.y)])
+    known = len(new) - int(new.sum())
+    if 2 * known > len(new):
+        some = f"All {known:,}" if known == len(new) else f"{known:,} of the {len(new):,}"
+        raise InputError(
+            f"{some} rows of holdout are training rows, whose predictions say nothing about new data; hold rows out "
+            "before the fit, or check without a holdout (a second table), which leaves training rows out in turn"
+        )
+    return replace(given.some(np.flatnonzero(new)), known=known) if known else given
+
+
+def _as_keys(X: torch.Tensor, y: torch.Tensor) -> list[bytes]:
+    """Each row with its observation as bytes: equal where all numbers are, and -0 is 0."""
+    values = np.ascontiguousarray(np.column_stack([array(X), array(y)]) + 0.0)
+    return [row.tobytes() for row in values]
 
 
 def predict_held_out(model: Model, holdout: Given, seed: int) -> HeldOut:
@@ -105,10 +134,15 @@ def predict_held_out(model: Model, holdout: Given, seed: int) -> HeldOut:
     n = size = len(holdout.y)
     while n > 50 and seconds(working(model), len(model.y), n, tiles=tiles) > _HOLDOUT_SECONDS:
         n = max(50, n // 2)
-    how = f"{size:,} observations that the model was not given, predicted by the model itself."
+    how = f"{size:,} observations that are not among the training rows, predicted by the model itself."
     if n < size:
-        holdout = holdout.rows(np.sort(np.random.default_rng(seed).choice(size, n, replace=False)))
+        holdout = holdout.some(np.sort(np.random.default_rng(seed).choice(size, n, replace=False)))
         how = f"{n:,} observations, drawn at random from the held-out ones, predicted by the model itself."
+    if holdout.known:
+        how += (
+            f" {holdout.known:,} of the {size + holdout.known:,} rows given are training rows, the same in all columns "
+            "and the target, and were left out of the judgement."
+        )
     noise: Any = model.prior.noise_variance if holdout.noise is None else holdout.noise
     if holdout.noise is None and np.ndim(noise):
         noise = float(np.mean(noise))
@@ -119,7 +153,17 @@ def predict_held_out(model: Model, holdout: Given, seed: int) -> HeldOut:
     post = model.predict(holdout.X, progress=False).observed(noise)
     correlation = correlation_of(post, len(model.y))
     X, truth = array(holdout.X), array(holdout.y)
-    return HeldOut(X, truth, array(post.mean), array(post.std), how, "held-out data", correlation)
+    return HeldOut(
+        X=X,
+        truth=truth,
+        mean=array(post.mean),
+        std=array(post.std),
+        rows=holdout.rows,
+        rows_of="held-out data",
+        how=how,
+        short="held-out data",
+        correlation=correlation,
+    )
 
 
 def leave_out(model: Model, seed: int, advance: Advance) -> HeldOut | None:
@@ -151,6 +195,8 @@ def leave_out(model: Model, seed: int, advance: Advance) -> HeldOut | None:
         truth=array(model.y)[seen],
         mean=mean[seen],
         std=std[seen],
+        rows=seen,
+        rows_of="training data",
         how=plan.how(size),
         short=plan.short,
         correlation=Correlation.joined([part for part in correlations if part is not None]),

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..hyperparameters import FitResult
-from .kernels import Hyperparameter, hyperparameters, meaning
+from .kernels import Hyperparameter, hyperparameters
+from .kernels import meaning as meaning_of
 from .names import Names
 from .numbers import number, percent, squared, with_error, with_unit
 from .refits import array
@@ -50,7 +51,12 @@ def table(model: Model, fit: FitResult | None, names: Names) -> Table:
         rows.append((parameter.label, with_unit(shown, parameter.unit), how, _meaning(parameter, model, names)))
     if fit:
         coefficients = [name for name in fit.values if name.startswith("mean.")]
-        rows += [(n, with_error(fit.values[n], errors.get(n)), "fitted", "of the prior mean") for n in coefficients]
+        for name in coefficients:
+            constant = name == "mean.value"
+            shown = with_error(fit.values[name], errors.get(name))
+            label = "prior mean" if constant else f"prior mean, coefficient {name.split('[')[-1].rstrip(']')}"
+            meaning = "predictions return to it far from the data" if constant else "of the polynomial"
+            rows.append((label, with_unit(shown, names.target_unit) if constant else shown, "fitted", meaning))
     caption = "Value ± one standard error." if errors else "Values; no standard errors were computed."
     return Table(caption, ("hyperparameter", "value", "how", "meaning"), rows, "hyperparameters")
 
@@ -61,7 +67,7 @@ def _meaning(parameter: Hyperparameter, model: Model, names: Names) -> str:
         return f"{number(parameter.value / span, 2)} times the range of {names.name(parameter.column)}" if span else ""
     if parameter.kind == "noise":
         return f"observations scatter by {with_unit(number(math.sqrt(parameter.value)), names.target_unit)} around f"
-    return meaning(parameter, names)
+    return meaning_of(parameter, names)
 
 
 def advice(model: Model, fit: FitResult | None, names: Names) -> list[str]:

@@ -64,8 +64,7 @@ def _words(kernel: Kernel, names: Names, columns: tuple[int, ...]) -> str:
         chosen = tuple(columns[i] for i in kernel.columns)
         return f"{_words(kernel.kernel, names, chosen)} on {', '.join(names.name(c) for c in chosen)}"
     if isinstance(kernel, Geographic):
-        known = {1.0: "Earth radii", KILOMETRES_PER_RADIUS: "kilometres"}
-        unit = known.get(kernel.radius, f"1/{kernel.radius:g} of the Earth's radius")
+        unit = {"km": "kilometres", "m": "metres"}.get(_unit_of(kernel.radius), _unit_of(kernel.radius))
         return f"{_words(kernel.kernel, names, ())} of the chordal distance on the globe, in {unit}"
     if isinstance(kernel, CustomKernel):
         return f"the user's own function {getattr(kernel.function, '__name__', kernel.function)!s}"
@@ -76,6 +75,16 @@ def _words(kernel: Kernel, names: Names, columns: tuple[int, ...]) -> str:
     elif lengthscale is not None and len(columns) > 1:
         words += ", one lengthscale for all columns"
     return words
+
+
+def _unit_of(radius: float) -> str:
+    """The unit of distances on a globe of that radius: the Earth's is 6,371 km on average, 6,357 to 6,378 km."""
+    if radius == 1:
+        return "Earth radii"
+    for unit, factor in (("km", 1.0), ("m", 1000.0)):
+        if abs(radius / factor / KILOMETRES_PER_RADIUS - 1) < 0.005:
+            return unit
+    return f"{1 / radius:.3g} Earth radii"
 
 
 def formula(kernel: Kernel) -> str:
@@ -115,9 +124,7 @@ def _walk(
     if isinstance(kernel, OnColumns):
         columns = tuple(columns[i] for i in kernel.columns)
     if isinstance(kernel, Geographic):
-        distance_unit = "Earth radii" if kernel.radius == 1 else f"radii/{kernel.radius:g}"
-        if kernel.radius == KILOMETRES_PER_RADIUS:
-            distance_unit = "km"
+        distance_unit = _unit_of(kernel.radius)
     if not dataclasses.is_dataclass(kernel):
         return []
     found: list[Hyperparameter] = []

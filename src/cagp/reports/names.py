@@ -11,6 +11,9 @@ from ..errors import InputError, InputTypeError
 if TYPE_CHECKING:
     from ..model import Model
 
+_AXIS = 30
+"""A longer label would run into that of the next panel."""
+
 
 @dataclass(frozen=True)
 class Names:
@@ -63,9 +66,9 @@ class Names:
             units = own_units
         return replace(
             self,
-            features=tuple(features),
+            features=tuple(_tidy(name) for name in features),
             feature_units=tuple(units),
-            target=self.target if self.target is not None else "y",
+            target=_tidy(self.target) if self.target is not None else "y",
         )
 
     def name(self, column: int) -> str:
@@ -77,15 +80,52 @@ class Names:
         """The unit of a column, "" where it has none."""
         return self.feature_units[column] if self.feature_units else ""
 
+    def narrow(self, most: int = 20) -> list[str]:
+        """All columns by names of at most so many characters, no two the same."""
+        return shortened(self.features or (), most)
+
     def label(self, column: int) -> str:
         """A column for the axis of a figure."""
-        return _with_unit(self.name(column), self.unit(column))
+        return _with_unit(self.narrow(_AXIS)[column], self.unit(column))
 
     @property
     def target_label(self) -> str:
         """The target for the axis of a figure."""
-        return _with_unit(self.target or "y", self.target_unit)
+        return _with_unit(shortened([self.target or "y"], _AXIS)[0], self.target_unit)
+
+
+def _tidy(name: str) -> str:
+    """A name as a file may have it, without blanks at its ends or in rows."""
+    return " ".join(name.split())
 
 
 def _with_unit(name: str, unit: str) -> str:
     return f"{name} [{unit}]" if unit else name
+
+
+def shortened(names: Sequence[str], most: int) -> list[str]:
+    """Each name in at most ``most`` characters, an ellipsis for what was cut; different names stay different.
+
+    >>> shortened(["Cement (component 1)(kg in a m^3 mixture)", "Age (day)"], 20)
+    ['Cement…', 'Age (day)']
+    >>> shortened(["rainfall at station 1", "rainfall at station 2"], 16)
+    ['rainfal…tation 1', 'rainfal…tation 2']
+    """
+
+    def cut(name: str) -> str:
+        head = name.split("(")[0].strip()
+        if 3 <= len(head) < most:
+            return f"{head}…"
+        words = name[: most - 1].rsplit(" ", 1)[0]
+        return f"{words if len(words) > most // 2 else name[: most - 1]}…"
+
+    def both_ends(name: str) -> str:
+        half = (most - 1) // 2
+        return f"{name[:half]}…{name[half + 1 - most :]}"
+
+    for shorten in (cut, both_ends):
+        short = [name if len(name) <= most else shorten(name) for name in names]
+        if len(set(short)) == len(set(names)):
+            return short
+    ends = [f"…{i + 1}" for i in range(len(names))]
+    return [name if len(name) <= most else name[: most - len(end)] + end for name, end in zip(names, ends, strict=True)]

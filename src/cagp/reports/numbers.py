@@ -29,9 +29,11 @@ def datum(value: float) -> str:
 
 
 def with_error(value: float, error: float | None) -> str:
-    """``value ± error``, both to the second digit of the error."""
+    """``value ± error``, both to the second digit of the error; a value below its error keeps two digits."""
     if error is None:
         return number(value)
+    if 0 < abs(value) < error < math.inf:
+        return f"{number(value, 2)} ± {number(error, 2)}"
     if not math.isfinite(error) or error == 0:
         return f"{number(value)} ± {'unlimited' if error == math.inf else number(error)}"
     place = math.floor(math.log10(abs(error))) - 1

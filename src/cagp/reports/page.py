@@ -30,6 +30,7 @@ details { margin: 1rem 0; }
 code { font-size: .9em; }
 .facts { color: #444; }
 .right { border-left: .4rem solid #009E73; padding-left: .8rem; }
+.suspicious { border-left: .4rem solid #E69F00; padding-left: .8rem; }
 .wrong { border-left: .4rem solid #D55E00; padding-left: .8rem; }
 </style>
 </head>
@@ -42,7 +43,9 @@ code { font-size: .9em; }
 _PARTS = """\
 {% macro table(content) %}
 <table{% if content.name %} id="{{ content.name }}"{% endif %}>
+{%- if content.caption %}
 <caption>{{ content.caption }}</caption>
+{%- endif %}
 {%- if content.columns %}
 <thead><tr>{% for column in content.columns %}<th scope="col">{{ column }}</th>{% endfor %}</tr></thead>
 {%- endif %}

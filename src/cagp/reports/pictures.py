@@ -32,8 +32,10 @@ def colours() -> dict[str, str]:
 def new_figure(rows: int, columns: int, width: float, height: float) -> tuple[Figure, np.ndarray]:
     """A figure of ``rows`` × ``columns`` panels, each so many inches, and its axes as an array of that shape."""
     from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-    figure = Figure(figsize=(columns * width, rows * height), layout="constrained")
+    layout = ConstrainedLayoutEngine(h_pad=0.1, w_pad=0.08)  # labels must not touch the titles of the next row
+    figure = Figure(figsize=(columns * width, rows * height), layout=layout)
     return figure, figure.subplots(rows, columns, squeeze=False)
 
 

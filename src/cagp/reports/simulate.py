@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..calibration import SimulationResult, simulation_based_calibration
-from ..solvers import Solver
+from ..solvers import Cholesky, NearestNeighbours, Solver
+from .numbers import percent
 from .refits import array, prior_at
 from .solvers import restricted, working
 
@@ -55,9 +56,34 @@ def simulate(model: Model, seed: int) -> Simulated:
     how = (
         f"{n:,} times, a function and noisy observations of it were drawn from the prior {some}, and a weighted sum of "
         f"its values at {where} was predicted by {chosen!r} and compared with the truth. Here the model is right by "
-        "construction, so whatever is wrong is the method's."
+        f"construction, so whatever is wrong is the method's. {_size(chosen, len(train), size)}"
     )
     return Simulated(result, chosen, how)
+
+
+def _size(solver: Solver, tested: int, size: int) -> str:
+    """At which size the method was tested, and what that means for the model's own."""
+    said = []
+    if tested < size:
+        said.append(f"So the method was tested with {tested:,} observations, not with the model's {size:,}.")
+        if isinstance(solver, NearestNeighbours):
+            k, all_k = min(solver.k, tested), min(solver.k, size)
+            said.append(
+                f"There, {k} neighbours are {percent(k / tested)} of the data, in the model {percent(all_k / size)}: "
+                "the test is of a method that is closer to exact."
+            )
+        elif solver.calibrated and not isinstance(solver, Cholesky):
+            said.append("With fewer observations the same settings usually come closer to the exact posterior.")
+        said.append(
+            "For a calibrated solver, error bars are right at every size by a theorem, so this tests its code."
+            if solver.calibrated
+            else "How far error bars that depend on y are off changes with the size."
+        )
+    said.append(
+        "With one seed all solvers see the same draws, so two that are almost exact at this size show almost the same "
+        "numbers."
+    )
+    return " ".join(said)
 
 
 def _between(X: np.ndarray, rng: np.random.Generator) -> np.ndarray:

@@ -58,19 +58,25 @@ def scores_table(held_out: HeldOut, names: Names) -> Table:
     return Table(f"Scores, {held_out.short}.", ("score", "value", "meaning"), rows, "scores")
 
 
-def points_table(held_out: HeldOut, names: Names, most: int = 10) -> Table:
-    """The held-out observations one by one, those with the largest |z| first."""
+def points_table(held_out: HeldOut, names: Names, columns: Sequence[int], most: int = 10) -> Table:
+    """The held-out observations one by one, those with the largest |z| first: their row, these columns, and z."""
     scores, unit = held_out.scores, names.target_unit
     order = np.argsort(-np.abs(scores.z), kind="stable")[:most]
     rows = [
         (
-            ", ".join(datum(float(v)) for v in held_out.X[i][:6]) + (", …" if held_out.X.shape[1] > 6 else ""),
+            str(held_out.rows[i]),
+            *(datum(float(held_out.X[i, c])) for c in columns),
             with_unit(datum(float(held_out.truth[i])), unit),
             f"{number(float(held_out.mean[i]), 4)} ± {with_unit(number(1.96 * float(held_out.std[i]), 2), unit)}",
             number(float(scores.z[i]), 2),
         )
         for i in order
     ]
-    caption = "The observations with the largest |z|." if len(order) < len(held_out) else "The observations."
-    where = ", ".join((names.features or ())[:6])
-    return Table(caption, (where, "observed", "predicted, 95%", "z"), rows, "points", headed=False)
+    which = "observations with the largest |z|" if len(order) < len(held_out) else "observations"
+    caption = f"The {which}. Row: the position in the {held_out.rows_of}, the first is 0 (after the header of a file)."
+    if len(columns) < held_out.X.shape[1]:
+        caption += f" Of {held_out.X.shape[1]} columns, the {len(columns)} that matter most to the kernel are shown."
+    heads = names.narrow()
+    return Table(
+        caption, ("row", *(heads[c] for c in columns), "observed", "predicted, 95%", "z"), rows, "points", headed=False
+    )
