@@ -272,6 +272,6 @@ def _report(saved: Saved, place: Path, result: FitResult | None, seed: int, voic
         saved.condition(), place, fit=result, names=labels(saved.about), seed=seed, progress=voice.progress
     )
     voice(f"Report: {written}")
-    finding: str = getattr(written, "finding", "")
+    finding: str = written.finding
     if finding:
         voice(finding)
