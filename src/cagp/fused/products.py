@@ -1,8 +1,8 @@
 """Tiles of covariances, and products with them that never store one.
 
 A product W k(X, X) in half-precision pieces: every number is high + low, two numbers of 11 bits, and the three
-largest of the four products are kept, which is as accurate as float32 and several times faster than float32 on
-tensor cores. For "tf32" the weights keep their high part alone, 11 bits as in TF32, but the covariances both: a sweep
+largest of the four products are kept, which is nearly as accurate as float32 and runs on tensor
+cores. For "tf32" the weights keep their high part alone, 11 bits as in TF32, but the covariances both: a sweep
 with rounded weights is an exact sweep from nearby weights, and stays stable; rounded covariances are another matrix,
 whose sweeps diverge where the noise is small. Sums are in float32.
 """
