@@ -261,3 +261,14 @@ def test_tf32_sweeps_stay_stable_where_the_noise_is_small(monkeypatch):
     low = prior.condition(X, np.zeros(200), solver, solve_dtype="tf32", device=DEVICE, storage="tiles")
     full = prior.condition(X, np.zeros(200), solver, storage="dense", device="cpu")
     np.testing.assert_allclose(low.predict(X_test).variance, full.predict(X_test).variance, rtol=0.02)
+
+
+def test_a_recipe_keeps_tf32(monkeypatch):
+    """Workers and other devices make the model again: with the arithmetic that it had."""
+    if not GPU:
+        monkeypatch.setattr("cagp.model.tf32_refused", lambda device, storage: False)
+    X = np.random.default_rng(0).random((40, 2))
+    prior = cagp.Prior(cagp.Matern32(0.3))
+    for solve_dtype, accurate in (("tf32", False), ("float32", True)):
+        model = prior.condition(X, np.zeros(40), cagp.GaussSeidel(1), solve_dtype=solve_dtype, device=DEVICE)
+        assert model.recipe.model(DEVICE).prepared.gram.accurate is accurate

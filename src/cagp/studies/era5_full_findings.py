@@ -159,7 +159,7 @@ def _left_out(config: FullConfig, table: pd.DataFrame) -> list[str]:
         "LEFT OUT: GaussSeidel and CalibratedCG, and the certified bounds for nearest neighbours, because there was "
         f"no GPU: each pass over the Gram matrix of {config.d:,} points with {config.held_out} right-hand sides is "
         f"{operations:.1e} operations, and the three methods need some eighty of them. On a machine with a CUDA GPU "
-        f"(at most {human(config.sizes.memory)} of its memory are used) `cagp reproduce era5-full --scale {scale}` "
+        f"(with a memory budget of {human(config.sizes.memory)}) `cagp reproduce era5-full --scale {scale}` "
         "with the same output folder adds them and keeps what is done."
     ]
 

@@ -141,7 +141,7 @@ def _noise(config: FullHyperparametersConfig, table: pd.DataFrame) -> str:
         "The field comes from a numerical model and has no measurement noise: noise stands for what a smooth prior "
         f"cannot follow. Left free, its std is {free['noise_std']:.2g} K. For `era5-full` it is held at "
         f"{config.noise_std:g} K, so that prior variance / noise variance is {ratios[1]:,.0f} and not "
-        f"{ratios[0]:,.0f}: iterative methods converge faster, and single precision suffices for them. `era5-full` has "
+        f"{ratios[0]:,.0f}: single precision suffices for Gauss-Seidel. `era5-full` has "
         "what this costs in accuracy."
     )
 
