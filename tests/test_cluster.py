@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import joblib
 import numpy as np
@@ -36,7 +38,11 @@ def client() -> Iterator[Any]:
     names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
     threads = dict.fromkeys(names, str(torch.get_num_threads()))
     options = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": ":0"}
-    with distributed.LocalCluster(**options, env=threads) as cluster, distributed.Client(cluster) as client:
+    with (
+        mock.patch.dict(os.environ),  # Dask leaves these numbers behind, for every process that is started later
+        distributed.LocalCluster(**options, env=threads) as cluster,
+        distributed.Client(cluster) as client,
+    ):
         folder = str(Path(__file__).parent)
         client.run(lambda: __import__("sys").path.insert(0, folder))
         yield client

@@ -47,7 +47,7 @@ def _bounds(
         part = slice(start, start + step)
         some = cross.rows(part)
         own = run_to(model, some, iterations[part]) if weights is None else weights.rows(part)
-        parts.append(model.computational_variance(some, own.dense()))
+        parts.append(model.computational_variance(some, own))
     cross.forget()
     return _joined(parts)
 

@@ -30,7 +30,7 @@ from .solving import certified_in_full, outcome_of
 from .status import Status, status_of
 from .stopping import Rule
 from .validation import ArrayLike, as_float64, column_names, points, targets
-from .weights import certified
+from .weights import Weights, certified
 from .workers import find_workers, solve_with
 
 if TYPE_CHECKING:
@@ -139,12 +139,13 @@ class Model:
         affordable = self.gram.working_budget // (4 * 8 * self.gram.size)
         return Nystrom(max(1, min(_MAX_INDUCING, affordable))).prepare(precise)
 
-    def computational_variance(self, cross: Cross, W: torch.Tensor) -> ComputationalVariance:
-        """Bounds on the computational variance of weights W (T, d), in float64 whatever the arithmetic of the model."""
+    def computational_variance(self, cross: Cross, weights: Weights) -> ComputationalVariance:
+        """Bounds on the computational variance of weights, in float64 whatever the arithmetic of the model."""
         precise = self.bounding.gram
-        V = cross.matrix if precise is self.gram else precise.cross(cross.test).matrix
-        residual = V - precise.matmul(W.double())
-        return computational_variance(residual, self.bounding)
+        if precise is not self.gram:
+            cross = precise.cross(cross.test)
+            weights = certified(weights.dense().double(), cross)
+        return computational_variance(cross, weights, self.bounding)
 
     def __repr__(self) -> str:
         picked = f" → {self.prepared.picked!r}" if self.prepared.picked else ""

@@ -49,7 +49,7 @@ class BatchProgress:
 
     @cached_property
     def _bounds(self) -> ComputationalVariance:
-        return self._model.computational_variance(self._cross, self._weights.dense())
+        return self._model.computational_variance(self._cross, self._weights)
 
     def upper(self) -> torch.Tensor | None:
         if self._weights.upper is not None:

@@ -43,8 +43,8 @@ class Weights:
         full = torch.zeros(self.values.shape[0], self.size, dtype=self.values.dtype, device=self.values.device)
         return full.scatter_(1, self.indices.expand_as(self.values), self.values)
 
-    def rows(self, part: slice) -> Weights:
-        """The weights of some of the test points."""
+    def rows(self, part: slice | torch.Tensor) -> Weights:
+        """The weights of some of the test points: a slice, or a mask (T,)."""
         indices = self.indices if self.indices is None or self.indices.ndim == 1 else self.indices[part]
         return replace(self, values=self.values[part], reduction=self.reduction[part], indices=indices, upper=None)
 

@@ -194,8 +194,8 @@ def convergence_figure(config: FullConfig, table: pd.DataFrame) -> Captioned:
             right.axhline(bounded["share_upper"], **line)
         left.set(ylabel="mean variance of the latent f (K²)", title=PRIOR_WORDS[name])
         right.set(ylabel="computational share of the variance", title=PRIOR_WORDS[name])
-        right.set_yscale("log")
         for ax in (left, right):
+            ax.set_yscale("log")
             ax.set(xlabel="iterations m", xticks=(0, *config.sizes.recorded))
             ax.grid(alpha=0.25, which="both", linewidth=0.5)
     figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False)

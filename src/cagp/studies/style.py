@@ -44,6 +44,7 @@ LOOKS = {
     hybrid_name(5): Look("GS to 5, then CG", "#E69F00", (0, (3, 1, 1, 1)), "P"),
     hybrid_name(10): Look("GS to 10, then CG", "#CC79A7", ":", "D"),
     hybrid_name(20): Look("GS to 20, then CG", "#882255", (0, (2, 1)), "*"),
+    "calibrated-cg": Look("calibrated CG", "#E69F00", (0, (3, 1, 1, 1)), "P"),
     "random-directions": Look("CAGP-Rand", "#009E73", "-.", "^"),
     "subset": Look("subset GP", "#CC79A7", ":", "D"),
     "cholesky": Look("exact GP", "#000000", (0, (1, 1)), ""),
