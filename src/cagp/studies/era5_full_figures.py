@@ -198,6 +198,7 @@ def convergence_figure(config: FullConfig, table: pd.DataFrame) -> Captioned:
             ax.set_yscale("log")
             ax.set(xlabel="iterations m", xticks=(0, *config.sizes.recorded))
             ax.grid(alpha=0.25, which="both", linewidth=0.5)
+        plain_ticks(left.yaxis)
     figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False)
     return figure, (
         f"{config.held_out} held-out points, {config.d:,} training points. Left: certified variance; it is the exact "
