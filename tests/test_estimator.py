@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -341,3 +342,14 @@ def test_threads_do_not_matter(solver: str, optimizer: str | None) -> None:
     # to rounding, which the optimiser passes on, and a few iterations of CG to other hyperparameters magnify
     tolerance = 1e-6 if optimizer is None else 1e-3 if solver == "calibrated-cg" else 1e-5
     assert_allclose(found[0], found[1], rtol=tolerance)
+
+
+@pytest.mark.parametrize("n", [1, 30])
+def test_observations_that_are_all_the_same_are_no_proof_of_certainty(n: int) -> None:
+    X = np.random.default_rng(0).random((n, 2))
+    where = "the only training point" if n == 1 else "all 30 training points"
+    with pytest.warns(FitWarning, match=f"same value at {where}.*kernel.variance.*optimizer=None"):
+        cagp.CAGPRegressor().fit(X, np.full(n, 3.0))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        cagp.CAGPRegressor(optimizer=None).fit(X, np.full(n, 3.0))

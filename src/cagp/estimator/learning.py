@@ -90,6 +90,15 @@ def learn(start: Start, X: np.ndarray, Y: np.ndarray, how: HowToLearn) -> Learne
     result = fit(alone.prior(), X, Y if Y.shape[1] > 1 else Y[:, 0], **settings)
     for sentence in () if how.quiet and result.converged else result.warnings:
         warnings.warn(sentence, FitWarning, stacklevel=4)
+    if result.at_bounds and not np.ptp(Y, axis=0).any():
+        where = f"at all {len(Y)} training points" if len(Y) > 1 else "at the only training point"
+        warnings.warn(
+            f"y has the same value {where}, which does not tell how far it varies elsewhere: the error bars are no "
+            f"wider than the bounds of {', '.join(result.at_bounds)} make them. Give a kernel and a noise level that "
+            "you believe in, with optimizer=None.",
+            FitWarning,
+            stacklevel=4,
+        )
     level = None if start.level is None else float(result.prior.noise_variance)
     public = result.prior.kernel
     if start.translation is not None:
