@@ -35,8 +35,8 @@ class Cross:
             self._matrix = self.gram.cross_block(self.test)
         return self._matrix
 
-    def rows(self, part: slice) -> Cross:
-        """Some of the test points."""
+    def rows(self, part: slice | torch.Tensor) -> Cross:
+        """Some of the test points: a slice, or a mask (T,)."""
         return Cross(self.gram, self._kernel, map_embedding(self.test, lambda leaf: leaf[:, part]))
 
     def forget(self) -> None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import torch
 
-from .bounds import ComputationalVariance
+from .batch_progress import BatchProgress, ExactVariance
 from .cross import Cross
 from .interrupt import Interrupt
 from .progress import Advance
@@ -18,13 +17,6 @@ from .weights import Weights, certified, zero_weights
 
 if TYPE_CHECKING:
     from .model import Model
-
-_SCHEDULE = frozenset({1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233, 377, 610, 987, 1597, 2584})
-"""After which iterations bounds are computed where they cost products with G: a growing, fixed schedule."""
-
-
-_CAUTION = 3.0
-"""Estimates are mostly between a third and twice the truth: for stopping, three times the estimate."""
 
 
 @dataclass(frozen=True)
@@ -39,31 +31,6 @@ class Outcome:
     stopped: torch.Tensor
 
 
-class BatchProgress:
-    """One iterate of a batch, as a stopping rule sees it."""
-
-    def __init__(self, model: Model, cross: Cross, weights: Weights) -> None:
-        self._model, self._cross, self._weights = model, cross, weights
-        self.iteration = weights.iteration
-        self.variance = cross.prior_variance() - weights.reduction
-
-    @cached_property
-    def _bounds(self) -> ComputationalVariance:
-        return self._model.computational_variance(self._cross, self._weights)
-
-    def upper(self) -> torch.Tensor | None:
-        if self._weights.upper is not None:
-            return self._weights.upper
-        return self._bounds.upper if self.iteration in _SCHEDULE else None
-
-    def estimate(self) -> torch.Tensor | None:
-        upper = self._weights.upper
-        if self.iteration not in _SCHEDULE:
-            return upper
-        cautious = torch.minimum(_CAUTION * self._bounds.estimate, self._bounds.upper)
-        return cautious if upper is None else torch.minimum(cautious, upper)
-
-
 def run(model: Model, cross: Cross, watches: list[Watch], interrupt: Interrupt, advance: Advance) -> Outcome:
     """The weights of a batch when every test point has stopped; ``advance`` is told of the iterations."""
     prepared, T = model.prepared, cross.size
@@ -73,12 +40,14 @@ def run(model: Model, cross: Cross, watches: list[Watch], interrupt: Interrupt, 
     own = model.solver_cross(cross)
     if not watches and (final := _final(prepared, own, interrupt, advance)) is not None:
         return replace(final, weights=certified_in_full(final.weights, cross, own))
-    frozen = _Frozen(T, never)
+    frozen, exact = _Frozen(T, never), ExactVariance(model, cross)
     for iterate in prepared.weights(own):
         weights = iterate
         if watches and iterate.iteration:
             weights = certified_in_full(iterate, cross, own)
-            frozen.update(weights, watches, BatchProgress(model, cross, weights))
+            if model.gram.dtype != torch.float64:  # the variances of two iterates differ by rounding, too
+                exact = ExactVariance(model, cross)
+            frozen.update(weights, watches, BatchProgress(weights, cross, exact))
         if iterate.iteration:
             advance(T / prepared.limit)
         if frozen.all or interrupt.requested:
