@@ -190,7 +190,7 @@ class Model:
         if stop is not None and not isinstance(stop, Rule):
             raise InputTypeError(f"stop must be a rule such as ComputationalShare(0.05) | Seconds(60), got {stop!r}")
         workers = find_workers(n_jobs, devices)
-        numbers = None if stop is None else 10 * self.gram.size
+        numbers = None if stop is None else 12 * self.gram.size
         size = affordable_batch(self, len(test), batch_size, numbers)
         rule = stop if self.prepared.limit > 1 else None  # one step cannot be stopped
         start, where = time.perf_counter(), ""
