@@ -4,19 +4,29 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 import cagp
 from cagp import bounds as module
-from cagp.bounds import computational_variance
+from cagp.bounds import ComputationalVariance, computational_variance
 from cagp.preconditioners import Nystrom
+from cagp.weights import zero_weights
 from problems import Problem, make_problem
 
 
 def truth_of(problem: Problem, post: cagp.Posterior) -> np.ndarray:
     return np.diag(problem.covariance(post.weights) - problem.exact_covariance)
+
+
+def assert_ordered(bounds: ComputationalVariance, variance: np.ndarray) -> None:
+    lower, estimate, upper = (np.asarray(part) for part in (bounds.lower, bounds.estimate, bounds.upper))
+    assert (lower >= 0).all()
+    assert (lower <= estimate).all()
+    assert (estimate <= upper).all()
+    assert (upper <= variance).all()
 
 
 @settings(max_examples=60, deadline=None)
@@ -37,6 +47,7 @@ def test_bounds_hold_for_any_weights_and_inducing_points(seed: int, noise: float
     slack = 1e-9 * problem.variance
     assert (bounds.lower.numpy() <= truth * (1 + 1e-6) + slack).all()
     assert (truth <= bounds.upper.numpy() * (1 + 1e-6) + slack).all()
+    assert_ordered(bounds, post.variance)
 
 
 @pytest.fixture
@@ -65,15 +76,65 @@ def test_without_neighbours_the_bounds_are_wider_but_hold(short: Problem, monkey
     model = short.prior.condition(short.X, short.y, cagp.GaussSeidel(1))
     tight = model.predict(short.X_test).computational_variance
 
-    def fails(*arguments: object) -> None:
-        raise cagp.NotPositiveDefiniteError("the Gram matrix of the neighbours")
-
-    monkeypatch.setattr(module.NearestNeighbours, "prepare", fails)
+    monkeypatch.setattr(module, "_from_neighbours", lambda cross: zero_weights(cross.size, 1500, model.b))
     post = model.predict(short.X_test)
     wide, truth = post.computational_variance, truth_of(short, post)
     assert (wide.lower <= truth * (1 + 1e-8)).all()
     assert (truth <= wide.upper * (1 + 1e-8)).all()
     assert (tight.upper - tight.lower < 0.1 * (wide.upper - wide.lower)).all()
+    assert_ordered(wide, post.variance)
+
+
+KERNELS = {
+    "sum": 0.5 * cagp.RBF(0.2) + cagp.Matern12(0.4),
+    "product": cagp.Matern52((0.3, 0.1)) * cagp.Periodic(0.7, 1.0),
+    "linear": cagp.Linear() + 0.1 * cagp.RBF(0.1),
+    # of other digits in large blocks, where it multiplies matrices, than in small ones
+    "own": cagp.CustomKernel(lambda A, B: torch.exp(-torch.cdist(A + 1000, B + 1000))),
+}
+
+
+@pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
+@pytest.mark.parametrize("solver", [cagp.GaussSeidel(2), cagp.CalibratedCG(3), cagp.Cholesky()], ids=repr)
+def test_bounds_of_other_kernels(kernel: cagp.Kernel, solver: cagp.Solver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With noise of each observation's own, at training points too, against dense algebra with the model's own G."""
+    monkeypatch.setattr("cagp.model._MAX_INDUCING", 20)
+    rng = np.random.default_rng(1)
+    X, noise = rng.random((200, 2)), 10.0 ** rng.uniform(-4, 0, 200)
+    X_test = np.vstack([X[:4], rng.random((6, 2))])
+    model = cagp.Prior(kernel, noise_variance=noise).condition(X, X[:, 0], solver)
+    post = model.predict(X_test)
+    order = slice(None) if model.order is None else model.order
+    V, W = post._batches[0].cross.matrix.numpy(), post.weights[order]
+    residual = V.T - model.gram.dense().numpy() @ W
+    truth = (residual * np.linalg.solve(model.gram.dense().numpy(), residual)).sum(axis=0)
+    found = post.computational_variance
+    assert (found.lower <= truth + 1e-8 * post.variance).all()
+    assert (truth <= found.upper + 1e-8 * post.variance).all()
+    assert_ordered(found, post.variance)
+
+
+def test_bounds_do_not_depend_on_the_company() -> None:
+    """One test point has neighbours that are not positive definite to rounding: the others do not suffer by it."""
+    rng = np.random.default_rng(0)
+    X = np.vstack([rng.random((600, 2)), np.full((4, 2), 0.5)])
+    noise = np.append(np.full(600, 1e-3), np.full(4, 1e-17))
+    model = cagp.Prior(cagp.Matern32(0.05), noise_variance=noise).condition(X, X[:, 0], cagp.GaussSeidel(1))
+    X_test = np.vstack([rng.random((7, 2)), [[0.5, 0.5001]]])
+    neighbours = cagp.Prior(cagp.Matern32(0.05), noise_variance=noise).condition(X, X[:, 0], cagp.NearestNeighbours(40))
+    with pytest.raises(cagp.NotPositiveDefiniteError):
+        neighbours.predict(X_test[-1:])
+    together = model.predict(X_test).computational_variance
+    alone = model.predict(X_test[:7]).computational_variance
+    assert_allclose(together.lower[:7], alone.lower, rtol=1e-9)
+    assert_allclose(together.upper[:7], alone.upper, rtol=1e-9)
+
+
+def test_a_prior_without_variance_has_nothing_to_compute() -> None:
+    prior = cagp.Prior(cagp.CustomKernel(lambda A, B: A @ B.mT), noise_variance=0.1)
+    model = prior.condition(np.zeros((5, 1)), np.ones(5), cagp.GaussSeidel(1))
+    found = model.predict([[1.0], [2.0]]).computational_variance
+    assert_allclose(found.upper, 0, atol=1e-300)
 
 
 def test_bounds_leave_the_weights_alone() -> None:

@@ -18,7 +18,6 @@ from typing import Any
 import torch
 
 from .cross import Cross
-from .errors import NotPositiveDefiniteError
 from .pcg import pcg
 from .preconditioners import PreparedPreconditioner
 from .solvers import NearestNeighbours
@@ -28,7 +27,7 @@ _STEPS = 2
 _SLOWEST = 0.9
 _MOST_NEIGHBOURS = 300
 _RELEVANT = 1e-6
-"""Of the variance. What is gained by a smaller part than this may be rounding."""
+"""Of the variance: for less than this it does not pay to start elsewhere."""
 
 
 @dataclass(frozen=True)
@@ -48,8 +47,11 @@ def computational_variance(cross: Cross, weights: Weights, P: PreparedPreconditi
 
     ``P`` must know its floor. The estimate lets the steps go on as a geometric series.
     """
-    start, gained = _start(cross, weights)
+    start, elsewhere = _start(cross, weights)
     residual = cross.matrix - P.gram.matmul(start)
+    # from the residual, as for the steps below: blocks of another size may give other digits of the kernel
+    gained = (start * (cross.matrix + residual)).sum(dim=1) - weights.reduction
+    gained = torch.where(elsewhere, gained, 0)
     del start  # as large as the residual
     lower, gains = torch.zeros_like(gained), []
     for step in pcg(P, residual, _STEPS):
@@ -60,32 +62,26 @@ def computational_variance(cross: Cross, weights: Weights, P: PreparedPreconditi
     tiny = torch.finfo(residual.dtype).tiny
     ratio = (gains[-1] / gains[-2].clamp_min(tiny)).clamp(0, _SLOWEST)
     estimate = lower + torch.minimum(rest, gains[-1] * ratio / (1 - ratio))
-    # no more than all of the variance, because the exact one is not negative
-    most = torch.maximum(cross.prior_variance() - weights.reduction, gained + lower)
-    return ComputationalVariance(*(torch.minimum(gained + part, most) for part in (lower, estimate, lower + rest)))
+    # between nothing and all of the variance, because the exact one is not negative
+    most = (cross.prior_variance() - weights.reduction).clamp_min(0)
+    parts = (lower, estimate, lower + rest)
+    return ComputationalVariance(*(torch.minimum((gained + part).clamp_min(0), most) for part in parts))
 
 
 def _start(cross: Cross, weights: Weights) -> tuple[torch.Tensor, torch.Tensor]:
-    """Weights (T, d) to start from, and by how much their variance is smaller than that of the given ones, (T,)."""
-    own, gained = weights.dense(), torch.zeros_like(weights.reduction)
-    near = _from_neighbours(cross)
-    if near is None:
-        return own, gained
-    difference = near.reduction - weights.reduction
-    better = difference > _RELEVANT * (cross.prior_variance() - near.reduction)
-    if not bool(better.any()):
-        return own, gained
+    """Weights (T, d) to start from, and for which test points they are not the given ones, (T,)."""
+    own, near = weights.dense(), _from_neighbours(cross)
+    elsewhere = near.reduction - weights.reduction > _RELEVANT * (cross.prior_variance() - near.reduction)
+    if not bool(elsewhere.any()):
+        return own, elsewhere
     start = own.clone() if own is weights.values else own
-    start[better] = near.rows(better).dense()
-    return start, torch.where(better, difference, gained)
+    start[elsewhere] = near.rows(elsewhere).dense()
+    return start, elsewhere
 
 
-def _from_neighbours(cross: Cross) -> Weights | None:
+def _from_neighbours(cross: Cross) -> Weights:
     """The weights on nearest neighbours, so many that they cost little beside a product with G."""
     gram = cross.gram
     affordable = math.isqrt(max(1, gram.working_budget // (8 * gram.dtype.itemsize)))
-    k = min(_MOST_NEIGHBOURS, round(gram.size ** (2 / 3)), affordable)
-    try:
-        return NearestNeighbours(k).prepare(gram, gram.noise).final(cross)
-    except NotPositiveDefiniteError:  # to rounding: then without them
-        return None
+    k = min(_MOST_NEIGHBOURS, 2 * math.isqrt(gram.size), affordable, gram.size)
+    return NearestNeighbours(k).prepare(gram, gram.noise).where_possible(cross)

@@ -17,6 +17,7 @@ from .gram import Gram
 from .memory import require
 
 _BLOCKS = 20
+_LEAST = 1e-280
 
 
 class Inducing:
@@ -64,8 +65,8 @@ def _pivoted_cholesky(gram: Gram, rank: int, generator: torch.Generator) -> tupl
         pivots = torch.multinomial(chances, stop - start, generator=generator).to(gram.device)
         rows = gram.kernel_rows(pivots) - taken[:, pivots].T @ taken
         inner = (rows[:, pivots] + rows[:, pivots].T) / 2
-        # a ridge makes AᵀA smaller still, so that it stays below K
-        inner.diagonal().add_(10 * rank * torch.finfo(gram.dtype).eps * diagonal.max())
+        # a ridge makes AᵀA smaller still, so that it stays below K; it is positive even where all of K is zero
+        inner.diagonal().add_(10 * rank * torch.finfo(gram.dtype).eps * diagonal.max().clamp_min(_LEAST))
         A[start:stop] = solve_lower(torch.linalg.cholesky(inner), rows)
         left_over = (left_over - A[start:stop].square().sum(dim=0)).clamp_min(0)
     return A, left_over

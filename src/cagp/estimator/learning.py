@@ -30,6 +30,9 @@ EXACT_POINTS = 2_000
 
 OPTIMIZER = "fmin_l_bfgs_b"
 
+_ROUNDING = 1e-12
+"""Observations that differ by less than this part of them are the same."""
+
 
 @dataclass(frozen=True)
 class Learned:
@@ -90,7 +93,7 @@ def learn(start: Start, X: np.ndarray, Y: np.ndarray, how: HowToLearn) -> Learne
     result = fit(alone.prior(), X, Y if Y.shape[1] > 1 else Y[:, 0], **settings)
     for sentence in () if how.quiet and result.converged else result.warnings:
         warnings.warn(sentence, FitWarning, stacklevel=4)
-    if result.at_bounds and not np.ptp(Y, axis=0).any():
+    if result.at_bounds and (np.ptp(Y, axis=0) <= _ROUNDING * np.abs(Y).max(axis=0)).all():
         where = f"at all {len(Y)} training points" if len(Y) > 1 else "at the only training point"
         warnings.warn(
             f"y has the same value {where}, which does not tell how far it varies elsewhere: the error bars are no "

@@ -45,14 +45,14 @@ class NearestNeighbours(Solver):
     def __post_init__(self) -> None:
         count(self.k, "k")
 
-    def prepare(self, gram: Gram, b: torch.Tensor) -> Prepared:
+    def prepare(self, gram: Gram, b: torch.Tensor) -> PreparedNearestNeighbours:
         k = min(self.k, gram.size)
         n_bytes = _COPIES * k * k * gram.dtype.itemsize
         require(n_bytes, gram.budget, f"the Gram matrix of {k} neighbours", "choose a smaller k")
-        return _PreparedNearestNeighbours(gram, b, k)
+        return PreparedNearestNeighbours(gram, b, k)
 
 
-class _PreparedNearestNeighbours(Prepared):
+class PreparedNearestNeighbours(Prepared):
     def __init__(self, gram: Gram, b: torch.Tensor, k: int) -> None:
         super().__init__(gram, b)
         self._k = k
@@ -82,7 +82,11 @@ class _PreparedNearestNeighbours(Prepared):
     def final(self, cross: Cross) -> Weights | None:
         return self._solve(cross) if self._k else None
 
-    def _solve(self, cross: Cross) -> Weights:
+    def where_possible(self, cross: Cross) -> Weights:
+        """The same weights, but zero where the neighbours are not positive definite to working precision."""
+        return self._solve(cross, strict=False)
+
+    def _solve(self, cross: Cross, strict: bool = True) -> Weights:
         near = cross.nearest(self._k)
         values, reduction = self.b.new_empty(near.shape), self.b.new_empty(len(near))
         batch = min(self._batch, -(-len(near) // torch.get_num_threads()))  # something for every thread
@@ -91,14 +95,16 @@ class _PreparedNearestNeighbours(Prepared):
             part = slice(top, top + batch)
             V = cross.rows(part).entries(near[part])
             factors, info = torch.linalg.cholesky_ex(self.gram.submatrices(near[part]))
-            if bool(info.any()):
+            if strict and bool(info.any()):
                 raise NotPositiveDefiniteError(
                     f"the Gram matrix of the {self._k} neighbours of a test point is not positive definite to working "
                     "precision; a larger noise_variance or a smaller k helps"
                 )
             half = torch.linalg.solve_triangular(factors, V[..., None], upper=False)
+            failed = info > 0
             values[part] = torch.linalg.solve_triangular(factors.mT, half, upper=True)[..., 0]
-            reduction[part] = half[..., 0].square().sum(dim=1)
+            values[part].masked_fill_(failed[:, None], 0)
+            reduction[part] = half[..., 0].square().sum(dim=1).masked_fill_(failed, 0)
 
         share_out(solve, range(0, len(near), batch), self.gram.device)
         return Weights(values, reduction, 1, 0.0, self.gram.size, near)
