@@ -124,6 +124,12 @@ def test_bounds_do_not_depend_on_the_company() -> None:
     neighbours = cagp.Prior(cagp.Matern32(0.05), noise_variance=noise).condition(X, X[:, 0], cagp.NearestNeighbours(40))
     with pytest.raises(cagp.NotPositiveDefiniteError):
         neighbours.predict(X_test[-1:])
+    found = neighbours.prepared.where_possible(
+        neighbours.gram.cross(neighbours.prior.kernel.embed(*map(torch.from_numpy, (X_test, X.mean(axis=0)))))
+    )
+    assert not found.values[-1].any()
+    assert found.reduction[-1] == 0
+    assert (found.reduction[:7] > 0).all()
     together = model.predict(X_test).computational_variance
     alone = model.predict(X_test[:7]).computational_variance
     assert_allclose(together.lower[:7], alone.lower, rtol=1e-9)

@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 import cagp
+from cagp.batch_progress import BatchProgress, ExactVariance
 from cagp.cross import Cross
 from cagp.stopping import ComputationalShare, Iterations, Seconds
-from cagp.weights import Weights
+from cagp.weights import Weights, zero_weights
 from problems import make_problem
 
 PROBLEM = make_problem(d=200, T=12, noise=0.02)
@@ -90,6 +91,32 @@ def test_what_is_known_of_the_exact_variance_is_not_computed_again(
     # no later than it must be: one iteration less is not enough for the first point
     before = condition(cagp.GaussSeidel(int(post.iterations[0]) - 1)).predict(PROBLEM.X_test[:1]).variance
     assert (before - EXACT[0]) / EXACT[0] > (0.05 if judged == "certified" else 0.01)
+
+
+def test_what_is_known_of_the_exact_variance_is_true(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wide bounds: few inducing points, no neighbours, little noise."""
+    problem = make_problem(d=200, T=12, noise=1e-3)
+    truth = np.diag(problem.exact_covariance)
+    model = problem.prior.condition(problem.X, problem.y, cagp.CalibratedCG(21))
+    monkeypatch.setattr("cagp.model._MAX_INDUCING", 5)
+    monkeypatch.setattr("cagp.bounds._from_neighbours", lambda cross: zero_weights(cross.size, 200, model.b))
+    cross = model.predict(problem.X_test)._batches[0].cross
+    exact, estimates_without_use = ExactVariance(model, cross), 0
+    for weights in model.prepared.weights(cross):
+        if not weights.iteration:
+            continue
+        progress = BatchProgress(weights, cross, exact)
+        upper, estimate = progress.upper().numpy(), progress.estimate().numpy()
+        variance = progress.variance.numpy()
+        assert (exact.lower.numpy() <= truth).all()
+        assert (truth <= exact.upper.numpy() * (1 + 1e-9)).all()
+        assert (variance - truth <= upper * (1 + 1e-9)).all()
+        assert (estimate <= upper).all()
+        beyond = variance < exact.upper.numpy()
+        assert (estimate[beyond] == upper[beyond]).all()
+        estimates_without_use += beyond.sum()
+    assert estimates_without_use
+    assert (exact.lower.numpy() < 0.99 * truth).any()
 
 
 def test_points_stop_at_different_iterations() -> None:

@@ -21,7 +21,8 @@ class CustomKernel(Kernel):
     """variance · function(A, B), from a function of two blocks of points.
 
     ``function`` takes torch tensors of shapes (n, p) and (m, p) and returns the block (n, m). That it is
-    symmetric and positive semidefinite is the author's promise.
+    symmetric and positive semidefinite, and that a value does not depend on the block it is in (``torch.cdist`` rounds
+    large blocks of far-off points otherwise than small ones), is the author's promise.
     """
 
     function: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
