@@ -98,4 +98,6 @@ def _by_rules(stop: Rule, stopped: torch.Tensor, solver: Solver) -> str:
 
 def _range(iterations: torch.Tensor) -> str:
     low, high = int(iterations.min()), int(iterations.max())
-    return f"after {low} iterations" if low == high else f"after {low} to {high} iterations"
+    if low < high:
+        return f"after {low} to {high} iterations"
+    return f"after {low} iteration{'' if low == 1 else 's'}"
