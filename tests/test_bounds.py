@@ -13,6 +13,7 @@ import cagp
 from cagp import bounds as module
 from cagp.bounds import ComputationalVariance, computational_variance
 from cagp.preconditioners import Nystrom
+from cagp.stopping import ComputationalShare
 from cagp.weights import zero_weights
 from problems import Problem, make_problem
 
@@ -149,3 +150,18 @@ def test_bounds_leave_the_weights_alone() -> None:
     before = post.weights.copy()
     assert len(post.computational_variance.lower) == 7
     assert_allclose(post.weights, before, rtol=0, atol=0)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("solve_dtype", ["float64", "float32"])
+def test_bounds_and_stopping_on_a_gpu(short: Problem, solve_dtype: str) -> None:
+    exact = np.diag(short.exact_covariance)
+    solver = cagp.GaussSeidel(300, block_size=256)
+    model = short.prior.condition(short.X, short.y, solver, device="cuda", solve_dtype=solve_dtype)
+    for judged in ("certified", "estimated"):
+        post = model.predict(short.X_test, stop=ComputationalShare(0.05, judged))
+        assert ((post.variance - exact)[post.iterations < 300] <= 0.05 * exact[post.iterations < 300]).all()
+        found = post.computational_variance
+        assert (found.lower <= post.variance - exact + 1e-9).all()
+        assert (post.variance - exact <= found.upper + 1e-9).all()
+        assert_ordered(found, post.variance)
