@@ -129,6 +129,8 @@ def test_iterations_and_combination() -> None:
     post = model.predict(PROBLEM.X_test, stop=Iterations(3) | Seconds(1000))
     assert post.iterations.tolist() == [3] * 12
     assert "12 test points stopped by Iterations(limit=3)" in str(post.status)
+    assert "(after 3 iterations, " in str(post.status)
+    assert "(after 1 iteration, " in str(model.predict(PROBLEM.X_test, stop=Iterations(1)).status)
     three = condition(cagp.GaussSeidel(3)).predict(PROBLEM.X_test)
     assert_allclose(post.variance, three.variance, rtol=1e-12)
     mixed = model.predict(PROBLEM.X_test, stop=ComputationalShare(0.999) | Iterations(50))
