@@ -23,8 +23,8 @@ from timing import medians
 
 import cagp
 from cagp.calibration import simulation_based_calibration
-from cagp.memory import human
-from cagp.parcel import Parcel
+from cagp.support.memory import human
+from cagp.workers.parcel import Parcel
 
 PRIOR = cagp.Prior(cagp.Matern32(lengthscale=0.2), noise_variance=0.01)
 

@@ -20,7 +20,7 @@ from scipy.linalg import blas
 from timing import medians
 
 import cagp
-from cagp.sweeps import sweep
+from cagp.algebra.sweeps import sweep
 
 T = 25
 

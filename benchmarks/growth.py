@@ -19,7 +19,7 @@ from record import Table, options, table, write
 from timing import medians
 
 import cagp
-from cagp.sweeps import sweep
+from cagp.algebra.sweeps import sweep
 
 
 def one_pass(d: int, T: int, storage: str) -> Callable[[], object]:

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 import cagp
-from cagp import bounds as module
-from cagp.bounds import ComputationalVariance, computational_variance
+from cagp.algebra.weights import zero_weights
 from cagp.preconditioners import Nystrom
+from cagp.predicting import bounds as module
+from cagp.predicting.bounds import ComputationalVariance, computational_variance
 from cagp.stopping import ComputationalShare
-from cagp.weights import zero_weights
 from problems import Problem, make_problem
 
 

@@ -14,7 +14,7 @@ from scipy.linalg import cho_factor, cho_solve, solve_triangular
 import cagp
 from cagp.datasets import Dataset, era5_grid
 from cagp.kernels.geographic import unit_sphere
-from cagp.validation import as_float64
+from cagp.support.validation import as_float64
 from problems import Problem
 
 AMPLITUDE, LENGTHSCALE, NOISE = 11.1, 0.174, 1.17

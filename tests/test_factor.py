@@ -5,7 +5,7 @@ import pytest
 import torch
 from scipy.linalg import solve_triangular
 
-from cagp import factor
+from cagp.support import positive_definite as factor
 
 
 @pytest.mark.parametrize("columns", [1, 6, 7, 8, 14, 20])

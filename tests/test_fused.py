@@ -8,8 +8,8 @@ import pytest
 import torch
 
 import cagp
+from cagp.algebra.sweeps import substitute, sweep
 from cagp.kernels import Kernel, map_embedding
-from cagp.sweeps import substitute, sweep
 
 pytest.importorskip("triton", reason="the fused kernels need Triton")
 
@@ -38,7 +38,7 @@ KERNELS = {
 def fused(monkeypatch):
     """On a CPU: kernels through the interpreter, and a Gram matrix that thinks it is on a GPU."""
     if not GPU:
-        monkeypatch.setattr("cagp.fused.gram.supported", lambda device: True)
+        monkeypatch.setattr("cagp.gram.fused.gram.supported", lambda device: True)
 
 
 def make(kernel: Kernel, columns: int, n: int = 150, dtype: torch.dtype = torch.float32, **settings: object):
@@ -102,7 +102,7 @@ def test_any_size_of_weights(magnitude):
 @pytest.mark.parametrize("block_size", [None, 40])
 @pytest.mark.parametrize("backward", [True, False])
 def test_sweeps_are_those_of_the_stored_matrix(block_size, backward):
-    from cagp.block_diagonal import BlockDiagonal
+    from cagp.algebra.block_diagonal import BlockDiagonal
 
     gram, exact = make(cagp.Matern32(0.6), 2)
     rhs, W = rows(4, gram.size), rows(4, gram.size) * 0.1
@@ -121,7 +121,7 @@ def test_sweeps_are_those_of_the_stored_matrix(block_size, backward):
 
 @pytest.mark.parametrize("backward", [True, False])
 def test_triangular_solves(backward):
-    from cagp.block_diagonal import BlockDiagonal
+    from cagp.algebra.block_diagonal import BlockDiagonal
 
     gram, exact = make(cagp.Matern32(0.6), 2)
     rhs = rows(4, gram.size)
@@ -145,7 +145,7 @@ def block_triangle(exact: torch.Tensor, size: int) -> torch.Tensor:
 
 @pytest.mark.parametrize("variance", [1e-12, 1e12])
 def test_triangular_solves_at_any_variance(variance):
-    from cagp.block_diagonal import BlockDiagonal
+    from cagp.algebra.block_diagonal import BlockDiagonal
 
     gram, exact = make(cagp.Matern32(0.6, variance), 2)
     rhs = rows(4, gram.size)
@@ -156,7 +156,7 @@ def test_triangular_solves_at_any_variance(variance):
 
 @pytest.mark.parametrize("accurate", [True, False])
 def test_weights_may_outgrow_half_precision_on_the_way(accurate):
-    from cagp.block_diagonal import BlockDiagonal
+    from cagp.algebra.block_diagonal import BlockDiagonal
 
     # duplicates in the second block: what tells them apart grows by 1/noise, 10⁵ times
     X = torch.rand(96, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0)).to(DEVICE) * 3

@@ -8,7 +8,7 @@ import torch
 from numpy.testing import assert_allclose
 
 import cagp
-from cagp import tiles
+from cagp.gram import tiles
 from problems import make_problem
 
 PROBLEM = make_problem(d=500, T=5, noise=None)

@@ -45,7 +45,7 @@ def test_polynomial_that_the_points_do_not_determine_is_refused() -> None:
 @pytest.mark.parametrize(
     "mean",
     [cagp.Zero(), cagp.Constant(), cagp.Constant(2.5), 2.5, cagp.Polynomial(1), lambda X: np.sin(X[:, 0])],
-    ids=repr,
+    ids=lambda mean: "a function" if callable(mean) and not isinstance(mean, cagp.Mean) else repr(mean),
 )
 def test_mean_is_subtracted_and_added_once(mean: object) -> None:
     prior = cagp.Prior(cagp.Matern32(0.3, 1.7), mean=mean, noise_variance=0.05)

@@ -13,8 +13,8 @@ import torch
 from numpy.testing import assert_allclose
 
 import cagp
-from cagp.interrupt import Interrupt
-from cagp.weights import Weights
+from cagp.algebra.weights import Weights
+from cagp.support.interrupt import Interrupt
 from problems import make_problem
 
 PROBLEM = make_problem()

@@ -5,8 +5,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cagp import neighbours
-from cagp.neighbours import BlockSearch, TreeSearch, search
+from cagp.gram import neighbours
+from cagp.gram.neighbours import BlockSearch, TreeSearch, search
 
 
 @settings(max_examples=60, deadline=None)

@@ -12,7 +12,7 @@ from scipy.linalg import block_diag, solve_triangular
 from scipy.sparse.linalg import cg
 
 import cagp
-from cagp.sweeps import sweep
+from cagp.algebra.sweeps import sweep
 from problems import Problem, make_problem
 
 

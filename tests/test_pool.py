@@ -18,10 +18,10 @@ import pytest
 import torch
 
 import cagp
-from cagp import recipe
-from cagp.interrupt import Interrupt
-from cagp.parcel import Parcel
-from cagp.pool import Pool, find_pool
+from cagp.support.interrupt import Interrupt
+from cagp.workers import recipe
+from cagp.workers.joblib_pool import Pool, find_pool
+from cagp.workers.parcel import Parcel
 from problems import make_problem
 from slow_batches import Counted, Failing, check_ctrl_c
 

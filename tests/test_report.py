@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from cagp import InputError
-from cagp.report import duration, write_report
 from cagp.studies import STUDIES, run_study
+from cagp.studies.report import duration, write_report
 from cagp.studies.uci import Uci
 from studies.tiny import Squares, all_tiny
 

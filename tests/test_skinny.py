@@ -10,9 +10,9 @@ import torch
 from numpy.testing import assert_allclose
 
 import cagp
-from cagp import skinny
-from cagp.block_diagonal import BlockDiagonal
-from cagp.sweeps import sweep
+from cagp.algebra.block_diagonal import BlockDiagonal
+from cagp.algebra.sweeps import sweep
+from cagp.gram import few_columns as skinny
 from problems import make_problem
 
 

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 import cagp
-from cagp.batch_progress import BatchProgress, ExactVariance
-from cagp.cross import Cross
+from cagp.algebra.weights import Weights, zero_weights
+from cagp.gram.cross_covariance import Cross
+from cagp.predicting.batch_progress import BatchProgress, ExactVariance
 from cagp.stopping import ComputationalShare, Iterations, Seconds
-from cagp.weights import Weights, zero_weights
 from problems import make_problem
 
 PROBLEM = make_problem(d=200, T=12, noise=0.02)
@@ -99,7 +99,7 @@ def test_what_is_known_of_the_exact_variance_is_true(monkeypatch: pytest.MonkeyP
     truth = np.diag(problem.exact_covariance)
     model = problem.prior.condition(problem.X, problem.y, cagp.CalibratedCG(21))
     monkeypatch.setattr("cagp.model._MAX_INDUCING", 5)
-    monkeypatch.setattr("cagp.bounds._from_neighbours", lambda cross: zero_weights(cross.size, 200, model.b))
+    monkeypatch.setattr("cagp.predicting.bounds._from_neighbours", lambda cross: zero_weights(cross.size, 200, model.b))
     cross = model.predict(problem.X_test)._batches[0].cross
     exact, estimates_without_use = ExactVariance(model, cross), 0
     for weights in model.prepared.weights(cross):

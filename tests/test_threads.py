@@ -12,7 +12,7 @@ import torch
 from numpy.testing import assert_allclose
 
 import cagp
-from cagp.threads import share_out
+from cagp.support.threads import share_out
 from problems import make_problem
 
 CPU = torch.device("cpu")

@@ -22,8 +22,8 @@ import numpy as np
 import torch
 
 import cagp
+from cagp.algebra.sweeps import sweep
 from cagp.kernels import embedding_leaves, map_embedding, slice_embedding
-from cagp.sweeps import sweep
 from problems import era5_grid, era5_prior
 
 T_MILLION = 128

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from .errors import InputError, InputTypeError
-from .validation import as_float64, count, real
+from .support.validation import as_float64, count, real
 
 
 class Mean(ABC):

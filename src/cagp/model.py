@@ -12,26 +12,26 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from .batches import Batches, affordable_batch
-from .bounds import ComputationalVariance, computational_variance
-from .convert import Output, float_type, solving_type, tf32_refused
-from .cross import Cross
+from .algebra.weights import Weights, certified
 from .errors import InputError, InputTypeError
 from .gram import Gram
-from .interrupt import Interrupt
+from .gram.cross_covariance import Cross
 from .kernels import map_embedding, slice_embedding
-from .memory import resolve_budget
 from .posterior import Posterior, Solved
 from .preconditioners import Nystrom, PreparedPreconditioner
-from .progress import progress as progress_bar
-from .recipe import Recipe
+from .predicting.batches import Batches, affordable_batch
+from .predicting.bounds import ComputationalVariance, computational_variance
+from .predicting.solving import certified_in_full, outcome_of
+from .predicting.status import Status, status_of
 from .solvers import Solver, as_solver
-from .solving import certified_in_full, outcome_of
-from .status import Status, status_of
 from .stopping import Rule
-from .validation import ArrayLike, as_float64, column_names, points, targets
-from .weights import Weights, certified
-from .workers import find_workers, solve_with
+from .support.convert import Output, float_type, solving_type, tf32_refused
+from .support.interrupt import Interrupt
+from .support.memory import resolve_budget
+from .support.progress import progress as progress_bar
+from .support.validation import ArrayLike, as_float64, column_names, points, targets
+from .workers.batch_workers import find_workers, solve_with
+from .workers.recipe import Recipe
 
 if TYPE_CHECKING:
     from .prior import Prior

@@ -18,17 +18,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from .batch_bounds import bounds_of_batches
-from .bounds import ComputationalVariance
-from .convert import Output
-from .cross import Cross
+from .algebra.weights import Weights
 from .errors import DivergenceError, InputError, MemoryBudgetError
-from .memory import human, require
-from .sampling import joint_draws
-from .solving import Outcome, run_to
-from .status import Status
-from .validation import as_float64, count, real
-from .weights import Weights
+from .gram.cross_covariance import Cross
+from .predicting.batch_bounds import bounds_of_batches
+from .predicting.bounds import ComputationalVariance
+from .predicting.solving import Outcome, run_to
+from .predicting.status import Status
+from .support.convert import Output
+from .support.memory import human, require
+from .support.positive_definite import joint_draws
+from .support.validation import as_float64, count, real
 
 if TYPE_CHECKING:
     from .model import Model

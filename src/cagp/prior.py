@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 import torch
 
-from .convert import Output
 from .errors import InputError, InputTypeError
 from .kernels import Kernel
 from .means import Mean, Zero, as_mean
-from .memory import require, resolve_budget
 from .model import Model
-from .sampling import joint_draws
 from .solvers import Solver
-from .validation import ArrayLike, as_float64, count, points, positive
+from .support.convert import Output
+from .support.memory import require, resolve_budget
+from .support.positive_definite import joint_draws
+from .support.validation import ArrayLike, as_float64, count, points, positive
 
 if TYPE_CHECKING:
     from .hyperparameters.options import FitOptions, LikelihoodOptions

@@ -15,7 +15,7 @@ from typing import Protocol
 import torch
 
 from .errors import InputError
-from .validation import choice, count, positive
+from .support.validation import choice, count, positive
 
 
 class Progress(Protocol):

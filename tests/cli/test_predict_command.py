@@ -18,9 +18,9 @@ from scipy.stats import norm
 
 import cagp
 from cagp import saving
+from cagp.algebra.sweeps import sweep
 from cagp.cli.pieces import Piece, Pieces
 from cagp.interop import xarray as interop
-from cagp.sweeps import sweep
 from cagp.tables import read_table, write_table
 from cli.small import VALUES, call, snapshot, start, write_small
 

@@ -143,7 +143,7 @@ def test_a_file_is_whole_or_not_there(tmp_path: Path, monkeypatch: pytest.Monkey
     def full_disk(descriptor: int) -> None:
         raise OSError("no space left on device")
 
-    monkeypatch.setattr("cagp.atomic.os.fsync", full_disk)
+    monkeypatch.setattr("cagp.support.atomic_files.os.fsync", full_disk)
     with pytest.raises(OSError, match="no space"):
         write_atomically(path, b"new")
     assert path.read_bytes() == b"old"

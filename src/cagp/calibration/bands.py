@@ -17,7 +17,7 @@ from scipy.signal import convolve
 from scipy.stats import binom, poisson
 
 from ..errors import InputError
-from ..validation import ArrayLike, count
+from ..support.validation import ArrayLike, count
 from .checks import fraction, vector
 
 _DEFAULT_POINTS = 100

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError
-from ..validation import ArrayLike, as_float64, real
+from ..support.validation import ArrayLike, as_float64, real
 
 
 def fraction(value: Any, name: str) -> float:

@@ -19,8 +19,8 @@ import torch
 
 from ..errors import NotPositiveDefiniteError
 from ..kernels import Kernel, slice_embedding
-from ..memory import require
 from ..prior import Prior
+from ..support.memory import require
 
 _ROWS = 512
 

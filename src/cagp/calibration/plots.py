@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from ..errors import InputError
-from ..validation import ArrayLike, count
+from ..support.validation import ArrayLike, count
 from .bands import Band, ecdf_band, histogram_band
 from .checks import optional, probabilities, vector
 

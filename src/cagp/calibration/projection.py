@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import torch
 
-from ..cross import Cross
+from ..algebra.weights import Weights, certified
 from ..errors import NotPositiveDefiniteError
 from ..gram import Gram
-from ..memory import require
+from ..gram.cross_covariance import Cross
 from ..prior import Prior
 from ..solvers import Prepared, Solver
-from ..weights import Weights, certified
+from ..support.memory import require
 
 _ROWS_PER_TEST_POINT = 8
 """Vectors of length d that are alive per test point: V, W, the solver's own, the product G W."""

@@ -11,7 +11,7 @@ from scipy.special import ndtr, ndtri
 from scipy.stats import chi2, kstest
 
 from ..solvers import Solver
-from ..validation import ArrayLike
+from ..support.validation import ArrayLike
 from .checks import fraction, vector
 
 if TYPE_CHECKING:

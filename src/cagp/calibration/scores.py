@@ -11,7 +11,7 @@ from scipy.stats import norm
 
 from ..errors import InputError, InputTypeError
 from ..posterior import Posterior
-from ..validation import ArrayLike, choice
+from ..support.validation import ArrayLike, choice
 from .checks import fraction, optional, vector
 
 _TABLE_LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99)

@@ -10,14 +10,14 @@ import numpy as np
 import torch
 
 from ..errors import InputError, InputTypeError
-from ..interrupt import Interrupt
-from ..memory import resolve_budget
-from ..parcel import Parcel
-from ..pool import Pool, find_pool
 from ..prior import Prior
-from ..progress import progress as progress_bar
 from ..solvers import Solver, as_solver
-from ..validation import ArrayLike, as_float64, count, points
+from ..support.interrupt import Interrupt
+from ..support.memory import resolve_budget
+from ..support.progress import progress as progress_bar
+from ..support.validation import ArrayLike, as_float64, count, points
+from ..workers.joblib_pool import Pool, find_pool
+from ..workers.parcel import Parcel
 from .checks import fraction
 from .draws import draw
 from .projection import Projection

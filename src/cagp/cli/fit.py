@@ -83,9 +83,9 @@ def fit(
     """
     with told(debug):
         from .. import saving, tables
-        from ..interrupt import Interrupt
         from ..kernels import Kernel
-        from ..validation import choice, points, targets
+        from ..support.interrupt import Interrupt
+        from ..support.validation import choice, points, targets
         from .expressions import as_solver
         from .starting import (
             Wishes,

@@ -39,8 +39,8 @@ def info(folder: Folder, debug: Debug = False) -> None:
 def _facts(saved: Saved) -> list[tuple[str, str]]:
     import torch  # after the folder was found to be readable
 
-    from ..memory import available_bytes, human
     from ..solvers import Auto
+    from ..support.memory import available_bytes, human
 
     d, p = saved.X.shape
     noise = saved.prior.noise_variance

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..atomic import whole_file
+from ..support.atomic_files import whole_file
 
 _NAME = re.compile(r"rows-\d+-\d+\.npz")
 

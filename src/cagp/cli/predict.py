@@ -139,8 +139,8 @@ def _in_batches(
     model: Model, X: np.ndarray, rule: Rule | None, size: int, pieces: Pieces, voice: Voice
 ) -> tuple[Piece, str, bool]:
     """All rows, those finished before from disk; what the solver said; and whether Ctrl-C stopped it."""
-    from ..interrupt import Interrupt
-    from ..progress import progress
+    from ..support.interrupt import Interrupt
+    from ..support.progress import progress
 
     bounds = [(start, min(start + size, len(X))) for start in range(0, len(X), size)]
     done = {start: piece for start, stop in bounds if (piece := pieces.load(start, stop)) is not None}

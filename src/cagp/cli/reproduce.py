@@ -40,9 +40,9 @@ def reproduce(
     with told(debug, KEPT):
         import joblib
 
-        from ..report import write_report
         from ..studies import SCALES, STUDIES, run_study
-        from ..validation import choice
+        from ..studies.report import write_report
+        from ..support.validation import choice
 
         choice(scale, "scale", SCALES)
         chosen = dict.fromkeys(name for each in names for name in (STUDIES if each == "all" else [each]))
@@ -72,8 +72,8 @@ def reproduce(
 
 def _print_forecast(name: str, forecast: Forecast) -> None:
     """What a study will take, before it starts."""
-    from ..memory import human
-    from ..report import duration
+    from ..studies.report import duration
+    from ..support.memory import human
 
     typer.echo(
         f"{name}: about {duration(forecast.seconds)} and {human(forecast.memory)} of memory, "
@@ -86,7 +86,7 @@ def _print_summary(record: Record) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from ..report import duration
+    from ..studies.report import duration
 
     console = Console()
     spent = duration(record.seconds)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..errors import InputError
-from ..spelling import suggestion
+from ..support.spelling import suggestion
 
 if TYPE_CHECKING:
     from ..fit_report import Names

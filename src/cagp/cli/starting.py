@@ -17,7 +17,7 @@ from scipy.spatial import cKDTree
 from ..errors import InputError
 from ..kernels import Geographic, Kernel, Product, Radial
 from ..means import Constant, Mean, Polynomial, Zero
-from ..validation import points
+from ..support.validation import points
 from .expressions import KERNEL_NAMES, evaluated
 
 MEANS = ("zero", "constant", "linear", "quadratic")

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import InputError
-from ..validation import count
+from ..support.validation import count
 from .dataset import DataError, Dataset
 from .files import PublicFile, find
 

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ..errors import InputError
 from ..hyperparameters import log_likelihood
 from ..solvers import as_solver
-from ..validation import choice, count
+from ..support.validation import choice, count
 from .before_fit import prior_prediction
 from .learning import HowToLearn, learn
 from .nested import nested_parameters, split_nested

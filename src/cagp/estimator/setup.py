@@ -15,7 +15,7 @@ from ..interop.sklearn_kernels import Translation, from_sklearn
 from ..kernels import Kernel, Matern32
 from ..means import Constant, Mean, Zero, as_mean
 from ..prior import Prior
-from ..validation import not_negative_each, positive
+from ..support.validation import not_negative_each, positive
 
 SKLEARN_ALPHA = 1e-10
 """What GaussianProcessRegressor adds to the diagonal unless it is told otherwise."""

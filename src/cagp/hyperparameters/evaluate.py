@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from ..memory import resolve_budget
-from ..validation import ArrayLike, choice, count
+from ..support.memory import resolve_budget
+from ..support.validation import ArrayLike, choice, count
 from .fitting import LIKELIHOODS, generators, with_neighbours
 from .likelihood import ExactLikelihood
 from .observations import observations

@@ -10,10 +10,10 @@ import numpy as np
 import torch
 
 from ..errors import InputError
-from ..interrupt import Interrupt
-from ..memory import resolve_budget
-from ..progress import progress as progress_bar
-from ..validation import ArrayLike, choice, count, positive, real
+from ..support.interrupt import Interrupt
+from ..support.memory import resolve_budget
+from ..support.progress import progress as progress_bar
+from ..support.validation import ArrayLike, choice, count, positive, real
 from .likelihood import ExactLikelihood, Likelihood
 from .neighbours import previous_neighbours
 from .observations import Observations, observations

@@ -19,7 +19,7 @@ import torch
 from ..errors import NotPositiveDefiniteError
 from ..gram import Gram
 from ..kernels import map_embedding, slice_embedding
-from ..memory import require
+from ..support.memory import require
 from .observations import Observations
 from .parameters import NOISE, Space
 from .trend import Trend, fit_trend

@@ -11,8 +11,8 @@ import math
 
 import torch
 
+from ..gram.neighbours import Search, search
 from ..kernels import Embedding, Kernel, embedding_size, slice_embedding
-from ..neighbours import Search, search
 
 NONE = -1
 """Stands where a point has fewer than k predecessors."""

@@ -10,7 +10,7 @@ import torch
 
 from ..errors import InputError
 from ..means import Mean
-from ..validation import ArrayLike, not_negative_each, outputs, points
+from ..support.validation import ArrayLike, not_negative_each, outputs, points
 
 if TYPE_CHECKING:
     from ..prior import Prior

@@ -9,8 +9,8 @@ import numpy as np
 from scipy.optimize import minimize
 
 from ..errors import NotPositiveDefiniteError
-from ..interrupt import Interrupt
-from ..progress import Advance
+from ..support.interrupt import Interrupt
+from ..support.progress import Advance
 from .likelihood import Evaluation, Likelihood
 from .parameters import Space
 

@@ -8,7 +8,7 @@ from typing import TypedDict
 import numpy as np
 import torch
 
-from ..validation import ArrayLike
+from ..support.validation import ArrayLike
 
 
 class FitOptions(TypedDict, total=False):

@@ -17,7 +17,7 @@ import torch
 
 from ..errors import InputError
 from ..kernels import Kernel
-from ..validation import positive
+from ..support.validation import positive
 
 if TYPE_CHECKING:
     from ..prior import Prior

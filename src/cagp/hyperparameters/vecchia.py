@@ -19,7 +19,7 @@ import torch
 
 from ..errors import NotPositiveDefiniteError
 from ..kernels import Kernel, map_embedding
-from ..memory import require
+from ..support.memory import require
 from .likelihood import Evaluation, Likelihood
 from .neighbours import NONE
 from .observations import Observations

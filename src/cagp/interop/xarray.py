@@ -17,7 +17,7 @@ from ..model import Model
 from ..prior import Prior
 from ..solvers import Solver
 from ..stopping import Rule
-from ..validation import real
+from ..support.validation import real
 
 try:
     import xarray as xr

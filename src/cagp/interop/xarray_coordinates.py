@@ -11,7 +11,7 @@ import xarray as xr
 
 from ..errors import InputError, InputTypeError
 from ..kernels import Geographic, Kernel, OnColumns, Power, Product, Sum
-from ..validation import choice
+from ..support.validation import choice
 
 Gridded = xr.DataArray | xr.Dataset
 

@@ -7,9 +7,9 @@ from typing import ClassVar
 
 import torch
 
-from ..buffers import Buffers
 from ..errors import InputTypeError
-from ..validation import count, positive
+from ..support.buffers import Buffers
+from ..support.validation import count, positive
 from .base import Embedding, Kernel, Product, validate_hyperparameter
 
 

@@ -15,9 +15,9 @@ from typing import Any, ClassVar
 
 import torch
 
-from ..buffers import Buffers
 from ..errors import InputError, InputTypeError
-from ..validation import ArrayLike, count, points, positive
+from ..support.buffers import Buffers
+from ..support.validation import ArrayLike, count, points, positive
 
 Embedding = torch.Tensor | tuple[Any, ...]
 """Coordinates as the kernel wants them: a tensor (coordinates, points), or a tuple of embeddings."""

@@ -8,9 +8,9 @@ from typing import ClassVar
 
 import torch
 
-from ..buffers import Buffers
 from ..errors import InputError, InputTypeError
-from ..validation import positive
+from ..support.buffers import Buffers
+from ..support.validation import positive
 from .base import Embedding, Kernel, validate_hyperparameter
 
 _DIAGONAL_CHUNK = 256

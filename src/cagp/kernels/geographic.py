@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import torch
 
-from ..buffers import Buffers
 from ..errors import InputError, InputTypeError
-from ..validation import positive
+from ..support.buffers import Buffers
+from ..support.validation import positive
 from .base import Embedding, Kernel
 
 

@@ -12,9 +12,9 @@ from typing import ClassVar
 
 import torch
 
-from ..buffers import Buffers
 from ..errors import InputError
-from ..validation import positive, positive_or_each
+from ..support.buffers import Buffers
+from ..support.validation import positive, positive_or_each
 from .base import Embedding, Kernel, validate_hyperparameter
 
 _SMALLEST = 1e-300

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import torch
 
+from ..algebra.inducing import Inducing
 from ..gram import Gram
-from ..inducing import Inducing
-from ..validation import count
+from ..support.validation import count
 from .base import Preconditioner, PreparedPreconditioner
 
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import torch
 
-from ..block_diagonal import BlockDiagonal
+from ..algebra.block_diagonal import BlockDiagonal
+from ..algebra.sweeps import substitute
 from ..gram import Gram
-from ..sweeps import substitute
-from ..validation import count
+from ..support.validation import count
 from .base import Preconditioner, PreparedPreconditioner
 
 

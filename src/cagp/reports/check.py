@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..progress import progress as progress_bar
-from ..validation import ArrayLike, count
+from ..support.progress import progress as progress_bar
+from ..support.validation import ArrayLike, count
 from . import advice, pictures
 from .checks import attempt, checked
 from .diagnosis import FEW, Diagnosis, diagnose, visible

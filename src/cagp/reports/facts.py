@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..means import Constant, Mean, Polynomial, Zero
-from ..memory import human
 from ..solvers import NearestNeighbours, Subset
+from ..support.memory import human
 from .kernels import formula, in_words
 from .names import Names
 from .numbers import datum, number, with_unit

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..hyperparameters import FitResult
-from ..progress import progress as progress_bar
-from ..validation import ArrayLike, count
+from ..support.progress import progress as progress_bar
+from ..support.validation import ArrayLike, count
 from . import hyperparameters, pictures
 from .checks import attempt, checked
 from .computation import Computation, measure

@@ -13,7 +13,7 @@ import torch
 from ..calibration import Scores, score
 from ..errors import InputError
 from ..solvers import Solver
-from ..validation import column_names, not_negative_each, points, targets
+from ..support.validation import column_names, not_negative_each, points, targets
 from .diagnosis import Diagnosis, diagnose
 from .effective import Correlation, correlation_of
 from .numbers import duration

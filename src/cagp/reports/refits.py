@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from ..memory import available_bytes
 from ..prior import Prior
 from ..solvers import NearestNeighbours, Solver
+from ..support.memory import available_bytes
 
 if TYPE_CHECKING:
     from ..model import Model

@@ -19,14 +19,14 @@ from uuid import uuid4
 import numpy as np
 import torch
 
-from ..atomic import whole_file
-from ..convert import float_type, solving_type
 from ..errors import InputError, SavedModelError
 from ..gram import STORAGES
 from ..kernels import Kernel
 from ..means import Mean
 from ..solvers import Solver
-from ..validation import choice
+from ..support.atomic_files import whole_file
+from ..support.convert import float_type, solving_type
+from ..support.validation import choice
 from .about import About
 from .data import read_arrays, require_safetensors, sha256, write_arrays
 from .objects import decode, encode
@@ -236,7 +236,7 @@ def _description(place: Path) -> dict[str, Any]:
 
 def _saved(content: dict[str, Any], arrays: dict[str, np.ndarray]) -> Saved:
     from ..prior import Prior
-    from ..validation import points, targets
+    from ..support.validation import points, targets
 
     X = points(arrays["X"], "X").numpy()
     y = targets(arrays["y"], len(X)).numpy()

@@ -18,7 +18,7 @@ import torch
 
 from ..gram import Gram
 from ..preconditioners import Nystrom
-from ..validation import count
+from ..support.validation import count
 from .base import Prepared, Solver
 from .calibrated_cg import CalibratedCG
 from .cholesky import Cholesky

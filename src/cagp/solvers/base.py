@@ -14,9 +14,9 @@ from typing import ClassVar, Literal
 
 import torch
 
-from ..cross import Cross
+from ..algebra.weights import Weights, zero_weights
 from ..gram import Gram
-from ..weights import Weights, zero_weights
+from ..gram.cross_covariance import Cross
 
 
 class Prepared(ABC):
@@ -95,11 +95,16 @@ class Solver(ABC):
     def __repr__(self) -> str:
         """The solver as one would write it: only what differs from the defaults."""
         shown = [
-            f"{field.name}={getattr(self, field.name)!r}"
+            f"{field.name}={_written(getattr(self, field.name))}"
             for field in dataclasses.fields(self)  # type: ignore[arg-type]
             if getattr(self, field.name) != field.default
         ]
         return f"{type(self).__name__}({', '.join(shown)})"
+
+
+def _written(value: object) -> str:
+    """A setting as one would write it: a function by its name."""
+    return str(getattr(value, "__name__", None) or repr(value))
 
 
 def iteration_limit(solver: Solver, iteration: int) -> str:

@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 
 import torch
 
+from ..algebra.weights import Weights
 from ..errors import InputTypeError
 from ..gram import Gram
-from ..pcg import pcg
 from ..preconditioners import Identity, Preconditioner, PreparedPreconditioner
-from ..validation import count
-from ..weights import Weights
+from ..support.validation import count
 from .base import Prepared, Solver, iteration_limit
 from .chain import Chain
+from .pcg import pcg
 
 
 @dataclass(frozen=True, repr=False)

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from ..cross import Cross
+from ..algebra.weights import Weights
 from ..errors import InputError, InputTypeError
 from ..gram import Gram
-from ..memory import require
-from ..weights import Weights
+from ..gram.cross_covariance import Cross
+from ..support.memory import require
 from .base import Prepared, Solver
 
 

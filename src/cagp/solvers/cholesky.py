@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import torch
 
+from ..algebra.weights import Weights
 from ..gram import Gram
-from ..weights import Weights
 from .base import Prepared, Solver
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from ..gram import Gram
-from ..validation import count
+from ..support.validation import count
 from .base import Prepared, Solver, iteration_limit
 from .directions import PreparedDirections, require_directions
 

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 
 import torch
 
-from ..cross import Cross
-from ..factor import positive_definite_factor
+from ..algebra.weights import Weights
 from ..gram import Gram
-from ..memory import require
-from ..weights import Weights
+from ..gram.cross_covariance import Cross
+from ..support.memory import require
+from ..support.positive_definite import positive_definite_factor
 from .base import Prepared
 
 

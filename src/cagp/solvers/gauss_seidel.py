@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import torch
 
-from ..block_diagonal import BlockDiagonal
+from ..algebra.block_diagonal import BlockDiagonal
+from ..algebra.sweeps import sweep
+from ..algebra.weights import Weights
 from ..errors import InputError
 from ..gram import Gram
-from ..spatial import spatial_blocks
-from ..sweeps import sweep
-from ..validation import choice, count
-from ..weights import Weights
+from ..gram.neighbours import spatial_blocks
+from ..support.validation import choice, count
 from .base import Prepared, Solver, iteration_limit
 from .orderings import check_order, permutation
 

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import torch
 
-from ..cross import Cross
+from ..algebra.weights import Weights, zero_weights
 from ..errors import InputError, NotPositiveDefiniteError
 from ..gram import Gram
-from ..memory import require
-from ..threads import share_out
-from ..validation import count
-from ..weights import Weights, zero_weights
+from ..gram.cross_covariance import Cross
+from ..support.memory import require
+from ..support.threads import share_out
+from ..support.validation import count
 from .base import Prepared, Solver
 
 _BATCH_BYTES = {"cpu": 2**21, "cuda": 2**30}

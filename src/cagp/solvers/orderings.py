@@ -8,7 +8,7 @@ import torch
 
 from ..errors import InputError
 from ..gram import Gram
-from ..validation import whole_numbers
+from ..support.validation import whole_numbers
 
 ORDERS = ("random", "natural", "maximin")
 

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 import torch
 
+from ..algebra.sweeps import sweep
+from ..algebra.weights import Weights
 from ..errors import DivergenceError, InputError
 from ..gram import Gram
-from ..sweeps import sweep
-from ..validation import choice, count, positive
-from ..weights import Weights
+from ..support.validation import choice, count, positive
 from .base import Prepared, Solver, iteration_limit
 
 METHODS = ("richardson", "jacobi", "sor", "ssor")

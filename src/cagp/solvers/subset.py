@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import torch
 
-from ..cross import Cross
+from ..algebra.weights import Weights, zero_weights
 from ..errors import InputError
-from ..factor import positive_definite_factor
 from ..gram import Gram
-from ..memory import require
-from ..validation import count, whole_numbers
-from ..weights import Weights, zero_weights
+from ..gram.cross_covariance import Cross
+from ..support.memory import require
+from ..support.positive_definite import positive_definite_factor
+from ..support.validation import count, whole_numbers
 from .base import Prepared, Solver
 
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import torch
 
-from ..cross import Cross
+from ..algebra.weights import Weights, certified
 from ..gram import Gram
-from ..validation import count
-from ..weights import Weights, certified
+from ..gram.cross_covariance import Cross
+from ..support.validation import count
 from .base import Prepared, Solver, iteration_limit
 from .conjugate_gradient import lanczos
 from .directions import conjugate

@@ -11,10 +11,10 @@ import numpy as np
 import pandas as pd
 import torch
 
-from ..memory import available_bytes, require, resolve_budget
 from ..posterior import Posterior
 from ..prior import Prior
 from ..solvers import Cholesky, GaussSeidel, Solver
+from ..support.memory import available_bytes, require, resolve_budget
 from .acceleration_figures import figures
 from .acceleration_findings import comparisons, findings
 from .acceleration_methods import METHODS, Sizes

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from ..memory import human
 from ..solvers import NearestNeighbours
+from ..support.memory import human
 from .base import Comparison
 from .era5_full_config import BOUNDED, HELD_OUT, ITERATED, MAP, MORE, FullConfig
 from .era5_full_hyperparameters import COARSE, FITTED, FREE, PRIOR_WORDS

@@ -12,11 +12,11 @@ import pandas as pd
 import torch
 from scipy.spatial import cKDTree
 
-from ..bounds import ComputationalVariance
 from ..calibration import assess, evaluate
 from ..model import Model
 from ..posterior import Posterior
 from ..preconditioners import Nystrom
+from ..predicting.bounds import ComputationalVariance
 from ..prior import Prior
 from ..solvers import CalibratedCG, GaussSeidel, NearestNeighbours, Solver
 from .base import Tables

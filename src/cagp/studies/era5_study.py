@@ -7,9 +7,9 @@ from typing import Any, ClassVar, TypeVar
 
 import pandas as pd
 
-from ..memory import human, resolve_budget
 from ..model import Model
 from ..solvers import Cholesky, ConjugateGradient, GaussSeidel, NearestNeighbours, Solver
+from ..support.memory import human, resolve_budget
 from .base import AnyStudy, Study, Tables
 from .era5_hyperparameters import Era5Hyperparameters, fitted_priors
 from .era5_prior import Era5Prior

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..atomic import whole_file
+from ..support.atomic_files import whole_file
 
 
 def write_atomically(path: Path, content: bytes) -> None:

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import torch
 
+from ..algebra.sweeps import sweep
 from ..gram import Gram
 from ..kernels import Geographic, Matern32, map_embedding
-from ..sweeps import sweep
 
 _STORED = {"cpu": 2000, "cuda": 12_288}
 """Points of the stored matrix that is measured: a second of work, and enough to fill a GPU, which is idle with less."""

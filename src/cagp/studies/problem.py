@@ -8,8 +8,8 @@ import numpy as np
 import torch
 
 from .. import kernels
-from ..factor import positive_definite_factor
 from ..prior import Prior
+from ..support.positive_definite import positive_definite_factor
 
 
 @dataclass(frozen=True)

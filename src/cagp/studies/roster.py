@@ -6,7 +6,7 @@ import dataclasses
 
 from ..errors import InputError
 from ..solvers import NAMES, Cholesky, Solver
-from ..validation import choice
+from ..support.validation import choice
 
 
 def by_name(name: str, iterations: int, seed: int) -> Solver:

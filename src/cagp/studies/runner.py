@@ -14,8 +14,8 @@ import joblib
 import pandas as pd
 import torch
 
-from ..progress import progress
-from ..validation import choice, count
+from ..support.progress import progress
+from ..support.validation import choice, count
 from .base import SCALES, AnyStudy, Drawing, Tables
 from .environment import describe
 from .files import write_atomically

@@ -15,8 +15,8 @@ from typing import IO, Any
 
 import numpy as np
 
-from ..atomic import whole_file
 from ..errors import TableError
+from ..support.atomic_files import whole_file
 from .table import RawColumns, check_names, too_large
 
 _MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "-nan", "-NaN", "#N/A")

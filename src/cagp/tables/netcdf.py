@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from ..atomic import whole_file
 from ..errors import InputError, TableError
+from ..support.atomic_files import whole_file
 from .table import Grid, RawColumns, check_names, exact
 
 _DAY = np.timedelta64(1, "D")

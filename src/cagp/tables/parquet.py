@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ..atomic import whole_file
 from ..errors import TableError
+from ..support.atomic_files import whole_file
 from .table import RawColumns, check_names, exact
 
 _UNITS = b"units"

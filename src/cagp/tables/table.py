@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import TableError
-from ..spelling import suggestion
+from ..support.spelling import suggestion
 
 _EXACT_INTEGERS = 2**53
 

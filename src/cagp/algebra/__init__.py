@@ -1,0 +1,1 @@
+"""Weights and what is done with G to compute them: sweeps, diagonal blocks, inducing points."""

@@ -1,0 +1,138 @@
+"""Who is near: nearest points (a search tree on a CPU, blocks on a GPU, both exact), and points in blocks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from scipy.spatial import cKDTree
+
+_LEAF = 256
+"""Points in a block."""
+
+_FIRST_BLOCKS = 16
+"""How many blocks each block of test points looks into at first."""
+
+_ENTRIES = 2**27
+"""Distances that are in memory at once."""
+
+
+class Search(Protocol):
+    """Points (n, q) that can be asked for neighbours."""
+
+    def query(self, test: torch.Tensor, k: int) -> torch.Tensor:
+        """The k points nearest to each of ``test`` (T, q), nearest first: indices (T, k)."""
+
+
+def search(points: torch.Tensor) -> Search:
+    """Prepare points (n, q) for questions about neighbours, on the device they are on."""
+    return TreeSearch(points) if points.device.type == "cpu" else BlockSearch(points)
+
+
+class TreeSearch:
+    """SciPy's KD tree."""
+
+    def __init__(self, points: torch.Tensor) -> None:
+        self._tree = cKDTree(points.numpy())
+
+    def query(self, test: torch.Tensor, k: int) -> torch.Tensor:
+        _, near = self._tree.query(test.numpy(), k=k, workers=torch.get_num_threads())
+        return torch.from_numpy(near.reshape(len(test), k))
+
+
+class BlockSearch:
+    """Points and test points in blocks of neighbours; each block of test points looks into the nearest blocks.
+
+    The box around a block tells how near its points can be. If even the k-th neighbour found is nearer than the next
+    block's box, nothing was missed; otherwise twice as many blocks are looked into, in the end all of them.
+    """
+
+    def __init__(self, points: torch.Tensor) -> None:
+        self._known = _blocks(points)
+
+    def query(self, test: torch.Tensor, k: int) -> torch.Tensor:
+        queries = _blocks(test)
+        blocks, leaf, _ = queries.points.shape
+        nearest = torch.empty(blocks, leaf, k, dtype=torch.int64, device=test.device)
+        todo = torch.arange(blocks, device=test.device)
+        known, size, _ = self._known.points.shape
+        look = min(known, max(_FIRST_BLOCKS, 2 * -(-k // size)))
+        while len(todo):
+            step = max(1, _ENTRIES // max(look * size * leaf, known))
+            todo = torch.cat([self._look(queries, part, look, nearest) for part in todo.split(step)])
+            look = min(known, 2 * look)
+        found = torch.empty(len(test), k, dtype=torch.int64, device=test.device)
+        real = queries.index >= 0
+        found[queries.index[real]] = nearest[real]
+        return found
+
+    def _look(self, queries: _Blocks, asked: torch.Tensor, look: int, nearest: torch.Tensor) -> torch.Tensor:
+        """Fill in the neighbours of the test blocks ``asked`` (m,) from the ``look`` nearest blocks of each.
+
+        Returns the test blocks that must look further.
+        """
+        known, everything = self._known, look == len(self._known.points)
+        gap = (queries.low[asked, None] - known.high).clamp_min(0) + (known.low - queries.high[asked, None]).clamp_min(
+            0
+        )
+        reach = gap.square().sum(dim=2).topk(look if everything else look + 1, largest=False)
+        chosen = reach.indices[:, :look]
+        index = known.index[chosen].flatten(1)
+        points, candidates = queries.points[asked], known.points[chosen].flatten(1, 2)
+        distance = (points[:, :, None, 0] - candidates[:, None, :, 0]).square_()
+        for c in range(1, points.shape[2]):
+            distance += (points[:, :, None, c] - candidates[:, None, :, c]).square_()
+        distance.masked_fill_((index < 0)[:, None], torch.inf)
+        best = distance.topk(nearest.shape[2], dim=2, largest=False)
+        nearest[asked] = index[:, None].expand_as(distance).gather(2, best.indices)
+        if everything:
+            return asked[:0]
+        return asked[best.values[:, :, -1].amax(dim=1) > reach.values[:, -1]]
+
+
+@dataclass(frozen=True)
+class _Blocks:
+    """Points (blocks, leaf, q), their indices or −1 (blocks, leaf), and the corners of the boxes (blocks, q)."""
+
+    points: torch.Tensor
+    index: torch.Tensor
+    low: torch.Tensor
+    high: torch.Tensor
+
+
+def _blocks(points: torch.Tensor) -> _Blocks:
+    leaf = min(_LEAF, len(points))
+    order = spatial_blocks(points, leaf, None).to(points.device)
+    missing = -len(points) % leaf
+    index = torch.cat([order, order.new_full((missing,), -1)]).view(-1, leaf)
+    # what fills up the last block repeats its last point, so that the box stays as it is
+    blocks = points[torch.cat([order, order[-1:].expand(missing)])].view(-1, leaf, points.shape[1])
+    return _Blocks(blocks, index, blocks.amin(dim=1), blocks.amax(dim=1))
+
+
+def spatial_blocks(points: torch.Tensor, block_size: int, seed: int | None) -> torch.Tensor:
+    """An order in which every ``block_size`` consecutive points (d, q) are neighbours: the leaves of a KD tree.
+
+    Where the points do not fill the last block, that block stays last; with a ``seed`` the others are shuffled.
+    """
+    leaves: list[torch.Tensor] = []
+
+    def split(indices: torch.Tensor) -> None:
+        if len(indices) <= block_size:
+            leaves.append(indices)
+            return
+        coordinates = points[indices]
+        widest = int((coordinates.amax(dim=0) - coordinates.amin(dim=0)).argmax())
+        ranked = indices[coordinates[:, widest].argsort()]
+        blocks = -(-len(ranked) // block_size)
+        middle = block_size * (blocks // 2)  # whole blocks to the left, so that only the very last one is short
+        split(ranked[:middle])
+        split(ranked[middle:])
+
+    split(torch.arange(len(points), device=points.device))
+    if seed is not None:
+        full = [leaf for leaf in leaves if len(leaf) == block_size]
+        shuffled = torch.randperm(len(full), generator=torch.Generator().manual_seed(seed)).tolist()
+        leaves = [full[i] for i in shuffled] + [leaf for leaf in leaves if len(leaf) < block_size]
+    return torch.cat(leaves).cpu()

@@ -1,0 +1,1 @@
+"""From a solver and test points to posteriors: batches, stopping, bounds, status."""

@@ -1,0 +1,103 @@
+"""Why a solver stopped, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+
+from ..gram.fused import installed
+from ..support.memory import human
+
+if TYPE_CHECKING:
+    from ..gram import Gram
+    from ..model import Model
+    from ..posterior import Solved
+    from ..solvers import Solver
+    from ..stopping import Rule
+
+
+@dataclass(frozen=True)
+class Status:
+    """``reason`` is one word for programs ("finished", "interrupted", "iterating"), ``message`` is for people."""
+
+    reason: str
+    message: str
+
+    def __str__(self) -> str:
+        return self.message
+
+
+def status_of(
+    model: Model, batches: Sequence[Solved], stop: Rule | None, interrupted: bool, seconds: float, where: str = ""
+) -> Status:
+    """The status of a prediction that took ``seconds``; ``where`` says on what it ran, if not in this process."""
+    iterations = torch.cat([batch.iterations for batch in batches])
+    stopped = torch.cat([batch.stopped for batch in batches])
+    if interrupted:
+        reason, message = "interrupted", _interrupted(iterations)
+    elif stop is None or model.prepared.limit <= 1:
+        reason, message = "finished", model.prepared.stopped(int(iterations.max()))
+        if stop is not None:
+            message += " It works in one step, so there was nothing for a rule to stop."
+    else:
+        rest = int((stopped < 0).sum())
+        reason = "stopped" if rest < len(stopped) else "finished"
+        message = _by_rules(stop, stopped, model.solver) + f" ({_range(iterations)}, {seconds:.3g} s)."
+    return Status(reason, message + _circumstances(model) + where)
+
+
+def _circumstances(model: Model) -> str:
+    """How G was kept and what was picked."""
+    solving, where = model.prepared.gram, ""
+    if solving.storage == "tiles":
+        where = " G: tiles, matrix-free." + _on_gpu(model)
+    elif solving.computed:
+        where = f" G: dense, {human(solving.dense_bytes)}."
+    if solving is not model.gram:
+        where += f" Solved in {_arithmetic(solving)}, certified in {_arithmetic(model.gram)}."
+    if model.prepared.picked:
+        where += f" Auto picked {model.prepared.picked!r}."
+    return where
+
+
+def _arithmetic(gram: Gram) -> str:
+    """The precision of products."""
+    rounded = gram.fused_products and not gram.accurate
+    return "tf32 (weights of 11 bits, sums in float32)" if rounded else str(gram.dtype)
+
+
+def _on_gpu(model: Model) -> str:
+    """How kernel values are computed on a GPU; nothing on a CPU."""
+    if model.prepared.gram.device.type == "cpu":
+        return ""
+    if model.prepared.gram.fused:
+        return " GPU: fused kernels."
+    reason = f"{model.prior.kernel!r} has no fused form" if installed() else "Triton is not installed"
+    return f" GPU: blocked torch, because {reason}."
+
+
+def _interrupted(iterations: torch.Tensor) -> str:
+    done = sorted(zip(*iterations.unique(return_counts=True), strict=True), key=lambda pair: -int(pair[0]))
+    each = ", ".join(f"{int(n)} test points after iteration {int(i)}" for i, n in done)
+    prior = " Iteration 0 is the prior." if int(done[-1][0]) == 0 else ""
+    return f"Interrupted: {each}.{prior} The error bars are right for what was computed."
+
+
+def _by_rules(stop: Rule, stopped: torch.Tensor, solver: Solver) -> str:
+    counts = [(int((stopped == i).sum()), repr(rule)) for i, rule in enumerate(stop.parts)]
+    parts = [f"{n} test points stopped by {rule}" for n, rule in counts if n]
+    rest = int((stopped < 0).sum())
+    if rest:
+        advice = ": raise its iterations to get further" if hasattr(solver, "iterations") else ""
+        parts.append(f"{rest} test points reached the limit of {solver!r}{advice}")
+    return "; ".join(parts)
+
+
+def _range(iterations: torch.Tensor) -> str:
+    low, high = int(iterations.min()), int(iterations.max())
+    if low < high:
+        return f"after {low} to {high} iterations"
+    return f"after {low} iteration{'' if low == 1 else 's'}"

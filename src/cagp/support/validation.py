@@ -1,0 +1,183 @@
+"""Checks at the door: every array and number a user hands over passes through here once.
+
+Nothing is repaired silently. What cannot be used is refused with a message that names the argument, what is
+wrong with it, and what to do instead.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from ..errors import InputError, InputTypeError
+
+ArrayLike = Any
+"""Anything that numpy or torch can read as a rectangular array of real numbers."""
+
+_EXACT_INTEGERS = 2**53
+
+
+def as_float64(array: ArrayLike, name: str, device: torch.device | None = None) -> torch.Tensor:
+    """``array`` as a float64 tensor, exactly; refuses what has no exact float64 value."""
+    tensor = array.detach() if isinstance(array, torch.Tensor) else torch.from_numpy(_as_numpy(array, name))
+    if tensor.is_complex():
+        raise InputTypeError(f"{name} is complex; cagp works with real numbers: pass the real part you mean")
+    if tensor.dtype == torch.int64 and tensor.numel() and int(tensor.abs().max()) > _EXACT_INTEGERS:
+        raise InputError(
+            f"{name} holds integers beyond 2**53, which float64 cannot represent; subtract an offset first"
+        )
+    tensor = tensor.to(device=device, dtype=torch.float64)
+    bad = ~torch.isfinite(tensor)
+    if bool(bad.any()):
+        first = tuple(int(i) for i in bad.nonzero()[0])
+        raise InputError(
+            f"{name} has {int(bad.sum())} values that are NaN or infinite, the first at index {first}; "
+            "remove those rows or fill them in first"
+        )
+    return tensor
+
+
+def _as_numpy(array: ArrayLike, name: str) -> np.ndarray:
+    if isinstance(array, np.ma.MaskedArray) and np.ma.is_masked(array):
+        raise InputError(
+            f"{name} is a masked array with {int(np.ma.getmaskarray(array).sum())} masked values; "
+            "remove those rows or fill them in first"
+        )
+    try:
+        converted = np.asarray(array)
+    except ValueError as error:
+        raise InputTypeError(f"{name} is not a rectangular array: {error}") from error
+    if converted.dtype.kind not in "fiubc":
+        raise InputTypeError(
+            f"{name} has type {converted.dtype}, which is not numeric; convert it to numbers first "
+            "(for a data frame: select the numeric columns, then .to_numpy(float))"
+        )
+    if converted.dtype.kind == "f" and converted.dtype.itemsize > 8:
+        raise InputTypeError(f"{name} has type {converted.dtype}, wider than float64; convert it to float64 yourself")
+    if converted.dtype.kind == "u" and converted.size and int(converted.max()) > _EXACT_INTEGERS:
+        raise InputError(f"{name} holds integers beyond 2**53, which float64 cannot represent; subtract an offset")
+    if converted.dtype.kind == "u":
+        converted = converted.astype(np.int64)
+    if converted.dtype.byteorder not in "=|" or not converted.flags.writeable or _awkward_strides(converted):
+        converted = np.array(converted, dtype=converted.dtype.newbyteorder("="))
+    return converted
+
+
+def _awkward_strides(array: np.ndarray) -> bool:
+    return any(stride < 0 or stride % array.itemsize for stride in array.strides)
+
+
+def column_names(X: ArrayLike) -> list[str] | None:
+    """The names of the columns of a data frame; None for anything else."""
+    names = getattr(X, "columns", None)
+    return None if names is None or callable(names) else [str(name) for name in names]
+
+
+def points(X: ArrayLike, name: str, device: torch.device | None = None, columns: int | None = None) -> torch.Tensor:
+    """``X`` as points, shape (n, p), n ≥ 1, p ≥ 1, float64, all finite."""
+    tensor = as_float64(X, name, device)
+    if tensor.ndim != 2:
+        remedy = "pass one row a point"
+        if tensor.ndim == 1:
+            single = columns is not None and columns == len(tensor) and columns > 1
+            remedy = (
+                "reshape(1, -1) makes it one point" if single else "reshape(-1, 1) makes points with one coordinate"
+            )
+        raise InputError(f"{name} must have shape (points, coordinates), got {tuple(tensor.shape)}; {remedy}")
+    if tensor.shape[0] == 0 or tensor.shape[1] == 0:
+        raise InputError(f"{name} is empty, shape {tuple(tensor.shape)}; at least one point and coordinate are needed")
+    if columns is not None and tensor.shape[1] != columns:
+        raise InputError(
+            f"{name} has {tensor.shape[1]} columns, the training points have {columns}; use the same columns in both"
+        )
+    return tensor
+
+
+def targets(y: ArrayLike, n: int, device: torch.device | None = None, name: str = "y") -> torch.Tensor:
+    """``y`` as one observation per training point, shape (n,), float64, all finite."""
+    tensor = as_float64(y, name, device)
+    if tensor.ndim != 1:
+        raise InputError(
+            f"{name} must have shape ({n},), got {tuple(tensor.shape)}; for one column use np.ravel({name})"
+        )
+    if tensor.shape[0] != n:
+        raise InputError(f"{name} has {tensor.shape[0]} values for {n} training points; they must match row by row")
+    return tensor
+
+
+def outputs(Y: ArrayLike, n: int, device: torch.device | None = None, name: str = "y") -> torch.Tensor:
+    """``Y`` as one observation per training point, (n,), or one of each of several outputs, (n, outputs)."""
+    tensor = as_float64(Y, name, device)
+    if tensor.ndim != 2:
+        return targets(tensor, n, device, name)
+    if tensor.shape[0] != n or not tensor.shape[1]:
+        raise InputError(f"{name} has shape {tuple(tensor.shape)} for {n} training points; they must match row by row")
+    return tensor
+
+
+def not_negative_each(value: Any, name: str, n: int, device: torch.device | None = None) -> torch.Tensor:
+    """One number ≥ 0, or one per observation, as a tensor (n,)."""
+    tensor = as_float64(value, name, device)
+    if tensor.shape not in ((), (n,)):
+        raise InputError(
+            f"{name} has shape {tuple(tensor.shape)} for {n} observations; give one number, or one per observation"
+        )
+    if bool((tensor < 0).any()):
+        raise InputError(f"{name} must not be negative, got {float(tensor.min()):g}")
+    return tensor.expand(n).clone()
+
+
+def positive(value: Any, name: str) -> float:
+    """``value`` as a positive finite float."""
+    number = real(value, name)
+    if not number > 0:
+        raise InputError(f"{name} must be positive, got {value!r}")
+    return number
+
+
+def real(value: Any, name: str) -> float:
+    """``value`` as a finite float."""
+    if isinstance(value, (np.ndarray, torch.Tensor)) and value.ndim == 0:
+        value = value.item()
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise InputTypeError(f"{name} must be a real number, got {value!r}")
+    if not math.isfinite(value):
+        raise InputError(f"{name} must be finite, got {value!r}")
+    return float(value)
+
+
+def positive_or_each(value: Any, name: str) -> float | tuple[float, ...]:
+    """One positive number, or a tuple of them (one per dimension)."""
+    if isinstance(value, (np.ndarray, torch.Tensor)) and value.ndim == 1:
+        value = value.tolist()
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        if not value:
+            raise InputError(f"{name} is empty; give one positive number, or one per dimension")
+        return tuple(positive(v, f"{name}[{i}]") for i, v in enumerate(value))
+    return positive(value, name)
+
+
+def count(value: Any, name: str, minimum: int = 0) -> int:
+    """``value`` as an integer ≥ minimum."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+        raise InputTypeError(f"{name} must be an integer, got {value!r}")
+    if value < minimum:
+        raise InputError(f"{name} must be at least {minimum}, got {value}")
+    return int(value)
+
+
+def whole_numbers(values: Any, name: str) -> tuple[int, ...]:
+    """``values`` as a tuple of integers ≥ 0, from any sequence or array; nothing is rounded."""
+    return tuple(count(v, name) for v in (values.tolist() if hasattr(values, "tolist") else values))
+
+
+def choice(value: Any, name: str, options: Sequence[str]) -> str:
+    """``value`` as one of ``options``."""
+    if value not in options:
+        raise InputError(f"{name} must be one of {', '.join(map(repr, options))}, got {value!r}")
+    return str(value)

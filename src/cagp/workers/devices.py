@@ -1,0 +1,114 @@
+"""Several devices of this machine, each with a copy of the model and a thread of its own."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+import torch
+
+from ..errors import InputError, InputTypeError
+from ..predicting.batches import Batch
+from ..support.interrupt import Interrupt
+from ..support.progress import Advance
+
+if TYPE_CHECKING:
+    from ..model import Model
+
+_copies: WeakKeyDictionary[Model, dict[tuple[str, int], Model]] = WeakKeyDictionary()
+"""The copies of each model, by device and number: they live as long as the model."""
+
+
+def named(devices: str | Sequence[str]) -> tuple[str, ...]:
+    """The names of the devices asked for; "all" are the CUDA devices that this process can see."""
+    if devices == "all":
+        names = [f"cuda:{i}" for i in range(torch.cuda.device_count())]
+        if not names:
+            raise InputError('devices="all" are the CUDA devices of this machine, and there is none; leave it out')
+        return tuple(names)
+    names = [devices] if isinstance(devices, str) else list(devices)
+    if not names or not all(isinstance(name, str) for name in names):
+        raise InputTypeError(f'devices must be "all" or names such as ["cuda:0", "cuda:1"], got {devices!r}')
+    return tuple(names)
+
+
+def require_device(name: str) -> torch.device:
+    """The device of that name, if there is one here; "cuda" is the current one, with its number."""
+    try:
+        return torch.empty(0, device=torch.device(name)).device
+    except (RuntimeError, AssertionError) as error:
+        raise InputError(f"devices names {name!r}, which is not to be had here: {str(error).splitlines()[0]}") from None
+
+
+@dataclass(frozen=True)
+class Devices:
+    """Copies of a model on the named devices; a name given twice has two copies."""
+
+    names: tuple[str, ...]
+
+    @property
+    def count(self) -> int:
+        return len(self.names)
+
+    def __str__(self) -> str:
+        return f"{self.count} devices ({', '.join(self.names)})"
+
+    def _models(self, model: Model) -> list[Model]:
+        """A copy for each name, made at the same time where there is none yet; the model itself is one of them."""
+        devices = [require_device(name) for name in self.names]
+        kept = _copies.setdefault(model, {})
+        keys = [(str(device), devices[:i].count(device)) for i, device in enumerate(devices)]
+        for device in {device for device in devices if device.type == "cuda"}:
+            # torch loads its linear algebra for CUDA on first use, and must not do so in several threads at once
+            torch.linalg.inv(torch.ones(1, 1, device=device))
+        missing = [key for key in keys if key not in kept and key != (str(model.gram.device), 0)]
+        with ThreadPoolExecutor(max(1, len(missing))) as executor:
+            for key, copy in zip(missing, executor.map(lambda key: model.recipe.model(key[0]), missing), strict=True):
+                kept[key] = copy
+        return [kept.get(key, model) for key in keys]
+
+    def results(
+        self, model: Model, batches: Sequence[Batch], interrupt: Interrupt, advance: Advance
+    ) -> Iterator[tuple[int, dict[str, Any]]]:
+        """The number and the result of every batch, in the order in which they finish."""
+        waiting: queue.SimpleQueue[tuple[int, Batch]] = queue.SimpleQueue()
+        finished: queue.SimpleQueue[tuple[int, dict[str, Any]] | BaseException] = queue.SimpleQueue()
+        for numbered in enumerate(batches):
+            waiting.put(numbered)
+
+        def work(copy: Model) -> None:
+            while True:
+                try:
+                    number, batch = waiting.get_nowait()
+                except queue.Empty:
+                    return
+                try:
+                    finished.put((number, batch.solve(copy, interrupt, advance)))
+                except BaseException as error:
+                    finished.put(error)
+                    return
+
+        threads = [threading.Thread(target=work, args=(copy,), daemon=True) for copy in self._models(model)]
+        for thread in threads:
+            thread.start()
+        try:
+            for _ in batches:
+                found = finished.get()
+                if isinstance(found, BaseException):
+                    interrupt.requested = True  # the others stop after the iteration in hand
+                    raise found
+                yield found
+        finally:
+            while not waiting.empty():  # after an error: no further batch is begun
+                try:
+                    waiting.get_nowait()
+                except queue.Empty:
+                    break
+            if not interrupt.insisted:  # Python must not come to its end while a thread is inside torch
+                for thread in threads:
+                    thread.join()
