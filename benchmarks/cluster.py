@@ -23,6 +23,7 @@ from timing import medians
 
 import cagp
 from cagp.calibration import simulation_based_calibration
+from cagp.predicting.conditioned import Conditioned
 from cagp.support.memory import human
 from cagp.workers.parcel import Parcel
 
@@ -34,7 +35,7 @@ def predictions(solver: cagp.Solver, d: int, T: int, batch_size: int, storage: s
     rng = np.random.default_rng(0)
     X, X_test = rng.random((d, 2)), rng.random((T, 2))
     model = PRIOR.condition(X, np.sin(6 * X[:, 0]), solver, storage=storage)
-    sent = human(Parcel.of(model.recipe.model).content.nbytes)
+    sent = human(Parcel.of(partial(Conditioned, model.recipe, model.device)).content.nbytes)
     call = partial(model.predict, X_test, batch_size=batch_size)
     return call, f"{solver!r}, {storage}, d = {d:,}, T = {T:,}, recipe {sent}"
 

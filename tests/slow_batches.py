@@ -13,7 +13,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 import cagp
 from problems import make_problem
@@ -25,9 +24,9 @@ class Counted(cagp.GaussSeidel):
 
     folder: str = ""
 
-    def prepare(self, gram: cagp.Gram, b: torch.Tensor) -> object:
+    def prepare(self, gram: cagp.Gram) -> object:
         (Path(self.folder) / f"{os.getpid()}-{time.time_ns()}").touch()
-        return super().prepare(gram, b)
+        return super().prepare(gram)
 
 
 @dataclass(frozen=True, repr=False)
@@ -36,8 +35,8 @@ class Stuck(cagp.GaussSeidel):
 
     folder: str = ""
 
-    def prepare(self, gram: cagp.Gram, b: torch.Tensor) -> object:
-        prepared = super().prepare(gram, b)
+    def prepare(self, gram: cagp.Gram) -> object:
+        prepared = super().prepare(gram)
         original, folder = prepared.weights, Path(self.folder)
 
         def weights(cross: object) -> Iterator[object]:
@@ -55,8 +54,8 @@ class Stuck(cagp.GaussSeidel):
 class Failing(cagp.GaussSeidel):
     """Refuses every batch."""
 
-    def prepare(self, gram: cagp.Gram, b: torch.Tensor) -> object:
-        prepared = super().prepare(gram, b)
+    def prepare(self, gram: cagp.Gram) -> object:
+        prepared = super().prepare(gram)
 
         def weights(cross: object) -> Iterator[object]:
             raise cagp.NotPositiveDefiniteError("this batch has no solution")

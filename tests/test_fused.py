@@ -203,7 +203,7 @@ def test_a_prediction_in_low_precision_is_certified_in_float64(solver, arithmeti
     prior = cagp.Prior(cagp.Matern32(0.3), noise_variance=0.05)
     y = rng.normal(size=150)
     if not GPU:  # the door that keeps tf32 off a CPU
-        monkeypatch.setattr("cagp.model.tf32_refused", lambda device, storage: False)
+        monkeypatch.setattr("cagp.predicting.conditioned.tf32_refused", lambda device, storage: False)
     model = prior.condition(X, y, solver, solve_dtype=arithmetic, device=DEVICE, storage="tiles")
     post = model.predict(X_test)
     G = prior.kernel(X) + 0.05 * np.eye(150)
@@ -234,7 +234,7 @@ def test_other_kernels_are_not_fused():
 
 def test_the_status_calls_tf32_only_what_is(monkeypatch):
     if not GPU:
-        monkeypatch.setattr("cagp.model.tf32_refused", lambda device, storage: False)
+        monkeypatch.setattr("cagp.predicting.conditioned.tf32_refused", lambda device, storage: False)
     X, y = np.linspace(0, 1, 20)[:, None], np.zeros(20)
     for kernel, words in ((cagp.RBF(0.3), "in tf32"), (cagp.RBF(0.3) * cagp.Linear(), "in torch.float32,")):
         prior = cagp.Prior(kernel, noise_variance=0.1)
@@ -256,7 +256,7 @@ def test_tf32_sweeps_stay_stable_where_the_noise_is_small(monkeypatch):
     X, X_test = rng.random((200, 2)), rng.random((4, 2))
     prior = cagp.Prior(cagp.Matern32(0.3), noise_variance=1e-4)
     if not GPU:
-        monkeypatch.setattr("cagp.model.tf32_refused", lambda device, storage: False)
+        monkeypatch.setattr("cagp.predicting.conditioned.tf32_refused", lambda device, storage: False)
     solver = cagp.GaussSeidel(25, block_size=50)
     low = prior.condition(X, np.zeros(200), solver, solve_dtype="tf32", device=DEVICE, storage="tiles")
     full = prior.condition(X, np.zeros(200), solver, storage="dense", device="cpu")
@@ -266,9 +266,9 @@ def test_tf32_sweeps_stay_stable_where_the_noise_is_small(monkeypatch):
 def test_a_recipe_keeps_tf32(monkeypatch):
     """Workers and other devices make the model again: with the arithmetic that it had."""
     if not GPU:
-        monkeypatch.setattr("cagp.model.tf32_refused", lambda device, storage: False)
+        monkeypatch.setattr("cagp.predicting.conditioned.tf32_refused", lambda device, storage: False)
     X = np.random.default_rng(0).random((40, 2))
     prior = cagp.Prior(cagp.Matern32(0.3))
     for solve_dtype, accurate in (("tf32", False), ("float32", True)):
         model = prior.condition(X, np.zeros(40), cagp.GaussSeidel(1), solve_dtype=solve_dtype, device=DEVICE)
-        assert model.recipe.model(DEVICE).prepared.gram.accurate is accurate
+        assert model.copy_on(DEVICE).prepared.gram.accurate is accurate

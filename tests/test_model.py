@@ -102,8 +102,8 @@ def test_batches_follow_the_budget() -> None:
 class _Stops(cagp.GaussSeidel):
     """Presses Ctrl-C once, during its second iteration."""
 
-    def prepare(self, gram: cagp.Gram, b: torch.Tensor) -> object:
-        prepared = super().prepare(gram, b)
+    def prepare(self, gram: cagp.Gram) -> object:
+        prepared = super().prepare(gram)
         original, presses = prepared.weights, iter([True])
 
         def weights(cross: object) -> Iterator[object]:

@@ -19,7 +19,6 @@ import torch
 
 import cagp
 from cagp.support.interrupt import Interrupt
-from cagp.workers import recipe
 from cagp.workers.joblib_pool import Pool, find_pool
 from cagp.workers.parcel import Parcel
 from problems import make_problem
@@ -130,9 +129,9 @@ def test_errors_come_back_as_they_are() -> None:
 
 def test_a_copy_that_does_not_fit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     made = model(cagp.GaussSeidel(2))
-    monkeypatch.setattr(recipe, "available_bytes", lambda device: 40 * 40 * 8 - 1)
+    monkeypatch.setattr("cagp.predicting.conditioned.available_bytes", lambda device: 40 * 40 * 8 - 1)
     with pytest.raises(cagp.MemoryBudgetError, match=r"dense Gram matrix of 40 points, needs 12\.5 KiB"):
-        made.recipe.model()
+        made.copy_on("cpu")
 
 
 def test_the_recipe_is_nobody_elses_memory() -> None:
@@ -140,13 +139,13 @@ def test_the_recipe_is_nobody_elses_memory() -> None:
     made = PROBLEM.prior.condition(X, PROBLEM.y, cagp.GaussSeidel(2))
     before = made.predict(PROBLEM.X_test).mean
     X[:] = 0
-    assert np.array_equal(made.recipe.model().predict(PROBLEM.X_test).mean, before)
+    assert np.array_equal(made.again().predict(PROBLEM.X_test).mean, before)
 
 
 def test_the_recipe_of_a_mean_from_the_data() -> None:
     prior = cagp.Prior(PROBLEM.prior.kernel, mean=cagp.Polynomial(1), noise_variance=0.05)
     made = prior.condition(PROBLEM.X, PROBLEM.y, cagp.GaussSeidel(2), solve_dtype="float32", storage="tiles")
-    again = made.recipe.model()
+    again = made.again()
     assert again.prior == made.prior
     assert repr(again) == repr(made)
     assert np.array_equal(again.predict(PROBLEM.X_test).mean, made.predict(PROBLEM.X_test).mean)

@@ -118,7 +118,7 @@ def test_arithmetic_and_storage(tmp_path: Path, dtypes: tuple[str, str], storage
 
 def test_tf32_can_be_loaded_and_says_what_to_do_on_a_cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr("cagp.model.tf32_refused", lambda device, storage: False)  # as on a GPU
+        patch.setattr("cagp.predicting.conditioned.tf32_refused", lambda device, storage: False)  # as on a GPU
         options = {"storage": "tiles", "solve_dtype": "tf32"}
         model = PROBLEM.prior.condition(PROBLEM.X, PROBLEM.y, cagp.CalibratedCG(5), **options)  # type: ignore[arg-type]
         place = model.save(tmp_path / "model")

@@ -134,8 +134,8 @@ class Bench:
         solver = cagp.GaussSeidel(3, block_size=2048)
         X, y, X_test = self.X[keep], self.y[keep], torch.as_tensor(self.X[~keep], device="cuda")
         model = self.prior.condition(X, y, solver, solve_dtype=arithmetic, device="cuda", memory_budget=BUDGET)
-        (cross,) = model._crosses(X_test, None)
-        gram, V = model.prepared.gram, model.solver_cross(cross).matrix
+        cross, gram = model.cross(X_test), model.prepared.gram
+        V = gram.cross(cross.test).matrix
         W = torch.zeros_like(V)
         blocks = model.prepared._blocks  # type: ignore[attr-defined]
         multiplications = 2 * len(X_test) * gram.size**2

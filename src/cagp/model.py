@@ -6,153 +6,93 @@ import copy
 import time
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 
-from .algebra.weights import Weights, certified
+from .algebra.weights import certified
 from .errors import InputError, InputTypeError
-from .gram import Gram
-from .gram.cross_covariance import Cross
-from .kernels import map_embedding, slice_embedding
-from .posterior import Posterior, Solved
-from .preconditioners import Nystrom, PreparedPreconditioner
-from .predicting.batches import Batches, affordable_batch
-from .predicting.bounds import ComputationalVariance, computational_variance
-from .predicting.solving import certified_in_full, outcome_of
+from .means import Mean
+from .posterior import Posterior
+from .predicting.batches import Batches
+from .predicting.conditioned import Conditioned
+from .predicting.elsewhere import find_workers, solve_with
+from .predicting.memory_plan import MemoryPlan
+from .predicting.recipe import Recipe
+from .predicting.solved import Solved
+from .predicting.solving import Iterates, outcome_of
 from .predicting.status import Status, status_of
-from .solvers import Solver, as_solver
+from .prior import Prior
+from .solvers import Solver
 from .stopping import Rule
-from .support.convert import Output, float_type, solving_type, tf32_refused
+from .support.convert import Output
 from .support.interrupt import Interrupt
-from .support.memory import resolve_budget
+from .support.memory import available_bytes
 from .support.progress import progress as progress_bar
 from .support.validation import ArrayLike, as_float64, column_names, points, targets
-from .workers.batch_workers import find_workers, solve_with
-from .workers.recipe import Recipe
 
-if TYPE_CHECKING:
-    from .prior import Prior
+if TYPE_CHECKING:  # a model can save itself, and a saved model makes one: a shortcut into a room above
     from .saving import About
 
-_MAX_INDUCING = 1000
 
-
-class Model:
+class Model(Conditioned):
     """A prior conditioned on data with a solver; made by ``Prior.condition``.
 
-    ``prior`` is the prior with its mean filled in from the data, ``budget`` the memory budget in bytes. ``gram`` and
-    ``b`` = y − m₀(X) (d,) are in the order the solver works in; ``order`` (d,) is that order, where it is not the given
-    one. ``column_names`` are those of a data frame, None for anything else. ``storage`` is what was asked
-    for. ``recipe`` is what it takes to make the model again elsewhere.
+    ``column_names`` are those of a data frame, None for anything else. ``recipe`` is what it takes to make the model
+    again. ``gram`` and ``b`` = y − m₀(X) (d,) are in the order of the data.
     """
 
-    def __init__(
-        self,
-        prior: Prior,
-        X: ArrayLike,
-        y: ArrayLike,
-        solver: Solver | str,
-        *,
-        storage: str,
-        memory_budget: float | None,
-        dtype: Any,
-        solve_dtype: Any,
-        device: str | torch.device | None,
-    ) -> None:
-        self.solver = as_solver(solver)
-        dtype = float_type(dtype, "dtype")
-        solve_dtype, accurate = solving_type(solve_dtype, dtype)
-        place = torch.device(device) if device is not None else X.device if isinstance(X, torch.Tensor) else None
-        train = points(X, "X", place).contiguous()  # sums, and so the last digits, would depend on the layout
-        observations = targets(y, train.shape[0], train.device)
-        noise = prior.noise(train.shape[0]).to(device=train.device, dtype=dtype)
-        if bool((noise.to(solve_dtype) <= 0).any()):
-            raise InputError(f"noise_variance is so small that it is zero in {solve_dtype}; solve in float64")
-        if not accurate and tf32_refused(train.device, storage):
-            raise InputError('solve_dtype="tf32" is for matrix-free products on a GPU; use "float32" here')
-        self.budget = resolve_budget(memory_budget, train.device)
-        self._mean = prior.mean
-        self.prior = replace(prior, mean=prior.mean.fit(train, observations))
-        self._columns, self.column_names = train.shape[1], column_names(X)
-        self._device = train.device
-        self.storage = storage
-        self._origin = train.mean(dim=0)
-        embedding = prior.kernel.embed(train, self._origin)
-        low = map_embedding(embedding, lambda part: part.to(solve_dtype))
-        gram = Gram(prior.kernel, low, noise.to(solve_dtype), storage=storage, budget=self.budget, accurate=accurate)
-        self.recipe = Recipe.of(self.prior, train, observations, gram, self.solver, dtype)
-        self._given = gram
-        b = (observations - self.prior.mean(train)).to(dtype)
-        self.prepared = self.solver.prepare(gram, b.to(solve_dtype))
-        self.order = self.prepared.order
-        if solve_dtype == dtype and accurate:
-            self.gram, self.b = self.prepared.gram, self.prepared.b
-        else:  # the solver works in low precision, the certificate is matrix-free in full precision
-            full = map_embedding(embedding, lambda part: part.to(dtype))
-            left = self.budget - (gram.dense_bytes if gram.storage == "dense" else 0)
-            certificate = Gram(prior.kernel, full, noise, storage="tiles", budget=left)
-            self.gram = certificate if self.order is None else certificate.permuted(self.order)
-            self.b = b if self.order is None else b[self.order]
+    def __init__(self, recipe: Recipe, device: torch.device, mean: Mean, column_names: list[str] | None = None) -> None:
+        super().__init__(recipe, device)
+        self._mean = mean  # as it was before it took anything from the data
+        self.column_names = column_names
 
     @property
-    def X(self) -> torch.Tensor:
-        """The training points (d, p), in float64."""
-        return torch.from_numpy(self.recipe.X).to(self._device)
+    def prior(self) -> Prior:
+        """The prior with its mean filled in from the data."""
+        return self.recipe.prior
 
     @property
-    def y(self) -> torch.Tensor:
-        """The observations (d,), in float64."""
-        return torch.from_numpy(self.recipe.y).to(self._device)
+    def solver(self) -> Solver:
+        """The solver as it was asked for; ``prepared.picked`` is what ``Auto`` made of it."""
+        return self.recipe.solver
+
+    @property
+    def budget(self) -> int:
+        """The memory budget in bytes."""
+        return self.recipe.budget
+
+    @property
+    def storage(self) -> str:
+        """How G was asked to be stored: "auto", "dense" or "tiles"."""
+        return self.recipe.storage
 
     def with_observations(self, y: ArrayLike) -> Model:
         """The same prior, points and solver with other observations y (d,).
 
         The work that a calibrated solver did before it saw test points is shared: it does not depend on y.
         """
-        observations = targets(y, self.gram.size, self._device)
+        observations = targets(y, len(self.X), self.device)
         prior = replace(self.prior, mean=self._mean.fit(self.X, observations))
-        b = (observations - prior.mean(self.X)).to(self.gram.dtype)
-        own = b if self.order is None else b[self.order]
         other = copy.copy(self)
-        other.prior, other.b = prior, own
-        other.recipe = replace(self.recipe, prior=prior, y=observations.cpu().numpy().copy())
-        if self.solver.calibrated:
-            other.prepared = copy.copy(self.prepared)
-            other.prepared.b = own.to(self.prepared.b.dtype)
-        else:  # in the order of the data, from the Gram matrix as it was handed to the solver
-            other.prepared = self.solver.prepare(self._given, b.to(self._given.dtype))
-            if self.gram is self.prepared.gram:
-                other.gram = other.prepared.gram
+        other.see(replace(self.recipe, prior=prior, y=observations.cpu().numpy().copy()))
         return other
 
-    def solver_cross(self, cross: Cross) -> Cross:
-        """The same test points as the solver sees them: in its own precision."""
-        return cross if self.prepared.gram is self.gram else self.prepared.gram.cross(cross.test)
+    def again(self, kept: np.ndarray | None = None, **settings: Any) -> Model:
+        """The model once more, on its training points ``kept`` (n,) or on all, with other settings of its recipe.
 
-    @cached_property
-    def bounding(self) -> PreparedPreconditioner:
-        """A stand-in for G that is cheap to invert, for bounds on the computational variance."""
-        precise = self.gram if self.gram.dtype == torch.float64 else self.gram.cast(torch.float64)
-        affordable = self.gram.working_budget // (4 * 8 * self.gram.size)
-        return Nystrom(max(1, min(_MAX_INDUCING, affordable))).prepare(precise)
-
-    def computational_variance(self, cross: Cross, weights: Weights) -> ComputationalVariance:
-        """Bounds on the computational variance of weights, in float64 whatever the arithmetic of the model.
-
-        At the price of three products with G; of four in a model of single precision.
+        It may use the budget of this one, or half of the memory that is free now where that is less.
         """
-        precise = self.bounding.gram
-        if precise is not self.gram:
-            cross = precise.cross(cross.test)
-            weights = certified(weights.dense().double(), cross)
-        return computational_variance(cross, weights, self.bounding)
+        recipe = self.recipe if kept is None else self.recipe.restricted(kept)
+        budget = max(1, min(self.budget, available_bytes(self.device) // 2))
+        recipe = replace(recipe, **{"budget": budget, **settings})
+        return Model(recipe, self.device, self._mean, self.column_names)
 
     def __repr__(self) -> str:
         picked = f" → {self.prepared.picked!r}" if self.prepared.picked else ""
-        return f"Model({self.prior!r}, {self.gram!r}, solver={self.solver!r}{picked})"
+        return f"Model({self.prior!r}, {self.prepared.gram!r}, solver={self.solver!r}{picked})"
 
     def save(self, folder: str | Path, *, about: About | None = None, overwrite: bool = False) -> Path:
         """Save the model as a folder that ``cagp.load`` reads; ``about`` holds names, units and notes.
@@ -193,12 +133,10 @@ class Model:
         if stop is not None and not isinstance(stop, Rule):
             raise InputTypeError(f"stop must be a rule such as ComputationalShare(0.05) | Seconds(60), got {stop!r}")
         workers = find_workers(n_jobs, devices)
-        numbers = None if stop is None else 12 * self.gram.size
-        size = affordable_batch(self, len(test), batch_size, numbers)
         rule = stop if self.prepared.limit > 1 else None  # one step cannot be stopped
+        size = MemoryPlan(self).batch(len(test), batch_size, rule)
         start, where = time.perf_counter(), ""
-        cross = self.gram.cross(self.prior.kernel.embed(test, self._origin))
-        work = Batches(self, cross, self.prior.mean(test).to(self.gram.dtype), rule, size)
+        work = Batches(self, self.cross(test), self.prior_mean(test), rule, size)
         with Interrupt() as interrupt, progress_bar("predict", len(test), progress) as advance:
             if workers is None:
                 solved = work.solve(interrupt, advance)
@@ -215,13 +153,13 @@ class Model:
         budget.
         """
         test, convert = self._test_points(X_test)
-        prior_mean = self.prior.mean(test).to(self.gram.dtype)
-        (cross,) = self._crosses(test, len(test))
-        own = self.solver_cross(cross)
-        for weights in self.prepared.weights(own):
+        MemoryPlan(self).batch(len(test), len(test))
+        prior_mean, cross = self.prior_mean(test), self.cross(test)
+        iterates = Iterates(self, cross)
+        for weights in iterates:
             if weights.iteration and (only is None or weights.iteration in only):
                 message = f"Iteration {weights.iteration} of {self.solver!r}, {weights.passes:g} passes over G."
-                outcome = outcome_of(certified_in_full(weights.frozen(), cross, own))
+                outcome = outcome_of(iterates.certified(weights.frozen()))
                 batch = Solved.of(self, cross, outcome, prior_mean, keep=True)
                 yield Posterior(self, [batch], convert, Status("iterating", message))
 
@@ -232,16 +170,16 @@ class Model:
         product with G.
         """
         test, convert = self._test_points(X_test)
-        W = as_float64(weights, "weights", self._device).to(self.gram.dtype)
+        W = as_float64(weights, "weights", self.device).to(self.gram.dtype)
         if W.shape != (self.gram.size, len(test)):
             raise InputError(
                 f"weights must have shape {(self.gram.size, len(test))}, one row a training point and one column a "
                 f"test point, got {tuple(W.shape)}"
             )
-        (cross,) = self._crosses(test, len(test))
-        values = (W if self.order is None else W[self.order]).T.contiguous()
-        given = outcome_of(certified(values, cross))
-        batch = Solved.of(self, cross, given, self.prior.mean(test).to(self.gram.dtype), keep=True)
+        MemoryPlan(self).batch(len(test), len(test))
+        cross = self.cross(test)
+        given = outcome_of(certified(W.T.contiguous(), cross))
+        batch = Solved.of(self, cross, given, self.prior_mean(test), keep=True)
         return Posterior(self, [batch], convert, Status("given", "The weights were given."))
 
     def predict_mean(self, X_test: ArrayLike) -> Any:
@@ -249,26 +187,33 @@ class Model:
 
         The same number as ``predict(X_test).mean``.
         """
-        coefficients = self.prepared.coefficients()
+        coefficients = self._coefficients()
         if coefficients is None:
             return self.predict(X_test).mean
-        for last in coefficients:
-            v = last
-        return next(self._means(X_test, iter([v])))
+        *_, last = coefficients
+        return next(self._means(X_test, iter([last])))
 
     def iterate_mean(self, X_test: ArrayLike) -> Iterator[Any]:
         """The posterior means at X_test (T, p) after iterations 1, 2, 3, …, each of shape (T,), without variances."""
-        coefficients = self.prepared.coefficients()
+        coefficients = self._coefficients()
         if coefficients is None:
             return (posterior.mean for posterior in self.iterate(X_test))
         next(coefficients)  # iteration 0
         return self._means(X_test, coefficients)
 
+    def _coefficients(self) -> Iterator[torch.Tensor] | None:
+        return self.prepared.coefficients(self.b.to(self.recipe.solve_dtype))
+
+    @property
+    def means_are_cheap(self) -> bool:
+        """Whether the solver has means without variances, at a fraction of the cost."""
+        return self._coefficients() is not None
+
     def _means(self, X_test: ArrayLike, coefficients: Iterator[torch.Tensor]) -> Iterator[Any]:
         """m₀ + V v for each v (d,) of ``coefficients``."""
         test, convert = self._test_points(X_test)
-        prior_mean = self.prior.mean(test).to(self.gram.dtype)
-        crosses = self._crosses(test, None, 2 * self.gram.size)
+        prior_mean, size = self.prior_mean(test), MemoryPlan(self).means(len(test))
+        crosses = [self.cross(part) for part in test.split(size)]
         for v in coefficients:
             products = []
             for cross in crosses:
@@ -286,10 +231,4 @@ class Model:
                 f"X_test has the columns {names}, the training points have {self.column_names}; "
                 f"put them in the same order: X_test[{self.column_names}]"
             )
-        return points(X_test, "X_test", self._device, columns=self._columns), Output.like(X_test)
-
-    def _crosses(self, test: torch.Tensor, batch_size: int | None, numbers: int | None = None) -> list[Cross]:
-        """The test points in batches, nothing computed yet; ``numbers`` are alive per test point."""
-        embedding = self.prior.kernel.embed(test, self._origin)
-        size = affordable_batch(self, len(test), batch_size, numbers)
-        return [self.gram.cross(slice_embedding(embedding, start, start + size)) for start in range(0, len(test), size)]
+        return points(X_test, "X_test", self.device, columns=self.X.shape[1]), Output.like(X_test)

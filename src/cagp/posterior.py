@@ -11,99 +11,25 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 
-from .algebra.weights import Weights
-from .errors import DivergenceError, InputError, MemoryBudgetError
-from .gram.cross_covariance import Cross
+from .errors import InputError, MemoryBudgetError
+from .gram import Cross
 from .predicting.batch_bounds import bounds_of_batches
 from .predicting.bounds import ComputationalVariance
-from .predicting.solving import Outcome, run_to
+from .predicting.conditioned import Conditioned
+from .predicting.memory_plan import MemoryPlan
+from .predicting.solved import Solved
+from .predicting.solving import run_to
 from .predicting.status import Status
 from .support.convert import Output
-from .support.memory import human, require
+from .support.memory import human
 from .support.positive_definite import joint_draws
 from .support.validation import as_float64, count, real
-
-if TYPE_CHECKING:
-    from .model import Model
-
-
-@dataclass(frozen=True)
-class Solved:
-    """One batch of test points after some iteration; ``weights`` is None where they were not kept.
-
-    ``stopped`` (T,) is the index of the rule that stopped a test point, or −1.
-    """
-
-    cross: Cross
-    weights: Weights | None
-    iterations: torch.Tensor
-    stopped: torch.Tensor
-    passes: float
-    mean: torch.Tensor
-    variance: torch.Tensor
-    at_rounding: torch.Tensor
-
-    @classmethod
-    def of(cls, model: Model, cross: Cross, outcome: Outcome, prior_mean: torch.Tensor, keep: bool) -> Solved:
-        """Mean and variance from the weights; without ``keep``, the weights and V are let go."""
-        weights = outcome.weights
-        mean = prior_mean + weights.apply(model.b)
-        variance = cross.prior_variance() - weights.reduction
-        prior_std, std = cross.prior_variance().sqrt(), model.gram.diagonal().sqrt()
-        variance, at_rounding = _no_finer_than_rounding(variance, weights, outcome.iterations, prior_std, std)
-        if not bool(torch.isfinite(variance).all()):
-            raise DivergenceError(
-                f"the weights of {model.solver!r} are no longer finite after {int(outcome.iterations.max())} "
-                "iterations; ask for fewer, or use a method that converges"
-            )
-        if not keep:
-            cross.forget()
-        kept = weights if keep else None
-        return cls(cross, kept, outcome.iterations, outcome.stopped, weights.passes, mean, variance, at_rounding)
-
-    def numbers(self) -> dict[str, Any]:
-        """What was found for each test point, on the CPU and without the weights: to be sent from elsewhere."""
-        found = {name: getattr(self, name).cpu() for name in _PER_POINT}
-        return {**found, "passes": self.passes}
-
-    @classmethod
-    def from_numbers(cls, cross: Cross, numbers: dict[str, Any]) -> Solved:
-        """A batch that was solved elsewhere."""
-        device = cross.gram.device
-        found = {name: numbers[name].to(device) for name in _PER_POINT}
-        return cls(cross, None, passes=numbers["passes"], **found)
-
-    @classmethod
-    def joined(cls, cross: Cross, parts: Sequence[Solved]) -> Solved:
-        """Several batches as one, with ``cross`` for all their test points."""
-        found = {name: torch.cat([getattr(part, name) for part in parts]) for name in _PER_POINT}
-        return cls(cross, None, passes=sum(part.passes for part in parts), **found)
-
-
-_PER_POINT = ("iterations", "stopped", "mean", "variance", "at_rounding")
-
-
-def _no_finer_than_rounding(
-    variance: torch.Tensor, weights: Weights, iterations: torch.Tensor, prior_std: torch.Tensor, std: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """The variances, and where they are below what this arithmetic can resolve and were replaced by that limit.
-
-    C(W) is a sum of terms of at most (√k(x′, x′) + Σ |wᵢ| √Gᵢᵢ)² together, and each iteration adds to the sum, so
-    rounding moves it by about eps times that for each. A variance below this is not known any better; reporting the
-    limit instead makes the error bar wider, never wrong.
-    """
-    scale = std if weights.indices is None else std[weights.indices]
-    magnitude = (prior_std + (weights.values.abs() * scale).sum(dim=1)).square()
-    limit = 2 * torch.finfo(variance.dtype).eps * (1 + iterations) * magnitude
-    # torch.maximum keeps NaN, so that a method that diverged is noticed
-    return torch.maximum(variance, limit), variance < limit
 
 
 class Posterior:
@@ -113,7 +39,7 @@ class Posterior:
     ``status`` says why the solver stopped.
     """
 
-    def __init__(self, model: Model, batches: Sequence[Solved], convert: Output, status: Status) -> None:
+    def __init__(self, model: Conditioned, batches: Sequence[Solved], convert: Output, status: Status) -> None:
         self._model = model
         self._batches = tuple(batches)
         self._convert = convert
@@ -128,7 +54,7 @@ class Posterior:
 
     def __repr__(self) -> str:
         what = "" if self._noise is None else ", observations"
-        return f"Posterior({len(self)} test points{what}, {self._model.solver!r}, {self.status.reason})"
+        return f"Posterior({len(self)} test points{what}, {self._model.recipe.solver!r}, {self.status.reason})"
 
     def __len__(self) -> int:
         """How many test points there are."""
@@ -165,14 +91,7 @@ class Posterior:
 
     def _covariance(self) -> torch.Tensor:
         cross, W = self._single_batch()
-        T, d = W.shape
-        what = f"the covariance of {T} test points"
-        require(
-            (5 * T * T + 3 * T * d) * W.dtype.itemsize,
-            self._model.gram.working_budget,
-            what,
-            "predict fewer points at a time",
-        )
+        MemoryPlan(self._model).require_covariance(len(W))
         residual = cross.matrix - cross.gram.matmul(W)
         C = cross.prior_covariance() - cross.matrix @ W.T - W @ residual.T
         C = (C + C.T) / 2
@@ -185,12 +104,10 @@ class Posterior:
             size = human(len(self._mean) * self._model.gram.size * self._model.gram.dtype.itemsize)
             raise MemoryBudgetError(
                 f"the weights of {len(self._mean)} test points ({size}) were not kept: they did not fit the memory "
-                f"budget of {human(self._model.budget)} beside the work, or batch_size cut them up; predict fewer "
-                "points at a time, raise memory_budget, or leave batch_size out"
+                f"budget of {human(self._model.recipe.budget)} beside the work, or batch_size cut them up; predict "
+                "fewer points at a time, raise memory_budget, or leave batch_size out"
             )
-        n_bytes = 2 * len(self._mean) * self._model.gram.size * self._mean.itemsize
-        what = f"the weights of {len(self._mean)} test points as a dense matrix"
-        require(n_bytes, self._model.gram.working_budget, what, "predict fewer points at a time")
+        MemoryPlan(self._model).require_dense_weights(len(self._mean))
         weights = batch.weights or run_to(self._model, batch.cross, batch.iterations)  # solved elsewhere: once more
         return batch.cross, weights.dense()
 
@@ -200,19 +117,14 @@ class Posterior:
     def weights(self) -> Any:
         """The kriging weights W, shape (d, T), rows in the order of the training points: mean = m₀ + Wᵀ (y − m₀(X))."""
         _, rows = self._single_batch()
-        order = self._model.order
-        W = rows.T
-        if order is not None:
-            W = torch.empty_like(W)
-            W[order] = rows.T
-        return self._convert(W)
+        return self._convert(rows.T)
 
     def observed(self, noise_variance: Any = None) -> Posterior:
         """The belief about observations y at the test points: the noise variance is added.
 
         ``noise_variance`` is one number or one per test point (T,); by default the prior's, where that is one number.
         """
-        noise = self._model.prior.noise_variance if noise_variance is None else noise_variance
+        noise = self._model.recipe.prior.noise_variance if noise_variance is None else noise_variance
         if noise_variance is None and np.ndim(noise):
             raise InputError(
                 "the noise of the training observations, one variance each, says nothing about new ones: call "

@@ -12,15 +12,15 @@ import torch
 from .errors import InputError, InputTypeError
 from .kernels import Kernel
 from .means import Mean, Zero, as_mean
-from .model import Model
 from .solvers import Solver
 from .support.convert import Output
 from .support.memory import require, resolve_budget
 from .support.positive_definite import joint_draws
-from .support.validation import ArrayLike, as_float64, count, points, positive
+from .support.validation import ArrayLike, as_float64, column_names, count, points, positive
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # a prior is what a user holds first; its verbs are shortcuts into the rooms above
     from .hyperparameters.options import FitOptions, LikelihoodOptions
+    from .model import Model
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,17 +83,24 @@ class Prior:
         product in ``dtype`` at the end certifies its weights: bad arithmetic makes the error bars wider, never wrong.
         ``device`` defaults to that of X.
         """
-        return Model(
+        from .model import Model
+        from .predicting.recipe import Recipe
+
+        if device is None:
+            device = X.device if isinstance(X, torch.Tensor) else "cpu"
+        place = torch.device(device)
+        recipe = Recipe.of(
             self,
             X,
             y,
             solver,
+            place,
             storage=storage,
             memory_budget=memory_budget,
             dtype=dtype,
             solve_dtype=solve_dtype,
-            device=device,
         )
+        return Model(recipe, place, self.mean, column_names(X))
 
     def sample(self, X: ArrayLike, n: int = 1, seed: int = 0, *, memory_budget: float | None = None) -> Any:
         """``n`` joint draws of f at X (T, p), without noise, shape (n, T). The same ``seed`` gives the same draws."""

@@ -86,13 +86,13 @@ class Boastful(cagp.Cholesky):
 
     share: float = 0.5
 
-    def prepare(self, gram, b):
-        return _Boastful(gram, b, cagp.Cholesky().prepare(gram, b), self.share)
+    def prepare(self, gram):
+        return _Boastful(gram, cagp.Cholesky().prepare(gram), self.share)
 
 
 class _Boastful(Prepared):
-    def __init__(self, gram, b, honest, share):
-        super().__init__(gram, b)
+    def __init__(self, gram, honest, share):
+        super().__init__(gram)
         self._honest, self._share = honest, share
 
     def corrections(self, rhs):

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import torch
 
-if TYPE_CHECKING:
-    from ..gram.cross_covariance import Cross
+from ..gram import Cross, Gram
 
 
 @dataclass(frozen=True)
@@ -16,10 +14,11 @@ class Weights:
     """An approximation W of the exact kriging weights W* = G⁻¹ k(X, X′), one row per test point.
 
     ``values`` has shape (T, d), or (T, k) where the weights touch only the training points ``indices``, (k,) for all
-    test points or (T, k) for each its own. ``reduction`` (T,) is what they take off the prior variance:
-    2 diag(V W) − diag(Wᵀ G W). ``iteration`` counts what the solver calls an iteration, ``passes`` how often the
-    whole of G was read. ``upper`` (T,) is a guaranteed and close bound on the
-    computational variance, where the solver knows one without further work.
+    test points or (T, k) for each its own. A solver that works in an ``order`` (d,) of its own says so: column i of its
+    values then belongs to training point ``order[i]``. ``dense`` and ``apply`` speak of the order that the solver was
+    given. ``reduction`` (T,) is what they take off the prior variance: 2 diag(V W) − diag(Wᵀ G W). ``iteration`` counts
+    what the solver calls an iteration, ``passes`` how often the whole of G was read. ``upper`` (T,) is a guaranteed and
+    close bound on the computational variance, where the solver knows one without further work.
     """
 
     values: torch.Tensor
@@ -29,19 +28,32 @@ class Weights:
     size: int
     indices: torch.Tensor | None = None
     upper: torch.Tensor | None = None
+    order: torch.Tensor | None = None
 
     def apply(self, b: torch.Tensor) -> torch.Tensor:
         """Wᵀ b for b (d,), shape (T,)."""
+        own = b if self.order is None else b[self.order]
         if self.indices is None:
-            return self.values @ b
-        return (self.values * b[self.indices]).sum(dim=1)
+            return self.values @ own
+        return (self.values * own[self.indices]).sum(dim=1)
+
+    def absolute(self) -> Weights:
+        """The absolute values of the weights; the other fields as they are."""
+        return replace(self, values=self.values.abs())
 
     def dense(self) -> torch.Tensor:
-        """W as rows, shape (T, d)."""
-        if self.indices is None:
-            return self.values
-        full = torch.zeros(self.values.shape[0], self.size, dtype=self.values.dtype, device=self.values.device)
-        return full.scatter_(1, self.indices.expand_as(self.values), self.values)
+        """W as rows in the order that the solver was given, shape (T, d)."""
+        return self.in_order(None)
+
+    def in_order(self, order: torch.Tensor | None) -> torch.Tensor:
+        """W as rows (T, d) in that order of the training points; None is the order that the solver was given."""
+        full = self.values
+        if self.indices is not None:
+            full = torch.zeros(self.values.shape[0], self.size, dtype=self.values.dtype, device=self.values.device)
+            full.scatter_(1, self.indices.expand_as(self.values), self.values)
+        if order is self.order:
+            return full
+        return in_order(in_given_order(full, self.order), order)
 
     def rows(self, part: slice | torch.Tensor) -> Weights:
         """The weights of some of the test points: a slice, or a mask (T,)."""
@@ -53,6 +65,16 @@ class Weights:
         return replace(self, values=self.values.clone(), reduction=self.reduction.clone())
 
 
+def in_order(rows: torch.Tensor, order: torch.Tensor | None) -> torch.Tensor:
+    """Rows (T, d) with their columns in another order; as they are where it is None."""
+    return rows if order is None else rows[:, order]
+
+
+def in_given_order(rows: torch.Tensor, order: torch.Tensor | None) -> torch.Tensor:
+    """Rows (T, d) whose columns are in that order, put back; as they are where it is None."""
+    return rows if order is None else torch.empty_like(rows).index_copy_(1, order, rows)
+
+
 def certified(values: torch.Tensor, cross: Cross) -> Weights:
     """Weights from any rows W (T, d) with the variance reduction that they really achieve: one product with G."""
     residual = cross.matrix - cross.gram.matmul(values)
@@ -60,7 +82,7 @@ def certified(values: torch.Tensor, cross: Cross) -> Weights:
     return Weights(values, reduction, 0, 1.0, cross.gram.size)
 
 
-def zero_weights(T: int, d: int, like: torch.Tensor) -> Weights:
+def zero_weights(T: int, gram: Gram) -> Weights:
     """W = 0: the prior itself, iteration 0. Touches no training point and takes no memory."""
-    none = torch.empty(0, dtype=torch.int64, device=like.device)
-    return Weights(like.new_zeros(T, 0), like.new_zeros(T), 0, 0.0, d, none)
+    none = torch.empty(0, dtype=torch.int64, device=gram.device)
+    return Weights(gram.noise.new_zeros(T, 0), gram.noise.new_zeros(T), 0, 0.0, gram.size, none)

@@ -48,8 +48,7 @@ class Projection:
         n_bytes = _ROWS_PER_TEST_POINT * len(test) * len(train) * 8
         remedy = "simulate with fewer test points, or raise memory_budget"
         require(n_bytes, self._gram.working_budget, f"the weights of {len(test)} test points", remedy)
-        self._test = prior.kernel.embed(test, origin)
-        self._cross = self._gram.cross(self._test)
+        self._cross = self._gram.cross(prior.kernel.embed(test, origin))
         self._w = w
         self._prior_variance = prior_variance
         self._solver = solver
@@ -57,12 +56,10 @@ class Projection:
 
     def solve(self, b: torch.Tensor) -> tuple[torch.Tensor, float]:
         """u (d,) in the order of the training points, and wᵀCw, of the posterior given b (d,)."""
-        prepared = self._solver.prepare(self._gram, b)
-        own_order = prepared.gram is not self._gram
-        cross = prepared.gram.cross(self._test) if own_order else self._cross
-        weights = _last(prepared, cross)
+        prepared, cross = self._solver.prepared_for(self._gram, b), self._cross
+        weights = _last(prepared, cross if prepared.gram is self._gram else prepared.gram.cross(cross.test))
         projected = self._w @ weights.dense()
-        product = prepared.gram.matmul(projected[None, :])[0]
+        product = self._gram.matmul(projected[None, :])[0]
         reduction = 2 * (self._w @ (cross.matrix @ projected)) - product @ projected
         if self._misreports is not False:
             excess = weights.reduction - certified(weights.dense(), cross).reduction
@@ -72,11 +69,7 @@ class Projection:
                 reduction += self._w.square() @ excess
         variance = self._prior_variance - float(reduction)
         self._refuse_rounding(variance, projected)
-        if prepared.order is None:
-            return projected, variance
-        u = torch.empty_like(projected)
-        u[prepared.order] = projected
-        return u, variance
+        return projected, variance
 
     def _refuse_rounding(self, variance: float, u: torch.Tensor) -> None:
         """A variance that is nothing but rounding error cannot be judged."""

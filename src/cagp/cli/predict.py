@@ -91,7 +91,7 @@ def predict(
             raise InputError(f"{out} is there already; --overwrite replaces it")
         voice(f"{len(X):,} rows with {chosen!r}.")
         model = saved.condition(chosen)
-        if not std and stop_share is None and model.prepared.coefficients() is not None:
+        if not std and stop_share is None and model.means_are_cheap:
             result, message, stopped = Piece(model.predict_mean(X), np.ones(len(X)), np.ones(len(X))), "", False
         else:
             result, message, stopped = _in_batches(model, X, rule, size, pieces, voice)

@@ -76,12 +76,12 @@ def _predict(model: Model, X: np.ndarray) -> Posterior:
 
 def _mean_needs_weights(models: list[Model]) -> bool:
     """Whether one solve for the weights is the cheapest way to the means of several outputs."""
-    return len(models) > 1 and models[0].solver.calibrated and models[0].prepared.coefficients() is None
+    return len(models) > 1 and models[0].solver.calibrated and not models[0].means_are_cheap
 
 
 def _solved_once(models: list[Model], X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Means (T, outputs) and variances (T,) from one solve: Wᵀb for every b."""
-    B = np.column_stack([_in_given_order(model) for model in models])
+    B = np.column_stack([model.b.cpu().numpy() for model in models])
     step = max(1, _NUMBERS_AT_ONCE // len(B))
     parts: list[tuple[Any, Any]] = []
     for start in range(0, len(X), step):
@@ -90,12 +90,3 @@ def _solved_once(models: list[Model], X: np.ndarray) -> tuple[np.ndarray, np.nda
         prior_means = np.column_stack([prior_mean(model.prior, test) for model in models])
         parts.append((prior_means + posterior.weights.T @ B, posterior.variance))
     return np.concatenate([mean for mean, _ in parts]), np.concatenate([variance for _, variance in parts])
-
-
-def _in_given_order(model: Model) -> np.ndarray:
-    b = model.b.cpu().numpy()
-    if model.order is None:
-        return b
-    out = np.empty_like(b)
-    out[model.order.cpu().numpy()] = b
-    return out

@@ -4,28 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING
 
 import torch
 
 from ..algebra.weights import Weights
-from ..gram.cross_covariance import Cross
+from ..gram import Cross
 from ..kernels import Embedding, embedding_leaves, map_embedding
 from ..support.interrupt import Interrupt
 from ..workers.joblib_pool import Pool, find_pool
-from ..workers.parcel import Parcel
-from ..workers.recipe import received, to_send
-from .bounds import ComputationalVariance
+from ..workers.parcel import Parcel, received
+from .bounds import ComputationalVariance, bounds_of
+from .conditioned import Conditioned
+from .memory_plan import MemoryPlan
+from .solved import Solved
 from .solving import run_to
-
-if TYPE_CHECKING:
-    from ..model import Model
-    from ..posterior import Solved
 
 _PIECES_PER_WORKER = 4
 
 
-def bounds_of_batches(model: Model, batches: Sequence[Solved]) -> ComputationalVariance:
+def bounds_of_batches(model: Conditioned, batches: Sequence[Solved]) -> ComputationalVariance:
     """The bounds for all test points; by the workers of ``joblib.parallel_config`` where weights were not kept."""
     pool = find_pool(None) if all(batch.weights is None for batch in batches) else None
     if pool is None:
@@ -36,18 +33,17 @@ def bounds_of_batches(model: Model, batches: Sequence[Solved]) -> ComputationalV
 
 
 def _bounds(
-    model: Model, cross: Cross, iterations: torch.Tensor, weights: Weights | None = None
+    model: Conditioned, cross: Cross, iterations: torch.Tensor, weights: Weights | None = None
 ) -> ComputationalVariance:
     if weights is None and model.prepared.limit > 1:
         weights = run_to(model, cross, iterations)  # for all together: each iteration reads G
-    # rows of length d, even where the weights touch only a few training points
-    step = max(1, model.gram.working_budget // (12 * model.gram.size * 8))
+    step = MemoryPlan(model).bounds(cross.size)
     parts = []
     for start in range(0, cross.size, step):
         part = slice(start, start + step)
         some = cross.rows(part)
         own = run_to(model, some, iterations[part]) if weights is None else weights.rows(part)
-        parts.append(model.computational_variance(some, own))
+        parts.append(bounds_of(model, some, own))
     cross.forget()
     return _joined(parts)
 
@@ -72,7 +68,7 @@ class _Piece:
         return 100 + sum(part.nbytes for part in (*embedding_leaves(self.test), self.iterations))
 
 
-def _bounds_by(pool: Pool, model: Model, batches: Sequence[Solved]) -> list[ComputationalVariance]:
+def _bounds_by(pool: Pool, model: Conditioned, batches: Sequence[Solved]) -> list[ComputationalVariance]:
     total = sum(batch.cross.size for batch in batches)
     share = -(-total // (_PIECES_PER_WORKER * pool.count))
     pieces = []
@@ -81,7 +77,7 @@ def _bounds_by(pool: Pool, model: Model, batches: Sequence[Solved]) -> list[Comp
             part = slice(start, start + share)
             own = map_embedding(batch.cross.rows(part).test, lambda leaf: leaf.cpu().clone())
             pieces.append(_Piece(own, batch.iterations[part].cpu()))
-    sent = to_send(model, pool)
+    sent = model.to_send(pool)
     with Interrupt() as interrupt:
         found = dict(pool.results(_bounds_of, ((sent, *piece) for piece in enumerate(pieces)), interrupt))
     if interrupt.requested:
@@ -91,7 +87,7 @@ def _bounds_by(pool: Pool, model: Model, batches: Sequence[Solved]) -> list[Comp
 
 
 def _bounds_of(
-    sent: Model | Parcel[Model], number: int, piece: _Piece
+    sent: Conditioned | Parcel[Conditioned], number: int, piece: _Piece
 ) -> tuple[int, tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:
     """The work of one worker."""
     model = received(sent)

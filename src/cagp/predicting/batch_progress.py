@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 
 from ..algebra.weights import Weights
-from ..gram.cross_covariance import Cross
-
-if TYPE_CHECKING:
-    from ..model import Model
+from ..gram import Cross
+from .bounds import bounds_of
+from .conditioned import Conditioned
 
 _SCHEDULE = frozenset({1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233, 377, 610, 987, 1597, 2584})
 """After which iterations products with G may be spent on bounds: a growing, fixed schedule."""
@@ -26,7 +23,7 @@ class ExactVariance:
     iterations, and there is something to learn only from weights that have got below the upper bound.
     """
 
-    def __init__(self, model: Model, cross: Cross) -> None:
+    def __init__(self, model: Conditioned, cross: Cross) -> None:
         self._model, self._cross = model, cross
         self.upper = cross.prior_variance().double()
         self.lower, self.estimate = torch.zeros_like(self.upper), torch.zeros_like(self.upper)
@@ -37,7 +34,7 @@ class ExactVariance:
         if not bool(new.any()):
             return
         cross = self._cross if bool(new.all()) else self._cross.rows(new)
-        found = self._model.computational_variance(cross, weights.rows(new))
+        found = bounds_of(self._model, cross, weights.rows(new))
         variance = variance[new]
         self.lower[new] = torch.maximum(self.lower[new], variance - found.upper)
         self.upper[new] = torch.minimum(self.upper[new], variance - found.lower)

@@ -5,49 +5,22 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from ..algebra.weights import zero_weights
-from ..gram.cross_covariance import Cross
+from ..gram import Cross
 from ..kernels import Embedding, embedding_leaves, map_embedding
-from ..posterior import Solved
 from ..stopping import Rule
 from ..support.interrupt import Interrupt
-from ..support.memory import require
 from ..support.progress import Advance
-from ..support.validation import count
+from .conditioned import Conditioned
+from .solved import Solved
 from .solving import outcome_of, run, watches_of
-
-if TYPE_CHECKING:
-    from ..model import Model
 
 _BATCHES_PER_WORKER = 4
 """Enough for a progress bar that moves and for workers of different speed, few enough that each pays off."""
-
-_CERTIFICATE = 6
-"""Numbers per test and training point while weights are certified: them, V, their product with G and temporaries."""
-
-
-def affordable_batch(model: Model, T: int, asked: int | None, numbers: int | None = None) -> int:
-    """How many of T test points are worked on at once: ``asked`` if it fits the memory budget, or what fits.
-
-    ``numbers`` are alive per test point; those of the solver where it is None, and at least those of a certificate,
-    whose rows are as long as there are training points, where one is needed.
-    """
-    numbers = numbers or model.prepared.numbers_per_test_point
-    if model.prepared.gram is not model.gram:
-        numbers = max(numbers, _CERTIFICATE * model.gram.size)
-    per_point = max(1, numbers) * model.gram.dtype.itemsize
-    spare = max(0, model.gram.working_budget - model.prepared.held_bytes)
-    remedy = "predict fewer points at a time, or raise memory_budget"
-    if asked is not None:
-        size = min(count(asked, "batch_size", minimum=1), T)
-        require(size * per_point, spare, f"a batch of {size} test points", remedy)
-        return size
-    require(per_point, spare, "a single test point", remedy)
-    return min(T, spare // per_point)
 
 
 @dataclass(frozen=True)
@@ -63,7 +36,7 @@ class Batch:
         """What the numbers take: joblib's Dask backend goes by it and sends large arguments apart from the task."""
         return 100 + sum(part.nbytes for part in (*embedding_leaves(self.test), self.prior_mean))
 
-    def solve(self, model: Model, interrupt: Interrupt, advance: Advance) -> dict[str, Any]:
+    def solve(self, model: Conditioned, interrupt: Interrupt, advance: Advance) -> dict[str, Any]:
         """The numbers of the posterior, without the weights; clocks of different machines must agree."""
         rule = None if self.rule is None else self.rule.after(max(0.0, time.time() - self.started))
         cross = model.gram.cross(self.test)
@@ -75,7 +48,7 @@ class Batch:
 class Batches:
     """All test points with their prior mean (T,), to be worked on ``size`` at a time."""
 
-    model: Model
+    model: Conditioned
     cross: Cross
     prior_mean: torch.Tensor
     rule: Rule | None
@@ -115,7 +88,7 @@ class Batches:
             if i in found:
                 solved.append(Solved.from_numbers(cross, found[i]))
             else:
-                nothing = outcome_of(zero_weights(cross.size, self.model.gram.size, self.model.b))
+                nothing = outcome_of(zero_weights(cross.size, self.model.gram))
                 mean = batch.prior_mean.to(self.prior_mean.device)
                 solved.append(Solved.of(self.model, cross, nothing, mean, keep=False))
         return [Solved.joined(self.cross, solved)] if self.size >= self.cross.size else solved

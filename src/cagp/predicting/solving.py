@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import torch
 
 from ..algebra.weights import Weights, certified, zero_weights
-from ..gram.cross_covariance import Cross
-from ..solvers import Prepared
+from ..gram import Cross
 from ..stopping import Rule, Watch
 from ..support.interrupt import Interrupt
 from ..support.progress import Advance
 from .batch_progress import BatchProgress, ExactVariance
-
-if TYPE_CHECKING:
-    from ..model import Model
+from .conditioned import Conditioned
 
 
 @dataclass(frozen=True)
@@ -31,44 +28,71 @@ class Outcome:
     stopped: torch.Tensor
 
 
-def run(model: Model, cross: Cross, watches: list[Watch], interrupt: Interrupt, advance: Advance) -> Outcome:
+class Iterates:
+    """The weights of a batch of test points, iterate by iterate, as the prepared solver of a model makes them.
+
+    The solver sees the test points in its own order and precision. Where that precision is lower than the model's,
+    ``certified`` gives an iterate the variance that it really achieves, at the price of one product with G in full
+    precision: bad arithmetic makes the error bars wider, never wrong. What is reported must have passed through it.
+    """
+
+    def __init__(self, model: Conditioned, cross: Cross) -> None:
+        self._prepared, self._cross, self._certifies = model.prepared, cross, model.recipe.certifies
+        same = model.prepared.gram is cross.gram
+        self._own = cross if same else model.prepared.gram.cross(cross.test)  # what is known of V is not lost
+
+    def __iter__(self) -> Iterator[Weights]:
+        """After iterations 0, 1, 2, …; each is valid until the next, and not certified yet."""
+        return self._prepared.weights(self._own)
+
+    def certified(self, weights: Weights) -> Weights:
+        """An iterate as it may be reported."""
+        if not self._certifies:
+            return weights
+        exact = certified(weights.dense().to(self._cross.gram.dtype), self._cross)
+        return replace(exact, iteration=weights.iteration, passes=weights.passes + 1)
+
+    def final(self, interrupt: Interrupt, advance: Advance) -> Outcome | None:
+        """The last weights at once, certified, where the solver has a shorter way to them.
+
+        A few test points at a time where the solver asks for it, so that Ctrl-C is heard.
+        """
+        own, step = self._own, self._prepared.rows_at_once or self._own.size
+        parts: list[Weights] = []
+        for start in range(0, own.size, step):
+            if parts and interrupt.requested:
+                break
+            part = own if step >= own.size else own.rows(slice(start, start + step))
+            weights = self._prepared.final(part)
+            if weights is None:
+                return None
+            parts.append(weights)
+            advance(part.size)
+        outcome = _joined(parts, own.size)
+        return replace(outcome, weights=self.certified(outcome.weights))
+
+
+def run(model: Conditioned, cross: Cross, watches: list[Watch], interrupt: Interrupt, advance: Advance) -> Outcome:
     """The weights of a batch when every test point has stopped; ``advance`` is told of the iterations."""
-    prepared, T = model.prepared, cross.size
-    never = torch.full((T,), -1, device=model.gram.device)
+    T = cross.size
     if interrupt.requested:
-        return outcome_of(zero_weights(T, model.gram.size, model.b))
-    own = model.solver_cross(cross)
-    if not watches and (final := _final(prepared, own, interrupt, advance)) is not None:
-        return replace(final, weights=certified_in_full(final.weights, cross, own))
-    frozen, exact = _Frozen(T, never), ExactVariance(model, cross)
-    for iterate in prepared.weights(own):
-        weights = iterate
+        return outcome_of(zero_weights(T, model.gram))
+    iterates = Iterates(model, cross)
+    if not watches and (final := iterates.final(interrupt, advance)) is not None:
+        return final
+    frozen, exact = _Frozen(torch.full((T,), -1, device=model.gram.device)), ExactVariance(model, cross)
+    for iterate in iterates:
+        weights = None
         if watches and iterate.iteration:
-            weights = certified_in_full(iterate, cross, own)
+            weights = iterates.certified(iterate)
             if model.gram.dtype != torch.float64:  # the variances of two iterates differ by rounding, too
                 exact = ExactVariance(model, cross)
             frozen.update(weights, watches, BatchProgress(weights, cross, exact))
         if iterate.iteration:
-            advance(T / prepared.limit)
+            advance(T / model.prepared.limit)
         if frozen.all or interrupt.requested:
             break
-    return frozen.finish(weights if weights is not iterate else certified_in_full(iterate, cross, own))
-
-
-def _final(prepared: Prepared, cross: Cross, interrupt: Interrupt, advance: Advance) -> Outcome | None:
-    """The last weights at once, a few test points at a time where the solver asks for it, so that Ctrl-C is heard."""
-    step = prepared.rows_at_once or cross.size
-    parts: list[Weights] = []
-    for start in range(0, cross.size, step):
-        if parts and interrupt.requested:
-            break
-        part = cross if step >= cross.size else cross.rows(slice(start, start + step))
-        weights = prepared.final(part)
-        if weights is None:
-            return None
-        parts.append(weights)
-        advance(part.size)
-    return _joined(parts, cross.size)
+    return frozen.finish(weights or iterates.certified(iterate))
 
 
 def _joined(parts: list[Weights], T: int) -> Outcome:
@@ -94,33 +118,25 @@ def _joined(parts: list[Weights], T: int) -> Outcome:
     return Outcome(weights, iterations, torch.full_like(iterations, -1))
 
 
-def run_to(model: Model, cross: Cross, iterations: torch.Tensor) -> Weights:
+def run_to(model: Conditioned, cross: Cross, iterations: torch.Tensor) -> Weights:
     """The weights of a batch after the given iteration of each test point (T,): the same run once more."""
-    own = model.solver_cross(cross)
-    frozen = _Frozen(cross.size, torch.full_like(iterations, -1))
-    for iterate in model.prepared.weights(own):
+    iterates = Iterates(model, cross)
+    frozen = _Frozen(torch.full_like(iterations, -1))
+    for iterate in iterates:
         reached = iterations == iterate.iteration
         if bool(reached.all()):
-            return certified_in_full(iterate, cross, own)  # as sparse as they come
+            return iterates.certified(iterate)  # as sparse as they come
         if bool(reached.any()):
-            frozen.keep(certified_in_full(iterate, cross, own), reached, 0)
+            frozen.keep(iterates.certified(iterate), reached, 0)
         if frozen.all:
             break
-    return frozen.finish(certified_in_full(iterate, cross, own)).weights
-
-
-def certified_in_full(weights: Weights, cross: Cross, own: Cross) -> Weights:
-    """Weights from lower-precision arithmetic with the variance that they really achieve, in full precision."""
-    if own is cross:
-        return weights
-    exact = certified(weights.dense().to(cross.gram.dtype), cross)
-    return replace(exact, iteration=weights.iteration, passes=weights.passes + 1)
+    return frozen.finish(iterates.certified(iterate)).weights
 
 
 class _Frozen:
-    """Test points that have stopped, with the weights they stopped at."""
+    """Test points that have stopped, with the weights they stopped at; ``never`` is −1 for each, shape (T,)."""
 
-    def __init__(self, T: int, never: torch.Tensor) -> None:
+    def __init__(self, never: torch.Tensor) -> None:
         self._stopped = never.clone()
         self._iterations = torch.zeros_like(never)
         self._values: torch.Tensor | None = None
@@ -149,7 +165,7 @@ class _Frozen:
         if self._values is None or self._reduction is None:
             return Outcome(last, iterations, self._stopped)
         self._values[running], self._reduction[running] = last.dense()[running], last.reduction[running]
-        weights = replace(last, values=self._values, reduction=self._reduction, indices=None, upper=None)
+        weights = replace(last, values=self._values, reduction=self._reduction, indices=None, upper=None, order=None)
         return Outcome(weights, iterations, self._stopped)
 
 

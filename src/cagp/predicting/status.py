@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 
+from ..gram import Gram
 from ..gram.fused import installed
+from ..solvers import Solver
+from ..stopping import Rule
 from ..support.memory import human
-
-if TYPE_CHECKING:
-    from ..gram import Gram
-    from ..model import Model
-    from ..posterior import Solved
-    from ..solvers import Solver
-    from ..stopping import Rule
+from .conditioned import Conditioned
+from .solved import Solved
 
 
 @dataclass(frozen=True)
@@ -31,7 +28,7 @@ class Status:
 
 
 def status_of(
-    model: Model, batches: Sequence[Solved], stop: Rule | None, interrupted: bool, seconds: float, where: str = ""
+    model: Conditioned, batches: Sequence[Solved], stop: Rule | None, interrupted: bool, seconds: float, where: str = ""
 ) -> Status:
     """The status of a prediction that took ``seconds``; ``where`` says on what it ran, if not in this process."""
     iterations = torch.cat([batch.iterations for batch in batches])
@@ -45,18 +42,18 @@ def status_of(
     else:
         rest = int((stopped < 0).sum())
         reason = "stopped" if rest < len(stopped) else "finished"
-        message = _by_rules(stop, stopped, model.solver) + f" ({_range(iterations)}, {seconds:.3g} s)."
+        message = _by_rules(stop, stopped, model.recipe.solver) + f" ({_range(iterations)}, {seconds:.3g} s)."
     return Status(reason, message + _circumstances(model) + where)
 
 
-def _circumstances(model: Model) -> str:
+def _circumstances(model: Conditioned) -> str:
     """How G was kept and what was picked."""
     solving, where = model.prepared.gram, ""
     if solving.storage == "tiles":
         where = " G: tiles, matrix-free." + _on_gpu(model)
     elif solving.computed:
         where = f" G: dense, {human(solving.dense_bytes)}."
-    if solving is not model.gram:
+    if model.recipe.certifies:
         where += f" Solved in {_arithmetic(solving)}, certified in {_arithmetic(model.gram)}."
     if model.prepared.picked:
         where += f" Auto picked {model.prepared.picked!r}."
@@ -69,13 +66,13 @@ def _arithmetic(gram: Gram) -> str:
     return "tf32 (weights of 11 bits, sums in float32)" if rounded else str(gram.dtype)
 
 
-def _on_gpu(model: Model) -> str:
+def _on_gpu(model: Conditioned) -> str:
     """How kernel values are computed on a GPU; nothing on a CPU."""
     if model.prepared.gram.device.type == "cpu":
         return ""
     if model.prepared.gram.fused:
         return " GPU: fused kernels."
-    reason = f"{model.prior.kernel!r} has no fused form" if installed() else "Triton is not installed"
+    reason = f"{model.recipe.prior.kernel!r} has no fused form" if installed() else "Triton is not installed"
     return f" GPU: blocked torch, because {reason}."
 
 

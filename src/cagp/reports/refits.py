@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,7 +9,6 @@ import torch
 
 from ..prior import Prior
 from ..solvers import NearestNeighbours, Solver
-from ..support.memory import available_bytes
 
 if TYPE_CHECKING:
     from ..model import Model
@@ -21,27 +19,16 @@ LOCAL = NearestNeighbours(100)
 
 def prior_at(model: Model, kept: np.ndarray) -> Prior:
     """The prior of the model for its training points ``kept`` (n,) alone: noise given one by one is cut down."""
-    noise = model.prior.noise_variance
-    return replace(model.prior, noise_variance=noise[kept] if np.ndim(noise) else noise)
+    return model.recipe.restricted(kept).prior
 
 
 def refit(
     model: Model, solver: Solver, kept: np.ndarray | None = None, solve_dtype: torch.dtype | None = None
 ) -> Model:
     """The model conditioned anew with ``solver``, on the training points ``kept`` (n,) or on all."""
-    indices = np.arange(len(model.y)) if kept is None else kept
-    chosen = torch.from_numpy(indices).to(model.X.device)
-    lowest = model.prepared.gram.dtype if solve_dtype is None else solve_dtype
-    free = available_bytes(model.X.device) // 2
-    return prior_at(model, indices).condition(
-        model.X[chosen],
-        model.y[chosen],
-        solver,
-        storage="auto" if kept is not None else model.prepared.gram.storage,
-        memory_budget=max(1, min(model.budget, free)),
-        dtype=model.gram.dtype,
-        solve_dtype=lowest,
-    )
+    storage = "auto" if kept is not None else model.prepared.gram.storage
+    other = {} if solve_dtype is None else {"solve_dtype": solve_dtype, "accurate": True}
+    return model.again(kept, solver=solver, storage=storage, **other)
 
 
 def array(values: Any) -> np.ndarray:

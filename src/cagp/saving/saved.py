@@ -56,12 +56,12 @@ class Saved:
             about = dataclasses.replace(about, features=tuple(names))
         return cls(
             prior=model.prior,
-            X=model.X.cpu().numpy(),
-            y=model.y.cpu().numpy(),
+            X=model.recipe.X,
+            y=model.recipe.y,
             solver=model.solver,
             storage=model.storage,
-            dtype=_name(model.gram.dtype),
-            solve_dtype=_name(model.prepared.gram.dtype) if model.prepared.gram.accurate else "tf32",
+            dtype=_name(model.recipe.dtype),
+            solve_dtype=model.recipe.arithmetic,
             picked=model.prepared.picked,
             about=about,
         )

@@ -6,7 +6,7 @@ from typing import Any
 
 from ..errors import InputError, InputTypeError
 from .auto import Auto
-from .base import Prepared, Solver
+from .base import CalibratedSolver, DataDrivenSolver, Prepared, Solver
 from .calibrated_cg import CalibratedCG
 from .chain import Chain
 from .cholesky import Cholesky
@@ -54,9 +54,11 @@ __all__ = [
     "NAMES",
     "Auto",
     "CalibratedCG",
+    "CalibratedSolver",
     "Chain",
     "Cholesky",
     "ConjugateGradient",
+    "DataDrivenSolver",
     "GaussSeidel",
     "NearestNeighbours",
     "Prepared",

@@ -14,24 +14,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch
-
 from ..gram import Gram
 from ..preconditioners import Nystrom
 from ..support.validation import count
-from .base import Prepared, Solver
+from .base import CalibratedSolver, Prepared, Solver
 from .calibrated_cg import CalibratedCG
 from .cholesky import Cholesky
 from .nearest_neighbours import NearestNeighbours
 
 
 @dataclass(frozen=True, repr=False)
-class Auto(Solver):
+class Auto(CalibratedSolver):
     """Picks a calibrated solver from d, the kernel's dimension, the memory budget and the expected ``test_points``."""
 
     test_points: int | None = None
 
-    calibrated = True
     side = "test"
     name = "auto"
     cost = "that of the solver it picks"
@@ -52,8 +49,8 @@ class Auto(Solver):
         affordable = gram.working_budget // (4 * 3 * 8 * gram.size)
         return CalibratedCG(15, Nystrom(max(1, min(2_000, affordable))), start=NearestNeighbours(200))
 
-    def prepare(self, gram: Gram, b: torch.Tensor) -> Prepared:
+    def prepare(self, gram: Gram) -> Prepared:
         choice = self.choose(gram)
-        prepared = choice.prepare(gram, b)
+        prepared = choice.prepared_for(gram)
         prepared.picked = choice
         return prepared

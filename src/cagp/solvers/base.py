@@ -3,6 +3,9 @@
 A solver is a frozen dataclass of settings. ``prepare`` does, once, all that needs no test points and returns a
 ``Prepared``; its ``weights`` then yields the kriging weights for a batch of test points after every iteration,
 starting with iteration 0, the prior. Whoever consumes the generator may stop at any time: every iterate is valid.
+
+Calibration is a matter of type. The ``prepare`` of a ``CalibratedSolver`` is given the Gram matrix alone, so its
+weights cannot depend on y; a ``DataDrivenSolver`` is given the observations too, and says so by its type.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from typing import ClassVar, Literal
 import torch
 
 from ..algebra.weights import Weights, zero_weights
+from ..errors import InputError
 from ..gram import Gram
 from ..gram.cross_covariance import Cross
 
@@ -22,20 +26,21 @@ from ..gram.cross_covariance import Cross
 class Prepared(ABC):
     """A solver that has seen the training points.
 
-    ``gram`` and ``b`` (d,) are in the order the solver works in; ``order`` (d,) leads there from the order the
-    solver was given: ``gram`` row i is training point ``order[i]``. ``picked`` is the solver that ``Auto`` chose.
+    ``gram`` is in the order the solver works in; ``order`` (d,) leads there from the order the solver was given:
+    ``gram`` row i is training point ``order[i]``. The weights that it yields know their order.
     """
 
     picked: Solver | None = None
+    """The solver itself with what ``Auto`` chose in its place, where there is an ``Auto`` in it."""
+
     held_bytes: int = 0
     """What the solver keeps in memory beside the Gram matrix."""
 
     limit: int = 1
     """How many iterations there will be at most: what a progress bar needs to know."""
 
-    def __init__(self, gram: Gram, b: torch.Tensor, order: torch.Tensor | None = None) -> None:
+    def __init__(self, gram: Gram, order: torch.Tensor | None = None) -> None:
         self.gram = gram
-        self.b = b
         self.order = order
 
     @abstractmethod
@@ -47,7 +52,7 @@ class Prepared(ABC):
 
     def weights(self, cross: Cross) -> Iterator[Weights]:
         """The weights for a batch of test points after iterations 0, 1, 2, …; each is valid until the next step."""
-        yield zero_weights(cross.size, self.gram.size, self.b)
+        yield zero_weights(cross.size, self.gram)
         yield from self.corrections(cross.matrix)
 
     @property
@@ -68,13 +73,18 @@ class Prepared(ABC):
         """The last iterate at once, where there is a shorter way to it than through all others."""
         return None
 
-    def coefficients(self) -> Iterator[torch.Tensor] | None:
-        """v (d,) after iterations 0, 1, 2, … with mean = m₀ + V v, where the solver can do this without test points."""
+    def coefficients(self, b: torch.Tensor) -> Iterator[torch.Tensor] | None:
+        """v (d,) after iterations 0, 1, 2, … with mean = m₀ + V v, where the solver can do this without test points.
+
+        ``b`` (d,) is y − m₀(X), and both are in the order that the solver was given.
+        """
         return None
 
 
 class Solver(ABC):
     """The settings of a method that approximates the kriging weights W* = G⁻¹ k(X, X′).
+
+    A solver of one's own inherits ``CalibratedSolver`` or ``DataDrivenSolver``.
 
     ``calibrated``: W does not depend on y, so the error bars hold exactly under the prior, at any iteration.
     ``side``: "data" solvers work once in ``prepare`` and then predict cheaply; "test" solvers work per test point.
@@ -89,8 +99,8 @@ class Solver(ABC):
     corrects: ClassVar[bool] = True
 
     @abstractmethod
-    def prepare(self, gram: Gram, b: torch.Tensor) -> Prepared:
-        """Do all that needs no test points. ``b`` (d,) is y − m₀(X); a calibrated solver's weights ignore it."""
+    def prepared_for(self, gram: Gram, b: torch.Tensor | None = None) -> Prepared:
+        """Do all that needs no test points. ``b`` = y − m₀(X) (d,) reaches data-driven solvers only."""
 
     def __repr__(self) -> str:
         """The solver as one would write it: only what differs from the defaults."""
@@ -100,6 +110,34 @@ class Solver(ABC):
             if getattr(self, field.name) != field.default
         ]
         return f"{type(self).__name__}({', '.join(shown)})"
+
+
+class CalibratedSolver(Solver):
+    """A solver whose weights do not depend on y: it is never shown any."""
+
+    calibrated = True
+
+    @abstractmethod
+    def prepare(self, gram: Gram) -> Prepared:
+        """Do all that needs no test points."""
+
+    def prepared_for(self, gram: Gram, b: torch.Tensor | None = None) -> Prepared:
+        return self.prepare(gram)
+
+
+class DataDrivenSolver(Solver):
+    """A solver that takes its directions from y: it may need fewer iterations, and its error bars are not exact."""
+
+    calibrated = False
+
+    @abstractmethod
+    def prepare(self, gram: Gram, b: torch.Tensor) -> Prepared:
+        """Do all that needs no test points; ``b`` (d,) is y − m₀(X)."""
+
+    def prepared_for(self, gram: Gram, b: torch.Tensor | None = None) -> Prepared:
+        if b is None:
+            raise InputError(f"{self!r} takes its directions from the observations, and was given none")
+        return self.prepare(gram, b)
 
 
 def _written(value: object) -> str:

@@ -46,18 +46,18 @@ class CalibratedCG(Solver):
             object.__setattr__(self, "calibrated", self.start.calibrated)
             object.__setattr__(self, "corrects", self.start.corrects)
 
-    def prepare(self, gram: Gram, b: torch.Tensor) -> Prepared:
-        if self.start is not None:
-            return Chain((self.start, replace(self, start=None))).prepare(gram, b)
-        preconditioner = (self.preconditioner or Identity()).prepare(gram)
-        return _PreparedCalibratedCG(self, preconditioner, gram, b)
+    def prepared_for(self, gram: Gram, b: torch.Tensor | None = None) -> Prepared:
+        if self.start is None:
+            return _PreparedCalibratedCG(self, (self.preconditioner or Identity()).prepare(gram))
+        prepared = Chain((self.start, replace(self, start=None))).prepared_for(gram, b)
+        if isinstance(prepared.picked, Chain):
+            prepared.picked = replace(self, start=prepared.picked.solvers[0])
+        return prepared
 
 
 class _PreparedCalibratedCG(Prepared):
-    def __init__(
-        self, solver: CalibratedCG, preconditioner: PreparedPreconditioner, gram: Gram, b: torch.Tensor
-    ) -> None:
-        super().__init__(gram, b)
+    def __init__(self, solver: CalibratedCG, preconditioner: PreparedPreconditioner) -> None:
+        super().__init__(preconditioner.gram)
         self._solver = solver
         self.limit = solver.iterations
         self._M = preconditioner

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import torch
 
-from ..algebra.weights import Weights
+from ..algebra.weights import Weights, in_given_order, in_order
 from ..errors import InputError, InputTypeError
-from ..gram import Gram
-from ..gram.cross_covariance import Cross
+from ..gram import Cross, Gram
 from ..support.memory import require
 from .base import Prepared, Solver
 
@@ -44,80 +43,71 @@ class Chain(Solver):
     def __repr__(self) -> str:
         return f"Chain([{', '.join(map(repr, self.solvers))}])"
 
-    def prepare(self, gram: Gram, b: torch.Tensor) -> Prepared:
-        prepared = self.solvers[0].prepare(gram, b)
-        for solver in self.solvers[1:]:
-            prepared = _PreparedChain(prepared, solver)
+    def prepared_for(self, gram: Gram, b: torch.Tensor | None = None) -> Prepared:
+        first, *others = self.solvers
+        prepared = first.prepared_for(gram, b)
+        picked = [prepared.picked or first]
+        for solver in others:
+            # each works on what the one before made of G, so that no order of the points is undone on the way
+            seen = b if b is None or prepared.order is None else b[prepared.order]
+            second = solver.prepared_for(prepared.gram, seen)
+            picked.append(second.picked or solver)
+            prepared = _PreparedChain(prepared, second)
+        if tuple(picked) != self.solvers:
+            prepared.picked = Chain(picked)
         return prepared
 
 
 class _PreparedChain(Prepared):
-    """``first``, then ``solver`` from its weights. Works in the order of the second, which starts from the first's."""
+    """``first``, then ``second`` from its weights; the second was given the Gram matrix of the first."""
 
-    def __init__(self, first: Prepared, solver: Solver) -> None:
-        self._first = first
-        self._second = solver.prepare(first.gram, first.b)
-        order = _then(first.order, self._second.order)
-        b = first.b if self._second.order is None else first.b[self._second.order]
-        super().__init__(self._second.gram, b, order)
-        self._matrices = getattr(first, "_matrices", 1) + (self._second.gram is not first.gram)
+    def __init__(self, first: Prepared, second: Prepared) -> None:
+        super().__init__(second.gram, _then(first.order, second.order))
+        self._first, self._second = first, second
+        another = second.gram is not first.gram
+        self.matrices: int = (first.matrices if isinstance(first, _PreparedChain) else 1) + another
         if self.gram.storage == "dense":
-            what = f"a chain of solvers in {self._matrices} different orders, each with its dense Gram matrix,"
+            what = f"a chain of solvers in {self.matrices} different orders, each with its dense Gram matrix,"
             remedy = 'use storage="tiles", one order for all, or a larger memory_budget'
-            require(self._matrices * self.gram.dense_bytes, self.gram.budget, what, remedy)
-        another = self.gram is not first.gram and self.gram.storage == "dense"
-        self.held_bytes = first.held_bytes + self._second.held_bytes + (self.gram.dense_bytes if another else 0)
-        self.limit = first.limit + self._second.limit
+            require(self.matrices * self.gram.dense_bytes, self.gram.budget, what, remedy)
+            self.held_bytes = self.gram.dense_bytes if another else 0
+        self.held_bytes += first.held_bytes + second.held_bytes
+        self.limit = first.limit + second.limit
 
     @property
     def numbers_per_test_point(self) -> int:
         return 14 * self.gram.size
 
     def corrections(self, rhs: torch.Tensor) -> Iterator[Weights]:
-        own = rhs if self._second.order is None else _unpermuted(rhs, self._second.order)
-        yield from self._run(self._first.corrections(own), rhs)
+        earlier = self._first.corrections(in_given_order(rhs, self._second.order))
+        yield from self._run(earlier, lambda: rhs)
 
     def weights(self, cross: Cross) -> Iterator[Weights]:
-        earlier = self._first.gram.cross(cross.test)
-        yield from self._run(self._first.weights(earlier), None, cross)
+        earlier = self._first.weights(self._first.gram.cross(cross.test))
+        yield from self._run(earlier, lambda: cross.matrix)
 
-    def _run(self, first: Iterator[Weights], rhs: torch.Tensor | None, cross: Cross | None = None) -> Iterator[Weights]:
+    def _run(self, first: Iterator[Weights], rhs: Callable[[], torch.Tensor]) -> Iterator[Weights]:
         """The iterates of the first solver, then those of the second on what is left of the right-hand sides."""
-        for start in first:
-            yield self._in_order(start)
-        base = self._in_order(start)
-        W = base.dense()
-        if rhs is None:
-            assert cross is not None
-            rhs = cross.matrix
-        for correction in self._second.corrections(rhs - self.gram.matmul(W)):
+        for base in first:
+            yield base
+        W = in_order(base.dense(), self.order)
+        for correction in self._second.corrections(rhs() - self.gram.matmul(W)):
             yield replace(
                 correction,
-                values=W + correction.dense(),
+                values=W + correction.in_order(self._second.order),
                 indices=None,
+                order=self.order,
                 reduction=base.reduction + correction.reduction,
                 iteration=base.iteration + correction.iteration,
                 passes=base.passes + 1 + correction.passes,
             )
-
-    def _in_order(self, weights: Weights) -> Weights:
-        """Weights of the first solver in the order of the second."""
-        order = self._second.order
-        if order is None:
-            return weights
-        return replace(weights, values=weights.dense()[:, order], indices=None)
 
     def stopped(self, iteration: int) -> str:
         return f"Chain: {self._second.stopped(iteration - self._first.limit)}"
 
 
 def _then(first: torch.Tensor | None, second: torch.Tensor | None) -> torch.Tensor | None:
+    """The order that ``second`` makes of points which are in the order ``first`` already."""
     if first is None or second is None:
         return first if second is None else second
     return first[second]
-
-
-def _unpermuted(rows: torch.Tensor, order: torch.Tensor) -> torch.Tensor:
-    out = torch.empty_like(rows)
-    out[:, order] = rows
-    return out

@@ -9,25 +9,24 @@ import torch
 
 from ..algebra.weights import Weights
 from ..gram import Gram
-from .base import Prepared, Solver
+from .base import CalibratedSolver, Prepared
 
 
 @dataclass(frozen=True, repr=False)
-class Cholesky(Solver):
+class Cholesky(CalibratedSolver):
     """The exact posterior, W = G⁻¹ k(X, X′), from the Cholesky factor of G. One iteration, no computational error."""
 
-    calibrated = True
     side = "data"
     name = "cholesky"
     cost = "O(d³/3 + d² T) time, 2d² memory"
 
-    def prepare(self, gram: Gram, b: torch.Tensor) -> Prepared:
-        return _PreparedCholesky(gram, b)
+    def prepare(self, gram: Gram) -> Prepared:
+        return _PreparedCholesky(gram)
 
 
 class _PreparedCholesky(Prepared):
-    def __init__(self, gram: Gram, b: torch.Tensor) -> None:
-        super().__init__(gram, b)
+    def __init__(self, gram: Gram) -> None:
+        super().__init__(gram)
         self._factor = gram.cholesky()
 
     def corrections(self, rhs: torch.Tensor) -> Iterator[Weights]:
@@ -35,9 +34,9 @@ class _PreparedCholesky(Prepared):
         values = torch.linalg.solve_triangular(self._factor.T, half, upper=True).T.contiguous()
         yield Weights(values, half.square().sum(dim=0), 1, float(self.gram.size), self.gram.size)
 
-    def coefficients(self) -> Iterator[torch.Tensor]:
-        yield torch.zeros_like(self.b)
-        yield torch.cholesky_solve(self.b[:, None], self._factor)[:, 0]
+    def coefficients(self, b: torch.Tensor) -> Iterator[torch.Tensor]:
+        yield torch.zeros_like(b)
+        yield torch.cholesky_solve(b[:, None], self._factor)[:, 0]
 
     def stopped(self, iteration: int) -> str:
         return "Cholesky solved the system exactly: there is no computational uncertainty."

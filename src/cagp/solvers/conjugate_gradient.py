@@ -8,12 +8,12 @@ import torch
 
 from ..gram import Gram
 from ..support.validation import count
-from .base import Prepared, Solver, iteration_limit
+from .base import DataDrivenSolver, Prepared, iteration_limit
 from .directions import PreparedDirections, require_directions
 
 
 @dataclass(frozen=True, repr=False)
-class ConjugateGradient(Solver):
+class ConjugateGradient(DataDrivenSolver):
     """Conjugate gradient directions from b = y − m₀(X), as in the paper's CAGP-CG.
 
     The directions depend on y, so the error bars are not calibrated: usually too wide. The directions come from
@@ -23,7 +23,6 @@ class ConjugateGradient(Solver):
 
     iterations: int = 10
 
-    calibrated = False
     side = "data"
     name = "conjugate-gradient"
     cost = "O(m d²) once, then O(m d) per test point; O(md) memory beside G"
@@ -42,7 +41,7 @@ class ConjugateGradient(Solver):
                 f"ConjugateGradient stopped after {done} of {self.iterations} iterations: the Krylov space of b is "
                 "exhausted and the mean is exact to rounding. More iterations change nothing."
             )
-        return PreparedDirections(gram, b, directions, reason)
+        return PreparedDirections(gram, directions, reason)
 
 
 def lanczos(gram: Gram, start: torch.Tensor, steps: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:

@@ -35,8 +35,8 @@ def conjugate(S: torch.Tensor, product: torch.Tensor) -> torch.Tensor:
 class PreparedDirections(Prepared):
     """Weights from G-conjugate directions, rows of P (m, d); one iteration adds ``group`` of them."""
 
-    def __init__(self, gram: Gram, b: torch.Tensor, P: torch.Tensor, reason: str, group: int = 1) -> None:
-        super().__init__(gram, b)
+    def __init__(self, gram: Gram, P: torch.Tensor, reason: str, group: int = 1) -> None:
+        super().__init__(gram)
         self._groups = torch.split(P, group)
         self._P = P
         self.held_bytes = P.numel() * P.itemsize
@@ -59,12 +59,12 @@ class PreparedDirections(Prepared):
         m = len(self._groups)
         return Weights(coordinates @ self._P, coordinates.square().sum(dim=1), m, float(m), self.gram.size)
 
-    def coefficients(self) -> Iterator[torch.Tensor]:
-        v = torch.zeros_like(self.b)
+    def coefficients(self, b: torch.Tensor) -> Iterator[torch.Tensor]:
+        v = torch.zeros_like(b)
         yield v
         for P in self._groups:
             if len(P):
-                v = v + (P @ self.b) @ P
+                v = v + (P @ b) @ P
                 yield v
 
     def stopped(self, iteration: int) -> str:

@@ -9,19 +9,19 @@ import torch
 
 from ..algebra.block_diagonal import BlockDiagonal
 from ..algebra.sweeps import sweep
-from ..algebra.weights import Weights
+from ..algebra.weights import Weights, in_given_order, in_order
 from ..errors import InputError
 from ..gram import Gram
 from ..gram.neighbours import spatial_blocks
 from ..support.validation import choice, count
-from .base import Prepared, Solver, iteration_limit
+from .base import CalibratedSolver, Prepared, iteration_limit
 from .orderings import check_order, permutation
 
 PARTITIONS = ("order", "spatial")
 
 
 @dataclass(frozen=True, repr=False)
-class GaussSeidel(Solver):
+class GaussSeidel(CalibratedSolver):
     """Algorithm 2 of the paper in its weights form: W is the m-th *backward* Gauss-Seidel iterate of G W = k(X, X′).
 
     ``order`` is the order of the unknowns: "random" (seeded; the default, because on gridded data the natural order
@@ -37,7 +37,6 @@ class GaussSeidel(Solver):
     block_size: int | None = None
     partition: str = "order"
 
-    calibrated = True
     side = "test"
     name = "gauss-seidel"
     cost = "O(m d² T) time, O(dT) memory beside G"
@@ -55,20 +54,22 @@ class GaussSeidel(Solver):
                 f"for its blocks, got block_size={self.block_size!r} and order={self.order!r}"
             )
 
-    def prepare(self, gram: Gram, b: torch.Tensor) -> Prepared:
+    def prepare(self, gram: Gram) -> Prepared:
         if self.partition == "spatial":
             assert self.block_size is not None
             seed = self.seed if self.order == "random" else None
             order = spatial_blocks(gram.coordinates(), self.block_size, seed)
+        elif self.order == "natural":
+            return _PreparedGaussSeidel(self, gram, None)
         else:
             order = permutation(self.order, gram, self.seed)
         order = order.to(gram.device)
-        return _PreparedGaussSeidel(self, gram.permuted(order), b[order], order)
+        return _PreparedGaussSeidel(self, gram.permuted(order), order)
 
 
 class _PreparedGaussSeidel(Prepared):
-    def __init__(self, solver: GaussSeidel, gram: Gram, b: torch.Tensor, order: torch.Tensor) -> None:
-        super().__init__(gram, b, order)
+    def __init__(self, solver: GaussSeidel, gram: Gram, order: torch.Tensor | None) -> None:
+        super().__init__(gram, order)
         self._solver = solver
         self.limit = solver.iterations
         self._blocks = BlockDiagonal(gram, solver.block_size) if solver.block_size else None
@@ -78,15 +79,14 @@ class _PreparedGaussSeidel(Prepared):
         values, reduction = torch.zeros_like(rhs), rhs.new_zeros(len(rhs))
         for i in range(1, self._solver.iterations + 1):
             reduction = reduction + sweep(self.gram, values, rhs, backward=True, blocks=self._blocks)
-            yield Weights(values, reduction, i, float(i), self.gram.size)
+            yield Weights(values, reduction, i, float(i), self.gram.size, order=self.order)
 
-    def coefficients(self) -> Iterator[torch.Tensor]:
-        v = torch.zeros_like(self.b)
-        yield v
+    def coefficients(self, b: torch.Tensor) -> Iterator[torch.Tensor]:
+        own, rhs = torch.zeros_like(b)[None, :], in_order(b[None, :], self.order)
+        yield own[0].clone()
         for _ in range(self._solver.iterations):
-            v = v.clone()
-            sweep(self.gram, v[None, :], self.b[None, :], backward=False, blocks=self._blocks)
-            yield v
+            sweep(self.gram, own, rhs, backward=False, blocks=self._blocks)
+            yield in_given_order(own, self.order)[0].clone()
 
     def stopped(self, iteration: int) -> str:
         return iteration_limit(self._solver, iteration)

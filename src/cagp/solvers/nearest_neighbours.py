@@ -14,7 +14,7 @@ from ..gram.cross_covariance import Cross
 from ..support.memory import require
 from ..support.threads import share_out
 from ..support.validation import count
-from .base import Prepared, Solver
+from .base import CalibratedSolver, Prepared
 
 _BATCH_BYTES = {"cpu": 2**21, "cuda": 2**30}
 """For a batch of k × k blocks: small enough for the cache of a CPU core, large enough to fill a GPU."""
@@ -27,7 +27,7 @@ _COPIES = 4
 
 
 @dataclass(frozen=True, repr=False)
-class NearestNeighbours(Solver):
+class NearestNeighbours(CalibratedSolver):
     """For each test point the exact weights on its ``k`` nearest training points, zero on all others.
 
     Near is what the kernel calls near: a KD tree in its own scaled coordinates where it falls with distance, the
@@ -36,7 +36,6 @@ class NearestNeighbours(Solver):
 
     k: int = 100
 
-    calibrated = True
     side = "test"
     name = "nearest-neighbours"
     cost = "O(k³ T) time after a search tree, whatever d is; no pass over G"
@@ -45,16 +44,16 @@ class NearestNeighbours(Solver):
     def __post_init__(self) -> None:
         count(self.k, "k")
 
-    def prepare(self, gram: Gram, b: torch.Tensor) -> PreparedNearestNeighbours:
+    def prepare(self, gram: Gram) -> PreparedNearestNeighbours:
         k = min(self.k, gram.size)
         n_bytes = _COPIES * k * k * gram.dtype.itemsize
         require(n_bytes, gram.budget, f"the Gram matrix of {k} neighbours", "choose a smaller k")
-        return PreparedNearestNeighbours(gram, b, k)
+        return PreparedNearestNeighbours(gram, k)
 
 
 class PreparedNearestNeighbours(Prepared):
-    def __init__(self, gram: Gram, b: torch.Tensor, k: int) -> None:
-        super().__init__(gram, b)
+    def __init__(self, gram: Gram, k: int) -> None:
+        super().__init__(gram)
         self._k = k
 
     @property
@@ -75,7 +74,7 @@ class PreparedNearestNeighbours(Prepared):
         raise InputError("NearestNeighbours starts a chain; it cannot correct the weights of another solver")
 
     def weights(self, cross: Cross) -> Iterator[Weights]:
-        yield zero_weights(cross.size, self.gram.size, self.b)
+        yield zero_weights(cross.size, self.gram)
         if self._k:
             yield self._solve(cross)
 
@@ -88,7 +87,7 @@ class PreparedNearestNeighbours(Prepared):
 
     def _solve(self, cross: Cross, strict: bool = True) -> Weights:
         near = cross.nearest(self._k)
-        values, reduction = self.b.new_empty(near.shape), self.b.new_empty(len(near))
+        values, reduction = self.gram.noise.new_empty(near.shape), self.gram.noise.new_empty(len(near))
         batch = min(self._batch, -(-len(near) // torch.get_num_threads()))  # something for every thread
 
         def solve(top: int) -> None:

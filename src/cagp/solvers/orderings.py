@@ -24,8 +24,6 @@ def check_order(order: str | Sequence[int]) -> str | tuple[int, ...]:
 
 def permutation(order: str | Sequence[int], gram: Gram, seed: int) -> torch.Tensor:
     """The order as a permutation (d,) of the training points."""
-    if order == "natural":
-        return torch.arange(gram.size)
     if order == "random":
         return torch.randperm(gram.size, generator=torch.Generator().manual_seed(seed))
     if order == "maximin":

@@ -8,12 +8,12 @@ import torch
 
 from ..gram import Gram
 from ..support.validation import count
-from .base import Prepared, Solver, iteration_limit
+from .base import CalibratedSolver, Prepared, iteration_limit
 from .directions import PreparedDirections, conjugate, require_directions
 
 
 @dataclass(frozen=True, repr=False)
-class RandomKrylov(Solver):
+class RandomKrylov(CalibratedSolver):
     """Directions spanning R, GR, G²R, … for a seeded random block R of ``block_size`` normal vectors.
 
     One iteration is one product of G with a block. The dominant eigenvectors of G are found first, as with conjugate
@@ -24,7 +24,6 @@ class RandomKrylov(Solver):
     block_size: int = 32
     seed: int = 0
 
-    calibrated = True
     side = "data"
     name = "random-krylov"
     cost = "O(m d² s) once for blocks of s, then O(m d s) per test point; O(mds) memory beside G"
@@ -34,19 +33,19 @@ class RandomKrylov(Solver):
         count(self.block_size, "block_size", minimum=1)
         count(self.seed, "seed")
 
-    def prepare(self, gram: Gram, b: torch.Tensor) -> Prepared:
+    def prepare(self, gram: Gram) -> Prepared:
         require_directions(gram, min(self.iterations * self.block_size, gram.size))
-        P, exhausted = self._directions(gram, b)
+        P, exhausted = self._directions(gram)
         reason = iteration_limit(self, -(-len(P) // self.block_size))
         if exhausted:
             reason = f"RandomKrylov stopped with {len(P)} directions: they span everything, W is exact."
-        return PreparedDirections(gram, b, P, reason, group=self.block_size)
+        return PreparedDirections(gram, P, reason, group=self.block_size)
 
-    def _directions(self, gram: Gram, b: torch.Tensor) -> tuple[torch.Tensor, bool]:
+    def _directions(self, gram: Gram) -> tuple[torch.Tensor, bool]:
         """G-conjugate directions (≤ iterations · block_size, d), and whether they span everything."""
         generator = torch.Generator().manual_seed(self.seed)
-        block = torch.randn(self.block_size, gram.size, generator=generator, dtype=torch.float64).to(b)
-        basis, products = b.new_empty(0, gram.size), b.new_empty(0, gram.size)
+        block = torch.randn(self.block_size, gram.size, generator=generator, dtype=torch.float64).to(gram.noise)
+        basis, products = (gram.noise.new_empty(0, gram.size) for _ in range(2))
         for _ in range(self.iterations):
             block = block[: gram.size - len(basis)]
             for _ in range(2):  # twice is enough

@@ -16,7 +16,7 @@ from ..algebra.weights import Weights
 from ..errors import DivergenceError, InputError
 from ..gram import Gram
 from ..support.validation import choice, count, positive
-from .base import Prepared, Solver, iteration_limit
+from .base import CalibratedSolver, Prepared, iteration_limit
 
 METHODS = ("richardson", "jacobi", "sor", "ssor")
 
@@ -26,7 +26,7 @@ _POWER_ITERATIONS = 30
 
 
 @dataclass(frozen=True, repr=False)
-class Stationary(Solver):
+class Stationary(CalibratedSolver):
     """A stationary iterative method v ← v + M̃ (b − G v), made probabilistic.
 
     ``method`` is "richardson" (M̃ = ωI), "jacobi" (M̃ = ω D⁻¹, damped), "sor" (M̃ = (D/ω + L)⁻¹, Gauss-Seidel at
@@ -43,7 +43,6 @@ class Stationary(Solver):
     relaxation: float | None = None
     allow_divergence: bool = False
 
-    calibrated = True
     side = "test"
     name = "stationary"
     cost = "O(m d² T) time, O(dT) memory beside G; twice that for ssor"
@@ -57,7 +56,7 @@ class Stationary(Solver):
         if self.relaxation is not None:
             positive(self.relaxation, "relaxation")
 
-    def prepare(self, gram: Gram, b: torch.Tensor) -> Prepared:
+    def prepare(self, gram: Gram) -> Prepared:
         step = self._step(gram)
         radius = step.spectral_radius()
         if radius >= 1 and not self.allow_divergence:
@@ -66,7 +65,7 @@ class Stationary(Solver):
                 "it must be below 1; use a smaller relaxation, another method such as GaussSeidel (which always "
                 "converges), or allow_divergence=True (the error bars stay calibrated, and grow)"
             )
-        return _PreparedStationary(self, step, gram, b)
+        return _PreparedStationary(self, step, gram)
 
     def _step(self, gram: Gram) -> _Step:
         if callable(self.method):
@@ -180,8 +179,8 @@ def _dominant(apply: Callable[[torch.Tensor], torch.Tensor], gram: Gram) -> floa
 
 
 class _PreparedStationary(Prepared):
-    def __init__(self, solver: Stationary, step: _Step, gram: Gram, b: torch.Tensor) -> None:
-        super().__init__(gram, b)
+    def __init__(self, solver: Stationary, step: _Step, gram: Gram) -> None:
+        super().__init__(gram)
         self._solver = solver
         self.limit = solver.iterations
         self._step = step
@@ -192,17 +191,17 @@ class _PreparedStationary(Prepared):
             reduction = reduction + self._step.advance(values, rhs, residual, transposed=True)
             yield Weights(values, reduction, i, i * self._step.passes, self.gram.size)
 
-    def coefficients(self) -> Iterator[torch.Tensor] | None:
+    def coefficients(self, b: torch.Tensor) -> Iterator[torch.Tensor] | None:
         if isinstance(self._step, _Custom):
             return None  # only M̃ᵀ was given
-        return self._coefficients()
+        return self._coefficients(b)
 
-    def _coefficients(self) -> Iterator[torch.Tensor]:
-        v, residual = torch.zeros_like(self.b), self.b.clone()
+    def _coefficients(self, b: torch.Tensor) -> Iterator[torch.Tensor]:
+        v, residual = torch.zeros_like(b), b.clone()
         yield v
         for _ in range(self._solver.iterations):
             v = v.clone()
-            self._step.advance(v[None, :], self.b[None, :], residual[None, :], transposed=False)
+            self._step.advance(v[None, :], b[None, :], residual[None, :], transposed=False)
             yield v
 
     def stopped(self, iteration: int) -> str:

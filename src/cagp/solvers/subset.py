@@ -14,11 +14,11 @@ from ..gram.cross_covariance import Cross
 from ..support.memory import require
 from ..support.positive_definite import positive_definite_factor
 from ..support.validation import count, whole_numbers
-from .base import Prepared, Solver
+from .base import CalibratedSolver, Prepared
 
 
 @dataclass(frozen=True, repr=False)
-class Subset(Solver):
+class Subset(CalibratedSolver):
     """Exact weights on a subset of the training points and zero on all others.
 
     ``size`` points drawn at random (seeded), or the points ``indices``. One iteration is one point more.
@@ -28,7 +28,6 @@ class Subset(Solver):
     indices: Sequence[int] | None = None
     seed: int = 0
 
-    calibrated = True
     side = "data"
     name = "subset"
     cost = "O(m³ + m² T) for m points, whatever d is"
@@ -49,7 +48,7 @@ class Subset(Solver):
                 raise InputError("indices of a Subset must be distinct")
             object.__setattr__(self, "indices", chosen)
 
-    def prepare(self, gram: Gram, b: torch.Tensor) -> Prepared:
+    def prepare(self, gram: Gram) -> Prepared:
         if self.indices is None:
             assert self.size is not None
             if self.size > gram.size:
@@ -62,12 +61,12 @@ class Subset(Solver):
                 raise InputError(f"Subset index {int(chosen.max())} is beyond the {gram.size} training points")
         n_bytes = 3 * len(chosen) ** 2 * gram.dtype.itemsize
         require(n_bytes, gram.budget, f"the exact posterior of {len(chosen)} points", "choose a smaller subset")
-        return _PreparedSubset(gram, b, chosen.to(gram.device))
+        return _PreparedSubset(gram, chosen.to(gram.device))
 
 
 class _PreparedSubset(Prepared):
-    def __init__(self, gram: Gram, b: torch.Tensor, chosen: torch.Tensor) -> None:
-        super().__init__(gram, b)
+    def __init__(self, gram: Gram, chosen: torch.Tensor) -> None:
+        super().__init__(gram)
         self._chosen = chosen
         self.limit = len(chosen)
         self.held_bytes = len(chosen) ** 2 * gram.dtype.itemsize
@@ -97,7 +96,7 @@ class _PreparedSubset(Prepared):
             yield self._iterate(half, m)
 
     def weights(self, cross: Cross) -> Iterator[Weights]:
-        yield zero_weights(cross.size, self.gram.size, self.b)
+        yield zero_weights(cross.size, self.gram)
         half = self._half(cross.columns(self._chosen))  # V at the other points is never needed
         for m in range(1, len(self._chosen) + 1):
             yield self._iterate(half, m)
@@ -105,10 +104,10 @@ class _PreparedSubset(Prepared):
     def final(self, cross: Cross) -> Weights:
         return self._iterate(self._half(cross.columns(self._chosen)), len(self._chosen))
 
-    def coefficients(self) -> Iterator[torch.Tensor]:
-        half = torch.linalg.solve_triangular(self._factor, self.b[self._chosen][:, None], upper=False)
+    def coefficients(self, b: torch.Tensor) -> Iterator[torch.Tensor]:
+        half = torch.linalg.solve_triangular(self._factor, b[self._chosen][:, None], upper=False)
         for m in range(len(self._chosen) + 1):
-            v = torch.zeros_like(self.b)
+            v = torch.zeros_like(b)
             upper = self._factor[:m, :m].T
             v[self._chosen[:m]] = torch.linalg.solve_triangular(upper, half[:m], upper=True)[:, 0]
             yield v

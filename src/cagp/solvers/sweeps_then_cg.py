@@ -11,14 +11,14 @@ from ..algebra.weights import Weights, certified
 from ..gram import Gram
 from ..gram.cross_covariance import Cross
 from ..support.validation import count
-from .base import Prepared, Solver, iteration_limit
+from .base import DataDrivenSolver, Prepared, iteration_limit
 from .conjugate_gradient import lanczos
 from .directions import conjugate
-from .gauss_seidel import GaussSeidel
+from .stationary import Stationary
 
 
 @dataclass(frozen=True, repr=False)
-class SweepsThenCG(Solver):
+class SweepsThenCG(DataDrivenSolver):
     """``sweeps`` of Gauss-Seidel in natural order on G v = b, then ``steps`` of CG on the residual. Not calibrated.
 
     What the paper's conclusion proposes. With v = Q b after the sweeps and conjugate directions P of the residual,
@@ -29,7 +29,6 @@ class SweepsThenCG(Solver):
     sweeps: int = 5
     steps: int = 5
 
-    calibrated = False
     side = "test"
     name = "sweeps-then-cg"
     cost = "that of the sweeps, and as much again for the directions"
@@ -39,18 +38,18 @@ class SweepsThenCG(Solver):
         count(self.steps, "steps")
 
     def prepare(self, gram: Gram, b: torch.Tensor) -> Prepared:
-        first = GaussSeidel(self.sweeps, order="natural").prepare(gram, b)
-        coefficients = first.coefficients()
+        first = Stationary("sor", self.sweeps).prepare(gram)
+        coefficients = first.coefficients(b)
         assert coefficients is not None
         *_, v = coefficients
         basis, _, _ = lanczos(gram, b - gram.matmul(v[None, :])[0], self.steps)
         directions = conjugate(basis, gram.matmul(basis)) if len(basis) else basis
-        return _PreparedSweepsThenCG(self, gram, b, first, directions)
+        return _PreparedSweepsThenCG(self, gram, first, directions)
 
 
 class _PreparedSweepsThenCG(Prepared):
-    def __init__(self, solver: SweepsThenCG, gram: Gram, b: torch.Tensor, first: Prepared, P: torch.Tensor) -> None:
-        super().__init__(gram, b)
+    def __init__(self, solver: SweepsThenCG, gram: Gram, first: Prepared, P: torch.Tensor) -> None:
+        super().__init__(gram)
         self._solver, self._first, self._P = solver, first, P
         self.limit = solver.sweeps + solver.steps
         self._left = P - self._swept(gram.matmul(P))  # (I − Qᵀ G) P, as rows

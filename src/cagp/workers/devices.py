@@ -7,20 +7,32 @@ import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
 import torch
 
 from ..errors import InputError, InputTypeError
-from ..predicting.batches import Batch
 from ..support.interrupt import Interrupt
 from ..support.progress import Advance
 
-if TYPE_CHECKING:
-    from ..model import Model
 
-_copies: WeakKeyDictionary[Model, dict[tuple[str, int], Model]] = WeakKeyDictionary()
+class Copied(Protocol):
+    """What can be copied to a device."""
+
+    @property
+    def device(self) -> torch.device: ...
+
+    def copy_on(self, device: str) -> Any: ...
+
+
+class Piece(Protocol):
+    """A piece of work that a copy does."""
+
+    def solve(self, model: Any, interrupt: Interrupt, advance: Advance) -> dict[str, Any]: ...
+
+
+_copies: WeakKeyDictionary[Copied, dict[tuple[str, int], Copied]] = WeakKeyDictionary()
 """The copies of each model, by device and number: they live as long as the model."""
 
 
@@ -58,7 +70,7 @@ class Devices:
     def __str__(self) -> str:
         return f"{self.count} devices ({', '.join(self.names)})"
 
-    def _models(self, model: Model) -> list[Model]:
+    def _models(self, model: Copied) -> list[Copied]:
         """A copy for each name, made at the same time where there is none yet; the model itself is one of them."""
         devices = [require_device(name) for name in self.names]
         kept = _copies.setdefault(model, {})
@@ -66,22 +78,22 @@ class Devices:
         for device in {device for device in devices if device.type == "cuda"}:
             # torch loads its linear algebra for CUDA on first use, and must not do so in several threads at once
             torch.linalg.inv(torch.ones(1, 1, device=device))
-        missing = [key for key in keys if key not in kept and key != (str(model.gram.device), 0)]
+        missing = [key for key in keys if key not in kept and key != (str(model.device), 0)]
         with ThreadPoolExecutor(max(1, len(missing))) as executor:
-            for key, copy in zip(missing, executor.map(lambda key: model.recipe.model(key[0]), missing), strict=True):
+            for key, copy in zip(missing, executor.map(lambda key: model.copy_on(key[0]), missing), strict=True):
                 kept[key] = copy
         return [kept.get(key, model) for key in keys]
 
     def results(
-        self, model: Model, batches: Sequence[Batch], interrupt: Interrupt, advance: Advance
+        self, model: Copied, batches: Sequence[Piece], interrupt: Interrupt, advance: Advance
     ) -> Iterator[tuple[int, dict[str, Any]]]:
         """The number and the result of every batch, in the order in which they finish."""
-        waiting: queue.SimpleQueue[tuple[int, Batch]] = queue.SimpleQueue()
+        waiting: queue.SimpleQueue[tuple[int, Piece]] = queue.SimpleQueue()
         finished: queue.SimpleQueue[tuple[int, dict[str, Any]] | BaseException] = queue.SimpleQueue()
         for numbered in enumerate(batches):
             waiting.put(numbered)
 
-        def work(copy: Model) -> None:
+        def work(copy: Copied) -> None:
             while True:
                 try:
                     number, batch = waiting.get_nowait()

@@ -40,6 +40,11 @@ class Parcel(Generic[T]):
         return _last.get(self.token, lambda: pickle.loads(self.content.data)())
 
 
+def received(sent: T | Parcel[T]) -> T:
+    """What was sent: itself, or made from its recipe if this process does not have it yet."""
+    return sent.open() if isinstance(sent, Parcel) else sent
+
+
 def _cloudpickle() -> Any:
     try:
         return import_module("cloudpickle")

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..errors import InputError
-from ..posterior import Solved
-from ..predicting.batches import Batch, Batches
 from ..support.interrupt import Interrupt
 from ..support.progress import Advance
-from .devices import Devices, named, require_device
-from .joblib_pool import Pool, find_pool
-from .parcel import Parcel
-from .recipe import received, to_send
-
-if TYPE_CHECKING:
-    from ..model import Model
+from ..workers.devices import Devices, named, require_device
+from ..workers.joblib_pool import Pool, find_pool
+from ..workers.parcel import Parcel, received
+from .batches import Batch, Batches
+from .conditioned import Conditioned
+from .solved import Solved
 
 
 @dataclass(frozen=True)
@@ -35,17 +32,17 @@ class Workers:
         return f"{self.count} workers"
 
     def results(
-        self, model: Model, batches: Sequence[Batch], interrupt: Interrupt, advance: Advance
+        self, model: Conditioned, batches: Sequence[Batch], interrupt: Interrupt, advance: Advance
     ) -> Iterator[tuple[int, dict[str, Any]]]:
         """The number and the result of every batch, in the order in which they finish; fewer after Ctrl-C."""
-        sent = to_send(model, self.pool, self.device)
+        sent = model.to_send(self.pool, self.device)
         calls = ((sent, number, batch) for number, batch in enumerate(batches))
         for number, found in self.pool.results(_solve, calls, interrupt):
             advance(len(found["mean"]))
             yield number, found
 
 
-def _solve(sent: Model | Parcel[Model], number: int, batch: Batch) -> tuple[int, dict[str, Any]]:
+def _solve(sent: Conditioned | Parcel[Conditioned], number: int, batch: Batch) -> tuple[int, dict[str, Any]]:
     """The work of one worker. Ctrl-C in a terminal reaches its processes too, and must not be an error there."""
     with Interrupt() as interrupt:
         return number, batch.solve(received(sent), interrupt, lambda steps: None)

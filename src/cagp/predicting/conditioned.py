@@ -1,0 +1,115 @@
+"""The training data with a solver that has seen them: all that predictions need to know of a model."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cached_property, partial
+
+import torch
+
+from ..errors import InputError, MemoryBudgetError
+from ..gram import Cross, Gram
+from ..kernels import map_embedding
+from ..preconditioners import Nystrom, PreparedPreconditioner
+from ..support.convert import tf32_refused
+from ..support.memory import available_bytes, human
+from ..workers.joblib_pool import Pool
+from ..workers.parcel import Parcel
+from .recipe import Recipe
+
+_MAX_INDUCING = 1000
+
+
+class Conditioned:
+    """G, b and the prepared solver for the data of a ``recipe``, on a ``device``.
+
+    ``gram`` and ``b`` = y − m₀(X) (d,) are in the order of the data and in the precision of the results. The solver may
+    work in an order and a precision of its own: its ``prepared.gram`` is what it works with.
+    """
+
+    def __init__(self, recipe: Recipe, device: torch.device) -> None:
+        self.recipe = recipe
+        self.device = torch.empty(0, device=device).device  # "cuda" becomes the current one, with its number
+        noise = recipe.prior.noise(len(recipe.X)).to(device=device, dtype=recipe.dtype)
+        if bool((noise.to(recipe.solve_dtype) <= 0).any()):
+            raise InputError(f"noise_variance is so small that it is zero in {recipe.solve_dtype}; solve in float64")
+        if not recipe.accurate and tf32_refused(device, recipe.storage):
+            raise InputError('solve_dtype="tf32" is for matrix-free products on a GPU; use "float32" here')
+        kernel = recipe.prior.kernel
+        self._origin = self.X.mean(dim=0)
+        embedding = kernel.embed(self.X, self._origin)
+        low = map_embedding(embedding, lambda part: part.to(recipe.solve_dtype))
+        self._given = Gram(
+            kernel,
+            low,
+            noise.to(recipe.solve_dtype),
+            storage=recipe.storage,
+            budget=recipe.budget,
+            accurate=recipe.accurate,
+        )
+        self.b = (self.y - recipe.prior.mean(self.X)).to(recipe.dtype)
+        self.prepared = recipe.solver.prepared_for(self._given, self.b.to(recipe.solve_dtype))
+        self.gram = self._given
+        if recipe.certifies:  # the certificate is matrix-free
+            full = map_embedding(embedding, lambda part: part.to(recipe.dtype))
+            left = self._given.working_budget
+            self.gram = Gram(kernel, full, noise, storage="tiles", budget=left)
+
+    @cached_property
+    def X(self) -> torch.Tensor:
+        """The training points (d, p), in float64; the model's own, not to be changed."""
+        return torch.from_numpy(self.recipe.X).to(self.device)
+
+    @cached_property
+    def y(self) -> torch.Tensor:
+        """The observations (d,), in float64; the model's own, not to be changed."""
+        return torch.from_numpy(self.recipe.y).to(self.device)
+
+    def cross(self, test: torch.Tensor) -> Cross:
+        """The covariances with test points (T, p); nothing is computed yet."""
+        return self.gram.cross(self.recipe.prior.kernel.embed(test, self._origin))
+
+    def prior_mean(self, test: torch.Tensor) -> torch.Tensor:
+        """m₀ at test points (T, p), shape (T,)."""
+        return self.recipe.prior.mean(test).to(self.gram.dtype)
+
+    def see(self, recipe: Recipe) -> None:
+        """Take the observations of another recipe for the same points. Calibrated solvers have nothing to do anew."""
+        self.__dict__.pop("y", None)
+        self.recipe = recipe
+        self.b = (self.y - recipe.prior.mean(self.X)).to(recipe.dtype)
+        if not recipe.solver.calibrated:
+            self.prepared = recipe.solver.prepared_for(self._given, self.b.to(recipe.solve_dtype))
+
+    @cached_property
+    def bounding(self) -> PreparedPreconditioner:
+        """A stand-in for G that is cheap to invert, for bounds on the computational variance."""
+        precise = self.gram if self.gram.dtype == torch.float64 else self.gram.cast(torch.float64)
+        affordable = self.gram.working_budget // (4 * 8 * self.gram.size)
+        return Nystrom(max(1, min(_MAX_INDUCING, affordable))).prepare(precise)
+
+    # --- elsewhere ------------------------------------------------------------------------------------------------
+
+    def copy_on(self, device: str) -> Conditioned:
+        """The same once more on a device; nothing is shared."""
+        return _copy(replace(self.recipe, storage=self._given.storage), device)
+
+    def to_send(self, pool: Pool, device: str | None = None) -> Conditioned | Parcel[Conditioned]:
+        """As the workers of a pool get it: itself where they share its memory, else its recipe."""
+        if pool.shared and device is None:
+            return self
+        recipe = replace(self.recipe, storage=self._given.storage)
+        return Parcel.of(partial(_copy, recipe, device or self.device.type))
+
+
+def _copy(recipe: Recipe, device: str) -> Conditioned:
+    place = torch.device(device)
+    if recipe.storage == "dense":
+        d = len(recipe.X)
+        needed, free = d * d * recipe.solve_dtype.itemsize, available_bytes(place)
+        if needed > free:
+            raise MemoryBudgetError(
+                f"a further copy of the model on {device}, with the dense Gram matrix of {d} points, needs "
+                f'{human(needed)}, {human(free)} are free; use storage="tiles", or fewer workers on a machine'
+            )
+    return Conditioned(recipe, place)

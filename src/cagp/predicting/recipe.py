@@ -1,0 +1,76 @@
+"""What a model is made of: enough to make it again, with other settings, in another process or on another device."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+
+from ..prior import Prior
+from ..solvers import Solver, as_solver
+from ..support.convert import float_type, solving_type
+from ..support.memory import resolve_budget
+from ..support.validation import ArrayLike, points, targets
+
+
+@dataclass(frozen=True, eq=False)
+class Recipe:
+    """The data X (d, p) and y (d,), the prior with its mean filled in, and the settings; nothing that was computed.
+
+    A Gram matrix, a factor or a preconditioner takes longer to send than to make, so this is what travels. It is the
+    model's own copy of the data. ``accurate`` is False for "tf32", whose products have weights of 11 bits.
+    """
+
+    prior: Prior
+    X: np.ndarray
+    y: np.ndarray
+    solver: Solver
+    storage: str
+    budget: int
+    dtype: torch.dtype
+    solve_dtype: torch.dtype
+    accurate: bool
+
+    @classmethod
+    def of(
+        cls,
+        prior: Prior,
+        X: ArrayLike,
+        y: ArrayLike,
+        solver: Solver | str,
+        device: torch.device,
+        *,
+        storage: str,
+        memory_budget: float | None,
+        dtype: Any,
+        solve_dtype: Any,
+    ) -> Recipe:
+        """The recipe from what a user gives, checked; the data are copied, because they are the user's."""
+        full = float_type(dtype, "dtype")
+        low, accurate = solving_type(solve_dtype, full)
+        train = points(X, "X")
+        observations = targets(y, len(train), train.device)
+        chosen = as_solver(solver)
+        filled = replace(prior, mean=prior.mean.fit(train, observations))
+        budget = resolve_budget(memory_budget, device)
+        # contiguous: sums, and so the last digits, would depend on the layout
+        own_X, own_y = (np.array(part.cpu().numpy(), order="C") for part in (train, observations))
+        return cls(filled, own_X, own_y, chosen, storage, budget, full, low, accurate)
+
+    def restricted(self, kept: np.ndarray) -> Recipe:
+        """The recipe for the training points ``kept`` (n,) alone; noise given one by one is cut down."""
+        noise = self.prior.noise_variance
+        prior = replace(self.prior, noise_variance=noise[kept] if np.ndim(noise) else noise)
+        return replace(self, prior=prior, X=self.X[kept], y=self.y[kept])
+
+    @property
+    def arithmetic(self) -> str:
+        """How the solver computes, as a user writes it: "float64", "float32" or "tf32"."""
+        return str(self.solve_dtype).removeprefix("torch.") if self.accurate else "tf32"
+
+    @property
+    def certifies(self) -> bool:
+        """Whether the solver works in a lower precision than the model reports in."""
+        return self.solve_dtype != self.dtype or not self.accurate
