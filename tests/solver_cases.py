@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 
 import cagp
+from outside import SteepestDescent
 
 
 def half_jacobi(gram: cagp.Gram, R: torch.Tensor) -> torch.Tensor:
@@ -97,3 +98,6 @@ CASES = [
     Case(cagp.Stationary("ssor", 3, relaxation=0.8), cagp.Stationary("ssor", 1500)),
     Case(cagp.Stationary(half_jacobi, 6), cagp.Stationary(half_jacobi, 12000)),
 ]
+
+OUTSIDE = [Case(SteepestDescent(4), SteepestDescent(8000))]
+"""Solvers that are not of this package: what is promised of every solver holds for them."""

@@ -10,10 +10,11 @@ import torch
 from numpy.testing import assert_allclose
 
 import cagp
+from outside import SteepestDescent
 from problems import Problem, make_problem
-from solver_cases import CASES, Case, half_jacobi
+from solver_cases import CASES, OUTSIDE, Case, half_jacobi
 
-each_solver = pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+each_solver = pytest.mark.parametrize("case", CASES + OUTSIDE, ids=lambda case: case.id)
 
 
 @pytest.fixture(params=[0.05, None], ids=["one noise", "noise per observation"])
@@ -142,7 +143,7 @@ def test_single_points(case: Case) -> None:
 
 
 @pytest.mark.parametrize(
-    "case", [c for c in CASES if not isinstance(c.solver, (cagp.Cholesky, cagp.Auto))], ids=lambda c: c.id
+    "case", [c for c in CASES + OUTSIDE if not isinstance(c.solver, (cagp.Cholesky, cagp.Auto))], ids=lambda c: c.id
 )
 def test_zero_iterations_are_the_prior(case: Case, problem: Problem) -> None:
     model = condition(problem, case.idle)
@@ -156,12 +157,15 @@ def test_zero_iterations_are_the_prior(case: Case, problem: Problem) -> None:
 @each_solver
 def test_settings_are_immutable_and_readable(case: Case) -> None:
     assert pickle.loads(pickle.dumps(case.solver)) == case.solver
-    assert eval(repr(case.solver), {**vars(cagp), "half_jacobi": half_jacobi}) == case.solver
+    assert (
+        eval(repr(case.solver), {**vars(cagp), "half_jacobi": half_jacobi, "SteepestDescent": SteepestDescent})
+        == case.solver
+    )
     with pytest.raises(AttributeError):
         case.solver.iterations = 3  # type: ignore[attr-defined]
     assert case.solver.side in ("data", "test")
     assert case.solver.cost
-    assert cagp.solvers.NAMES[case.solver.name] is type(case.solver)
+    assert cagp.solvers.NAMES.get(case.solver.name, SteepestDescent) is type(case.solver)
 
 
 @each_solver

@@ -4,6 +4,7 @@ import importlib
 from typing import Any
 
 from . import preconditioners, solvers, stopping
+from .algebra.weights import Weights
 from .errors import (
     DivergenceError,
     InputError,
@@ -124,6 +125,7 @@ __all__ = [
     "SweepsThenCG",
     "SymmetricGaussSeidel",
     "TableError",
+    "Weights",
     "Zero",
     "load",
     "preconditioners",

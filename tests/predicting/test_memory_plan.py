@@ -1,0 +1,80 @@
+"""How many test points go at once, and what conditioning again keeps."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import cagp
+from cagp.predicting.memory_plan import MemoryPlan
+from cagp.stopping import ComputationalShare
+
+RNG = np.random.default_rng(0)
+X, X_TEST = RNG.random((400, 2)), RNG.random((200, 2))
+Y = np.sin(6 * X[:, 0])
+PRIOR = cagp.Prior(cagp.Matern32(0.2), noise_variance=0.01)
+BUDGET = 600_000
+
+
+def batches(model: cagp.Model, **options: object) -> int:
+    return len(model.predict(X_TEST, **options)._batches)
+
+
+def test_a_rule_that_cannot_apply_costs_nothing() -> None:
+    """NearestNeighbours works in one step: nothing of length d is needed, with a rule or without."""
+    model = PRIOR.condition(X, Y, cagp.NearestNeighbours(20), storage="tiles", memory_budget=BUDGET)
+    assert batches(model) == batches(model, stop=ComputationalShare(0.05)) == 1
+
+
+def test_a_rule_never_undercuts_what_the_solver_needs() -> None:
+    chain = cagp.Chain([cagp.GaussSeidel(2), cagp.CalibratedCG(20)])
+    model = PRIOR.condition(X, Y, chain, storage="tiles", memory_budget=BUDGET)
+    plan = MemoryPlan(model)
+    with_rule = plan.batch(len(X_TEST), None, ComputationalShare(0.05))
+    assert with_rule == plan.batch(len(X_TEST), None)
+    assert with_rule * model.prepared.numbers_per_test_point * 8 + model.prepared.held_bytes <= BUDGET
+
+
+def test_a_rule_takes_its_room_where_it_needs_more_than_the_solver() -> None:
+    model = PRIOR.condition(X, Y, cagp.GaussSeidel(20), storage="tiles", memory_budget=BUDGET)
+    plan = MemoryPlan(model)
+    assert plan.batch(len(X_TEST), None, ComputationalShare(0.05)) < plan.batch(len(X_TEST), None)
+
+
+@pytest.mark.parametrize("kept", [None, np.arange(0, 400, 3)], ids=["all", "some"])
+def test_again_is_the_same_model(kept: np.ndarray | None) -> None:
+    noise = RNG.uniform(0.01, 0.1, 400)
+    prior = cagp.Prior(cagp.Matern32(0.2), mean=cagp.Constant(), noise_variance=noise)
+    model = prior.condition(X, Y, cagp.GaussSeidel(3), solve_dtype="float32", storage="tiles")
+    again = model.again(kept, solver=cagp.Cholesky())
+    rows = slice(None) if kept is None else kept
+    expected = cagp.Prior(prior.kernel, mean=model.prior.mean, noise_variance=noise[rows])
+    reference = expected.condition(X[rows], Y[rows], cagp.Cholesky(), solve_dtype="float32", storage="tiles")
+    assert again.recipe.arithmetic == "float32"
+    assert again.storage == "tiles"
+    assert np.array_equal(again.predict(X_TEST).variance, reference.predict(X_TEST).variance)
+    assert np.array_equal(again.predict(X_TEST).mean, reference.predict(X_TEST).mean)
+
+
+def test_again_keeps_tf32(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cagp.predicting.conditioned.tf32_refused", lambda device, storage: False)  # as on a GPU
+    model = PRIOR.condition(X, Y, cagp.GaussSeidel(1), solve_dtype="tf32", storage="tiles")
+    assert model.again(solver=cagp.CalibratedCG(2)).recipe.arithmetic == "tf32"
+
+
+def test_data_are_not_copied_on_every_access() -> None:
+    model = PRIOR.condition(X, Y, cagp.Cholesky())
+    assert model.X is model.X
+    assert model.y is model.y
+    other = model.with_observations(2 * Y)
+    assert np.array_equal(other.y, 2 * Y)
+    assert np.array_equal(model.y, Y)
+
+
+def test_what_auto_picked_is_told_wherever_it_stands() -> None:
+    start = PRIOR.condition(X, Y, cagp.CalibratedCG(2, start=cagp.Auto()))
+    assert start.prepared.picked == cagp.CalibratedCG(2, start=cagp.Cholesky())
+    assert "Auto picked CalibratedCG(iterations=2, start=Cholesky())" in str(start.predict(X_TEST).status)
+    chain = PRIOR.condition(X, Y, cagp.Chain([cagp.Auto(), cagp.GaussSeidel(1)]))
+    assert chain.prepared.picked == cagp.Chain([cagp.Cholesky(), cagp.GaussSeidel(1)])
+    assert PRIOR.condition(X, Y, cagp.Chain([cagp.Cholesky(), cagp.GaussSeidel(1)])).prepared.picked is None
