@@ -14,8 +14,7 @@ import torch
 
 from .algebra.weights import Weights, certified
 from .errors import InputError, InputTypeError
-from .gram import Gram
-from .gram.cross_covariance import Cross
+from .gram import Cross, Gram
 from .kernels import map_embedding, slice_embedding
 from .posterior import Posterior, Solved
 from .preconditioners import Nystrom, PreparedPreconditioner

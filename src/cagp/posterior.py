@@ -20,7 +20,7 @@ import torch
 
 from .algebra.weights import Weights
 from .errors import DivergenceError, InputError, MemoryBudgetError
-from .gram.cross_covariance import Cross
+from .gram import Cross
 from .predicting.batch_bounds import bounds_of_batches
 from .predicting.bounds import ComputationalVariance
 from .predicting.solving import Outcome, run_to

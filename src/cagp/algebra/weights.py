@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 
 if TYPE_CHECKING:
-    from ..gram.cross_covariance import Cross
+    from ..gram import Cross
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from ..algebra.weights import Weights
-from ..gram.cross_covariance import Cross
+from ..gram import Cross
 from ..kernels import Embedding, embedding_leaves, map_embedding
 from ..support.interrupt import Interrupt
 from ..workers.joblib_pool import Pool, find_pool

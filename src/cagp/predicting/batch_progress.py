@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from ..algebra.weights import Weights
-from ..gram.cross_covariance import Cross
+from ..gram import Cross
 
 if TYPE_CHECKING:
     from ..model import Model

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ..algebra.weights import zero_weights
-from ..gram.cross_covariance import Cross
+from ..gram import Cross
 from ..kernels import Embedding, embedding_leaves, map_embedding
 from ..posterior import Solved
 from ..stopping import Rule

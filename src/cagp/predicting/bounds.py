@@ -18,7 +18,7 @@ from typing import Any
 import torch
 
 from ..algebra.weights import Weights
-from ..gram.cross_covariance import Cross
+from ..gram import Cross
 from ..preconditioners import PreparedPreconditioner
 from ..solvers import NearestNeighbours
 from ..solvers.pcg import pcg

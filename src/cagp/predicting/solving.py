@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from ..algebra.weights import Weights, certified, zero_weights
-from ..gram.cross_covariance import Cross
+from ..gram import Cross
 from ..solvers import Prepared
 from ..stopping import Rule, Watch
 from ..support.interrupt import Interrupt

@@ -15,8 +15,7 @@ from typing import ClassVar, Literal
 import torch
 
 from ..algebra.weights import Weights, zero_weights
-from ..gram import Gram
-from ..gram.cross_covariance import Cross
+from ..gram import Cross, Gram
 
 
 class Prepared(ABC):

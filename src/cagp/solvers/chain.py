@@ -9,8 +9,7 @@ import torch
 
 from ..algebra.weights import Weights
 from ..errors import InputError, InputTypeError
-from ..gram import Gram
-from ..gram.cross_covariance import Cross
+from ..gram import Cross, Gram
 from ..support.memory import require
 from .base import Prepared, Solver
 
