@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from scipy.spatial.distance import cdist
 
 import cagp
+from cagp.gram import Tiling
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,12 @@ class Problem:
     def kernel(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
         r = np.sqrt(3) * cdist(A, B) / self.lengthscale
         return self.variance * (1 + r) * np.exp(-r)
+
+    def gram(self, storage: str, tiling: Tiling | None = None) -> cagp.Gram:
+        """The library's own G, cut as ``tiling`` says."""
+        X, kernel = torch.from_numpy(self.X), self.prior.kernel
+        noise = torch.from_numpy(np.broadcast_to(self.noise, len(X)).astype(float))
+        return cagp.Gram(kernel, kernel.embed(X, X.mean(dim=0)), noise, storage=storage, budget=2**30, tiling=tiling)
 
     @property
     def G(self) -> np.ndarray:

@@ -38,7 +38,7 @@ KERNELS = {
 def fused(monkeypatch):
     """On a CPU: kernels through the interpreter, and a Gram matrix that thinks it is on a GPU."""
     if not GPU:
-        monkeypatch.setattr("cagp.gram.fused.gram.supported", lambda device: True)
+        monkeypatch.setattr("cagp.gram.fused.backend.supported", lambda device: True)
 
 
 def make(kernel: Kernel, columns: int, n: int = 150, dtype: torch.dtype = torch.float32, **settings: object):
@@ -62,7 +62,8 @@ def test_tiles_are_the_kernel(name):
     kernel, columns = KERNELS[name]
     gram, exact = make(kernel, columns, dtype=torch.float64)
     assert gram.fused
-    torch.testing.assert_close(gram.block(10, 140, 5, 150).clone(), exact[10:140, 5:150], rtol=1e-12, atol=0)
+    with gram.block(10, 140, 5, 150) as block:
+        torch.testing.assert_close(block, exact[10:140, 5:150], rtol=1e-12, atol=0)
 
 
 @pytest.mark.parametrize("name", KERNELS)

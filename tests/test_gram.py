@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import pickle
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose
 
 import cagp
-from cagp.gram import tiles
+from cagp.algebra.block_diagonal import BlockDiagonal
+from cagp.algebra.sweeps import substitute, sweep
+from cagp.gram import Tiling
 from problems import make_problem
 
 PROBLEM = make_problem(d=500, T=5, noise=None)
@@ -19,10 +24,14 @@ def gram_of(storage: str, **settings: object) -> cagp.Gram:
     return PROBLEM.prior.condition(PROBLEM.X, PROBLEM.y, solver, storage=storage, **settings).gram
 
 
+def small(storage: str, few_columns: range = range(0)) -> cagp.Gram:
+    """The Gram matrix of the problem in several tiles at this size."""
+    return PROBLEM.gram(storage, Tiling(48, 2**20, 64, few_columns))
+
+
 @pytest.fixture(params=["dense", "tiles"])
-def gram(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> cagp.Gram:
-    monkeypatch.setitem(tiles.TILINGS, "cpu", tiles.Tiling(48, 2**20, 64))  # several tiles at this size
-    return gram_of(request.param)
+def gram(request: pytest.FixtureRequest) -> cagp.Gram:
+    return small(request.param)
 
 
 def test_all_views_of_the_matrix_agree_with_numpy(gram: cagp.Gram) -> None:
@@ -30,16 +39,93 @@ def test_all_views_of_the_matrix_agree_with_numpy(gram: cagp.Gram) -> None:
     W = np.random.default_rng(0).normal(size=(3, 500))
     chosen = torch.tensor([7, 3, 400])
     assert_allclose(gram.matmul(torch.from_numpy(W)).numpy(), W @ G, rtol=1e-11, atol=1e-12)
-    assert_allclose(gram.block(10, 300, 5, 470).numpy(), G[10:300, 5:470], rtol=1e-12)
+    with gram.block(10, 300, 5, 470) as block:
+        assert_allclose(block.numpy(), G[10:300, 5:470], rtol=1e-12)
+    groups = torch.tensor([[7, 3, 400], [1, 2, 499]])
+    with gram.submatrices(groups) as blocks:
+        assert_allclose(blocks.numpy(), np.stack([G[np.ix_(group, group)] for group in groups]), rtol=1e-12)
     assert_allclose(gram.diagonal().numpy(), np.diag(G), rtol=1e-12)
     assert_allclose(gram.submatrix(chosen).numpy(), G[np.ix_(chosen, chosen)], rtol=1e-12)
     kernel = PROBLEM.kernel(PROBLEM.X, PROBLEM.X)
     assert_allclose(gram.kernel_rows(chosen).numpy(), kernel[chosen], rtol=1e-12)
     assert_allclose(gram.cholesky().numpy(), np.linalg.cholesky(G), rtol=1e-9, atol=1e-10)
     order = torch.randperm(500, generator=torch.Generator().manual_seed(0))
-    assert_allclose(gram.permuted(order).block(0, 500, 0, 500).numpy(), G[np.ix_(order, order)], rtol=1e-12)
+    with gram.permuted(order).block(0, 500, 0, 500) as permuted:
+        assert_allclose(permuted.numpy(), G[np.ix_(order, order)], rtol=1e-12)
     assert [p for p in gram.panels(200)] == [(0, 200), (200, 400), (400, 500)]
     assert [p for p in gram.panels(200, reverse=True)] == [(400, 500), (200, 400), (0, 200)]
+
+
+def test_what_is_lent_is_not_lent_twice() -> None:
+    gram = small("tiles")
+    pair = torch.tensor([[1, 2]])
+    with gram.block(0, 100, 0, 500) as first, gram.block(100, 200, 0, 500) as second, gram.submatrices(pair) as third:
+        assert_allclose(first.numpy(), PROBLEM.G[:100], rtol=1e-12)
+        assert_allclose(second.numpy(), PROBLEM.G[100:200], rtol=1e-12)
+        assert_allclose(third[0].numpy(), PROBLEM.G[1:3, 1:3], rtol=1e-12)
+
+
+@pytest.mark.parametrize("few_columns", [range(0), range(1, 9)])
+@pytest.mark.parametrize("storage", ["dense", "tiles"])
+@pytest.mark.parametrize("backward", [True, False])
+def test_sweeps_from_zero_and_substitution_solve_with_the_triangle(
+    backward: bool, storage: str, few_columns: range
+) -> None:
+    gram, rhs = small(storage, few_columns), torch.from_numpy(PROBLEM.V)
+    triangle = np.triu if backward else np.tril
+    W = torch.zeros_like(rhs)
+    gain = sweep(gram, W, rhs, backward=backward)
+    expected = np.linalg.solve(triangle(PROBLEM.G), PROBLEM.V.T)
+    assert_allclose(W.numpy().T, expected, rtol=1e-9, atol=1e-10)
+    assert_allclose(gain.numpy(), (2 * PROBLEM.V.T * expected - expected * (PROBLEM.G @ expected)).sum(axis=0))
+    block = np.arange(500) // 64
+    inside = block[:, None] <= block if backward else block[:, None] >= block
+    found = substitute(gram, rhs, BlockDiagonal(gram, 64), backward=backward)
+    assert_allclose(found.numpy().T, np.linalg.solve(PROBLEM.G * inside, PROBLEM.V.T), rtol=1e-9, atol=1e-10)
+
+
+@pytest.mark.parametrize("few_columns", [range(0), range(1, 9)])
+def test_a_stored_matrix_is_in_memory_once_whatever_the_order(few_columns: range) -> None:
+    gram = small("dense", few_columns)
+    order = torch.randperm(500, generator=torch.Generator().manual_seed(0))
+    permuted = gram.permuted(order)
+    W = np.random.default_rng(0).normal(size=(3, 500))
+    for _ in range(2):  # computed on the way, and then at hand
+        assert_allclose(gram.matmul(torch.from_numpy(W)).numpy(), W @ PROBLEM.G, rtol=1e-11, atol=1e-12)
+        assert (permuted.computed, gram.computed) == (True, False)
+    assert gram.working_budget == permuted.working_budget == 2**30 - 500 * 500 * 8
+    assert_allclose(gram.cholesky().numpy(), np.linalg.cholesky(PROBLEM.G), rtol=1e-9, atol=1e-10)
+    again, other = pickle.loads(pickle.dumps((gram, permuted)))
+    assert_allclose(again.matmul(torch.from_numpy(W)).numpy(), W @ PROBLEM.G, rtol=1e-11, atol=1e-12)
+    assert (other.computed, again.computed) == (True, False)  # a copy of both shares as they do
+    sweep(gram, torch.zeros(3, 500, dtype=torch.float64), torch.from_numpy(W), backward=True)
+    assert gram.computed  # a sweep needs the matrix in its own order
+
+
+def test_the_matrix_of_another_order_goes_with_whoever_works_in_it() -> None:
+    gram = small("dense")
+    reverse = torch.arange(499, -1, -1)
+    W = np.random.default_rng(0).normal(size=(3, 500))
+    used, unused = gram.permuted(reverse), gram.permuted(torch.arange(500).roll(7))
+    used.matmul(torch.from_numpy(W))
+    gram.matmul(torch.from_numpy(W))  # through the one that is in memory already
+    assert (used.computed, unused.computed, gram.computed) == (True, False, False)
+    del used, unused
+    assert_allclose(gram.matmul(torch.from_numpy(W)).numpy(), W @ PROBLEM.G, rtol=1e-11, atol=1e-12)
+    assert gram.computed
+    pickle.loads(pickle.dumps(gram)).permuted(reverse)
+
+
+def test_threads_that_multiply_in_two_orders_compute_one_matrix() -> None:
+    gram = small("dense")
+    permuted = gram.permuted(torch.arange(499, -1, -1))
+    W = torch.randn(3, 500, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda i: (gram if i % 2 else permuted).matmul(W if i % 2 else W.flip(1)), range(16)))
+    assert (permuted.computed, gram.computed) == (True, False)
+    for i, product in enumerate(found):
+        in_order = product if i % 2 else product.flip(1)
+        assert_allclose(in_order.numpy(), W.numpy() @ PROBLEM.G, rtol=1e-11, atol=1e-12)
 
 
 def test_auto_storage_follows_the_budget() -> None:

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 
 import cagp
 from cagp.algebra.weights import Weights, zero_weights
-from cagp.gram.cross_covariance import Cross
+from cagp.gram import Cross
 from cagp.predicting.batch_progress import BatchProgress, ExactVariance
 from cagp.predicting.bounds import bounds_of
 from cagp.stopping import ComputationalShare, Iterations, Seconds

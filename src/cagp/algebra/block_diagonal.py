@@ -20,17 +20,15 @@ class BlockDiagonal:
         self.block_size = min(block_size, gram.size)
         on_gpu = gram.device.type != "cpu"
         n_bytes = ((2 if on_gpu else 1) * gram.size + 2 * self.block_size) * self.block_size * gram.dtype.itemsize
-        if gram.storage == "tiles" and not gram.fused_products:
-            n_bytes += self.block_size * gram.size * gram.dtype.itemsize  # a panel of the sweep
+        n_bytes += gram.panel_bytes(self.block_size)
         what = f"blocks of {self.block_size} for {gram.size} training points"
         require(n_bytes, gram.working_budget, what, "choose a smaller block_size, or raise memory_budget")
         self.ranges = list(gram.panels(self.block_size))
-        self._factors = {
-            start: positive_definite_factor(
-                gram.block(start, stop, start, stop), "a diagonal block of G", "a larger noise_variance"
-            )
-            for start, stop in self.ranges
-        }
+        self._factors: dict[int, torch.Tensor] = {}
+        for start, stop in self.ranges:
+            with gram.block(start, stop, start, stop) as block:
+                factor = positive_definite_factor(block, "a diagonal block of G", "a larger noise_variance")
+            self._factors[start] = factor
         self._inverses = {start: _inverse(factor) for start, factor in self._factors.items()} if on_gpu else {}
 
     @property

@@ -12,8 +12,7 @@ import torch
 
 from ..algebra.weights import Weights, certified
 from ..errors import NotPositiveDefiniteError
-from ..gram import Gram
-from ..gram.cross_covariance import Cross
+from ..gram import Cross, Gram
 from ..prior import Prior
 from ..solvers import Prepared, Solver
 from ..support.memory import require

@@ -10,15 +10,19 @@ has rows of its own. On two cores with T = 25 this reached 85 GFLOP/s where one 
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from typing import Self
 
 import numpy as np
 import torch
 
+from .sweeping import Change, Sweep
+
 _MULTIPLICATIONS = 10**6
-_FEWEST, _MOST = 8, 64
-"""Between them it pays: fewer columns wait for memory, more make packing worth its time."""
+_FEW = range(8, 65)
+"""With so many columns it pays: fewer wait for memory, more make packing worth its time."""
 
 _ROWS = 192
 """Of so many rows at once: with more, tiles get so narrow that their products take more memory than the matrix."""
@@ -31,60 +35,62 @@ def _without_packing() -> bool:
     return "openblas" in blas and torch.backends.cpu.get_cpu_capability() == "AVX512"
 
 
-def pays(device: torch.device, T: int) -> bool:
-    """Whether products with T columns are faster this way."""
-    return device.type == "cpu" and _FEWEST <= T <= _MOST and _without_packing()
+def few_columns(device: torch.device, without_packing: bool | None = None) -> range:
+    """With how many columns products on a device are faster this way; ``without_packing`` is found out if left out."""
+    capable = _without_packing() if without_packing is None else without_packing
+    return _FEW if device.type == "cpu" and capable else range(0)
 
 
-class SkinnyProduct:
+class FewColumnsProduct:
     """G X for a stored matrix G (d, d) and columns X (d, T), rows at a time and always with X as it is at that moment.
 
-    Use it in a ``with``: it keeps threads.
+    In tiles of so many ``multiplications``. Use it in a ``with``: it keeps threads.
     """
 
-    def __init__(self, matrix: np.ndarray, X: np.ndarray) -> None:
-        self._matrix, self._X = matrix, X
+    def __init__(self, matrix: np.ndarray, X: np.ndarray, multiplications: int = _MULTIPLICATIONS) -> None:
+        self._matrix, self._X, self._multiplications = matrix, X, multiplications
         self._threads = torch.get_num_threads()
         self._pool = ThreadPoolExecutor(max(1, self._threads - 1), "cagp")
         self._own = threading.local()  # fresh memory for every product would cost as much as the product
 
-    def __enter__(self) -> SkinnyProduct:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
         self._pool.shutdown()
 
-    def rows(self, start: int, stop: int) -> np.ndarray:
-        """G[start:stop] X, shape (stop − start, T)."""
+    def rows(self, start: int, stop: int, first: int = 0, last: int | None = None) -> np.ndarray:
+        """G[start:stop, first:last] X[first:last], shape (stop − start, T)."""
         out = np.empty((stop - start, self._X.shape[1]), self._X.dtype)
         height = -(-len(out) // self._threads)
-        first, *others = (slice(top, min(top + height, len(out))) for top in range(0, len(out), height))
-        G = self._matrix[start:stop]
-        waiting = [self._pool.submit(self._multiply, G[part], out[part]) for part in others]
-        self._multiply(G[first], out[first])
+        head, *others = (slice(top, min(top + height, len(out))) for top in range(0, len(out), height))
+        G, X = self._matrix[start:stop, first:last], self._X[first:last]
+        waiting = [self._pool.submit(self._multiply, G[part], X, out[part]) for part in others]
+        self._multiply(G[head], X, out[head])
         for other in waiting:
             other.result()
         return out
 
-    def _multiply(self, rows: np.ndarray, out: np.ndarray) -> None:
-        """``rows`` (r, d) times X, into ``out`` (r, T); what overflows is infinite, as it is in torch."""
+    def _multiply(self, rows: np.ndarray, X: np.ndarray, out: np.ndarray) -> None:
+        """``rows`` (r, n) times X (n, T), into ``out`` (r, T); what overflows is infinite, as it is in torch."""
         with np.errstate(over="ignore", invalid="ignore"):
             for top in range(0, len(rows), _ROWS):
-                self._multiply_tiles(rows[top : top + _ROWS], out[top : top + _ROWS])
+                self._multiply_tiles(rows[top : top + _ROWS], X, out[top : top + _ROWS])
 
-    def _multiply_tiles(self, rows: np.ndarray, out: np.ndarray) -> None:
-        (r, d), T = rows.shape, out.shape[1]
-        width = max(1, _MULTIPLICATIONS // (r * T))
-        n = d // width
-        if n:
-            tiles = rows[:, : n * width].reshape(r, n, width).transpose(1, 0, 2)
-            products = self._scratch(n * r * T).reshape(n, r, T)
-            np.matmul(tiles, self._X[: n * width].reshape(n, width, T), out=products)
+    def _multiply_tiles(self, rows: np.ndarray, X: np.ndarray, out: np.ndarray) -> None:
+        (r, n), T = rows.shape, out.shape[1]
+        width = max(1, self._multiplications // (r * T))
+        tiles = n // width
+        if tiles:
+            inside = tiles * width
+            cut = rows[:, :inside].reshape(r, tiles, width).transpose(1, 0, 2)
+            products = self._scratch(tiles * r * T).reshape(tiles, r, T)
+            np.matmul(cut, X[:inside].reshape(tiles, width, T), out=products)
             np.sum(products, axis=0, out=out)
-            if n * width < d:
-                out += rows[:, n * width :] @ self._X[n * width :]
+            if inside < n:
+                out += rows[:, inside:] @ X[inside:]
         else:
-            np.matmul(rows, self._X, out=out)
+            np.matmul(rows, X, out=out)
 
     def _scratch(self, size: int) -> np.ndarray:
         own = self._own.__dict__
@@ -94,7 +100,46 @@ class SkinnyProduct:
         return memory[:size]
 
 
-def on_this_thread(A: np.ndarray, X: np.ndarray) -> np.ndarray:
+def on_this_thread(A: np.ndarray, X: np.ndarray, multiplications: int = _MULTIPLICATIONS) -> np.ndarray:
     """A X for small matrices, in pieces so small that BLAS does not wake its threads, which would be in the way."""
-    height = max(1, _MULTIPLICATIONS // X.size)
+    height = max(1, multiplications // X.size)
     return np.concatenate([A[top : top + height] @ X for top in range(0, len(A), height)])
+
+
+class FewColumnsSweep(Sweep):
+    """A sweep with whole rows of a stored ``matrix`` (d, d): few columns multiply faster with them than with halves.
+
+    All of it in NumPy: the threads of torch and those of a product side by side get in each other's way. Tensors that
+    go in and out are views. ``inverse(start, stop, backward, relaxation)`` is that of the triangle it solves with.
+    """
+
+    def __init__(
+        self,
+        matrix: np.ndarray,
+        diagonal: np.ndarray,
+        inverse: Callable[[int, int, bool, float], np.ndarray],
+        W: torch.Tensor,
+        rhs: torch.Tensor,
+        backward: bool,
+    ) -> None:
+        super().__init__(W, rhs, backward)
+        self._X, self._right = (np.ascontiguousarray(part.numpy().T) for part in (W, rhs))
+        self._diagonal, self._inverse = diagonal, inverse
+        self._product = FewColumnsProduct(matrix, self._X)
+
+    def __exit__(self, error: type[BaseException] | None, *details: object) -> None:
+        self._product.__exit__()
+        if error is None:
+            self._W.numpy()[...] = self._X.T
+
+    def residual(self, start: int, stop: int) -> torch.Tensor:
+        product = self._product.rows(start, stop, *self._counting(start, stop))
+        return torch.from_numpy(np.subtract(self._right[start:stop], product, out=product)).T
+
+    def relax(self, start: int, stop: int, residual: torch.Tensor, relaxation: float) -> Change:
+        change = on_this_thread(self._inverse(start, stop, self._backward, relaxation), residual.T.numpy())
+        scale = self._diagonal[start:stop, None] * (2 / relaxation - 1)
+        return torch.from_numpy(change).T, torch.from_numpy((scale * np.square(change)).sum(axis=0))
+
+    def put(self, start: int, stop: int, change: torch.Tensor) -> None:
+        self._X[start:stop] += change.T.numpy()

@@ -1,63 +1,42 @@
-"""Kernel values written into memory, tile by tile: by fused GPU kernels where there are any, else by torch."""
+"""G in tiles that are computed whenever they are needed, and never stored (matrix-free)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from contextlib import AbstractContextManager
 
 import torch
 
-from ..kernels import Embedding, Kernel, slice_embedding
-from ..support.buffers import Buffers
-from .fused import FusedGram
+from .backend import Backend
+from .sweeping import PanelSweep, Sweep
 
 
-@dataclass(frozen=True)
-class Tiling:
-    """How the matrix is cut: on a CPU so that tiles stay in the cache, on a GPU so that one launch fills it."""
+class Tiles(Backend):
+    """Every kernel value serves twice, for its row and for its column."""
 
-    panel_rows: int
-    panel_bytes: int
-    tile_columns: int
+    def block(self, start: int, stop: int, first: int, last: int) -> AbstractContextManager[torch.Tensor]:
+        return self.entries.block(start, stop, first, last)
+
+    def matmul(self, W: torch.Tensor) -> torch.Tensor:
+        d, tiling, product = self.entries.size, self.entries.tiling, torch.zeros_like(W)
+        # on a CPU whole panels, on a GPU tiles that fill it
+        on_cpu = self.entries.device.type == "cpu"
+        rows, width = (self.panel_rows, d) if on_cpu else (tiling.panel_rows, tiling.tile_columns)
+        for start in range(0, d, rows):
+            stop = min(start + rows, d)
+            for left in range(0, stop, width):
+                right, above = min(left + width, stop), min(left + width, start)
+                with self.block(start, stop, left, right) as tile:
+                    product[:, start:stop].addmm_(W[:, left:right], tile.T)
+                    if left < above:
+                        product[:, left:above].addmm_(W[:, start:stop], tile[:, : above - left])
+        return product
+
+    def sweeping(self, W: torch.Tensor, rhs: torch.Tensor, backward: bool) -> Sweep:
+        return PanelSweep(self.block, W, rhs, backward)
 
     @property
-    def tile(self) -> tuple[int, int]:
-        """Rows and columns of a tile."""
-        return self.panel_rows, self.tile_columns
+    def panel_rows(self) -> int:
+        return min(super().panel_rows, max(16, self.entries.tiling.panel_bytes // self.panel_bytes(1)))
 
-
-TILINGS = {"cpu": Tiling(192, 64 * 2**20, 2048), "cuda": Tiling(2048, 2**30, 2**15)}
-
-
-@dataclass(frozen=True)
-class Tiles:
-    """The covariances of training points with each other and with test points, without noise."""
-
-    kernel: Kernel
-    embedding: Embedding
-    fused: FusedGram | None
-    tiling: Tiling
-    buffers: Buffers
-
-    def fill(self, start: int, stop: int, first: int, last: int, out: torch.Tensor) -> None:
-        """Compute k(X, X)[start:stop, first:last] into ``out``."""
-        if self.fused is not None:
-            self.fused.fill(start, stop, first, last, out)
-        else:
-            self._evaluate(
-                slice_embedding(self.embedding, start, stop), slice_embedding(self.embedding, first, last), out
-            )
-
-    def fill_cross(self, test: Embedding, train: Embedding | None, out: torch.Tensor) -> None:
-        """Compute k(test, train) into ``out``; ``train`` is all training points where it is None."""
-        if self.fused is not None:
-            self.fused.fill_cross(test, train, out)
-        else:
-            self._evaluate(test, self.embedding if train is None else train, out)
-
-    def _evaluate(self, A: Embedding, B: Embedding, out: torch.Tensor) -> None:
-        height, width = self.tiling.tile
-        for top in range(0, out.shape[0], height):
-            rows = slice_embedding(A, top, top + height)
-            for left in range(0, out.shape[1], width):
-                columns = slice_embedding(B, left, left + width)
-                self.kernel.evaluate(rows, columns, out[top : top + height, left : left + width], self.buffers)
+    def panel_bytes(self, rows: int) -> int:
+        return rows * self.entries.size * self.entries.dtype.itemsize

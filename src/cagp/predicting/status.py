@@ -7,11 +7,8 @@ from dataclasses import dataclass
 
 import torch
 
-from ..gram import Gram
-from ..gram.fused import installed
 from ..solvers import Solver
 from ..stopping import Rule
-from ..support.memory import human
 from .conditioned import Conditioned
 from .solved import Solved
 
@@ -48,32 +45,13 @@ def status_of(
 
 def _circumstances(model: Conditioned) -> str:
     """How G was kept and what was picked."""
-    solving, where = model.prepared.gram, ""
-    if solving.storage == "tiles":
-        where = " G: tiles, matrix-free." + _on_gpu(model)
-    elif solving.computed:
-        where = f" G: dense, {human(solving.dense_bytes)}."
+    solving = model.prepared.gram
+    where = f" G: {solving.describe()}." if solving.computed or not solving.stored_bytes else ""
     if model.recipe.certifies:
-        where += f" Solved in {_arithmetic(solving)}, certified in {_arithmetic(model.gram)}."
+        where += f" Solved in {solving.arithmetic}, certified in {model.gram.arithmetic}."
     if model.prepared.picked:
         where += f" Auto picked {model.prepared.picked!r}."
     return where
-
-
-def _arithmetic(gram: Gram) -> str:
-    """The precision of products."""
-    rounded = gram.fused_products and not gram.accurate
-    return "tf32 (weights of 11 bits, sums in float32)" if rounded else str(gram.dtype)
-
-
-def _on_gpu(model: Conditioned) -> str:
-    """How kernel values are computed on a GPU; nothing on a CPU."""
-    if model.prepared.gram.device.type == "cpu":
-        return ""
-    if model.prepared.gram.fused:
-        return " GPU: fused kernels."
-    reason = f"{model.recipe.prior.kernel!r} has no fused form" if installed() else "Triton is not installed"
-    return f" GPU: blocked torch, because {reason}."
 
 
 def _interrupted(iterations: torch.Tensor) -> str:

@@ -19,8 +19,7 @@ import torch
 
 from ..algebra.weights import Weights, zero_weights
 from ..errors import InputError
-from ..gram import Gram
-from ..gram.cross_covariance import Cross
+from ..gram import Cross, Gram
 
 
 class Prepared(ABC):

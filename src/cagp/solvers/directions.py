@@ -11,8 +11,7 @@ from collections.abc import Iterator
 import torch
 
 from ..algebra.weights import Weights
-from ..gram import Gram
-from ..gram.cross_covariance import Cross
+from ..gram import Cross, Gram
 from ..support.memory import require
 from ..support.positive_definite import positive_definite_factor
 from .base import Prepared

@@ -9,8 +9,7 @@ import torch
 
 from ..algebra.weights import Weights, zero_weights
 from ..errors import InputError, NotPositiveDefiniteError
-from ..gram import Gram
-from ..gram.cross_covariance import Cross
+from ..gram import Cross, Gram
 from ..support.memory import require
 from ..support.threads import share_out
 from ..support.validation import count
@@ -93,7 +92,8 @@ class PreparedNearestNeighbours(Prepared):
         def solve(top: int) -> None:
             part = slice(top, top + batch)
             V = cross.rows(part).entries(near[part])
-            factors, info = torch.linalg.cholesky_ex(self.gram.submatrices(near[part]))
+            with self.gram.submatrices(near[part]) as blocks:
+                factors, info = torch.linalg.cholesky_ex(blocks)
             if strict and bool(info.any()):
                 raise NotPositiveDefiniteError(
                     f"the Gram matrix of the {self._k} neighbours of a test point is not positive definite to working "

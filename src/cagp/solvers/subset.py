@@ -9,8 +9,7 @@ import torch
 
 from ..algebra.weights import Weights, zero_weights
 from ..errors import InputError
-from ..gram import Gram
-from ..gram.cross_covariance import Cross
+from ..gram import Cross, Gram
 from ..support.memory import require
 from ..support.positive_definite import positive_definite_factor
 from ..support.validation import count, whole_numbers

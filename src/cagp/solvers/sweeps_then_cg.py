@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from ..algebra.weights import Weights, certified
-from ..gram import Gram
-from ..gram.cross_covariance import Cross
+from ..gram import Cross, Gram
 from ..support.validation import count
 from .base import DataDrivenSolver, Prepared, iteration_limit
 from .conjugate_gradient import lanczos

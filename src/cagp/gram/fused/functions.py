@@ -17,7 +17,8 @@ MAX_COORDINATES = 32
 
 _MAX_FACTORS = 16
 
-_PROFILES = ("rbf", "matern12", "matern32", "matern52", "rational_quadratic")
+PROFILES = ("rbf", "matern12", "matern32", "matern52", "rational_quadratic")
+"""What the Triton kernels can compute; they call a profile by its place in this list."""
 
 _UNITS = {
     "rbf": math.sqrt(0.5 / math.log(2)),  # exp(−s/2) = 2^(−s′)
@@ -66,7 +67,7 @@ def function_of(kernel: Kernel, embedding: Embedding) -> Function | None:
     for term in terms:
         variance = math.prod(factor.variance for factor in term)
         for place, factor in enumerate(term):
-            factors += [_PROFILES.index(factor.profile), factor.first, factor.count, int(place == 0)]
+            factors += [PROFILES.index(factor.profile), factor.first, factor.count, int(place == 0)]
             parameters += [variance, factor.alpha]
             unit = _UNITS.get(factor.profile) or math.sqrt(0.5 / factor.alpha)
             units[factor.first : factor.first + factor.count] = [unit] * factor.count

@@ -61,6 +61,8 @@ def fill(function: Function, A: torch.Tensor, B: torch.Tensor, out: torch.Tensor
     """out[i, j] = k(a_i, b_j) for the ``Function.coordinates`` A (q, n) and B (q, m), each with contiguous rows."""
     from . import kernels
 
+    if not out.numel():
+        return
     parameters = torch.tensor(function.parameters, dtype=out.dtype, device=out.device)
     rows, columns = out.shape
     tile_rows, tile_columns = 16, 256

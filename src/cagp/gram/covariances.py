@@ -1,0 +1,95 @@
+"""Covariances of training points with each other and with test points, some at a time; and who is near."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from ..kernels import Embedding, Kernel, embedding_leaves, embedding_size, map_embedding
+from .entries import Entries, Tiling
+from .fused import fused_entries
+from .neighbours import Search, search
+
+
+class Covariances:
+    """The entries of G = k(X, X) + diag(noise) and of k(X′, X) for d training points X, given by their ``embedding``.
+
+    ``tiling`` is how work is cut; left out, as suits the device.
+    """
+
+    def __init__(self, kernel: Kernel, embedding: Embedding, noise: torch.Tensor, tiling: Tiling | None = None) -> None:
+        self.embedding, self.noise = embedding, noise
+        self.size = embedding_size(embedding)
+        self.dtype, self.device = noise.dtype, noise.device
+        self._kernel, self._tiling = kernel, tiling or Tiling.of(self.device)
+        parts = kernel, embedding, noise, self._tiling
+        self._entries = fused_entries(*parts) or Entries(*parts)
+        self._search: Search | None = None
+        self._lock = threading.Lock()  # several threads may predict from one model
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For pickling: without what can be computed again."""
+        return {**self.__dict__, "_search": None, "_lock": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _lock=threading.Lock())
+
+    def kernel_diagonal(self) -> torch.Tensor:
+        """diag(k(X, X)), without noise, shape (d,)."""
+        return self._kernel.diagonal(self.embedding)
+
+    def diagonal(self) -> torch.Tensor:
+        """diag(G), shape (d,)."""
+        return self._entries.diagonal()
+
+    def submatrix(self, indices: torch.Tensor) -> torch.Tensor:
+        """G[indices, indices], shape (k, k), as a new matrix."""
+        chosen = self._chosen(indices)
+        matrix = self._kernel.evaluate(chosen, chosen)
+        matrix.diagonal().add_(self.noise[indices])
+        return matrix
+
+    @contextmanager
+    def submatrices(self, indices: torch.Tensor) -> Iterator[torch.Tensor]:
+        """Lend G[i, i] for every row i of ``indices`` (T, k), shape (T, k, k)."""
+        chosen = map_embedding(self.embedding, lambda part: part[:, indices])
+        T, k = indices.shape
+        with self._entries.buffers.borrow((T, k, k)) as blocks:
+            self._kernel.evaluate(chosen, chosen, blocks, self._entries.buffers)
+            blocks.diagonal(dim1=1, dim2=2).add_(self.noise[indices])
+            yield blocks
+
+    def kernel_rows(self, indices: torch.Tensor) -> torch.Tensor:
+        """k(X[indices], X), without noise, shape (k, d), as a new matrix."""
+        return self.cross_block(self._chosen(indices))
+
+    def cross_block(self, test: Embedding, indices: torch.Tensor | None = None) -> torch.Tensor:
+        """V = k(test, X), or only the columns ``indices`` of it, shape (T, d) or (T, k), as a new matrix."""
+        train = None if indices is None else self._chosen(indices)
+        columns = self.size if indices is None else len(indices)
+        out = torch.empty(embedding_size(test), columns, dtype=self.dtype, device=self.device)
+        self._entries.fill_cross(test, train, out)
+        return out
+
+    def _chosen(self, indices: torch.Tensor) -> Embedding:
+        return map_embedding(self.embedding, lambda part: part[:, indices].contiguous())
+
+    @property
+    def radial(self) -> bool:
+        """Whether the kernel falls with the distance between ``coordinates`` and with nothing else."""
+        return self._kernel.radial
+
+    def coordinates(self) -> torch.Tensor:
+        """The points in the kernel's own scaled coordinates, shape (d, q): near means strongly correlated."""
+        return torch.cat(embedding_leaves(self.embedding)).T
+
+    def nearest(self, test: torch.Tensor, k: int) -> torch.Tensor:
+        """The k training points nearest to ``test`` (T, q) in the coordinates of this Gram matrix, shape (T, k)."""
+        with self._lock:
+            if self._search is None:
+                self._search = search(self.coordinates())
+        return self._search.query(test, k)

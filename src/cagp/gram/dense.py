@@ -1,0 +1,93 @@
+"""G stored as one dense matrix, filled when it is first needed."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import torch
+
+from .backend import Backend
+from .entries import Entries
+from .few_columns import FewColumnsProduct, FewColumnsSweep
+from .sweeping import PanelSweep, Sweep, sweep_triangle
+
+
+class Dense(Backend):
+    """The matrix, and what sweeps with few columns keep of it: the inverses of the triangles in its diagonal blocks.
+
+    Until a block is asked for here, products go through the same matrix in another order where there is one (``also``),
+    so that it is in memory once. It belongs to whoever works in that order: no longer than they, it is remembered here.
+    """
+
+    storage = "dense"
+
+    def __init__(self, entries: Entries) -> None:
+        super().__init__(entries)
+        self._matrix: torch.Tensor | None = None
+        self._triangles: dict[tuple[int, int, bool, float], torch.Tensor] = {}
+        self._others: WeakKeyDictionary[Backend, torch.Tensor] = WeakKeyDictionary()
+        self._lock = threading.RLock()  # several threads may predict from one model
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For pickling: without what can be computed again."""
+        return {**self.__dict__, "_matrix": None, "_triangles": {}, "_others": dict(self._others), "_lock": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _others=WeakKeyDictionary(state["_others"]), _lock=threading.RLock())
+
+    @property
+    def computed(self) -> bool:  # type: ignore[override]
+        return self._matrix is not None
+
+    def matrix(self) -> torch.Tensor:
+        return super().matrix() if self._matrix is None else self._matrix
+
+    def _kept(self) -> torch.Tensor:
+        """The matrix, computed once."""
+        with self._lock:
+            if self._matrix is None:
+                self._matrix = self.entries.matrix()
+            return self._matrix
+
+    def block(self, start: int, stop: int, first: int, last: int) -> AbstractContextManager[torch.Tensor]:
+        return nullcontext(self._kept()[start:stop, first:last])
+
+    def also(self, other: Backend, order: torch.Tensor) -> None:
+        """Take note of ``other``, which has the same matrix with rows and columns in this ``order`` (d,)."""
+        self._others[other] = order
+
+    def matmul(self, W: torch.Tensor) -> torch.Tensor:
+        others = [] if self.computed else sorted(self._others.items(), key=lambda pair: not pair[0].computed)
+        for other, order in others[:1]:
+            product = torch.empty_like(W)
+            product[:, order] = other.matmul(W[:, order])
+            return product
+        if len(W) not in self.entries.tiling.few_columns:
+            return W @ self._kept()
+        with FewColumnsProduct(self._kept().numpy(), np.ascontiguousarray(W.numpy().T)) as product_of:
+            return torch.from_numpy(product_of.rows(0, self.entries.size).T.copy())
+
+    def sweeping(self, W: torch.Tensor, rhs: torch.Tensor, backward: bool) -> Sweep:
+        if len(W) not in self.entries.tiling.few_columns:
+            return PanelSweep(self.block, W, rhs, backward)
+        diagonal = self.entries.diagonal().numpy()
+        return FewColumnsSweep(self._kept().numpy(), diagonal, self._triangle_inverse, W, rhs, backward)
+
+    def _triangle_inverse(self, start: int, stop: int, backward: bool, relaxation: float) -> np.ndarray:
+        """The inverse of the triangle that a sweep solves with in rows start:stop, kept for the next sweep.
+
+        As good as a triangular solve: the triangle M of a positive definite block has xᵀMx ≥ (1/ω − ½) xᵀDx with the
+        diagonal D, so ‖M⁻¹‖ ≤ 2ω/(2 − ω) / min D whatever the condition of the block.
+        """
+        key = (start, stop, backward, relaxation)
+        with self._lock:
+            if key not in self._triangles:
+                triangle = sweep_triangle(self._kept()[start:stop, start:stop], backward, relaxation)
+                identity = torch.eye(stop - start, dtype=triangle.dtype, device=triangle.device)
+                self._triangles[key] = torch.linalg.solve_triangular(triangle, identity, upper=backward)
+            inverse: np.ndarray = self._triangles[key].numpy()
+            return inverse

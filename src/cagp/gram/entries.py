@@ -1,0 +1,91 @@
+"""The entries of G and of k(X′, X), computed into memory tile by tile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+
+from ..kernels import Embedding, Kernel, embedding_size, slice_embedding
+from ..support.buffers import Buffers
+from .few_columns import few_columns
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """How the matrix is cut: on a CPU so that tiles stay in the cache, on a GPU so that one launch fills it.
+
+    Panels have ``panel_rows`` rows, fewer where they would take more than ``panel_bytes``, and tiles of them
+    ``tile_columns`` columns. ``few_columns`` are so few that a stored matrix multiplies as ``few_columns.py`` does.
+    """
+
+    panel_rows: int
+    panel_bytes: int
+    tile_columns: int
+    few_columns: range = range(0)
+
+    @classmethod
+    def of(cls, device: torch.device) -> Tiling:
+        """The one that suits a device."""
+        if device.type == "cuda":
+            return cls(2048, 2**30, 2**15)
+        return cls(192, 64 * 2**20, 2048, few_columns(device))
+
+
+class Entries:
+    """G = k(X, X) + diag(noise) for training points X given by their ``embedding``, in blocks that are not kept."""
+
+    fused = False
+    """Whether kernel values come from fused GPU kernels."""
+
+    def __init__(self, kernel: Kernel, embedding: Embedding, noise: torch.Tensor, tiling: Tiling) -> None:
+        self.kernel, self.embedding, self.noise, self.tiling = kernel, embedding, noise, tiling
+        self.size, self.dtype, self.device = embedding_size(embedding), noise.dtype, noise.device
+        self.buffers = Buffers(self.dtype, self.device)
+
+    def diagonal(self) -> torch.Tensor:
+        """diag(G), shape (d,)."""
+        return self.kernel.diagonal(self.embedding) + self.noise
+
+    def fill(self, start: int, stop: int, first: int, last: int, out: torch.Tensor) -> None:
+        """Compute G[start:stop, first:last] into ``out``."""
+        self._fill_covariances(start, stop, first, last, out)
+        low, high = max(start, first), min(stop, last)
+        if low < high:
+            overlap = out[low - start : high - start, low - first : high - first]
+            overlap.diagonal().add_(self.noise[low:high])
+
+    @contextmanager
+    def block(self, start: int, stop: int, first: int, last: int) -> Iterator[torch.Tensor]:
+        """Lend G[start:stop, first:last]."""
+        with self.buffers.borrow((stop - start, last - first)) as out:
+            self.fill(start, stop, first, last, out)
+            yield out
+
+    def matrix(self) -> torch.Tensor:
+        """The whole of G as a new matrix; each kernel value below the diagonal is computed once and mirrored."""
+        matrix = torch.empty(self.size, self.size, dtype=self.dtype, device=self.device)
+        for start in range(0, self.size, self.tiling.panel_rows):
+            stop = min(start + self.tiling.panel_rows, self.size)
+            self.fill(start, stop, 0, stop, matrix[start:stop, :stop])
+            matrix[:start, start:stop] = matrix[start:stop, :start].T
+        return matrix
+
+    def fill_cross(self, test: Embedding, train: Embedding | None, out: torch.Tensor) -> None:
+        """Compute k(test, train) into ``out``; ``train`` is all training points where it is None."""
+        self._evaluate(test, self.embedding if train is None else train, out)
+
+    def _fill_covariances(self, start: int, stop: int, first: int, last: int, out: torch.Tensor) -> None:
+        """Compute k(X, X)[start:stop, first:last], without noise, into ``out``."""
+        rows, columns = slice_embedding(self.embedding, start, stop), slice_embedding(self.embedding, first, last)
+        self._evaluate(rows, columns, out)
+
+    def _evaluate(self, A: Embedding, B: Embedding, out: torch.Tensor) -> None:
+        height, width = self.tiling.panel_rows, self.tiling.tile_columns
+        for top in range(0, out.shape[0], height):
+            rows = slice_embedding(A, top, top + height)
+            for left in range(0, out.shape[1], width):
+                columns = slice_embedding(B, left, left + width)
+                self.kernel.evaluate(rows, columns, out[top : top + height, left : left + width], self.buffers)
