@@ -41,7 +41,8 @@ class Gram(Covariances):
     ``budget`` (bytes); the rest is for the work with it. Dense storage beyond that is refused here, before anything
     is allocated. On a GPU, sums and products of radial kernels run through fused kernels, and in float32 "auto" then
     stores nothing: recomputing is faster. ``accurate=False`` gives weights 11 bits in their products,
-    as TF32 has. ``tiling`` is how work is cut; left out, as suits the device.
+    as TF32 has. ``tiling`` is how work is cut; left out, as suits the device. ``basis`` H (d, q) are the functions of a
+    trend with unknown coefficients at the training points, where there is one.
     """
 
     def __init__(
@@ -54,8 +55,10 @@ class Gram(Covariances):
         budget: int,
         accurate: bool = True,
         tiling: Tiling | None = None,
+        basis: torch.Tensor | None = None,
     ) -> None:
         super().__init__(kernel, embedding, noise, tiling)
+        self.basis = basis
         self.budget, self.accurate = budget, accurate
         self._backend = self._choose_backend(choice(storage, "storage", STORAGES))
 
@@ -78,7 +81,8 @@ class Gram(Covariances):
         that exists and no block or sweep of this one needed its own.
         """
         embedding = map_embedding(self.embedding, lambda part: part[:, order].contiguous())
-        other = self._like(embedding, self.noise[order], self.storage, self.accurate)
+        basis = None if self.basis is None else self.basis[order]
+        other = self._like(embedding, self.noise[order], self.storage, self.accurate, basis)
         if isinstance(self._backend, Dense):
             self._backend.also(other._backend, order)
         return other
@@ -86,11 +90,22 @@ class Gram(Covariances):
     def cast(self, dtype: torch.dtype) -> Gram:
         """The same matrix in another arithmetic, matrix-free; nothing is computed yet."""
         embedding = map_embedding(self.embedding, lambda part: part.to(dtype))
-        return self._like(embedding, self.noise.to(dtype), "tiles", True)
+        basis = None if self.basis is None else self.basis.to(dtype)
+        return self._like(embedding, self.noise.to(dtype), "tiles", True, basis)
 
-    def _like(self, embedding: Embedding, noise: torch.Tensor, storage: str, accurate: bool) -> Gram:
-        budget, tiling = self.budget, self._tiling
-        return Gram(self._kernel, embedding, noise, storage=storage, budget=budget, accurate=accurate, tiling=tiling)
+    def _like(
+        self, embedding: Embedding, noise: torch.Tensor, storage: str, accurate: bool, basis: torch.Tensor | None
+    ) -> Gram:
+        return Gram(
+            self._kernel,
+            embedding,
+            noise,
+            storage=storage,
+            budget=self.budget,
+            accurate=accurate,
+            tiling=self._tiling,
+            basis=basis,
+        )
 
     # --- how it is kept -------------------------------------------------------------------------------------------
 
@@ -175,19 +190,22 @@ class Gram(Covariances):
         require(copies, self.budget, f"the Cholesky factor of {self.size} points (matrix and factor)", remedy)
         return positive_definite_factor(self._backend.matrix(), "the Gram matrix", "a larger noise_variance")
 
-    def cross(self, test: Embedding) -> Cross:
-        """The covariances between test points, given by their embedding, and the training points."""
+    def cross(self, test: Embedding, basis: torch.Tensor | None = None) -> Cross:
+        """The covariances between test points, given by their embedding, and the training points.
+
+        ``basis`` (T, q) are the functions of the trend at the test points, where there is one.
+        """
         cast = map_embedding(test, lambda part: part.to(dtype=self.dtype, device=self.device))
-        return Cross(self, self._kernel, cast)
+        return Cross(self, self._kernel, cast, None if basis is None else basis.to(self.noise))
 
 
 class Cross:
-    """V = k(X′, X) and K″ = k(X′, X′) for a batch of test points, computed when asked for."""
+    """V = k(X′, X) and K″ = k(X′, X′) for a batch of test points, computed when asked for; ``basis`` is that of a trend."""
 
-    def __init__(self, gram: Gram, kernel: Kernel, test: Embedding) -> None:
+    def __init__(self, gram: Gram, kernel: Kernel, test: Embedding, basis: torch.Tensor | None) -> None:
         self.gram = gram
         self._kernel = kernel
-        self.test = test
+        self.test, self.basis = test, basis
         self._matrix: torch.Tensor | None = None
         self.size = embedding_size(test)
 
@@ -204,7 +222,12 @@ class Cross:
 
     def rows(self, part: slice | torch.Tensor) -> Cross:
         """Some of the test points: a slice, or a mask (T,)."""
-        return Cross(self.gram, self._kernel, map_embedding(self.test, lambda leaf: leaf[:, part]))
+        basis = None if self.basis is None else self.basis[part]
+        return Cross(self.gram, self._kernel, map_embedding(self.test, lambda leaf: leaf[:, part]), basis)
+
+    def seen_by(self, gram: Gram) -> Cross:
+        """The same test points for another Gram matrix of the same training points; itself where it is this one."""
+        return self if gram is self.gram else gram.cross(self.test, self.basis)
 
     def forget(self) -> None:
         """Let V go; it is computed again when asked for."""

@@ -50,7 +50,7 @@ def bounds_of(model: Conditioned, cross: Cross, weights: Weights) -> Computation
     """
     precise = model.bounding.gram
     if precise is not model.gram:
-        cross = precise.cross(cross.test)
+        cross = cross.seen_by(precise)
         weights = certified(weights.dense().double(), cross)
     return computational_variance(cross, weights, model.bounding)
 

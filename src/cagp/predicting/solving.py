@@ -38,8 +38,7 @@ class Iterates:
 
     def __init__(self, model: Conditioned, cross: Cross) -> None:
         self._prepared, self._cross, self._certifies = model.prepared, cross, model.recipe.certifies
-        same = model.prepared.gram is cross.gram
-        self._own = cross if same else model.prepared.gram.cross(cross.test)  # what is known of V is not lost
+        self._own = cross.seen_by(model.prepared.gram)
 
     def __iter__(self) -> Iterator[Weights]:
         """After iterations 0, 1, 2, …; each is valid until the next, and not certified yet."""

@@ -83,7 +83,7 @@ class _PreparedChain(Prepared):
         yield from self._run(earlier, lambda: rhs)
 
     def weights(self, cross: Cross) -> Iterator[Weights]:
-        earlier = self._first.weights(self._first.gram.cross(cross.test))
+        earlier = self._first.weights(cross.seen_by(self._first.gram))
         yield from self._run(earlier, lambda: cross.matrix)
 
     def _run(self, first: Iterator[Weights], rhs: Callable[[], torch.Tensor]) -> Iterator[Weights]:
