@@ -200,7 +200,10 @@ class Gram(Covariances):
 
 
 class Cross:
-    """V = k(X′, X) and K″ = k(X′, X′) for a batch of test points, computed when asked for; ``basis`` is that of a trend."""
+    """V = k(X′, X) and K″ = k(X′, X′) for a batch of test points, computed when asked for.
+
+    ``basis`` (T, q) are the functions of a trend with unknown coefficients at the test points, where there is one.
+    """
 
     def __init__(self, gram: Gram, kernel: Kernel, test: Embedding, basis: torch.Tensor | None) -> None:
         self.gram = gram
