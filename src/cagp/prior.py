@@ -100,7 +100,7 @@ class Prior:
             dtype=dtype,
             solve_dtype=solve_dtype,
         )
-        return Model(recipe, place, self.mean, column_names(X))
+        return Model(recipe, place, column_names(X))
 
     def sample(self, X: ArrayLike, n: int = 1, seed: int = 0, *, memory_budget: float | None = None) -> Any:
         """``n`` joint draws of f at X (T, p), without noise, shape (n, T). The same ``seed`` gives the same draws."""

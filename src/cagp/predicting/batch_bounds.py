@@ -62,6 +62,7 @@ class _Piece:
     """Some test points and the iteration at which each of them is, shape (n,)."""
 
     test: Embedding
+    basis: torch.Tensor | None
     iterations: torch.Tensor
 
     def __sizeof__(self) -> int:
@@ -75,8 +76,10 @@ def _bounds_by(pool: Pool, model: Conditioned, batches: Sequence[Solved]) -> lis
     for batch in batches:
         for start in range(0, batch.cross.size, share):
             part = slice(start, start + share)
-            own = map_embedding(batch.cross.rows(part).test, lambda leaf: leaf.cpu().clone())
-            pieces.append(_Piece(own, batch.iterations[part].cpu()))
+            cross = batch.cross.rows(part)
+            own = map_embedding(cross.test, lambda leaf: leaf.cpu().clone())
+            basis = None if cross.basis is None else cross.basis.cpu().clone()
+            pieces.append(_Piece(own, basis, batch.iterations[part].cpu()))
     sent = model.to_send(pool)
     with Interrupt() as interrupt:
         found = dict(pool.results(_bounds_of, ((sent, *piece) for piece in enumerate(pieces)), interrupt))
@@ -91,5 +94,5 @@ def _bounds_of(
 ) -> tuple[int, tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:
     """The work of one worker."""
     model = received(sent)
-    found = _bounds(model, model.gram.cross(piece.test), piece.iterations.to(model.gram.device))
+    found = _bounds(model, model.gram.cross(piece.test, piece.basis), piece.iterations.to(model.gram.device))
     return number, (found.lower.cpu(), found.estimate.cpu(), found.upper.cpu())

@@ -9,7 +9,6 @@ from typing import Any
 
 import torch
 
-from ..algebra.weights import zero_weights
 from ..gram import Cross
 from ..kernels import Embedding, embedding_leaves, map_embedding
 from ..stopping import Rule
@@ -17,7 +16,7 @@ from ..support.interrupt import Interrupt
 from ..support.progress import Advance
 from .conditioned import Conditioned
 from .solved import Solved
-from .solving import outcome_of, run, watches_of
+from .solving import Iterates, outcome_of, run, watches_of
 
 _BATCHES_PER_WORKER = 4
 """Enough for a progress bar that moves and for workers of different speed, few enough that each pays off."""
@@ -25,9 +24,10 @@ _BATCHES_PER_WORKER = 4
 
 @dataclass(frozen=True)
 class Batch:
-    """Some test points on their way to a model: their ``test`` embedding and prior mean (n,)."""
+    """Some test points on their way to a model: ``test`` embedding, basis of the trend (n, q), prior mean (n,)."""
 
     test: Embedding
+    basis: torch.Tensor | None
     prior_mean: torch.Tensor
     rule: Rule | None
     started: float
@@ -39,7 +39,7 @@ class Batch:
     def solve(self, model: Conditioned, interrupt: Interrupt, advance: Advance) -> dict[str, Any]:
         """The numbers of the posterior, without the weights; clocks of different machines must agree."""
         rule = None if self.rule is None else self.rule.after(max(0.0, time.time() - self.started))
-        cross = model.gram.cross(self.test)
+        cross = model.gram.cross(self.test, self.basis)
         outcome = run(model, cross, watches_of(rule), interrupt, advance)
         return Solved.of(model, cross, outcome, self.prior_mean.to(model.gram.device), keep=False).numbers()
 
@@ -76,7 +76,8 @@ class Batches:
 
     def _batch(self, cross: Cross, mean: torch.Tensor) -> Batch:
         own = map_embedding(cross.test, lambda part: part.cpu().clone())  # a view would be sent with all it views
-        return Batch(own, mean.cpu().clone(), self.rule, self.started)
+        basis = None if cross.basis is None else cross.basis.cpu().clone()
+        return Batch(own, basis, mean.cpu().clone(), self.rule, self.started)
 
     def join(self, cut: list[tuple[Cross, Batch]], found: dict[int, dict[str, Any]]) -> list[Solved]:
         """The batches of ``cut`` from the numbers found for them; those not found are left at the prior.
@@ -88,7 +89,7 @@ class Batches:
             if i in found:
                 solved.append(Solved.from_numbers(cross, found[i]))
             else:
-                nothing = outcome_of(zero_weights(cross.size, self.model.gram))
+                nothing = outcome_of(Iterates(self.model, cross).nothing())
                 mean = batch.prior_mean.to(self.prior_mean.device)
                 solved.append(Solved.of(self.model, cross, nothing, mean, keep=False))
         return [Solved.joined(self.cross, solved)] if self.size >= self.cross.size else solved

@@ -17,7 +17,7 @@ from typing import ClassVar, Literal
 
 import torch
 
-from ..algebra.weights import Weights, zero_weights
+from ..algebra.weights import Weights, in_order, zero_weights
 from ..errors import InputError
 from ..gram import Cross, Gram
 
@@ -38,6 +38,9 @@ class Prepared(ABC):
     limit: int = 1
     """How many iterations there will be at most: what a progress bar needs to know."""
 
+    unbiased: bool = False
+    """Whether its weights satisfy the constraint of a trend, Hᵀw = h, by themselves."""
+
     def __init__(self, gram: Gram, order: torch.Tensor | None = None) -> None:
         self.gram = gram
         self.order = order
@@ -48,6 +51,16 @@ class Prepared(ABC):
 
         ``reduction`` is 2 rᵀw − wᵀGw, which for the right-hand sides V is what W takes off the variance.
         """
+
+    def inverse(self, rows: torch.Tensor) -> torch.Tensor | None:
+        """The last iterate for other right-hand sides, rows (n, d) in the order that the solver was given.
+
+        None where the solver knows test points only.
+        """
+        last = None
+        for iterate in self.corrections(in_order(rows, self.order)):
+            last = iterate
+        return None if last is None else last.dense()
 
     def weights(self, cross: Cross) -> Iterator[Weights]:
         """The weights for a batch of test points after iterations 0, 1, 2, …; each is valid until the next step."""

@@ -69,6 +69,9 @@ class PreparedNearestNeighbours(Prepared):
     def numbers_per_test_point(self) -> int:
         return 6 * self._k  # the k × k blocks are made in batches of their own
 
+    def inverse(self, rows: torch.Tensor) -> torch.Tensor | None:
+        return None
+
     def corrections(self, rhs: torch.Tensor) -> Iterator[Weights]:
         raise InputError("NearestNeighbours starts a chain; it cannot correct the weights of another solver")
 
