@@ -52,7 +52,7 @@ class Chain(Solver):
             seen = b if b is None or prepared.order is None else b[prepared.order]
             second = solver.prepared_for(prepared.gram, seen)
             picked.append(second.picked or solver)
-            prepared = _PreparedChain(prepared, second, self.corrects)
+            prepared = _PreparedChain(prepared, second)
         if tuple(picked) != self.solvers:
             prepared.picked = Chain(picked)
         return prepared
@@ -61,9 +61,9 @@ class Chain(Solver):
 class _PreparedChain(Prepared):
     """``first``, then ``second`` from its weights; the second was given the Gram matrix of the first."""
 
-    def __init__(self, first: Prepared, second: Prepared, corrects: bool) -> None:
+    def __init__(self, first: Prepared, second: Prepared) -> None:
         super().__init__(second.gram, _then(first.order, second.order))
-        self._first, self._second, self._corrects = first, second, corrects
+        self._first, self._second = first, second
         another = second.gram is not first.gram
         self.matrices: int = (first.matrices if isinstance(first, _PreparedChain) else 1) + another
         if self.gram.storage == "dense":
@@ -87,10 +87,15 @@ class _PreparedChain(Prepared):
         yield from self._run(earlier, lambda: cross.matrix)
 
     def inverse(self, rows: torch.Tensor) -> torch.Tensor | None:
-        if self._corrects:
-            return super().inverse(rows)
-        solved = self._second.inverse(in_order(rows, self._first.order))  # the first knows test points only
-        return None if solved is None else in_given_order(solved, self._first.order)
+        start = self._first.inverse(rows)
+        left = in_order(rows, self._first.order)
+        if start is not None:
+            left = left - self._first.gram.matmul(in_order(start, self._first.order))
+        solved = self._second.inverse(left)
+        if solved is None:
+            return start
+        solved = in_given_order(solved, self._first.order)
+        return solved if start is None else start + solved
 
     def _run(self, first: Iterator[Weights], rhs: Callable[[], torch.Tensor]) -> Iterator[Weights]:
         """The iterates of the first solver, then those of the second on what is left of the right-hand sides."""
