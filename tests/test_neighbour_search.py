@@ -1,11 +1,9 @@
 """Neighbours by blocks of points, against all distances."""
 
-import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cagp.gram import neighbours
 from cagp.gram.neighbours import BlockSearch, TreeSearch, search
 
 
@@ -25,11 +23,7 @@ def test_blocks_find_the_nearest(seed, n, T, q, share, leaf, clustered):
     if clustered:  # with duplicates, and far from the test points
         points = (3 * points).round() + 5
     k = max(1, round(share * n))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(neighbours, "_LEAF", leaf)
-        patch.setattr(neighbours, "_FIRST_BLOCKS", 1)
-        patch.setattr(neighbours, "_ENTRIES", 5000)
-        near = BlockSearch(points).query(test, k)
+    near = BlockSearch(points, leaf, first_blocks=1, entries=5000).query(test, k)
     distance = torch.cdist(test, points, compute_mode="donot_use_mm_for_euclid_dist")
     assert near.shape == (T, k)
     assert all(len(set(row.tolist())) == k for row in near)  # each point once
