@@ -3,8 +3,11 @@
 import importlib
 from typing import Any
 
-from . import preconditioners, solvers, stopping
+from . import kernels, preconditioners, solvers, stopping
+from .algebra.weights import Weights
 from .errors import (
+    CagpError,
+    DataError,
     DivergenceError,
     InputError,
     InputTypeError,
@@ -26,12 +29,13 @@ from .kernels import (
     Matern52,
     Periodic,
     Power,
+    Radial,
     RationalQuadratic,
 )
 from .means import Constant, Mean, Polynomial, Zero
 from .model import Model
 from .posterior import Posterior
-from .preconditioners import Jacobi, Nystrom, SymmetricGaussSeidel
+from .preconditioners import Jacobi, Nystrom, Preconditioner, SymmetricGaussSeidel
 from .prior import Prior
 from .saving import load
 from .solvers import (
@@ -42,6 +46,7 @@ from .solvers import (
     ConjugateGradient,
     GaussSeidel,
     NearestNeighbours,
+    Prepared,
     RandomDirections,
     RandomKrylov,
     Solver,
@@ -49,8 +54,7 @@ from .solvers import (
     Subset,
     SweepsThenCG,
 )
-
-__version__ = "0.1.0"
+from .support.version import __version__ as __version__
 
 _LAZY = (
     "calibration",
@@ -84,12 +88,14 @@ def __dir__() -> list[str]:
 __all__ = [
     "RBF",
     "Auto",
+    "CagpError",
     "CalibratedCG",
     "Chain",
     "Cholesky",
     "ConjugateGradient",
     "Constant",
     "CustomKernel",
+    "DataError",
     "DivergenceError",
     "GaussSeidel",
     "Geographic",
@@ -113,7 +119,10 @@ __all__ = [
     "Polynomial",
     "Posterior",
     "Power",
+    "Preconditioner",
+    "Prepared",
     "Prior",
+    "Radial",
     "RandomDirections",
     "RandomKrylov",
     "RationalQuadratic",
@@ -124,7 +133,9 @@ __all__ = [
     "SweepsThenCG",
     "SymmetricGaussSeidel",
     "TableError",
+    "Weights",
     "Zero",
+    "kernels",
     "load",
     "preconditioners",
     "solvers",

@@ -12,15 +12,17 @@ import torch
 from .errors import InputError, InputTypeError
 from .kernels import Kernel
 from .means import Mean, Zero, as_mean
-from .model import Model
 from .solvers import Solver
 from .support.convert import Output
 from .support.memory import require, resolve_budget
 from .support.positive_definite import joint_draws
 from .support.validation import ArrayLike, as_float64, count, points, positive
 
+# A prior is the lowest thing that a user holds, and its verbs (condition, fit) are short cuts into rooms above it. So
+# these are imported where they are used, and nothing below the model imports it.
 if TYPE_CHECKING:
-    from .hyperparameters.options import FitOptions, LikelihoodOptions
+    from .hyperparameters.fitting import FitOptions, LikelihoodOptions
+    from .model import Model
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,6 +85,8 @@ class Prior:
         product in ``dtype`` at the end certifies its weights: bad arithmetic makes the error bars wider, never wrong.
         ``device`` defaults to that of X.
         """
+        from .model import Model
+
         return Model(
             self,
             X,

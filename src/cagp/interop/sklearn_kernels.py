@@ -35,7 +35,7 @@ from ..kernels import (
 from ..kernels import Product as CagpProduct
 from ..kernels import Sum as CagpSum
 from ..support.validation import count
-from .links import Link, Node, Noise, joined, unlinked
+from .sklearn_hyperparameters import Link, Node, Noise, joined, unlinked
 
 _MATERN: dict[float, type[Kernel]] = {0.5: Matern12, 1.5: Matern32, 2.5: Matern52, math.inf: RBF}
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from ..hyperparameters.parameters import hyperparameter_names
 from ..kernels import Kernel
 from ..kernels import Product as CagpProduct
 from ..kernels import Sum as CagpSum
@@ -106,7 +105,7 @@ class Node:
 
 def unlinked(kernel: Kernel, takes_variance: bool = False) -> Node:
     """A kernel of cagp with no counterparts of its hyperparameters yet."""
-    return Node(kernel, (), tuple(hyperparameter_names(kernel, "")), takes_variance=takes_variance)
+    return Node(kernel, (), tuple(kernel.hyperparameter_names("")), takes_variance=takes_variance)
 
 
 def joined(kind: type[CagpSum] | type[CagpProduct], nodes: Sequence[Node]) -> Node:
