@@ -29,13 +29,12 @@ from .kernels import (
     Matern52,
     Periodic,
     Power,
-    Radial,
     RationalQuadratic,
 )
 from .means import Constant, Mean, Polynomial, Zero
 from .model import Model
 from .posterior import Posterior
-from .preconditioners import Jacobi, Nystrom, Preconditioner, SymmetricGaussSeidel
+from .preconditioners import Jacobi, Nystrom, SymmetricGaussSeidel
 from .prior import Prior
 from .saving import load
 from .solvers import (
@@ -46,7 +45,6 @@ from .solvers import (
     ConjugateGradient,
     GaussSeidel,
     NearestNeighbours,
-    Prepared,
     RandomDirections,
     RandomKrylov,
     Solver,
@@ -119,10 +117,7 @@ __all__ = [
     "Polynomial",
     "Posterior",
     "Power",
-    "Preconditioner",
-    "Prepared",
     "Prior",
-    "Radial",
     "RandomDirections",
     "RandomKrylov",
     "RationalQuadratic",
