@@ -123,9 +123,13 @@ def _parts(kernel: Kernel, kind: type) -> tuple[Kernel, ...]:
 
 @dataclass(frozen=True)
 class _Composite(Kernel):
-    """Several kernels on the same points."""
+    """Several kernels on the same points, combined by ``_combine(left, right, out=out)``; their terms likewise."""
 
     kernels: tuple[Kernel, ...]
+
+    _combine: ClassVar[Callable[..., torch.Tensor]]
+    _combine_terms: ClassVar[Callable[..., Terms | None]]
+    _word: ClassVar[str]
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "kernels", tuple(self.kernels))
@@ -135,31 +139,23 @@ class _Composite(Kernel):
     def embed(self, X: torch.Tensor, origin: torch.Tensor) -> Embedding:
         return tuple(kernel.embed(X, origin) for kernel in self.kernels)
 
-    @staticmethod
-    @abstractmethod
-    def _combine(left: torch.Tensor, right: torch.Tensor, out: torch.Tensor | None) -> torch.Tensor: ...
-
     def evaluate(
         self, A: Embedding, B: Embedding, out: torch.Tensor | None = None, buffers: Buffers | None = None
     ) -> torch.Tensor:
         block = self.kernels[0].evaluate(A[0], B[0], out, buffers)
         for kernel, a, b in zip(self.kernels[1:], A[1:], B[1:], strict=True):
             if buffers is None:
-                block = self._combine(block, kernel.evaluate(a, b), out)
+                block = self._combine(block, kernel.evaluate(a, b), out=out)
             else:
                 with buffers.borrow(tuple(block.shape)) as scratch:
-                    block = self._combine(block, kernel.evaluate(a, b, scratch, buffers), out)
+                    block = self._combine(block, kernel.evaluate(a, b, scratch, buffers), out=out)
         return block
 
     def diagonal(self, A: Embedding) -> torch.Tensor:
         diagonal = self.kernels[0].diagonal(A[0])
         for kernel, a in zip(self.kernels[1:], A[1:], strict=True):
-            diagonal = self._combine(diagonal, kernel.diagonal(a), None)
+            diagonal = self._combine(diagonal, kernel.diagonal(a))
         return diagonal
-
-    @staticmethod
-    @abstractmethod
-    def _combine_terms(parts: list[Terms]) -> Terms | None: ...
 
     def radial_terms(self, embedding: Embedding, first: int = 0) -> Terms | None:
         parts: list[Terms] = []
@@ -171,23 +167,18 @@ class _Composite(Kernel):
             first += embedding_coordinates(part)
         return self._combine_terms(parts)
 
+    def in_words(self, columns: Sequence[str]) -> str:
+        return f" {self._word} ".join(f"[{kernel.in_words(columns)}]" for kernel in self.kernels)
+
 
 @dataclass(frozen=True)
 class Sum(_Composite):
     """k₁ + k₂ + …; write it with ``+``."""
 
     part_called: ClassVar[str] = "term"
-
-    @staticmethod
-    def _combine(left: torch.Tensor, right: torch.Tensor, out: torch.Tensor | None) -> torch.Tensor:
-        return torch.add(left, right, out=out)
-
-    @staticmethod
-    def _combine_terms(parts: list[Terms]) -> Terms | None:
-        return sum_of_terms(parts)
-
-    def in_words(self, columns: Sequence[str]) -> str:
-        return " plus ".join(f"[{kernel.in_words(columns)}]" for kernel in self.kernels)
+    _combine = staticmethod(torch.add)
+    _combine_terms = staticmethod(sum_of_terms)
+    _word: ClassVar[str] = "plus"
 
     def formula(self, number: WriteNumber) -> str:
         return " + ".join(kernel.formula(number) for kernel in self.kernels)
@@ -204,17 +195,9 @@ class Product(_Composite):
     """k₁ · k₂ · …; write it with ``*``."""
 
     part_called: ClassVar[str] = "factor"
-
-    @staticmethod
-    def _combine(left: torch.Tensor, right: torch.Tensor, out: torch.Tensor | None) -> torch.Tensor:
-        return torch.mul(left, right, out=out)
-
-    @staticmethod
-    def _combine_terms(parts: list[Terms]) -> Terms | None:
-        return product_of_terms(parts)
-
-    def in_words(self, columns: Sequence[str]) -> str:
-        return " times ".join(f"[{kernel.in_words(columns)}]" for kernel in self.kernels)
+    _combine = staticmethod(torch.mul)
+    _combine_terms = staticmethod(product_of_terms)
+    _word: ClassVar[str] = "times"
 
     def formula(self, number: WriteNumber) -> str:
         return " · ".join(f"({k.formula(number)})" if isinstance(k, Sum) else k.formula(number) for k in self.kernels)

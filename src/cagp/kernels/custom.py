@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -60,7 +61,7 @@ class CustomKernel(Kernel):
         return torch.cat([self.evaluate(part, part).diagonal() for part in torch.split(A, _DIAGONAL_CHUNK, dim=1)])
 
     def scaled(self, factor: float) -> Kernel:
-        return CustomKernel(self.function, self.variance * factor)
+        return dataclasses.replace(self, variance=self.variance * factor)
 
     def in_words(self, columns: Sequence[str]) -> str:
         return f"the user's own function {getattr(self.function, '__name__', self.function)!s}"

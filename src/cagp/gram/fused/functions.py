@@ -10,6 +10,7 @@ from importlib.util import find_spec
 import torch
 
 from ...kernels import Embedding, Kernel, embedding_leaves
+from ...kernels.embeddings import embedding_coordinates
 
 MAX_COORDINATES = 32
 """Beyond that the coordinates of a tile no longer fit the registers."""
@@ -61,7 +62,7 @@ class Function:
 def function_of(kernel: Kernel, embedding: Embedding) -> Function | None:
     """The kernel for points with this ``embedding`` as a ``Function``, or None where it has no such form."""
     terms = kernel.radial_terms(embedding)
-    n_coordinates = sum(leaf.shape[0] for leaf in embedding_leaves(embedding))
+    n_coordinates = embedding_coordinates(embedding)
     known = terms is not None and all(factor.profile in PROFILES for term in terms for factor in term)
     if terms is None or not known or n_coordinates > MAX_COORDINATES or sum(map(len, terms)) > _MAX_FACTORS:
         return None
