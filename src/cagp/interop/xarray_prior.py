@@ -20,6 +20,8 @@ _GLOBE_LENGTHSCALE = 0.1
 """In Earth radii: about 640 km."""
 
 _SPREAD_SHARE = 0.5
+"""Of each coordinate by itself: a field has few, so that distances do not grow with their number."""
+
 _NOISE_SHARE = 0.01
 """Fields are smooth and mostly exact: a hundredth of their variance is noise at first."""
 
@@ -66,6 +68,8 @@ def _default_prior(X: np.ndarray, y: np.ndarray, axes: tuple[Axis, ...]) -> tupl
     times = [column for column, role in enumerate(roles) if role == "time"]
     numbers = [c for c in range(len(axes)) if c not in times and not (groups and c in globe)]
     alike = ([numbers] if numbers else []) + [[column] for column in times]
-    groups += [Group(tuple(columns), starting_lengthscale(X[:, columns], _SPREAD_SHARE)) for columns in alike]
+    for columns in alike:
+        share = _SPREAD_SHARE / len(columns) ** 0.5
+        groups += [Group(tuple(columns), starting_lengthscale(X[:, columns], share))]
     kernel, held = starting_kernel(groups, variance)
     return Prior(kernel, mean=Constant(), noise_variance=_NOISE_SHARE * variance), held

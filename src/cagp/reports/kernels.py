@@ -49,17 +49,13 @@ def hyperparameters(kernel: Kernel, names: Names) -> list[Hyperparameter]:
 def _numbers(kind: str, value: float | tuple[float, ...], part: Part, names: Names) -> list[Hyperparameter]:
     name, columns = f"{part.path}.{kind}", part.columns
     if isinstance(value, tuple):
-        return [
-            Hyperparameter(
-                f"{name}[{i}]",
-                f"{part.label}{kind} of {names.name(columns[i]) if columns else f'coordinate {i + 1}'}",
-                kind,
-                v,
-                part.distance_unit or names.unit(columns[i]),
-                columns[i] if columns else None,
-            )
-            for i, v in enumerate(value)
-        ]
+        found = []
+        for i, v in enumerate(value):
+            column = columns[i] if i < len(columns) else None
+            of = f"coordinate {i + 1}" if column is None else names.name(column)
+            unit = part.distance_unit or ("" if column is None else names.unit(column))
+            found.append(Hyperparameter(f"{name}[{i}]", f"{part.label}{kind} of {of}", kind, v, unit, column))
+        return found
     if kind == "variance":
         return [Hyperparameter(name, f"{part.label}variance of the function", kind, value, squared(names.target_unit))]
     unit = ""
