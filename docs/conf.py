@@ -17,7 +17,9 @@ sys.path[:0] = [str(HERE / "_extensions"), str(SOURCE.parent)]
 
 project = "cagp"
 copyright = "the cagp authors, MIT licence"
-version = release = re.findall(r'__version__ = "(.*)"', (SOURCE / "__init__.py").read_text(encoding="utf-8"))[0]
+version = release = re.findall(
+    r'__version__ = "(.*)"', (SOURCE / "support" / "version.py").read_text(encoding="utf-8")
+)[0]
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode", "sphinx_copybutton"]
 extensions += ["mathml"]  # ours

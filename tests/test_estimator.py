@@ -255,8 +255,7 @@ def test_defaults_for_someone_in_a_hurry() -> None:
 
 
 def test_many_observations_are_fitted_on_a_subset_and_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cagp.estimator.learning.EXACT_POINTS", 40)
-    monkeypatch.setattr("cagp.estimator.twin.EXACT_POINTS", 40)
+    monkeypatch.setattr("cagp.estimator.maximum_likelihood.EXACT_POINTS", 40)
     first, second = (CAGPRegressor(random_state=1).fit(X, y) for _ in range(2))
     assert "exact likelihood of 40 of 60 observations, drawn at random (seed 1)" in first.fit_message_
     assert first.kernel_ == second.kernel_

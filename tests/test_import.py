@@ -51,3 +51,14 @@ def test_public_names() -> None:
     assert len(cagp.__all__) == len(set(cagp.__all__))
     for name in cagp.__all__:
         assert getattr(cagp, name).__doc__, name
+
+
+def test_errors_have_a_common_base() -> None:
+    kinds = [each for each in vars(cagp.errors).values() if isinstance(each, type) and issubclass(each, Exception)]
+    assert len(kinds) == 9
+    for kind in kinds:
+        assert issubclass(kind, cagp.CagpError)
+        assert getattr(cagp, kind.__name__) is kind
+        builtin = [each for each in kind.__mro__ if each.__module__ == "builtins"]
+        assert kind is cagp.CagpError or set(builtin) - {Exception, BaseException, object}
+    assert cagp.datasets.DataError is cagp.DataError

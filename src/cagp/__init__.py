@@ -3,9 +3,11 @@
 import importlib
 from typing import Any
 
-from . import preconditioners, solvers, stopping
+from . import kernels, preconditioners, solvers, stopping
 from .algebra.weights import Weights
 from .errors import (
+    CagpError,
+    DataError,
     DivergenceError,
     InputError,
     InputTypeError,
@@ -50,8 +52,7 @@ from .solvers import (
     Subset,
     SweepsThenCG,
 )
-
-__version__ = "0.1.0"
+from .support.version import __version__ as __version__
 
 _LAZY = (
     "calibration",
@@ -85,12 +86,14 @@ def __dir__() -> list[str]:
 __all__ = [
     "RBF",
     "Auto",
+    "CagpError",
     "CalibratedCG",
     "Chain",
     "Cholesky",
     "ConjugateGradient",
     "Constant",
     "CustomKernel",
+    "DataError",
     "DivergenceError",
     "GaussSeidel",
     "Geographic",
@@ -127,6 +130,7 @@ __all__ = [
     "TableError",
     "Weights",
     "Zero",
+    "kernels",
     "load",
     "preconditioners",
     "solvers",

@@ -49,6 +49,14 @@ class Model(Conditioned):
         self._mean = mean  # as it was before it took anything from the data
         self.column_names = column_names
 
+    @classmethod
+    def of(
+        cls, prior: Prior, X: ArrayLike, y: ArrayLike, solver: Solver | str, device: torch.device, **settings: Any
+    ) -> Model:
+        """The prior conditioned on observations y (d,) at points X (d, p); ``settings`` are those of ``Recipe.of``."""
+        recipe = Recipe.of(prior, X, y, solver, device, **settings)
+        return cls(recipe, device, prior.mean, column_names(X))
+
     @property
     def prior(self) -> Prior:
         """The prior with its mean filled in from the data."""

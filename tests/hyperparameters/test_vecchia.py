@@ -9,8 +9,8 @@ from scipy.stats import multivariate_normal
 
 import cagp
 from cagp.hyperparameters.likelihood import ExactLikelihood
-from cagp.hyperparameters.neighbours import NONE, previous_neighbours
-from cagp.hyperparameters.parameters import Space
+from cagp.hyperparameters.previous_neighbours import NONE, previous_neighbours
+from cagp.hyperparameters.search_space import Space
 from cagp.hyperparameters.vecchia import VecchiaLikelihood
 
 

@@ -92,10 +92,10 @@ def fit(
             copies_on_globe,
             globe_of,
             kernel_called,
+            kernel_to_start,
             mean_called,
             near_by,
             sample,
-            starting_kernel,
         )
 
         voice = Voice(quiet)
@@ -147,7 +147,7 @@ def fit(
             raise InputError(f"{data} has {len(y)} row; at least two are needed")
         voice(f"{len(y):,} observations of {wanted!r} at {', '.join(map(repr, columns))}.")
         wishes = Wishes(asked_kernel, globe, ard, scales, variance)
-        start, fixed = starting_kernel(wishes, X, y, columns)
+        start, fixed = kernel_to_start(wishes, X, y, columns)
         variances = noise if noise is not None else 0.1 * float(np.var(y)) or 1e-6
         from ..prior import Prior
 

@@ -85,7 +85,7 @@ def _facts(saved: Saved) -> list[tuple[str, str]]:
 
 def _region(saved: Saved) -> list[tuple[str, str]]:
     """Where on the globe the data are, for kernels that measure there."""
-    from ..interop.xarray_coordinates import geographic_columns
+    from ..kernels import geographic_columns
 
     found = geographic_columns(saved.prior.kernel, tuple(range(saved.X.shape[1])))
     if not found:

@@ -26,7 +26,7 @@ def matched(saved: Saved, folder: Path, raw: RawColumns, voice: Voice) -> tuple[
     features, target = about_of(saved, folder)
     names = list(features)
     if raw.globe is not None and not set(features) <= set(raw.names):
-        from ..interop.xarray_coordinates import geographic_columns
+        from ..kernels import geographic_columns
 
         pairs = geographic_columns(saved.prior.kernel, tuple(range(p)))
         for column, here in zip(pairs[0] if pairs else (), raw.globe, strict=False):

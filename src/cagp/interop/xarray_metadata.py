@@ -6,12 +6,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import xarray as xr
 
-if TYPE_CHECKING:
-    from ..model import Model
+from ..model import Model
+from ..support.version import __version__
 
 CONVENTIONS = "CF-1.11"
 
@@ -93,8 +93,6 @@ def grid_mapping(grid: xr.DataArray | xr.Dataset, dataset: xr.Dataset) -> str | 
 
 def provenance(source: Source, model: Model, observed: bool, status: str) -> dict[str, Any]:
     """The attributes of the whole data set."""
-    from .. import __version__
-
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     picked = model.prepared.picked
     solver = repr(model.solver) + (f", which picked {picked!r}" if picked else "")

@@ -10,6 +10,7 @@ import numpy as np
 from ..means import Constant, Mean, Polynomial, Zero
 from ..solvers import NearestNeighbours, Subset
 from ..support.memory import human
+from ..support.version import __version__
 from .kernels import formula, in_words
 from .names import Names
 from .numbers import datum, number, with_unit
@@ -25,8 +26,6 @@ _COLUMNS_LISTED = 30
 
 def facts(model: Model, names: Names) -> Table:
     """The model in a table: one line a fact."""
-    from .. import __version__
-
     gram, solver = model.prepared.gram, working(model)
     size, columns = model.X.shape
     unit = names.target_unit

@@ -9,58 +9,20 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
-import torch
 
 from ..errors import InputError
 from ..kernels import Kernel
+from ..prior import Prior
 from ..support.validation import positive
-
-if TYPE_CHECKING:
-    from ..prior import Prior
 
 NOISE = "noise_variance"
 
 BOUND_FACTOR = 1e5
 """Without bounds, a hyperparameter may grow or shrink by this factor."""
-
-
-def replace_hyperparameters(kernel: Kernel, path: str, take: Callable[[str, float], Any]) -> Kernel:
-    """A copy of ``kernel`` where every hyperparameter, called ``path.…``, is replaced by ``take(name, value)``."""
-    if not dataclasses.is_dataclass(kernel):
-        return kernel  # a user's own class: it shows no fields, so there is nothing to choose
-    changes: dict[str, Any] = {}
-    for field in dataclasses.fields(kernel):
-        value, name = getattr(kernel, field.name), f"{path}.{field.name}"
-        if field.name in kernel.hyperparameters:
-            several = isinstance(value, tuple)
-            taken = [take(f"{name}[{i}]", v) for i, v in enumerate(value)] if several else take(name, value)
-            changes[field.name] = _joined(taken) if several else taken
-        elif isinstance(value, Kernel):
-            changes[field.name] = replace_hyperparameters(value, name, take)
-        elif isinstance(value, tuple) and any(isinstance(part, Kernel) for part in value):
-            changes[field.name] = tuple(
-                replace_hyperparameters(part, f"{name}[{i}]", take) for i, part in enumerate(value)
-            )
-    return dataclasses.replace(kernel, **changes)
-
-
-def hyperparameter_names(kernel: Kernel, path: str = "kernel") -> list[str]:
-    """What the hyperparameters of ``kernel`` are called."""
-    names: dict[str, float] = {}
-    replace_hyperparameters(kernel, path, names.setdefault)
-    return list(names)
-
-
-def _joined(values: list[Any]) -> Any:
-    """Numbers as a tuple; with tensors among them, as one tensor that remembers where it came from."""
-    free = next((v for v in values if isinstance(v, torch.Tensor)), None)
-    if free is None:
-        return tuple(values)
-    return torch.stack([torch.as_tensor(v, dtype=free.dtype, device=free.device) for v in values])
 
 
 def _selected(pattern: str, names: Sequence[str], argument: str) -> list[str]:
@@ -93,7 +55,7 @@ class Space:
     ) -> Space:
         """The hyperparameters that are not fixed, starting from their values in ``prior``."""
         values: dict[str, float] = {}
-        replace_hyperparameters(prior.kernel, "kernel", lambda name, value: values.setdefault(name, value))
+        prior.kernel.with_hyperparameters(values.setdefault)
         if np.ndim(prior.noise_variance) == 0:  # one noise per observation is data, and stays as it is
             values[NOISE] = prior.noise_variance
         names = tuple(values)
@@ -124,7 +86,7 @@ class Space:
     def kernel(self, values: Sequence[Any]) -> Kernel:
         """The kernel with the free hyperparameters at ``values`` (q,), numbers or scalar tensors, not logarithms."""
         lookup = dict(zip(self.names, values, strict=True))
-        return replace_hyperparameters(self.prior.kernel, "kernel", lookup.get)
+        return self.prior.kernel.with_hyperparameters(lookup.get)
 
     def noise(self, values: Sequence[float]) -> float | np.ndarray:
         """The noise variance with the free hyperparameters at ``values`` (q,)."""

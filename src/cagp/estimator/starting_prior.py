@@ -1,4 +1,4 @@
-"""From the parameters of the estimator and the data to a prior that a fit can start from."""
+"""From the parameters of the estimator and the data to a prior: a fit starts from it, and before that it predicts."""
 
 from __future__ import annotations
 
@@ -11,20 +11,22 @@ import torch
 from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
 
 from ..errors import InputError, InputTypeError
+from ..hyperparameters.starting_prior import (
+    NOISE_SHARE,
+    Group,
+    lengthscale_bounds,
+    scale_of,
+    starting_kernel,
+    starting_lengthscale,
+)
 from ..interop.sklearn_kernels import Translation, from_sklearn
-from ..kernels import Kernel, Matern32
+from ..kernels import Kernel
 from ..means import Constant, Mean, Zero, as_mean
 from ..prior import Prior
 from ..support.validation import not_negative_each, positive
 
 SKLEARN_ALPHA = 1e-10
 """What GaussianProcessRegressor adds to the diagonal unless it is told otherwise."""
-
-_NOISE_SHARE = 0.1
-"""Without a better idea, a tenth of the variance of y is noise."""
-
-_IRRELEVANT = 1e3
-"""A column with a lengthscale of this many standard deviations says nothing."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,7 @@ def start_from(
             f"noise_variance={noise_variance!r} is given, and the kernel {kernel} has its noise in a WhiteKernel; "
             "leave one of them out, or give known noise as alpha"
         )
-    scale = _scale(y)
+    scale = scale_of(y)
     if translation is not None:
         if white:
             level, free = translation.noise_variance, translation.noise_is_free
@@ -94,12 +96,12 @@ def start_from(
             bounds["noise_variance"] = translation.noise_bounds
         start_kernel, fixed = translation.kernel, translation.fixed
     elif kernel is None:
-        start_kernel, bounds = _default_kernel(X, scale)
-        fixed = ()
+        start_kernel, fixed = starting_kernel([Group(None, starting_lengthscale(X, share=1.0))], scale)
+        bounds = lengthscale_bounds(X)
     else:
         start_kernel, fixed, bounds = kernel, (), {}
     if level is None and noise_variance is None and alpha is None and given_noise is None:
-        level, free = _NOISE_SHARE * scale, True
+        level, free = NOISE_SHARE * scale, True
     if level is None and not (known > 0).all():
         raise InputError(
             f"alpha and noise_variance leave the observation at index {int(known.argmin())} without noise; give all a "
@@ -107,27 +109,6 @@ def start_from(
         )
     chosen = as_mean(mean) if mean is not None else Constant() if kernel is None else Zero()
     return Start(start_kernel, chosen, level, free, known, white, translation, fixed, bounds)
-
-
-def _scale(y: np.ndarray) -> float:
-    """The variance of y, in a form that is positive for any data: the average over the outputs."""
-    variance = float(np.mean(np.var(y, axis=0)))
-    if variance > 0:
-        return variance
-    size = float(np.mean(np.square(y)))
-    return size if size > 0 else 1.0
-
-
-def _default_kernel(X: np.ndarray, variance: float) -> tuple[Kernel, dict[str, tuple[float, float]]]:
-    """Matérn 3/2 with one lengthscale per column, in the units of the data."""
-    spread = X.std(axis=0)
-    spread[~(spread > 0)] = 1.0  # a constant column: any lengthscale will do
-    lengthscales = tuple((spread * np.sqrt(X.shape[1])).tolist())
-    bounds = {
-        f"kernel.lengthscale[{i}]" if X.shape[1] > 1 else "kernel.lengthscale": (s / _IRRELEVANT, s * _IRRELEVANT)
-        for i, s in enumerate(spread.tolist())
-    }
-    return Matern32(lengthscales if X.shape[1] > 1 else lengthscales[0], variance), bounds
 
 
 def prior_mean(prior: Prior, X: np.ndarray) -> np.ndarray:
@@ -139,3 +120,24 @@ def prior_variance(prior: Prior, X: np.ndarray) -> np.ndarray:
     """k(x, x) at the points X (n, p), shape (n,)."""
     points = torch.from_numpy(X)
     return prior.kernel.diagonal(prior.kernel.embed(points, points.mean(dim=0))).numpy()
+
+
+def prior_prediction(
+    start: Start, X: np.ndarray, outputs: int, return_std: bool, return_cov: bool, of: str | None
+) -> Any:
+    """What an estimator with a kernel says before it has seen data: the prior at X (T, p), the same for all outputs."""
+    prior = start.prior()
+    noise = {None: start.level if start.white else 0.0, "latent": 0.0}.get(of, prior.noise_variance)
+    mean = squeezed(np.repeat(prior_mean(prior, X)[:, None], outputs, axis=1))
+    if return_cov:
+        covariance = prior.kernel(X) + np.eye(len(X)) * noise
+        return mean, squeezed(np.repeat(covariance[:, :, None], outputs, axis=2))
+    if return_std:
+        std = np.sqrt(prior_variance(prior, X) + noise)
+        return mean, squeezed(np.repeat(std[:, None], outputs, axis=1))
+    return mean
+
+
+def squeezed(array: np.ndarray) -> np.ndarray:
+    """Without the last axis where there is one output."""
+    return array[..., 0] if array.shape[-1] == 1 else array

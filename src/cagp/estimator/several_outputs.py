@@ -9,7 +9,7 @@ import numpy as np
 from ..errors import NotPositiveDefiniteError
 from ..model import Model
 from ..posterior import Posterior
-from .setup import prior_mean
+from .starting_prior import prior_mean
 
 _NUMBERS_AT_ONCE = 2**24
 """Of weights (d, T) in memory at a time, where the means are taken from them."""
@@ -47,11 +47,6 @@ def covariances(models: list[Model], X: np.ndarray) -> np.ndarray:
     if models[0].solver.calibrated:
         return np.repeat(_predict(models[0], X).covariance()[:, :, None], len(models), axis=2)
     return np.stack([_predict(model, X).covariance() for model in models], axis=2)
-
-
-def squeezed(array: np.ndarray) -> np.ndarray:
-    """Without the last axis where there is one output."""
-    return array[..., 0] if array.shape[-1] == 1 else array
 
 
 def sklearn_draws(

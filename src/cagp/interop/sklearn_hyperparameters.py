@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from ..hyperparameters.parameters import hyperparameter_names
 from ..kernels import Kernel
 from ..kernels import Product as CagpProduct
 from ..kernels import Sum as CagpSum
@@ -83,14 +82,13 @@ class Noise:
 
 @dataclass(frozen=True)
 class Node:
-    """A translated kernel: the ``names`` of its hyperparameters from its own root, and the links of some of them.
+    """A translated kernel, and the links of those of its hyperparameters that have a counterpart.
 
     ``opaque`` are the parts that only scikit-learn can evaluate.
     """
 
     kernel: Kernel
-    links: tuple[Link, ...]
-    names: tuple[str, ...]
+    links: tuple[Link, ...] = ()
     opaque: tuple[Any, ...] = ()
     takes_variance: bool = False
 
@@ -104,11 +102,6 @@ class Node:
         return dataclasses.replace(self.linked(link), kernel=scaled, takes_variance=False)
 
 
-def unlinked(kernel: Kernel, takes_variance: bool = False) -> Node:
-    """A kernel of cagp with no counterparts of its hyperparameters yet."""
-    return Node(kernel, (), tuple(hyperparameter_names(kernel, "")), takes_variance=takes_variance)
-
-
 def joined(kind: type[CagpSum] | type[CagpProduct], nodes: Sequence[Node]) -> Node:
     """The sum or product of several nodes; of one, that one."""
     if len(nodes) == 1:
@@ -116,6 +109,5 @@ def joined(kind: type[CagpSum] | type[CagpProduct], nodes: Sequence[Node]) -> No
     return Node(
         kind(tuple(node.kernel for node in nodes)),
         tuple(link.below(f".kernels[{i}]") for i, node in enumerate(nodes) for link in node.links),
-        tuple(f".kernels[{i}]{name}" for i, node in enumerate(nodes) for name in node.names),
         tuple(part for node in nodes for part in node.opaque),
     )

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import cagp
-from cagp.hyperparameters.parameters import Space, replace_hyperparameters
+from cagp.hyperparameters.search_space import Space
 from cagp.kernels import Kernel
 
 NESTED = (
@@ -86,7 +86,7 @@ def test_a_kernel_of_ones_own_without_fields_is_left_alone():
             return self
 
     kernel = Ones()
-    assert replace_hyperparameters(kernel, "kernel", lambda name, value: 1 / 0) is kernel
+    assert kernel.with_hyperparameters(lambda name, value: 1 / 0) is kernel
 
 
 def test_default_bounds_are_five_orders_of_magnitude_either_way():

@@ -4,8 +4,8 @@ import torch
 from scipy.spatial.distance import cdist
 
 import cagp
-from cagp.hyperparameters import neighbours as module
-from cagp.hyperparameters.neighbours import NONE, previous_neighbours
+from cagp.hyperparameters import previous_neighbours as module
+from cagp.hyperparameters.previous_neighbours import NONE, previous_neighbours
 
 
 def _brute(coordinates, k):

@@ -18,12 +18,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import WhiteKernel
 
 from ..errors import InputError
 from ..hyperparameters import FitResult, FitWarning, fit
-from ..hyperparameters.parameters import hyperparameter_names
+from ..hyperparameters.search_space import BOUND_FACTOR
+from ..interop.sklearn_kernels import from_sklearn
 from ..kernels import Kernel
-from .setup import Start
+from .starting_prior import Start
 
 EXACT_POINTS = 2_000
 """Up to this many observations the likelihood is exact on all of them: about half a minute on one core."""
@@ -32,6 +37,9 @@ OPTIMIZER = "fmin_l_bfgs_b"
 
 _ROUNDING = 1e-12
 """Observations that differ by less than this part of them are the same."""
+
+_NO_ALPHA = float(np.finfo(float).tiny)
+"""GaussianProcessRegressor wants a positive alpha even where a WhiteKernel is all the noise."""
 
 
 @dataclass(frozen=True)
@@ -73,15 +81,13 @@ def learn(start: Start, X: np.ndarray, Y: np.ndarray, how: HowToLearn) -> Learne
     if how.optimizer is None:
         return Learned(start.kernel, start.level, public, None, "Nothing was fitted: optimizer=None.")
     if start.translation is not None and (callable(how.optimizer) or any(k.n_dims for k in start.translation.opaque)):
-        from .twin import learn_by_sklearn
-
-        return learn_by_sklearn(start, X, Y, how)
+        return _learn_by_sklearn(start, X, Y, how)
     if callable(how.optimizer):
         raise InputError(
             "a callable optimizer needs a scikit-learn kernel, whose theta it can move; "
             f"use optimizer={OPTIMIZER!r} with kernels of cagp"
         )
-    free = [name for name in hyperparameter_names(start.kernel) if name not in start.fixed]
+    free = [name for name in start.kernel.hyperparameter_names() if name not in start.fixed]
     if not free and not start.level_is_free:
         return Learned(start.kernel, start.level, public, None, "Nothing was fitted: all hyperparameters are fixed.")
     settings = _settings(start, len(X), how)
@@ -129,3 +135,70 @@ def _settings(start: Start, n: int, how: HowToLearn) -> dict[str, Any]:
     if "likelihood" not in given and "subset" not in given and n > EXACT_POINTS:
         settings["subset"] = EXACT_POINTS
     return {**settings, **given}
+
+
+# --- the scikit-learn fallback: its own Gaussian process, for what only it can do: differentiate its kernels ----------
+
+
+def _learn_by_sklearn(start: Start, X: np.ndarray, Y: np.ndarray, how: HowToLearn) -> Learned:
+    """Hyperparameters by scikit-learn's optimiser, on a random subset where there are many observations."""
+    assert start.translation is not None
+    unknown = sorted(set(how.options) - {"subset"})
+    if unknown:
+        raise InputError(
+            f"fit_options has {', '.join(map(repr, unknown))}, but this kernel is fitted by scikit-learn, since cagp "
+            "has no equal of it or the optimizer is a callable; only a number as 'subset' can be given"
+        )
+    size = how.options.get("subset") or EXACT_POINTS
+    rows = np.arange(len(X))
+    if size < len(X):
+        rows = np.sort(np.random.default_rng(how.seed).choice(len(X), size, replace=False))
+    kernel, separate = start.translation.source, False
+    if start.level is not None and not start.white:  # noise_variance beside a kernel without WhiteKernel
+        bounds = (start.level / BOUND_FACTOR, start.level * BOUND_FACTOR)
+        kernel, separate = kernel + WhiteKernel(start.level, bounds), True
+    theirs = GaussianProcessRegressor(
+        kernel,
+        alpha=_alpha(start.known[rows]),
+        optimizer=how.optimizer,
+        n_restarts_optimizer=how.n_restarts,
+        random_state=how.seed,
+    )
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        theirs.fit(X[rows], _residuals(start, X[rows], Y[rows]))
+    for warning in caught:
+        category = FitWarning if issubclass(warning.category, ConvergenceWarning) else warning.category
+        warnings.warn(str(warning.message), category, stacklevel=5)
+    found = from_sklearn(theirs.kernel_, X.shape[1])
+    assert found.kernel is not None
+    drawn = f", drawn at random (seed {how.seed})" if len(rows) < len(X) else ""
+    message = (
+        f"Maximum of the exact likelihood of {len(rows)} of {len(X)} observations{drawn}, found by scikit-learn's "
+        f"optimiser: log p = {theirs.log_marginal_likelihood_value_:.6g}."
+    )
+    level = None if start.level is None else found.noise_variance
+    return Learned(found.kernel, level, theirs.kernel_.k1 if separate else theirs.kernel_, None, message)
+
+
+def log_likelihood_at(
+    start: Start, noise: Any, kernel: Any, X: np.ndarray, Y: np.ndarray, theta: np.ndarray, eval_gradient: bool
+) -> Any:
+    """The exact log-likelihood at scikit-learn's ``theta`` (q,), and its gradient (q,) where it is asked for.
+
+    ``noise``, one number or one per observation, is what the kernel has not in a WhiteKernel.
+    """
+    theirs = GaussianProcessRegressor(kernel, alpha=_alpha(noise))
+    theirs.kernel_, theirs.X_train_, theirs.y_train_ = kernel, X, _residuals(start, X, Y)
+    return theirs.log_marginal_likelihood(theta, eval_gradient=eval_gradient)
+
+
+def _residuals(start: Start, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
+    """Y (n, outputs) less the prior mean at X (n, p): scikit-learn's prior has the mean zero."""
+    points = torch.from_numpy(X)
+    columns = [torch.from_numpy(np.ascontiguousarray(y)) for y in Y.T]
+    return np.column_stack([(y - start.mean.fit(points, y)(points)).numpy() for y in columns])
+
+
+def _alpha(noise: Any) -> Any:
+    return noise if np.any(noise) else _NO_ALPHA
