@@ -7,6 +7,7 @@ import dataclasses
 import numpy as np
 
 from ..means import Constant
+from ..support.advice import Advice
 from .likelihood import Likelihood
 from .optimise import Optimum
 from .parameters import Space
@@ -42,7 +43,6 @@ def summarise(
         values |= coefficients
         errors = errors if errors is None else errors | trend_errors
     at_bounds = _at_bounds(space, optimum.log_values)
-    warnings = _warnings(space, optimum, at_bounds, log_errors)
     return FitResult(
         prior=prior,
         values=values,
@@ -52,8 +52,8 @@ def summarise(
         likelihood=name,
         converged=optimum.converged,
         at_bounds=tuple(at_bounds),
-        warnings=tuple(warnings),
-        message=" ".join([_story(optimum, data.jitter, refreshes), *warnings]),
+        advice=tuple(_advice(space, optimum, at_bounds, log_errors)),
+        story=_story(optimum, data.jitter, refreshes),
         jitter=data.jitter,
         refreshes=refreshes,
         trace=optimum.trace,
@@ -92,24 +92,13 @@ def _story(optimum: Optimum, jitter: float, refreshes: int) -> str:
     return story
 
 
-def _warnings(space: Space, optimum: Optimum, at_bounds: dict[str, str], log_errors: np.ndarray | None) -> list[str]:
-    warnings = []
-    if not optimum.converged:
-        warnings.append(
-            f"The optimiser did not converge ({optimum.reason.lower()}); raise max_iterations, or start from "
-            "better values."
-        )
-    warnings += [
-        f"{name} ended at {end}; the likelihood may be higher beyond it: widen bounds=, or fix it on purpose."
-        for name, end in at_bounds.items()
-    ]
+def _advice(space: Space, optimum: Optimum, at_bounds: dict[str, str], log_errors: np.ndarray | None) -> list[Advice]:
+    found = [] if optimum.converged else [Advice("not converged", detail=optimum.reason.lower())]
+    found += [Advice("at a bound", name, end) for name, end in at_bounds.items()]
     steps = np.array([step.gradient for step in optimum.trace if step.log_likelihood > -np.inf])
     for i, name in enumerate(space.names):
         unfelt = np.abs(steps[:, i]).max() < _FLAT_GRADIENT
         vague = log_errors is not None and log_errors[i] > _FLAT_LOG_ERROR
         if unfelt or vague:
-            warnings.append(
-                f"The likelihood is flat in {name}: the data hardly determine it, and its value means little; "
-                "fix it, or give it bounds."
-            )
-    return warnings
+            found.append(Advice("flat", name))
+    return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ..support.advice import Advice
 from .optimise import TraceStep
 
 if TYPE_CHECKING:
@@ -26,7 +27,8 @@ class FitResult:
     Infinity: the likelihood is flat there. With the nearest-neighbour likelihood they are that likelihood's own.
 
     ``log_likelihood`` is that of ``size`` observations. ``at_bounds`` names the hyperparameters that ended at a bound.
-    ``warnings`` are sentences about what needs a look, ``message`` says how the fit ended, including them.
+    ``story`` says how the fit ended, ``advice`` what needs a look and what to do about it; ``warnings`` are the same as
+    sentences, and ``message`` is the story with them.
     ``jitter`` is what was added to the diagonal of G: zero unless it was asked for. ``refreshes`` is how often the
     neighbours were chosen anew. ``trace`` has every evaluation of the likelihood, in order.
     """
@@ -39,11 +41,21 @@ class FitResult:
     likelihood: str
     converged: bool
     at_bounds: tuple[str, ...]
-    warnings: tuple[str, ...]
-    message: str
+    advice: tuple[Advice, ...]
+    story: str
     jitter: float
     refreshes: int
     trace: tuple[TraceStep, ...]
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What needs a look, in sentences."""
+        return tuple(map(str, self.advice))
+
+    @property
+    def message(self) -> str:
+        """How the fit ended, and what needs a look."""
+        return " ".join([self.story, *self.warnings])
 
     @property
     def negative_log_likelihood_per_point(self) -> float:

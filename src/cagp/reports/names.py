@@ -1,12 +1,14 @@
-"""What the columns and the target are called, and their units."""
+"""What the columns and the target are called, their units, and which columns make a map."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ..errors import InputError, InputTypeError
+from ..kernels import Geographic, Kernel, OnColumns
 
 if TYPE_CHECKING:
     from ..model import Model
@@ -45,8 +47,6 @@ class Names:
 
     def filled_in(self, model: Model) -> Names:
         """These names with everything that was left out: from the data frame, the kernel, or x1, x2, …"""
-        from .places import map_of
-
         columns = model.X.shape[1]
         for field in ("features", "feature_units"):
             value = getattr(self, field)
@@ -129,3 +129,37 @@ def shortened(names: Sequence[str], most: int) -> list[str]:
             return short
     ends = [f"…{i + 1}" for i in range(len(names))]
     return [name if len(name) <= most else name[: most - len(end)] + end for name, end in zip(names, ends, strict=True)]
+
+
+@dataclass(frozen=True)
+class Map:
+    """The columns drawn ``across`` and ``down`` a map; ``geographic`` where they are longitude and latitude."""
+
+    across: int
+    down: int
+    geographic: bool
+
+
+def map_of(kernel: Kernel, columns: int) -> Map | None:
+    """The map that points with so many ``columns`` have under this kernel; None where there is none."""
+    place = _geographic(kernel, tuple(range(columns)))
+    if place is not None:
+        latitude, longitude = place
+        return Map(longitude, latitude, geographic=True)
+    return Map(0, 1, geographic=False) if columns == 2 else None
+
+
+def _geographic(kernel: Kernel, columns: tuple[int, ...]) -> tuple[int, ...] | None:
+    """(latitude, longitude) of the first Geographic inside ``kernel``, which sees these ``columns``."""
+    if isinstance(kernel, Geographic):
+        return columns
+    if isinstance(kernel, OnColumns):
+        columns = tuple(columns[i] for i in kernel.columns)
+    if not dataclasses.is_dataclass(kernel):
+        return None
+    for field in dataclasses.fields(kernel):
+        value = getattr(kernel, field.name)
+        for part in value if isinstance(value, tuple) else (value,):
+            if isinstance(part, Kernel) and (found := _geographic(part, columns)) is not None:
+                return found
+    return None

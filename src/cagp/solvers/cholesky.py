@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
+from ..algebra.operations import Operations
 from ..algebra.weights import Weights
 from ..gram import Gram
 from .base import Prepared, Solver
@@ -23,6 +24,14 @@ class Cholesky(Solver):
 
     def prepare(self, gram: Gram, b: torch.Tensor) -> Prepared:
         return _PreparedCholesky(gram, b)
+
+    def is_exact(self, size: int) -> bool:
+        return True
+
+    def operations(self, size: int, tests: int) -> Operations:
+        square = float(size) ** 2
+        factor = Operations(flops=size * square / 3, kernel_values=square / 2, stored_entries=square)
+        return factor + Operations(flops=2 * square * tests)
 
 
 class _PreparedCholesky(Prepared):

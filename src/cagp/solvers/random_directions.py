@@ -45,3 +45,6 @@ class RandomDirections(Solver):
         if m < self.iterations:
             reason = f"RandomDirections stopped after {m} iterations: {m} directions span everything, W is exact."
         return PreparedDirections(gram, b, P, reason)
+
+    def is_exact(self, size: int) -> bool:
+        return self.iterations >= size

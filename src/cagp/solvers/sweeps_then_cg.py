@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
+from ..algebra.operations import Operations
 from ..algebra.weights import Weights, certified
 from ..gram import Gram
 from ..gram.cross_covariance import Cross
@@ -46,6 +47,13 @@ class SweepsThenCG(Solver):
         basis, _, _ = lanczos(gram, b - gram.matmul(v[None, :])[0], self.steps)
         directions = conjugate(basis, gram.matmul(basis)) if len(basis) else basis
         return _PreparedSweepsThenCG(self, gram, b, first, directions)
+
+    @property
+    def effort(self) -> str:
+        return "steps"
+
+    def operations(self, size: int, tests: int) -> Operations:
+        return Operations.each_test_point(2.0 * (self.sweeps + self.steps), size, tests)
 
 
 class _PreparedSweepsThenCG(Prepared):

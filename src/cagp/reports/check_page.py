@@ -9,17 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 from ..support.progress import progress as progress_bar
 from ..support.validation import ArrayLike, count
-from . import advice, pictures
-from .checks import attempt, checked
+from . import pictures
 from .diagnosis import FEW, Diagnosis, diagnose, visible
-from .facts import facts
-from .folder import Folder
 from .held_out import leave_out, predict_held_out
-from .judgement import announced, judged
+from .inputs import attempt, checked
+from .judgement import announced, coverage_table, judged, remedies_for_method
+from .model_section import facts_table
 from .names import Names
 from .numbers import number
-from .simulate import Simulated, simulate
-from .tables import coverage_table
+from .page import Folder
+from .prior_simulations import Simulated, simulate
 
 if TYPE_CHECKING:
     from ..model import Model
@@ -139,7 +138,7 @@ def write_check_report(
     values: dict[str, Any] = {
         "verdict": verdict,
         "state": next((state for state in ("suspicious", "right") if calibrated and state in states), "wrong"),
-        "facts": facts(model, names),
+        "facts": facts_table(model, names),
         "method": None if simulated is None or method is None else _method(simulated, method, place),
         "method_problem": method_problem,
         "data": None if held_out is None or data is None else judged(model, held_out, names, place),
@@ -200,5 +199,5 @@ def _method(simulated: Simulated, found: Diagnosis, place: Folder) -> dict[str, 
         "how": simulated.how,
         "picture": place.picture("simulated", content, caption),
         "coverage": coverage_table(found, "Coverage, simulations under the prior.", "simulated-coverage"),
-        "advice": advice.for_method(found, simulated.solver),
+        "advice": remedies_for_method(found, simulated.solver),
     }

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 from ..hyperparameters import FitResult
 from ..support.progress import progress as progress_bar
 from ..support.validation import ArrayLike, count
-from . import hyperparameters, pictures
-from .checks import attempt, checked
-from .computation import Computation, measure
-from .facts import columns, facts
-from .folder import Folder
+from . import pictures
+from .computational_share import Computation, measure
 from .held_out import leave_out, predict_held_out
+from .inputs import attempt, checked
 from .judgement import judged
+from .model_section import advice, columns_table, facts_table, hyperparameters_table
 from .names import Names
-from .predictions import draw
+from .page import Folder
+from .prediction_pictures import draw
 
 if TYPE_CHECKING:
     from ..model import Model
@@ -45,7 +45,7 @@ _TEMPLATE = """\
 </section>
 <section id="parameters"><h2>Hyperparameters</h2>
 {% if fit %}<p>Maximum likelihood ({{ fit.likelihood }}) on {{ "{:,}".format(fit.size) }} observations:
-log p = {{ "%.5g" % fit.log_likelihood }}. {{ story }}</p>{% endif %}
+log p = {{ "%.5g" % fit.log_likelihood }}. {{ fit.story }}</p>{% endif %}
 {{ table(hyperparameters) }}
 <h3>Advice</h3>
 {{ list(advice) }}
@@ -115,12 +115,11 @@ def write_fit_report(
     values: dict[str, Any] = {
         "names": names,
         "fit": fit,
-        "facts": facts(model, names),
-        "columns": columns(model, names),
+        "facts": facts_table(model, names),
+        "columns": columns_table(model, names),
+        "hyperparameters": hyperparameters_table(model, fit, names),
+        "advice": advice(model, fit, names),
     }
-    values["hyperparameters"] = hyperparameters.table(model, fit, names)
-    values["story"] = hyperparameters.story(fit) if fit else ""
-    values["advice"] = hyperparameters.advice(model, fit, names)
     with progress_bar("report", 3, progress) as advance:
         drawn, problem = attempt(lambda: draw(model, names, seed))
         values["predictions"] = [place.picture(p.name, p.png, p.caption) for p in drawn or []]
