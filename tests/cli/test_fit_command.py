@@ -94,7 +94,7 @@ def test_check_says_no(folder: Path, tmp_path: Path) -> None:
 def test_a_folder_with_brackets_in_its_name(folder: Path, tmp_path: Path) -> None:
     place = tmp_path / "run [bold] [" / "model [/x]"
     shutil.copytree(folder / "model", place)
-    assert "model [/x]" in "".join(call("info", place).stdout.split("\n"))
+    assert "model[/x]" in "".join(call("info", place).stdout.split())  # wherever the line is broken
 
 
 def test_solvers_are_all_listed() -> None:
