@@ -104,7 +104,6 @@ def simulation_based_calibration(
         test_vector=vector,
         seed=seed,
         solves=n if each else 1,
-        jitter=0.0,
         factor=draws.factor,
     )
 
