@@ -11,7 +11,7 @@ from ..support.progress import progress as progress_bar
 from ..support.validation import ArrayLike, count
 from . import pictures
 from .diagnosis import FEW, Diagnosis, diagnose, visible
-from .held_out import leave_out, predict_held_out
+from .held_out import predict_unseen
 from .inputs import attempt, checked
 from .judgement import announced, coverage_table, judged, remedies_for_method
 from .model_section import facts_table
@@ -123,10 +123,7 @@ def write_check_report(
     with progress_bar("check", 2, progress) as advance:
         simulated, method_problem = attempt(lambda: simulate(model, seed))
         advance(1)
-        held_out, data_problem = attempt(
-            lambda: leave_out(model, seed, advance) if given is None else predict_held_out(model, given, seed)
-        )
-        advance(0 if given is None else 1)
+        held_out, data_problem = attempt(lambda: predict_unseen(model, given, seed, advance))
     method = None if simulated is None else diagnose(-simulated.result.z)
     data = None if held_out is None else held_out.diagnosis
     if held_out is None:

@@ -12,7 +12,7 @@ from ..support.progress import progress as progress_bar
 from ..support.validation import ArrayLike, count
 from . import pictures
 from .computational_share import Computation, measure
-from .held_out import leave_out, predict_held_out
+from .held_out import predict_unseen
 from .inputs import attempt, checked
 from .judgement import judged
 from .model_section import advice, columns_table, facts_table, hyperparameters_table
@@ -125,14 +125,9 @@ def write_fit_report(
         values["predictions"] = [place.picture(p.name, p.png, p.caption) for p in drawn or []]
         values["predictions_problem"] = problem
         advance(1)
-        held_out, problem = attempt(
-            lambda: leave_out(model, seed, advance) if given is None else predict_held_out(model, given, seed)
-        )
+        held_out, problem = attempt(lambda: predict_unseen(model, given, seed, advance))
         values["held_out_problem"] = problem or "With one observation there is nothing to predict from the others."
-        values["held_out"] = None
-        if held_out is not None:
-            values["held_out"] = judged(model, held_out, names, place)
-        advance(1 if given is not None else 0)  # leaving out has advanced by itself
+        values["held_out"] = None if held_out is None else judged(model, held_out, names, place)
         computation, problem = attempt(lambda: measure(model, seed))
         values["computation"] = computation or Computation((f"Not measured: {problem}",))
         values["computation_picture"] = None

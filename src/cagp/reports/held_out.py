@@ -67,7 +67,16 @@ class HeldOut:
         return score(self.mean, self.std, self.truth, of="observed")
 
 
-def predict_held_out(model: Model, holdout: Given, seed: int) -> HeldOut:
+def predict_unseen(model: Model, holdout: Given | None, seed: int, advance: Advance) -> HeldOut | None:
+    """Predictions of the data held out or, where there are none, of left-out training data; advances by 1."""
+    if holdout is None:
+        return leave_out(model, seed, advance)
+    found = _predict_held_out(model, holdout, seed)
+    advance(1)
+    return found
+
+
+def _predict_held_out(model: Model, holdout: Given, seed: int) -> HeldOut:
     """The model's own predictions of data it was not given."""
     n = size = len(holdout.y)
     while n > 50 and seconds(model, working(model), len(model.y), n) > _HOLDOUT_SECONDS:
