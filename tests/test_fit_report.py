@@ -18,17 +18,16 @@ import cagp
 from cagp import InputError, hyperparameters
 from cagp.calibration import assess
 from cagp.fit_report import Names, write_check_report, write_fit_report
-from cagp.reports import effective
-from cagp.reports.computation import measure, sample_points
+from cagp.reports import correlated_errors
+from cagp.reports.computational_share import measure, sample_points
 from cagp.reports.diagnosis import diagnose, visible
 from cagp.reports.held_out import leave_out
-from cagp.reports.kernels import formula, in_words
-from cagp.reports.kernels import hyperparameters as named
+from cagp.reports.kernel_words import formula, in_words
+from cagp.reports.kernel_words import hyperparameters as named
 from cagp.reports.names import shortened
 from cagp.reports.numbers import datum, number, percent, with_error
 from cagp.reports.pictures import new_figure, png
 from cagp.reports.refits import array
-from cagp.reports.solvers import more, restricted, seconds
 from problems import make_problem
 from solver_cases import CASES
 
@@ -208,16 +207,17 @@ def test_every_solver_is_checked_on_left_out_data(case: object) -> None:
 
 def test_solvers_that_name_points_follow_the_points_that_stay() -> None:
     kept = np.array([0, 2, 3, 5])
-    assert restricted(cagp.Subset(indices=(5, 1, 2)), kept, 6) == cagp.Subset(indices=(3, 1))
-    assert restricted(cagp.Subset(size=5), kept, 6) == cagp.Subset(size=4)
-    assert restricted(cagp.GaussSeidel(order=(5, 4, 3, 2, 1, 0)), kept, 6) == cagp.GaussSeidel(order=(3, 2, 1, 0))
+    assert cagp.Subset(indices=(5, 1, 2)).for_points(kept, 6) == cagp.Subset(indices=(3, 1))
+    assert cagp.Subset(size=5).for_points(kept, 6) == cagp.Subset(size=4)
+    assert cagp.GaussSeidel(order=(5, 4, 3, 2, 1, 0)).for_points(kept, 6) == cagp.GaussSeidel(order=(3, 2, 1, 0))
     chain = cagp.Chain([cagp.Subset(size=6), cagp.CalibratedCG(2)])
-    assert restricted(chain, kept, 6) == cagp.Chain([cagp.Subset(size=4), cagp.CalibratedCG(2)])
+    assert chain.for_points(kept, 6) == cagp.Chain([cagp.Subset(size=4), cagp.CalibratedCG(2)])
 
 
 def test_exact_solvers_have_nothing_to_gain() -> None:
     for solver in (cagp.Cholesky(), cagp.NearestNeighbours(9), cagp.Subset(size=9), cagp.RandomDirections(9)):
-        assert more(solver, 9, 0) is None
+        assert solver.is_exact(9)
+        assert isinstance(solver, cagp.Cholesky) or not solver.is_exact(10)
 
 
 # --- verdicts ---------------------------------------------------------------------------------------------------------
@@ -319,7 +319,7 @@ def test_bias_and_outliers_are_told_from_width() -> None:
 
 def test_independent_values_are_tested_as_assess_does() -> None:
     z = 1.1 * RANDOM(5).standard_normal(80) + 0.1
-    ours, theirs = effective.test(z, effective.Effective.of(80, None)), assess(z)
+    ours, theirs = correlated_errors.test(z, correlated_errors.Effective.of(80, None)), assess(z)
     assert ours.shift == pytest.approx(theirs.mean_p_value)
     assert ours.spread == pytest.approx(theirs.std_p_value)
     assert ours.shape == pytest.approx(theirs.p_value)
@@ -331,7 +331,9 @@ def test_correlated_errors_count_for_less() -> None:
     X = RANDOM(0).random((30, 1))
     R = np.exp(-cdist(X, X) / 0.3)
     off = R[np.triu_indices(30, 1)]
-    worth = effective.Effective.of(30, effective.Correlation(off.mean(), np.square(off).mean(), len(off)))
+    worth = correlated_errors.Effective.of(
+        30, correlated_errors.Correlation(off.mean(), np.square(off).mean(), len(off))
+    )
     z = RANDOM(1).standard_normal((20_000, 30)) @ np.linalg.cholesky(R).T
     assert z.mean(axis=1).var() == pytest.approx(1 / worth.mean, rel=0.05)
     assert np.square(z).mean(axis=1).var() == pytest.approx(2 / worth.spread, rel=0.05)
@@ -490,7 +492,7 @@ def test_the_size_of_the_test_is_told(tmp_path: Path) -> None:
     X, y = smooth(600)
     page = Page(write_check_report(prior().condition(X, y, cagp.NearestNeighbours(200)), tmp_path).path)
     assert "tested with 400 observations, not with the model's 600" in page.text
-    assert "200 neighbours are 50% of the data, in the model 33%" in page.text
+    assert "the 200 points that a prediction uses are 50% of the data, in the model 33%" in page.text
     page = Page(write_check_report(prior().condition(X[:50], y[:50], cagp.Cholesky()), tmp_path).path)
     assert "at all training inputs" in page.text
     assert "not with the model's" not in page.text
@@ -551,8 +553,8 @@ def test_the_same_seed_gives_the_same_report(tmp_path: Path) -> None:
 def test_large_models_are_reported_without_their_own_solver(tmp_path: Path) -> None:
     """What would take minutes is done with nearest neighbours, and the page says so."""
     solver = cagp.GaussSeidel(10)
-    assert seconds(solver, 20_000, 200, tiles=True) > 20
-    assert seconds(solver, 500, 100, tiles=False) < 1
+    assert solver.operations(20_000, 200).seconds(tiles=True) > 20
+    assert solver.operations(500, 100).seconds(tiles=False) < 1
     X, y = smooth(100)
     model = prior().condition(X, y, cagp.GaussSeidel(10**9))
     page = Page(write_fit_report(model, tmp_path))

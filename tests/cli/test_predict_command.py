@@ -19,7 +19,7 @@ from scipy.stats import norm
 import cagp
 from cagp import saving
 from cagp.algebra.sweeps import sweep
-from cagp.cli.pieces import Piece, Pieces
+from cagp.cli.finished_batches import Piece, Pieces
 from cagp.interop import xarray as interop
 from cagp.tables import read_table, write_table
 from cli.small import VALUES, call, snapshot, start, write_small

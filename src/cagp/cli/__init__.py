@@ -11,13 +11,12 @@ try:
 except ImportError as error:  # pragma: no cover
     raise SystemExit(f'cagp: the command line needs {error.name}; pip install "cagp[cli]" brings it') from None
 
-from .. import __version__
-from .check import check
-from .fit import fit
-from .info import info
-from .predict import predict
+from ..support.version import __version__
+from .check_command import check
+from .fit_command import fit
+from .info_command import info, solvers
+from .predict_command import predict
 from .reproduce import reproduce
-from .solvers import solvers
 
 app = typer.Typer(
     name="cagp", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..means import Constant
 from ..prior import Prior
+from ..support.advice import Advice
 from .likelihood import Likelihood, Trend
 from .optimise import Optimum, TraceStep
 from .search_space import Space
@@ -38,7 +39,8 @@ class FitResult:
     Infinity: the likelihood is flat there. With the nearest-neighbour likelihood they are that likelihood's own.
 
     ``log_likelihood`` is that of ``size`` observations. ``at_bounds`` names the hyperparameters that ended at a bound.
-    ``warnings`` are sentences about what needs a look, ``message`` says how the fit ended, including them.
+    ``story`` says how the fit ended, ``advice`` what needs a look and what to do about it; ``warnings`` are the same as
+    sentences, and ``message`` is the story with them.
     ``jitter`` is what was added to the diagonal of G: zero unless it was asked for. ``refreshes`` is how often the
     neighbours were chosen anew. ``trace`` has every evaluation of the likelihood, in order.
     """
@@ -51,11 +53,21 @@ class FitResult:
     likelihood: str
     converged: bool
     at_bounds: tuple[str, ...]
-    warnings: tuple[str, ...]
-    message: str
+    advice: tuple[Advice, ...]
+    story: str
     jitter: float
     refreshes: int
     trace: tuple[TraceStep, ...]
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What needs a look, in sentences."""
+        return tuple(map(str, self.advice))
+
+    @property
+    def message(self) -> str:
+        """How the fit ended, and what needs a look."""
+        return " ".join([self.story, *self.warnings])
 
     @property
     def negative_log_likelihood_per_point(self) -> float:
@@ -93,7 +105,6 @@ def summarise(
         values |= coefficients
         errors = errors if errors is None else errors | trend_errors
     at_bounds = _at_bounds(space, optimum.log_values)
-    warnings = _warnings(space, optimum, at_bounds, log_errors)
     return FitResult(
         prior=prior,
         values=values,
@@ -103,8 +114,8 @@ def summarise(
         likelihood=name,
         converged=optimum.converged,
         at_bounds=tuple(at_bounds),
-        warnings=tuple(warnings),
-        message=" ".join([_story(optimum, data.jitter, refreshes), *warnings]),
+        advice=tuple(_advice(space, optimum, at_bounds, log_errors)),
+        story=_story(optimum, data.jitter, refreshes),
         jitter=data.jitter,
         refreshes=refreshes,
         trace=optimum.trace,
@@ -143,24 +154,13 @@ def _story(optimum: Optimum, jitter: float, refreshes: int) -> str:
     return story
 
 
-def _warnings(space: Space, optimum: Optimum, at_bounds: dict[str, str], log_errors: np.ndarray | None) -> list[str]:
-    warnings = []
-    if not optimum.converged:
-        warnings.append(
-            f"The optimiser did not converge ({optimum.reason.lower()}); raise max_iterations, or start from "
-            "better values."
-        )
-    warnings += [
-        f"{name} ended at {end}; the likelihood may be higher beyond it: widen bounds=, or fix it on purpose."
-        for name, end in at_bounds.items()
-    ]
+def _advice(space: Space, optimum: Optimum, at_bounds: dict[str, str], log_errors: np.ndarray | None) -> list[Advice]:
+    found = [] if optimum.converged else [Advice("not converged", detail=optimum.reason.lower())]
+    found += [Advice("at a bound", name, end) for name, end in at_bounds.items()]
     steps = np.array([step.gradient for step in optimum.trace if step.log_likelihood > -np.inf])
     for i, name in enumerate(space.names):
         unfelt = np.abs(steps[:, i]).max() < _FLAT_GRADIENT
         vague = log_errors is not None and log_errors[i] > _FLAT_LOG_ERROR
         if unfelt or vague:
-            warnings.append(
-                f"The likelihood is flat in {name}: the data hardly determine it, and its value means little; "
-                "fix it, or give it bounds."
-            )
-    return warnings
+            found.append(Advice("flat", name))
+    return found

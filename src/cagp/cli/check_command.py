@@ -9,7 +9,8 @@ import numpy as np
 import typer
 
 from ..errors import InputError
-from .shared import NOT_CALIBRATED, Debug, DropMissing, Folder, Quiet, Seed, Voice, about_of, find_column, labels, told
+from .shared import NOT_CALIBRATED, Debug, DropMissing, Folder, Quiet, Seed, Voice, labels, told
+from .table_columns import about_of, find_column
 
 
 def check(

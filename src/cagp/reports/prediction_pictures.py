@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from .names import Names
+from .names import Map, Names, map_of
 from .numbers import datum, duration, with_unit
 from .pictures import colours, discrete, hide_unused, new_figure, panels, png
-from .places import Map, map_of
-from .refits import LOCAL, array, refit
-from .solvers import seconds, working
+from .refits import LOCAL, array, refit, seconds, working
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -59,10 +57,10 @@ class _Predictions:
 
 def _predict(model: Model, where: np.ndarray) -> _Predictions:
     """Mean and standard deviation of f at ``where`` (T, p), by a local solver where the model's own takes minutes."""
-    solver, tiles = working(model), model.prepared.gram.storage == "tiles"
-    expected = seconds(solver, len(model.y), len(where), tiles=tiles)
+    solver = working(model)
+    expected = seconds(model, solver, len(model.y), len(where))
     note = ""
-    if expected > _LIMIT_SECONDS and seconds(LOCAL, len(model.y), len(where), tiles=tiles) < expected:
+    if expected > _LIMIT_SECONDS and seconds(model, LOCAL, len(model.y), len(where)) < expected:
         note = (
             f" Drawn with {LOCAL!r} in place of {solver!r}, which would take about {duration(expected)} for these "
             f"{len(where):,} points."

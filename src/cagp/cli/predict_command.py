@@ -12,12 +12,11 @@ import numpy as np
 import typer
 
 from ..errors import InputError
-from .described import described
-from .fit import with_iterations
-from .matching import matched
-from .pieces import Piece, Pieces
-from .shared import INTERRUPTED, KEPT, Debug, DropMissing, Folder, Quiet, Voice, told
-from .wording import in_options
+from .finished_batches import Piece, Pieces
+from .option_checks import with_iterations
+from .output_metadata import described
+from .shared import IN_OPTIONS, INTERRUPTED, KEPT, Debug, DropMissing, Folder, Quiet, Voice, told
+from .table_columns import matched
 
 if TYPE_CHECKING:
     from ..model import Model
@@ -84,7 +83,8 @@ def predict(
         if table.dropped:
             voice(f"{table.dropped} rows of {data} have missing values and are left out.")
         X = table.matrix(features)
-        chosen = with_iterations(_solver(saved, asked, len(X)), iterations)
+        own = asked or saved.picked or saved.solver
+        chosen = with_iterations(own.for_test_points(len(X)), iterations)
         size = batch or max(_SMALLEST_BATCH, -(-len(X) // _PIECES))
         pieces = Pieces(out, _key(saved, X, chosen, rule, size))
         if out.exists() and not overwrite and not pieces.started:
@@ -98,7 +98,6 @@ def predict(
         noise = float(saved.prior.noise_variance) if observed else 0.0
         columns = {name: table.columns[name] for name in features}
         columns |= _columns(result, noise, interval / 100, std, prefix, stopped or rule is not None)
-        message = in_options(message)
         unit = saved.about.units.get(target)
         units = {**table.units, **({} if unit is None else dict.fromkeys(new[:4], unit))}
         level = interval / 100 if std else None
@@ -119,17 +118,9 @@ def predict(
         voice(f"Written: {out}")
 
 
-def _solver(saved: Saved, asked: Any, rows: int) -> Any:
-    """The solver asked for, else the model's; ``Auto`` is told how many rows to expect."""
-    from ..solvers import Auto
-
-    own = asked or saved.picked or saved.solver
-    return dataclasses.replace(own, test_points=rows) if isinstance(own, Auto) and own.test_points is None else own
-
-
 def _key(saved: Saved, X: np.ndarray, solver: Any, rule: Rule | None, size: int) -> str:
     """The hash of all that decides the numbers."""
-    from .. import __version__
+    from ..support.version import __version__
 
     decisive = [saved.fingerprint, hashlib.sha256(X.tobytes()).hexdigest(), list(X.shape), repr(solver), repr(rule)]
     return hashlib.sha256(json.dumps([__version__, size, *decisive]).encode()).hexdigest()
@@ -159,7 +150,7 @@ def _in_batches(
                     np.asarray(posterior.variance, dtype=np.float64),
                     np.asarray(posterior.iterations, dtype=np.int64),
                 )
-                message = posterior.status.message
+                message = posterior.status.worded(IN_OPTIONS)
             stopped = interrupt.requested or posterior.status.reason == "interrupted"
             if not stopped:
                 pieces.save(start, stop, done[start])

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from ..errors import InputError
 from ..posterior import Posterior
+from ..solvers.base import MoreWork
 from .numbers import duration, percent
-from .refits import array, refit
-from .solvers import More, more, pass_seconds, seconds, working
+from .refits import array, pass_seconds, refit, seconds, working
 
 if TYPE_CHECKING:
     from ..model import Model
@@ -53,23 +52,21 @@ class Computation:
 def measure(model: Model, seed: int) -> Computation:
     """Shares now and after ten more iterations (or twice the points, for solvers that work in one step)."""
     solver, size = working(model), len(model.y)
-    try:
-        extended = more(solver, size, seed)
-    except InputError:
-        return Computation(
-            (f"{type(solver).__name__} has no number of iterations to raise, so nothing was tried; "
-             "posterior.computational_variance bounds the computational part.",)
-        )  # fmt: skip
-    if extended is None:
+    if solver.is_exact(size):
         return Computation(
             (f"No part of the error bars is computational: {type(solver).__name__} solved the equations exactly, so "
              "they hold nothing but what the data leave unknown, and more computation would buy nothing.",)
         )  # fmt: skip
-    tiles = model.prepared.gram.storage == "tiles"
+    extended = solver.with_more_work(size, seed)
+    if extended is None:
+        return Computation(
+            (f"{type(solver).__name__} has no number of iterations to raise, so nothing was tried; "
+             "posterior.computational_variance bounds the computational part.",)
+        )  # fmt: skip
     T = _SAMPLE
-    while T > _SMALLEST_SAMPLE and seconds(extended.solver, size, T, tiles=tiles) > _LIMIT_SECONDS:
+    while T > _SMALLEST_SAMPLE and seconds(model, extended.solver, size, T) > _LIMIT_SECONDS:
         T = max(_SMALLEST_SAMPLE, T // 2)
-    expected = seconds(extended.solver, size, T, tiles=tiles)
+    expected = seconds(model, extended.solver, size, T)
     if expected > _HOPELESS_SECONDS:
         return Computation(
             (f"Not measured: {extended.what} with {size:,} observations would take about {duration(expected)} even "
@@ -103,7 +100,7 @@ def _nearest_other(X: torch.Tensor, chosen: torch.Tensor) -> torch.Tensor:
 
 
 def _two_posteriors(
-    model: Model, extended: More, points: torch.Tensor, solve_dtype: torch.dtype | None
+    model: Model, extended: MoreWork, points: torch.Tensor, solve_dtype: torch.dtype | None
 ) -> tuple[Posterior, Posterior]:
     """The posteriors of the model and of the extended solver; one run where its iterates include the model's."""
     longer = refit(model, extended.solver, solve_dtype=solve_dtype)
@@ -115,7 +112,9 @@ def _two_posteriors(
     return before, reached.get(wanted[1]) or longer.predict(points, progress=False)
 
 
-def _compared(model: Model, extended: More, before: Posterior, after: Posterior, T: int, single: bool) -> Computation:
+def _compared(
+    model: Model, extended: MoreWork, before: Posterior, after: Posterior, T: int, single: bool
+) -> Computation:
     now, then = array(before.variance), array(after.variance)
     gained, shrink = now - then, 1 - np.sqrt(then / now)
     if 3 * pass_seconds(len(model.y), T) > _BOUND_SECONDS:
@@ -139,7 +138,7 @@ def _compared(model: Model, extended: More, before: Posterior, after: Posterior,
 
 
 def _measured_only(
-    extended: More, now: np.ndarray, then: np.ndarray, gained: np.ndarray, shrink: np.ndarray, T: int
+    extended: MoreWork, now: np.ndarray, then: np.ndarray, gained: np.ndarray, shrink: np.ndarray, T: int
 ) -> Computation:
     """Without bounds, which need products with G: what more work removed was computational, so at least that much."""
     least = percent(float(np.median(np.maximum(gained, 0) / now)))

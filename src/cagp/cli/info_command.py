@@ -1,4 +1,4 @@
-"""``cagp info``: what a model folder holds."""
+"""``cagp info`` and ``cagp solvers``: what a model folder holds, and which solvers there are."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import numpy as np
 import typer
 
 from .shared import Debug, Folder, Voice, told
-from .wording import in_options
 
 if TYPE_CHECKING:
     from ..saving import Saved
@@ -33,13 +32,12 @@ def info(folder: Folder, debug: Debug = False) -> None:
         )
         if saved.about.fit is not None:
             for warning in saved.about.fit.warnings:
-                typer.echo(f"Warning: {in_options(warning)}")
+                typer.echo(f"Warning: {warning}")
 
 
 def _facts(saved: Saved) -> list[tuple[str, str]]:
     import torch  # after the folder was found to be readable
 
-    from ..solvers import Auto
     from ..support.memory import available_bytes, human
 
     d, p = saved.X.shape
@@ -47,7 +45,7 @@ def _facts(saved: Saved) -> list[tuple[str, str]]:
     solver = repr(saved.solver)
     if saved.picked is not None:
         solver += f", picked {saved.picked!r}"
-    elif isinstance(saved.solver, Auto):
+    elif saved.solver.picks:
         solver += ", picks one when it predicts"
     itemsize = 8 if saved.solve_dtype == "float64" else 4
     dense = d * d * itemsize
@@ -92,3 +90,20 @@ def _region(saved: Saved) -> list[tuple[str, str]]:
         return []
     (south, north), (west, east) = ((saved.X[:, c].min(), saved.X[:, c].max()) for c in found[0])
     return [("region", f"latitude {south:g} … {north:g}, longitude {west:g} … {east:g} degrees")]
+
+
+def solvers() -> None:
+    """List the solvers: what they are called, whether their error bars are calibrated, and what they cost.
+
+    d training points, T test points, m iterations. "data" solvers work once and then predict any number of points;
+    "test" solvers work for each test point anew.
+    """
+    from ..solvers import ALL, Chain
+
+    rows = []
+    for solver in ALL:
+        calibrated = "if all are" if solver is Chain else "yes" if solver.calibrated else "no"
+        rows.append((solver.name, solver.__name__, calibrated, solver.side, solver.cost))
+    voice = Voice(quiet=False)
+    voice.table(("--solver", "in Python", "calibrated", "side", "cost"), rows, whole=4)
+    voice("Settings go in brackets: --solver 'CalibratedCG(10, Nystrom(1000), start=NearestNeighbours(100))'")

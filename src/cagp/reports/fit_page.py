@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 from ..hyperparameters import FitResult
 from ..support.progress import progress as progress_bar
 from ..support.validation import ArrayLike, count
-from . import hyperparameters, pictures
-from .checks import attempt, checked
-from .computation import Computation, measure
-from .facts import columns, facts
-from .folder import Folder
-from .held_out import leave_out, predict_held_out
+from . import pictures
+from .computational_share import Computation, measure
+from .held_out import predict_unseen
+from .inputs import attempt, checked
 from .judgement import judged
+from .model_section import advice, columns_table, facts_table, hyperparameters_table
 from .names import Names
-from .predictions import draw
+from .page import Folder
+from .prediction_pictures import draw
 
 if TYPE_CHECKING:
     from ..model import Model
@@ -45,7 +45,7 @@ _TEMPLATE = """\
 </section>
 <section id="parameters"><h2>Hyperparameters</h2>
 {% if fit %}<p>Maximum likelihood ({{ fit.likelihood }}) on {{ "{:,}".format(fit.size) }} observations:
-log p = {{ "%.5g" % fit.log_likelihood }}. {{ story }}</p>{% endif %}
+log p = {{ "%.5g" % fit.log_likelihood }}. {{ fit.story }}</p>{% endif %}
 {{ table(hyperparameters) }}
 <h3>Advice</h3>
 {{ list(advice) }}
@@ -115,25 +115,19 @@ def write_fit_report(
     values: dict[str, Any] = {
         "names": names,
         "fit": fit,
-        "facts": facts(model, names),
-        "columns": columns(model, names),
+        "facts": facts_table(model, names),
+        "columns": columns_table(model, names),
+        "hyperparameters": hyperparameters_table(model, fit, names),
+        "advice": advice(model, fit, names),
     }
-    values["hyperparameters"] = hyperparameters.table(model, fit, names)
-    values["story"] = hyperparameters.story(fit) if fit else ""
-    values["advice"] = hyperparameters.advice(model, fit, names)
     with progress_bar("report", 3, progress) as advance:
         drawn, problem = attempt(lambda: draw(model, names, seed))
         values["predictions"] = [place.picture(p.name, p.png, p.caption) for p in drawn or []]
         values["predictions_problem"] = problem
         advance(1)
-        held_out, problem = attempt(
-            lambda: leave_out(model, seed, advance) if given is None else predict_held_out(model, given, seed)
-        )
+        held_out, problem = attempt(lambda: predict_unseen(model, given, seed, advance))
         values["held_out_problem"] = problem or "With one observation there is nothing to predict from the others."
-        values["held_out"] = None
-        if held_out is not None:
-            values["held_out"] = judged(model, held_out, names, place)
-        advance(1 if given is not None else 0)  # leaving out has advanced by itself
+        values["held_out"] = None if held_out is None else judged(model, held_out, names, place)
         computation, problem = attempt(lambda: measure(model, seed))
         values["computation"] = computation or Computation((f"Not measured: {problem}",))
         values["computation_picture"] = None

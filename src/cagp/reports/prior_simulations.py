@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..calibration import SimulationResult, simulation_based_calibration
-from ..solvers import Cholesky, NearestNeighbours, Solver
+from ..solvers import Solver
 from .numbers import percent
-from .refits import array, prior_at
-from .solvers import restricted, working
+from .refits import array, prior_at, working
 
 if TYPE_CHECKING:
     from ..model import Model
@@ -43,7 +42,7 @@ def simulate(model: Model, seed: int) -> Simulated:
     train = np.sort(order[: min(most, size)])
     rest = order[len(train) : len(train) + _TEST]
     test = X[rest] if len(rest) else _between(X, rng)
-    chosen = restricted(solver, train, size)
+    chosen = solver.for_points(train, size)
     result = simulation_based_calibration(
         prior_at(model, train), X[train], test, chosen, n_simulations=n, seed=seed, progress=False
     )
@@ -56,23 +55,23 @@ def simulate(model: Model, seed: int) -> Simulated:
     how = (
         f"{n:,} times, a function and noisy observations of it were drawn from the prior {some}, and a weighted sum of "
         f"its values at {where} was predicted by {chosen!r} and compared with the truth. Here the model is right by "
-        f"construction, so whatever is wrong is the method's. {_size(chosen, len(train), size)}"
+        f"construction, so whatever is wrong is the method's. {_size(solver, chosen, len(train), size)}"
     )
     return Simulated(result, chosen, how)
 
 
-def _size(solver: Solver, tested: int, size: int) -> str:
-    """At which size the method was tested, and what that means for the model's own."""
+def _size(solver: Solver, chosen: Solver, tested: int, size: int) -> str:
+    """At which size the method was tested, as ``chosen`` for it, and what that means for the model's own solver."""
     said = []
     if tested < size:
         said.append(f"So the method was tested with {tested:,} observations, not with the model's {size:,}.")
-        if isinstance(solver, NearestNeighbours):
-            k, all_k = min(solver.k, tested), min(solver.k, size)
+        there, here = chosen.points_used(tested), solver.points_used(size)
+        if there is not None and here is not None and there * size > here * tested:
             said.append(
-                f"There, {k} neighbours are {percent(k / tested)} of the data, in the model {percent(all_k / size)}: "
-                "the test is of a method that is closer to exact."
+                f"There, the {there} points that a prediction uses are {percent(there / tested)} of the data, in the "
+                f"model {percent(here / size)}: the test is of a method that is closer to exact."
             )
-        elif solver.calibrated and not isinstance(solver, Cholesky):
+        elif solver.calibrated and not solver.is_exact(size):
             said.append("With fewer observations the same settings usually come closer to the exact posterior.")
         said.append(
             "For a calibrated solver, error bars are right at every size by a theorem, so this tests its code."

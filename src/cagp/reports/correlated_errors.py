@@ -16,8 +16,7 @@ from scipy.special import ndtr
 from scipy.stats import chi2, kstest, kstwo
 
 from ..errors import MemoryBudgetError
-from .refits import array
-from .solvers import pass_seconds
+from .refits import array, pass_seconds
 
 if TYPE_CHECKING:
     from ..posterior import Posterior

@@ -161,16 +161,14 @@ class SimulationResult(Assessment):
     """What ``simulation_based_calibration`` found: an ``Assessment`` and how it was made.
 
     ``solver`` and ``seed`` are those asked for, ``test_vector`` (T,) is w. ``solves`` counts the solves: one where the
-    weights do not depend on y. ``jitter`` was added to the diagonal of the prior covariance before it was factored for
-    the draws; it is 0: the draws are exact. ``factor`` says by which factorisation, "cholesky" or, where the covariance
-    is singular to working precision, "eigh".
+    weights do not depend on y. The draws are exact, without jitter; ``factor`` says by which factorisation of the prior
+    covariance, "cholesky" or, where it is singular to working precision, "eigh".
     """
 
     solver: Solver = field(kw_only=True)
     test_vector: np.ndarray = field(kw_only=True)
     seed: int = field(kw_only=True)
     solves: int = field(kw_only=True)
-    jitter: float = field(kw_only=True)
     factor: str = field(kw_only=True)
 
     def __str__(self) -> str:
@@ -178,7 +176,7 @@ class SimulationResult(Assessment):
         return (
             f"{super().__str__()}\n"
             f"  {self.solver!r}, {times}, {len(self.test_vector)} test points, seed {self.seed}\n"
-            f"  exact prior draws ({self.factor}, jitter {self.jitter:g})"
+            f"  exact prior draws ({self.factor})"
         )
 
 

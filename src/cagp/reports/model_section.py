@@ -1,29 +1,116 @@
-"""The section about hyperparameters: values, uncertainty, and advice."""
+"""What was fitted: data, prior and solver in a table, and the hyperparameters with their uncertainty and advice."""
 
 from __future__ import annotations
 
+import datetime
 import math
-import re
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..hyperparameters import FitResult
-from .kernels import Hyperparameter, hyperparameters
-from .kernels import meaning as meaning_of
+from ..means import Constant, Mean, Polynomial, Zero
+from ..support.advice import Advice
+from ..support.memory import human
+from .kernel_words import Hyperparameter, formula, hyperparameters, in_words
+from .kernel_words import meaning as meaning_of
 from .names import Names
-from .numbers import number, percent, squared, with_error, with_unit
-from .refits import array
-from .tables import Table
+from .numbers import datum, number, percent, squared, with_error, with_unit
+from .page import Table
+from .refits import array, working
 
 if TYPE_CHECKING:
     from ..model import Model
 
+_COLUMNS_LISTED = 30
 _VAGUE = 0.5
 """A standard error of half the value: the data say little more than the order of magnitude."""
 
 
-def parameters(model: Model, names: Names) -> list[Hyperparameter]:
+def facts_table(model: Model, names: Names) -> Table:
+    """The model in a table: one line a fact."""
+    from ..support.version import __version__
+
+    gram, solver = model.prepared.gram, working(model)
+    size, columns = model.X.shape
+    unit = names.target_unit
+    y = array(model.y)
+    low, high, average = (with_unit(datum(float(v)), unit) for v in (y.min(), y.max(), y.mean()))
+    picked = " (picked by Auto)" if model.prepared.picked else ""
+    calibrated = "calibrated" if solver.calibrated else "not calibrated: its error bars depend on y"
+    memory = f"dense, {human(gram.dense_bytes)}" if gram.storage == "dense" else "recomputed in tiles, not stored"
+    if solver.points_used(size) is not None:
+        memory = "not needed as a whole"
+    rows = [
+        ("data", f"{size:,} observations, {columns} {'column' if columns == 1 else 'columns'}"),
+        ("target", f"{names.target}: {low} to {high}, average {average}"),
+        ("kernel", in_words(model.prior.kernel, names)),
+        ("formula", f"k(x, x′) = {formula(model.prior.kernel)}"),
+        ("prior mean", _mean(model.prior.mean, names)),
+        ("noise", _noise_in_words(model.prior.noise_variance, unit)),
+        ("solver", f"{solver!r}{picked}{_iterations(model)}, {calibrated}"),
+        ("Gram matrix", memory),
+        ("memory budget", human(model.budget)),
+        ("arithmetic", _arithmetic(model)),
+        ("cagp", __version__),
+        ("date", datetime.date.today().isoformat()),
+    ]
+    return Table("", (), rows, "facts")
+
+
+def columns_table(model: Model, names: Names) -> Table:
+    """The columns of X: range and median."""
+    X = array(model.X)
+    rows = [
+        (
+            names.name(c),
+            names.unit(c),
+            datum(float(X[:, c].min())),
+            datum(float(np.median(X[:, c]))),
+            datum(float(X[:, c].max())),
+        )
+        for c in range(min(X.shape[1], _COLUMNS_LISTED))
+    ]
+    caption = "The columns."
+    if X.shape[1] > _COLUMNS_LISTED:
+        caption = f"The first {_COLUMNS_LISTED} of {X.shape[1]} columns."
+    return Table(caption, ("column", "unit", "smallest", "median", "largest"), rows, "columns")
+
+
+def _iterations(model: Model) -> str:
+    limit, whole = model.prepared.limit, working(model).points_used(len(model.y)) is None
+    return f", {limit} iterations" if limit > 1 and whole else ""
+
+
+def _mean(mean: Mean, names: Names) -> str:
+    if isinstance(mean, Zero):
+        return "zero"
+    if isinstance(mean, Constant) and mean.value is not None:
+        return f"constant, {with_unit(number(mean.value, 4), names.target_unit)}"
+    if isinstance(mean, Polynomial):
+        of = "all columns" if mean.columns is None else ", ".join(names.name(c) for c in mean.columns)
+        return f"polynomial of degree {mean.degree} in {of}, {len(mean.coefficients or ())} coefficients"
+    return "the user's own function"
+
+
+def _noise_in_words(noise: float | np.ndarray, unit: str) -> str:
+    std = np.sqrt(noise)
+    if np.ndim(std) == 0:
+        return f"standard deviation {with_unit(number(float(std)), unit)}, the same for all observations"
+    low, high = number(float(std.min())), with_unit(number(float(std.max())), unit)
+    return f"one per observation, standard deviations from {low} to {high}"
+
+
+def _arithmetic(model: Model) -> str:
+    words = {"torch.float64": "double precision", "torch.float32": "single precision"}
+    full, solving = words[str(model.gram.dtype)], words[str(model.prepared.gram.dtype)]
+    return full if full == solving else f"solved in {solving}, certified in {full}"
+
+
+# --- hyperparameters --------------------------------------------------------------------------------------------------
+
+
+def _parameters(model: Model, names: Names) -> list[Hyperparameter]:
     """All hyperparameters of the model's prior: the kernel's, then the noise."""
     found = hyperparameters(model.prior.kernel, names)
     noise = model.prior.noise_variance
@@ -33,21 +120,18 @@ def parameters(model: Model, names: Names) -> list[Hyperparameter]:
     return found
 
 
-def table(model: Model, fit: FitResult | None, names: Names) -> Table:
+def hyperparameters_table(model: Model, fit: FitResult | None, names: Names) -> Table:
     """Every hyperparameter with its standard error, where it was fitted."""
     errors = (fit.standard_errors or {}) if fit else {}
     rows = []
-    for parameter in parameters(model, names):
+    for parameter in _parameters(model, names):
         fitted = fit is not None and parameter.name in fit.values
         error = errors.get(parameter.name)
         how = "fitted" if fitted else ("held fixed" if fit else "given")
         if fit and parameter.name in fit.at_bounds:
             how = "fitted, at a bound"
-        shown = (
-            with_error(parameter.value, error)
-            if error is not None and not math.isnan(error)
-            else number(parameter.value)
-        )
+        known = error is not None and not math.isnan(error)
+        shown = with_error(parameter.value, error) if known else number(parameter.value)
         rows.append((parameter.label, with_unit(shown, parameter.unit), how, _meaning(parameter, model, names)))
     if fit:
         coefficients = [name for name in fit.values if name.startswith("mean.")]
@@ -72,7 +156,7 @@ def _meaning(parameter: Hyperparameter, model: Model, names: Names) -> str:
 
 def advice(model: Model, fit: FitResult | None, names: Names) -> list[str]:
     """What a statistician would say about these values."""
-    said = [_in_words(sentence, model, names) for sentence in fit.warnings] if fit else []
+    said = [_warning(each, model, names) for each in fit.advice] if fit else []
     if fit is None:
         said.append("The hyperparameters were given, not fitted to these data, so their uncertainty is not known.")
     elif fit.standard_errors is None:
@@ -89,27 +173,19 @@ def advice(model: Model, fit: FitResult | None, names: Names) -> list[str]:
     return said
 
 
-def story(fit: FitResult) -> str:
-    """How the fit ended, without its warnings, which are among the advice."""
-    message = fit.message
-    for sentence in fit.warnings:
-        message = message.replace(sentence, "")
-    return " ".join(message.split())
-
-
-def _in_words(sentence: str, model: Model, names: Names) -> str:
+def _warning(found: Advice, model: Model, names: Names) -> str:
     """A warning with the names that a reader knows."""
-    for parameter in parameters(model, names):
-        sentence = re.sub(rf"(?<![\w.]){re.escape(parameter.name)}(?![\w.\[])", f"the {parameter.label}", sentence)
+    labels = {parameter.name: f"the {parameter.label}" for parameter in _parameters(model, names)}
+    sentence = found.worded(subject=labels.get(found.subject))
     return sentence[:1].upper() + sentence[1:]
 
 
 def _vague(model: Model, fit: FitResult, names: Names) -> list[str]:
-    errors = fit.standard_errors or {}
+    errors, told = fit.standard_errors or {}, {found.subject for found in fit.advice}
     vague = [
         p.label
-        for p in parameters(model, names)
-        if p.name in errors and errors[p.name] > _VAGUE * p.value and not any(p.name in w for w in fit.warnings)
+        for p in _parameters(model, names)
+        if p.name in errors and errors[p.name] > _VAGUE * p.value and p.name not in told
     ]
     if not vague:
         return []
@@ -122,7 +198,7 @@ def _vague(model: Model, fit: FitResult, names: Names) -> list[str]:
 def _lengthscales(model: Model, names: Names) -> list[str]:
     X = array(model.X)
     long, short = [], []
-    for parameter in parameters(model, names):
+    for parameter in _parameters(model, names):
         if parameter.kind != "lengthscale" or parameter.column is None:
             continue
         values = np.unique(X[:, parameter.column])

@@ -9,17 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 from ..support.progress import progress as progress_bar
 from ..support.validation import ArrayLike, count
-from . import advice, pictures
-from .checks import attempt, checked
+from . import pictures
 from .diagnosis import FEW, Diagnosis, diagnose, visible
-from .facts import facts
-from .folder import Folder
-from .held_out import leave_out, predict_held_out
-from .judgement import announced, judged
+from .held_out import predict_unseen
+from .inputs import attempt, checked
+from .judgement import announced, coverage_table, judged, remedies_for_method
+from .model_section import facts_table
 from .names import Names
 from .numbers import number
-from .simulate import Simulated, simulate
-from .tables import coverage_table
+from .page import Folder
+from .prior_simulations import Simulated, simulate
 
 if TYPE_CHECKING:
     from ..model import Model
@@ -124,10 +123,7 @@ def write_check_report(
     with progress_bar("check", 2, progress) as advance:
         simulated, method_problem = attempt(lambda: simulate(model, seed))
         advance(1)
-        held_out, data_problem = attempt(
-            lambda: leave_out(model, seed, advance) if given is None else predict_held_out(model, given, seed)
-        )
-        advance(0 if given is None else 1)
+        held_out, data_problem = attempt(lambda: predict_unseen(model, given, seed, advance))
     method = None if simulated is None else diagnose(-simulated.result.z)
     data = None if held_out is None else held_out.diagnosis
     if held_out is None:
@@ -139,7 +135,7 @@ def write_check_report(
     values: dict[str, Any] = {
         "verdict": verdict,
         "state": next((state for state in ("suspicious", "right") if calibrated and state in states), "wrong"),
-        "facts": facts(model, names),
+        "facts": facts_table(model, names),
         "method": None if simulated is None or method is None else _method(simulated, method, place),
         "method_problem": method_problem,
         "data": None if held_out is None or data is None else judged(model, held_out, names, place),
@@ -200,5 +196,5 @@ def _method(simulated: Simulated, found: Diagnosis, place: Folder) -> dict[str, 
         "how": simulated.how,
         "picture": place.picture("simulated", content, caption),
         "coverage": coverage_table(found, "Coverage, simulations under the prior.", "simulated-coverage"),
-        "advice": advice.for_method(found, simulated.solver),
+        "advice": remedies_for_method(found, simulated.solver),
     }

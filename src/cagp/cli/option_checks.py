@@ -1,10 +1,15 @@
-"""What the options of ``cagp fit`` must be, asked before anything is read or printed."""
+"""What options must be, asked before anything is read or printed."""
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..errors import InputError
+
+if TYPE_CHECKING:
+    from ..solvers import Solver
 
 
 def numbers_in(text: str | None) -> tuple[float, ...] | None:
@@ -42,3 +47,13 @@ def require_values(written: bool, lengthscale: str | None, variance: float | Non
     missing = [name for name, value in needed.items() if value is None]
     if missing:
         raise InputError(f"--no-fit takes the hyperparameters as given, so it needs {' and '.join(missing)} as well")
+
+
+def with_iterations(solver: Solver, iterations: int | None) -> Solver:
+    """The solver with so many iterations; refuses one that has none."""
+    if iterations is None:
+        return solver
+    if solver.effort != "iterations":
+        remedy = f"write --solver '{type(solver).__name__}({solver.effort}=300)'" if solver.effort else ""
+        raise InputError(f"--iterations has no meaning for {solver!r}; {remedy or 'name a solver that has them'}")
+    return dataclasses.replace(solver, iterations=iterations)  # type: ignore[type-var]
