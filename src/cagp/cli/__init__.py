@@ -15,8 +15,8 @@ from .. import __version__
 from .check import check
 from .fit import fit
 from .info import info
+from .other_commands import FromElsewhere, reproduce
 from .predict import predict
-from .reproduce import reproduce
 from .solvers import solvers
 
 app = typer.Typer(
@@ -39,8 +39,9 @@ def _cagp(
     """Gaussian process regression with honest error bars at any compute budget."""
 
 
-for command in (fit, predict, check, info, solvers, reproduce):
+for command in (fit, predict, check, info, solvers):
     app.command()(command)
+app.command(cls=FromElsewhere)(reproduce)
 
 
 def main() -> None:
