@@ -1,11 +1,19 @@
-"""The synthetic problem has the distribution that it claims to have."""
+"""The synthetic problem has the distribution that it claims to have; errors after each iteration are those of separate
+predictions, by SciPy's normal density.
+"""
 
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from scipy.spatial.distance import cdist
+from scipy.stats import norm
 
-from cagp_studies.problem import draw, generator, grid, make_prior
+from cagp import ConjugateGradient, GaussSeidel, RandomDirections, Solver
+from cagp_studies.problem import draw, generator, grid, make_prior, trace
+
+PRIOR = make_prior("Matern32", 0.3, 0.1)
+PROBLEM = draw(PRIOR, 32, 4, generator(0, 0))
 
 
 def test_grid() -> None:
@@ -47,3 +55,25 @@ def test_lengthscales_share_points_and_noise() -> None:
     short, long = (draw(make_prior("Matern32", ell, 0.1), 10, 3, generator(0, 0)) for ell in (0.1, 0.4))
     np.testing.assert_array_equal(short.X, long.X)
     assert not np.array_equal(short.truth, long.truth)
+
+
+@pytest.mark.parametrize("make", [lambda m: GaussSeidel(m, order="natural"), ConjugateGradient, RandomDirections])
+def test_each_row_is_a_prediction(make: type[Solver]) -> None:
+    rows = list(trace(PRIOR, PROBLEM, make(6), 6))  # type: ignore[call-arg]
+    assert [row["m"] for row in rows] == [1, 2, 3, 4, 5, 6]
+    for m in (1, 4, 6):
+        posterior = PRIOR.condition(PROBLEM.X, PROBLEM.y, make(m)).predict(PROBLEM.X_test)  # type: ignore[call-arg]
+        error = posterior.mean - PROBLEM.truth
+        assert rows[m - 1]["rmse"] == pytest.approx(np.linalg.norm(error) / 4)
+        density = norm.logpdf(PROBLEM.truth, posterior.mean, posterior.std)
+        assert rows[m - 1]["nll"] == pytest.approx(-density.mean())
+    seconds = [row["seconds"] for row in rows]
+    assert seconds == sorted(seconds)
+
+
+def test_a_solver_that_is_done_is_carried_forward() -> None:
+    problem = draw(PRIOR, 4, 2, generator(0, 0))
+    rows = list(trace(PRIOR, problem, RandomDirections(9), 9))
+    assert [row["m"] for row in rows] == list(range(1, 10))
+    assert len({row["rmse"] for row in rows}) == 4
+    assert {row["rmse"] for row in rows[3:]} == {rows[3]["rmse"]}

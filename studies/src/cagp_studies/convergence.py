@@ -22,6 +22,9 @@ ITERATED = (GaussSeidel.name, ConjugateGradient.name, RandomDirections.name)
 _CASE = ["kernel", "lengthscale"]
 _RESAMPLES = 1000
 
+Crossing = tuple[int | None, int | None, int | None]
+"""Where one curve first falls below another, and the ends of its interval; None for never."""
+
 
 @dataclass(frozen=True)
 class ConvergenceConfig:
@@ -82,7 +85,7 @@ def summarise(table: pd.DataFrame) -> pd.DataFrame:
     return table.groupby([*_CASE, "solver", "m"], sort=False)[["rmse", "nll"]].agg(["mean", "sem"])
 
 
-def overtaken(table: pd.DataFrame, score: str) -> tuple[int | None, int | None, int | None]:
+def overtaken(table: pd.DataFrame, score: str) -> Crossing:
     """The first m at which the mean ``score`` of CG is below that of GS, for the rows of one case; None for never.
 
     With it, the ends of its 95% bootstrap interval over runs.
@@ -102,7 +105,7 @@ def _first_negative(values: np.ndarray) -> int:
     return int(below[0]) if len(below) else len(values)
 
 
-def in_words(crossing: tuple[int | None, int | None, int | None]) -> str:
+def in_words(crossing: Crossing) -> str:
     """What ``overtaken`` found: "m = 26 (24 to 28)"."""
     m, low, high = ("never" if each is None else str(each) for each in crossing)
     return f"never (from {low})" if m == "never" and low != m else m if m == "never" else f"m = {m} ({low} to {high})"

@@ -20,7 +20,7 @@ from cagp.prior import Prior
 from cagp.solvers import NAMES, Cholesky, ConjugateGradient, GaussSeidel, Solver
 from cagp.support.validation import choice
 
-from .convergence import in_words, overtaken
+from .convergence import Crossing, in_words, overtaken
 from .drawing import LOOKS, score_panels
 from .machine import Forecast, measure
 from .problem import Problem, generator, trace
@@ -54,9 +54,6 @@ _ROWS = {"concrete": 1030, "bike": 17_379, "road3d": 5000}
 """How many rows to expect, for the forecast; 3D Road has more where the whole file is there."""
 
 _EVALUATIONS = 60
-
-Crossing = tuple[int | None, int | None, int | None]
-"""What ``overtaken`` finds: the first m, and the ends of its interval; None for never."""
 
 
 @dataclass(frozen=True)
