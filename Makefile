@@ -6,12 +6,12 @@ READY := $(VENV)/.ready
 
 .PHONY: demo docs test test-slow lint bench clean
 
-$(READY): pyproject.toml constraints.txt
+$(READY): pyproject.toml studies/pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit("cagp needs Python 3.11 or newer, this is " + sys.version.split()[0] + "; try: make PYTHON=python3.11") if sys.version_info < (3, 11) else None'
 	$(PYTHON) -m venv $(VENV)
 	@# torch first and alone: its CPU build satisfies everything else
 	$(RUN) -m pip install --quiet --constraint constraints.txt torch
-	$(RUN) -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	$(RUN) -m pip install --quiet --constraint constraints.txt --editable '.[dev]' --editable ./studies
 	@touch $(READY)
 
 demo: $(READY)  ## the paper's synthetic problem: figures and a report in demo/

@@ -13,7 +13,7 @@ from sphinx.application import Sphinx
 
 HERE = Path(__file__).parent
 SOURCE = HERE.parent / "src" / "cagp"
-sys.path[:0] = [str(HERE / "_extensions"), str(SOURCE.parent)]
+sys.path[:0] = [str(HERE / "_extensions"), str(SOURCE.parent), str(HERE.parent / "studies" / "src")]
 
 project = "cagp"
 copyright = "the cagp authors, MIT licence"
@@ -29,6 +29,7 @@ for page, subjects in {
     "api/regressor.rst": ["cagp.CAGPRegressor"],
     "api/interop.rst": ["cagp.interop.from_sklearn", "cagp.interop.from_gpytorch", "cagp.interop.register_xarray"],
     "api/saving.rst": ["cagp.load"],
+    "api/studies.rst": ["cagp_studies.run_study"],
 }.items():
     if not all(pydoc.locate(subject) for subject in subjects):
         exclude_patterns.append(page)

@@ -62,7 +62,6 @@ _LAZY = (
     "hyperparameters",
     "interop",
     "saving",
-    "studies",
     "tables",
 )
 
@@ -76,6 +75,8 @@ def __getattr__(name: str) -> Any:
             raise ImportError(f'CAGPRegressor needs {error.name}: pip install "cagp[sklearn]"') from error
     if name in _LAZY:
         return importlib.import_module(f".{name}", __name__)
+    if name == "studies":
+        raise ImportError("cagp.studies is now the package cagp_studies: pip install cagp-studies")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -15,8 +15,8 @@ from ..support.version import __version__
 from .check_command import check
 from .fit_command import fit
 from .info_command import info, solvers
+from .other_commands import FromElsewhere, reproduce
 from .predict_command import predict
-from .reproduce import reproduce
 
 app = typer.Typer(
     name="cagp", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None
@@ -38,8 +38,9 @@ def _cagp(
     """Gaussian process regression with honest error bars at any compute budget."""
 
 
-for command in (fit, predict, check, info, solvers, reproduce):
+for command in (fit, predict, check, info, solvers):
     app.command()(command)
+app.command(cls=FromElsewhere)(reproduce)
 
 
 def main() -> None:

@@ -1,19 +1,24 @@
-"""What the coordinates of an xarray object are, latitude, longitude, time or other, and their values as numbers."""
+"""What the coordinates of an xarray object are, latitude, longitude, time or other, and their values as numbers.
+
+The command line asks for these where xarray need not be installed: it is imported for types alone.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-import xarray as xr
 
 from ..errors import InputError, InputTypeError
 from ..kernels import Kernel, geographic_columns
 from ..support.validation import choice
 
-Gridded = xr.DataArray | xr.Dataset
+if TYPE_CHECKING:
+    import xarray as xr
+
+Gridded: TypeAlias = "xr.DataArray | xr.Dataset"
 
 TIME_UNITS = {
     "D": np.timedelta64(1, "D"),

@@ -1,4 +1,7 @@
-"""Attributes of predictions, after the CF conventions: what the numbers are and where they come from."""
+"""Attributes of predictions, after the CF conventions: what the numbers are and where they come from.
+
+The command line writes them into Parquet files too, where xarray need not be installed.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
-
-import xarray as xr
+from typing import TYPE_CHECKING, Any
 
 from ..model import Model
 from ..support.version import __version__
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 CONVENTIONS = "CF-1.11"
 
@@ -85,7 +89,9 @@ def kept_cell_methods(source: Source, dataset: xr.Dataset) -> str | None:
 
 def grid_mapping(grid: xr.DataArray | xr.Dataset, dataset: xr.Dataset) -> str | None:
     """The name of the grid's map projection variable, where all its variables agree and the prediction has it."""
-    variables = [grid] if isinstance(grid, xr.DataArray) else list(grid.data_vars.values())
+    import xarray
+
+    variables = [grid] if isinstance(grid, xarray.DataArray) else list(grid.data_vars.values())
     named = {v.encoding.get("grid_mapping", v.attrs.get("grid_mapping")) for v in variables} - {None}
     name = named.pop() if len(named) == 1 else None
     return name if name in dataset.coords else None

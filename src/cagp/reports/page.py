@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
+from ..support.atomic_files import write_atomically
 
 _BASE = """\
 <!doctype html>
@@ -118,8 +119,6 @@ class Folder:
 
     def write(self, file: str, template: str, values: dict[str, Any]) -> Path:
         """Write the page as ``file``, and the pictures."""
-        from ..studies.files import write_atomically
-
         page = render(template, values)
         for name, content in self._pictures.items():
             write_atomically(self.path / name, content)

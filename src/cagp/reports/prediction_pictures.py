@@ -181,7 +181,7 @@ def _map(model: Model, names: Names, place: Map, seed: int) -> Picture:
 def _coastlines(ax: Axes, longitudes: tuple[float, float]) -> None:
     from matplotlib.collections import LineCollection
 
-    from ..studies.coastlines import coastlines, wrapped
+    from .coastlines import coastlines, wrapped
 
     lines: Any = coastlines()
     if longitudes[1] > 180:
