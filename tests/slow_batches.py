@@ -98,7 +98,7 @@ def sleep(seconds: float) -> bool:
     return True
 
 
-def until(condition: Callable[[], bool], seconds: float = 30.0) -> None:
+def until(condition: Callable[[], bool], seconds: float = 300.0) -> None:
     """Wait for something that is sure to come; an error says that it did not."""
     end = time.monotonic() + seconds
     while not condition():

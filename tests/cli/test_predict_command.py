@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import xarray as xr
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import norm
 
@@ -23,6 +23,7 @@ from cagp.cli.pieces import Piece, Pieces
 from cagp.interop import xarray as interop
 from cagp.tables import read_table, write_table
 from cli.small import VALUES, call, snapshot, start, write_small
+from random_examples import examples
 
 
 @pytest.fixture(scope="module")
@@ -347,7 +348,7 @@ def test_pieces(tmp_path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # h5netcdf's own cleaning up
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(seed=st.integers(0, 2**32))
 def test_damage_is_a_message(folder: Path, tmp_path_factory: pytest.TempPathFactory, seed: int) -> None:
     rng = random.Random(seed)

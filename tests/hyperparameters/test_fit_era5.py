@@ -18,7 +18,7 @@ def _numbers(prior):
     return np.array([kernel.variance**0.5, kernel.lengthscale, prior.noise_variance**0.5])
 
 
-@pytest.mark.usefixtures("era5_data")
+@pytest.mark.usefixtures("data_folder")
 def test_a_coarse_grid_gives_scikit_learns_optimum_on_unit_vectors():
     grid = era5_grid(18, 36)
     latitude, longitude = np.deg2rad(grid.X.T)
@@ -40,7 +40,7 @@ def _near_all(near, exact):
         assert near.values[name] == pytest.approx(value, rel=0.05), name
 
 
-@pytest.mark.usefixtures("era5_data")
+@pytest.mark.usefixtures("data_folder")
 def test_nearest_neighbours_are_near_the_exact_fit_on_a_coarse_grid():
     grid = era5_grid(24, 48)
     options = {"n_restarts": 0, "standard_errors": False}
@@ -49,7 +49,7 @@ def test_nearest_neighbours_are_near_the_exact_fit_on_a_coarse_grid():
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("era5_data")
+@pytest.mark.usefixtures("data_folder")
 def test_the_published_grid_exactly_and_by_nearest_neighbours():
     grid = era5_grid(72, 144)
     options = {"n_restarts": 0, "standard_errors": False}
