@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 if "PYTEST_XDIST_WORKER" in os.environ:  # the processes share the cores; read when torch and numpy are imported
@@ -42,6 +44,13 @@ def seeded() -> None:
     random.seed(0)
     np.random.seed(0)  # noqa: NPY002
     torch.manual_seed(0)
+
+
+@pytest.fixture
+def garbage_collected() -> Iterator[None]:
+    """What a test leaves is cleaned up while it is responsible, and not in whichever test the collector awakes."""
+    yield
+    gc.collect()
 
 
 @pytest.fixture(scope="session")

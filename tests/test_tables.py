@@ -232,6 +232,7 @@ def test_netcdf_without_numbers(tmp_path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # h5netcdf's own cleaning up
+@pytest.mark.usefixtures("garbage_collected")
 @pytest.mark.parametrize("ending", ENDINGS)
 @examples(25)
 @given(seed=st.integers(0, 2**32))

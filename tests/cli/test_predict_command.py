@@ -336,6 +336,7 @@ def test_pieces(tmp_path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # h5netcdf's own cleaning up
+@pytest.mark.usefixtures("garbage_collected")
 @examples(25)
 @given(seed=st.integers(0, 2**32))
 def test_damage_is_a_message(folder: Path, tmp_path_factory: pytest.TempPathFactory, seed: int) -> None:
