@@ -21,7 +21,7 @@ docs: $(READY)  ## the documentation, in docs/_build/html
 	$(RUN) -m sphinx -W --keep-going -b html docs docs/_build/html
 
 # a process for each core, with one thread each; a file stays in one process, for its fixtures, until another has no work
-PYTEST := $(RUN) -m pytest -n auto --dist worksteal
+PYTEST := $(RUN) -m pytest -n logical --maxprocesses 8 --dist worksteal
 
 test: $(READY)  ## all tests but the slow ones
 	$(PYTEST) -m 'not slow'
