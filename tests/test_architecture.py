@@ -40,7 +40,6 @@ LAYERS = (
     "fit_report",  # their front door
     "estimator",  # scikit-learn
     "cagp",  # the front door: what ``import cagp`` offers
-    "studies",  # the paper's experiments
     "cli",  # the command line
     "__main__",
 )
@@ -52,11 +51,6 @@ EXCEPTIONS = {
     ("model", "saving"): "so is Model.save",
 }
 """Imports upwards that stay, as (who, whom); each has a room or a module on either side."""
-
-UNTIL_MENDED = {
-    ("reports", "studies"): "reports take their palette and coastlines from the studies",
-}
-"""Imports upwards, or round in a circle, that are to go: a line that is no longer needed fails the test."""
 
 ROOT = {"__init__", "__main__", "errors", "fit_report", "means", "model", "posterior", "prior", "stopping"}
 
@@ -133,12 +127,12 @@ def test_the_root_holds_what_a_user_holds() -> None:
 
 
 def test_no_room_imports_one_above_it() -> None:
-    wrong = [each for each in IMPORTS if _upward(each) and not each.is_one_of({**EXCEPTIONS, **UNTIL_MENDED})]
+    wrong = [each for each in IMPORTS if _upward(each) and not each.is_one_of(EXCEPTIONS)]
     assert not wrong, "\n".join(map(str, wrong))
 
 
 def test_no_module_imports_itself_through_others() -> None:
-    free = [each for each in IMPORTS if not each.is_one_of({**EXCEPTIONS, **UNTIL_MENDED})]
+    free = [each for each in IMPORTS if not each.is_one_of(EXCEPTIONS)]
     below: dict[str, set[str]] = {each.who: set() for each in free}
     for each in free:
         below[each.who].add(each.whom)
@@ -151,7 +145,7 @@ def test_no_module_imports_itself_through_others() -> None:
 def test_every_exception_is_needed() -> None:
     unneeded = [
         pair
-        for pair in {**EXCEPTIONS, **UNTIL_MENDED}
+        for pair in EXCEPTIONS
         if not any(each.is_one_of([pair]) and (_upward(each) or "." in pair[0]) for each in IMPORTS)
     ]
     assert not unneeded, f"delete {unneeded}"

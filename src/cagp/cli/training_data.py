@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 
@@ -15,8 +15,17 @@ from .shared import Voice
 from .starting import copies_on_globe
 from .table_columns import features_of, find_column, globe_among, names_in, varying
 
-if TYPE_CHECKING:
-    from .fit_steps import PriorAsked
+
+class PriorWishes(Protocol):
+    """What reading a table must know of the prior that was asked for."""
+
+    @property
+    def noise(self) -> float | None: ...
+
+    @property
+    def written(self) -> bool: ...
+
+    def globe_among(self, columns: list[str]) -> tuple[str, str] | None: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +59,7 @@ class ColumnsAsked:
     geo: str | None
     drop_missing: bool
 
-    def read(self, wished: PriorAsked, voice: Voice) -> Training:
+    def read(self, wished: PriorWishes, voice: Voice) -> Training:
         """The observations; says what was left out."""
         raw = tables.read_columns(self.data)
         target = find_column(raw, self.target, "--target")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
@@ -16,6 +16,7 @@ from cagp.predicting import bounds as module
 from cagp.predicting.bounds import ComputationalVariance, computational_variance
 from cagp.stopping import ComputationalShare
 from problems import Problem, make_problem
+from random_examples import examples
 
 
 def truth_of(problem: Problem, post: cagp.Posterior) -> np.ndarray:
@@ -30,7 +31,7 @@ def assert_ordered(bounds: ComputationalVariance, variance: np.ndarray) -> None:
     assert (upper <= variance).all()
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     seed=st.integers(0, 1000),
     noise=st.floats(1e-6, 10),

@@ -83,7 +83,7 @@ def test_no_thread_is_left_behind(solver: cagp.Solver) -> None:
     before = set(threading.enumerate())
     with contextlib.suppress(cagp.NotPositiveDefiniteError):
         model(solver).predict(PROBLEM.X_test, devices=["cpu"] * 4)
-    assert set(threading.enumerate()) == before
+    assert set(threading.enumerate()) <= before  # those of other tests may end meanwhile
 
 
 @pytest.mark.parametrize(

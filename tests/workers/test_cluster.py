@@ -43,7 +43,7 @@ def client() -> Iterator[Any]:
         distributed.LocalCluster(**options, env=threads) as cluster,
         distributed.Client(cluster) as client,
     ):
-        folder = str(Path(__file__).parent)
+        folder = str(Path(__file__).parents[1])
         client.run(lambda: __import__("sys").path.insert(0, folder))
         yield client
 

@@ -30,7 +30,7 @@ def three_threads() -> Iterator[None]:
 def test_every_piece_is_done_once_on_threads_with_one_torch_thread_each() -> None:
     done: list[int] = []
     seen: set[tuple[str, int]] = set()
-    together = threading.Barrier(3, timeout=30)
+    together = threading.Barrier(3, timeout=300)
 
     def work(piece: int) -> None:
         together.wait()  # passes only if three pieces are worked on at the same time
@@ -60,7 +60,7 @@ def test_a_thread_that_begins_when_the_work_is_done_changes_nothing(monkeypatch:
 
     def set_late(n: int) -> None:
         if n == 1 and next(late):
-            finished.wait(timeout=30)
+            finished.wait(timeout=300)
             time.sleep(0.2)  # until the caller has seen the end of the work
         set_threads(n)
 

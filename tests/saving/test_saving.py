@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import cagp
@@ -23,6 +23,7 @@ from cagp.errors import InputError, SavedModelError
 from cagp.kernels import Kernel
 from cagp.saving.objects import KNOWN
 from problems import make_problem
+from random_examples import examples
 from solver_cases import CASES
 
 PROBLEM = make_problem(d=40, T=7)
@@ -384,7 +385,7 @@ def test_not_a_model(tmp_path: Path, what: str) -> None:
         saving.load(place)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(60)
 @given(seed=st.integers(0, 2**32))
 def test_damaged_anywhere(tmp_path_factory: pytest.TempPathFactory, seed: int) -> None:
     """Cut off, flipped, filled with noise: refused, and nothing is touched."""

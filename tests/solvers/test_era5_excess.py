@@ -53,6 +53,7 @@ def test_small_grid_against_dense_algebra(data_folder: Path) -> None:
     assert excess["random"] == pytest.approx([3.91, 1.24, 0.724], rel=0.01)
 
 
+@pytest.mark.slow
 def test_ten_thousand_points(data_folder: Path) -> None:
     """72 × 144 = 10,368 points; the exact variance by Cholesky."""
     grid = era5_grid(72, 144)

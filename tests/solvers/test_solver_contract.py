@@ -157,10 +157,8 @@ def test_zero_iterations_are_the_prior(case: Case, problem: Problem) -> None:
 @each_solver
 def test_settings_are_immutable_and_readable(case: Case) -> None:
     assert pickle.loads(pickle.dumps(case.solver)) == case.solver
-    assert (
-        eval(repr(case.solver), {**vars(cagp), "half_jacobi": half_jacobi, "SteepestDescent": SteepestDescent})
-        == case.solver
-    )
+    names = {**vars(cagp), "half_jacobi": half_jacobi, "SteepestDescent": SteepestDescent}
+    assert eval(repr(case.solver), names) == case.solver
     with pytest.raises(AttributeError):
         case.solver.iterations = 3  # type: ignore[attr-defined]
     assert case.solver.side in ("data", "test")

@@ -19,6 +19,7 @@ from sklearn.gaussian_process import kernels as sk
 import cagp
 from cagp.estimator import CAGPRegressor
 from cagp.hyperparameters import FitWarning
+from random_examples import examples
 
 EXAMPLES = int(os.environ.get("CAGP_FUZZ", "400"))
 DOCUMENTED = (
@@ -159,14 +160,14 @@ def holds(problem: dict[str, Any]) -> None:
     assert np.isfinite(likelihood)
 
 
-@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=CHECKS, derandomize=True)
+@settings(examples(EXAMPLES), suppress_health_check=CHECKS)
 @given(problems())
 def test_any_small_problem(problem: dict[str, Any]) -> None:
     holds(problem)
 
 
 @pytest.mark.slow
-@settings(max_examples=max(EXAMPLES, 10_000), deadline=None, suppress_health_check=CHECKS)
+@settings(max_examples=max(EXAMPLES, 10_000), suppress_health_check=CHECKS)
 @given(problems())
 def test_ten_thousand_small_problems(problem: dict[str, Any]) -> None:
     holds(problem)

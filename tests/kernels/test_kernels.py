@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy.spatial.distance import cdist
 from sklearn.gaussian_process import kernels as sk
 
 import cagp
+from random_examples import examples
 
 RNG = np.random.default_rng(0)
 A, B = RNG.normal(size=(9, 3)), RNG.normal(size=(5, 3))
@@ -143,7 +144,7 @@ def test_gradients_are_finite_at_zero_distance() -> None:
         assert_allclose(lengthscale.grad.item(), numeric, rtol=1e-6)
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(
     seed=st.integers(0, 10**6),
     lengthscale=st.floats(1e-3, 1e3),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,36 +13,34 @@ from cagp.cli.option_checks import with_iterations
 from cagp.fit_report import write_check_report, write_fit_report
 from cagp.reports.computational_share import measure
 from cagp.saving.objects import KNOWN
-from cagp.solvers import Prepared
+from cagp.solvers import CalibratedSolver, Prepared
 from cli.small import VALUES, call, write_small
 
 
 @dataclass(frozen=True, repr=False)
-class Relaxation(cagp.Solver):
+class Relaxation(CalibratedSolver):
     """Symmetric over-relaxation: a method with a number of iterations, and nothing but what the contract asks for."""
 
     iterations: int = 4
 
-    calibrated = True
     side = "test"
     name = "relaxation"
     cost = "two passes an iteration"
 
-    def prepare(self, *given: Any) -> Prepared:
-        return cagp.Stationary("ssor", self.iterations).prepare(*given)
+    def prepare(self, gram: cagp.Gram) -> Prepared:
+        return cagp.Stationary("ssor", self.iterations).prepare(gram)
 
 
 @dataclass(frozen=True, repr=False)
-class OneSweep(cagp.Solver):
+class OneSweep(CalibratedSolver):
     """A method that has no setting at all."""
 
-    calibrated = True
     side = "test"
     name = "one-sweep"
     cost = "a pass"
 
-    def prepare(self, *given: Any) -> Prepared:
-        return cagp.GaussSeidel(1).prepare(*given)
+    def prepare(self, gram: cagp.Gram) -> Prepared:
+        return cagp.GaussSeidel(1).prepare(gram)
 
 
 def model_of(solver: cagp.Solver) -> cagp.Model:

@@ -11,12 +11,13 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from cagp.errors import InputError, TableError
 from cagp.tables import ENDINGS, read_columns, read_table, write_table
+from random_examples import examples
 
 
 def table_file(folder: Path, text: str | bytes, name: str = "data.csv") -> Path:
@@ -29,7 +30,7 @@ def table_file(folder: Path, text: str | bytes, name: str = "data.csv") -> Path:
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @given(
     values=arrays(np.float64, (7,), elements=st.floats(allow_nan=False, allow_infinity=False, width=64)),
     names=st.lists(st.text("abcß ,\"'_é1", min_size=1, max_size=8), min_size=2, max_size=2, unique=True),
@@ -231,8 +232,9 @@ def test_netcdf_without_numbers(tmp_path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # h5netcdf's own cleaning up
+@pytest.mark.usefixtures("garbage_collected")
 @pytest.mark.parametrize("ending", ENDINGS)
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(seed=st.integers(0, 2**32))
 def test_damaged_files(tmp_path_factory: pytest.TempPathFactory, ending: str, seed: int) -> None:
     """Cut off or overwritten anywhere: an error of ours, or a table of finite numbers; never anything else."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy.sparse.linalg import LinearOperator, cg
@@ -13,6 +13,7 @@ from scipy.sparse.linalg import LinearOperator, cg
 import cagp
 from cagp.preconditioners import Identity, Jacobi, Nystrom, SymmetricGaussSeidel
 from problems import Problem, make_problem
+from random_examples import examples
 
 
 def gram_of(problem: Problem) -> cagp.Gram:
@@ -67,7 +68,7 @@ def test_nystrom_is_the_projection_plus_noise_and_tail() -> None:
     assert_allclose(prepared.floor, (problem.noise / (problem.noise + tail)).min(), rtol=1e-6)
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(seed=st.integers(0, 500), rank=st.integers(1, 35), noise=st.floats(1e-6, 1.0), iterations=st.integers(1, 12))
 def test_radau_bound_holds_and_g_is_above_the_floor(seed: int, rank: int, noise: float, iterations: int) -> None:
     problem = make_problem(d=30, T=3, seed=seed, noise=noise)
