@@ -4,14 +4,14 @@ VENV := .venv
 RUN := $(VENV)/bin/python
 READY := $(VENV)/.ready
 
-.PHONY: demo docs test test-slow lint bench clean
+.PHONY: demo docs test test-all lint bench clean
 
-$(READY): pyproject.toml constraints.txt
+$(READY): pyproject.toml studies/pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit("cagp needs Python 3.11 or newer, this is " + sys.version.split()[0] + "; try: make PYTHON=python3.11") if sys.version_info < (3, 11) else None'
 	$(PYTHON) -m venv $(VENV)
 	@# torch first and alone: its CPU build satisfies everything else
 	$(RUN) -m pip install --quiet --constraint constraints.txt torch
-	$(RUN) -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	$(RUN) -m pip install --quiet --constraint constraints.txt --editable '.[dev]' --editable ./studies
 	@touch $(READY)
 
 demo: $(READY)  ## the paper's synthetic problem: figures and a report in demo/
@@ -20,11 +20,16 @@ demo: $(READY)  ## the paper's synthetic problem: figures and a report in demo/
 docs: $(READY)  ## the documentation, in docs/_build/html
 	$(RUN) -m sphinx -W --keep-going -b html docs docs/_build/html
 
-test: $(READY)  ## all tests but the slow studies
-	$(RUN) -m pytest -m 'not slow'
+# a process for each core, with one thread each; a file stays in one process, for its fixtures, until another has no work
+PYTEST := $(RUN) -m pytest -n logical --maxprocesses 8 --dist worksteal
 
-test-slow: $(READY)  ## the studies that take minutes
-	$(RUN) -m pytest -m slow
+test: $(READY)  ## all tests but the slow ones
+	$(PYTEST) -m 'not slow'
+
+# random examples where somebody is there to look at what they find: where CI is set the run repeats itself exactly
+test-all: export HYPOTHESIS_PROFILE ?= $(if $(CI),default,random)
+test-all: $(READY)  ## all tests
+	$(PYTEST) -m 'slow or not slow'
 
 lint: $(READY)
 	$(RUN) -m ruff check .

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from cagp.studies.environment import describe
+from cagp_studies.machine import describe
 
 RESULTS = Path(__file__).parent / "results"
 Table = dict[str, Any]

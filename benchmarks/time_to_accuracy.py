@@ -16,7 +16,7 @@ import numpy as np
 from record import options, table, write
 
 import cagp
-from cagp.studies.era5_prior import KNOWN
+from cagp_studies.era5_hyperparameters import KNOWN
 
 
 def problem(quick: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

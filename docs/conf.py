@@ -13,11 +13,13 @@ from sphinx.application import Sphinx
 
 HERE = Path(__file__).parent
 SOURCE = HERE.parent / "src" / "cagp"
-sys.path[:0] = [str(HERE / "_extensions"), str(SOURCE.parent)]
+sys.path[:0] = [str(HERE / "_extensions"), str(SOURCE.parent), str(HERE.parent / "studies" / "src")]
 
 project = "cagp"
 copyright = "the cagp authors, MIT licence"
-version = release = re.findall(r'__version__ = "(.*)"', (SOURCE / "__init__.py").read_text(encoding="utf-8"))[0]
+version = release = re.findall(
+    r'__version__ = "(.*)"', (SOURCE / "support" / "version.py").read_text(encoding="utf-8")
+)[0]
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode", "sphinx_copybutton"]
 extensions += ["mathml"]  # ours
@@ -27,6 +29,7 @@ for page, subjects in {
     "api/regressor.rst": ["cagp.CAGPRegressor"],
     "api/interop.rst": ["cagp.interop.from_sklearn", "cagp.interop.from_gpytorch", "cagp.interop.register_xarray"],
     "api/saving.rst": ["cagp.load"],
+    "api/studies.rst": ["cagp_studies.run_study"],
 }.items():
     if not all(pydoc.locate(subject) for subject in subjects):
         exclude_patterns.append(page)

@@ -150,10 +150,10 @@ def test_prior_equality() -> None:
 
 
 def test_neighbours_need_no_memory_for_the_rest_of_the_data() -> None:
-    """A million numbers of budget predict 2,000 points from 3,000: the dense weights alone would take 48 MB."""
-    problem = make_problem(d=3000, T=2000, noise=0.05)
+    """Half a million numbers of budget predict 1,000 points from 1,500: the dense weights alone would take 12 MB."""
+    problem = make_problem(d=1500, T=1000, noise=0.05)
     prior = cagp.Prior(cagp.Matern32(0.1), noise_variance=0.05)
-    model = prior.condition(problem.X, problem.y, cagp.NearestNeighbours(20), storage="tiles", memory_budget=8e6)
+    model = prior.condition(problem.X, problem.y, cagp.NearestNeighbours(20), storage="tiles", memory_budget=4e6)
     post = model.predict(problem.X_test)
     assert len(post._batches) == 1
     bounds = post.computational_variance

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy.linalg import block_diag, solve_triangular
@@ -14,6 +14,7 @@ from scipy.sparse.linalg import cg
 import cagp
 from cagp.algebra.sweeps import sweep
 from problems import Problem, make_problem
+from random_examples import examples
 
 
 @pytest.fixture
@@ -240,7 +241,7 @@ def test_subset_is_an_exact_gp_on_the_subset(problem: Problem) -> None:
     assert_allclose(post.covariance(), small.exact_covariance, rtol=1e-9, atol=1e-12)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(seed=st.integers(0, 2**32 - 1), size=st.floats(0, 3), d=st.integers(1, 25), T=st.integers(1, 6))
 def test_the_identity_for_random_weights(seed: int, size: float, d: int, T: int) -> None:
     """C(W) = C_exact + (W − W*)ᵀ G (W − W*), positive semidefinite, for any W."""

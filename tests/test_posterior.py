@@ -82,7 +82,8 @@ def test_iterations_and_passes(post: cagp.Posterior) -> None:
 def test_variances_at_the_limit_of_rounding_are_reported_as_that_limit() -> None:
     """A nearly singular problem: the exact variance is below what float64 resolves, and is never negative."""
     x = np.linspace(0, 1, 40)[:, None]
-    prior = cagp.Prior(cagp.RBF(1.0), noise_variance=1e-15)
+    # sixteen times the noise at which G has no Cholesky factor, a twentieth of that at which rounding resolves it
+    prior = cagp.Prior(cagp.RBF(1.0), noise_variance=5e-15)
     post = prior.condition(x, np.sin(x[:, 0]), cagp.Cholesky()).predict(x + 1e-3)
     assert (post.variance > 0).all()
     assert "below what rounding can resolve" in str(post.status)

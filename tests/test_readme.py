@@ -9,7 +9,7 @@ import pytest
 
 import cagp
 
-README = (Path(__file__).parents[1] / "README.md").read_text()
+README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
 
 
 def test_python_snippets_run(capsys: pytest.CaptureFixture[str]) -> None:
@@ -32,6 +32,6 @@ def test_solver_table_is_the_code() -> None:
 
 
 def test_make_targets_exist() -> None:
-    makefile = (Path(__file__).parents[1] / "Makefile").read_text()
-    for target in [*re.findall(r"^make (\w+)", README, flags=re.MULTILINE), "bench", "lint"]:
+    makefile = (Path(__file__).parents[1] / "Makefile").read_text(encoding="utf-8")
+    for target in [*re.findall(r"^make ([\w-]+)", README, flags=re.MULTILINE), "bench", "lint"]:
         assert re.search(rf"^{target}:", makefile, flags=re.MULTILINE), target

@@ -55,7 +55,9 @@ def test_every_public_name_is_in_the_reference(documented: set[str]) -> None:
     assert [name for name in cagp.__all__ if f"cagp.{name}" not in documented] == []
 
 
-@pytest.mark.parametrize("room", ["calibration", "datasets", "hyperparameters", "preconditioners"])
+@pytest.mark.parametrize(
+    "room", ["calibration", "datasets", "hyperparameters", "kernels", "preconditioners", "solvers"]
+)
 def test_every_name_of_a_room_is_in_the_reference(room: str, documented: set[str]) -> None:
     names = importlib.import_module(f"cagp.{room}").__all__
     known = {name.rsplit(".", 1)[-1] for name in documented if name.startswith("cagp.")}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
@@ -15,6 +15,7 @@ from cagp.predicting.batch_progress import BatchProgress, ExactVariance
 from cagp.predicting.bounds import bounds_of
 from cagp.stopping import ComputationalShare, Iterations, Seconds
 from problems import make_problem
+from random_examples import examples
 
 PROBLEM = make_problem(d=200, T=12, noise=0.02)
 EXACT = np.diag(PROBLEM.exact_covariance)
@@ -49,7 +50,7 @@ def test_estimated_share_stops_earlier_and_is_close(solver: cagp.Solver) -> None
     assert ((estimated.variance - EXACT) / EXACT <= 0.15).all()
 
 
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @given(seed=st.integers(0, 200), noise=st.floats(1e-3, 1.0), share=st.floats(0.01, 0.5))
 def test_certified_share_on_random_problems(seed: int, noise: float, share: float) -> None:
     problem = make_problem(d=60, T=5, seed=seed, noise=noise)

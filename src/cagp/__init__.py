@@ -3,9 +3,11 @@
 import importlib
 from typing import Any
 
-from . import preconditioners, solvers, stopping
+from . import kernels, preconditioners, solvers, stopping
 from .algebra.weights import Weights
 from .errors import (
+    CagpError,
+    DataError,
     DivergenceError,
     InputError,
     InputTypeError,
@@ -50,8 +52,7 @@ from .solvers import (
     Subset,
     SweepsThenCG,
 )
-
-__version__ = "0.1.0"
+from .support.version import __version__ as __version__
 
 _LAZY = (
     "calibration",
@@ -61,7 +62,6 @@ _LAZY = (
     "hyperparameters",
     "interop",
     "saving",
-    "studies",
     "tables",
 )
 
@@ -75,6 +75,8 @@ def __getattr__(name: str) -> Any:
             raise ImportError(f'CAGPRegressor needs {error.name}: pip install "cagp[sklearn]"') from error
     if name in _LAZY:
         return importlib.import_module(f".{name}", __name__)
+    if name == "studies":
+        raise ImportError("cagp.studies is now the package cagp_studies: pip install cagp-studies")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
@@ -86,12 +88,14 @@ __all__ = [
     "RBF",
     "Auto",
     "Basis",
+    "CagpError",
     "CalibratedCG",
     "Chain",
     "Cholesky",
     "ConjugateGradient",
     "Constant",
     "CustomKernel",
+    "DataError",
     "DivergenceError",
     "GaussSeidel",
     "Geographic",
@@ -128,6 +132,7 @@ __all__ = [
     "TableError",
     "Weights",
     "Zero",
+    "kernels",
     "load",
     "preconditioners",
     "solvers",

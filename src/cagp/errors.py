@@ -8,7 +8,11 @@ from __future__ import annotations
 import numpy as np
 
 
-class InputError(ValueError):
+class CagpError(Exception):
+    """What all of them are: ``except cagp.CagpError`` catches whatever cagp raises on purpose, and nothing else."""
+
+
+class InputError(CagpError, ValueError):
     """An argument is wrong. The message names the argument, its value and the remedy."""
 
 
@@ -16,15 +20,15 @@ class InputTypeError(InputError, TypeError):
     """An argument has a type that cannot be used (complex numbers, objects, text)."""
 
 
-class MemoryBudgetError(MemoryError):
+class MemoryBudgetError(CagpError, MemoryError):
     """The work would exceed the memory budget. Raised before anything is allocated."""
 
 
-class NotPositiveDefiniteError(np.linalg.LinAlgError):
+class NotPositiveDefiniteError(CagpError, np.linalg.LinAlgError):
     """A matrix that must be positive definite is not, to working precision."""
 
 
-class DivergenceError(ValueError):
+class DivergenceError(CagpError, ValueError):
     """A stationary method was refused because it does not converge on this Gram matrix."""
 
 
@@ -34,3 +38,7 @@ class SavedModelError(InputError):
 
 class TableError(InputError):
     """A table file cannot be used. The message names the file, the row or column, and the remedy."""
+
+
+class DataError(CagpError, OSError):
+    """A data file is missing, cannot be fetched, or is not what it should be. The message says what to do."""

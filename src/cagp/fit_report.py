@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from .reports.check import CheckReport, write_check_report
-from .reports.fit import FitReport, write_fit_report
+from .reports.check_page import CheckReport, write_check_report
+from .reports.fit_page import FitReport, write_fit_report
 from .reports.names import Names
 
 __all__ = ["CheckReport", "FitReport", "Names", "write_check_report", "write_fit_report"]

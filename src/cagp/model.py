@@ -47,6 +47,14 @@ class Model(Conditioned):
         super().__init__(recipe, device)
         self.column_names = column_names
 
+    @classmethod
+    def of(
+        cls, prior: Prior, X: ArrayLike, y: ArrayLike, solver: Solver | str, device: torch.device, **settings: Any
+    ) -> Model:
+        """The prior conditioned on observations y (d,) at points X (d, p); ``settings`` are those of ``Recipe.of``."""
+        recipe = Recipe.of(prior, X, y, solver, device, **settings)
+        return cls(recipe, device, column_names(X))
+
     @property
     def prior(self) -> Prior:
         """The prior as it was given; ``trend`` is what the data say of an unknown mean."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -49,7 +50,7 @@ class Posterior:
         limited = sum(int(batch.at_rounding.sum()) for batch in batches)
         if limited:
             note = f" The variance of {limited} test points is below what rounding can resolve; its limit is reported."
-            status = Status(status.reason, status.message + note)
+            status = replace(status, circumstances=status.circumstances + note)
         self.status = status
 
     def __repr__(self) -> str:

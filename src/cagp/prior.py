@@ -16,10 +16,12 @@ from .solvers import Solver
 from .support.convert import Output
 from .support.memory import require, resolve_budget
 from .support.positive_definite import joint_draws
-from .support.validation import ArrayLike, as_float64, column_names, count, points, positive
+from .support.validation import ArrayLike, as_float64, count, points, positive
 
-if TYPE_CHECKING:  # a prior is what a user holds first; its verbs are shortcuts into the rooms above
-    from .hyperparameters.options import FitOptions, LikelihoodOptions
+# A prior is the lowest thing that a user holds, and its verbs (condition, fit) are short cuts into rooms above it. So
+# these are imported where they are used, and nothing below the model imports it.
+if TYPE_CHECKING:
+    from .hyperparameters.fitting import FitOptions, LikelihoodOptions
     from .model import Model
 
 
@@ -84,23 +86,11 @@ class Prior:
         ``device`` defaults to that of X.
         """
         from .model import Model
-        from .predicting.recipe import Recipe
 
         if device is None:
             device = X.device if isinstance(X, torch.Tensor) else "cpu"
-        place = torch.device(device)
-        recipe = Recipe.of(
-            self,
-            X,
-            y,
-            solver,
-            place,
-            storage=storage,
-            memory_budget=memory_budget,
-            dtype=dtype,
-            solve_dtype=solve_dtype,
-        )
-        return Model(recipe, place, column_names(X))
+        how = {"storage": storage, "memory_budget": memory_budget, "dtype": dtype, "solve_dtype": solve_dtype}
+        return Model.of(self, X, y, solver, torch.device(device), **how)
 
     def sample(self, X: ArrayLike, n: int = 1, seed: int = 0, *, memory_budget: float | None = None) -> Any:
         """``n`` joint draws of f at X (T, p), without noise, shape (n, T). The same ``seed`` gives the same draws."""

@@ -61,6 +61,6 @@ def test_kernel_that_is_none_is_refused():
 
 
 def test_memory_is_asked_for_first():
-    X = torch.rand(100, 1, dtype=torch.float64)
+    X = torch.linspace(0, 1, 100, dtype=torch.float64)[:, None]
     with pytest.raises(cagp.MemoryBudgetError, match="joint prior draws at 100 training points"):
         draw(cagp.Prior(cagp.RBF()), X, X, X[:, 0], 1000, np.random.default_rng(0), 10_000)

@@ -20,7 +20,6 @@ def drawings():
         "z_histogram": lambda **k: plots.z_histogram(Z, **k),
         "ecdf_difference": lambda **k: plots.ecdf_difference(PIT, **k),
         "coverage_curve": lambda **k: plots.coverage_curve(PIT, **k),
-        "error_against_std": lambda **k: plots.error_against_std(Z, np.full(300, 0.5), unit="K", **k),
     }
 
 
@@ -80,13 +79,6 @@ def test_coverage_curve_shows_the_coverage():
     assert np.allclose(shares, score(np.zeros(300), np.ones(300), Z).coverage(x))
 
 
-def test_error_plot_counts_what_lies_below_the_lines():
-    ax = plots.error_against_std(Z, np.ones(300))
-    texts = " ".join(text.get_text() for text in ax.get_legend().get_texts())
-    assert f"{100 * np.mean(abs(Z) <= 0.6744897501960817):.1f}% are" in texts
-    assert f"{100 * np.mean(abs(Z) <= 1.959963984540054):.1f}% are" in texts
-
-
 def test_result_plots_itself():
     result = assess(2 * Z)
     left, right = result.plot()
@@ -103,8 +95,6 @@ def test_result_plots_itself():
         (lambda: plots.pit_histogram(PIT, bins=1), "bins must be at least 2"),
         (lambda: plots.ecdf_difference([]), "at least 1"),
         (lambda: plots.coverage_curve(PIT, level=2.0), "level must be between"),
-        (lambda: plots.error_against_std([1.0], [0.0]), "std must be positive"),
-        (lambda: plots.error_against_std([1.0], [1.0, 1.0]), "std has 2 values for 1"),
     ],
 )
 def test_bad_input_is_refused(call, message):

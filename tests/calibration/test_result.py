@@ -26,9 +26,13 @@ def test_known_faults_get_their_names(seed):
     assert assess(other_shape).verdict == "miscalibrated"
 
 
+REPETITIONS = [800, pytest.param(3000, marks=pytest.mark.slow)]
+
+
+@pytest.mark.parametrize("repetitions", REPETITIONS)
 @pytest.mark.parametrize("n", [20, 200])
-def test_false_alarms_stay_within_the_family_wise_level(n):
-    repetitions, level = 3000, 0.05
+def test_false_alarms_stay_within_the_family_wise_level(n, repetitions):
+    level = 0.05
     rng = np.random.default_rng(n)
     alarms = sum(assess(rng.standard_normal(n), level=level).verdict != "calibrated" for _ in range(repetitions))
     assert alarms <= binom.ppf(0.9999, repetitions, level)
@@ -36,10 +40,11 @@ def test_false_alarms_stay_within_the_family_wise_level(n):
     assert alarms >= binom.ppf(0.0001, repetitions, 0.6 * level)
 
 
-def test_false_alarms_at_the_default_level():
+@pytest.mark.parametrize("repetitions", REPETITIONS)
+def test_false_alarms_at_the_default_level(repetitions):
     rng = np.random.default_rng(5)
-    alarms = sum(assess(rng.standard_normal(100)).verdict != "calibrated" for _ in range(3000))
-    assert 0 < alarms <= binom.ppf(0.9999, 3000, 0.01)
+    alarms = sum(assess(rng.standard_normal(100)).verdict != "calibrated" for _ in range(repetitions))
+    assert 0 < alarms <= binom.ppf(0.9999, repetitions, 0.01)
 
 
 def test_statistics_agree_with_other_routes():

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import kstest, norm
 
@@ -17,6 +17,7 @@ import cagp
 from cagp.calibration import simulation_based_calibration
 from cagp.calibration.draws import draw
 from cagp.solvers import Prepared
+from random_examples import examples
 
 PRIOR = cagp.Prior(cagp.Matern32(0.2), noise_variance=0.01)
 X = np.random.default_rng(0).random((30, 2))
@@ -131,7 +132,7 @@ def test_undeclared_dependence_on_y_is_found_out():
 # --- what the result must not depend on ---------------------------------------------------------------------------
 
 
-@settings(max_examples=10, deadline=None)
+@examples(10)
 @given(scale=st.floats(1e-3, 1e3), mean=st.floats(-1e3, 1e3))
 def test_scale_of_the_test_vector_and_prior_mean_cancel(scale, mean):
     w = np.linspace(-1, 1, 10)
@@ -168,12 +169,11 @@ def test_noise_per_observation_and_coincident_points():
     for solver in (cagp.Cholesky(), cagp.GaussSeidel(2)):
         result = simulation_based_calibration(prior, X, X, solver, 2000, seed=5)
         assert result.verdict == "calibrated"
-        assert result.jitter == 0.0
 
 
 def test_summary_says_how_it_was_made():
     text = str(simulate(cagp.GaussSeidel(3), seed=8))
-    for words in ("calibrated", "GaussSeidel(iterations=3)", "one solve", "seed 8", "jitter 0", "cholesky"):
+    for words in ("calibrated", "GaussSeidel(iterations=3)", "one solve", "seed 8", "exact prior draws (cholesky)"):
         assert words in text
 
 

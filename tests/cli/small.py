@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -20,10 +21,39 @@ def call(*arguments: object) -> Result:
     return CliRunner().invoke(app, [str(each) for each in arguments])
 
 
-def start(*arguments: object) -> subprocess.Popen[str]:
-    """The command as a process of its own."""
-    command = [sys.executable, "-m", "cagp", *map(str, arguments)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+_HOLD = """
+import sys, time
+from pathlib import Path
+from cagp.cli import main
+from cagp.cli.pieces import Pieces
+
+pieces, folder, save, saved = int(sys.argv[1]), Path(sys.argv[2]), Pieces.save, []
+
+def hold(*arguments):
+    save(*arguments)
+    saved.append(arguments)
+    if len(saved) == pieces:
+        (folder / "holding").touch()
+        while not (folder / "go on").exists():
+            time.sleep(0.01)
+
+Pieces.save = hold
+sys.argv = ["cagp", *sys.argv[3:]]
+main()
+"""
+
+
+def start(pieces: int, folder: Path, *arguments: object) -> subprocess.Popen[str]:
+    """The command as a process of its own, which has saved that many pieces and waits for "go on" in ``folder``."""
+    folder.mkdir()
+    command = [sys.executable, "-c", _HOLD, *map(str, (pieces, folder, *arguments))]
+    running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    end = time.monotonic() + 300
+    while not (folder / "holding").exists():
+        assert running.poll() is None, running.communicate()
+        assert time.monotonic() < end, "no piece was finished"
+        time.sleep(0.01)
+    return running
 
 
 def write_small(path: Path, n: int, seed: int = 0) -> dict[str, np.ndarray]:

@@ -1,5 +1,4 @@
 import hashlib
-import os
 import shutil
 import zipfile
 from pathlib import Path
@@ -22,14 +21,6 @@ LOADERS = {
 
 
 @pytest.fixture
-def data() -> Path:
-    folder = os.environ.get("CAGP_DATA")
-    if not folder:
-        pytest.skip("CAGP_DATA is not set: it names the folder with the data files")
-    return Path(folder)
-
-
-@pytest.fixture
 def nowhere(monkeypatch, tmp_path):
     """No data, an empty cache, no network; returns the cache."""
     monkeypatch.delenv("CAGP_DATA", raising=False)
@@ -42,7 +33,7 @@ def nowhere(monkeypatch, tmp_path):
     return tmp_path / "cache"
 
 
-@pytest.mark.usefixtures("data")
+@pytest.mark.usefixtures("data_folder")
 @pytest.mark.parametrize("name", LOADERS)
 def test_every_set_loads_with_its_shape_and_description(name):
     load, shape, average = LOADERS[name]
@@ -63,7 +54,7 @@ def test_every_set_loads_with_its_shape_and_description(name):
         assert found.y.mean() == pytest.approx(average, abs=1e-4)
 
 
-@pytest.mark.usefixtures("data")
+@pytest.mark.usefixtures("data_folder")
 def test_bike_has_no_column_that_tells_the_target():
     bike = datasets.bike()
     assert not {"casual", "registered", "cnt", "instant", "dteday"} & set(bike.names)
@@ -72,7 +63,7 @@ def test_bike_has_no_column_that_tells_the_target():
     assert left.std() > 0.5 * bike.y.std()  # with casual and registered it would be zero
 
 
-@pytest.mark.usefixtures("data")
+@pytest.mark.usefixtures("data_folder")
 def test_era5_has_each_place_once_in_kelvin():
     field = datasets.era5()
     assert len(np.unique(field.X, axis=0)) == len(field)
@@ -81,7 +72,7 @@ def test_era5_has_each_place_once_in_kelvin():
     assert field.target_unit == "K"
 
 
-@pytest.mark.usefixtures("data")
+@pytest.mark.usefixtures("data_folder")
 def test_the_grid_is_row_major_and_uniform():
     grid = datasets.era5_grid(72, 144)
     assert grid.X.shape == (10_368, 2)
@@ -94,7 +85,7 @@ def test_the_grid_is_row_major_and_uniform():
     assert len(datasets.era5_grid(180, 360)) == 64_800
 
 
-@pytest.mark.usefixtures("data")
+@pytest.mark.usefixtures("data_folder")
 def test_held_out_points_are_between_the_rows_and_off_the_grid():
     grid = datasets.era5_grid(9, 16)
     held = grid.held_out(4000, seed=1)
@@ -107,7 +98,7 @@ def test_held_out_points_are_between_the_rows_and_off_the_grid():
     assert (held.X != grid.held_out(4000, seed=2).X).any()
 
 
-@pytest.mark.usefixtures("data")
+@pytest.mark.usefixtures("data_folder")
 def test_grids_that_do_not_exist_are_refused():
     with pytest.raises(InputError, match="at most 711 × 1440"):
         datasets.era5_grid(712, 10)
@@ -117,12 +108,12 @@ def test_grids_that_do_not_exist_are_refused():
         datasets.era5_grid(710, 1440).held_out(2000)
 
 
-def test_the_hashes_are_those_of_the_files_here(data):
+def test_the_hashes_are_those_of_the_files_here(data_folder):
     sources = [*vars(tables).values(), datasets.era5_grid.__globals__["_FILE"]]
     known = [f for f in sources if isinstance(f, files.PublicFile) and f.sha256]
     assert len(known) == 6
     for file in known:
-        assert hashlib.sha256((data / file.name).read_bytes()).hexdigest() == file.sha256
+        assert hashlib.sha256((data_folder / file.name).read_bytes()).hexdigest() == file.sha256
 
 
 # --- where files come from ----------------------------------------------------------------------------------------
@@ -145,9 +136,9 @@ def test_the_error_names_the_file_and_its_hash(nowhere, monkeypatch, tmp_path):
         datasets.kin40k()
 
 
-def test_the_cache_comes_second(data, nowhere):
+def test_the_cache_comes_second(data_folder, nowhere):
     nowhere.mkdir()
-    shutil.copy(data / "concrete.csv", nowhere)
+    shutil.copy(data_folder / "concrete.csv", nowhere)
     assert datasets.concrete().path == nowhere / "concrete.csv"
 
 
@@ -225,13 +216,13 @@ def test_other_columns_are_refused(nowhere, monkeypatch):
         datasets.bike()
 
 
-def test_part_of_the_roads_is_said_to_be_part_and_refused_when_all_is_asked_for(data, nowhere, monkeypatch):
-    monkeypatch.setenv("CAGP_DATA", str(data))
+def test_part_of_the_roads_is_said_to_be_part_and_refused_when_all_is_asked_for(data_folder, nowhere, monkeypatch):
+    monkeypatch.setenv("CAGP_DATA", str(data_folder))
     part = datasets.road3d()
     assert not part.complete
     assert "first 5,000 of 434,874" in part.note
     assert "incomplete" in repr(part)
-    if not (data / "3D_spatial_network.txt").exists():
+    if not (data_folder / "3D_spatial_network.txt").exists():
         with pytest.raises(DataError, match=r"3D_spatial_network\.txt"):
             datasets.road3d(full=True)
 

@@ -2,16 +2,8 @@
 
 from __future__ import annotations
 
-import os
-
 import numpy as np
 import pytest
-
-
-@pytest.fixture
-def era5_data() -> None:
-    if not os.environ.get("CAGP_DATA"):
-        pytest.skip("CAGP_DATA is not set: it names the folder with the data files")
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import torch
 
 import cagp
 from cagp.hyperparameters.observations import Observations
-from cagp.hyperparameters.parameters import Space
+from cagp.hyperparameters.search_space import Space
 
 
 def warped(A: torch.Tensor, B: torch.Tensor) -> torch.Tensor:

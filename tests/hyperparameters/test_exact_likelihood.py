@@ -8,7 +8,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, Ration
 import cagp
 from cagp.hyperparameters import likelihood as module
 from cagp.hyperparameters.likelihood import ExactLikelihood
-from cagp.hyperparameters.parameters import Space
+from cagp.hyperparameters.search_space import Space
 
 
 def _agree(space, data):

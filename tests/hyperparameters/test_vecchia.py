@@ -9,8 +9,8 @@ from scipy.stats import multivariate_normal
 
 import cagp
 from cagp.hyperparameters.likelihood import ExactLikelihood
-from cagp.hyperparameters.neighbours import NONE, previous_neighbours
-from cagp.hyperparameters.parameters import Space
+from cagp.hyperparameters.previous_neighbours import NONE, previous_neighbours
+from cagp.hyperparameters.search_space import Space
 from cagp.hyperparameters.vecchia import VecchiaLikelihood
 
 
@@ -84,7 +84,6 @@ def test_a_singular_block_is_an_error():
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 @pytest.mark.parametrize("kind", ["exact", "vecchia"])
 def test_the_accelerator_gives_the_same_numbers(kind):
     data, space = observations(60, basis=True), space_of("product")

@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import cagp
 from cagp.errors import InputError, InputTypeError
 from cagp.kernels import OnColumns, Product, Sum
+from random_examples import examples
 
 gpytorch = pytest.importorskip("gpytorch")
 
@@ -214,7 +215,7 @@ def test_any_other_kernel(name: str) -> None:
 POSITIVE = st.floats(0.05, 20.0)
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(st.sampled_from(["rbf ard", "rq", "periodic ard", "columns"]), st.lists(POSITIVE, min_size=8, max_size=8))
 def test_hyperparameters_mean_the_same(name: str, values: list[float]) -> None:
     """The kernel matrix from the translated hyperparameters is GPyTorch's, whatever they are."""

@@ -11,7 +11,6 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process import kernels as sk
 
 import cagp
-from cagp.hyperparameters.parameters import replace_hyperparameters
 from cagp.interop import from_sklearn
 
 C, W = sk.ConstantKernel, sk.WhiteKernel
@@ -79,7 +78,7 @@ def test_back_again_with_other_values(kernel: sk.Kernel) -> None:
         return values[name]
 
     assert found.kernel is not None
-    changed = replace_hyperparameters(found.kernel, "kernel", other)
+    changed = found.kernel.with_hyperparameters(other)
     back = found.to_sklearn(values)
     assert_allclose(changed(points(1)), back(points(1)), rtol=1e-9, atol=1e-14)
     assert back != kernel

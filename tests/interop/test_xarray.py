@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import cagp
 from cagp.errors import InputError, InputTypeError
+from random_examples import examples
 
 xr = pytest.importorskip("xarray")
 dask = pytest.importorskip("dask")
@@ -133,7 +134,7 @@ def test_longitude_conventions() -> None:
         interop.condition(turned, flat.model.prior).predict(target)
 
 
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @given(st.lists(st.booleans(), min_size=4, max_size=4))
 def test_full_turns_do_not_matter(turn: list[bool]) -> None:
     target = grid(lon=(-95.0, -5.0, 10.0, 120.0))

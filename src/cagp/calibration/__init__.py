@@ -5,8 +5,8 @@ simulations in parallel joblib: ``pip install "cagp[calibration]"`` brings all t
 """
 
 from . import plots
+from .assessment import Assessment, SimulationResult, assess
 from .bands import Band, ecdf_band, histogram_band
-from .result import Assessment, SimulationResult, assess
 from .scores import Scores, evaluate, score
 from .simulation import simulation_based_calibration
 

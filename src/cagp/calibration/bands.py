@@ -31,7 +31,7 @@ class Band:
     ``expected``, ``lower`` and ``upper`` have the same shape: values of the ECDF at ``points`` for ``ecdf_band``,
     counts of the bins for ``histogram_band`` (whose ``points`` are the bin edges in probability). ``level`` is the
     probability asked for, ``coverage`` the exact one, at least that much; ``pointwise`` is the error γ of each single
-    limit.
+    limit. Each pair of limits holds the median of its count, and where counts are small not always its expectation.
     """
 
     points: np.ndarray

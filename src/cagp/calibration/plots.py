@@ -11,9 +11,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from scipy.special import ndtr, ndtri
+from scipy.special import ndtr
 
-from ..errors import InputError
 from ..support.validation import ArrayLike, count
 from .bands import Band, ecdf_band, histogram_band
 from .checks import optional, probabilities, vector
@@ -21,10 +20,9 @@ from .checks import optional, probabilities, vector
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Okabe and Ito's colours, told apart without colour vision; line styles tell them apart in grey
-_BLUE, _ORANGE, _VERMILLION, _BAND = "#0072B2", "#E69F00", "#D55E00", "#BBBBBB"
+# Okabe and Ito's blue, and a grey that stays behind it
+_BLUE, _BAND = "#0072B2", "#BBBBBB"
 _PANEL_INCHES = (4.2, 3.2)
-_INTERVALS = ((0.5, "-"), (0.95, "--"))
 
 Corner = Literal["upper center", "upper left", "lower right"]
 
@@ -98,29 +96,6 @@ def coverage_curve(pit: ArrayLike, *, points: int | None = None, level: float = 
     ax.plot(x, found, color=_BLUE, linewidth=1.5, label=f"{len(values)} values")
     corner: Corner = "lower right" if found.sum() > x.sum() else "upper left"  # the one that the curve leaves free
     return _finish(ax, "nominal level of the interval", "coverage", legend=corner, xlim=(0, 1), ylim=(0, 1))
-
-
-def error_against_std(error: ArrayLike, std: ArrayLike, *, unit: str | None = None, ax: Axes | None = None) -> Axes:
-    """``|error|`` against the predicted standard deviation, each (T,), with the limits that 50% and 95% should respect.
-
-    ``unit`` is that of both axes, for their labels.
-    """
-    errors = vector(error, "error")
-    stds = vector(std, "std", size=len(errors))
-    if (stds <= 0).any():
-        raise InputError(f"std must be positive, got {stds.min():g} at index {int(stds.argmin())}")
-    ax = new_axes()[0] if ax is None else ax
-    absolute = np.abs(errors)
-    ax.scatter(stds, absolute, s=10, marker="o", color=_BLUE, alpha=0.5, linewidths=0, label=f"{len(errors)} points")
-    ends = np.array([0.0, 1.05 * stds.max()])
-    for (share, style), colour in zip(_INTERVALS, (_ORANGE, _VERMILLION), strict=True):
-        factor = float(ndtri((1 + share) / 2))
-        found = float((absolute <= factor * stds).mean())
-        label = f"{100 * share:g}% should be below; {100 * found:.1f}% are"
-        ax.plot(ends, factor * ends, color=colour, linestyle=style, linewidth=1.5, label=label)
-    _headroom(ax, max(absolute.max(), ends[1]))
-    suffix = f" [{unit}]" if unit else ""
-    return _finish(ax, f"predicted standard deviation{suffix}", f"|error|{suffix}", xlim=(0, ends[1]))
 
 
 # --- how --------------------------------------------------------------------------------------------------------------

@@ -18,10 +18,10 @@ from ..support.progress import progress as progress_bar
 from ..support.validation import ArrayLike, as_float64, count, points
 from ..workers.joblib_pool import Pool, find_pool
 from ..workers.parcel import Parcel
+from .assessment import SimulationResult
 from .checks import fraction
 from .draws import draw
 from .projection import Projection
-from .result import SimulationResult
 
 Problem = tuple[Prior, torch.Tensor, torch.Tensor, torch.Tensor, float, Solver]
 """What a ``Projection`` is made of, apart from the memory budget."""
@@ -104,7 +104,6 @@ def simulation_based_calibration(
         test_vector=vector,
         seed=seed,
         solves=n if each else 1,
-        jitter=0.0,
         factor=draws.factor,
     )
 

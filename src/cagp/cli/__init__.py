@@ -11,13 +11,12 @@ try:
 except ImportError as error:  # pragma: no cover
     raise SystemExit(f'cagp: the command line needs {error.name}; pip install "cagp[cli]" brings it') from None
 
-from .. import __version__
-from .check import check
-from .fit import fit
-from .info import info
-from .predict import predict
-from .reproduce import reproduce
-from .solvers import solvers
+from ..support.version import __version__
+from .check_command import check
+from .fit_command import fit
+from .info_command import info, solvers
+from .other_commands import FromElsewhere, reproduce
+from .predict_command import predict
 
 app = typer.Typer(
     name="cagp", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None
@@ -39,8 +38,9 @@ def _cagp(
     """Gaussian process regression with honest error bars at any compute budget."""
 
 
-for command in (fit, predict, check, info, solvers, reproduce):
+for command in (fit, predict, check, info, solvers):
     app.command()(command)
+app.command(cls=FromElsewhere)(reproduce)
 
 
 def main() -> None:

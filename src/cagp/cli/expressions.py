@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 from collections.abc import Sequence
 from typing import Any
 
@@ -69,11 +70,9 @@ def _value(node: ast.expr, text: str) -> Any:
 
 def _built(known: type[Any], text: str, values: Any, named: dict[str, Any]) -> Any:
     try:
+        inspect.signature(known).bind(*values, **named)
         return known(*values, **named)
     except InputError:
         raise
     except TypeError as error:
-        message = str(error).replace("__init__()", known.__name__)
-        raise InputError(
-            f"{text!r}: {message.removeprefix(known.__name__ + '.')}; write its settings in brackets"
-        ) from None
+        raise InputError(f"{text!r}: {known.__name__}: {error}; write its settings in brackets") from None

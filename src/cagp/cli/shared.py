@@ -1,4 +1,4 @@
-"""What all commands share: options, how errors are told, and the exit codes.
+"""What all commands share: options, how errors and advice are told, and the exit codes.
 
 | code | meaning |
 |---|---|
@@ -11,7 +11,6 @@
 
 from __future__ import annotations
 
-import csv
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -21,12 +20,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..errors import InputError
-from ..support.spelling import suggestion
 
 if TYPE_CHECKING:
     from ..fit_report import Names
-    from ..saving import About, Saved
-    from ..tables import RawColumns
+    from ..saving import About
 
 NOT_CALIBRATED = 3
 INTERRUPTED = 130
@@ -39,6 +36,18 @@ Seed = Annotated[int, typer.Option(min=0, help="Seed of all random numbers.")]
 DropMissing = Annotated[
     bool, typer.Option("--drop-missing", help="Leave out rows with missing values, and say how many.")
 ]
+
+IN_OPTIONS = {
+    "not converged": "start from better values (--lengthscale, --variance, --noise), or hold some of them (--fix)",
+    "at a bound": "start elsewhere, or hold it on purpose (--fix)",
+    "flat": "hold it where it starts (--fix)",
+    "iterations done": (
+        "More (--iterations) can make the error bars narrower; with --stop-share 0.05 each row stops when at most 5% "
+        "of its variance is computational"
+    ),
+    "limit reached": "more --iterations get further",
+}
+"""The remedies of ``support.advice`` that the command line has."""
 
 
 @contextmanager
@@ -95,41 +104,6 @@ class Voice:
         for row in rows:
             table.add_row(*map(escape, row))
         Console().print(table)
-
-
-def names_in(text: str) -> list[str]:
-    """Names separated by commas; a name with a comma in it stands in double quotes."""
-    names = [name.strip() for line in csv.reader([text], skipinitialspace=True) for name in line]
-    return [name for name in names if name]
-
-
-def find_column(raw: RawColumns, name: str, option: str) -> str:
-    """The column called ``name``, or the only one that begins so, whatever the case."""
-    if name in raw.names:
-        return name
-    wanted = name.strip().lower()
-    close = [each for each in raw.names if each.strip().lower() == wanted]
-    close = close or [each for each in raw.names if each.strip().lower().startswith(wanted)]
-    if wanted and len(close) == 1:
-        return close[0]
-    if close and wanted:
-        raise InputError(f"{option} {name!r} may be {' or '.join(map(repr, close))}; write more of the name")
-    raise InputError(
-        f"{option}: {raw.path} has no column {name!r}; it has {', '.join(map(repr, raw.names))}"
-        + suggestion(name, raw.names)
-    )
-
-
-def about_of(saved: Saved, folder: Path) -> tuple[tuple[str, ...], str]:
-    """The names of features and target that tables are matched by."""
-    about: About = saved.about
-    if about.features is None or about.target is None:
-        raise InputError(
-            f"{folder} does not say what its columns are called, so no table can be matched to it. Save it in Python "
-            'with about=cagp.saving.About(features=[...], target="..."), or, to predict, call the columns of the table '
-            f"x0 … x{saved.X.shape[1] - 1}, in the order of X"
-        )
-    return about.features, about.target
 
 
 def labels(about: About) -> Names:

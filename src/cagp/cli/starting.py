@@ -15,16 +15,17 @@ import torch
 from scipy.spatial import cKDTree
 
 from ..errors import InputError
-from ..kernels import Geographic, Kernel, Product, Radial
+from ..hyperparameters.starting_prior import Group, starting_kernel, starting_lengthscale
+from ..kernels import EARTH_RADIUS, Kernel, Radial, geographic_columns
 from ..means import Constant, Mean, Polynomial, Zero
 from ..support.validation import points
 from .expressions import KERNEL_NAMES, evaluated
 
 MEANS = ("zero", "constant", "linear", "quadratic")
-EARTH_RADIUS = 6371.0
 
 _AT_MOST = 2000
 _PATCH = 25
+_SPREAD_SHARE = 0.5
 _GLOBE_SHARE = 0.05
 """Lengthscales on the globe start at this share of the Earth's radius: about 300 km."""
 
@@ -62,25 +63,25 @@ def kernel_called(text: str) -> type[Radial] | Kernel:
     return kernel
 
 
-def starting_kernel(wishes: Wishes, X: np.ndarray, y: np.ndarray, features: Sequence[str]) -> tuple[Kernel, list[str]]:
+def kernel_to_start(
+    wishes: Wishes, X: np.ndarray, y: np.ndarray, features: Sequence[str]
+) -> tuple[Kernel, tuple[str, ...]]:
     """A kernel with starting values for X (n, p) and y (n,), and the hyperparameters that must stay as they are."""
-    known = wishes.kernel
-    if isinstance(known, Kernel):
-        return known, []
+    kind = wishes.kernel
+    if isinstance(kind, Kernel):
+        return kind, ()
     variance = wishes.variance if wishes.variance is not None else float(np.var(y)) or 1.0
     if wishes.geo is None:
-        return known(_lengthscale(wishes, X, wishes.lengthscale), variance), []
+        return starting_kernel([Group(None, _lengthscale(wishes, X))], variance, kind)
     if wishes.lengthscale is not None and len(wishes.lengthscale) > 1:
         raise InputError("with --geo, --lengthscale is one number, in kilometres on the globe")
-    where = [features.index(each) for each in wishes.geo]
-    others = [i for i in range(len(features)) if i not in where]
+    where = tuple(features.index(each) for each in wishes.geo)
+    others = tuple(i for i in range(len(features)) if i not in where)
     distance = wishes.lengthscale[0] if wishes.lengthscale else _GLOBE_SHARE * EARTH_RADIUS
-    globe = Geographic(known(distance, variance), radius=EARTH_RADIUS)
-    if not others:
-        return (globe if where == [0, 1] else globe.on(*where)), []
-    rest = known(_lengthscale(wishes, X[:, others], None), 1.0)
-    # the product has one variance: a second one could not be told from it
-    return Product((globe.on(*where), rest.on(*others))), ["kernel.kernels[1].kernel.variance"]
+    groups = [Group(where if others or where != (0, 1) else None, distance, radius=EARTH_RADIUS)]
+    if others:
+        groups.append(Group(others, starting_lengthscale(X[:, others], _SPREAD_SHARE, wishes.ard)))
+    return starting_kernel(groups, variance, kind)
 
 
 def copies_on_globe(X: np.ndarray, y: np.ndarray, globe: tuple[str, str] | None, features: Sequence[str]) -> np.ndarray:
@@ -95,24 +96,19 @@ def copies_on_globe(X: np.ndarray, y: np.ndarray, globe: tuple[str, str] | None,
 
 def globe_of(kernel: Kernel, features: Sequence[str]) -> tuple[str, str] | None:
     """The features that a written kernel takes for latitude and longitude."""
-    from ..interop.xarray_coordinates import geographic_columns
-
     pairs = [each for each in geographic_columns(kernel, tuple(range(len(features)))) if len(each) == 2]
     return (features[pairs[0][0]], features[pairs[0][1]]) if pairs else None
 
 
-def _lengthscale(wishes: Wishes, X: np.ndarray, given: tuple[float, ...] | None) -> float | tuple[float, ...]:
-    p = X.shape[1]
-    if given is not None:
-        if len(given) not in (1, p):
-            raise InputError(f"--lengthscale has {len(given)} values for {p} features; give one, or one for each")
-        if not wishes.ard and len(given) > 1:
-            raise InputError(f"--no-ard is one lengthscale for all features, --lengthscale has {len(given)} values")
-        return given[0] if not wishes.ard or p == 1 else given if len(given) == p else given * p
-    spread = X.std(axis=0)
-    if wishes.ard and p > 1:
-        return tuple(float(s) for s in np.where(spread > 0, 0.5 * p**0.5 * spread, 1.0))
-    return 0.5 * float(np.sqrt(np.square(spread).sum())) or 1.0
+def _lengthscale(wishes: Wishes, X: np.ndarray) -> float | tuple[float, ...]:
+    given, p = wishes.lengthscale, X.shape[1]
+    if given is None:
+        return starting_lengthscale(X, _SPREAD_SHARE, wishes.ard)
+    if len(given) not in (1, p):
+        raise InputError(f"--lengthscale has {len(given)} values for {p} features; give one, or one for each")
+    if not wishes.ard and len(given) > 1:
+        raise InputError(f"--no-ard is one lengthscale for all features, --lengthscale has {len(given)} values")
+    return given[0] if not wishes.ard or p == 1 else given if len(given) == p else given * p
 
 
 def near_by(kernel: Kernel, X: np.ndarray) -> np.ndarray:

@@ -4,7 +4,8 @@ Each loader looks in the folder ``CAGP_DATA``, then in the cache (``CAGP_CACHE``
 and then downloads from the public source and keeps the file in the cache.
 """
 
-from .dataset import DataError, Dataset
+from ..errors import DataError
+from .dataset import Dataset
 from .era5 import Era5Grid, era5, era5_grid
 from .tables import bike, concrete, kin40k, protein, road3d
 

@@ -8,10 +8,6 @@ from pathlib import Path
 import numpy as np
 
 
-class DataError(OSError):
-    """A data file is missing, cannot be fetched, or is not what it should be. The message says what to do."""
-
-
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Dataset:
     """Points ``X`` (n, p) and observations ``y`` (n,), float64, with what one must know to use them.

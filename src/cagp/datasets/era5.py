@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from ..errors import InputError
+from ..errors import DataError, InputError
 from ..support.validation import count
-from .dataset import DataError, Dataset
+from .dataset import Dataset
 from .files import PublicFile, find
 
 _FILE = PublicFile(

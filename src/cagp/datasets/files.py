@@ -8,7 +8,7 @@ import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from .dataset import DataError
+from ..errors import DataError
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from .dataset import DataError, Dataset
+from ..errors import DataError
+from .dataset import Dataset
 from .files import PublicFile, find
 
 _UCI = "https://archive.ics.uci.edu/static/public"

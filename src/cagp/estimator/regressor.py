@@ -15,11 +15,10 @@ from ..errors import InputError
 from ..hyperparameters import log_likelihood
 from ..solvers import as_solver
 from ..support.validation import choice, count
-from .before_fit import prior_prediction
-from .learning import HowToLearn, learn
-from .nested import nested_parameters, split_nested
-from .outputs import covariances, means, means_and_variances, models_of, sklearn_draws, squeezed
-from .setup import start_from
+from .maximum_likelihood import HowToLearn, learn, log_likelihood_at
+from .nested_parameters import nested_parameters, split_nested
+from .several_outputs import covariances, means, means_and_variances, models_of, sklearn_draws
+from .starting_prior import prior_prediction, squeezed, start_from
 
 _EXACT_EVIDENCE = 8_000
 """Up to this many observations ``log_marginal_likelihood_value_`` is exact."""
@@ -284,8 +283,6 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "model_")
         if self._start.translation is None:
             raise InputError("theta needs a kernel of scikit-learn; with kernels of cagp use Prior.log_likelihood")
-        from .twin import log_likelihood_at
-
         Y = self.y_train_.reshape(len(self.y_train_), -1)
         kernel = clone(self.kernel_) if clone_kernel else self.kernel_
         noise = self._start.known if self._start.white else self.noise_variance_

@@ -1,4 +1,4 @@
-"""What a way of keeping G must answer: the interface behind ``Gram``."""
+"""The interface behind ``Gram``: what a way of keeping G must answer; and the one that keeps nothing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import ClassVar
 import torch
 
 from .entries import Entries
-from .sweeping import Sweep
+from .sweeping import PanelSweep, Sweep
 
 
 class Backend(ABC):
@@ -23,16 +23,16 @@ class Backend(ABC):
         self.entries = entries
 
     @abstractmethod
-    def block(self, start: int, stop: int, first: int, last: int) -> AbstractContextManager[torch.Tensor]:
-        """Lend G[start:stop, first:last]."""
-
-    @abstractmethod
     def matmul(self, W: torch.Tensor) -> torch.Tensor:
         """W G for rows W (T, d), shape (T, d)."""
 
     @abstractmethod
     def sweeping(self, W: torch.Tensor, rhs: torch.Tensor, backward: bool) -> Sweep:
         """A sweep that changes W (T, d) in place, in the way that is fastest here."""
+
+    def block(self, start: int, stop: int, first: int, last: int) -> AbstractContextManager[torch.Tensor]:
+        """Lend G[start:stop, first:last]."""
+        return self.entries.block(start, stop, first, last)
 
     def matrix(self) -> torch.Tensor:
         """The whole of G, not to be changed; where it is not in memory it is computed and not kept."""
@@ -51,3 +51,32 @@ class Backend(ABC):
     def arithmetic(self) -> str:
         """The precision of products."""
         return str(self.entries.dtype)
+
+
+class Tiles(Backend):
+    """G in tiles that are never stored (matrix-free). Every kernel value serves twice, for its row and its column."""
+
+    def matmul(self, W: torch.Tensor) -> torch.Tensor:
+        d, tiling, product = self.entries.size, self.entries.tiling, torch.zeros_like(W)
+        # on a CPU whole panels, on a GPU tiles that fill it
+        on_cpu = self.entries.device.type == "cpu"
+        rows, width = (self.panel_rows, d) if on_cpu else (tiling.panel_rows, tiling.tile_columns)
+        for start in range(0, d, rows):
+            stop = min(start + rows, d)
+            for left in range(0, stop, width):
+                right, above = min(left + width, stop), min(left + width, start)
+                with self.block(start, stop, left, right) as tile:
+                    product[:, start:stop].addmm_(W[:, left:right], tile.T)
+                    if left < above:
+                        product[:, left:above].addmm_(W[:, start:stop], tile[:, : above - left])
+        return product
+
+    def sweeping(self, W: torch.Tensor, rhs: torch.Tensor, backward: bool) -> Sweep:
+        return PanelSweep(self.block, W, rhs, backward)
+
+    @property
+    def panel_rows(self) -> int:
+        return min(super().panel_rows, max(16, self.entries.tiling.panel_bytes // self.panel_bytes(1)))
+
+    def panel_bytes(self, rows: int) -> int:
+        return rows * self.entries.size * self.entries.dtype.itemsize

@@ -58,12 +58,14 @@ class Dense(Backend):
 
     def also(self, other: Backend, order: torch.Tensor) -> None:
         """Take note of ``other``, which has the same matrix with rows and columns in this ``order`` (d,)."""
-        self._others[other] = order
+        with self._lock:
+            self._others[other] = order
 
     def matmul(self, W: torch.Tensor) -> torch.Tensor:
-        others = [] if self.computed else sorted(self._others.items(), key=lambda pair: not pair[0].computed)
-        for other, order in others[:1]:
-            product = torch.empty_like(W)
+        with self._lock:  # of those in another order first who has computed it
+            others = [] if self.computed else sorted(self._others.items(), key=lambda pair: not pair[0].computed)
+        if others:
+            (other, order), product = others[0], torch.empty_like(W)
             product[:, order] = other.matmul(W[:, order])
             return product
         if len(W) not in self.entries.tiling.few_columns:

@@ -19,13 +19,12 @@ from ..kernels import Embedding, Kernel, embedding_leaves, embedding_size, map_e
 from ..support.memory import human, require
 from ..support.positive_definite import positive_definite_factor
 from ..support.validation import choice
-from .backend import Backend
+from .backend import Backend, Tiles
 from .covariances import Covariances
 from .dense import Dense
 from .entries import Tiling
 from .fused import Fused, FusedEntries, installed
 from .sweeping import Sweep
-from .tiles import Tiles
 
 STORAGES = ("auto", "dense", "tiles")
 
@@ -149,18 +148,18 @@ class Gram(Covariances):
         return self._backend.panel_bytes(rows)
 
     def describe(self) -> str:
-        """How the matrix is kept and, on a GPU, computed: "dense, 12.5 KiB" or "tiles, matrix-free"."""
-        if self.storage == "dense":
-            return f"dense, {human(self.dense_bytes)}"
-        if self.device.type == "cpu":
-            return "tiles, matrix-free"
+        """How the matrix is kept and, where a GPU computes it again, by what: "dense, 12.5 KiB"."""
+        if self.stored_bytes or self.device.type == "cpu":
+            return self._kept
         reason = f"{self._kernel!r} has no fused form" if installed() else "Triton is not installed"
-        how = "fused kernels" if self.fused else f"blocked torch, because {reason}"
-        return f"tiles, matrix-free. GPU: {how}"
+        return f"{self._kept}. GPU: " + ("fused kernels" if self.fused else f"blocked torch, because {reason}")
+
+    @property
+    def _kept(self) -> str:
+        return f"dense, {human(self.stored_bytes)}" if self.stored_bytes else "tiles, matrix-free"
 
     def __repr__(self) -> str:
-        kept = self.describe().partition(". ")[0]
-        return f"Gram({self.size} × {self.size}, {kept}, {self.dtype}, {self.device})"
+        return f"Gram({self.size} × {self.size}, {self._kept}, {self.dtype}, {self.device})"
 
     # --- the whole matrix -----------------------------------------------------------------------------------------
 

@@ -8,15 +8,6 @@ from typing import Protocol
 import torch
 from scipy.spatial import cKDTree
 
-_LEAF = 256
-"""Points in a block."""
-
-_FIRST_BLOCKS = 16
-"""How many blocks each block of test points looks into at first."""
-
-_ENTRIES = 2**27
-"""Distances that are in memory at once."""
-
 
 class Search(Protocol):
     """Points (n, q) that can be asked for neighbours."""
@@ -46,20 +37,22 @@ class BlockSearch:
 
     The box around a block tells how near its points can be. If even the k-th neighbour found is nearer than the next
     block's box, nothing was missed; otherwise twice as many blocks are looked into, in the end all of them.
+    A block has ``leaf`` points, and looks into ``first_blocks`` at first; ``entries`` distances are in memory at once.
     """
 
-    def __init__(self, points: torch.Tensor) -> None:
-        self._known = _blocks(points)
+    def __init__(self, points: torch.Tensor, leaf: int = 256, first_blocks: int = 16, entries: int = 2**27) -> None:
+        self._known = _blocks(points, leaf)
+        self._leaf, self._first_blocks, self._entries = leaf, first_blocks, entries
 
     def query(self, test: torch.Tensor, k: int) -> torch.Tensor:
-        queries = _blocks(test)
+        queries = _blocks(test, self._leaf)
         blocks, leaf, _ = queries.points.shape
         nearest = torch.empty(blocks, leaf, k, dtype=torch.int64, device=test.device)
         todo = torch.arange(blocks, device=test.device)
         known, size, _ = self._known.points.shape
-        look = min(known, max(_FIRST_BLOCKS, 2 * -(-k // size)))
+        look = min(known, max(self._first_blocks, 2 * -(-k // size)))
         while len(todo):
-            step = max(1, _ENTRIES // max(look * size * leaf, known))
+            step = max(1, self._entries // max(look * size * leaf, known))
             todo = torch.cat([self._look(queries, part, look, nearest) for part in todo.split(step)])
             look = min(known, 2 * look)
         found = torch.empty(len(test), k, dtype=torch.int64, device=test.device)
@@ -101,8 +94,8 @@ class _Blocks:
     high: torch.Tensor
 
 
-def _blocks(points: torch.Tensor) -> _Blocks:
-    leaf = min(_LEAF, len(points))
+def _blocks(points: torch.Tensor, leaf: int) -> _Blocks:
+    leaf = min(leaf, len(points))
     order = spatial_blocks(points, leaf, None).to(points.device)
     missing = -len(points) % leaf
     index = torch.cat([order, order.new_full((missing,), -1)]).view(-1, leaf)

@@ -26,7 +26,8 @@ class Sweep(ABC):
 
     def __init__(self, W: torch.Tensor, rhs: torch.Tensor, backward: bool) -> None:
         self._W, self._rhs, self._backward = W, rhs, backward
-        self._from_zero = not bool(W.any())
+        # on a CPU in NumPy: torch would wake its threads, which are in the way of ``few_columns``
+        self._from_zero = not bool(W.numpy().any() if W.device.type == "cpu" else W.any())
         self._lent = ExitStack()
 
     def __enter__(self) -> Self:

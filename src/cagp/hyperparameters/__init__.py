@@ -1,7 +1,6 @@
 """Maximum-likelihood hyperparameters: what ``Prior.fit`` does, with everything that it found out."""
 
-from .evaluate import log_likelihood
-from .fitting import fit
+from .fitting import fit, log_likelihood
 from .optimise import TraceStep
 from .result import FitResult, FitWarning
 

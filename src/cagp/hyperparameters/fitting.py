@@ -1,33 +1,30 @@
-"""Fit the hyperparameters of a prior by maximum likelihood."""
+"""Fit the hyperparameters of a prior by maximum likelihood, and the likelihood of a prior as it stands."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TypedDict
 
 import numpy as np
 import torch
 
 from ..errors import InputError
+from ..prior import Prior
 from ..support.interrupt import Interrupt
 from ..support.memory import resolve_budget
 from ..support.progress import progress as progress_bar
 from ..support.validation import ArrayLike, choice, count, positive, real
 from .likelihood import ExactLikelihood, Likelihood
-from .neighbours import previous_neighbours
 from .observations import Observations, observations
 from .optimise import Optimum, maximise
-from .parameters import Space
-from .report import summarise
-from .result import FitResult
-from .uncertainty import log_standard_errors
+from .previous_neighbours import previous_neighbours
+from .result import FitResult, summarise
+from .search_space import Space
+from .standard_errors import log_standard_errors
 from .vecchia import VecchiaLikelihood
 
-if TYPE_CHECKING:
-    from ..prior import Prior
-
-LIKELIHOODS = ("exact", "nearest-neighbours")
+_LIKELIHOODS = ("exact", "nearest-neighbours")
 
 _MAX_REFRESHES = 3
 _SETTLED = 0.01
@@ -99,7 +96,7 @@ def fit(
     >>> sorted(result.values)
     ['kernel.lengthscale', 'kernel.variance']
     """
-    choice(likelihood, "likelihood", LIKELIHOODS)
+    choice(likelihood, "likelihood", _LIKELIHOODS)
     count(n_restarts, "n_restarts")
     count(n_neighbours, "n_neighbours", minimum=1)
     count(max_iterations, "max_iterations", minimum=1)
@@ -107,7 +104,7 @@ def fit(
     positive(tolerance, "tolerance")
     if real(jitter, "jitter") < 0:
         raise InputError(f"jitter must not be negative, got {jitter!r}")
-    subsets, orders, restarts = generators(seed)
+    subsets, orders, restarts = _generators(seed)
     space = Space.of(prior, fix, bounds, fix_noise)
     data = observations(prior, X, y, device, refit_mean=refit_mean, jitter=jitter, known_noise=known_noise)
     data = data.rows(_chosen(subset, data.size, subsets))
@@ -131,10 +128,10 @@ def fit(
             objective = ExactLikelihood(space, data, budget)
             optimum = search(objective, starts)
         else:
-            objective = with_neighbours(space, data, space.start, n_neighbours, budget)
+            objective = _with_neighbours(space, data, space.start, n_neighbours, budget)
             optimum = search(objective, starts)
             while refreshes < _MAX_REFRESHES and not interrupt.requested:
-                fresh = with_neighbours(space, data, optimum.log_values, n_neighbours, budget)
+                fresh = _with_neighbours(space, data, optimum.log_values, n_neighbours, budget)
                 if _changed(objective.neighbours, fresh.neighbours) < _SETTLED:
                     break
                 again = search(fresh, [optimum.log_values])
@@ -144,6 +141,36 @@ def fit(
         wanted = standard_errors and not interrupt.requested
         log_errors = log_standard_errors(objective, optimum.log_values, inner) if wanted else None
     return summarise(objective, optimum, log_errors, likelihood, refreshes)
+
+
+def log_likelihood(
+    prior: Prior,
+    X: ArrayLike,
+    y: ArrayLike,
+    *,
+    likelihood: str = "exact",
+    n_neighbours: int = 45,
+    seed: int = 0,
+    memory_budget: float | None = None,
+    device: str | torch.device | None = None,
+) -> float:
+    """log p(y) for observations y (n,), or (n, outputs), at points X (n, p).
+
+    ``likelihood`` "exact" takes O(n³) time and two n × n matrices, "nearest-neighbours" is the approximation that
+    ``fit`` uses for large n, with the same ``n_neighbours`` and ``seed``. A mean that takes something from the data is
+    filled in from these.
+    """
+    choice(likelihood, "likelihood", _LIKELIHOODS)
+    count(n_neighbours, "n_neighbours", minimum=1)
+    data = observations(prior, X, y, device).with_mean(prior.mean)
+    nothing = np.zeros(0)
+    space = Space(prior, (), nothing, nothing, nothing)
+    budget = resolve_budget(memory_budget, data.y.device)
+    if likelihood == "exact":
+        return ExactLikelihood(space, data, budget)(nothing).log_likelihood
+    _, orders, _ = _generators(count(seed, "seed"))
+    data = data.rows(orders.permutation(data.size))
+    return _with_neighbours(space, data, nothing, n_neighbours, budget)(nothing).log_likelihood
 
 
 def _chosen(subset: int | Sequence[int] | np.ndarray | None, n: int, generator: np.random.Generator) -> np.ndarray:
@@ -163,13 +190,13 @@ def _chosen(subset: int | Sequence[int] | np.ndarray | None, n: int, generator: 
     return indices.astype(np.int64)
 
 
-def generators(seed: int) -> tuple[np.random.Generator, np.random.Generator, np.random.Generator]:
+def _generators(seed: int) -> tuple[np.random.Generator, np.random.Generator, np.random.Generator]:
     """For the subset, for the order of the points, and for the restarts: none depends on whether another is used."""
     first, second, third = (np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(3))
     return first, second, third
 
 
-def with_neighbours(space: Space, data: Observations, at: np.ndarray, k: int, budget: int) -> VecchiaLikelihood:
+def _with_neighbours(space: Space, data: Observations, at: np.ndarray, k: int, budget: int) -> VecchiaLikelihood:
     """The likelihood with the neighbours that are nearest under the kernel at ``at`` (q,), in log space."""
     kernel = space.kernel(np.exp(at).tolist())
     neighbours = previous_neighbours(kernel, data.X, min(k, data.size - 1))
@@ -183,3 +210,35 @@ def _changed(before: torch.Tensor, after: torch.Tensor) -> float:
     for old, new in zip(before.split(step), after.split(step), strict=True):
         kept += int((new[:, :, None] == old[:, None, :]).any(dim=2).sum())
     return 1 - kept / max(1, after.numel())
+
+
+class FitOptions(TypedDict, total=False):
+    """Keyword arguments that ``Prior.fit`` hands on to ``cagp.hyperparameters.fit``."""
+
+    likelihood: str
+    subset: int | Sequence[int] | np.ndarray | None
+    fix: str | Iterable[str]
+    fix_noise: bool
+    refit_mean: bool
+    bounds: Mapping[str, tuple[float, float]] | None
+    n_restarts: int
+    n_neighbours: int
+    seed: int
+    jitter: float
+    known_noise: ArrayLike | None
+    tolerance: float
+    max_iterations: int
+    standard_errors: bool
+    memory_budget: float | None
+    device: str | torch.device | None
+    progress: bool | None
+
+
+class LikelihoodOptions(TypedDict, total=False):
+    """Keyword arguments that ``Prior.log_likelihood`` hands on to ``cagp.hyperparameters.log_likelihood``."""
+
+    likelihood: str
+    n_neighbours: int
+    seed: int
+    memory_budget: float | None
+    device: str | torch.device | None

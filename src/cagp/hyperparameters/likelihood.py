@@ -16,18 +16,25 @@ import numpy as np
 import scipy.linalg.lapack
 import torch
 
-from ..errors import NotPositiveDefiniteError
+from ..errors import InputError, NotPositiveDefiniteError
 from ..gram import Gram
 from ..kernels import map_embedding, slice_embedding
 from ..support.memory import require
 from .observations import Observations
-from .parameters import NOISE, Space
-from .trend import Trend, fit_trend
+from .search_space import NOISE, Space
 
 _TILE_ROWS = 256
 _TILE_COLUMNS = 2048
 _TILE_COPIES = 40
 """Tiles that autograd keeps alive at once, generously: a few per coordinate and per operation."""
+
+
+@dataclass(frozen=True)
+class Trend:
+    """Coefficients (q,) of a mean, and their covariance (q, q) given the hyperparameters."""
+
+    coefficients: torch.Tensor
+    covariance: torch.Tensor
 
 
 @dataclass(frozen=True)
@@ -61,6 +68,21 @@ class Likelihood(ABC):
         if NOISE in self.space.names:
             collected[self.space.names.index(NOISE)] += noise_gradient
         return np.array([g * float(leaf.detach()) for g, leaf in zip(collected, leaves, strict=True)])
+
+
+def fit_trend(basis: torch.Tensor, y: torch.Tensor) -> Trend:
+    """Maximum-likelihood coefficients from the whitened basis L⁻¹H (n, q) and observations L⁻¹y (n,), where LLᵀ = G."""
+    scale = basis.norm(dim=0).clamp_min(torch.finfo(basis.dtype).tiny)
+    Q, R = torch.linalg.qr(basis / scale)
+    size = R.diagonal().abs()
+    if len(basis) < basis.shape[1] or size.min() <= 1e-13 * size.max():
+        raise InputError(
+            f"the mean has {basis.shape[1]} coefficients, which these {len(basis)} points do not determine; "
+            "lower the degree, choose fewer columns, or leave refit_mean out"
+        )
+    coefficients = torch.linalg.solve_triangular(R, (Q.T @ y)[:, None], upper=True)[:, 0] / scale
+    half = torch.linalg.inv(R) / scale[:, None]
+    return Trend(coefficients, half @ half.T)
 
 
 class ExactLikelihood(Likelihood):

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
 from ..errors import InputError
 from ..means import Mean
+from ..prior import Prior
 from ..support.validation import ArrayLike, not_negative_each, outputs, points
-
-if TYPE_CHECKING:
-    from ..prior import Prior
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from ..errors import NotPositiveDefiniteError
 from ..support.interrupt import Interrupt
 from ..support.progress import Advance
 from .likelihood import Evaluation, Likelihood
-from .parameters import Space
+from .search_space import Space
 
 _RELATIVE_DECREASE = 1e-11
 """Stop where an iteration improves log p / n by less than this fraction."""

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from .optimise import TraceStep
+import numpy as np
 
-if TYPE_CHECKING:
-    from ..prior import Prior
+from ..means import Constant
+from ..prior import Prior
+from ..support.advice import Advice
+from .likelihood import Likelihood, Trend
+from .optimise import Optimum, TraceStep
+from .search_space import Space
+
+_FLAT_LOG_ERROR = 2.0
+"""A hyperparameter is called flat where its standard error is more than a factor e² ≈ 7."""
+
+_FLAT_GRADIENT = 1e-4
+"""... or where log p never changed by more than this times the logarithm of the hyperparameter."""
+
+_AGREEMENT = 1e-2
+"""Starts whose log-likelihoods differ by less reached the same optimum."""
 
 
 class FitWarning(UserWarning):
@@ -26,7 +39,8 @@ class FitResult:
     Infinity: the likelihood is flat there. With the nearest-neighbour likelihood they are that likelihood's own.
 
     ``log_likelihood`` is that of ``size`` observations. ``at_bounds`` names the hyperparameters that ended at a bound.
-    ``warnings`` are sentences about what needs a look, ``message`` says how the fit ended, including them.
+    ``story`` says how the fit ended, ``advice`` what needs a look and what to do about it; ``warnings`` are the same as
+    sentences, and ``message`` is the story with them.
     ``jitter`` is what was added to the diagonal of G: zero unless it was asked for. ``refreshes`` is how often the
     neighbours were chosen anew. ``trace`` has every evaluation of the likelihood, in order.
     """
@@ -39,11 +53,21 @@ class FitResult:
     likelihood: str
     converged: bool
     at_bounds: tuple[str, ...]
-    warnings: tuple[str, ...]
-    message: str
+    advice: tuple[Advice, ...]
+    story: str
     jitter: float
     refreshes: int
     trace: tuple[TraceStep, ...]
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What needs a look, in sentences."""
+        return tuple(map(str, self.advice))
+
+    @property
+    def message(self) -> str:
+        """How the fit ended, and what needs a look."""
+        return " ".join([self.story, *self.warnings])
 
     @property
     def negative_log_likelihood_per_point(self) -> float:
@@ -60,3 +84,83 @@ class FitResult:
 
     def __repr__(self) -> str:
         return f"FitResult({self.prior!r}, log_likelihood={self.log_likelihood:.6g}, converged={self.converged})"
+
+
+def summarise(
+    likelihood: Likelihood, optimum: Optimum, log_errors: np.ndarray | None, name: str, refreshes: int
+) -> FitResult:
+    """The result of a fit; ``log_errors`` (q,) are the standard errors in log space, where they were asked for."""
+    space, data, trend = likelihood.space, likelihood.data, optimum.evaluation.trend
+    fitted = np.exp(optimum.log_values)
+    values = dict(zip(space.names, fitted.tolist(), strict=True))
+    errors = None
+    if log_errors is not None:
+        errors = dict(zip(space.names, (fitted * log_errors).tolist(), strict=True))
+    prior = dataclasses.replace(
+        space.prior, kernel=space.kernel(fitted.tolist()), noise_variance=space.noise(fitted.tolist())
+    )
+    if trend is not None:
+        prior = dataclasses.replace(prior, mean=prior.mean.with_coefficients(trend.coefficients.tolist()))
+        coefficients, trend_errors = _named(trend, isinstance(prior.mean, Constant))
+        values |= coefficients
+        errors = errors if errors is None else errors | trend_errors
+    at_bounds = _at_bounds(space, optimum.log_values)
+    return FitResult(
+        prior=prior,
+        values=values,
+        standard_errors=errors,
+        log_likelihood=optimum.evaluation.log_likelihood,
+        size=data.size,
+        likelihood=name,
+        converged=optimum.converged,
+        at_bounds=tuple(at_bounds),
+        advice=tuple(_advice(space, optimum, at_bounds, log_errors)),
+        story=_story(optimum, data.jitter, refreshes),
+        jitter=data.jitter,
+        refreshes=refreshes,
+        trace=optimum.trace,
+    )
+
+
+def _named(trend: Trend, constant: bool) -> tuple[dict[str, float], dict[str, float]]:
+    coefficients, errors = trend.coefficients.tolist(), trend.covariance.diagonal().sqrt().tolist()
+    names = ["mean.value"] if constant else [f"mean.coefficients[{i}]" for i in range(len(coefficients))]
+    return dict(zip(names, coefficients, strict=True)), dict(zip(names, errors, strict=True))
+
+
+def _at_bounds(space: Space, log_values: np.ndarray) -> dict[str, str]:
+    """Which hyperparameters are at a bound, and at which."""
+    ends: dict[str, str] = {}
+    for name, value, low, high in zip(space.names, log_values, space.lower, space.upper, strict=True):
+        if value <= low or value >= high:
+            side = "lower" if value <= low else "upper"
+            ends[name] = f"its {side} bound {np.exp(value):.3g}"
+    return ends
+
+
+def _story(optimum: Optimum, jitter: float, refreshes: int) -> str:
+    reached = sum(final >= max(optimum.finals) - _AGREEMENT for final in optimum.finals)
+    failed = sum(step.log_likelihood == -np.inf for step in optimum.trace)
+    story = "Converged" if optimum.converged else "Stopped"
+    story += f" after {len(optimum.trace)} evaluations of the likelihood ({optimum.reason.lower()})."
+    if len(optimum.finals) > 1:
+        story += f" {reached} of {len(optimum.finals)} starts reached the best optimum."
+    if refreshes:
+        story += f" The neighbours were chosen anew {refreshes} times."
+    if failed:
+        story += f" At {failed} of them G was not positive definite; the search turned back there."
+    if jitter:
+        story += f" A jitter of {jitter:.3g} was added to the diagonal of G, as asked."
+    return story
+
+
+def _advice(space: Space, optimum: Optimum, at_bounds: dict[str, str], log_errors: np.ndarray | None) -> list[Advice]:
+    found = [] if optimum.converged else [Advice("not converged", detail=optimum.reason.lower())]
+    found += [Advice("at a bound", name, end) for name, end in at_bounds.items()]
+    steps = np.array([step.gradient for step in optimum.trace if step.log_likelihood > -np.inf])
+    for i, name in enumerate(space.names):
+        unfelt = np.abs(steps[:, i]).max() < _FLAT_GRADIENT
+        vague = log_errors is not None and log_errors[i] > _FLAT_LOG_ERROR
+        if unfelt or vague:
+            found.append(Advice("flat", name))
+    return found

@@ -20,11 +20,10 @@ import torch
 from ..errors import NotPositiveDefiniteError
 from ..kernels import Kernel, map_embedding
 from ..support.memory import require
-from .likelihood import Evaluation, Likelihood
-from .neighbours import NONE
+from .likelihood import Evaluation, Likelihood, fit_trend
 from .observations import Observations
-from .parameters import Space
-from .trend import fit_trend
+from .previous_neighbours import NONE
+from .search_space import Space
 
 _BATCH_BYTES = {"cpu": 4 * 2**20, "cuda": 256 * 2**20}
 """Of one (points, k+1, k+1) array: what stays in the cache, or keeps an accelerator busy."""

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
 from operator import add, mul
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from gpytorch import kernels as gk
@@ -75,16 +74,10 @@ class GPyTorchKernel(CustomKernel):
     """
 
     function: KernelBlocks
-    variance: float = 1.0
-
-    hyperparameters: ClassVar[tuple[str, ...]] = ("variance",)
 
     def diagonal(self, A: Embedding) -> torch.Tensor:
         assert isinstance(A, torch.Tensor)
         return self.variance * self.function.diagonal(A.T).to(A.dtype)
-
-    def scaled(self, factor: float) -> Kernel:
-        return dataclasses.replace(self, variance=self.variance * factor)
 
 
 def kernel_from_gpytorch(kernel: Any, device: torch.device) -> Kernel:

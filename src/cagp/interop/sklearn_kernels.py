@@ -7,7 +7,6 @@ to the kernel. Kernels that cagp has no equal of are evaluated by scikit-learn, 
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -35,7 +34,7 @@ from ..kernels import (
 from ..kernels import Product as CagpProduct
 from ..kernels import Sum as CagpSum
 from ..support.validation import count
-from .links import Link, Node, Noise, joined, unlinked
+from .sklearn_hyperparameters import Link, Node, Noise, joined
 
 _MATERN: dict[float, type[Kernel]] = {0.5: Matern12, 1.5: Matern32, 2.5: Matern52, math.inf: RBF}
 
@@ -122,7 +121,7 @@ def from_sklearn(kernel: sk.Kernel, n_features: int) -> Translation:
             noise.append(white)
     node = joined(CagpSum, terms) if terms else None
     links = () if node is None else tuple(link.below("kernel") for link in node.links)
-    every = () if node is None else tuple(f"kernel{name}" for name in node.names)
+    every = () if node is None else node.kernel.hyperparameter_names()
     free = {link.name: link.bounds for link in links if link.free}
     return Translation(
         source=kernel,
@@ -210,7 +209,6 @@ def _power(prefix: str, kernel: sk.Exponentiation, n_features: int) -> Node:
     return Node(
         Power(inner.kernel, int(exponent)),
         tuple(link.below(".kernel") for link in inner.links),
-        tuple(f".kernel{name}" for name in inner.names),
     )
 
 
@@ -219,16 +217,16 @@ def _leaf(prefix: str, kernel: sk.Kernel, n_features: int) -> Node:
     kind = type(kernel)
     if kind is sk.ConstantKernel:
         link = Link.of(".variance", f"{prefix}constant_value", kernel)
-        return unlinked(Level(float(kernel.constant_value))).linked(link)
+        return Node(Level(float(kernel.constant_value))).linked(link)
     if kind is sk.DotProduct:
         link = Link.of(".offset", f"{prefix}sigma_0", kernel, power=2)
-        return unlinked(Linear(1.0, float(kernel.sigma_0) ** 2), takes_variance=True).linked(link)
+        return Node(Linear(1.0, float(kernel.sigma_0) ** 2), takes_variance=True).linked(link)
     if kind is sk.RBF or (kind is sk.Matern and kernel.nu in _MATERN):
         made = RBF if kind is sk.RBF else _MATERN[kernel.nu]
         scales = np.atleast_1d(kernel.length_scale)
         several = np.ndim(kernel.length_scale) == 1 and len(scales) > 1
         lengthscale = tuple(map(float, scales)) if several else float(scales[0])
-        return unlinked(made(lengthscale), takes_variance=True).linked(  # type: ignore[call-arg]
+        return Node(made(lengthscale), takes_variance=True).linked(  # type: ignore[call-arg]
             *(
                 Link.of(f".lengthscale[{i}]" if several else ".lengthscale", f"{prefix}length_scale", kernel, part=i)
                 for i in range(len(scales))
@@ -236,13 +234,13 @@ def _leaf(prefix: str, kernel: sk.Kernel, n_features: int) -> Node:
         )
     if kind is sk.RationalQuadratic and np.ndim(kernel.length_scale) == 0:
         made_rq = RationalQuadratic(float(kernel.length_scale), alpha=float(kernel.alpha))
-        return unlinked(made_rq, takes_variance=True).linked(
+        return Node(made_rq, takes_variance=True).linked(
             Link.of(".alpha", f"{prefix}alpha", kernel),
             Link.of(".lengthscale", f"{prefix}length_scale", kernel),
         )
     if kind is sk.ExpSineSquared and n_features == 1:
         made_p = Periodic(float(kernel.length_scale), period=float(kernel.periodicity))
-        return unlinked(made_p, takes_variance=True).linked(
+        return Node(made_p, takes_variance=True).linked(
             Link.of(".lengthscale", f"{prefix}length_scale", kernel),
             Link.of(".period", f"{prefix}periodicity", kernel),
         )
@@ -252,5 +250,4 @@ def _leaf(prefix: str, kernel: sk.Kernel, n_features: int) -> Node:
 def _opaque(prefix: str, kernel: sk.Kernel) -> Node:
     if not kernel.requires_vector_input:
         raise InputError(f"{kernel} works on objects that are not points; cagp needs a kernel of numeric columns")
-    node = unlinked(CustomKernel(SklearnFunction(clone(kernel))), takes_variance=True)
-    return dataclasses.replace(node, opaque=(kernel,))
+    return Node(CustomKernel(SklearnFunction(clone(kernel))), opaque=(kernel,), takes_variance=True)

@@ -1,19 +1,24 @@
-"""What the coordinates of an xarray object are, latitude, longitude, time or other, and their values as numbers."""
+"""What the coordinates of an xarray object are, latitude, longitude, time or other, and their values as numbers.
+
+The command line asks for these where xarray need not be installed: it is imported for types alone.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-import xarray as xr
 
 from ..errors import InputError, InputTypeError
-from ..kernels import Geographic, Kernel, OnColumns, Power, Product, Sum
+from ..kernels import Kernel, geographic_columns
 from ..support.validation import choice
 
-Gridded = xr.DataArray | xr.Dataset
+if TYPE_CHECKING:
+    import xarray as xr
+
+Gridded: TypeAlias = "xr.DataArray | xr.Dataset"
 
 TIME_UNITS = {
     "D": np.timedelta64(1, "D"),
@@ -129,22 +134,9 @@ def coordinates_along(grid: Gridded, dims: Sequence[Hashable]) -> xr.Dataset:
     return dataset.drop_vars([name for name, c in dataset.coords.items() if not set(c.dims) <= set(dims)])
 
 
-def geographic_columns(kernel: Kernel, columns: tuple[int, ...]) -> list[tuple[int, ...]]:
-    """The columns that each Geographic inside ``kernel`` is given, where ``kernel`` is given ``columns``."""
-    if isinstance(kernel, Geographic):
-        return [columns]
-    if isinstance(kernel, OnColumns):
-        return geographic_columns(kernel.kernel, tuple(columns[c] for c in kernel.columns if c < len(columns)))
-    if isinstance(kernel, Power):
-        return geographic_columns(kernel.kernel, columns)
-    if isinstance(kernel, (Sum, Product)):
-        return [found for part in kernel.kernels for found in geographic_columns(part, columns)]
-    return []
-
-
 def check_geographic(kernel: Kernel, axes: tuple[Axis, ...]) -> bool:
     """Whether longitudes go through Geographic; refuses a Geographic on columns other than (latitude, longitude)."""
-    found = geographic_columns(kernel, tuple(range(len(axes))))
+    found = geographic_columns(kernel, range(len(axes)))
     for columns in found:
         roles = [axes[c].role for c in columns]
         if roles != ["latitude", "longitude"]:

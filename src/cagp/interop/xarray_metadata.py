@@ -1,4 +1,7 @@
-"""Attributes of predictions, after the CF conventions: what the numbers are and where they come from."""
+"""Attributes of predictions, after the CF conventions: what the numbers are and where they come from.
+
+The command line writes them into Parquet files too, where xarray need not be installed.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-import xarray as xr
+from ..model import Model
+from ..support.version import __version__
 
 if TYPE_CHECKING:
-    from ..model import Model
+    import xarray as xr
 
 CONVENTIONS = "CF-1.11"
 
@@ -85,7 +89,9 @@ def kept_cell_methods(source: Source, dataset: xr.Dataset) -> str | None:
 
 def grid_mapping(grid: xr.DataArray | xr.Dataset, dataset: xr.Dataset) -> str | None:
     """The name of the grid's map projection variable, where all its variables agree and the prediction has it."""
-    variables = [grid] if isinstance(grid, xr.DataArray) else list(grid.data_vars.values())
+    import xarray
+
+    variables = [grid] if isinstance(grid, xarray.DataArray) else list(grid.data_vars.values())
     named = {v.encoding.get("grid_mapping", v.attrs.get("grid_mapping")) for v in variables} - {None}
     name = named.pop() if len(named) == 1 else None
     return name if name in dataset.coords else None
@@ -93,8 +99,6 @@ def grid_mapping(grid: xr.DataArray | xr.Dataset, dataset: xr.Dataset) -> str | 
 
 def provenance(source: Source, model: Model, observed: bool, status: str) -> dict[str, Any]:
     """The attributes of the whole data set."""
-    from .. import __version__
-
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     picked = model.prepared.picked
     solver = repr(model.solver) + (f", which picked {picked!r}" if picked else "")

@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from functools import reduce
-from operator import mul
 from typing import Any
 
 import numpy as np
 
 from ..errors import InputError, InputTypeError
-from ..kernels import Geographic, Kernel, Matern32
+from ..hyperparameters.starting_prior import Group, starting_kernel, starting_lengthscale
 from ..means import Constant
 from ..prior import Prior
 from .xarray_coordinates import Axis
 
 _SUBSET = 500
+
+_GLOBE_LENGTHSCALE = 0.1
+"""In Earth radii: about 640 km."""
+
+_SPREAD_SHARE = 0.5
+"""Of each coordinate by itself: a field has few, so that distances do not grow with their number."""
+
+_NOISE_SHARE = 0.01
+"""Fields are smooth and mostly exact: a hundredth of their variance is noise at first."""
 
 
 def prepared_prior(
@@ -32,8 +39,8 @@ def prepared_prior(
     if prior is None:
         if fit is False:
             raise InputError("without a prior there is nothing to condition; give one, or leave fit=False out")
-        prior, fixed = _default_prior(X, y, axes)
-        options = {"subset": min(_SUBSET, len(y)), "fix": fixed}
+        prior, held = _default_prior(X, y, axes)
+        options = {"subset": min(_SUBSET, len(y)), "fix": held}
         fit = True if fit is None else fit
     elif not isinstance(prior, Prior):
         raise InputTypeError(f"prior must be a cagp.Prior, got {prior!r}")
@@ -45,11 +52,8 @@ def prepared_prior(
     return prior.fit(X, y, **{**options, **(fit if isinstance(fit, Mapping) else {})})
 
 
-def _default_prior(X: np.ndarray, y: np.ndarray, axes: tuple[Axis, ...]) -> tuple[Prior, list[str]]:
-    """Where a fit starts without a prior, and the hyperparameters it must hold: one variance is enough.
-
-    One kernel on the globe, one on all coordinates that are just numbers, with a lengthscale each, one for each time.
-    """
+def _default_prior(X: np.ndarray, y: np.ndarray, axes: tuple[Axis, ...]) -> tuple[Prior, tuple[str, ...]]:
+    """Where a fit starts without a prior, and the hyperparameters it must hold: one variance is enough."""
     variance = float(np.var(y))
     if not variance > 0:
         raise InputError("the field is constant, which no hyperparameters can be fitted to; give a prior")
@@ -60,14 +64,12 @@ def _default_prior(X: np.ndarray, y: np.ndarray, axes: tuple[Axis, ...]) -> tupl
         )
     roles = [axis.role for axis in axes]
     globe = tuple(roles.index(role) for role in ("latitude", "longitude") if role in roles)
-    parts: list[Kernel] = []
-    if len(globe) == 2:
-        parts.append(Geographic(Matern32(0.1)).on(*globe))
+    groups = [Group(globe, _GLOBE_LENGTHSCALE, radius=1.0)] if len(globe) == 2 else []
     times = [column for column, role in enumerate(roles) if role == "time"]
-    numbers = [c for c in range(len(axes)) if c not in times and not (len(globe) == 2 and c in globe)]
-    for columns in ([numbers] if numbers else []) + [[column] for column in times]:
-        lengthscales = tuple(float(np.std(X[:, column])) / 2 for column in columns)
-        parts.append(Matern32(lengthscales if len(columns) > 1 else lengthscales[0]).on(*columns))
-    kernel = reduce(mul, [parts[0].scaled(variance), *parts[1:]])
-    fixed = [f"kernel.kernels[{i}].kernel.variance" for i in range(1, len(parts))]
-    return Prior(kernel, mean=Constant(), noise_variance=0.01 * variance), fixed
+    numbers = [c for c in range(len(axes)) if c not in times and not (groups and c in globe)]
+    alike = ([numbers] if numbers else []) + [[column] for column in times]
+    for columns in alike:
+        share = _SPREAD_SHARE / len(columns) ** 0.5
+        groups += [Group(tuple(columns), starting_lengthscale(X[:, columns], share))]
+    kernel, held = starting_kernel(groups, variance)
+    return Prior(kernel, mean=Constant(), noise_variance=_NOISE_SHARE * variance), held

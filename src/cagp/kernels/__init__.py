@@ -1,22 +1,14 @@
 """Covariance functions: one file a family."""
 
 from .algebraic import Level, Linear, Power
-from .base import (
-    Embedding,
-    Kernel,
-    OnColumns,
-    Product,
-    Sum,
-    embedding_leaves,
-    embedding_size,
-    map_embedding,
-    slice_embedding,
-)
+from .base import Kernel, OnColumns, Product, Sum
 from .custom import CustomKernel
-from .geographic import Geographic
+from .embeddings import Embedding, embedding_leaves, embedding_size, map_embedding, slice_embedding
+from .geographic import EARTH_RADIUS, Geographic, geographic_columns
 from .radial import RBF, Matern12, Matern32, Matern52, Periodic, Radial, RationalQuadratic
 
 __all__ = [
+    "EARTH_RADIUS",
     "RBF",
     "CustomKernel",
     "Embedding",
@@ -36,6 +28,7 @@ __all__ = [
     "Sum",
     "embedding_leaves",
     "embedding_size",
+    "geographic_columns",
     "map_embedding",
     "slice_embedding",
 ]

@@ -10,7 +10,8 @@ import torch
 from ..errors import InputTypeError
 from ..support.buffers import Buffers
 from ..support.validation import count, positive
-from .base import Embedding, Kernel, Product, validate_hyperparameter
+from .base import Kernel, Product, validate_hyperparameter
+from .embeddings import Embedding
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ buffers, ``evaluate`` allocates its result and torch can differentiate through i
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -18,33 +18,12 @@ import torch
 from ..errors import InputError, InputTypeError
 from ..support.buffers import Buffers
 from ..support.validation import ArrayLike, count, points, positive
+from .embeddings import Embedding, embedding_coordinates
+from .radial_terms import Terms, product_of_terms, sum_of_terms
+from .tree import KernelTree
 
-Embedding = torch.Tensor | tuple[Any, ...]
-"""Coordinates as the kernel wants them: a tensor (coordinates, points), or a tuple of embeddings."""
-
-
-def map_embedding(embedding: Embedding, function: Callable[[torch.Tensor], torch.Tensor]) -> Embedding:
-    """Apply ``function`` to every tensor of an embedding."""
-    if isinstance(embedding, tuple):
-        return tuple(map_embedding(part, function) for part in embedding)
-    return function(embedding)
-
-
-def slice_embedding(embedding: Embedding, start: int, stop: int) -> Embedding:
-    """The points start … stop − 1 of an embedding, as a view."""
-    return map_embedding(embedding, lambda part: part[:, start:stop])
-
-
-def embedding_leaves(embedding: Embedding) -> list[torch.Tensor]:
-    """Every tensor of an embedding, each (coordinates, points)."""
-    if isinstance(embedding, tuple):
-        return [leaf for part in embedding for leaf in embedding_leaves(part)]
-    return [embedding]
-
-
-def embedding_size(embedding: Embedding) -> int:
-    """Number of points in an embedding."""
-    return int(embedding_leaves(embedding)[0].shape[1])
+WriteNumber = Callable[[float], str]
+"""How a formula writes a number."""
 
 
 def validate_hyperparameter(kernel: Any, name: str, check: Callable[[Any, str], Any]) -> None:
@@ -54,7 +33,7 @@ def validate_hyperparameter(kernel: Any, name: str, check: Callable[[Any, str], 
         object.__setattr__(kernel, name, check(value, name))
 
 
-class Kernel(ABC):
+class Kernel(KernelTree, ABC):
     """A positive semidefinite covariance function.
 
     Kernels are immutable. They combine with ``+`` and ``*``, and a number times a kernel scales its variance.
@@ -62,9 +41,10 @@ class Kernel(ABC):
 
     ``hyperparameters`` names the fields of a kernel that hold positive numbers (or tuples of them) which
     ``Prior.fit`` may choose; they must also work as tensors that torch differentiates through.
-    """
 
-    hyperparameters: ClassVar[tuple[str, ...]] = ()
+    A kernel is a frozen dataclass, whose fields say what it is made of: then one from anywhere can be fitted, described
+    and taken apart. A class that is no dataclass works too, and has nothing to fit.
+    """
 
     @property
     def radial(self) -> bool:
@@ -99,6 +79,21 @@ class Kernel(ABC):
     def scaled(self, factor: float) -> Kernel:
         """This kernel with its variance multiplied by ``factor`` > 0."""
 
+    def in_words(self, columns: Sequence[str]) -> str:
+        """What the kernel says about the function, in a phrase; ``columns`` are the names of those it sees."""
+        return type(self).__name__
+
+    def formula(self, number: WriteNumber) -> str:
+        """The covariance of f(x) and f(x′); ``number`` writes a number."""
+        return repr(self)
+
+    def radial_terms(self, embedding: Embedding, first: int = 0) -> Terms | None:
+        """This kernel as a sum of products of radial ones on ``torch.cat(embedding_leaves(embedding))``.
+
+        ``first`` is where its coordinates begin among those of all embeddings. None: it has no such form.
+        """
+        return None
+
     def on(self, *columns: int) -> Kernel:
         """This kernel on some columns of the points only: ``Matern32(0.2).on(0, 1)``."""
         return OnColumns(self, columns)
@@ -128,9 +123,13 @@ def _parts(kernel: Kernel, kind: type) -> tuple[Kernel, ...]:
 
 @dataclass(frozen=True)
 class _Composite(Kernel):
-    """Several kernels on the same points."""
+    """Several kernels on the same points, combined by ``_combine(left, right, out=out)``; their terms likewise."""
 
     kernels: tuple[Kernel, ...]
+
+    _combine: ClassVar[Callable[..., torch.Tensor]]
+    _combine_terms: ClassVar[Callable[..., Terms | None]]
+    _word: ClassVar[str]
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "kernels", tuple(self.kernels))
@@ -140,36 +139,49 @@ class _Composite(Kernel):
     def embed(self, X: torch.Tensor, origin: torch.Tensor) -> Embedding:
         return tuple(kernel.embed(X, origin) for kernel in self.kernels)
 
-    @staticmethod
-    @abstractmethod
-    def _combine(left: torch.Tensor, right: torch.Tensor, out: torch.Tensor | None) -> torch.Tensor: ...
-
     def evaluate(
         self, A: Embedding, B: Embedding, out: torch.Tensor | None = None, buffers: Buffers | None = None
     ) -> torch.Tensor:
         block = self.kernels[0].evaluate(A[0], B[0], out, buffers)
         for kernel, a, b in zip(self.kernels[1:], A[1:], B[1:], strict=True):
             if buffers is None:
-                block = self._combine(block, kernel.evaluate(a, b), out)
+                block = self._combine(block, kernel.evaluate(a, b), out=out)
             else:
                 with buffers.borrow(tuple(block.shape)) as scratch:
-                    block = self._combine(block, kernel.evaluate(a, b, scratch, buffers), out)
+                    block = self._combine(block, kernel.evaluate(a, b, scratch, buffers), out=out)
         return block
 
     def diagonal(self, A: Embedding) -> torch.Tensor:
         diagonal = self.kernels[0].diagonal(A[0])
         for kernel, a in zip(self.kernels[1:], A[1:], strict=True):
-            diagonal = self._combine(diagonal, kernel.diagonal(a), None)
+            diagonal = self._combine(diagonal, kernel.diagonal(a))
         return diagonal
+
+    def radial_terms(self, embedding: Embedding, first: int = 0) -> Terms | None:
+        parts: list[Terms] = []
+        for kernel, part in zip(self.kernels, embedding, strict=True):
+            terms = kernel.radial_terms(part, first)
+            if terms is None:
+                return None
+            parts.append(terms)
+            first += embedding_coordinates(part)
+        return self._combine_terms(parts)
+
+    def in_words(self, columns: Sequence[str]) -> str:
+        return f" {self._word} ".join(f"[{kernel.in_words(columns)}]" for kernel in self.kernels)
 
 
 @dataclass(frozen=True)
 class Sum(_Composite):
     """k₁ + k₂ + …; write it with ``+``."""
 
-    @staticmethod
-    def _combine(left: torch.Tensor, right: torch.Tensor, out: torch.Tensor | None) -> torch.Tensor:
-        return torch.add(left, right, out=out)
+    part_called: ClassVar[str] = "term"
+    _combine = staticmethod(torch.add)
+    _combine_terms = staticmethod(sum_of_terms)
+    _word: ClassVar[str] = "plus"
+
+    def formula(self, number: WriteNumber) -> str:
+        return " + ".join(kernel.formula(number) for kernel in self.kernels)
 
     def scaled(self, factor: float) -> Kernel:
         return Sum(tuple(kernel.scaled(factor) for kernel in self.kernels))
@@ -182,9 +194,13 @@ class Sum(_Composite):
 class Product(_Composite):
     """k₁ · k₂ · …; write it with ``*``."""
 
-    @staticmethod
-    def _combine(left: torch.Tensor, right: torch.Tensor, out: torch.Tensor | None) -> torch.Tensor:
-        return torch.mul(left, right, out=out)
+    part_called: ClassVar[str] = "factor"
+    _combine = staticmethod(torch.mul)
+    _combine_terms = staticmethod(product_of_terms)
+    _word: ClassVar[str] = "times"
+
+    def formula(self, number: WriteNumber) -> str:
+        return " · ".join(f"({k.formula(number)})" if isinstance(k, Sum) else k.formula(number) for k in self.kernels)
 
     def scaled(self, factor: float) -> Kernel:
         return Product((self.kernels[0].scaled(factor), *self.kernels[1:]))
@@ -194,29 +210,14 @@ class Product(_Composite):
 
 
 @dataclass(frozen=True)
-class OnColumns(Kernel):
-    """A kernel that sees some columns of the points only; write it with ``kernel.on(0, 1)``."""
+class Wrapper(Kernel):
+    """Another kernel on points that are changed first: all but ``embed`` is that kernel's."""
 
     kernel: Kernel
-    columns: tuple[int, ...]
-
-    def __post_init__(self) -> None:
-        if not self.columns:
-            raise InputError("on() needs at least one column, for example kernel.on(0)")
-        columns = tuple(count(c, "columns") for c in self.columns)
-        if len(set(columns)) != len(columns):
-            raise InputError(f"columns must be distinct, got {columns}")
-        object.__setattr__(self, "columns", columns)
 
     @property
     def radial(self) -> bool:
         return self.kernel.radial
-
-    def embed(self, X: torch.Tensor, origin: torch.Tensor) -> Embedding:
-        if max(self.columns) >= X.shape[1]:
-            raise InputError(f"{self!r} needs column {max(self.columns)}, the points have {X.shape[1]} columns")
-        chosen = list(self.columns)
-        return self.kernel.embed(X[:, chosen], origin[chosen])
 
     def evaluate(
         self, A: Embedding, B: Embedding, out: torch.Tensor | None = None, buffers: Buffers | None = None
@@ -227,7 +228,41 @@ class OnColumns(Kernel):
         return self.kernel.diagonal(A)
 
     def scaled(self, factor: float) -> Kernel:
-        return OnColumns(self.kernel.scaled(factor), self.columns)
+        return self.with_children({"kernel": self.kernel.scaled(factor)})
+
+    def formula(self, number: WriteNumber) -> str:
+        return self.kernel.formula(number)
+
+    def radial_terms(self, embedding: Embedding, first: int = 0) -> Terms | None:
+        return self.kernel.radial_terms(embedding, first)
+
+
+@dataclass(frozen=True)
+class OnColumns(Wrapper):
+    """A kernel that sees some columns of the points only; write it with ``kernel.on(0, 1)``."""
+
+    columns: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if not self.columns:
+            raise InputError("on() needs at least one column, for example kernel.on(0)")
+        columns = tuple(count(c, "columns") for c in self.columns)
+        if len(set(columns)) != len(columns):
+            raise InputError(f"columns must be distinct, got {columns}")
+        object.__setattr__(self, "columns", columns)
+
+    def embed(self, X: torch.Tensor, origin: torch.Tensor) -> Embedding:
+        if max(self.columns) >= X.shape[1]:
+            raise InputError(f"{self!r} needs column {max(self.columns)}, the points have {X.shape[1]} columns")
+        chosen = list(self.columns)
+        return self.kernel.embed(X[:, chosen], origin[chosen])
+
+    def columns_below(self, columns: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(columns[i] for i in self.columns if i < len(columns))
+
+    def in_words(self, columns: Sequence[str]) -> str:
+        chosen = [columns[i] if i < len(columns) else f"coordinate {i + 1}" for i in self.columns]
+        return f"{self.kernel.in_words(chosen)} on {', '.join(chosen)}"
 
     def __repr__(self) -> str:
         inner = f"({self.kernel!r})" if isinstance(self.kernel, _Composite) else repr(self.kernel)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import dataclasses
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -11,7 +12,8 @@ import torch
 from ..errors import InputError, InputTypeError
 from ..support.buffers import Buffers
 from ..support.validation import positive
-from .base import Embedding, Kernel, validate_hyperparameter
+from .base import Kernel, WriteNumber, validate_hyperparameter
+from .embeddings import Embedding
 
 _DIAGONAL_CHUNK = 256
 
@@ -59,4 +61,10 @@ class CustomKernel(Kernel):
         return torch.cat([self.evaluate(part, part).diagonal() for part in torch.split(A, _DIAGONAL_CHUNK, dim=1)])
 
     def scaled(self, factor: float) -> Kernel:
-        return CustomKernel(self.function, self.variance * factor)
+        return dataclasses.replace(self, variance=self.variance * factor)
+
+    def in_words(self, columns: Sequence[str]) -> str:
+        return f"the user's own function {getattr(self.function, '__name__', self.function)!s}"
+
+    def formula(self, number: WriteNumber) -> str:
+        return f"{number(self.variance)} · {getattr(self.function, '__name__', 'function')}(x, x′)"

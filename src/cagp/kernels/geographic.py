@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 
 from ..errors import InputError, InputTypeError
-from ..support.buffers import Buffers
 from ..support.validation import positive
-from .base import Embedding, Kernel
+from .base import Kernel, Wrapper
+from .embeddings import Embedding
+
+EARTH_RADIUS = 6371.0
+"""In kilometres, on average: it is 6,357 at the poles and 6,378 at the equator."""
 
 
 def unit_sphere(latlon: torch.Tensor) -> torch.Tensor:
@@ -26,7 +30,7 @@ def unit_sphere(latlon: torch.Tensor) -> torch.Tensor:
 
 
 @dataclass(frozen=True)
-class Geographic(Kernel):
+class Geographic(Wrapper):
     """A kernel on (latitude, longitude) in degrees that measures the chord between points on the unit sphere.
 
     Chordal distance keeps every kernel of Euclidean distance positive definite on the globe, has no seam at the
@@ -34,17 +38,12 @@ class Geographic(Kernel):
     (0.1 is about 637 km); with ``radius=6371``, in kilometres.
     """
 
-    kernel: Kernel
     radius: float = 1.0
 
     def __post_init__(self) -> None:
         if not isinstance(self.kernel, Kernel):
             raise InputTypeError(f"Geographic wraps a kernel, got {self.kernel!r}; write Geographic(Matern32(0.1))")
         object.__setattr__(self, "radius", positive(self.radius, "radius"))
-
-    @property
-    def radial(self) -> bool:
-        return self.kernel.radial
 
     def embed(self, X: torch.Tensor, origin: torch.Tensor) -> Embedding:
         if X.shape[1] != 2:
@@ -63,13 +62,24 @@ class Geographic(Kernel):
         sphere = self.radius * unit_sphere(X)
         return self.kernel.embed(sphere, torch.zeros(3, dtype=X.dtype, device=X.device))
 
-    def evaluate(
-        self, A: Embedding, B: Embedding, out: torch.Tensor | None = None, buffers: Buffers | None = None
-    ) -> torch.Tensor:
-        return self.kernel.evaluate(A, B, out, buffers)
+    @property
+    def distance_unit(self) -> str:
+        """The unit of distances on a globe of this radius."""
+        if self.radius == 1:
+            return "Earth radii"
+        for unit, factor in (("km", 1.0), ("m", 1000.0)):
+            if abs(self.radius / factor / EARTH_RADIUS - 1) < 0.005:
+                return unit
+        return f"{1 / self.radius:.3g} Earth radii"
 
-    def diagonal(self, A: Embedding) -> torch.Tensor:
-        return self.kernel.diagonal(A)
+    def columns_below(self, columns: tuple[int, ...]) -> tuple[int, ...]:
+        return ()  # the kernel inside sees the three coordinates of the sphere
 
-    def scaled(self, factor: float) -> Kernel:
-        return Geographic(self.kernel.scaled(factor), self.radius)
+    def in_words(self, columns: Sequence[str]) -> str:
+        unit = {"km": "kilometres", "m": "metres"}.get(self.distance_unit, self.distance_unit)
+        return f"{self.kernel.in_words(())} of the chordal distance on the globe, in {unit}"
+
+
+def geographic_columns(kernel: Kernel, columns: Sequence[int]) -> list[tuple[int, ...]]:
+    """The columns that each Geographic inside ``kernel`` is given, where ``kernel`` is given ``columns``."""
+    return [part.columns for part in kernel.walk(columns) if isinstance(part.kernel, Geographic)]

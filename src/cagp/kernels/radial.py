@@ -7,18 +7,30 @@ from __future__ import annotations
 import dataclasses
 import math
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 
 from ..errors import InputError
 from ..support.buffers import Buffers
 from ..support.validation import positive, positive_or_each
-from .base import Embedding, Kernel, validate_hyperparameter
+from .base import Kernel, WriteNumber, validate_hyperparameter
+from .embeddings import Embedding
+from .radial_terms import Factor, Terms
 
 _SMALLEST = 1e-300
 """Added to squared distances before a square root that is differentiated: its derivative at zero is infinite."""
+
+_VALUES = ("profile", "evaluate", "diagonal")
+_MEANING = (*_VALUES, "embed")
+"""What decides which profile a kernel has between embeddings, and which between points."""
+
+
+def _depth(cls: type, name: str) -> int:
+    """How far up the line of its ancestors a class finds ``name``."""
+    return next(i for i, each in enumerate(cls.__mro__) if name in vars(each))
 
 
 def squared_distances(
@@ -49,12 +61,25 @@ class Radial(Kernel):
     """``variance · profile(|a − b|² / lengthscale²)``.
 
     ``lengthscale`` is one number, or one per column of the points (automatic relevance determination).
+
+    ``profile_name`` says which of the profiles that the fused GPU kernels know this is, None for any other;
+    ``family`` and ``profile_formula`` describe it for readers. A subclass that computes something else does not
+    inherit them.
     """
 
     lengthscale: float | tuple[float, ...] = 1.0
     variance: float = 1.0
 
     hyperparameters: ClassVar[tuple[str, ...]] = ("lengthscale", "variance")
+    profile_name: ClassVar[str | None] = None
+    family: ClassVar[str | None] = None
+    profile_formula: ClassVar[str | None] = None
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        for described, by in (("profile_name", _VALUES), ("family", _MEANING), ("profile_formula", _MEANING)):
+            if min(_depth(cls, method) for method in by) < _depth(cls, described):
+                setattr(cls, described, None)
 
     def __post_init__(self) -> None:
         validate_hyperparameter(self, "lengthscale", positive_or_each)
@@ -107,10 +132,44 @@ class Radial(Kernel):
     def scaled(self, factor: float) -> Kernel:
         return dataclasses.replace(self, variance=self.variance * factor)
 
+    def in_words(self, columns: Sequence[str]) -> str:
+        words = self.family or type(self).__name__
+        if isinstance(self.lengthscale, tuple):
+            return f"{words}, one lengthscale per column"
+        return f"{words}, one lengthscale for all columns" if len(columns) > 1 else words
+
+    def formula(self, number: WriteNumber) -> str:
+        if self.profile_formula is None:
+            return repr(self)
+        shape = f"{number(self.variance)} · {self.profile_formula}"
+        if isinstance(self.lengthscale, tuple):
+            return f"{shape}, r² = Σⱼ (xⱼ − x′ⱼ)² / ℓⱼ²"
+        return f"{shape}, r = |x − x′| / {number(self.lengthscale)}"
+
+    @property
+    def _profile_alpha(self) -> Any:
+        """The exponent of the profile, for those that have one."""
+        return 1.0
+
+    def radial_terms(self, embedding: Embedding, first: int = 0) -> Terms | None:
+        if self.profile_name is None:
+            return None
+        assert isinstance(embedding, torch.Tensor)
+        count, variance, alpha = embedding.shape[0], _number(self.variance), _number(self._profile_alpha)
+        return ((Factor(self.profile_name, first, count, variance, alpha),),)
+
+
+def _number(value: float | torch.Tensor) -> float:
+    return float(value.detach() if isinstance(value, torch.Tensor) else value)
+
 
 @dataclass(frozen=True)
 class Matern12(Radial):
     """Matérn 1/2, the exponential kernel: σ² exp(−r). Continuous, nowhere differentiable functions."""
+
+    profile_name: ClassVar[str | None] = "matern12"
+    family: ClassVar[str | None] = "Matérn 1/2 (continuous, rough functions)"
+    profile_formula: ClassVar[str | None] = "exp(−r)"
 
     def profile(self, s: torch.Tensor, scratch: torch.Tensor | None = None) -> torch.Tensor:
         out = None if scratch is None else s
@@ -120,6 +179,10 @@ class Matern12(Radial):
 @dataclass(frozen=True)
 class Matern32(Radial):
     """Matérn 3/2: σ² (1 + √3 r) exp(−√3 r). Once differentiable functions; the kernel of the paper."""
+
+    profile_name: ClassVar[str | None] = "matern32"
+    family: ClassVar[str | None] = "Matérn 3/2 (once differentiable functions)"
+    profile_formula: ClassVar[str | None] = "(1 + √3 r) exp(−√3 r)"
 
     def profile(self, s: torch.Tensor, scratch: torch.Tensor | None = None) -> torch.Tensor:
         out = None if scratch is None else s
@@ -131,6 +194,10 @@ class Matern32(Radial):
 @dataclass(frozen=True)
 class Matern52(Radial):
     """Matérn 5/2: σ² (1 + √5 r + 5r²/3) exp(−√5 r). Twice differentiable functions."""
+
+    profile_name: ClassVar[str | None] = "matern52"
+    family: ClassVar[str | None] = "Matérn 5/2 (twice differentiable functions)"
+    profile_formula: ClassVar[str | None] = "(1 + √5 r + 5r²/3) exp(−√5 r)"
 
     def profile(self, s: torch.Tensor, scratch: torch.Tensor | None = None) -> torch.Tensor:
         out = None if scratch is None else s
@@ -145,6 +212,10 @@ class Matern52(Radial):
 class RBF(Radial):
     """Squared exponential: σ² exp(−r²/2). Infinitely smooth functions; its Gram matrices are nearly singular."""
 
+    profile_name: ClassVar[str | None] = "rbf"
+    family: ClassVar[str | None] = "squared exponential (infinitely smooth functions)"
+    profile_formula: ClassVar[str | None] = "exp(−r²/2)"
+
     def profile(self, s: torch.Tensor, scratch: torch.Tensor | None = None) -> torch.Tensor:
         out = None if scratch is None else s
         return torch.exp(torch.mul(s, -0.5, out=out), out=out)
@@ -153,6 +224,10 @@ class RBF(Radial):
 @dataclass(frozen=True)
 class RationalQuadratic(Radial):
     """Rational quadratic: σ² (1 + r²/(2α))^(−α), a mixture of squared exponentials of many lengthscales."""
+
+    profile_name: ClassVar[str | None] = "rational_quadratic"
+    family: ClassVar[str | None] = "rational quadratic (smooth functions of many lengthscales)"
+    profile_formula: ClassVar[str | None] = "(1 + r²/(2α))^(−α)"
 
     alpha: float = 1.0
 
@@ -167,6 +242,13 @@ class RationalQuadratic(Radial):
         logarithm = torch.log1p(torch.mul(s, 0.5 / self.alpha, out=out), out=out)
         return torch.exp(torch.mul(logarithm, -self.alpha, out=out), out=out)
 
+    @property
+    def _profile_alpha(self) -> Any:
+        return self.alpha
+
+    def formula(self, number: WriteNumber) -> str:
+        return super().formula(number).replace("α", number(self.alpha))
+
 
 @dataclass(frozen=True)
 class Periodic(RBF):
@@ -178,6 +260,8 @@ class Periodic(RBF):
     period: float | tuple[float, ...] = 1.0
 
     hyperparameters: ClassVar[tuple[str, ...]] = (*RBF.hyperparameters, "period")
+    family: ClassVar[str | None] = "periodic (functions that repeat themselves)"
+    profile_formula: ClassVar[str | None] = "exp(−2 Σⱼ sin²(π (xⱼ − x′ⱼ) / periodⱼ) / ℓⱼ²)"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -187,3 +271,6 @@ class Periodic(RBF):
         period, lengthscale = self._per_column("period", X), self._per_column("lengthscale", X)
         angle = 2 * math.pi * (X - origin) / period
         return torch.cat([torch.cos(angle) / lengthscale, torch.sin(angle) / lengthscale], dim=1).T.contiguous()
+
+    def formula(self, number: WriteNumber) -> str:
+        return f"{number(self.variance)} · {self.profile_formula}" if self.profile_formula else repr(self)

@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 
 import torch
 
+from ..algebra.operations import Operations
 from ..gram import Gram
 
 
@@ -45,3 +46,7 @@ class Preconditioner(ABC):
     @abstractmethod
     def prepare(self, gram: Gram) -> PreparedPreconditioner:
         """Do all that needs no right-hand side."""
+
+    def operations(self, size: int, steps: int, vectors: int) -> Operations:
+        """What it takes beside the products with G, for so many steps with ``vectors`` each on ``size`` points."""
+        return Operations()

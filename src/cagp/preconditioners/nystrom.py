@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from ..algebra.inducing import Inducing
+from ..algebra.operations import Operations
 from ..gram import Gram
 from ..support.validation import count
 from .base import Preconditioner, PreparedPreconditioner
@@ -29,6 +30,11 @@ class Nystrom(Preconditioner):
 
     def prepare(self, gram: Gram) -> PreparedPreconditioner:
         return _PreparedNystrom(gram, Inducing(gram, self.rank, self.seed))
+
+    def operations(self, size: int, steps: int, vectors: int) -> Operations:
+        rank = min(self.rank, size)
+        flops = 4.0 * size * rank**2 + 4.0 * steps * size * rank * vectors
+        return Operations(flops=flops, kernel_values=float(size) * rank)
 
 
 class _PreparedNystrom(PreparedPreconditioner):

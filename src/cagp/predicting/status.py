@@ -2,23 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
 
 from ..solvers import Solver
 from ..stopping import Rule
+from ..support.advice import IN_PYTHON, Advice
 from .conditioned import Conditioned
 from .solved import Solved
 
 
 @dataclass(frozen=True)
 class Status:
-    """``reason`` is one word for programs ("finished", "interrupted", "iterating"), ``message`` is for people."""
+    """Why a solver stopped: ``reason`` is one word for programs ("finished", "interrupted", "iterating").
+
+    ``message`` is for people: what ``happened``, ``advice`` where there is more to be had, and the ``circumstances``.
+    """
 
     reason: str
-    message: str
+    happened: str
+    advice: Advice | None = None
+    circumstances: str = ""
+
+    @property
+    def message(self) -> str:
+        """All of it in words, for people."""
+        return self.worded(IN_PYTHON)
+
+    def worded(self, remedies: Mapping[str, str]) -> str:
+        """The message with the ``remedies`` of a front end, by kind of advice."""
+        advice = "" if self.advice is None else self.advice.worded(remedies)
+        return self.happened + advice + self.circumstances
 
     def __str__(self) -> str:
         return self.message
@@ -30,17 +46,30 @@ def status_of(
     """The status of a prediction that took ``seconds``; ``where`` says on what it ran, if not in this process."""
     iterations = torch.cat([batch.iterations for batch in batches])
     stopped = torch.cat([batch.stopped for batch in batches])
+    circumstances = _circumstances(model) + where
     if interrupted:
-        reason, message = "interrupted", _interrupted(iterations)
-    elif stop is None or model.prepared.limit <= 1:
-        reason, message = "finished", model.prepared.stopped(int(iterations.max()))
+        return Status("interrupted", _interrupted(iterations), circumstances=circumstances)
+    if stop is None or model.prepared.limit <= 1:
+        happened = model.prepared.stopped(int(iterations.max()))
         if stop is not None:
-            message += " It works in one step, so there was nothing for a rule to stop."
-    else:
-        rest = int((stopped < 0).sum())
-        reason = "stopped" if rest < len(stopped) else "finished"
-        message = _by_rules(stop, stopped, model.recipe.solver) + f" ({_range(iterations)}, {seconds:.3g} s)."
-    return Status(reason, message + _circumstances(model) + where)
+            circumstances = " It works in one step, so there was nothing for a rule to stop." + circumstances
+        advice = Advice("iterations done") if _can_go_on(model) else None
+        return Status("finished", happened, advice, circumstances)
+    rest = int((stopped < 0).sum())
+    advice = Advice("limit reached") if rest and model.recipe.solver.effort == "iterations" else None
+    circumstances = f" ({_range(iterations)}, {seconds:.3g} s)." + circumstances
+    reason = "stopped" if rest < len(stopped) else "finished"
+    return Status(reason, _by_rules(stop, stopped, model.recipe.solver), advice, circumstances)
+
+
+def _can_go_on(model: Conditioned) -> bool:
+    """Whether more iterations of the solver would change anything."""
+    solver, size = model.prepared.picked or model.recipe.solver, model.gram.size
+    if solver.is_exact(size) or solver.points_used(size) is not None:
+        return False
+    more = solver.with_more_work(size)
+    exhausted = model.prepared.limit < getattr(solver, solver.effort, 0)  # it made fewer than were asked for
+    return more is not None and more.counted and not exhausted
 
 
 def _circumstances(model: Conditioned) -> str:
@@ -66,8 +95,7 @@ def _by_rules(stop: Rule, stopped: torch.Tensor, solver: Solver) -> str:
     parts = [f"{n} test points stopped by {rule}" for n, rule in counts if n]
     rest = int((stopped < 0).sum())
     if rest:
-        advice = ": raise its iterations to get further" if hasattr(solver, "iterations") else ""
-        parts.append(f"{rest} test points reached the limit of {solver!r}{advice}")
+        parts.append(f"{rest} test points reached the limit of {solver!r}")
     return "; ".join(parts)
 
 

@@ -102,7 +102,9 @@ class Trend:
 
     def _take_if_better(self, S: torch.Tensor, gram: Gram) -> None:
         """Take S where it is a left inverse of H to rounding and has the smaller variance."""
-        if bool(((S @ self._H - torch.eye(len(S)).to(S)).abs() < torch.finfo(S.dtype).eps ** 0.5).all()):  # not where it is not a number
+        if bool(
+            ((S @ self._H - torch.eye(len(S)).to(S)).abs() < torch.finfo(S.dtype).eps ** 0.5).all()
+        ):  # not where it is not a number
             GS = gram.matmul(S)
             if float((GS * S).sum()) < float((self._GS * self._S).sum()):
                 self._S, self._GS = S, GS

@@ -9,7 +9,7 @@ from scipy.special import ndtr, ndtri
 from scipy.stats import chi2, kurtosistest
 
 from ..calibration import ecdf_band
-from .effective import Correlation, Effective, test
+from .correlated_errors import Correlation, Effective, test
 from .numbers import coverage_percent, number
 
 LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -11,14 +11,12 @@ import numpy as np
 import torch
 
 from ..calibration import Scores, score
-from ..errors import InputError
 from ..solvers import Solver
-from ..support.validation import column_names, not_negative_each, points, targets
+from .correlated_errors import Correlation, correlation_of
 from .diagnosis import Diagnosis, diagnose
-from .effective import Correlation, correlation_of
+from .inputs import Given
 from .numbers import duration
-from .refits import LOCAL, array, refit
-from .solvers import restricted, seconds, working
+from .refits import LOCAL, array, refit, seconds, working
 
 if TYPE_CHECKING:
     from ..model import Model
@@ -69,70 +67,19 @@ class HeldOut:
         return score(self.mean, self.std, self.truth, of="observed")
 
 
-@dataclass(frozen=True, eq=False)
-class Given:
-    """Held-out data: X (n, p), y (n,), and the noise variance of each, (n,), where it is known.
-
-    ``rows`` (n,) are their positions in what was given, from which so many ``known`` training rows were left out.
-    """
-
-    X: torch.Tensor
-    y: torch.Tensor
-    noise: torch.Tensor | None
-    rows: np.ndarray
-    known: int = 0
-
-    def some(self, chosen: np.ndarray) -> Given:
-        """The observations ``chosen`` (m,) alone."""
-        noise = None if self.noise is None else self.noise[chosen]
-        return replace(self, X=self.X[chosen], y=self.y[chosen], noise=noise, rows=self.rows[chosen])
-
-
-def checked_holdout(model: Model, holdout: Any) -> Given | None:
-    """Held-out data as tensors, without training rows; refuses what is not (X, y) or (X, y, noise_variance)."""
+def predict_unseen(model: Model, holdout: Given | None, seed: int, advance: Advance) -> HeldOut | None:
+    """Predictions of the data held out or, where there are none, of left-out training data; advances by 1."""
     if holdout is None:
-        return None
-    if not isinstance(holdout, (tuple, list)) or len(holdout) not in (2, 3):
-        raise InputError(f"holdout must be a pair (X, y), got {type(holdout).__name__}; write holdout=(X_test, y_test)")
-    columns = column_names(holdout[0])
-    if columns is not None and model.column_names is not None and columns != model.column_names:
-        raise InputError(
-            f"holdout X has the columns {columns}, the training points have {model.column_names}; "
-            f"put them in the same order: X[{model.column_names}]"
-        )
-    X = points(holdout[0], "holdout X", model.X.device, columns=model.X.shape[1])
-    y = targets(holdout[1], len(X), model.X.device, name="holdout y")
-    noisy = len(holdout) == 3 and holdout[2] is not None
-    noise = not_negative_each(holdout[2], "holdout noise_variance", len(X), model.X.device) if noisy else None
-    return _without_training_rows(model, Given(X, y, noise, np.arange(len(X))))
+        return leave_out(model, seed, advance)
+    found = _predict_held_out(model, holdout, seed)
+    advance(1)
+    return found
 
 
-def _without_training_rows(model: Model, given: Given) -> Given:
-    """``given`` without the rows whose X and y are those of a training row, which the model has seen."""
-    candidates = torch.isin(model.y, given.y)  # few, so that millions of training rows cost one pass
-    seen = set(_as_keys(model.X[candidates], model.y[candidates]))
-    new = np.array([key not in seen for key in _as_keys(given.X, given.y)])
-    known = len(new) - int(new.sum())
-    if 2 * known > len(new):
-        some = f"All {known:,}" if known == len(new) else f"{known:,} of the {len(new):,}"
-        raise InputError(
-            f"{some} rows of holdout are training rows, whose predictions say nothing about new data; hold rows out "
-            "before the fit, or check without a holdout (a second table), which leaves training rows out in turn"
-        )
-    return replace(given.some(np.flatnonzero(new)), known=known) if known else given
-
-
-def _as_keys(X: torch.Tensor, y: torch.Tensor) -> list[bytes]:
-    """Each row with its observation as bytes: equal where all numbers are, and -0 is 0."""
-    values = np.ascontiguousarray(np.column_stack([array(X), array(y)]) + 0.0)
-    return [row.tobytes() for row in values]
-
-
-def predict_held_out(model: Model, holdout: Given, seed: int) -> HeldOut:
+def _predict_held_out(model: Model, holdout: Given, seed: int) -> HeldOut:
     """The model's own predictions of data it was not given."""
-    tiles = model.prepared.gram.storage == "tiles"
     n = size = len(holdout.y)
-    while n > 50 and seconds(working(model), len(model.y), n, tiles=tiles) > _HOLDOUT_SECONDS:
+    while n > 50 and seconds(model, working(model), len(model.y), n) > _HOLDOUT_SECONDS:
         n = max(50, n // 2)
     how = f"{size:,} observations that are not among the training rows, predicted by the model itself."
     if n < size:
@@ -182,7 +129,7 @@ def leave_out(model: Model, seed: int, advance: Advance) -> HeldOut | None:
     correlations = []
     for group in groups:
         kept = np.setdiff1d(np.arange(size), group)
-        again = refit(model, restricted(plan.solver, kept, size), kept)
+        again = refit(model, plan.solver.for_points(kept, size), kept)
         noise = model.prior.noise_variance
         post = again.predict(model.X[torch.from_numpy(group).to(model.X.device)], progress=False)
         post = post.observed(noise[group] if np.ndim(noise) else noise)
@@ -217,8 +164,9 @@ class _Plan:
         return f"{self.folds}-fold cross-validation" if self.folds > 1 else "left-out training data"
 
     def how(self, size: int) -> str:
-        some = f"{self.n:,} of the {size:,} training observations, drawn at random," if self.n < size else "All"
-        some = some if self.n < size else f"All {size:,} training observations"
+        some = f"All {size:,} training observations"
+        if self.n < size:
+            some = f"{self.n:,} of the {size:,} training observations, drawn at random,"
         group = "each in turn" if self.n == self.folds else f"in {self.folds} groups"
         group = "together" if self.folds == 1 else group
         return (
@@ -233,10 +181,9 @@ def _plan(model: Model, size: int) -> _Plan:
     n = min(size, _POINTS)
     folds = size if size <= _SINGLY else _FOLDS
     group = -(-n // folds)
-    tiles = model.prepared.gram.storage == "tiles"
 
     def cost(of: Solver, left_out: int) -> float:
-        return seconds(of, size - left_out, left_out, tiles=tiles)
+        return seconds(model, of, size - left_out, left_out)
 
     if folds * cost(solver, group) <= _LIMIT_SECONDS:
         return _Plan(n, folds, solver, "")

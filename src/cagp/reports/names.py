@@ -1,4 +1,4 @@
-"""What the columns and the target are called, and their units."""
+"""What the columns and the target are called, their units, and which columns make a map."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ..errors import InputError, InputTypeError
+from ..kernels import Kernel, geographic_columns
 
 if TYPE_CHECKING:
     from ..model import Model
@@ -45,8 +46,6 @@ class Names:
 
     def filled_in(self, model: Model) -> Names:
         """These names with everything that was left out: from the data frame, the kernel, or x1, x2, …"""
-        from .places import map_of
-
         columns = model.X.shape[1]
         for field in ("features", "feature_units"):
             value = getattr(self, field)
@@ -129,3 +128,21 @@ def shortened(names: Sequence[str], most: int) -> list[str]:
             return short
     ends = [f"…{i + 1}" for i in range(len(names))]
     return [name if len(name) <= most else name[: most - len(end)] + end for name, end in zip(names, ends, strict=True)]
+
+
+@dataclass(frozen=True)
+class Map:
+    """The columns drawn ``across`` and ``down`` a map; ``geographic`` where they are longitude and latitude."""
+
+    across: int
+    down: int
+    geographic: bool
+
+
+def map_of(kernel: Kernel, columns: int) -> Map | None:
+    """The map that points with so many ``columns`` have under this kernel; None where there is none."""
+    places = geographic_columns(kernel, range(columns))
+    if places:
+        latitude, longitude = places[0]
+        return Map(longitude, latitude, geographic=True)
+    return Map(0, 1, geographic=False) if columns == 2 else None

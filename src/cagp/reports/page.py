@@ -1,9 +1,16 @@
-"""What every HTML page of cagp shares: the style, the frame, and pictures inside the page instead of beside it."""
+"""What every HTML page of cagp shares: style, frame, tables, pictures inside the page, and the folder it lies in."""
 
 from __future__ import annotations
 
 import base64
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
+
+from ..errors import InputError
+from ..support.atomic_files import write_atomically
 
 _BASE = """\
 <!doctype html>
@@ -83,3 +90,37 @@ def render(template: str, values: dict[str, Any]) -> str:
 def inline(png: bytes) -> str:
     """A PNG picture as the source of an image, so that the page needs no file beside it."""
     return f"data:image/png;base64,{base64.b64encode(png).decode()}"
+
+
+@dataclass(frozen=True)
+class Table:
+    """``rows`` of texts under ``columns``; ``headed`` where the first cell of a row names it; ``name`` is its id."""
+
+    caption: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    name: str = ""
+    headed: bool = True
+
+
+class Folder:
+    """Collects pictures for a page in ``path``; each is also written as a PNG file beside it."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        if self.path.exists() and not self.path.is_dir():
+            raise InputError(f"folder must be a folder, {self.path} is a file; give another name")
+        self._pictures: dict[str, bytes] = {}
+
+    def picture(self, name: str, png: bytes, caption: str) -> dict[str, str]:
+        """A picture for the template: its source and caption."""
+        self._pictures[f"{name}.png"] = png
+        return {"source": inline(png), "caption": caption}
+
+    def write(self, file: str, template: str, values: dict[str, Any]) -> Path:
+        """Write the page as ``file``, and the pictures."""
+        page = render(template, values)
+        for name, content in self._pictures.items():
+            write_atomically(self.path / name, content)
+        write_atomically(self.path / file, page.encode())
+        return self.path / file

@@ -1,4 +1,4 @@
-"""The same model once more: on some of its data, or with another solver."""
+"""The same model once more: on some of its data or with another solver, and how long that takes."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from ..algebra.operations import Operations
 from ..prior import Prior
 from ..solvers import NearestNeighbours, Solver
 
@@ -15,6 +16,24 @@ if TYPE_CHECKING:
 
 LOCAL = NearestNeighbours(100)
 """What pictures and checks are computed with where the model's own solver would take minutes."""
+
+
+def working(model: Model) -> Solver:
+    """The solver that does the work: what Auto picked, where it was asked."""
+    return model.prepared.picked or model.solver
+
+
+def seconds(model: Model, solver: Solver, size: int, tests: int) -> float:
+    """About how long ``solver`` takes to condition on ``size`` points as the model keeps them and to predict ``tests``.
+
+    From operation counts, not from a clock: what is decided by it is the same on every machine.
+    """
+    return solver.operations(size, tests).seconds(tiles=model.prepared.gram.storage == "tiles")
+
+
+def pass_seconds(size: int, vectors: int) -> float:
+    """About how long one product of G, in tiles, with so many vectors takes."""
+    return Operations.passes(1, size, vectors).seconds(tiles=True)
 
 
 def prior_at(model: Model, kept: np.ndarray) -> Prior:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError, InputTypeError
+from ..support.advice import IN_PYTHON
 
 if TYPE_CHECKING:
     from ..hyperparameters import FitResult
@@ -34,8 +35,9 @@ class FitSummary:
     message: str
 
     @classmethod
-    def of(cls, result: FitResult) -> FitSummary:
-        """The summary of a fit."""
+    def of(cls, result: FitResult, remedies: Mapping[str, str] = IN_PYTHON) -> FitSummary:
+        """The summary of a fit, with the ``remedies`` of a front end by kind of advice."""
+        warnings = tuple(advice.worded(remedies) for advice in result.advice)
         return cls(
             result.likelihood,
             result.size,
@@ -43,8 +45,8 @@ class FitSummary:
             result.converged,
             dict(result.values),
             dict(result.standard_errors or {}),
-            tuple(result.warnings),
-            result.message,
+            warnings,
+            " ".join([result.story, *warnings]),
         )
 
     def to_json(self) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import re
 import shutil
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import uuid4
 
 import numpy as np
@@ -23,17 +23,17 @@ from ..errors import InputError, SavedModelError
 from ..gram import STORAGES
 from ..kernels import Kernel
 from ..means import Mean
+from ..model import Model
+from ..prior import Prior
 from ..solvers import Solver
 from ..support.atomic_files import whole_file
 from ..support.convert import float_type, solving_type
-from ..support.validation import choice
+from ..support.validation import choice, points, targets
+from ..support.version import __version__
 from .about import About
 from .data import read_arrays, require_safetensors, sha256, write_arrays
 from .objects import decode, encode
 from .saved import Saved
-
-if TYPE_CHECKING:
-    from ..model import Model
 
 FORMAT = "cagp model"
 FORMAT_VERSION = 1
@@ -95,8 +95,6 @@ def write(saved: Saved, folder: str | Path, *, overwrite: bool = False) -> Path:
 
 def _describe(saved: Saved, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
     """model.json but for its own hash; ``arrays`` is given what belongs into the data file."""
-    from .. import __version__
-
     prior = saved.prior
     noise = None if np.ndim(prior.noise_variance) else float(prior.noise_variance)
     return {
@@ -235,9 +233,6 @@ def _description(place: Path) -> dict[str, Any]:
 
 
 def _saved(content: dict[str, Any], arrays: dict[str, np.ndarray]) -> Saved:
-    from ..prior import Prior
-    from ..support.validation import points, targets
-
     X = points(arrays["X"], "X").numpy()
     y = targets(arrays["y"], len(X)).numpy()
     noise = arrays.get("noise_variance", content["prior"]["noise_variance"])

@@ -71,6 +71,11 @@ def _why(value: Any) -> str:
             "the mean is a function, and a model folder holds no code; use Constant or Polynomial, or subtract the "
             "function from y and save the model of what is left"
         )
+    if isinstance(value, Kernel):
+        return (
+            f"{type(value).__name__} is not one of cagp's own kernels, and a model folder holds no code; save X and y "
+            "yourself and condition again in a program that has the class"
+        )
     if callable(value) and not isinstance(value, type):
         return f"{value!r} is a function, and a model folder holds no code; use a method by its name"
     return f"{value!r} is not one of cagp's own classes; those that can be saved are {', '.join(KNOWN)}"

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 
 from ..errors import InputError, InputTypeError
+from ..model import Model
+from ..prior import Prior
 from ..solvers import Solver, as_solver
 from .about import About
-
-if TYPE_CHECKING:
-    from ..model import Model
-    from ..prior import Prior
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -33,7 +33,10 @@ ALL: tuple[type[Solver], ...] = (
     Chain,
     Auto,
 )
+"""The class of every solver."""
+
 NAMES: dict[str, type[Solver]] = {solver.name: solver for solver in ALL}
+"""The same by the name that is used in text and on the command line."""
 
 
 def as_solver(solver: Any) -> Solver:

@@ -12,8 +12,9 @@ The rank is 2,000, or what a quarter of the memory budget holds.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from ..algebra.operations import Operations
 from ..gram import Gram
 from ..preconditioners import Nystrom
 from ..support.validation import count
@@ -21,6 +22,9 @@ from .base import CalibratedSolver, Prepared, Solver
 from .calibrated_cg import CalibratedCG
 from .cholesky import Cholesky
 from .nearest_neighbours import NearestNeighbours
+
+_EXACT_UP_TO = 8_000
+"""Training points that a Cholesky factor of G takes seconds for."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -33,6 +37,7 @@ class Auto(CalibratedSolver):
     name = "auto"
     cost = "that of the solver it picks"
     corrects = False
+    picks = True
 
     def __post_init__(self) -> None:
         if self.test_points is not None:
@@ -40,7 +45,7 @@ class Auto(CalibratedSolver):
 
     def choose(self, gram: Gram) -> Solver:
         """The solver for this Gram matrix."""
-        if gram.size <= 8_000 and 2 * gram.dense_bytes <= gram.budget:
+        if gram.size <= _EXACT_UP_TO and 2 * gram.dense_bytes <= gram.budget:
             return Cholesky()
         if gram.radial and gram.coordinates().shape[1] <= 3:
             return NearestNeighbours(200)
@@ -54,3 +59,10 @@ class Auto(CalibratedSolver):
         prepared = choice.prepared_for(gram)
         prepared.picked = choice
         return prepared
+
+    def for_test_points(self, number: int) -> Solver:
+        return self if self.test_points is not None else replace(self, test_points=number)
+
+    def operations(self, size: int, tests: int) -> Operations:
+        """Those of what is picked where memory is no concern and the kernel falls with distance."""
+        return (Cholesky() if size <= _EXACT_UP_TO else NearestNeighbours(200)).operations(size, tests)

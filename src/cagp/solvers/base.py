@@ -12,11 +12,13 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import ClassVar, Literal
 
+import numpy as np
 import torch
 
+from ..algebra.operations import Operations
 from ..algebra.weights import Weights, in_order, zero_weights
 from ..errors import InputError
 from ..gram import Cross, Gram
@@ -79,7 +81,7 @@ class Prepared(ABC):
 
     @abstractmethod
     def stopped(self, iteration: int) -> str:
-        """Why the solver stops after ``iteration``, with advice: one or two sentences."""
+        """Why the solver stops after ``iteration``: one or two sentences."""
 
     def final(self, cross: Cross) -> Weights | None:
         """The last iterate at once, where there is a shorter way to it than through all others."""
@@ -123,6 +125,70 @@ class Solver(ABC):
         ]
         return f"{type(self).__name__}({', '.join(shown)})"
 
+    # --- what reports and the command line ask; a solver overrides what is not true of it ---------------------------
+
+    picks: ClassVar[bool] = False
+    """Whether it only picks another solver, which does the work."""
+
+    @property
+    def effort(self) -> str:
+        """The setting that says how much work is done: "iterations", "steps", "k", "size"; "" where there is none."""
+        return "iterations" if hasattr(self, "iterations") else ""
+
+    def is_exact(self, size: int) -> bool:
+        """Whether the weights for ``size`` training points have no computational error."""
+        return False
+
+    def points_used(self, size: int) -> int | None:
+        """How many of ``size`` training points have a weight, if only some have; None where G is needed as a whole."""
+        return None
+
+    def with_more_work(self, size: int, seed: int = 0) -> MoreWork | None:
+        """The same method with more work, for one that is not exact; None where there is no setting to raise."""
+        if not self.effort:
+            return None
+        settings = {self.effort: getattr(self, self.effort) + _MORE}
+        longer = dataclasses.replace(self, **settings)  # type: ignore[type-var]
+        return MoreWork(longer, f"{_MORE} more iterations", counted=True)
+
+    def for_points(self, kept: np.ndarray, size: int) -> Solver:
+        """This solver for the training points ``kept`` (n,) alone, sorted indices into all ``size`` of them.
+
+        Settings that name training points, or count more of them than are left, are cut down.
+        """
+        return self
+
+    def for_test_points(self, number: int) -> Solver:
+        """This solver, told how many test points to expect."""
+        return self
+
+    def operations(self, size: int, tests: int) -> Operations:
+        """What it takes to condition on ``size`` points and to predict ``tests``: an iteration is one pass over G."""
+        passes = getattr(self, "iterations", 1)
+        count = Operations.each_test_point if self.side == "test" else Operations.directions
+        return count(passes, size, tests)
+
+
+_MORE = 10
+"""How many more iterations ``with_more_work`` does."""
+
+
+@dataclasses.dataclass(frozen=True)
+class MoreWork:
+    """A ``solver`` that does more work of the same kind, and ``what`` more it does; ``counted`` in iterations."""
+
+    solver: Solver
+    what: str
+    counted: bool
+
+
+def renumbered(indices: Sequence[int], kept: np.ndarray, size: int) -> tuple[int, ...]:
+    """The training points ``indices`` by their places among those ``kept`` (n,) of ``size``, without the others."""
+    place = np.full(size, -1)
+    place[kept] = np.arange(len(kept))
+    there = place[np.asarray(indices, dtype=int)]
+    return tuple(there[there >= 0].tolist())
+
 
 class CalibratedSolver(Solver):
     """A solver whose weights do not depend on y: it is never shown any."""
@@ -159,7 +225,4 @@ def _written(value: object) -> str:
 
 def iteration_limit(solver: Solver, iteration: int) -> str:
     """The usual reason to stop: the iterations that were asked for are done."""
-    return (
-        f"{type(solver).__name__} did the {iteration} iterations asked for. "
-        "`computational_variance` tells how much of the variance more iterations could remove."
-    )
+    return f"{type(solver).__name__} did the {iteration} iterations asked for."

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
 
+from ..algebra.operations import Operations
 from ..algebra.weights import Weights
 from ..errors import InputTypeError
 from ..gram import Gram
@@ -53,6 +55,15 @@ class CalibratedCG(Solver):
         if isinstance(prepared.picked, Chain):
             prepared.picked = replace(self, start=prepared.picked.solvers[0])
         return prepared
+
+    def for_points(self, kept: np.ndarray, size: int) -> Solver:
+        return self if self.start is None else replace(self, start=self.start.for_points(kept, size))
+
+    def operations(self, size: int, tests: int) -> Operations:
+        if self.start is not None:
+            return Chain((self.start, replace(self, start=None))).operations(size, tests)
+        preconditioner = self.preconditioner or Identity()
+        return super().operations(size, tests) + preconditioner.operations(size, self.iterations, tests)
 
 
 class _PreparedCalibratedCG(Prepared):

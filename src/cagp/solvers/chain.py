@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
 
+from ..algebra.operations import Operations
 from ..algebra.weights import Weights, in_given_order, in_order
 from ..errors import InputError, InputTypeError
 from ..gram import Cross, Gram
 from ..support.memory import require
-from .base import Prepared, Solver
+from .base import MoreWork, Prepared, Solver
 
 
 @dataclass(frozen=True, repr=False)
@@ -56,6 +58,22 @@ class Chain(Solver):
         if tuple(picked) != self.solvers:
             prepared.picked = Chain(picked)
         return prepared
+
+    def is_exact(self, size: int) -> bool:
+        return any(solver.is_exact(size) for solver in self.solvers)
+
+    def with_more_work(self, size: int, seed: int = 0) -> MoreWork | None:
+        """More of its last solver's."""
+        *before, last = self.solvers
+        more = last.with_more_work(size, seed)
+        return more and replace(more, solver=Chain([*before, more.solver]))
+
+    def for_points(self, kept: np.ndarray, size: int) -> Solver:
+        return Chain([solver.for_points(kept, size) for solver in self.solvers])
+
+    def operations(self, size: int, tests: int) -> Operations:
+        between = Operations.passes(len(self.solvers) - 1, size, tests)
+        return sum((solver.operations(size, tests) for solver in self.solvers), between)
 
 
 class _PreparedChain(Prepared):

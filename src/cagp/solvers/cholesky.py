@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
+from ..algebra.operations import Operations
 from ..algebra.weights import Weights
 from ..gram import Gram
 from .base import CalibratedSolver, Prepared
@@ -22,6 +23,14 @@ class Cholesky(CalibratedSolver):
 
     def prepare(self, gram: Gram) -> Prepared:
         return _PreparedCholesky(gram)
+
+    def is_exact(self, size: int) -> bool:
+        return True
+
+    def operations(self, size: int, tests: int) -> Operations:
+        square = float(size) ** 2
+        factor = Operations(flops=size * square / 3, kernel_values=square / 2, stored_entries=square)
+        return factor + Operations(flops=2 * square * tests)
 
 
 class _PreparedCholesky(Prepared):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
 
 from ..algebra.block_diagonal import BlockDiagonal
@@ -14,7 +15,7 @@ from ..errors import InputError
 from ..gram import Gram
 from ..gram.neighbours import spatial_blocks
 from ..support.validation import choice, count
-from .base import CalibratedSolver, Prepared, iteration_limit
+from .base import CalibratedSolver, Prepared, Solver, iteration_limit, renumbered
 from .orderings import check_order, permutation
 
 PARTITIONS = ("order", "spatial")
@@ -65,6 +66,11 @@ class GaussSeidel(CalibratedSolver):
             order = permutation(self.order, gram, self.seed)
         order = order.to(gram.device)
         return _PreparedGaussSeidel(self, gram.permuted(order), order)
+
+    def for_points(self, kept: np.ndarray, size: int) -> Solver:
+        if isinstance(self.order, str):
+            return self
+        return replace(self, order=renumbered(self.order, kept, size))
 
 
 class _PreparedGaussSeidel(Prepared):

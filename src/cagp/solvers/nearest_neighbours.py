@@ -7,13 +7,14 @@ from dataclasses import dataclass
 
 import torch
 
+from ..algebra.operations import Operations
 from ..algebra.weights import Weights, zero_weights
 from ..errors import InputError, NotPositiveDefiniteError
 from ..gram import Cross, Gram
 from ..support.memory import require
 from ..support.threads import share_out
 from ..support.validation import count
-from .base import CalibratedSolver, Prepared
+from .base import CalibratedSolver, MoreWork, Prepared
 
 _BATCH_BYTES = {"cpu": 2**21, "cuda": 2**30}
 """For a batch of k × k blocks: small enough for the cache of a CPU core, large enough to fill a GPU."""
@@ -48,6 +49,25 @@ class NearestNeighbours(CalibratedSolver):
         n_bytes = _COPIES * k * k * gram.dtype.itemsize
         require(n_bytes, gram.budget, f"the Gram matrix of {k} neighbours", "choose a smaller k")
         return PreparedNearestNeighbours(gram, k)
+
+    @property
+    def effort(self) -> str:
+        return "k"
+
+    def is_exact(self, size: int) -> bool:
+        return self.k >= size
+
+    def points_used(self, size: int) -> int:
+        return min(self.k, size)
+
+    def with_more_work(self, size: int, seed: int = 0) -> MoreWork:
+        k = min(max(2 * self.k, 1), size)
+        return MoreWork(NearestNeighbours(k), f"{k} neighbours instead of {self.k}", counted=False)
+
+    def operations(self, size: int, tests: int) -> Operations:
+        k = min(self.k, size)
+        tree = 3e4 * size  # as long as so many flops
+        return Operations(flops=tree + tests * k**3 / 3, kernel_values=2.0 * tests * k * k)
 
 
 class PreparedNearestNeighbours(Prepared):

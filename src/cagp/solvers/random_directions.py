@@ -44,3 +44,6 @@ class RandomDirections(CalibratedSolver):
         if m < self.iterations:
             reason = f"RandomDirections stopped after {m} iterations: {m} directions span everything, W is exact."
         return PreparedDirections(gram, P, reason)
+
+    def is_exact(self, size: int) -> bool:
+        return self.iterations >= size

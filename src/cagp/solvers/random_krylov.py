@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
+from ..algebra.operations import Operations
 from ..gram import Gram
 from ..support.validation import count
 from .base import CalibratedSolver, Prepared, iteration_limit
@@ -59,3 +60,9 @@ class RandomKrylov(CalibratedSolver):
         if not len(basis):
             return basis, False
         return conjugate(basis, products), len(basis) == gram.size
+
+    def is_exact(self, size: int) -> bool:
+        return self.iterations * self.block_size >= size
+
+    def operations(self, size: int, tests: int) -> Operations:
+        return Operations.directions(self.iterations, size, tests, vectors=self.block_size)

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
 
+from ..algebra.operations import Operations
 from ..algebra.weights import Weights, zero_weights
 from ..errors import InputError
 from ..gram import Cross, Gram
 from ..support.memory import require
 from ..support.positive_definite import positive_definite_factor
 from ..support.validation import count, whole_numbers
-from .base import CalibratedSolver, Prepared
+from .base import CalibratedSolver, MoreWork, Prepared, Solver, renumbered
 
 
 @dataclass(frozen=True, repr=False)
@@ -61,6 +63,38 @@ class Subset(CalibratedSolver):
         n_bytes = 3 * len(chosen) ** 2 * gram.dtype.itemsize
         require(n_bytes, gram.budget, f"the exact posterior of {len(chosen)} points", "choose a smaller subset")
         return _PreparedSubset(gram, chosen.to(gram.device))
+
+    @property
+    def effort(self) -> str:
+        return "size"
+
+    @property
+    def _chosen(self) -> int:
+        return self.size or 0 if self.indices is None else len(self.indices)
+
+    def is_exact(self, size: int) -> bool:
+        return self._chosen >= size
+
+    def points_used(self, size: int) -> int:
+        return min(self._chosen, size)
+
+    def with_more_work(self, size: int, seed: int = 0) -> MoreWork:
+        wanted = min(size, max(2 * self._chosen, 1))
+        what = f"a subset of {wanted} points instead of {self._chosen}"
+        if self.indices is None:
+            return MoreWork(replace(self, size=wanted), what, counted=False)
+        free = np.setdiff1d(np.arange(size), self.indices)
+        added = np.random.default_rng(seed).permutation(free)[: wanted - self._chosen]
+        return MoreWork(replace(self, indices=(*self.indices, *added.tolist())), what, counted=False)
+
+    def for_points(self, kept: np.ndarray, size: int) -> Solver:
+        if self.indices is None:
+            return replace(self, size=min(self._chosen, len(kept)))
+        return replace(self, indices=renumbered(self.indices, kept, size))
+
+    def operations(self, size: int, tests: int) -> Operations:
+        m = float(self._chosen)
+        return Operations(flops=m**3 / 3 + m**2 * tests, kernel_values=m * tests)
 
 
 class _PreparedSubset(Prepared):

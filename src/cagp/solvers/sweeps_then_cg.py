@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
+from ..algebra.operations import Operations
 from ..algebra.weights import Weights, certified
 from ..gram import Cross, Gram
 from ..support.validation import count
@@ -44,6 +45,13 @@ class SweepsThenCG(DataDrivenSolver):
         basis, _, _ = lanczos(gram, b - gram.matmul(v[None, :])[0], self.steps)
         directions = conjugate(basis, gram.matmul(basis)) if len(basis) else basis
         return _PreparedSweepsThenCG(self, gram, first, directions)
+
+    @property
+    def effort(self) -> str:
+        return "steps"
+
+    def operations(self, size: int, tests: int) -> Operations:
+        return Operations.each_test_point(2.0 * (self.sweeps + self.steps), size, tests)
 
 
 class _PreparedSweepsThenCG(Prepared):

@@ -24,3 +24,9 @@ def whole_file(path: Path) -> Iterator[Path]:
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Write ``content`` to ``path``: an interruption leaves no half file."""
+    with whole_file(path) as temporary:
+        temporary.write_bytes(content)

@@ -27,10 +27,12 @@ _READERS = {
 
 
 def ending_of(path: str | Path) -> str:
-    """The ending that says what kind of table a file is."""
+    """The ending that says what kind of table a file is, one that can be read and written here."""
     name = Path(path).name.lower()
     for ending in sorted(ENDINGS, key=len, reverse=True):
         if name.endswith(ending) and len(name) > len(ending):
+            if ending == ".nc":
+                netcdf.require_xarray()  # now, not after a long computation
             return ending
     raise InputError(f"{path} has no ending that cagp knows; tables are {', '.join(ENDINGS)} files")
 

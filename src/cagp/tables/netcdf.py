@@ -23,15 +23,21 @@ _FAILURES = (OSError, ValueError, KeyError, TypeError, RuntimeError, IndexError,
 """What damaged files make the libraries raise."""
 
 
+def require_xarray() -> None:
+    """Say what to install where NetCDF files can be neither read nor written."""
+    try:
+        import h5netcdf  # noqa: F401
+        import xarray  # noqa: F401
+    except ImportError as error:
+        raise ImportError('NetCDF files need xarray and h5netcdf: pip install "cagp[xarray]"') from error
+
+
 @contextmanager
 def _opened(path: Path) -> Iterator[Any]:
     """The file as an xarray dataset, its values not read yet; the engine goes by the first bytes."""
-    try:
-        import h5netcdf  # noqa: F401
-        import h5py  # type: ignore[import-untyped]
-        import xarray
-    except ImportError as error:
-        raise ImportError('NetCDF files need xarray and h5netcdf: pip install "cagp[cli]"') from error
+    import h5py  # type: ignore[import-untyped]
+    import xarray
+
     with open(path, "rb") as file:
         engine = "scipy" if file.read(3) == b"CDF" else "h5netcdf"
     try:

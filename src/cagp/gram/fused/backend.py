@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
-
 import torch
 
 from ...kernels import Embedding, Kernel
@@ -65,9 +63,6 @@ class Fused(Backend):
     @property
     def arithmetic(self) -> str:
         return super().arithmetic if self._accurate else "tf32 (weights of 11 bits, sums in float32)"
-
-    def block(self, start: int, stop: int, first: int, last: int) -> AbstractContextManager[torch.Tensor]:
-        return self.entries.block(start, stop, first, last)
 
     def matmul(self, W: torch.Tensor) -> torch.Tensor:
         split, out = self._product.split(W), W * self.entries.noise

@@ -10,23 +10,27 @@ from importlib.util import find_spec
 import torch
 
 from ...kernels import Embedding, Kernel, embedding_leaves
-from ...kernels.radial_terms import radial_terms
+from ...kernels.embeddings import embedding_coordinates
 
 MAX_COORDINATES = 32
 """Beyond that the coordinates of a tile no longer fit the registers."""
 
 _MAX_FACTORS = 16
 
-PROFILES = ("rbf", "matern12", "matern32", "matern52", "rational_quadratic")
-"""What the Triton kernels can compute; they call a profile by its place in this list."""
-
-_UNITS = {
+PROFILES = {
     "rbf": math.sqrt(0.5 / math.log(2)),  # exp(−s/2) = 2^(−s′)
     "matern12": 1 / math.log(2),  # exp(−r) = 2^(−r′)
     "matern32": math.sqrt(3) / math.log(2),
     "matern52": math.sqrt(5) / math.log(2),
+    "rational_quadratic": math.sqrt(0.5),  # 1 + r²/(2α) = 1 + s′, with the √α of each factor
 }
-"""What coordinates are multiplied by, so that the kernel falls as a power of two."""
+"""The profiles that have Triton code, by the ``profile_name`` of radial kernels, and what coordinates are multiplied by
+so that the kernel falls as a power of two."""
+
+
+def profile_code(name: str) -> int:
+    """The number that stands for a profile among FACTORS."""
+    return list(PROFILES).index(name)
 
 
 @cache
@@ -57,9 +61,10 @@ class Function:
 
 def function_of(kernel: Kernel, embedding: Embedding) -> Function | None:
     """The kernel for points with this ``embedding`` as a ``Function``, or None where it has no such form."""
-    terms = radial_terms(kernel, embedding)
-    n_coordinates = sum(leaf.shape[0] for leaf in embedding_leaves(embedding))
-    if terms is None or n_coordinates > MAX_COORDINATES or sum(map(len, terms)) > _MAX_FACTORS:
+    terms = kernel.radial_terms(embedding)
+    n_coordinates = embedding_coordinates(embedding)
+    known = terms is not None and all(factor.profile in PROFILES for term in terms for factor in term)
+    if terms is None or not known or n_coordinates > MAX_COORDINATES or sum(map(len, terms)) > _MAX_FACTORS:
         return None
     factors: list[int] = []
     parameters: list[float] = []
@@ -67,9 +72,9 @@ def function_of(kernel: Kernel, embedding: Embedding) -> Function | None:
     for term in terms:
         variance = math.prod(factor.variance for factor in term)
         for place, factor in enumerate(term):
-            factors += [PROFILES.index(factor.profile), factor.first, factor.count, int(place == 0)]
+            factors += [profile_code(factor.profile), factor.first, factor.count, int(place == 0)]
             parameters += [variance, factor.alpha]
-            unit = _UNITS.get(factor.profile) or math.sqrt(0.5 / factor.alpha)
+            unit = PROFILES[factor.profile] / math.sqrt(factor.alpha)
             units[factor.first : factor.first + factor.count] = [unit] * factor.count
     total = sum(math.prod(factor.variance for factor in term) for term in terms)
     return Function(tuple(factors), tuple(parameters), tuple(units), total)

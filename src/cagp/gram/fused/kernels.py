@@ -11,16 +11,16 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from .functions import PROFILES
+from .functions import profile_code
 
 LN2: tl.constexpr = tl.constexpr(0.6931471805599453)
 LOG2E: tl.constexpr = tl.constexpr(1.4426950408889634)
 
-RBF: tl.constexpr = tl.constexpr(PROFILES.index("rbf"))
-MATERN12: tl.constexpr = tl.constexpr(PROFILES.index("matern12"))
-MATERN32: tl.constexpr = tl.constexpr(PROFILES.index("matern32"))
-MATERN52: tl.constexpr = tl.constexpr(PROFILES.index("matern52"))
-RATIONAL_QUADRATIC: tl.constexpr = tl.constexpr(PROFILES.index("rational_quadratic"))
+RBF: tl.constexpr = tl.constexpr(profile_code("rbf"))
+MATERN12: tl.constexpr = tl.constexpr(profile_code("matern12"))
+MATERN32: tl.constexpr = tl.constexpr(profile_code("matern32"))
+MATERN52: tl.constexpr = tl.constexpr(profile_code("matern52"))
+RATIONAL_QUADRATIC: tl.constexpr = tl.constexpr(profile_code("rational_quadratic"))
 
 
 @triton.constexpr_function

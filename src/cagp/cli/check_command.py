@@ -1,0 +1,65 @@
+"""``cagp check``: are the error bars right?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+
+from ..errors import InputError
+from .shared import NOT_CALIBRATED, Debug, DropMissing, Folder, Quiet, Seed, Voice, labels, told
+from .table_columns import about_of, find_column
+
+
+def check(
+    folder: Folder,
+    holdout: Annotated[
+        Path | None, typer.Argument(metavar="[HOLDOUT]", help="Table with features and target that was not fitted to.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for the report; by default MODEL-check.")] = None,
+    noise_column: Annotated[
+        str | None, typer.Option(help="Column of HOLDOUT with the noise variance of each row.")
+    ] = None,
+    solver: Annotated[str | None, typer.Option(help="Check with another solver; see `cagp solvers`.")] = None,
+    seed: Seed = 0,
+    drop_missing: DropMissing = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Check the error bars of a model, and write a report.
+
+    Simulates from the fitted prior to see whether the method is calibrated, and predicts held-out data to see whether
+    the model is: the rows of HOLDOUT, or training data that are left out one part at a time. Exit code 0: no test
+    rejects the error bars, which the verdict may still call suspicious; 3: they are not calibrated; 2: wrong use; 1:
+    failure.
+    """
+    with told(debug):
+        from ..fit_report import write_check_report
+        from ..saving import read
+        from ..tables import read_columns, read_table
+        from .expressions import as_solver
+
+        voice = Voice(quiet)
+        saved = read(folder)
+        given = None
+        if holdout is not None:
+            features, target = about_of(saved, folder)
+            noisy = [] if noise_column is None else [find_column(read_columns(holdout), noise_column, "--noise-column")]
+            table = read_table(holdout, [*features, target, *noisy], drop_missing=drop_missing)
+            if table.dropped:
+                voice(f"{table.dropped} rows of {holdout} have missing values and are left out.")
+            if np.ndim(saved.prior.noise_variance) and not noisy:
+                voice("Without --noise-column the rows have the average noise variance of the training data.")
+            given = (table.matrix(features), table.columns[target], table.columns[noisy[0]] if noisy else None)
+        elif noise_column is not None:
+            raise InputError("--noise-column is that of a HOLDOUT table, and none is given")
+        model = saved.condition(None if solver is None else as_solver(solver))
+        place = out or folder.resolve().with_name(folder.resolve().name + "-check")
+        report = write_check_report(
+            model, place, holdout=given, names=labels(saved.about), seed=seed, progress=voice.progress
+        )
+        voice(report.summary())
+        if not report.calibrated:
+            raise typer.Exit(NOT_CALIBRATED)

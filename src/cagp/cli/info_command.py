@@ -1,0 +1,109 @@
+"""``cagp info`` and ``cagp solvers``: what a model folder holds, and which solvers there are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import typer
+
+from .shared import Debug, Folder, Voice, told
+
+if TYPE_CHECKING:
+    from ..saving import Saved
+
+
+def info(folder: Folder, debug: Debug = False) -> None:
+    """Show what a model is: data, prior, solver, fit, versions, and the memory it will need."""
+    with told(debug):
+        from ..saving import read
+
+        saved = read(folder)
+        voice = Voice(quiet=False)
+        voice.table(("", ""), _facts(saved), title=str(folder))
+        features = saved.about.features or tuple(f"column {i}" for i in range(saved.X.shape[1]))
+        columns = [*zip(features, saved.X.T, strict=True), (saved.about.target or "target", saved.y)]
+        voice.table(
+            ("column", "unit", "least", "mean", "greatest"),
+            [
+                (name, saved.about.units.get(name, ""), *(f"{f(values):.6g}" for f in (np.min, np.mean, np.max)))
+                for name, values in columns
+            ],
+        )
+        if saved.about.fit is not None:
+            for warning in saved.about.fit.warnings:
+                typer.echo(f"Warning: {warning}")
+
+
+def _facts(saved: Saved) -> list[tuple[str, str]]:
+    import torch  # after the folder was found to be readable
+
+    from ..support.memory import available_bytes, human
+
+    d, p = saved.X.shape
+    noise = saved.prior.noise_variance
+    solver = repr(saved.solver)
+    if saved.picked is not None:
+        solver += f", picked {saved.picked!r}"
+    elif saved.solver.picks:
+        solver += ", picks one when it predicts"
+    itemsize = 8 if saved.solve_dtype == "float64" else 4
+    dense = d * d * itemsize
+    free = available_bytes(torch.device("cpu"))
+    kept = "kept in memory" if dense <= 0.75 * free / 2 else "too large for half of that: recomputed in tiles"
+    facts = [
+        ("data", f"{d:,} observations of {saved.about.target or 'y'}, {p} features"),
+        *_region(saved),
+        ("kernel", repr(saved.prior.kernel)),
+        ("mean", repr(saved.prior.mean)),
+        (
+            "noise variance",
+            f"{noise:.6g}" if not np.ndim(noise) else f"one per observation, {noise.min():.3g} … {noise.max():.3g}",
+        ),
+        ("solver", solver),
+        (
+            "arithmetic",
+            saved.dtype if saved.dtype == saved.solve_dtype else f"{saved.dtype}, solved in {saved.solve_dtype}",
+        ),
+        ("storage", saved.storage),
+        ("Gram matrix", f"{human(dense)} if it is stored; {human(free)} of memory are free, so it is {kept}"),
+        ("written", f"{saved.created} by cagp {saved.cagp_version}"),
+    ]
+    fit = saved.about.fit
+    if fit is not None:
+        facts.append(
+            ("fit", f"{fit.likelihood} likelihood of {fit.size:,} observations, log p = {fit.log_likelihood:.6g}")
+        )
+        for name, value in fit.values.items():
+            error = fit.standard_errors.get(name)
+            facts.append((f"  {name}", f"{value:.6g}" + ("" if error is None else f" ± {error:.2g}")))
+    facts += list(saved.about.notes.items())
+    return facts
+
+
+def _region(saved: Saved) -> list[tuple[str, str]]:
+    """Where on the globe the data are, for kernels that measure there."""
+    from ..kernels import geographic_columns
+
+    found = geographic_columns(saved.prior.kernel, tuple(range(saved.X.shape[1])))
+    if not found:
+        return []
+    (south, north), (west, east) = ((saved.X[:, c].min(), saved.X[:, c].max()) for c in found[0])
+    return [("region", f"latitude {south:g} … {north:g}, longitude {west:g} … {east:g} degrees")]
+
+
+def solvers() -> None:
+    """List the solvers: what they are called, whether their error bars are calibrated, and what they cost.
+
+    d training points, T test points, m iterations. "data" solvers work once and then predict any number of points;
+    "test" solvers work for each test point anew.
+    """
+    from ..solvers import ALL, Chain
+
+    rows = []
+    for solver in ALL:
+        calibrated = "if all are" if solver is Chain else "yes" if solver.calibrated else "no"
+        rows.append((solver.name, solver.__name__, calibrated, solver.side, solver.cost))
+    voice = Voice(quiet=False)
+    voice.table(("--solver", "in Python", "calibrated", "side", "cost"), rows, whole=4)
+    voice("Settings go in brackets: --solver 'CalibratedCG(10, Nystrom(1000), start=NearestNeighbours(100))'")

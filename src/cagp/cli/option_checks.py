@@ -1,0 +1,59 @@
+"""What options must be, asked before anything is read or printed."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..errors import InputError
+
+if TYPE_CHECKING:
+    from ..solvers import Solver
+
+
+def numbers_in(text: str | None) -> tuple[float, ...] | None:
+    """The numbers that ``--lengthscale`` was given."""
+    if text is None:
+        return None
+    try:
+        values = tuple(float(each) for each in text.split(","))
+    except ValueError:
+        raise InputError(f"--lengthscale must be a number, or numbers separated by commas, got {text!r}") from None
+    return values
+
+
+def require_positive(values: dict[str, float | None], lengthscales: tuple[float, ...]) -> None:
+    """Refuse starting values that no kernel can have."""
+    for option, value in [*values.items(), *(("--lengthscale", each) for each in lengthscales)]:
+        if value is not None and not 0 < value < float("inf"):
+            raise InputError(f"{option} must be positive, got {value:g}")
+
+
+def require_place(out: Path, overwrite: bool) -> None:
+    """Refuse a place where no model may be written."""
+    from ..saving import is_model_folder, require_writable
+
+    if not overwrite and is_model_folder(out):
+        raise InputError(f"{out} already holds a model; --overwrite replaces it, or choose another name")
+    require_writable(out, overwrite)
+
+
+def require_values(written: bool, lengthscale: str | None, variance: float | None, noise: float | None) -> None:
+    """Refuse ``--no-fit`` without the values that it takes."""
+    needed: dict[str, object] = {"--noise": noise}
+    if not written:  # an expression has its values in it
+        needed |= {"--lengthscale": lengthscale, "--variance": variance}
+    missing = [name for name, value in needed.items() if value is None]
+    if missing:
+        raise InputError(f"--no-fit takes the hyperparameters as given, so it needs {' and '.join(missing)} as well")
+
+
+def with_iterations(solver: Solver, iterations: int | None) -> Solver:
+    """The solver with so many iterations; refuses one that has none."""
+    if iterations is None:
+        return solver
+    if solver.effort != "iterations":
+        remedy = f"write --solver '{type(solver).__name__}({solver.effort}=300)'" if solver.effort else ""
+        raise InputError(f"--iterations has no meaning for {solver!r}; {remedy or 'name a solver that has them'}")
+    return dataclasses.replace(solver, iterations=iterations)  # type: ignore[type-var]

@@ -1,0 +1,113 @@
+"""Which columns of a table are meant: by name, as features to fit to, as those of a model, as places on the globe."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..errors import InputError
+from ..support.spelling import suggestion
+from .shared import Voice
+
+if TYPE_CHECKING:
+    from ..saving import About, Saved
+    from ..tables import RawColumns, Table
+
+_LATITUDES, _LONGITUDES = ("lat", "latitude"), ("lon", "long", "longitude")
+
+
+def names_in(text: str) -> list[str]:
+    """Names separated by commas; a name with a comma in it stands in double quotes."""
+    names = [name.strip() for line in csv.reader([text], skipinitialspace=True) for name in line]
+    return [name for name in names if name]
+
+
+def find_column(raw: RawColumns, name: str, option: str) -> str:
+    """The column called ``name``, or the only one that begins so, whatever the case."""
+    if name in raw.names:
+        return name
+    wanted = name.strip().lower()
+    close = [each for each in raw.names if each.strip().lower() == wanted]
+    close = close or [each for each in raw.names if each.strip().lower().startswith(wanted)]
+    if wanted and len(close) == 1:
+        return close[0]
+    if close and wanted:
+        raise InputError(f"{option} {name!r} may be {' or '.join(map(repr, close))}; write more of the name")
+    raise InputError(
+        f"{option}: {raw.path} has no column {name!r}; it has {', '.join(map(repr, raw.names))}"
+        + suggestion(name, raw.names)
+    )
+
+
+def matched(saved: Saved, folder: Path, raw: RawColumns, voice: Voice) -> tuple[tuple[str, ...], str]:
+    """The table's columns that are the model's features, in their order, and the name of the target.
+
+    They have the same names; but the latitude and longitude of a NetCDF file are known by their attributes, and the
+    features of a model saved without names are the columns x0, x1, ….
+    """
+    p = saved.X.shape[1]
+    if saved.about.features is None:
+        numbered = tuple(f"x{i}" for i in range(p))
+        if set(numbered) <= set(raw.names):
+            return numbered, saved.about.target or "y"
+    features, target = about_of(saved, folder)
+    names = list(features)
+    if raw.globe is not None and not set(features) <= set(raw.names):
+        from ..kernels import geographic_columns
+
+        pairs = geographic_columns(saved.prior.kernel, tuple(range(p)))
+        for column, here in zip(pairs[0] if pairs else (), raw.globe, strict=False):
+            if names[column] not in raw.names and here not in names:
+                voice(f"{names[column]!r} of the model is {here!r} in {raw.path}.")
+                names[column] = here
+    return tuple(names), target
+
+
+def about_of(saved: Saved, folder: Path) -> tuple[tuple[str, ...], str]:
+    """The names of features and target that tables are matched by."""
+    about: About = saved.about
+    if about.features is None or about.target is None:
+        raise InputError(
+            f"{folder} does not say what its columns are called, so no table can be matched to it. Save it in Python "
+            'with about=cagp.saving.About(features=[...], target="..."), or, to predict, call the columns of the table '
+            f"x0 … x{saved.X.shape[1] - 1}, in the order of X"
+        )
+    return about.features, about.target
+
+
+def features_of(raw: RawColumns, target: str, left_out: set[str]) -> list[str]:
+    """All other columns; of a grid, the coordinates of the target."""
+    if raw.dims:
+        return [dim for dim in raw.dims[target] if dim in raw.names and dim not in left_out]
+    return [name for name in raw.names if name not in left_out]
+
+
+def varying(table: Table, columns: list[str], voice: Voice) -> list[str]:
+    """Those of the columns that have more than one value; says which were left out."""
+    constant = [name for name in columns if np.ptp(table.columns[name]) == 0]
+    if len(constant) == len(columns):
+        raise InputError(f"{table.path}: no feature varies, so there is nothing to predict from")
+    if constant:
+        voice(f"Left out, because they have one value only: {', '.join(map(repr, constant))}.")
+    return [name for name in columns if name not in constant]
+
+
+def globe_among(geo: str | None, raw: RawColumns, columns: list[str], voice: Voice) -> tuple[str, str] | None:
+    """The columns with latitude and longitude: as asked for, or as the file says."""
+    if geo is not None and geo.strip().lower() == "none":
+        return None
+    if geo is not None:
+        pair = [find_column(raw, each, "--geo") for each in names_in(geo)]
+        if len(pair) != 2 or not set(pair) <= set(columns):
+            raise InputError(f"--geo must name two of the features, latitude then longitude, got {geo!r}")
+        return pair[0], pair[1]
+    if raw.globe is not None and set(raw.globe) <= set(columns):
+        voice(f"{raw.globe[0]!r} and {raw.globe[1]!r} are degrees: distance is measured on the globe, in kilometres.")
+        return raw.globe
+    north, east = ([c for c in columns if c.strip().lower() in kind] for kind in (_LATITUDES, _LONGITUDES))
+    if north and east:
+        voice(f"Note: if {north[0]!r} and {east[0]!r} are degrees, --geo '{north[0]},{east[0]}' measures on the globe.")
+    return None

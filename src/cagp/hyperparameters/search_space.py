@@ -1,0 +1,114 @@
+"""The hyperparameters of a prior as a vector in log space, and back.
+
+A hyperparameter is called as one reads it off the prior: ``kernel.variance``, ``kernel.lengthscale[1]``,
+``kernel.kernels[0].period`` (the first term of a sum), ``kernel.kernel.lengthscale`` (inside Geographic),
+``noise_variance``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..errors import InputError
+from ..kernels import Kernel
+from ..prior import Prior
+from ..support.validation import positive
+
+NOISE = "noise_variance"
+
+BOUND_FACTOR = 1e5
+"""Without bounds, a hyperparameter may grow or shrink by this factor."""
+
+
+def _selected(pattern: str, names: Sequence[str], argument: str) -> list[str]:
+    """The names that ``pattern`` means: a name, everything below it, or all hyperparameters of a field."""
+    chosen = [n for n in names if n == pattern or n.startswith((f"{pattern}.", f"{pattern}["))]
+    if not chosen:
+        chosen = [n for n in names if re.sub(r"\[\d+\]$", "", n).rsplit(".", 1)[-1] == pattern]
+    if not chosen:
+        raise InputError(f"{argument} names {pattern!r}; the hyperparameters are {', '.join(names)}")
+    return chosen
+
+
+@dataclasses.dataclass(frozen=True)
+class Space:
+    """The free hyperparameters of ``prior``, in log space: ``names``, ``start``, ``lower`` and ``upper``, each (q,)."""
+
+    prior: Prior
+    names: tuple[str, ...]
+    start: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+
+    @classmethod
+    def of(
+        cls,
+        prior: Prior,
+        fix: Iterable[str] = (),
+        bounds: Mapping[str, tuple[float, float]] | None = None,
+        fix_noise: bool = False,
+    ) -> Space:
+        """The hyperparameters that are not fixed, starting from their values in ``prior``."""
+        values: dict[str, float] = {}
+        prior.kernel.with_hyperparameters(values.setdefault)
+        if np.ndim(prior.noise_variance) == 0:  # one noise per observation is data, and stays as it is
+            values[NOISE] = prior.noise_variance
+        names = tuple(values)
+        fixed = {NOISE} if fix_noise else set()
+        for pattern in [fix] if isinstance(fix, str) else fix:
+            fixed.update(_selected(pattern, names, "fix"))
+        free = tuple(name for name in names if name not in fixed)
+        if not free:
+            raise InputError(f"there is nothing to fit: all hyperparameters ({', '.join(names) or 'none'}) are fixed")
+        limits = {name: (values[name] / BOUND_FACTOR, values[name] * BOUND_FACTOR) for name in free}
+        for pattern, pair in (bounds or {}).items():
+            for name in _selected(pattern, free, "bounds"):
+                limits[name] = _checked_bounds(pair, name, values[name])
+        start = np.log([values[name] for name in free])
+        low, high = (np.log([limits[name][side] for name in free]) for side in (0, 1))
+        return cls(prior, free, start, low, high)
+
+    @property
+    def size(self) -> int:
+        """How many hyperparameters are free."""
+        return len(self.names)
+
+    @property
+    def has_kernel(self) -> bool:
+        """Whether any of the free hyperparameters belongs to the kernel."""
+        return any(name != NOISE for name in self.names)
+
+    def kernel(self, values: Sequence[Any]) -> Kernel:
+        """The kernel with the free hyperparameters at ``values`` (q,), numbers or scalar tensors, not logarithms."""
+        lookup = dict(zip(self.names, values, strict=True))
+        return self.prior.kernel.with_hyperparameters(lookup.get)
+
+    def noise(self, values: Sequence[float]) -> float | np.ndarray:
+        """The noise variance with the free hyperparameters at ``values`` (q,)."""
+        return values[self.names.index(NOISE)] if NOISE in self.names else self.prior.noise_variance
+
+    def random_start(self, generator: np.random.Generator) -> np.ndarray:
+        """A start (q,) within a factor of ten of the first one, uniform in log space, within the bounds."""
+        decade = np.log(10.0)
+        low, high = np.maximum(self.start - decade, self.lower), np.minimum(self.start + decade, self.upper)
+        return generator.uniform(low, high)
+
+
+def _checked_bounds(pair: Any, name: str, start: float) -> tuple[float, float]:
+    try:
+        low, high = pair
+    except (TypeError, ValueError):
+        raise InputError(f"the bounds of {name} must be a pair (low, high), got {pair!r}") from None
+    low, high = positive(low, f"the lower bound of {name}"), positive(high, f"the upper bound of {name}")
+    if not low < high:
+        raise InputError(f"the bounds of {name} must be low < high, got ({low:g}, {high:g}); fix= holds it at a value")
+    if not low <= start <= high:
+        raise InputError(
+            f"{name} starts at {start:g}, outside its bounds ({low:g}, {high:g}); start the prior inside them"
+        )
+    return low, high

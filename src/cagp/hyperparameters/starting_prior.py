@@ -1,0 +1,86 @@
+"""Where a fit starts when no prior was given: one policy for the estimator, the command line and gridded fields.
+
+The kernel is a product with one factor for each group of columns that are measured alike: those on the globe, those
+that are just numbers, each time. Only the first factor has a variance of its own, that of y; lengthscales come from the
+spread of the columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..kernels import Geographic, Kernel, Matern32, Product, Radial
+
+NOISE_SHARE = 0.1
+"""Without a better idea, a tenth of the variance of y is noise."""
+
+_IRRELEVANT = 1e3
+"""A column with a lengthscale of this many standard deviations says nothing."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Columns that one kernel is for, and where its lengthscale starts.
+
+    ``columns`` None are all of them. With a ``radius`` they are (latitude, longitude) on a globe of that size.
+    """
+
+    columns: tuple[int, ...] | None
+    lengthscale: float | tuple[float, ...]
+    radius: float | None = None
+
+
+def starting_kernel(
+    groups: Sequence[Group], variance: float, kind: type[Radial] = Matern32
+) -> tuple[Kernel, tuple[str, ...]]:
+    """The product of a kernel for each group, and the hyperparameters that a fit must hold.
+
+    These are the variances of all factors but the first, which could not be told from it. Where there are several
+    groups, each has its columns, and one on the globe stands first.
+    """
+    factors: list[Kernel] = []
+    for group in groups:
+        kernel: Kernel = kind(group.lengthscale, 1.0 if factors else variance)
+        kernel = kernel if group.radius is None else Geographic(kernel, group.radius)
+        factors.append(kernel if group.columns is None else kernel.on(*group.columns))
+    held = tuple(f"kernel.kernels[{i}].kernel.variance" for i in range(1, len(factors)))
+    return (factors[0] if len(factors) == 1 else Product(tuple(factors))), held
+
+
+def spread_of(X: np.ndarray) -> np.ndarray:
+    """The standard deviation of each column of X (n, p), shape (p,); one for a constant one, which says nothing."""
+    spread = X.std(axis=0)
+    return np.where(spread > 0, spread, 1.0)
+
+
+def starting_lengthscale(X: np.ndarray, share: float, each: bool = True) -> float | tuple[float, ...]:
+    """``share`` of a typical distance between the points X (n, p).
+
+    One number for each column where there are several and ``each`` is wanted: its share of the spread, times √p, since
+    distances grow so with the number of columns. Otherwise one number for all.
+    """
+    p = X.shape[1]
+    if each and p > 1:
+        return tuple((share * p**0.5 * spread_of(X)).tolist())
+    return share * float(np.sqrt(np.square(X.std(axis=0)).sum())) or 1.0
+
+
+def lengthscale_bounds(X: np.ndarray) -> dict[str, tuple[float, float]]:
+    """How far the lengthscales of a kernel with one for each column of X (n, p) may go, by their names."""
+    several = X.shape[1] > 1
+    return {
+        f"kernel.lengthscale[{i}]" if several else "kernel.lengthscale": (s / _IRRELEVANT, s * _IRRELEVANT)
+        for i, s in enumerate(spread_of(X).tolist())
+    }
+
+
+def scale_of(y: np.ndarray) -> float:
+    """The variance of y (n,) or (n, outputs), averaged over the outputs, in a form that is positive for any data."""
+    variance = float(np.mean(np.var(y, axis=0)))
+    if variance > 0:
+        return variance
+    size = float(np.mean(np.square(y)))
+    return size if size > 0 else 1.0

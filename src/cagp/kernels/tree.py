@@ -1,0 +1,116 @@
+"""What a kernel is made of: its hyperparameters and the kernels inside it, walked and rebuilt in one way."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import torch
+
+
+class KernelTree:
+    """A frozen dataclass whose fields are hyperparameters, kernels, tuples of kernels, or settings.
+
+    ``hyperparameters`` names the fields that hold positive numbers, or tuples of them, which ``Prior.fit`` may choose.
+    A class that is no dataclass shows no fields: there is nothing inside it and nothing to choose.
+    """
+
+    hyperparameters: ClassVar[tuple[str, ...]] = ()
+
+    part_called: ClassVar[str] = "part"
+    """What a reader calls one of several kernels inside."""
+
+    @property
+    def distance_unit(self) -> str:
+        """The unit of the distances that the kernels inside see, "" where they are those between columns."""
+        return ""
+
+    @property
+    def hyperparameter_values(self) -> dict[str, Any]:
+        """Its own hyperparameters by the names of their fields, numbers or tuples of numbers."""
+        return {name: value for name, value in self._fields().items() if name in self.hyperparameters}
+
+    @property
+    def children(self) -> dict[str, Any]:
+        """The kernels inside this one, called as one reads them off: "kernel", "kernels[1]"."""
+        found: dict[str, Any] = {}
+        for name, value in self._fields().items():
+            several = {f"{name}[{i}]": part for i, part in enumerate(value)} if isinstance(value, tuple) else {}
+            found |= {key: part for key, part in {name: value, **several}.items() if isinstance(part, KernelTree)}
+        return found
+
+    def with_children(self, children: Mapping[str, Any]) -> Self:
+        """The same made of other kernels, by the names of ``children``."""
+        changes: dict[str, Any] = {}
+        for name, value in self._fields().items():
+            if name in children:
+                changes[name] = children[name]
+            elif isinstance(value, tuple):
+                changes[name] = tuple(children.get(f"{name}[{i}]", part) for i, part in enumerate(value))
+        return dataclasses.replace(self, **changes)  # type: ignore[type-var]
+
+    def with_hyperparameters(self, take: Callable[[str, float], Any], path: str = "kernel") -> Self:
+        """A copy where every hyperparameter, called ``path.…``, is replaced by ``take(name, value)``.
+
+        ``take`` gives numbers, or scalar tensors that torch differentiates through.
+        """
+        own = {field: _taken(take, f"{path}.{field}", value) for field, value in self.hyperparameter_values.items()}
+        below = {name: child.with_hyperparameters(take, f"{path}.{name}") for name, child in self.children.items()}
+        taken = dataclasses.replace(self, **own) if own else self  # type: ignore[type-var]
+        return taken.with_children(below) if below else taken
+
+    def hyperparameter_names(self, path: str = "kernel") -> list[str]:
+        """What its hyperparameters, and those of all kernels inside it, are called."""
+        names: dict[str, float] = {}
+        self.with_hyperparameters(names.setdefault, path)
+        return list(names)
+
+    def walk(self, columns: Sequence[int] = (), path: str = "kernel") -> Iterator[Part]:
+        """This kernel, which sees these ``columns`` of the points, and every kernel inside it."""
+        return Part(self, path, tuple(columns)).walk()
+
+    def columns_below(self, columns: tuple[int, ...]) -> tuple[int, ...]:
+        """Which of the ``columns`` that this kernel sees are seen by the kernels inside it."""
+        return columns
+
+    def _fields(self) -> dict[str, Any]:
+        if not dataclasses.is_dataclass(self):
+            return {}
+        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+
+
+def _taken(take: Callable[[str, float], Any], name: str, value: Any) -> Any:
+    if not isinstance(value, tuple):
+        return take(name, value)
+    values = [take(f"{name}[{i}]", v) for i, v in enumerate(value)]
+    free = next((v for v in values if isinstance(v, torch.Tensor)), None)
+    if free is None:
+        return tuple(values)
+    # one tensor that remembers where it came from
+    return torch.stack([torch.as_tensor(v, dtype=free.dtype, device=free.device) for v in values])
+
+
+@dataclass(frozen=True)
+class Part:
+    """A kernel inside a kernel: ``path`` is how one reads it off ("kernel.kernels[0]"), ``columns`` what it sees.
+
+    ``distance_unit`` is that of its distances where they are not those between columns; ``label`` ("term 1: ") is what
+    readers call it.
+    """
+
+    kernel: Any
+    path: str
+    columns: tuple[int, ...]
+    distance_unit: str = ""
+    label: str = ""
+
+    def walk(self) -> Iterator[Part]:
+        """This part, and every one inside it."""
+        yield self
+        kernel, children = self.kernel, self.kernel.children
+        columns, unit = kernel.columns_below(self.columns), kernel.distance_unit or self.distance_unit
+        for i, (name, child) in enumerate(children.items()):
+            label = f"{self.label}{kernel.part_called} {i + 1}: " if len(children) > 1 else self.label
+            yield from Part(child, f"{self.path}.{name}", columns, unit, label).walk()

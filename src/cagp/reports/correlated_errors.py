@@ -1,0 +1,104 @@
+"""How many independent values correlated errors are worth, and tests that respect it.
+
+The errors at many test points of one data set are correlated: where the solver has not converged, or two points lie
+close together, they are wrong together. The posterior knows by how much. With average correlation r̄, the mean of n
+values of z varies like that of n / (1 + (n − 1) r̄) independent ones; with average squared correlation q̄, the mean of
+z², and to leading order that of every even function of z, like that of n / (1 + (n − 1) q̄).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.special import ndtr
+from scipy.stats import chi2, kstest, kstwo
+
+from ..errors import MemoryBudgetError
+from .refits import array, pass_seconds
+
+if TYPE_CHECKING:
+    from ..posterior import Posterior
+
+_LIMIT_SECONDS = 5.0
+
+
+@dataclass(frozen=True)
+class Correlation:
+    """Average ``correlation`` of the errors at two test points, and of its ``square``; over so many ``pairs``."""
+
+    correlation: float
+    square: float
+    pairs: int
+
+    @classmethod
+    def joined(cls, parts: list[Correlation]) -> Correlation | None:
+        """The average over several groups of test points; None without any pair."""
+        pairs = sum(part.pairs for part in parts)
+        if not pairs:
+            return None
+        first, second = (sum(getattr(p, name) * p.pairs for p in parts) / pairs for name in ("correlation", "square"))
+        return cls(first, second, pairs)
+
+
+def correlation_of(posterior: Posterior, size: int) -> Correlation | None:
+    """The average correlation under ``posterior``, given ``size`` observations; None where it would take long."""
+    T = len(posterior)
+    if T < 2 or pass_seconds(size, T) > _LIMIT_SECONDS:
+        return None
+    try:
+        covariance = array(posterior.covariance())
+    except MemoryBudgetError:
+        return None
+    std = np.sqrt(np.diag(covariance))
+    values = (covariance / std / std[:, None])[np.triu_indices(T, 1)]
+    return Correlation(float(values.mean()), float(np.square(values).mean()), len(values))
+
+
+@dataclass(frozen=True)
+class Effective:
+    """How many independent values ``n`` correlated ones are worth, for their ``mean`` and for their ``spread``."""
+
+    n: int
+    mean: float
+    spread: float
+
+    @classmethod
+    def of(cls, n: int, correlation: Correlation | None) -> Effective:
+        if correlation is None:
+            return cls(n, float(n), float(n))
+        mean, spread = (n / (1 + (n - 1) * max(r, 0.0)) for r in (correlation.correlation, correlation.square))
+        return cls(n, mean, spread)
+
+
+@dataclass(frozen=True)
+class Tests:
+    """p-values of the four tests of ``cagp.calibration.Assessment``, for correlated values of z."""
+
+    shift: float
+    spread: float
+    shape: float
+    coverage: float
+
+    @property
+    def smallest(self) -> float:
+        return min(self.shift, self.spread, self.shape, self.coverage)
+
+
+def test(z: np.ndarray, worth: Effective) -> Tests:
+    """Whether z (n,), n ≥ 2, is standard normal; with independent values, what ``assess`` computes."""
+    freedom = max(worth.spread - 1, 1.0)
+    squares = freedom * float(z.var(ddof=1))
+    spread = min(1.0, 2 * min(chi2.cdf(squares, freedom), chi2.sf(squares, freedom)))
+    return Tests(
+        shift=float(2 * ndtr(-abs(z.mean()) * worth.mean**0.5)),
+        spread=float(spread),
+        shape=_kolmogorov(ndtr(z), min(worth.mean, worth.spread)),
+        coverage=_kolmogorov(2 * ndtr(np.abs(z)) - 1, worth.spread),
+    )
+
+
+def _kolmogorov(values: np.ndarray, n: float) -> float:
+    """The p-value of the distance between values in [0, 1] and the uniform law, if they are worth n of them."""
+    return float(kstwo.sf(kstest(values, "uniform").statistic, max(1, round(n))))

@@ -1,0 +1,148 @@
+"""The report of a fit: what was fitted, how sure that is, and how well it predicts."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..hyperparameters import FitResult
+from ..support.progress import progress as progress_bar
+from ..support.validation import ArrayLike, count
+from . import pictures
+from .computational_share import Computation, measure
+from .held_out import predict_unseen
+from .inputs import attempt, checked
+from .judgement import judged
+from .model_section import advice, columns_table, facts_table, hyperparameters_table
+from .names import Names
+from .page import Folder
+from .prediction_pictures import draw
+
+if TYPE_CHECKING:
+    from ..model import Model
+
+FILE_NAME = "report.html"
+
+_TEMPLATE = """\
+{% extends "base.html" %}
+{% from "parts.html" import figure, table, list %}
+{% block title %}cagp: {{ names.target }}{% endblock %}
+{% block body %}
+<h1>Gaussian process fit: {{ names.target }}</h1>
+<p>{{ opening }}</p>
+<nav><ul>
+<li><a href="#model">What was fitted</a></li>
+<li><a href="#parameters">Hyperparameters</a></li>
+<li><a href="#predictions">Predictions</a></li>
+<li><a href="#calibration">Are the error bars right?</a></li>
+<li><a href="#computation">How much of the error bar is computational?</a></li>
+</ul></nav>
+<section id="model"><h2>What was fitted</h2>
+{{ table(facts) }}
+{{ table(columns) }}
+</section>
+<section id="parameters"><h2>Hyperparameters</h2>
+{% if fit %}<p>Maximum likelihood ({{ fit.likelihood }}) on {{ "{:,}".format(fit.size) }} observations:
+log p = {{ "%.5g" % fit.log_likelihood }}. {{ fit.story }}</p>{% endif %}
+{{ table(hyperparameters) }}
+<h3>Advice</h3>
+{{ list(advice) }}
+</section>
+<section id="predictions"><h2>Predictions</h2>
+{% for picture in predictions %}{{ figure(picture.source, picture.caption) }}{% endfor %}
+{% if predictions_problem %}<p>{{ predictions_problem }}</p>{% endif %}
+</section>
+<section id="calibration"><h2>Are the error bars right?</h2>
+{% if held_out %}
+<p class="{{ held_out.state }}" id="verdict">{{ held_out.sentence }}</p>
+<p class="facts">{{ held_out.how }}</p>
+{% if held_out.picture %}{{ figure(held_out.picture.source, held_out.picture.caption) }}{% endif %}
+{{ table(held_out.coverage) }}
+{{ table(held_out.scores) }}
+{{ table(held_out.points) }}
+{% if held_out.advice %}<h3>What to do</h3>{{ list(held_out.advice) }}{% endif %}
+{% else %}<p>{{ held_out_problem }}</p>{% endif %}
+</section>
+<section id="computation"><h2>How much of the error bar is computational?</h2>
+{% for sentence in computation.sentences %}<p>{{ sentence }}</p>
+{% endfor %}
+{% if computation_picture %}{{ figure(computation_picture.source, computation_picture.caption) }}{% endif %}
+</section>
+{% endblock %}
+"""
+
+
+@dataclass(frozen=True)
+class FitReport:
+    """What ``write_fit_report`` wrote: ``path`` is the page, ``finding`` what its opening says.
+
+    It may be used wherever a path may: ``open(report)``, ``Path(report)``, ``f"{report}"``.
+    """
+
+    path: Path
+    finding: str
+
+    def __fspath__(self) -> str:
+        return str(self.path)
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+
+def write_fit_report(
+    model: Model,
+    folder: str | os.PathLike[str],
+    *,
+    fit: FitResult | None = None,
+    holdout: tuple[ArrayLike, ArrayLike] | tuple[ArrayLike, ArrayLike, ArrayLike] | None = None,
+    names: Names | None = None,
+    seed: int = 0,
+    progress: bool | None = None,
+) -> FitReport:
+    """Write ``folder``/report.html about a model, with its figures inside and as PNG files beside it.
+
+    It says what was fitted; the hyperparameters with their uncertainty, from ``fit``, and advice; draws predictions;
+    judges the error bars on ``holdout`` = (X, y), or on left-out training data where there is none; and measures how
+    much of the error bars is computational and what more iterations would buy. ``names`` are for labels. The same
+    ``seed`` gives the same report. ``progress`` shows a bar: None on a terminal only. Returns where the page is, and
+    what it found in a few sentences.
+    """
+    names, given = checked(model, fit, holdout, names)
+    count(seed, "seed")
+    place = Folder(folder)
+    values: dict[str, Any] = {
+        "names": names,
+        "fit": fit,
+        "facts": facts_table(model, names),
+        "columns": columns_table(model, names),
+        "hyperparameters": hyperparameters_table(model, fit, names),
+        "advice": advice(model, fit, names),
+    }
+    with progress_bar("report", 3, progress) as advance:
+        drawn, problem = attempt(lambda: draw(model, names, seed))
+        values["predictions"] = [place.picture(p.name, p.png, p.caption) for p in drawn or []]
+        values["predictions_problem"] = problem
+        advance(1)
+        held_out, problem = attempt(lambda: predict_unseen(model, given, seed, advance))
+        values["held_out_problem"] = problem or "With one observation there is nothing to predict from the others."
+        values["held_out"] = None if held_out is None else judged(model, held_out, names, place)
+        computation, problem = attempt(lambda: measure(model, seed))
+        values["computation"] = computation or Computation((f"Not measured: {problem}",))
+        values["computation_picture"] = None
+        if computation is not None and computation.now is not None:
+            content = pictures.computation(computation.now, computation.later, computation.what)
+            caption = (
+                "The share of the variance that is computational, now and after more work: estimate, and the range "
+                "that is guaranteed to hold it."
+            )
+            values["computation_picture"] = place.picture("computation", content, caption)
+        advance(1)
+    values["opening"] = _opening(values)
+    return FitReport(place.write(FILE_NAME, _TEMPLATE, values), values["opening"])
+
+
+def _opening(values: dict[str, Any]) -> str:
+    first = values["held_out"]["sentence"] if values["held_out"] else ""
+    return " ".join(filter(None, [first, values["computation"].sentences[0]]))

@@ -1,0 +1,242 @@
+"""What was fitted: data, prior and solver in a table, and the hyperparameters with their uncertainty and advice."""
+
+from __future__ import annotations
+
+import datetime
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..hyperparameters import FitResult
+from ..means import Constant, Mean, Polynomial, Zero
+from ..support.advice import Advice
+from ..support.memory import human
+from .kernel_words import Hyperparameter, formula, hyperparameters, in_words
+from .kernel_words import meaning as meaning_of
+from .names import Names
+from .numbers import datum, number, percent, squared, with_error, with_unit
+from .page import Table
+from .refits import array, working
+
+if TYPE_CHECKING:
+    from ..model import Model
+
+_COLUMNS_LISTED = 30
+_VAGUE = 0.5
+"""A standard error of half the value: the data say little more than the order of magnitude."""
+
+
+def facts_table(model: Model, names: Names) -> Table:
+    """The model in a table: one line a fact."""
+    from ..support.version import __version__
+
+    gram, solver = model.prepared.gram, working(model)
+    size, columns = model.X.shape
+    unit = names.target_unit
+    y = array(model.y)
+    low, high, average = (with_unit(datum(float(v)), unit) for v in (y.min(), y.max(), y.mean()))
+    picked = " (picked by Auto)" if model.prepared.picked else ""
+    calibrated = "calibrated" if solver.calibrated else "not calibrated: its error bars depend on y"
+    memory = f"dense, {human(gram.dense_bytes)}" if gram.storage == "dense" else "recomputed in tiles, not stored"
+    if solver.points_used(size) is not None:
+        memory = "not needed as a whole"
+    rows = [
+        ("data", f"{size:,} observations, {columns} {'column' if columns == 1 else 'columns'}"),
+        ("target", f"{names.target}: {low} to {high}, average {average}"),
+        ("kernel", in_words(model.prior.kernel, names)),
+        ("formula", f"k(x, x′) = {formula(model.prior.kernel)}"),
+        ("prior mean", _mean(model.prior.mean, names)),
+        ("noise", _noise_in_words(model.prior.noise_variance, unit)),
+        ("solver", f"{solver!r}{picked}{_iterations(model)}, {calibrated}"),
+        ("Gram matrix", memory),
+        ("memory budget", human(model.budget)),
+        ("arithmetic", _arithmetic(model)),
+        ("cagp", __version__),
+        ("date", datetime.date.today().isoformat()),
+    ]
+    return Table("", (), rows, "facts")
+
+
+def columns_table(model: Model, names: Names) -> Table:
+    """The columns of X: range and median."""
+    X = array(model.X)
+    rows = [
+        (
+            names.name(c),
+            names.unit(c),
+            datum(float(X[:, c].min())),
+            datum(float(np.median(X[:, c]))),
+            datum(float(X[:, c].max())),
+        )
+        for c in range(min(X.shape[1], _COLUMNS_LISTED))
+    ]
+    caption = "The columns."
+    if X.shape[1] > _COLUMNS_LISTED:
+        caption = f"The first {_COLUMNS_LISTED} of {X.shape[1]} columns."
+    return Table(caption, ("column", "unit", "smallest", "median", "largest"), rows, "columns")
+
+
+def _iterations(model: Model) -> str:
+    limit, whole = model.prepared.limit, working(model).points_used(len(model.y)) is None
+    return f", {limit} iterations" if limit > 1 and whole else ""
+
+
+def _mean(mean: Mean, names: Names) -> str:
+    if isinstance(mean, Zero):
+        return "zero"
+    if isinstance(mean, Constant) and mean.value is not None:
+        return f"constant, {with_unit(number(mean.value, 4), names.target_unit)}"
+    if isinstance(mean, Polynomial):
+        of = "all columns" if mean.columns is None else ", ".join(names.name(c) for c in mean.columns)
+        return f"polynomial of degree {mean.degree} in {of}, {len(mean.coefficients or ())} coefficients"
+    return "the user's own function"
+
+
+def _noise_in_words(noise: float | np.ndarray, unit: str) -> str:
+    std = np.sqrt(noise)
+    if np.ndim(std) == 0:
+        return f"standard deviation {with_unit(number(float(std)), unit)}, the same for all observations"
+    low, high = number(float(std.min())), with_unit(number(float(std.max())), unit)
+    return f"one per observation, standard deviations from {low} to {high}"
+
+
+def _arithmetic(model: Model) -> str:
+    words = {"torch.float64": "double precision", "torch.float32": "single precision"}
+    full, solving = words[str(model.gram.dtype)], words[str(model.prepared.gram.dtype)]
+    return full if full == solving else f"solved in {solving}, certified in {full}"
+
+
+# --- hyperparameters --------------------------------------------------------------------------------------------------
+
+
+def _parameters(model: Model, names: Names) -> list[Hyperparameter]:
+    """All hyperparameters of the model's prior: the kernel's, then the noise."""
+    found = hyperparameters(model.prior.kernel, names)
+    noise = model.prior.noise_variance
+    if np.ndim(noise) == 0:
+        unit = squared(names.target_unit)
+        found.append(Hyperparameter("noise_variance", "noise variance", "noise", float(noise), unit))
+    return found
+
+
+def hyperparameters_table(model: Model, fit: FitResult | None, names: Names) -> Table:
+    """Every hyperparameter with its standard error, where it was fitted."""
+    errors = (fit.standard_errors or {}) if fit else {}
+    rows = []
+    for parameter in _parameters(model, names):
+        fitted = fit is not None and parameter.name in fit.values
+        error = errors.get(parameter.name)
+        how = "fitted" if fitted else ("held fixed" if fit else "given")
+        if fit and parameter.name in fit.at_bounds:
+            how = "fitted, at a bound"
+        known = error is not None and not math.isnan(error)
+        shown = with_error(parameter.value, error) if known else number(parameter.value)
+        rows.append((parameter.label, with_unit(shown, parameter.unit), how, _meaning(parameter, model, names)))
+    if fit:
+        coefficients = [name for name in fit.values if name.startswith("mean.")]
+        for name in coefficients:
+            constant = name == "mean.value"
+            shown = with_error(fit.values[name], errors.get(name))
+            label = "prior mean" if constant else f"prior mean, coefficient {name.split('[')[-1].rstrip(']')}"
+            meaning = "predictions return to it far from the data" if constant else "of the polynomial"
+            rows.append((label, with_unit(shown, names.target_unit) if constant else shown, "fitted", meaning))
+    caption = "Value ± one standard error." if errors else "Values; no standard errors were computed."
+    return Table(caption, ("hyperparameter", "value", "how", "meaning"), rows, "hyperparameters")
+
+
+def _meaning(parameter: Hyperparameter, model: Model, names: Names) -> str:
+    if parameter.kind == "lengthscale" and parameter.column is not None:
+        span = float(np.ptp(array(model.X)[:, parameter.column]))
+        return f"{number(parameter.value / span, 2)} times the range of {names.name(parameter.column)}" if span else ""
+    if parameter.kind == "noise":
+        return f"observations scatter by {with_unit(number(math.sqrt(parameter.value)), names.target_unit)} around f"
+    return meaning_of(parameter, names)
+
+
+def advice(model: Model, fit: FitResult | None, names: Names) -> list[str]:
+    """What a statistician would say about these values."""
+    said = [_warning(each, model, names) for each in fit.advice] if fit else []
+    if fit is None:
+        said.append("The hyperparameters were given, not fitted to these data, so their uncertainty is not known.")
+    elif fit.standard_errors is None:
+        said.append("Standard errors were not computed: fit with standard_errors=True to see what the data determine.")
+    else:
+        said += _vague(model, fit, names)
+    said += _lengthscales(model, names)
+    said += _noise(model)
+    if not said:
+        said.append("Nothing unusual: every hyperparameter is determined by the data and of a plausible size.")
+    said.append(
+        "The error bars of the predictions take the hyperparameters as known; their uncertainty is not included."
+    )
+    return said
+
+
+def _warning(found: Advice, model: Model, names: Names) -> str:
+    """A warning with the names that a reader knows."""
+    labels = {parameter.name: f"the {parameter.label}" for parameter in _parameters(model, names)}
+    sentence = found.worded(subject=labels.get(found.subject))
+    return sentence[:1].upper() + sentence[1:]
+
+
+def _vague(model: Model, fit: FitResult, names: Names) -> list[str]:
+    errors, told = fit.standard_errors or {}, {found.subject for found in fit.advice}
+    vague = [
+        p.label
+        for p in _parameters(model, names)
+        if p.name in errors and errors[p.name] > _VAGUE * p.value and p.name not in told
+    ]
+    if not vague:
+        return []
+    return [
+        f"The data determine these only to the order of magnitude: {', '.join(vague)}. Predictions are usually less "
+        "sensitive than that suggests."
+    ]
+
+
+def _lengthscales(model: Model, names: Names) -> list[str]:
+    X = array(model.X)
+    long, short = [], []
+    for parameter in _parameters(model, names):
+        if parameter.kind != "lengthscale" or parameter.column is None:
+            continue
+        values = np.unique(X[:, parameter.column])
+        if len(values) < 2:
+            continue
+        span = float(values[-1] - values[0])
+        if parameter.value > 10 * span:
+            long.append(f"{names.name(parameter.column)} ({number(parameter.value / span, 2)} times its range)")
+        elif parameter.value < 0.5 * float(np.median(np.diff(values))):
+            short.append(names.name(parameter.column))
+    said = []
+    if long:
+        said.append(f"Long lengthscales: {', '.join(long)}. The prediction hardly depends on these columns.")
+    if short:
+        said.append(
+            f"Lengthscales shorter than the steps between observations: {', '.join(short)}. The model treats "
+            "neighbours as unrelated there; a lengthscale that short is often a poor optimum, so try more restarts."
+        )
+    return said
+
+
+def _noise(model: Model) -> list[str]:
+    noise = float(np.mean(model.prior.noise_variance))
+    signal = float(model.gram.kernel_diagonal().double().mean())
+    spread = float(np.var(array(model.y)))
+    said = []
+    if noise > signal:
+        said.append(
+            f"The noise variance is {number(noise / signal, 2)} times that of the function: most of what is observed "
+            "is taken for noise."
+        )
+    elif noise < 1e-6 * signal:
+        said.append(
+            f"The noise variance is {number(noise / signal, 1)} of the function's: the model interpolates, and small "
+            "measurement errors will make its error bars too narrow."
+        )
+    else:
+        said.append(f"Noise makes up {percent(noise / (noise + signal))} of the variance that the prior expects.")
+    if spread == 0:
+        said.append("All observations are equal: nothing about the function can be learnt from them but its level.")
+    return said

@@ -1,0 +1,270 @@
+"""What the model predicts, drawn: a curve, a map, or slices through the middle of the data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from .names import Map, Names, map_of
+from .numbers import datum, duration, with_unit
+from .pictures import colours, discrete, hide_unused, new_figure, panels, png
+from .refits import LOCAL, array, refit, seconds, working
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from ..model import Model
+
+_CURVE = 300
+_SLICE = 80
+_RANKING = 9
+_SLICES = 6
+_MOST_RANKED = 60
+_MAP_CELLS = 8000
+_DOTS = 1500
+_LIMIT_SECONDS = 6.0
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A drawing with its caption; ``name`` is that of its file."""
+
+    name: str
+    png: bytes
+    caption: str
+
+
+def draw(model: Model, names: Names, seed: int) -> list[Picture]:
+    """A curve for one column; a map for two or for points on the globe; slices along all other columns."""
+    columns = model.X.shape[1]
+    place = map_of(model.prior.kernel, columns)
+    if columns == 1:
+        return [_curve(model, names, seed)]
+    pictures = [] if place is None else [_map(model, names, place, seed)]
+    others = [c for c in range(columns) if place is None or c not in (place.across, place.down)]
+    return pictures + ([_slices(model, names, others)] if others else [])
+
+
+@dataclass(frozen=True)
+class _Predictions:
+    mean: np.ndarray
+    std: np.ndarray
+    note: str
+
+
+def _predict(model: Model, where: np.ndarray) -> _Predictions:
+    """Mean and standard deviation of f at ``where`` (T, p), by a local solver where the model's own takes minutes."""
+    solver = working(model)
+    expected = seconds(model, solver, len(model.y), len(where))
+    note = ""
+    if expected > _LIMIT_SECONDS and seconds(model, LOCAL, len(model.y), len(where)) < expected:
+        note = (
+            f" Drawn with {LOCAL!r} in place of {solver!r}, which would take about {duration(expected)} for these "
+            f"{len(where):,} points."
+        )
+        model = refit(model, LOCAL)
+    post = model.predict(torch.from_numpy(where).to(model.X.device), progress=False)
+    return _Predictions(array(post.mean), array(post.std), note)
+
+
+def _some(model: Model, seed: int, most: int = _DOTS) -> np.ndarray:
+    size = len(model.y)
+    if size <= most:
+        return np.arange(size)
+    return np.sort(np.random.default_rng(seed).choice(size, most, replace=False))
+
+
+def _noise_std(model: Model) -> float:
+    return float(np.sqrt(np.mean(model.prior.noise_variance)))
+
+
+# --- one column -------------------------------------------------------------------------------------------------------
+
+
+def _curve(model: Model, names: Names, seed: int) -> Picture:
+    X, y = array(model.X)[:, 0], array(model.y)
+    low, high = X.min(), X.max()
+    margin = 0.05 * (high - low) or 1.0
+    x = np.linspace(low - margin, high + margin, _CURVE)
+    found = _predict(model, x[:, None])
+    figure, axes = new_figure(1, 1, 9.0, 4.2)
+    ax = axes[0, 0]
+    shown = _some(model, seed)
+    ax.scatter(X[shown], y[shown], s=9, color="black", alpha=0.4, linewidths=0, label=f"{len(shown):,} observations")
+    _band(ax, x, found, _noise_std(model))
+    ax.set(xlabel=names.label(0), ylabel=names.target_label, xlim=(x[0], x[-1]))
+    ax.legend(fontsize="small", loc="best")
+    caption = (
+        f"The predicted {names.target} with 95% intervals of the function (dark) and of a new observation (light)."
+    )
+    return Picture("prediction", png(figure), caption + found.note)
+
+
+def _band(ax: Axes, x: np.ndarray, found: _Predictions, noise_std: float) -> None:
+    blue = colours()["blue"]
+    observed = np.sqrt(found.std**2 + noise_std**2)
+    ax.fill_between(
+        x,
+        found.mean - 1.96 * observed,
+        found.mean + 1.96 * observed,
+        color=blue,
+        alpha=0.13,
+        linewidth=0,
+        label="95% of new observations",
+    )
+    ax.fill_between(
+        x,
+        found.mean - 1.96 * found.std,
+        found.mean + 1.96 * found.std,
+        color=blue,
+        alpha=0.35,
+        linewidth=0,
+        label="95% of the function",
+    )
+    ax.plot(x, found.mean, color=blue, linewidth=1.6, label="mean")
+
+
+# --- two columns ------------------------------------------------------------------------------------------------------
+
+
+def _map(model: Model, names: Names, place: Map, seed: int) -> Picture:
+    from matplotlib.ticker import MultipleLocator
+
+    X = array(model.X)
+    x, y = X[:, place.across], X[:, place.down]
+    ends = [(x.min(), x.max()), (y.min(), y.max())]
+    if place.geographic and np.ptp(x) > 300:  # round the globe: no gap at the seam
+        ends[0] = (-180.0, 180.0) if x.min() < 0 else (0.0, 360.0)
+    ends = [(low, high) if high > low else (low - 0.5, high + 0.5) for low, high in ends]
+    spans = [high - low for low, high in ends]
+    shape = float(np.clip(spans[0] / spans[1], 0.4, 2.5)) if place.geographic else 1.3
+    across = round(float(np.sqrt(_MAP_CELLS * shape)))
+    down = max(2, _MAP_CELLS // across)
+    grid = [np.linspace(low, high, n) for (low, high), n in zip(ends, (across, down), strict=True)]
+    where = np.tile(np.median(X, axis=0), (across * down, 1))
+    first, second = np.meshgrid(*grid)
+    where[:, place.across], where[:, place.down] = first.ravel(), second.ravel()
+    found = _predict(model, where)
+    stacked = place.geographic and shape > 1.4
+    height = 4.6 if not place.geographic else (7.5 / shape if stacked else 4.6 / shape) + 0.9
+    figure, axes = new_figure(*((2, 1, 9.5) if stacked else (1, 2, 6.0)), float(np.clip(height, 3.2, 8.0)))
+    dots = _some(model, seed)
+    unit = f" [{names.target_unit}]" if names.target_unit else ""
+    fields = (
+        (found.mean, "viridis", names.target_label, "mean"),
+        (found.std, "cividis", f"standard deviation{unit}", "standard deviation of the function"),
+    )
+    for ax, (field, colour_map, label, title) in zip(axes.flat, fields, strict=True):
+        mesh = ax.pcolormesh(*grid, field.reshape(down, across), shading="nearest", cmap=colour_map, rasterized=True)
+        figure.colorbar(mesh, ax=ax, label=label, shrink=0.9)
+        ax.set_title(title, fontsize="medium")
+        ax.set(xlabel=names.label(place.across), ylabel=names.label(place.down), xlim=ends[0], ylim=ends[1])
+        if place.geographic:
+            _coastlines(ax, ends[0])
+            ax.set_aspect("equal")
+            if spans[0] > 300:
+                ax.xaxis.set_major_locator(MultipleLocator(60))
+                ax.yaxis.set_major_locator(MultipleLocator(30))
+    # where the data are explains where the error bars are narrow
+    axes.flat[1].scatter(x[dots], y[dots], s=3, color="white", alpha=0.8, linewidths=0)
+    rest = [c for c in range(X.shape[1]) if c not in (place.across, place.down)]
+    held = f" All other columns are at their medians ({_medians(X, rest, names)})." if rest else ""
+    caption = (
+        f"The predicted {names.target} and its standard deviation. Dots: {len(dots):,} of {len(x):,} observations."
+    )
+    return Picture("map", png(figure), caption + held + found.note)
+
+
+def _coastlines(ax: Axes, longitudes: tuple[float, float]) -> None:
+    from matplotlib.collections import LineCollection
+
+    from .coastlines import coastlines, wrapped
+
+    lines: Any = coastlines()
+    if longitudes[1] > 180:
+        lines = wrapped(lines)
+    ax.add_collection(LineCollection(lines, colors="white", linewidths=0.6), autolim=False)
+
+
+def _medians(X: np.ndarray, columns: list[int], names: Names) -> str:
+    shown = columns[:12]
+    parts = [f"{names.name(c)} {with_unit(datum(float(np.median(X[:, c]))), names.unit(c))}" for c in shown]
+    return ", ".join(parts) + (", …" if len(columns) > len(shown) else "")
+
+
+# --- many columns -----------------------------------------------------------------------------------------------------
+
+
+def _slices(model: Model, names: Names, columns: list[int]) -> Picture:
+    """One slice through the median point for each of the columns along which the prediction moves most."""
+    X = array(model.X)
+    middle = np.median(X, axis=0)
+    ranges = [_along(X[:, c], _RANKING) for c in columns[:_MOST_RANKED]]
+    ranked = _predict(model, np.concatenate([_moved(middle, c, v) for c, v in zip(columns, ranges, strict=False)]))
+    cuts = np.cumsum([len(v) for v in ranges])[:-1]
+    moves = [float(np.ptp(part)) for part in np.split(ranked.mean, cuts)]
+    best = sorted(range(len(moves)), key=lambda i: -moves[i])[:_SLICES]
+    chosen = [columns[i] for i in best]
+    values = [_along(X[:, c], _SLICE) for c in chosen]
+    found = _predict(model, np.concatenate([_moved(middle, c, v) for c, v in zip(chosen, values, strict=True)]))
+    rows, across = panels(len(chosen))
+    figure, axes = new_figure(rows, across, 3.9, 3.1)
+    ends = np.cumsum([0, *(len(v) for v in values)])
+    noise = _noise_std(model)
+    low = (found.mean - 2.2 * np.sqrt(found.std**2 + noise**2)).min()
+    high = (found.mean + 2.2 * np.sqrt(found.std**2 + noise**2)).max()
+    for ax, column, v, start, stop in zip(axes.flat, chosen, values, ends[:-1], ends[1:], strict=False):
+        part = _Predictions(found.mean[start:stop], found.std[start:stop], "")
+        if discrete(X[:, column]) is not None:
+            _bars(ax, v, part, noise)
+            margin = 0.5 * float(np.diff(v).min())
+            ax.set(xlim=(v[0] - margin, v[-1] + margin), xticks=v if len(v) <= 8 else v[::2])
+        else:
+            _band(ax, v, part, noise)
+            ax.plot(X[:, column], np.full(len(X), low), "|", color="black", alpha=0.15, markersize=6)
+        ax.axvline(middle[column], color="black", linestyle=":", linewidth=0.9)
+        ax.set(xlabel=names.label(column), ylim=(low, high))
+    for ax in axes[:, 0]:
+        ax.set_ylabel(names.target_label)
+    hide_unused(list(axes.flat), len(chosen))
+    handles, labels = axes.flat[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), fontsize="small", frameon=False)
+    some = "" if len(chosen) == len(columns) else f" the {len(chosen)} of {len(columns)} columns that matter most,"
+    some = some or " all columns,"
+    caption = (
+        f"The predicted {names.target} along{some} largest effect first, with the other columns at their medians "
+        f"(dotted lines: {_medians(X, chosen, names)}). Bands: 95% of the function (dark) and of new observations "
+        "(light). Ticks at the bottom: the observations. A slice passes through places where there may be no data."
+    )
+    if len(columns) > _MOST_RANKED:
+        caption += f" The first {_MOST_RANKED} columns were compared."
+    return Picture("slices", png(figure), caption + (found.note or ranked.note))
+
+
+def _along(values: np.ndarray, n: int) -> np.ndarray:
+    """Values along a column: its own where it has few, evenly spaced ones between its ends otherwise."""
+    own = discrete(values)
+    if own is not None:
+        return own
+    low, high = values.min(), values.max()
+    return np.linspace(low, high, n) if high > low else np.linspace(low - 0.5, high + 0.5, n)
+
+
+def _moved(middle: np.ndarray, column: int, values: np.ndarray) -> np.ndarray:
+    """The point ``middle`` (p,) with ``column`` at each of ``values`` (n,), shape (n, p)."""
+    where = np.tile(middle, (len(values), 1))
+    where[:, column] = values
+    return where
+
+
+def _bars(ax: Axes, x: np.ndarray, found: _Predictions, noise_std: float) -> None:
+    blue = colours()["blue"]
+    observed = np.sqrt(found.std**2 + noise_std**2)
+    ax.errorbar(x, found.mean, yerr=1.96 * observed, fmt="none", ecolor=blue, alpha=0.25, elinewidth=5,
+                label="95% of new observations")  # fmt: skip
+    ax.errorbar(x, found.mean, yerr=1.96 * found.std, fmt="none", ecolor=blue, alpha=0.6, elinewidth=5,
+                label="95% of the function")  # fmt: skip
+    ax.plot(x, found.mean, "_", color="black", markersize=9, label="mean")

@@ -1,0 +1,646 @@
+"""The report of a fit and the calibration check: numbers against independent routes, words against misfits."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pandas
+import pytest
+from scipy.spatial.distance import cdist
+from scipy.stats import norm
+
+import cagp
+from cagp import InputError, hyperparameters
+from cagp.calibration import assess
+from cagp.fit_report import Names, write_check_report, write_fit_report
+from cagp.reports import correlated_errors
+from cagp.reports.computational_share import measure, sample_points
+from cagp.reports.diagnosis import diagnose, visible
+from cagp.reports.held_out import leave_out
+from cagp.reports.kernel_words import formula, in_words
+from cagp.reports.kernel_words import hyperparameters as named
+from cagp.reports.names import shortened
+from cagp.reports.numbers import datum, number, percent, with_error
+from cagp.reports.pictures import new_figure, png
+from cagp.reports.refits import array
+from problems import make_problem
+from solver_cases import CASES
+
+RANDOM = np.random.default_rng
+
+
+class Page(HTMLParser):
+    """Tables by id, images, paragraphs and text of a page."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        super().__init__()
+        self.tables: dict[str, list[list[str]]] = {}
+        self.images: list[str] = []
+        self.links: list[str] = []
+        self.sections: list[str] = []
+        self.text = ""
+        self._rows: list[list[str]] | None = None
+        self._cell: list[str] | None = None
+        self.raw = Path(path).read_text(encoding="utf-8")
+        self.feed(self.raw)
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        values = dict(attributes)
+        if tag == "table":
+            self._rows = self.tables.setdefault(str(values.get("id")), [])
+        elif tag == "tr" and self._rows is not None:
+            self._rows.append([])
+        elif tag in ("td", "th"):
+            self._cell = []
+        elif tag == "img":
+            self.images.append(str(values["src"]))
+        elif tag == "section":
+            self.sections.append(str(values["id"]))
+        self.links += [str(values[name]) for name in ("src", "href") if values.get(name)]
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in ("td", "th") and self._rows and self._cell is not None:
+            self._rows[-1].append("".join(self._cell))
+            self._cell = None
+        elif tag == "table":
+            self._rows = None
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+        if self._cell is not None:
+            self._cell.append(data)
+
+    def row(self, table: str, name: str) -> list[str]:
+        return next(row for row in self.tables[table] if row[0] == name)
+
+
+def smooth(d: int = 120, p: int = 2, seed: int = 0, noise: float = 0.1) -> tuple[np.ndarray, np.ndarray]:
+    """A draw from the prior Matern32(0.5) plus noise: data that the model fits."""
+    rng = RANDOM(seed)
+    X = rng.random((d, p))
+    r = np.sqrt(3) * cdist(X, X) / 0.5
+    K = (1 + r) * np.exp(-r)
+    return X, np.linalg.cholesky(K + 1e-9 * np.eye(d)) @ rng.normal(size=d) + noise * rng.normal(size=d)
+
+
+def prior(noise: float = 0.01, **settings: object) -> cagp.Prior:
+    return cagp.Prior(cagp.Matern32(0.5), noise_variance=noise, **settings)
+
+
+@pytest.fixture(scope="module")
+def fitted(tmp_path_factory: pytest.TempPathFactory) -> tuple[hyperparameters.FitResult, cagp.Model, Path]:
+    X, y = smooth()
+    fit = hyperparameters.fit(prior(), X, y, n_restarts=0)
+    model = fit.prior.condition(X, y, cagp.GaussSeidel(5))
+    names = Names(("depth", "age"), "flow", ("m", "a"), "l/s")
+    report = write_fit_report(model, tmp_path_factory.mktemp("fit"), fit=fit, names=names)
+    return fit, model, report.path
+
+
+def test_the_page_stands_alone(fitted: tuple[hyperparameters.FitResult, cagp.Model, Path]) -> None:
+    page = Page(fitted[2])
+    assert page.sections == ["model", "parameters", "predictions", "calibration", "computation"]
+    assert all(link.startswith(("data:", "#")) for link in page.links)
+    embedded = {hashlib.sha256(base64.b64decode(image.split(",", 1)[1])).hexdigest() for image in page.images}
+    beside = {hashlib.sha256(path.read_bytes()).hexdigest() for path in fitted[2].parent.glob("*.png")}
+    assert len(embedded) == 3
+    assert embedded == beside
+    assert "nan" not in page.text.lower().split()
+    assert "<script" not in page.raw
+
+
+def test_what_was_fitted_is_named(fitted: tuple[hyperparameters.FitResult, cagp.Model, Path]) -> None:
+    fit, _, path = fitted
+    page = Page(path)
+    assert page.row("facts", "data")[1] == "120 observations, 2 columns"
+    assert "l/s" in page.row("facts", "target")[1]
+    assert "Matérn 3/2" in page.row("facts", "kernel")[1]
+    assert "5 iterations" in page.row("facts", "solver")[1]
+    assert page.row("facts", "cagp")[1] == cagp.__version__
+    assert [row[0] for row in page.tables["columns"][1:]] == ["depth", "age"]
+    assert fit.standard_errors is not None
+    value, error = fit.prior.kernel.lengthscale, fit.standard_errors["kernel.lengthscale"]
+    shown = page.row("hyperparameters", "lengthscale")[1].split()
+    assert float(shown[0]) == pytest.approx(value, abs=0.1 * error)
+    assert float(shown[2]) == pytest.approx(error, rel=0.06)
+    assert page.row("hyperparameters", "noise variance")[2] == "fitted"
+    assert "(l/s)²" in page.row("hyperparameters", "noise variance")[1]
+
+
+def test_scores_are_those_of_a_dense_cross_validation(
+    fitted: tuple[hyperparameters.FitResult, cagp.Model, Path], tmp_path: Path
+) -> None:
+    X, y = smooth()
+    model = prior().condition(X, y, cagp.Cholesky())
+    found = leave_out(model, 0, lambda steps: None)
+    assert found is not None
+    groups = np.array_split(RANDOM(0).permutation(len(y)), 5)
+    k = lambda A, B: (1 + np.sqrt(3) * cdist(A, B) / 0.5) * np.exp(-np.sqrt(3) * cdist(A, B) / 0.5)  # noqa: E731
+    mean, variance = np.empty(len(y)), np.empty(len(y))
+    for group in groups:
+        kept = np.setdiff1d(np.arange(len(y)), group)
+        V = k(X[group], X[kept])
+        solved = np.linalg.solve(k(X[kept], X[kept]) + 0.01 * np.eye(len(kept)), V.T)
+        mean[group] = solved.T @ y[kept]
+        variance[group] = 1.0 + 0.01 - (V.T * solved).sum(axis=0)
+    np.testing.assert_allclose(found.mean, mean, rtol=1e-8, atol=1e-9)
+    np.testing.assert_allclose(found.std, np.sqrt(variance), rtol=1e-8)
+    page = Page(write_fit_report(model, tmp_path))
+    rmse = np.sqrt(np.mean((y - mean) ** 2))
+    assert float(page.row("scores", "RMSE")[1]) == pytest.approx(rmse, rel=5e-3)
+    nll = -norm.logpdf(y, mean, np.sqrt(variance)).mean()
+    assert float(page.row("scores", "NLL (log score)")[1].replace("−", "-")) == pytest.approx(nll, rel=5e-3)
+    inside = (np.abs(y - mean) <= norm.ppf(0.95) * np.sqrt(variance)).mean()
+    assert page.row("coverage", "90%")[1] == f"{100 * inside:.1f}%"
+
+
+def test_the_computational_share_holds_the_truth() -> None:
+    X, y = smooth(80)
+    model = prior().condition(X, y, cagp.GaussSeidel(3))
+    found = measure(model, seed=0)
+    points = array(sample_points(model, 40, 0))
+    exact = array(prior().condition(X, y, cagp.Cholesky()).predict(points).variance)
+    for shares, iterations in ((found.now, 3), (found.later, 13)):
+        variance = array(prior().condition(X, y, cagp.GaussSeidel(iterations)).predict(points).variance)
+        truth = 1 - exact / variance
+        assert shares is not None
+        assert (shares.lower <= truth + 1e-9).all()
+        assert (shares.upper >= truth - 1e-9).all()
+        np.testing.assert_allclose(shares.estimate, truth, atol=0.05)
+    assert found.std is not None
+    np.testing.assert_allclose(found.std, array(model.predict(points).std), rtol=1e-10)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+def test_more_work_goes_on_from_the_model(case: object) -> None:
+    """The longer run passes through the model's own posterior, so one run measures both; and it gains."""
+    problem = make_problem()
+    model = problem.prior.condition(problem.X, problem.y, case.solver)  # type: ignore[attr-defined]
+    found = measure(model, seed=0)
+    if found.std is None:
+        assert "exactly" in found.sentences[0]
+        assert isinstance(model.prepared.picked or model.solver, cagp.Cholesky)
+        return
+    points = sample_points(model, len(found.std), 0)
+    np.testing.assert_allclose(found.std, array(model.predict(points).std), rtol=1e-7)
+    assert found.later_std is not None
+    if model.solver.calibrated:
+        assert (found.later_std <= found.std * (1 + 1e-9)).all()
+    assert found.now is not None
+    assert "%" in found.sentences[1]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+def test_every_solver_is_checked_on_left_out_data(case: object) -> None:
+    problem = make_problem()
+    model = problem.prior.condition(problem.X, problem.y, case.solver)  # type: ignore[attr-defined]
+    found = leave_out(model, 0, lambda steps: None)
+    assert found is not None
+    assert len(found) == 40
+    assert np.isfinite(found.scores.nll)
+
+
+def test_solvers_that_name_points_follow_the_points_that_stay() -> None:
+    kept = np.array([0, 2, 3, 5])
+    assert cagp.Subset(indices=(5, 1, 2)).for_points(kept, 6) == cagp.Subset(indices=(3, 1))
+    assert cagp.Subset(size=5).for_points(kept, 6) == cagp.Subset(size=4)
+    assert cagp.GaussSeidel(order=(5, 4, 3, 2, 1, 0)).for_points(kept, 6) == cagp.GaussSeidel(order=(3, 2, 1, 0))
+    chain = cagp.Chain([cagp.Subset(size=6), cagp.CalibratedCG(2)])
+    assert chain.for_points(kept, 6) == cagp.Chain([cagp.Subset(size=4), cagp.CalibratedCG(2)])
+
+
+def test_exact_solvers_have_nothing_to_gain() -> None:
+    for solver in (cagp.Cholesky(), cagp.NearestNeighbours(9), cagp.Subset(size=9), cagp.RandomDirections(9)):
+        assert solver.is_exact(9)
+        assert isinstance(solver, cagp.Cholesky) or not solver.is_exact(10)
+
+
+# --- verdicts ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("noise", "words"), [(1e-4, "too narrow"), (0.25, "too wide"), (0.01, "No sign that the error bars are wrong")]
+)
+def test_misfits_are_found(noise: float, words: str, tmp_path: Path) -> None:
+    X, y = smooth(250, seed=3)
+    check = write_check_report(prior(noise).condition(X, y, cagp.Cholesky()), tmp_path)
+    assert words in check.verdict
+    assert check.calibrated == (noise == 0.01)
+    assert check.method is not None
+    assert check.method.right
+    assert words in check.summary()
+    page = Page(check.path)
+    assert check.verdict in page.text
+    assert ("What to do" in page.text) == (not check.calibrated)
+    assert not check.suspicious
+    assert f'class="{"right" if check.calibrated else "wrong"}" id="verdict"' in page.raw
+
+
+def between(seed: int = 9) -> np.ndarray:
+    """z whose 50% intervals hold more than chance explains, but that no test rejects."""
+    z = RANDOM(seed).standard_t(3, 206)
+    return 0.98 * z / z.std(ddof=1)
+
+
+def test_suspicious_is_neither_right_nor_wrong(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    found = diagnose(between())
+    outside = [c.level for c in found.coverage if not c.inside]
+    assert outside
+    assert found.right
+    assert found.suspicious
+    assert found.state == "suspicious"
+    assert found.signs == ("heavy tails",)  # of the right spread, with a narrow centre
+    quantiles = norm.ppf((np.arange(100) + 0.5) / 100)
+    assert diagnose(1.21 * quantiles).signs == ("too narrow",)
+    assert diagnose(0.8 * quantiles).signs == ("too wide",)
+    X, y = smooth(60)
+    model = prior().condition(X[:50], y[:50])
+    # observations at those distances from their predictions
+    X_new = RANDOM(3).random((206, 2))
+    post = model.predict(X_new).observed()
+    monkeypatch.setattr("cagp.reports.held_out.correlation_of", lambda *a: None)
+    check = write_check_report(model, tmp_path, holdout=(X_new, post.mean + post.std * between()))
+    assert (check.calibrated, check.suspicious) == (True, True)
+    assert check.verdict.startswith("Suspicious: against data, the ")
+    assert f"{100 * outside[0]:g}%" in check.verdict
+    assert "more rows would tell" in check.verdict
+    page = Page(check.path)
+    assert 'class="suspicious" id="verdict"' in page.raw
+    assert "What to do" in page.text
+    assert "  - Check with more rows" in check.summary()
+    assert any(row[-1].startswith("no, ") for row in page.tables["coverage"][1:])
+
+
+def test_no_sign_says_what_could_have_been_seen() -> None:
+    """Errors that many times too large are rejected about four times in five."""
+    found = diagnose(norm.ppf((np.arange(206) + 0.5) / 206))
+    assert found.state == "right"
+    factor = visible(found.worth)
+    assert f"errors of about {number(factor)} times what is promised" in found.sentence
+    rejected = [not diagnose(factor * RANDOM(seed).standard_normal(206)).right for seed in range(200)]
+    assert 0.7 < np.mean(rejected) < 0.92
+
+
+def test_a_page_never_calls_right_what_its_table_denies() -> None:
+    for seed in range(200):
+        found = diagnose(RANDOM(seed).standard_normal(80) * RANDOM(seed).uniform(0.9, 1.12))
+        if all(c.inside for c in found.coverage):
+            assert not found.suspicious
+        else:
+            assert "no sign" not in found.sentence
+
+
+def test_a_method_that_is_not_calibrated_is_found(tmp_path: Path) -> None:
+    X, y = smooth(60)
+    check = write_check_report(prior().condition(X, y, cagp.ConjugateGradient(5)), tmp_path)
+    assert check.method is not None
+    assert check.method.failures == ("too wide",)
+    assert not check.calibrated
+    assert any("CalibratedCG" in sentence for sentence in check.advice)
+
+
+def test_bias_and_outliers_are_told_from_width() -> None:
+    z = RANDOM(0).standard_normal(500)
+    assert diagnose(z).right
+    assert diagnose(z + 0.5).failures == ("biased",)
+    assert diagnose(1.5 * z).failures == ("too narrow",)
+    assert diagnose(0.6 * z).failures == ("too wide",)
+    spiked = z.copy()
+    spiked[:25] *= 8
+    assert diagnose(spiked).failures == ("heavy tails",)
+    flat = np.sqrt(3) * RANDOM(1).uniform(-1, 1, 2000)
+    assert diagnose(flat).failures == ("wrong shape",)
+
+
+def test_independent_values_are_tested_as_assess_does() -> None:
+    z = 1.1 * RANDOM(5).standard_normal(80) + 0.1
+    ours, theirs = correlated_errors.test(z, correlated_errors.Effective.of(80, None)), assess(z)
+    assert ours.shift == pytest.approx(theirs.mean_p_value)
+    assert ours.spread == pytest.approx(theirs.std_p_value)
+    assert ours.shape == pytest.approx(theirs.p_value)
+    assert ours.coverage == pytest.approx(theirs.coverage_p_value)
+
+
+def test_correlated_errors_count_for_less() -> None:
+    """The variances of the mean of z and of z² over many draws are those of the effective numbers."""
+    X = RANDOM(0).random((30, 1))
+    R = np.exp(-cdist(X, X) / 0.3)
+    off = R[np.triu_indices(30, 1)]
+    worth = correlated_errors.Effective.of(
+        30, correlated_errors.Correlation(off.mean(), np.square(off).mean(), len(off))
+    )
+    z = RANDOM(1).standard_normal((20_000, 30)) @ np.linalg.cholesky(R).T
+    assert z.mean(axis=1).var() == pytest.approx(1 / worth.mean, rel=0.05)
+    assert np.square(z).mean(axis=1).var() == pytest.approx(2 / worth.spread, rel=0.05)
+
+
+@pytest.mark.parametrize("solver", [cagp.Cholesky(), cagp.GaussSeidel(3)], ids=repr)
+def test_right_models_are_rarely_blamed(solver: cagp.Solver) -> None:
+    wrong = 0
+    for seed in range(30):
+        found = leave_out(prior().condition(*smooth(60, seed=seed), solver), seed, lambda steps: None)
+        assert found is not None
+        wrong += not found.diagnosis.right
+    assert wrong <= 2  # at a family-wise level of 1%, 3 of 30 have a probability below 0.004
+
+
+# --- all kinds of data ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_tiny_data(d: int, tmp_path: Path) -> None:
+    X, y = smooth(d, 1)
+    model = prior().condition(X, y)
+    page = Page(write_fit_report(model, tmp_path))
+    assert ("coverage" in page.tables) == (d > 1)
+    assert write_check_report(model, tmp_path).calibrated
+
+
+@pytest.mark.parametrize("solver", [cagp.Cholesky(), cagp.ConjugateGradient(4)], ids=repr)
+def test_constant_observations(solver: cagp.Solver, tmp_path: Path) -> None:
+    X, _ = smooth(30, 1)
+    page = Page(write_fit_report(prior(mean=cagp.Constant()).condition(X, np.full(30, 2.5), solver), tmp_path))
+    assert "All observations are equal" in page.text
+
+
+def test_one_held_out_observation(tmp_path: Path) -> None:
+    X, y = smooth(50)
+    model = prior().condition(X, y, dtype="float32")
+    near = (X[:1] + 0.01, y[:1])
+    check = write_check_report(model, tmp_path, holdout=near)
+    assert check.calibrated
+    assert "too few" in check.verdict
+    assert "single precision" in Page(write_fit_report(model, tmp_path, holdout=near)).text
+    far = write_check_report(model, tmp_path, holdout=(X[:1], y[:1] + 10))
+    assert not far.calibrated
+    assert "too narrow" in far.verdict
+
+
+def test_held_out_data_with_their_own_noise(tmp_path: Path) -> None:
+    X, y = smooth(130)
+    noise = np.geomspace(1e-3, 1.0, 130)
+    y = y + np.sqrt(noise) * np.random.default_rng(1).normal(size=130)
+    model = cagp.Prior(cagp.Matern32(0.5), noise_variance=noise[::2]).condition(X[::2], y[::2], "cholesky")
+    post = model.predict(X[1::2])
+    check = write_check_report(model, tmp_path, holdout=(X[1::2], y[1::2], noise[1::2]))
+    assert check.data is not None
+    np.testing.assert_allclose(check.data.z, (y[1::2] - post.mean) / np.sqrt(post.variance + noise[1::2]))
+    with pytest.raises(InputError, match="holdout noise_variance has shape"):
+        write_check_report(model, tmp_path, holdout=(X[1::2], y[1::2], noise))
+
+
+def test_held_out_data_are_scored_by_the_model_itself(tmp_path: Path) -> None:
+    X, y = smooth(130)
+    model = prior().condition(X[:100], y[:100], cagp.GaussSeidel(4))
+    page = Page(write_fit_report(model, tmp_path, holdout=(X[100:], y[100:])))
+    rmse = np.sqrt(np.mean((model.predict(X[100:]).mean - y[100:]) ** 2))
+    assert float(page.row("scores", "RMSE")[1]) == pytest.approx(rmse, rel=5e-3)
+    assert page.row("scores", "points")[1] == "30"
+
+
+def test_training_rows_are_no_held_out_data(tmp_path: Path) -> None:
+    X, y = smooth(130)
+    model = prior().condition(X[:100], y[:100])
+    for rows in (slice(0, 100), slice(40, 130)):
+        with pytest.raises(InputError, match=r"are training rows.*hold rows out"):
+            write_check_report(model, tmp_path / "x", holdout=(X[rows], y[rows]))
+    with pytest.raises(InputError, match="60 of the 90 rows"):
+        write_fit_report(model, tmp_path / "x", holdout=(X[40:], y[40:]))
+    assert not (tmp_path / "x").exists()
+    order = RANDOM(0).permutation(np.arange(95, 130))
+    check = write_check_report(model, tmp_path, holdout=(X[order], y[order]))
+    assert check.data is not None
+    new = order[order >= 100]
+    post = model.predict(X[new]).observed()
+    np.testing.assert_allclose(check.data.z, (y[new] - post.mean) / post.std)
+    assert "5 of the 35 rows given are training rows" in Page(check.path).text
+    assert "5 of the 35 rows are training rows" in check.summary()
+    again = y[:60] + 0.1 * RANDOM(1).normal(size=60)  # measured once more at the same places: new data
+    assert len(write_check_report(model, tmp_path, holdout=(X[:60], again)).data.z) == 60  # type: ignore[union-attr]
+
+
+def test_the_worst_observations_can_be_found(tmp_path: Path) -> None:
+    X, y = smooth(140, 8)
+    names = Names([f"a long name of a column, number {i} (of eight, in kg per cubic metre)" for i in range(8)])
+    model = prior().condition(X[:100], y[:100], cagp.Cholesky())
+    post = model.predict(X[100:]).observed()
+    z = (y[100:] - post.mean) / post.std
+    holdout = (np.vstack([X[:3], X[100:]]), np.concatenate([y[:3], y[100:]]))  # three training rows are left out
+    points = Page(write_check_report(model, tmp_path, holdout=holdout, names=names).path).tables["points"]
+    assert len(set(points[0])) == len(points[0]) == 12
+    assert max(map(len, points[0])) <= 20
+    assert [int(row[0]) for row in points[1:]] == (np.argsort(-np.abs(z))[:10] + 3).tolist()
+    for row in points[1:]:
+        assert row[1:9] == [datum(v) for v in holdout[0][int(row[0])]]
+    left_out = Page(write_check_report(model, tmp_path, names=names).path).tables["points"]
+    for row in left_out[1:]:
+        assert row[1:9] == [datum(v) for v in X[int(row[0])]]
+
+
+def test_of_many_columns_the_relevant_are_shown(tmp_path: Path) -> None:
+    X, y = smooth(60, 14)
+    scales = np.full(14, 50.0)
+    scales[[2, 5, 13]] = 0.5
+    model = cagp.Prior(cagp.Matern32(tuple(scales)), noise_variance=0.01).condition(X, y)
+    page = Page(write_check_report(model, tmp_path).path)
+    assert {"x3", "x6", "x14"} < set(page.tables["points"][0])
+    assert len(page.tables["points"][0]) == 14
+    assert "Of 14 columns, the 10 that matter most" in page.text
+
+
+def test_labels_do_not_touch() -> None:
+    """Long names are cut in figures, and titles of one row stay clear of the labels of the row above."""
+    names = Names(["Cement (component 1)(kg in a m^3 mixture)"], "Concrete compressive strength(MPa, megapascals)")
+    assert names.label(0) == "Cement…"
+    assert names.target_label == "Concrete compressive strength…"
+    figure, axes = new_figure(2, 2, 3.9, 3.1)
+    for ax in axes.flat:
+        ax.set(xlabel="level", title="title", ylabel=names.target_label)
+    png(figure)
+    (upper, _), (lower, _) = axes
+    gap = upper.xaxis.label.get_window_extent().y0 - lower.title.get_window_extent().y1
+    assert gap > 0.5 * lower.title.get_window_extent().height
+    first, second = (ax.yaxis.label.get_window_extent() for ax in axes[:, 0])
+    assert first.y0 > second.y1
+
+
+def test_short_names_stay_apart() -> None:
+    assert shortened(["temperature", "age"], 20) == ["temperature", "age"]
+    assert shortened(["Cement (component 1)(kg in a m^3 mixture)"], 20) == ["Cement…"]
+    for names in (["rainfall at station 1", "rainfall at station 2"], ["x" * 30 + c + "x" * 30 for c in "abc"]):
+        short = shortened(names, 16)
+        assert len(set(short)) == len(names)
+        assert max(map(len, short)) <= 16
+
+
+def test_the_main_finding_comes_back_with_the_page(tmp_path: Path) -> None:
+    X, y = smooth(60)
+    report = write_fit_report(prior().condition(X, y, cagp.GaussSeidel(3)), tmp_path)
+    assert report.path == Path(report) == tmp_path / "report.html"
+    assert f"{report}" == str(report.path)
+    assert report.finding in Page(report).text
+    assert "error bars" in report.finding
+    assert "computational" in report.finding
+
+
+def test_the_size_of_the_test_is_told(tmp_path: Path) -> None:
+    X, y = smooth(600)
+    page = Page(write_check_report(prior().condition(X, y, cagp.NearestNeighbours(200)), tmp_path).path)
+    assert "tested with 400 observations, not with the model's 600" in page.text
+    assert "the 200 points that a prediction uses are 50% of the data, in the model 33%" in page.text
+    page = Page(write_check_report(prior().condition(X[:50], y[:50], cagp.Cholesky()), tmp_path).path)
+    assert "at all training inputs" in page.text
+    assert "not with the model's" not in page.text
+    assert "all solvers see the same draws" in page.text
+
+
+def test_the_prior_mean_reads_the_same_everywhere(tmp_path: Path) -> None:
+    X, y = smooth(60)
+    start = prior(mean=cagp.Constant())
+    fit = hyperparameters.fit(start, X, y, n_restarts=0, refit_mean=True)
+    page = Page(write_fit_report(fit.prior.condition(X, y), tmp_path, fit=fit, names=Names(target_unit="K")))
+    shown, of, _, unit = page.row("hyperparameters", "prior mean")[1].split()
+    assert (of, unit) == ("±", "K")
+    value = fit.values["mean.value"]
+    assert float(shown.replace("−", "-")) == pytest.approx(value, rel=0.05)
+    assert page.row("facts", "prior mean")[1] == f"constant, {number(value, 4)} K"
+    assert "mean.value" not in page.text
+    assert "What was fitted." not in page.text
+    assert with_error(0.1507, 25.0) == "0.15 ± 25"
+
+
+def test_the_globe_gets_a_map_and_tables_get_slices(tmp_path: Path) -> None:
+    rng = RANDOM(0)
+    X = np.column_stack([rng.uniform(-60, 60, 60), rng.uniform(0, 360, 60), rng.random(60), rng.integers(0, 3, 60)])
+    y = np.cos(np.deg2rad(X[:, 0])) + 0.1 * rng.normal(size=60)
+    globe = cagp.Geographic(cagp.Matern32(0.3))
+    page = Page(write_fit_report(cagp.Prior(globe, noise_variance=0.01).condition(X[:, :2], y), tmp_path / "two"))
+    assert (tmp_path / "two" / "map.png").exists()
+    assert [row[0] for row in page.tables["columns"][1:]] == ["latitude", "longitude"]
+    assert "km" in page.row("hyperparameters", "lengthscale")[3]
+    kernel = globe.on(0, 1) + cagp.RBF((0.5, 1.0)).on(2, 3)
+    page = Page(write_fit_report(cagp.Prior(kernel, noise_variance=0.01).condition(X, y), tmp_path / "four"))
+    assert {"map.png", "slices.png"} <= {path.name for path in (tmp_path / "four").iterdir()}
+    assert page.row("hyperparameters", "term 2: lengthscale of x4")
+    assert "Earth radii" in page.row("hyperparameters", "term 1: lengthscale")[1]
+
+
+def test_noise_of_each_observation(tmp_path: Path) -> None:
+    X, y = smooth(40)
+    noise = RANDOM(0).uniform(0.005, 0.02, 40)
+    model = cagp.Prior(cagp.Matern32(0.5), noise_variance=noise).condition(X, y)
+    found = leave_out(model, 0, lambda steps: None)
+    assert found is not None
+    page = Page(write_fit_report(model, tmp_path, holdout=(X[:20] + 0.01, y[:20])))
+    assert "their average was used" in page.text
+    assert "one per observation" in page.row("facts", "noise")[1]
+
+
+def test_the_same_seed_gives_the_same_report(tmp_path: Path) -> None:
+    X, y = smooth(60)
+    model = prior().condition(X, y, cagp.CalibratedCG(3))
+    pages = [write_fit_report(model, tmp_path / name, seed=4).path.read_bytes() for name in "ab"]
+    checks = [write_check_report(model, tmp_path / name, seed=4).path.read_bytes() for name in "ab"]
+    assert pages[0] == pages[1]
+    assert checks[0] == checks[1]
+
+
+def test_large_models_are_reported_without_their_own_solver(tmp_path: Path) -> None:
+    """What would take minutes is done with nearest neighbours, and the page says so."""
+    solver = cagp.GaussSeidel(10)
+    assert solver.operations(20_000, 200).seconds(tiles=True) > 20
+    assert solver.operations(500, 100).seconds(tiles=False) < 1
+    X, y = smooth(100)
+    model = prior().condition(X, y, cagp.GaussSeidel(10**9))
+    page = Page(write_fit_report(model, tmp_path))
+    assert "NearestNeighbours() from all other points instead of GaussSeidel(iterations=1000000000)" in page.text
+    assert "Drawn with NearestNeighbours()" in page.text
+    assert "Not measured" in page.text
+
+
+# --- words and numbers ------------------------------------------------------------------------------------------------
+
+
+def test_kernels_in_words() -> None:
+    names = Names(("a", "b"), "y", ("m", "s"), "K")
+    kernel = 2.0 * cagp.Matern52((0.1, 0.2)) + cagp.RBF(3.0).on(1)
+    assert in_words(kernel, names).startswith("[Matérn 5/2")
+    assert "on b" in in_words(kernel, names)
+    globe = cagp.Geographic(cagp.Matern32(300.0), radius=6371.0)
+    assert in_words(globe, names).endswith("chordal distance on the globe, in kilometres")
+    metres = cagp.Geographic(cagp.Matern32(3e5), radius=6378137.0)
+    assert in_words(metres, names).endswith("in metres")
+    assert next(p.unit for p in named(metres, names)) == "m"
+    assert formula(kernel) == (
+        "2.00 · (1 + √5 r + 5r²/3) exp(−√5 r), r² = Σⱼ (xⱼ − x′ⱼ)² / ℓⱼ² + 1.00 · exp(−r²/2), r = |x − x′| / 3.00"
+    )
+    found = {p.name: (p.label, p.unit) for p in named(kernel, names)}
+    assert found["kernel.kernels[0].lengthscale[1]"] == ("term 1: lengthscale of b", "s")
+    assert found["kernel.kernels[1].kernel.lengthscale"] == ("term 2: lengthscale", "s")
+    assert found["kernel.kernels[1].kernel.variance"][1] == "K²"
+    fit = hyperparameters.fit(cagp.Prior(kernel), RANDOM(0).random((15, 2)), RANDOM(1).random(15), n_restarts=0)
+    assert set(found) == set(fit.values) - {"noise_variance"}
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.0, "0"), (1234.5, "1,230"), (0.012345, "0.0123"), (-2.5, "−2.50"), (9.999, "10.0"), (3e-9, "3.00 · 10⁻⁹")],
+)
+def test_numbers_are_readable(value: float, text: str) -> None:
+    assert number(value) == text
+
+
+def test_values_of_the_data_keep_their_form() -> None:
+    assert [datum(v) for v in (3.0, 0.52, -1200.0, 0.02, 1e-9)] == ["3", "0.52", "−1,200", "0.02", "1.000 · 10⁻⁹"]
+
+
+def test_values_are_rounded_to_their_errors() -> None:
+    assert with_error(0.30123, 0.0123) == "0.301 ± 0.012"
+    assert with_error(12345.6, 234.5) == "12,300 ± 230"
+    assert with_error(1.0, np.inf) == "1.00 ± unlimited"
+    assert percent(0.00001) == "below 0.01%"
+    assert percent(0.99999) == "almost 100%"
+
+
+def test_warnings_speak_of_columns(tmp_path: Path) -> None:
+    X, y = smooth(40)
+    start = cagp.Prior(cagp.Matern32((0.5, 0.015)), noise_variance=0.01)
+    fit = hyperparameters.fit(start, X, y, n_restarts=0, bounds={"kernel.lengthscale[1]": (0.01, 0.02)})
+    assert "kernel.lengthscale[1]" in fit.at_bounds
+    page = Page(write_fit_report(fit.prior.condition(X, y), tmp_path, fit=fit, names=Names(("a", "b"))))
+    assert "The lengthscale of b ended at its upper bound 0.02" in page.text
+    assert "kernel.lengthscale" not in page.text
+    assert page.row("hyperparameters", "lengthscale of b")[2] == "fitted, at a bound"
+
+
+# --- bad input --------------------------------------------------------------------------------------------------------
+
+
+def test_wrong_arguments_are_refused_before_any_work(tmp_path: Path) -> None:
+    X, y = smooth(20)
+    model = prior().condition(X, y)
+    with pytest.raises(InputError, match="3 entries for 2 columns"):
+        write_fit_report(model, tmp_path / "x", names=Names(("a", "b", "c")))
+    with pytest.raises(InputError, match="pair"):
+        write_check_report(model, tmp_path / "x", holdout=X)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="holdout y has 19"):
+        write_check_report(model, tmp_path / "x", holdout=(X, y[1:]))
+    with pytest.raises(InputError, match="must be a cagp Model"):
+        write_fit_report(prior(), tmp_path / "x")  # type: ignore[arg-type]
+    fit = hyperparameters.fit(prior(), X, y, n_restarts=0, standard_errors=False)
+    with pytest.raises(InputError, match=r"fit\.prior\.condition"):
+        write_fit_report(model, tmp_path / "x", fit=fit)
+    frame = pandas.DataFrame(X, columns=["a", "b"])
+    with pytest.raises(InputError, match="same order"):
+        write_check_report(prior().condition(frame, y), tmp_path / "x", holdout=(frame[["b", "a"]], y))
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="is a file"):
+        write_fit_report(model, tmp_path / "file")
+    with pytest.raises(InputError, match="seed"):
+        write_fit_report(model, tmp_path / "x", seed=-1)
+    assert not (tmp_path / "x").exists()
