@@ -54,14 +54,17 @@ class Recipe:
         """The recipe from what a user gives, checked; the data are copied, because they are the user's."""
         full = float_type(dtype, "dtype")
         low, accurate = solving_type(solve_dtype, full)
-        train = points(X, "X")
-        observations = targets(y, len(train), train.device)
+        given = points(X, "X")
         chosen = as_solver(solver)
-        offset = prior.mean.fit(train, observations)
         budget = resolve_budget(memory_budget, device)
-        # contiguous: sums, and so the last digits, would depend on the layout
-        own_X, own_y = (np.array(part.cpu().numpy(), order="C") for part in (train, observations))
-        return cls(prior, offset, own_X, own_y, chosen, storage, budget, full, low, accurate)
+        # by torch, which puts them where fast loops begin: the last digits of sums would depend on the place
+        train, observations = (
+            part.cpu().clone(memory_format=torch.contiguous_format)
+            for part in (given, targets(y, len(given), given.device))
+        )
+        offset = prior.mean.fit(train, observations)
+        settings = chosen, storage, budget, full, low, accurate
+        return cls(prior, offset, train.numpy(), observations.numpy(), *settings)
 
     def seeing(self, y: torch.Tensor) -> Recipe:
         """The recipe for other observations y (d,) at the same points."""
