@@ -342,17 +342,19 @@ def test_warnings_of_a_fit_reach_the_user() -> None:
 @pytest.mark.parametrize("optimizer", ["fmin_l_bfgs_b", None])
 def test_threads_do_not_matter(solver: str, optimizer: str | None) -> None:
     before = torch.get_num_threads()
-    found = []
+    found, likelihoods = [], []
     try:
         for threads in (1, 2, 1):
             torch.set_num_threads(threads)
             regressor = CAGPRegressor(cagp.Matern32(0.5), solver=solver, optimizer=optimizer).fit(X, y)
             found.append(regressor.predict(X_NEW, return_std=True))
+            likelihoods.append(regressor.log_marginal_likelihood_value_)
     finally:
         torch.set_num_threads(before)
     assert_allclose(found[0], found[2], rtol=0, atol=0)  # the same seed: the same numbers
-    # to rounding, which may end an optimiser a step earlier
-    assert_allclose(found[0], found[1], rtol=1e-6 if optimizer is None else 1e-3)
+    assert_allclose(likelihoods[0], likelihoods[1], rtol=0, atol=1e-3)
+    if optimizer is None:  # rounding may end an optimiser a step earlier, and a few iterations of CG magnify that
+        assert_allclose(found[0], found[1], rtol=1e-6)
 
 
 @pytest.mark.parametrize("n", [1, 30])

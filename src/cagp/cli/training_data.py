@@ -69,8 +69,10 @@ class ColumnsAsked:
                 f"--noise-column gives each row its noise variance, so --noise {wished.noise:g} would be ignored"
             )
         given = [find_column(raw, each, "--features") for each in names_in(self.features or "")]
-        columns = given or self._all_others(raw, target, noisy)
-        if clash := self._left_out(raw, target, noisy) & set(columns):
+        left_out = {target, *(find_column(raw, each, "--exclude") for each in names_in(self.exclude))}
+        left_out |= set() if noisy is None else {noisy}
+        columns = given or features_of(raw, target, left_out)
+        if clash := left_out & set(columns):
             raise InputError(f"{min(clash)!r} cannot be a feature: it is the target or excluded")
         if not columns:
             raise InputError(f"{self.data} has no column left to predict {target!r} from")
@@ -94,10 +96,3 @@ class ColumnsAsked:
         noise = None if noisy is None else table.columns[noisy][kept]
         voice(f"{kept.sum():,} observations of {target!r} at {', '.join(map(repr, columns))}.")
         return Training(raw, table, target, columns, X[kept], y[kept], noise, globe, copied)
-
-    def _left_out(self, raw: RawColumns, target: str, noisy: str | None) -> set[str]:
-        excluded = {find_column(raw, each, "--exclude") for each in names_in(self.exclude)}
-        return {target, *excluded, *(() if noisy is None else (noisy,))}
-
-    def _all_others(self, raw: RawColumns, target: str, noisy: str | None) -> list[str]:
-        return features_of(raw, target, self._left_out(raw, target, noisy))

@@ -70,8 +70,10 @@ class Dense(Backend):
             return product
         if len(W) not in self.entries.tiling.few_columns:
             return W @ self._kept()
-        with FewColumnsProduct(self._kept().numpy(), np.ascontiguousarray(W.numpy().T)) as product_of:
-            return torch.from_numpy(product_of.rows(0, self.entries.size).T.copy())
+        d, step = self.entries.size, self.panel_rows
+        with FewColumnsProduct(self._kept().numpy(), np.ascontiguousarray(W.numpy().T)) as columns:
+            rows = [columns.rows(start, min(start + step, d)) for start in range(0, d, step)]
+        return torch.from_numpy(np.concatenate(rows).T.copy())
 
     def sweeping(self, W: torch.Tensor, rhs: torch.Tensor, backward: bool) -> Sweep:
         if len(W) not in self.entries.tiling.few_columns:
