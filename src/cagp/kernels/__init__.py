@@ -14,6 +14,7 @@ from .base import (
 )
 from .custom import CustomKernel
 from .geographic import Geographic
+from .nearness import near_leaves
 from .radial import RBF, Matern12, Matern32, Matern52, Periodic, Radial, RationalQuadratic
 
 __all__ = [
@@ -37,5 +38,6 @@ __all__ = [
     "embedding_leaves",
     "embedding_size",
     "map_embedding",
+    "near_leaves",
     "slice_embedding",
 ]

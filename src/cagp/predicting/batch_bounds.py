@@ -9,6 +9,7 @@ import torch
 
 from ..algebra.weights import Weights
 from ..gram import Cross
+from ..gram.neighbourhoods import Neighbourhoods
 from ..kernels import Embedding, embedding_leaves, map_embedding
 from ..support.interrupt import Interrupt
 from ..workers.joblib_pool import Pool, find_pool
@@ -63,9 +64,11 @@ class _Piece:
 
     test: Embedding
     iterations: torch.Tensor
+    neighbourhoods: Neighbourhoods | None
 
     def __sizeof__(self) -> int:
-        return 100 + sum(part.nbytes for part in (*embedding_leaves(self.test), self.iterations))
+        shared = 0 if self.neighbourhoods is None else self.neighbourhoods.nbytes
+        return 100 + shared + sum(part.nbytes for part in (*embedding_leaves(self.test), self.iterations))
 
 
 def _bounds_by(pool: Pool, model: Conditioned, batches: Sequence[Solved]) -> list[ComputationalVariance]:
@@ -75,8 +78,10 @@ def _bounds_by(pool: Pool, model: Conditioned, batches: Sequence[Solved]) -> lis
     for batch in batches:
         for start in range(0, batch.cross.size, share):
             part = slice(start, start + share)
-            own = map_embedding(batch.cross.rows(part).test, lambda leaf: leaf.cpu().clone())
-            pieces.append(_Piece(own, batch.iterations[part].cpu()))
+            some = batch.cross.rows(part)
+            own = map_embedding(some.test, lambda leaf: leaf.cpu().clone())
+            shared = None if some.neighbourhoods is None else some.neighbourhoods.compact()
+            pieces.append(_Piece(own, batch.iterations[part].cpu(), shared))
     sent = model.to_send(pool)
     with Interrupt() as interrupt:
         found = dict(pool.results(_bounds_of, ((sent, *piece) for piece in enumerate(pieces)), interrupt))
@@ -91,5 +96,6 @@ def _bounds_of(
 ) -> tuple[int, tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:
     """The work of one worker."""
     model = received(sent)
-    found = _bounds(model, model.gram.cross(piece.test), piece.iterations.to(model.gram.device))
+    cross = model.gram.cross(piece.test, neighbourhoods=piece.neighbourhoods)
+    found = _bounds(model, cross, piece.iterations.to(model.gram.device))
     return number, (found.lower.cpu(), found.estimate.cpu(), found.upper.cpu())

@@ -11,6 +11,7 @@ import torch
 
 from ..algebra.weights import zero_weights
 from ..gram import Cross
+from ..gram.neighbourhoods import Neighbourhoods
 from ..kernels import Embedding, embedding_leaves, map_embedding
 from ..stopping import Rule
 from ..support.interrupt import Interrupt
@@ -25,21 +26,23 @@ _BATCHES_PER_WORKER = 4
 
 @dataclass(frozen=True)
 class Batch:
-    """Some test points on their way to a model: their ``test`` embedding and prior mean (n,)."""
+    """Some test points on their way to a model: their ``test`` embedding, prior mean (n,) and shared neighbours."""
 
     test: Embedding
     prior_mean: torch.Tensor
     rule: Rule | None
     started: float
+    neighbourhoods: Neighbourhoods | None
 
     def __sizeof__(self) -> int:
         """What the numbers take: joblib's Dask backend goes by it and sends large arguments apart from the task."""
-        return 100 + sum(part.nbytes for part in (*embedding_leaves(self.test), self.prior_mean))
+        shared = 0 if self.neighbourhoods is None else self.neighbourhoods.nbytes
+        return 100 + shared + sum(part.nbytes for part in (*embedding_leaves(self.test), self.prior_mean))
 
     def solve(self, model: Conditioned, interrupt: Interrupt, advance: Advance) -> dict[str, Any]:
         """The numbers of the posterior, without the weights; clocks of different machines must agree."""
         rule = None if self.rule is None else self.rule.after(max(0.0, time.time() - self.started))
-        cross = model.gram.cross(self.test)
+        cross = model.gram.cross(self.test, neighbourhoods=self.neighbourhoods)
         outcome = run(model, cross, watches_of(rule), interrupt, advance)
         return Solved.of(model, cross, outcome, self.prior_mean.to(model.gram.device), keep=False).numbers()
 
@@ -76,7 +79,8 @@ class Batches:
 
     def _batch(self, cross: Cross, mean: torch.Tensor) -> Batch:
         own = map_embedding(cross.test, lambda part: part.cpu().clone())  # a view would be sent with all it views
-        return Batch(own, mean.cpu().clone(), self.rule, self.started)
+        shared = None if cross.neighbourhoods is None else cross.neighbourhoods.compact()
+        return Batch(own, mean.cpu().clone(), self.rule, self.started, shared)
 
     def join(self, cut: list[tuple[Cross, Batch]], found: dict[int, dict[str, Any]]) -> list[Solved]:
         """The batches of ``cut`` from the numbers found for them; those not found are left at the prior.

@@ -66,8 +66,11 @@ class Conditioned:
         return torch.from_numpy(self.recipe.y).to(self.device)
 
     def cross(self, test: torch.Tensor) -> Cross:
-        """The covariances with test points (T, p); nothing is computed yet."""
-        return self.gram.cross(self.recipe.prior.kernel.embed(test, self._origin))
+        """The covariances with test points (T, p), all those of a prediction; nothing is computed yet.
+
+        Solvers that let test points share work find out here which of them do.
+        """
+        return self.prepared.arrange(self.gram.cross(self.recipe.prior.kernel.embed(test, self._origin)))
 
     def prior_mean(self, test: torch.Tensor) -> torch.Tensor:
         """m₀ at test points (T, p), shape (T,)."""
