@@ -30,6 +30,9 @@ _BATCHES_AT_ONCE = {"cpu": 64, "cuda": 1}
 _SHARING_AT_ONCE = 2**13
 """How many test points that share neighbours are solved before Ctrl-C is heard."""
 
+_PADDED = 1.04
+"""How much larger than the smallest the largest of a batch of neighbourhoods may be: all are made as large as it."""
+
 _COPIES = 4
 """How many blocks are in memory for each one that is solved: itself, its factor and temporaries."""
 
@@ -92,7 +95,7 @@ class PreparedNearestNeighbours(Prepared):
     @property
     def numbers_per_test_point(self) -> int:
         # the blocks are made in batches of their own; test points that share have wider rows of weights
-        return (4 * WIDEST if self.gram.device.type == "cpu" else 6) * self._size
+        return round((4 * WIDEST if self.gram.device.type == "cpu" else 6) * self._size)
 
     def corrections(self, rhs: torch.Tensor) -> Iterator[Weights]:
         raise InputError("NearestNeighbours starts a chain; it cannot correct the weights of another solver")
@@ -168,15 +171,15 @@ class PreparedNearestNeighbours(Prepared):
         order, (label, rows) = order[shared], torch.unique_consecutive(ranked[shared], return_counts=True)
         starts = rows.cumsum(0) - rows
         sizes = groups.offsets.diff()[label]
-        by_size = (sizes + int(sizes.max() if len(sizes) else 0) * rows).argsort()  # by rows first, then by size
+        by_size = (sizes + (int(sizes.max()) + 1 if len(sizes) else 0) * rows).argsort()  # by rows, then by size
         tasks, start = [], 0
         sizes_in_order, rows_in_order = sizes[by_size].tolist(), rows[by_size].tolist()
         while start < len(by_size):
             stop, step = start + 1, self._batch(max(sizes_in_order[start], 1))
             while (
                 stop < len(by_size)
-                and rows_in_order[stop] <= 2 * rows_in_order[start]
-                and sizes_in_order[start] * 0.9 <= sizes_in_order[stop] <= sizes_in_order[start] * 1.1
+                and rows_in_order[stop] == rows_in_order[start]
+                and sizes_in_order[start] <= sizes_in_order[stop] <= _PADDED * sizes_in_order[start]
                 and stop - start < step
             ):
                 stop += 1
@@ -189,8 +192,8 @@ class PreparedNearestNeighbours(Prepared):
     def _weights(self, cross: Cross, tasks: list[_Task], strict: bool) -> Weights:
         more = 0 if self._trend is None else len(self._trend.anchors)
         width = max((task.members.shape[1] for task in tasks), default=0) + more
-        values, reduction = self.gram.noise.new_zeros(cross.size, width), self.gram.noise.new_zeros(cross.size)
-        indices = torch.zeros(cross.size, width, dtype=torch.int64, device=self.gram.device)
+        values, reduction = self.gram.noise.new_empty(cross.size, width), self.gram.noise.new_empty(cross.size)
+        indices = torch.empty(cross.size, width, dtype=torch.int64, device=self.gram.device)
         h = None if self._trend is None or cross.basis is None else self._trend.at(cross.basis)
 
         def solve(task: _Task) -> None:
@@ -198,8 +201,13 @@ class PreparedNearestNeighbours(Prepared):
             test = map_embedding(cross.test, lambda part: part[:, rows])
             members, found, taken = self._unbiased(test, None if h is None else h[rows], task.members, strict)
             real, n = task.rows >= 0, members.shape[1]
-            values[task.rows[real], :n], reduction[task.rows[real]] = found[real], taken[real]
-            indices[task.rows[real], :n] = members.clamp_min(0)[:, None].expand(found.shape)[real]
+            at, rest = task.rows[real], slice(n, None)
+            values[at, :n], reduction[at] = (
+                (found[real] if len(at) < real.numel() else found.flatten(0, 1)),
+                taken[real],
+            )
+            indices[at, :n] = members.clamp_min(0).repeat_interleave(real.sum(dim=1), dim=0)
+            values[at, rest] = indices[at, rest] = 0
 
         share_out(solve, tasks, self.gram.device)
         return Weights(values, reduction, 1, 0.0, self.gram.size, indices)

@@ -25,7 +25,7 @@ LARGEST = 64
 SMALLEST = 4
 """Test points in the smallest blocks that may share: for fewer it hardly pays."""
 
-WIDEST = 3
+WIDEST = 2.25
 """How many times as many neighbours as one point has a block may have: a bound on the memory for weights."""
 
 _BLOCKS_AT_ONCE = 512
@@ -201,25 +201,28 @@ class _Blocks:
         """Which of these blocks, or of their parts, share."""
         filled = np.where(nodes < 0, nodes[:, :1], nodes)
         points, whose, index = self._test[filled], [], []
+        centres = points[:, :1]
+        points = (points - centres).astype(np.float32)  # differences are small, and what is near is included, too
         for each, lists, n in zip(self._asked, candidates, counts, strict=True):
             there = np.arange(n.max()) < n[:, None]
             local = np.zeros(there.shape, dtype=np.int64)
             local[there] = np.fromiter(chain.from_iterable(lists), np.int64, int(n.sum()))
-            near = each.search.points[local]
+            near = (each.search.points[local] - centres).astype(np.float32)
             distance = np.square(points[:, :, None, 0] - near[:, None, :, 0])
             for c in range(1, points.shape[2]):
                 distance += np.square(points[:, :, None, c] - near[:, None, :, c])
             distance[np.broadcast_to(~there[:, None], distance.shape)] = np.inf
             reach = np.partition(distance, each.k - 1, axis=2)[:, :, each.k - 1 : each.k]
-            whose.append((distance <= reach * (1 + 1e-6)) & (nodes >= 0)[:, :, None])  # those as far as the k-th, too
+            whose.append((distance <= reach * (1 + 1e-4)) & (nodes >= 0)[:, :, None])  # those as far as the k-th, too
             index.append(local if each.points is None else each.points[local])
         members, all_of = np.concatenate(whose, axis=2), np.concatenate(index, axis=1)
         return self._cheapest(nodes, members, all_of)
 
     def _cheapest(self, nodes: np.ndarray, members: np.ndarray, index: np.ndarray) -> list[_Found]:
         n, rows, width = members.shape
-        step, seen = SMALLEST, members.reshape(n, -1, SMALLEST, width).any(axis=2)
-        best, choices = None, []
+        step, seen = SMALLEST, np.asarray(members.reshape(n, -1, SMALLEST, width).any(axis=2))
+        best: np.ndarray | None = None
+        choices: list[tuple[int, np.ndarray, np.ndarray]] = []
         while True:
             there = (nodes.reshape(n, -1, step) >= 0).sum(axis=2)
             union = seen.sum(axis=2)
@@ -229,10 +232,10 @@ class _Blocks:
             choices.append((step, seen, (together <= apart) & (there > 0)))
             if step == rows:
                 break
-            seen, step = seen[:, 0::2] | seen[:, 1::2], 2 * step
+            seen, step = np.logical_or(seen[:, 0::2], seen[:, 1::2]), 2 * step
         found, taken = [], np.zeros((n, 1), dtype=bool)
         for step, seen, chosen in reversed(choices):
-            new: np.ndarray = np.logical_and(chosen, ~taken)
+            new = chosen & ~taken
             if new.any():
                 block, _ = np.nonzero(new)
                 group, place = np.nonzero(seen[new])
