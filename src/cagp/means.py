@@ -220,7 +220,8 @@ def _least_squares(mean: Mean, basis: torch.Tensor, X: torch.Tensor, y: torch.Te
     singular = torch.linalg.svdvals(basis / scale)
     if len(basis) < basis.shape[1] or singular[-1] <= 1e-13 * singular[0]:
         raise InputError(_undetermined(mean, basis.shape[1], X))
-    solution: list[float] = (torch.linalg.lstsq(basis / scale, y[:, None]).solution[:, 0] / scale).tolist()
+    Q, R = torch.linalg.qr(basis / scale)  # the digits of torch.linalg.lstsq depend on where it finds memory
+    solution: list[float] = (torch.linalg.solve_triangular(R, Q.T @ y[:, None], upper=True)[:, 0] / scale).tolist()
     return solution
 
 

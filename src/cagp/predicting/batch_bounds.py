@@ -8,8 +8,7 @@ from dataclasses import dataclass, fields
 import torch
 
 from ..algebra.weights import Weights
-from ..gram import Cross
-from ..kernels import Embedding, embedding_leaves, map_embedding
+from ..gram import Cross, PortablePoints
 from ..support.interrupt import Interrupt
 from ..workers.joblib_pool import Pool, find_pool
 from ..workers.parcel import Parcel, received
@@ -61,12 +60,11 @@ def _joined(parts: Sequence[ComputationalVariance]) -> ComputationalVariance:
 class _Piece:
     """Some test points and the iteration at which each of them is, shape (n,)."""
 
-    test: Embedding
-    basis: torch.Tensor | None
+    points: PortablePoints
     iterations: torch.Tensor
 
     def __sizeof__(self) -> int:
-        return 100 + sum(part.nbytes for part in (*embedding_leaves(self.test), self.iterations))
+        return 100 + self.points.nbytes + self.iterations.nbytes
 
 
 def _bounds_by(pool: Pool, model: Conditioned, batches: Sequence[Solved]) -> list[ComputationalVariance]:
@@ -76,10 +74,7 @@ def _bounds_by(pool: Pool, model: Conditioned, batches: Sequence[Solved]) -> lis
     for batch in batches:
         for start in range(0, batch.cross.size, share):
             part = slice(start, start + share)
-            cross = batch.cross.rows(part)
-            own = map_embedding(cross.test, lambda leaf: leaf.cpu().clone())
-            basis = None if cross.basis is None else cross.basis.cpu().clone()
-            pieces.append(_Piece(own, basis, batch.iterations[part].cpu()))
+            pieces.append(_Piece(batch.cross.rows(part).portable(), batch.iterations[part].cpu()))
     sent = model.to_send(pool)
     with Interrupt() as interrupt:
         found = dict(pool.results(_bounds_of, ((sent, *piece) for piece in enumerate(pieces)), interrupt))
@@ -94,5 +89,5 @@ def _bounds_of(
 ) -> tuple[int, tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:
     """The work of one worker."""
     model = received(sent)
-    found = _bounds(model, model.gram.cross(piece.test, piece.basis), piece.iterations.to(model.gram.device))
+    found = _bounds(model, model.gram.cross_of(piece.points), piece.iterations.to(model.gram.device))
     return number, (found.lower.cpu(), found.estimate.cpu(), found.upper.cpu())

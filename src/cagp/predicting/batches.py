@@ -9,8 +9,7 @@ from typing import Any
 
 import torch
 
-from ..gram import Cross
-from ..kernels import Embedding, embedding_leaves, map_embedding
+from ..gram import Cross, PortablePoints
 from ..stopping import Rule
 from ..support.interrupt import Interrupt
 from ..support.progress import Advance
@@ -24,22 +23,21 @@ _BATCHES_PER_WORKER = 4
 
 @dataclass(frozen=True)
 class Batch:
-    """Some test points on their way to a model: ``test`` embedding, basis of the trend (n, q), prior mean (n,)."""
+    """Some test points on their way to a model, with their prior mean (n,)."""
 
-    test: Embedding
-    basis: torch.Tensor | None
+    points: PortablePoints
     prior_mean: torch.Tensor
     rule: Rule | None
     started: float
 
     def __sizeof__(self) -> int:
         """What the numbers take: joblib's Dask backend goes by it and sends large arguments apart from the task."""
-        return 100 + sum(part.nbytes for part in (*embedding_leaves(self.test), self.prior_mean))
+        return 100 + self.points.nbytes + self.prior_mean.nbytes
 
     def solve(self, model: Conditioned, interrupt: Interrupt, advance: Advance) -> dict[str, Any]:
         """The numbers of the posterior, without the weights; clocks of different machines must agree."""
         rule = None if self.rule is None else self.rule.after(max(0.0, time.time() - self.started))
-        cross = model.gram.cross(self.test, self.basis)
+        cross = model.gram.cross_of(self.points)
         outcome = run(model, cross, watches_of(rule), interrupt, advance)
         return Solved.of(model, cross, outcome, self.prior_mean.to(model.gram.device), keep=False).numbers()
 
@@ -75,9 +73,7 @@ class Batches:
         return [(cross, self._batch(cross, mean)) for cross, mean in self._cut(size)]
 
     def _batch(self, cross: Cross, mean: torch.Tensor) -> Batch:
-        own = map_embedding(cross.test, lambda part: part.cpu().clone())  # a view would be sent with all it views
-        basis = None if cross.basis is None else cross.basis.cpu().clone()
-        return Batch(own, basis, mean.cpu().clone(), self.rule, self.started)
+        return Batch(cross.portable(), mean.cpu().clone(), self.rule, self.started)
 
     def join(self, cut: list[tuple[Cross, Batch]], found: dict[int, dict[str, Any]]) -> list[Solved]:
         """The batches of ``cut`` from the numbers found for them; those not found are left at the prior.

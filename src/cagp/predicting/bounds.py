@@ -86,8 +86,6 @@ def _start(cross: Cross, weights: Weights) -> tuple[torch.Tensor, torch.Tensor]:
     own, near = weights.dense(), _from_neighbours(cross)
     elsewhere = near.reduction - weights.reduction > _RELEVANT * (cross.prior_variance() - near.reduction)
     elsewhere &= near.values.any(dim=1)  # not where they were impossible
-    if cross.basis is not None:
-        return own, torch.zeros_like(elsewhere)
     if not bool(elsewhere.any()):
         return own, elsewhere
     start = own.clone() if own is weights.values else own

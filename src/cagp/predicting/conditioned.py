@@ -72,9 +72,12 @@ class Conditioned:
         return torch.from_numpy(self.recipe.y).to(self.device)
 
     def cross(self, test: torch.Tensor) -> Cross:
-        """The covariances with test points (T, p); nothing is computed yet."""
+        """The covariances with test points (T, p), all those of a prediction; nothing is computed yet.
+
+        Solvers that let test points share work find out here which of them do.
+        """
         embedding = self.recipe.prior.kernel.embed(test, self._origin)
-        return self.gram.cross(embedding, None if self.basis is None else self.basis(test))
+        return self.prepared.arrange(self.gram.cross(embedding, None if self.basis is None else self.basis(test)))
 
     def offset(self, test: torch.Tensor) -> torch.Tensor:
         """m₀ at test points (T, p), shape (T,)."""

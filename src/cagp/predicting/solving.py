@@ -67,18 +67,18 @@ class Iterates:
 
         A few test points at a time where the solver asks for it, so that Ctrl-C is heard.
         """
-        own, step = self._own, self._prepared.rows_at_once or self._own.size
+        own, pieces = self._own, self._prepared.pieces(self._own)
         parts: list[Weights] = []
-        for start in range(0, own.size, step):
+        for rows in pieces:
             if parts and interrupt.requested:
                 break
-            part = own if step >= own.size else own.rows(slice(start, start + step))
+            part = own if len(pieces) == 1 else own.rows(rows.to(self._prepared.gram.device))
             weights = self._prepared.final(part)
             if weights is None:
                 return None
             parts.append(weights)
             advance(part.size)
-        outcome = _joined(parts, own.size)
+        outcome = _joined(parts, pieces, own.size)
         return replace(outcome, weights=self.reported(outcome.weights, outcome.iterations > 0))
 
 
@@ -105,26 +105,22 @@ def run(model: Conditioned, cross: Cross, watches: list[Watch], interrupt: Inter
     return frozen.finish(weights or iterates.reported(iterate))
 
 
-def _joined(parts: list[Weights], T: int) -> Outcome:
-    """Weights of several parts as one; test points that were not reached keep the prior."""
-    if len(parts) == 1 and len(parts[0].values) == T:
+def _joined(parts: list[Weights], pieces: list[torch.Tensor], T: int) -> Outcome:
+    """Weights of several pieces as one; test points that were not reached keep the prior."""
+    if len(pieces) == 1:
         return outcome_of(parts[0])
-    missing = T - sum(len(part.values) for part in parts)
-
-    def cat(tensors: list[torch.Tensor]) -> torch.Tensor:
-        return torch.cat([*tensors, tensors[0].new_zeros(missing, *tensors[0].shape[1:])])
-
-    indices = parts[0].indices
-    if indices is not None and indices.ndim == 2:
-        indices = cat([part.indices for part in parts if part.indices is not None])
-    weights = replace(
-        parts[0],
-        values=cat([part.values for part in parts]),
-        reduction=cat([part.reduction for part in parts]),
-        indices=indices,
-        upper=None,
-    )
-    iterations = cat([torch.full_like(part.reduction, part.iteration, dtype=torch.int64) for part in parts])
+    first, places = parts[0], [rows.to(parts[0].values.device) for rows in pieces]
+    width = max(part.values.shape[1] for part in parts)
+    values, reduction = first.values.new_zeros(T, width), first.reduction.new_zeros(T)
+    iterations = torch.zeros_like(reduction, dtype=torch.int64)
+    own = first.indices is not None and first.indices.ndim == 2
+    indices = iterations.new_zeros(T, width) if own else first.indices
+    for part, rows in zip(parts, places, strict=False):
+        n = part.values.shape[1]  # the others have no more, or zeros
+        values[rows, :n], reduction[rows], iterations[rows] = part.values, part.reduction, part.iteration
+        if own and indices is not None and part.indices is not None:
+            indices[rows, :n] = part.indices
+    weights = replace(first, values=values, reduction=reduction, indices=indices, upper=None)
     return Outcome(weights, iterations, torch.full_like(iterations, -1))
 
 

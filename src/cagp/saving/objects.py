@@ -104,6 +104,9 @@ def _decode(content: Any, path: str, arrays: Mapping[str, np.ndarray]) -> Any:
     if not isinstance(name, str) or name not in KNOWN:
         raise SavedModelError(f"{path} has the unknown class {name!r}; known are {', '.join(KNOWN)}")
     known = KNOWN[name]
+    # settings that are younger than the file: a field tells what it meant not to have it
+    absent = {each.name: each.metadata["absent"] for each in dataclasses.fields(known) if "absent" in each.metadata}
+    content = {**absent, **content}
     wanted, found = {each.name for each in dataclasses.fields(known)}, set(content) - {"class"}
     if wanted != found:
         raise SavedModelError(

@@ -69,10 +69,17 @@ class Prepared(ABC):
         yield zero_weights(cross.size, self.gram)
         yield from self.corrections(cross.matrix)
 
-    @property
-    def rows_at_once(self) -> int | None:
-        """How many test points ``final`` should be given at a time, so that Ctrl-C is heard; None for all."""
-        return None
+    def arrange(self, cross: Cross) -> Cross:
+        """What must be known of all test points of a prediction together, before they are cut into batches.
+
+        Called once for each prediction. A solver that lets test points share work says here which of them do, so that
+        the results do not depend on the batches.
+        """
+        return cross
+
+    def pieces(self, cross: Cross) -> list[torch.Tensor]:
+        """The test points that ``final`` should be given at a time, so that Ctrl-C is heard: all of them by default."""
+        return [torch.arange(cross.size)]
 
     @property
     def numbers_per_test_point(self) -> int:

@@ -96,6 +96,9 @@ class _PreparedChain(Prepared):
     def numbers_per_test_point(self) -> int:
         return 14 * self.gram.size
 
+    def arrange(self, cross: Cross) -> Cross:
+        return self._second.arrange(self._first.arrange(cross))
+
     def corrections(self, rhs: torch.Tensor) -> Iterator[Weights]:
         earlier = self._first.corrections(in_given_order(rhs, self._second.order))
         yield from self._run(earlier, lambda: rhs)
