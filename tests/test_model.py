@@ -307,6 +307,6 @@ def test_blocks_of_neighbours_stay_within_the_budget(monkeypatch: pytest.MonkeyP
     problem, budget = make_problem(d=300, T=100), 2**18
     options = {"storage": "tiles", "memory_budget": budget}
     model = problem.prior.condition(problem.X, problem.y, cagp.NearestNeighbours(20), **options)
-    assert model.prepared._batch * 4 * 20**2 * 8 <= budget
+    assert model.prepared._batch(20) * 4 * 20**2 * 8 <= budget
     exact = problem.prior.condition(problem.X, problem.y, cagp.NearestNeighbours(20)).predict(problem.X_test)
     assert_allclose(model.predict(problem.X_test).variance, exact.variance, rtol=1e-12)

@@ -82,7 +82,8 @@ def more(solver: Solver, size: int, seed: int) -> More | None:
         return None
     if isinstance(solver, NearestNeighbours):
         k = min(max(2 * solver.k, 1), size)
-        return More(NearestNeighbours(k), f"{k} neighbours instead of {solver.k}", False) if solver.k < size else None
+        larger = replace(solver, k=k)
+        return More(larger, f"{k} neighbours instead of {solver.k}", False) if solver.k < size else None
     if isinstance(solver, Subset):
         return _larger(solver, size, seed)
     if isinstance(solver, Chain):
