@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 
@@ -31,6 +31,9 @@ _BATCHES_AT_ONCE = {"cpu": 64, "cuda": 1}
 _SHARING_AT_ONCE = 2**13
 """How many test points that share neighbours are solved before Ctrl-C is heard."""
 
+_FAR = 5
+"""Of so many neighbours one more is far, where a trend needs it and nothing else is said."""
+
 _PADDED = 1.04
 """How much larger than the smallest the largest of a batch of neighbourhoods may be: all are made as large as it."""
 
@@ -46,7 +49,8 @@ class NearestNeighbours(CalibratedSolver):
     in those of the term with the most variance; the largest correlations where nothing falls with distance.
     ``far`` more points come from random subsets of the training points, each sparser than the one before: the nearest
     of a few thousand, of a few hundred, of a few dozen. They are there for the long range and the trend, which decide
-    in gaps and beyond the data. The subsets are drawn with ``seed``, once, without a look at y.
+    in gaps and beyond the data; left out, there are a fifth of ``k`` where the prior has a trend with unknown
+    coefficients, and none otherwise. The subsets are drawn with ``seed``, once, without a look at y.
 
     On a CPU test points that lie close together are solved with the union of their neighbours, where that is faster.
     So the result at a point may depend on the other test points of the same call, but not on how the call is cut into
@@ -56,7 +60,7 @@ class NearestNeighbours(CalibratedSolver):
     """
 
     k: int = 100
-    far: int = field(default=0, metadata={"absent": 0})
+    far: int | None = field(default=None, metadata={"absent": 0})
     seed: int = field(default=0, metadata={"absent": 0})
 
     side = "test"
@@ -66,12 +70,15 @@ class NearestNeighbours(CalibratedSolver):
 
     def __post_init__(self) -> None:
         count(self.k, "k")
-        count(self.far, "far")
+        if self.far is not None:
+            count(self.far, "far")
         count(self.seed, "seed")
 
     def prepare(self, gram: Gram) -> PreparedNearestNeighbours:
-        k = min(self.k, gram.size)
-        levels = levels_of(gram, k, self.far, self.seed) if self.far and k < gram.size else []
+        k, far = min(self.k, gram.size), self.far
+        if far is None:
+            far = 0 if gram.basis is None else self.k // _FAR
+        levels = levels_of(gram, k, far, self.seed) if far and k < gram.size else []
         size = k + sum(level.take for level in levels)
         n_bytes = _COPIES * size * size * gram.dtype.itemsize
         require(n_bytes, gram.budget, f"the Gram matrix of {size} neighbours", "choose a smaller k")
@@ -89,7 +96,7 @@ class NearestNeighbours(CalibratedSolver):
 
     def with_more_work(self, size: int, seed: int = 0) -> MoreWork:
         k = min(max(2 * self.k, 1), size)
-        return MoreWork(NearestNeighbours(k), f"{k} neighbours instead of {self.k}", counted=False)
+        return MoreWork(replace(self, k=k), f"{k} neighbours instead of {self.k}", counted=False)
 
     def operations(self, size: int, tests: int) -> Operations:
         k = min(self.k, size)
@@ -99,6 +106,9 @@ class NearestNeighbours(CalibratedSolver):
 
 class PreparedNearestNeighbours(Prepared):
     unbiased = True
+
+    shares = True
+    """Whether test points that lie close together share their neighbours; else each has its own, for comparison."""
 
     def __init__(self, gram: Gram, k: int, levels: list[Level]) -> None:
         super().__init__(gram)
@@ -128,7 +138,7 @@ class PreparedNearestNeighbours(Prepared):
     def arrange(self, cross: Cross) -> Cross:
         """With the groups of test points that share their neighbours; on a CPU, where there is a search tree."""
         test, neighbours = self.gram.search_coordinates(cross.seen_by(self.gram).test), self.gram.neighbours
-        if test is None or not isinstance(neighbours, TreeSearch):
+        if not self.shares or test is None or not isinstance(neighbours, TreeSearch):
             return cross
         asked = [Asked(neighbours, None, self._k)] if self._k else []
         for level in self._levels:
