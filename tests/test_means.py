@@ -52,7 +52,7 @@ def test_polynomial_that_the_points_do_not_determine_is_refused() -> None:
         cagp.Basis(lambda X: X, coefficients=(2.0, 3.0)),
         lambda X: np.sin(X[:, 0]),
     ],
-    ids=lambda mean: "a function" if callable(mean) and not isinstance(mean, cagp.Mean) else repr(mean),
+    ids=["zero", "constant", "number", "polynomial", "basis", "function"],
 )
 def test_mean_is_subtracted_and_added_once(mean: object) -> None:
     prior = cagp.Prior(cagp.Matern32(0.3, 1.7), mean=mean, noise_variance=0.05)

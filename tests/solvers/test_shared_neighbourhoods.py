@@ -271,7 +271,7 @@ M, R = cagp.Matern32(0.2), cagp.RBF(0.5)
         (cagp.Linear() + cagp.Level(), None),
         (cagp.CustomKernel(lambda A, B: A @ B.T), None),
     ],
-    ids=repr,
+    ids=lambda value: "own" if isinstance(value, cagp.CustomKernel) else repr(value),
 )
 def test_sums_and_products_are_searched_by_a_tree(kernel: cagp.Kernel, columns: int | None) -> None:
     gram = gram_of(X[:100], kernel, 0.1)
