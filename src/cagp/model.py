@@ -138,17 +138,19 @@ class Model(Conditioned):
         if stop is not None and not isinstance(stop, Rule):
             raise InputTypeError(f"stop must be a rule such as ComputationalShare(0.05) | Seconds(60), got {stop!r}")
         workers = find_workers(n_jobs, devices)
-        rule = stop if self.prepared.limit > 1 else None  # one step cannot be stopped
-        size = MemoryPlan(self).batch(len(test), batch_size, rule)
         start, where = time.perf_counter(), ""
-        work = Batches(self, self.cross(test), self.offset(test), rule, size)
+        model, cross, expected = self.settled(test)
+        rule = stop if model.prepared.limit > 1 else None  # one step cannot be stopped
+        size = MemoryPlan(model).batch(len(test), batch_size, rule)
+        work = Batches(model, cross, self.offset(test), rule, size)
         with Interrupt() as interrupt, progress_bar("predict", len(test), progress) as advance:
             if workers is None:
                 solved = work.solve(interrupt, advance)
             else:
                 solved, where = solve_with(workers, work, batch_size is not None, interrupt, advance)
         seconds = time.perf_counter() - start
-        return Posterior(self, solved, convert, status_of(self, solved, stop, interrupt.requested, seconds, where))
+        status = status_of(model, solved, stop, interrupt.requested, seconds, where, expected)
+        return Posterior(model, solved, convert, status)
 
     def iterate(self, X_test: ArrayLike, only: Collection[int] | None = None) -> Iterator[Posterior]:
         """The posteriors at X_test (T, p) after iterations 1, 2, 3, …, as they are computed.
@@ -158,15 +160,15 @@ class Model(Conditioned):
         budget.
         """
         test, convert = self._test_points(X_test)
-        MemoryPlan(self).batch(len(test), len(test))
-        prior_mean, cross = self.offset(test), self.cross(test)
-        iterates = Iterates(self, cross)
+        model, cross, _ = self.settled(test)
+        MemoryPlan(model).batch(len(test), len(test))
+        prior_mean, iterates = self.offset(test), Iterates(model, cross)
         for weights in iterates:
             if weights.iteration and (only is None or weights.iteration in only):
                 message = f"Iteration {weights.iteration} of {self.solver!r}, {weights.passes:g} passes over G."
                 outcome = outcome_of(iterates.reported(weights.frozen()))
-                batch = Solved.of(self, cross, outcome, prior_mean, keep=True)
-                yield Posterior(self, [batch], convert, Status("iterating", message))
+                batch = Solved.of(model, cross, outcome, prior_mean, keep=True)
+                yield Posterior(model, [batch], convert, Status("iterating", message))
 
     def posterior(self, X_test: ArrayLike, weights: ArrayLike) -> Posterior:
         """The posterior at X_test (T, p) from any kriging weights W (d, T), one column a test point.
@@ -181,33 +183,39 @@ class Model(Conditioned):
                 f"weights must have shape {(self.gram.size, len(test))}, one row a training point and one column a "
                 f"test point, got {tuple(W.shape)}"
             )
-        MemoryPlan(self).batch(len(test), len(test))
-        cross = self.cross(test)
+        model, cross, _ = self.settled(test)
+        MemoryPlan(model).batch(len(test), len(test))
         weights_given = certified(W.T.contiguous(), cross)
-        if self.unbiasing is not None:
-            weights_given = self.unbiasing.unbiased(weights_given, cross)
+        if model.unbiasing is not None:
+            weights_given = model.unbiasing.unbiased(weights_given, cross)
         given = outcome_of(weights_given)
-        batch = Solved.of(self, cross, given, self.offset(test), keep=True)
-        return Posterior(self, [batch], convert, Status("given", "The weights were given."))
+        batch = Solved.of(model, cross, given, self.offset(test), keep=True)
+        return Posterior(model, [batch], convert, Status("given", "The weights were given."))
 
     def predict_mean(self, X_test: ArrayLike) -> Any:
         """The posterior mean at X_test (T, p), shape (T,), without variances: T times cheaper where the solver allows.
 
         The same number as ``predict(X_test).mean``.
         """
-        coefficients = self._coefficients()
+        model = self._settled_at(X_test)
+        coefficients = model._coefficients()
         if coefficients is None:
-            return self.predict(X_test).mean
+            return model.predict(X_test).mean
         *_, last = coefficients
-        return next(self._means(X_test, iter([last])))
+        return next(model._means(X_test, iter([last])))
 
     def iterate_mean(self, X_test: ArrayLike) -> Iterator[Any]:
         """The posterior means at X_test (T, p) after iterations 1, 2, 3, …, each of shape (T,), without variances."""
-        coefficients = self._coefficients()
+        model = self._settled_at(X_test)
+        coefficients = model._coefficients()
         if coefficients is None:
-            return (posterior.mean for posterior in self.iterate(X_test))
+            return (posterior.mean for posterior in model.iterate(X_test))
         next(coefficients)  # iteration 0
-        return self._means(X_test, coefficients)
+        return model._means(X_test, coefficients)
+
+    def _settled_at(self, X_test: ArrayLike) -> Model:
+        """The model with the solver that predicts X_test, where ``Auto`` has yet to pick it."""
+        return self.settled(self._test_points(X_test)[0])[0] if self.solver.picks else self
 
     def _coefficients(self) -> Iterator[torch.Tensor] | None:
         return self.prepared.coefficients((self.b - self._estimated(None)).to(self.recipe.solve_dtype))
@@ -228,7 +236,7 @@ class Model(Conditioned):
         """m₀ + V v for each v (d,) of ``coefficients``."""
         test, convert = self._test_points(X_test)
         prior_mean, size = self.offset(test) + self._estimated(test), MemoryPlan(self).means(len(test))
-        crosses = [self.cross(part) for part in test.split(size)]
+        crosses = [self.points(part) for part in test.split(size)]
         for v in coefficients:
             products = []
             for cross in crosses:

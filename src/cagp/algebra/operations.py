@@ -1,13 +1,21 @@
-"""How much is to be computed, counted and not timed: what is decided by it is the same on every machine."""
+"""How much is to be computed, counted and not timed: at one and the same pace it is the same on every machine."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-_KERNEL_SECONDS = 7e-9
-_READ_SECONDS = 1e-9
-_FLOPS_PER_SECOND = 3e10
-"""Of one core, roughly: to tell seconds from minutes."""
+
+@dataclass(frozen=True)
+class Pace:
+    """The seconds that a machine takes for one kernel value, for one stored number that is read, and for one flop."""
+
+    kernel_value: float
+    read: float
+    flop: float
+
+
+ONE_CORE = Pace(kernel_value=7e-9, read=1e-9, flop=1 / 3e10)
+"""Roughly: to tell seconds from minutes."""
 
 
 @dataclass(frozen=True)
@@ -45,8 +53,8 @@ class Operations:
             *(mine + theirs for mine, theirs in zip(vars(self).values(), vars(other).values(), strict=True))
         )
 
-    def seconds(self, *, tiles: bool) -> float:
-        """About how long they take on one core, G kept in tiles or stored."""
-        half = _KERNEL_SECONDS / 2  # G is symmetric
-        gram = self.gram_entries * half if tiles else self.gram_entries * _READ_SECONDS + self.stored_entries * half
-        return gram + self.kernel_values * _KERNEL_SECONDS + self.flops / _FLOPS_PER_SECOND
+    def seconds(self, *, tiles: bool, pace: Pace = ONE_CORE) -> float:
+        """About how long they take, on one core unless another pace is given, G kept in tiles or stored."""
+        half = pace.kernel_value / 2  # G is symmetric
+        gram = self.gram_entries * half if tiles else self.gram_entries * pace.read + self.stored_entries * half
+        return gram + self.kernel_values * pace.kernel_value + self.flops * pace.flop

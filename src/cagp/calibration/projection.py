@@ -58,7 +58,8 @@ class Projection:
 
     def solve(self, b: torch.Tensor) -> tuple[torch.Tensor, float]:
         """u (d,) in the order of the training points, and wᵀCw, of the posterior given b (d,)."""
-        prepared, cross = self._solver.prepared_for(self._gram, b), self._cross
+        cross = self._cross
+        prepared, _ = self._solver.prepared_for(self._gram, b).settled(cross)
         weights = _last(prepared, prepared.arrange(cross).seen_by(prepared.gram))
         if cross.basis is not None:
             weights = Trend(self._gram, prepared).unbiased(weights, cross)

@@ -88,6 +88,13 @@ class Gram(Covariances):
             self._backend.also(other._backend, order)
         return other
 
+    def without(self, rows: torch.Tensor) -> Gram:
+        """The matrix of all other training points than ``rows`` (n,), matrix-free; nothing is computed yet."""
+        kept = torch.ones(self.size, dtype=torch.bool, device=self.device)
+        kept[rows] = False
+        embedding = map_embedding(self.embedding, lambda part: part[:, kept].contiguous())
+        return self._like(embedding, self.noise[kept], "tiles", True, None if self.basis is None else self.basis[kept])
+
     def cast(self, dtype: torch.dtype) -> Gram:
         """The same matrix in another arithmetic, matrix-free; nothing is computed yet."""
         embedding = map_embedding(self.embedding, lambda part: part.to(dtype))

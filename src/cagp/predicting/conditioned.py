@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import replace
 from functools import cached_property, partial
+from typing import Self
 
 import torch
 
@@ -11,6 +13,7 @@ from ..errors import InputError, MemoryBudgetError
 from ..gram import Cross, Gram
 from ..kernels import map_embedding
 from ..preconditioners import Nystrom, PreparedPreconditioner
+from ..solvers import Prepared
 from ..support.convert import tf32_refused
 from ..support.memory import available_bytes, human
 from ..workers.joblib_pool import Pool
@@ -53,7 +56,7 @@ class Conditioned:
             basis=None if H is None else H.to(recipe.solve_dtype),
         )
         self.b = (self.y - recipe.offset(self.X)).to(recipe.dtype)
-        self.prepared = recipe.solver.prepared_for(self._given, self.b.to(recipe.solve_dtype))
+        self._prepare()
         self.gram = self._given
         if recipe.certifies:  # the certificate is matrix-free
             full = map_embedding(embedding, lambda part: part.to(recipe.dtype))
@@ -71,13 +74,43 @@ class Conditioned:
         """The observations (d,), in float64; the model's own, not to be changed."""
         return torch.from_numpy(self.recipe.y).to(self.device)
 
-    def cross(self, test: torch.Tensor) -> Cross:
-        """The covariances with test points (T, p), all those of a prediction; nothing is computed yet.
+    def _prepare(self) -> None:
+        self._prepared = self.recipe.solver.prepared_for(self._given, self.b.to(self.recipe.solve_dtype))
+        self._settled: Self | None = None
 
-        Solvers that let test points share work find out here which of them do.
+    @property
+    def prepared(self) -> Prepared:
+        """The solver that has seen the training points: where ``Auto`` was asked, what it picks as far as it knows."""
+        return self._prepared.settled()[0]
+
+    def settled(self, test: torch.Tensor) -> tuple[Self, Cross, str]:
+        """The model for a prediction at test points (T, p), all of them together; V; what is expected, in words.
+
+        It is the model itself, or one that shares everything with it and has the solver that ``Auto`` picks for these
+        test points, for good: what is asked later about this prediction is answered by the solver that made it.
+        Solvers that let test points share work find out here which of them do. Nothing else is computed yet.
         """
+        cross = self.points(test)
+        prepared, expected = self._prepared.settled(cross)
+        return self if prepared is self._prepared else self._with(prepared), prepared.arrange(cross), expected
+
+    def _with(self, prepared: Prepared) -> Self:
+        known = self._settled
+        if known is None or known._prepared is not prepared:
+            known = copy.copy(self)
+            known._prepared, known._settled = prepared, None
+            known.__dict__.pop("unbiasing", None)
+            self._settled = known
+        return known
+
+    def points(self, test: torch.Tensor) -> Cross:
+        """The covariances with some test points (T, p), without a look at them; nothing is computed yet."""
         embedding = self.recipe.prior.kernel.embed(test, self._origin)
-        return self.prepared.arrange(self.gram.cross(embedding, None if self.basis is None else self.basis(test)))
+        return self.gram.cross(embedding, None if self.basis is None else self.basis(test))
+
+    def cross(self, test: torch.Tensor) -> Cross:
+        """The covariances with test points (T, p), all those of a prediction, as the solver is to see them."""
+        return self.settled(test)[1]
 
     def offset(self, test: torch.Tensor) -> torch.Tensor:
         """m₀ at test points (T, p), shape (T,)."""
@@ -106,8 +139,9 @@ class Conditioned:
         self.__dict__.pop("y", None)
         self.recipe = recipe
         self.b = (self.y - recipe.offset(self.X)).to(recipe.dtype)
+        self._settled = None
         if not recipe.solver.calibrated:
-            self.prepared = recipe.solver.prepared_for(self._given, self.b.to(recipe.solve_dtype))
+            self._prepare()
             self.__dict__.pop("unbiasing", None)
 
     @cached_property
@@ -122,14 +156,18 @@ class Conditioned:
 
     def copy_on(self, device: str) -> Conditioned:
         """The same once more on a device; nothing is shared."""
-        return _copy(replace(self.recipe, storage=self._given.storage), device)
+        return _copy(self._decided, device)
 
     def to_send(self, pool: Pool, device: str | None = None) -> Conditioned | Parcel[Conditioned]:
         """As the workers of a pool get it: itself where they share its memory, else its recipe."""
         if pool.shared and device is None:
             return self
-        recipe = replace(self.recipe, storage=self._given.storage)
-        return Parcel.of(partial(_copy, recipe, device or self.device.type))
+        return Parcel.of(partial(_copy, self._decided, device or self.device.type))
+
+    @property
+    def _decided(self) -> Recipe:
+        """The recipe with what was decided here, so that nobody else decides it again."""
+        return replace(self.recipe, storage=self._given.storage, solver=self.prepared.picked or self.recipe.solver)
 
 
 def _copy(recipe: Recipe, device: str) -> Conditioned:

@@ -41,12 +41,22 @@ class Status:
 
 
 def status_of(
-    model: Conditioned, batches: Sequence[Solved], stop: Rule | None, interrupted: bool, seconds: float, where: str = ""
+    model: Conditioned,
+    batches: Sequence[Solved],
+    stop: Rule | None,
+    interrupted: bool,
+    seconds: float,
+    where: str = "",
+    expected: str = "",
 ) -> Status:
-    """The status of a prediction that took ``seconds``; ``where`` says on what it ran, if not in this process."""
+    """The status of a prediction that took ``seconds``; ``where`` says on what it ran, if not in this process.
+
+    ``expected`` is what was to be expected of the solver, in words, where ``Auto`` has picked it.
+    """
     iterations = torch.cat([batch.iterations for batch in batches])
     stopped = torch.cat([batch.stopped for batch in batches])
-    circumstances = _circumstances(model) + where
+    because = f": {expected}, took {seconds:.2g} s" if expected else ""
+    circumstances = _circumstances(model, because) + where
     if interrupted:
         return Status("interrupted", _interrupted(iterations), circumstances=circumstances)
     if stop is None or model.prepared.limit <= 1:
@@ -72,14 +82,14 @@ def _can_go_on(model: Conditioned) -> bool:
     return more is not None and more.counted and not exhausted
 
 
-def _circumstances(model: Conditioned) -> str:
-    """How G was kept and what was picked."""
+def _circumstances(model: Conditioned, because: str) -> str:
+    """How G was kept, and what was picked and why."""
     solving = model.prepared.gram
     where = f" G: {solving.describe()}." if solving.computed or not solving.stored_bytes else ""
     if model.recipe.certifies:
         where += f" Solved in {solving.arithmetic}, certified in {model.gram.arithmetic}."
     if model.prepared.picked:
-        where += f" Auto picked {model.prepared.picked!r}."
+        where += f" Auto picked {model.prepared.picked!r}{because}."
     return where
 
 

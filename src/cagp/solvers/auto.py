@@ -1,37 +1,57 @@
-"""``solver="auto"``: a choice by rules that are written down, never silent.
+"""``solver="auto"``: counts what each solver would cost, and takes the cheapest that is good enough; never silent.
 
-| when | choice | why |
-|---|---|---|
-| d ≤ 8,000 and 2d² numbers fit the budget | Cholesky | exact within seconds |
-| the kernel falls with distance in at most 3 coordinates | NearestNeighbours(200) | near points say it all |
-| more than 100,000 test points are expected | NearestNeighbours(400) | the only cost that does not grow with d |
-| otherwise | CalibratedCG(15, Nystrom(rank), start=NearestNeighbours(200)) | fast in any dimension |
+| when | choice |
+|---|---|
+| d ≤ 2,000 and 2d² numbers fit the budget | Cholesky, at once |
+| exact takes at most 1.5 times as long as the fastest below, or a quarter of a second | Cholesky |
+| otherwise | the fastest within the stated excess: NearestNeighbours(k), CalibratedCG, Cholesky |
+| nothing reaches it within ten minutes | what comes closest within them |
 
-The rank is 2,000, or what a quarter of the memory budget holds.
+The numbers of neighbours k are 50, 100, 200, 400 and 800; CalibratedCG is
+``CalibratedCG(10, Nystrom(rank), start=NearestNeighbours(200))``, whose excess is not judged in advance.
+The rank is d/20, at most 2,000 and at most what a quarter of the memory budget holds.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+import torch
+
 from ..algebra.operations import Operations
-from ..gram import Gram
-from ..preconditioners import Nystrom
-from ..support.validation import count
+from ..algebra.weights import Weights
+from ..gram import Cross, Gram
+from ..support.validation import count, positive
 from .base import CalibratedSolver, Prepared, Solver
-from .calibrated_cg import CalibratedCG
+from .candidates import Candidate, Costs, Probe, candidates, pick, sharing
 from .cholesky import Cholesky
 from .nearest_neighbours import NearestNeighbours
+from .rates import Rates
 
-_EXACT_UP_TO = 8_000
-"""Training points that a Cholesky factor of G takes seconds for."""
+_EXACT_AT_ONCE = 2_000
+"""Training points for which a Cholesky factor takes no longer than to think about it."""
+
+_GUESS = 1_000
+"""Test points to expect where nobody has said how many."""
+
+_TOO_SLOW = 2.0
+"""A choice is kept for other test points as long as it takes at most so many times as long as the best one."""
 
 
 @dataclass(frozen=True, repr=False)
 class Auto(CalibratedSolver):
-    """Picks a calibrated solver from d, the kernel's dimension, the memory budget and the expected ``test_points``."""
+    """Picks the cheapest calibrated solver whose variance is within ``excess`` of the exact one, for each prediction.
+
+    ``excess`` is mean(variance − exact) / mean(exact). The time of each solver follows from the numbers of training and
+    test points, the coordinates, the memory and how fast this machine is, which is measured once; the excess of nearest
+    neighbours from a few of the test points. The first prediction decides, or ``test_points``, how many are to be
+    expected in all: then the choice is for good. Without them another prediction may choose again, where what was
+    chosen would take more than twice as long as the best. Neither looks at y.
+    """
 
     test_points: int | None = None
+    excess: float = 0.01
 
     side = "test"
     name = "auto"
@@ -42,27 +62,90 @@ class Auto(CalibratedSolver):
     def __post_init__(self) -> None:
         if self.test_points is not None:
             count(self.test_points, "test_points", minimum=1)
-
-    def choose(self, gram: Gram) -> Solver:
-        """The solver for this Gram matrix."""
-        if gram.size <= _EXACT_UP_TO and 2 * gram.dense_bytes <= gram.budget:
-            return Cholesky()
-        if gram.radial and gram.coordinates().shape[1] <= 3:
-            return NearestNeighbours(200)
-        if self.test_points is not None and self.test_points > 100_000:
-            return NearestNeighbours(400)
-        affordable = gram.working_budget // (4 * 3 * 8 * gram.size)
-        return CalibratedCG(15, Nystrom(max(1, min(2_000, affordable))), start=NearestNeighbours(200))
+        positive(self.excess, "excess")
 
     def prepare(self, gram: Gram) -> Prepared:
-        choice = self.choose(gram)
-        prepared = choice.prepared_for(gram)
-        prepared.picked = choice
+        if gram.size > _EXACT_AT_ONCE or 2 * gram.dense_bytes > gram.budget:
+            return _PreparedAuto(self, gram)
+        prepared = Cholesky().prepare(gram)
+        prepared.picked = Cholesky()
         return prepared
+
+    def rates(self, gram: Gram) -> Rates:
+        """How fast the machine is that works with this Gram matrix."""
+        return Rates.measured(gram.device, gram.dtype)
 
     def for_test_points(self, number: int) -> Solver:
         return self if self.test_points is not None else replace(self, test_points=number)
 
     def operations(self, size: int, tests: int) -> Operations:
         """Those of what is picked where memory is no concern and the kernel falls with distance."""
-        return (Cholesky() if size <= _EXACT_UP_TO else NearestNeighbours(200)).operations(size, tests)
+        return (Cholesky() if size <= _EXACT_AT_ONCE else NearestNeighbours(200)).operations(size, tests)
+
+
+class _PreparedAuto(Prepared):
+    """Chooses when it is asked to settle, and keeps what it has prepared for the next time."""
+
+    def __init__(self, solver: Auto, gram: Gram) -> None:
+        super().__init__(gram)
+        self._solver = solver
+        self._kept: dict[Solver, Prepared] = {}
+        self._judged: _Judged | None = None
+
+    def settled(self, cross: Cross | None = None) -> tuple[Prepared, str]:
+        tests = self._solver.test_points or (_GUESS if cross is None else cross.size)
+        judged = self._judged
+        if judged is None or (cross is not None and (judged.guessed or self._outdated(judged, tests))):
+            judged = self._judged = self._judge(cross, tests)
+        choice = judged.choice
+        expected = _words(judged, tests, choice.solver in self._kept)
+        if choice.solver not in self._kept:
+            if not isinstance(choice.solver, NearestNeighbours):  # memory for one of those that need much
+                self._kept = {each: kept for each, kept in self._kept.items() if isinstance(each, NearestNeighbours)}
+            prepared = choice.solver.prepared_for(self.gram)
+            prepared.picked = choice.solver
+            self._kept[choice.solver] = prepared
+        return self._kept[choice.solver], expected
+
+    def _judge(self, cross: Cross | None, tests: int) -> _Judged:
+        rates, excess = self._solver.rates(self.gram), self._solver.excess
+        costs = Costs(self.gram, rates)
+        if cross is not None:
+            costs.sharing = sharing(self.gram, cross, rates)
+        found = candidates(self.gram, costs, Probe.of(self.gram, cross, tests), tests, excess)
+        choice, why = pick(found, costs, tests, excess, self._kept)
+        return _Judged(found, costs, choice, why, cross is None)
+
+    def _outdated(self, judged: _Judged, tests: int) -> bool:
+        """Whether another solver is so much better for so many test points that it pays to choose again."""
+        if self._solver.test_points is not None:
+            return False
+        best, _ = pick(judged.candidates, judged.costs, tests, self._solver.excess, self._kept)
+        now, then = (
+            judged.costs.seconds(each.solver, tests, each.solver in self._kept) for each in (judged.choice, best)
+        )
+        return now > _TOO_SLOW * then
+
+    def corrections(self, rhs: torch.Tensor) -> Iterator[Weights]:
+        return self.settled()[0].corrections(rhs)
+
+    def stopped(self, iteration: int) -> str:
+        return self.settled()[0].stopped(iteration)
+
+
+@dataclass(frozen=True)
+class _Judged:
+    """The candidates with their excess, the one that was chosen, and why; ``guessed`` without test points."""
+
+    candidates: list[Candidate]
+    costs: Costs
+    choice: Candidate
+    why: str
+    guessed: bool
+
+
+def _words(judged: _Judged, tests: int, prepared: bool) -> str:
+    seconds = judged.costs.seconds(judged.choice.solver, tests, prepared)
+    known = judged.choice.excess
+    left = "" if not known else f" and {100 * known:.2g}% excess"
+    return f"{judged.why}; expected {seconds:.2g} s{left}"

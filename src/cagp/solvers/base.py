@@ -69,6 +69,14 @@ class Prepared(ABC):
         yield zero_weights(cross.size, self.gram)
         yield from self.corrections(cross.matrix)
 
+    def settled(self, cross: Cross | None = None) -> tuple[Prepared, str]:
+        """What works on the test points of a prediction, and what is expected of it, in words: itself, and nothing.
+
+        A solver that picks another one says here which; without test points, by what it can guess about them. Whoever
+        works with a prepared solver asks for this first.
+        """
+        return self, ""
+
     def arrange(self, cross: Cross) -> Cross:
         """What must be known of all test points of a prediction together, before they are cut into batches.
 

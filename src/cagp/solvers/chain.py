@@ -47,12 +47,12 @@ class Chain(Solver):
 
     def prepared_for(self, gram: Gram, b: torch.Tensor | None = None) -> Prepared:
         first, *others = self.solvers
-        prepared = first.prepared_for(gram, b)
+        prepared, _ = first.prepared_for(gram, b).settled()
         picked = [prepared.picked or first]
         for solver in others:
             # each works on what the one before made of G, so that no order of the points is undone on the way
             seen = b if b is None or prepared.order is None else b[prepared.order]
-            second = solver.prepared_for(prepared.gram, seen)
+            second, _ = solver.prepared_for(prepared.gram, seen).settled()
             picked.append(second.picked or solver)
             prepared = _PreparedChain(prepared, second)
         if tuple(picked) != self.solvers:

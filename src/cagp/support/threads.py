@@ -14,7 +14,7 @@ import torch
 Piece = TypeVar("Piece")
 
 
-def share_out(work: Callable[[Piece], None], pieces: Iterable[Piece], device: torch.device) -> None:
+def share_out(work: Callable[[Piece], object], pieces: Iterable[Piece], device: torch.device) -> None:
     """Call ``work`` on every piece, on as many threads as torch has; an error in one is raised here.
 
     One after another where the work is on a GPU, which is one queue anyhow.
