@@ -2,7 +2,7 @@
 
 | when | choice |
 |---|---|
-| d ≤ 2,000 and 2d² numbers fit the budget | Cholesky, at once |
+| d ≤ 2,000, d²T ≤ 10¹⁰ and 2d² numbers fit the budget | Cholesky, at once |
 | exact takes at most 1.5 times as long as the fastest below, or a quarter of a second | Cholesky |
 | otherwise | the fastest within the stated excess: NearestNeighbours(k), CalibratedCG, Cholesky |
 | nothing reaches it within ten minutes | what comes closest within them |
@@ -24,13 +24,16 @@ from ..algebra.weights import Weights
 from ..gram import Cross, Gram
 from ..support.validation import count, positive
 from .base import CalibratedSolver, Prepared, Solver
-from .candidates import Candidate, Costs, Probe, candidates, pick, sharing
+from .candidates import Candidate, Costs, Probe, candidates, pick
 from .cholesky import Cholesky
 from .nearest_neighbours import NearestNeighbours
 from .rates import Rates
 
 _EXACT_AT_ONCE = 2_000
 """Training points for which a Cholesky factor takes no longer than to think about it."""
+
+_ENTRIES_AT_ONCE = 10**10
+"""d²T for which a prediction with the factor takes no longer either."""
 
 _GUESS = 1_000
 """Test points to expect where nobody has said how many."""
@@ -65,11 +68,7 @@ class Auto(CalibratedSolver):
         positive(self.excess, "excess")
 
     def prepare(self, gram: Gram) -> Prepared:
-        if gram.size > _EXACT_AT_ONCE or 2 * gram.dense_bytes > gram.budget:
-            return _PreparedAuto(self, gram)
-        prepared = Cholesky().prepare(gram)
-        prepared.picked = Cholesky()
-        return prepared
+        return _PreparedAuto(self, gram)
 
     def rates(self, gram: Gram) -> Rates:
         """How fast the machine is that works with this Gram matrix."""
@@ -91,28 +90,35 @@ class _PreparedAuto(Prepared):
         self._solver = solver
         self._kept: dict[Solver, Prepared] = {}
         self._judged: _Judged | None = None
+        self._small = gram.size <= _EXACT_AT_ONCE and 2 * gram.dense_bytes <= gram.budget
+        if self._small:
+            self._get(Cholesky())
 
     def settled(self, cross: Cross | None = None) -> tuple[Prepared, str]:
         tests = self._solver.test_points or (_GUESS if cross is None else cross.size)
+        if self._small and self.gram.size**2 * tests <= _ENTRIES_AT_ONCE:
+            return self._get(Cholesky()), ""
         judged = self._judged
         if judged is None or (cross is not None and (judged.guessed or self._outdated(judged, tests))):
             judged = self._judged = self._judge(cross, tests)
-        choice = judged.choice
-        expected = _words(judged, tests, choice.solver in self._kept)
-        if choice.solver not in self._kept:
-            if not isinstance(choice.solver, NearestNeighbours):  # memory for one of those that need much
+        expected = _words(judged, tests, judged.choice.solver in self._kept)
+        return self._get(judged.choice.solver), expected
+
+    def _get(self, solver: Solver) -> Prepared:
+        """The solver, prepared; what was prepared before is kept, but only one of those that need much memory."""
+        prepared = self._kept.get(solver)
+        if prepared is None:
+            if not isinstance(solver, NearestNeighbours):
                 self._kept = {each: kept for each, kept in self._kept.items() if isinstance(each, NearestNeighbours)}
-            prepared = choice.solver.prepared_for(self.gram)
-            prepared.picked = choice.solver
-            self._kept[choice.solver] = prepared
-        return self._kept[choice.solver], expected
+            prepared = self._kept[solver] = solver.prepared_for(self.gram)
+            prepared.picked = solver
+        return prepared
 
     def _judge(self, cross: Cross | None, tests: int) -> _Judged:
         rates, excess = self._solver.rates(self.gram), self._solver.excess
-        costs = Costs(self.gram, rates)
-        if cross is not None:
-            costs.sharing = sharing(self.gram, cross, rates)
-        found = candidates(self.gram, costs, Probe.of(self.gram, cross, tests), tests, excess)
+        costs, probe = Costs(self.gram, rates), Probe.of(self.gram, cross, tests)
+        costs.sharing = probe.sharing(rates)
+        found = candidates(self.gram, costs, probe, tests, excess)
         choice, why = pick(found, costs, tests, excess, self._kept)
         return _Judged(found, costs, choice, why, cross is None)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import torch
 
+from ..errors import NotPositiveDefiniteError
 from ..gram import Cross, Gram
 from ..kernels import map_embedding
 from ..preconditioners import Nystrom
@@ -32,6 +33,12 @@ _TESTS_PER_PROBE = 32
 """The excess is judged at one in so many test points, at least at a few of them, at most at ``_PROBES``."""
 
 _FEWEST_PROBES = 4
+_FREE = 2e-3
+"""Seconds that are not worth saving."""
+
+_MARGIN = 0.7
+"""A few test points may be kinder than all: so much of the stated excess may be expected at them."""
+
 _SLOWEST = 0.9
 _FASTEST = 0.3
 """Twice the neighbours leave between these parts of the excess: what the measured decrease is trusted for."""
@@ -53,12 +60,12 @@ _TREE = 25
 _TREE_POINTS = 150
 """Finding one more neighbour takes as long as looking at so many coordinates."""
 
-_SHARING_FROM = 1_000
-"""Test points from which on it is worth asking how many of them share their neighbours."""
+_SHARING_FROM = 4_000
+"""Test points from which on they may lie so close together that they share neighbours, which leaves less excess."""
 
-_SHARING_CENTRES = 4
-_SHARING_TESTS = 64
-"""Where it is asked, and of how many test points around."""
+_CLUSTERS = 4
+_CLUSTER = 64
+"""Then some that lie together are tried: so many times so many."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +76,7 @@ class Candidate:
     excess: float | None
 
     def reaches(self, excess: float) -> bool:
-        return self.excess is None or self.excess <= excess
+        return self.excess is None or self.excess <= _MARGIN * excess
 
 
 class Costs:
@@ -142,7 +149,7 @@ class Probe:
     cross: Cross
 
     def __post_init__(self) -> None:
-        self._variance: dict[int, torch.Tensor] = {}
+        self._variance: dict[int, float] = {}
 
     @classmethod
     def of(cls, gram: Gram, cross: Cross | None, tests: int) -> Probe:
@@ -151,6 +158,9 @@ class Probe:
         some = torch.Generator().manual_seed(0)
         if cross is not None:
             rows = torch.randperm(cross.size, generator=some)[:number].sort().values.to(gram.device)
+            coordinates = gram.search_coordinates(cross.seen_by(gram).test)
+            if cross.size >= _SHARING_FROM and coordinates is not None and gram.device.type == "cpu":
+                rows = torch.cat([_around(coordinates, int(row)) for row in rows[:: number // _CLUSTERS]]).unique()
             return cls(gram, cross.seen_by(gram).rows(rows))
         rows = torch.randperm(gram.size, generator=some)[: min(number, gram.size // 2)].to(gram.device)
         others = gram.without(rows)
@@ -170,31 +180,32 @@ class Probe:
     def _mean_variance(self, k: int) -> float:
         k = min(k, self.gram.size)
         if k not in self._variance:
-            weights = NearestNeighbours(k).prepare(self.gram).where_possible(self.cross)
-            self._variance[k] = self.cross.prior_variance() - weights.reduction
-        return float(self._variance[k].double().mean())
+            prepared = NearestNeighbours(k).prepare(self.gram)
+            try:
+                weights = prepared.final(prepared.arrange(self.cross))
+            except NotPositiveDefiniteError:
+                weights = None
+            left = self.cross.prior_variance() - (0 if weights is None else weights.reduction)
+            self._variance[k] = float(left.double().mean())
+        return self._variance[k]
 
-
-def sharing(gram: Gram, cross: Cross, rates: Rates) -> float:
-    """What is left of the time for neighbourhoods where test points share them: from a few that lie together."""
-    test, q, k = gram.search_coordinates(cross.test), gram.coordinates().shape[1], LADDER[1]
-    if test is None or cross.size < _SHARING_FROM or gram.device.type != "cpu":
-        return 1.0
-    centres = torch.randperm(len(test), generator=torch.Generator().manual_seed(0))[:_SHARING_CENTRES].tolist()
-    prepared, alone = NearestNeighbours(k).prepare(gram), rates.neighbourhood(k, q)
-    seconds, asked = 0.0, 0
-    for centre in centres:
-        near = (test - test[centre]).square().sum(dim=1).topk(_SHARING_TESTS, largest=False).indices
-        found = prepared.arrange(cross.seen_by(gram).rows(near)).neighbourhoods
-        asked += len(near)
+    def sharing(self, rates: Rates) -> float:
+        """What is left of the time for neighbourhoods where test points share them."""
+        k, q = min(LADDER[1], self.gram.size), self.gram.coordinates().shape[1]
+        found = NearestNeighbours(k).prepare(self.gram).arrange(self.cross).neighbourhoods
         if found is None:
-            seconds += len(near) * alone
-            continue
-        own = found.group[found.group >= 0]
-        seconds += (len(near) - len(own)) * alone
+            return 1.0
+        alone, own = rates.neighbourhood(k, q), found.group[found.group >= 0]
+        seconds = (self.cross.size - len(own)) * alone
         for size, rows in zip(found.offsets.diff().tolist(), own.bincount().tolist(), strict=True):
             seconds += rates.neighbourhood(size, q) + 4 * rows * size**2 * rates.pace.flop
-    return seconds / (asked * alone)
+        return seconds / (self.cross.size * alone)
+
+
+def _around(coordinates: torch.Tensor, row: int) -> torch.Tensor:
+    """The test points nearest to one of them, of all ``coordinates`` (T, q)."""
+    distance = (coordinates - coordinates[row]).square().sum(dim=1)
+    return distance.topk(_CLUSTER, largest=False).indices
 
 
 # --- the choice -------------------------------------------------------------------------------------------------------
@@ -202,9 +213,12 @@ def sharing(gram: Gram, cross: Cross, rates: Rates) -> float:
 
 def candidates(gram: Gram, costs: Costs, probe: Probe, tests: int, excess: float) -> list[Candidate]:
     """What there is to pick from. Neighbours are tried from few to many, as long as they can be the cheapest."""
-    found = [Candidate(solver, 0.0 if solver.is_exact(gram.size) else None) for solver in _others(gram)]
+    found = [Candidate(solver, 0.0 if solver.is_exact(gram.size) else None) for solver in others(gram)]
     limit = min((costs.seconds(each.solver, tests) for each in found), default=math.inf)
+    free = [k for k in LADDER if tests * costs.neighbours(k) <= _FREE]
     for k in LADDER:
+        if k < max(free, default=0):
+            continue  # a few more cost nothing, so there is nothing to try
         solver = NearestNeighbours(k)
         size = 2 * _FAR_SHARE * k
         if k >= gram.size or 4 * size * size * gram.dtype.itemsize > gram.budget:
@@ -217,7 +231,7 @@ def candidates(gram: Gram, costs: Costs, probe: Probe, tests: int, excess: float
     return found or [Candidate(NearestNeighbours(LADDER[0]), None)]
 
 
-def _others(gram: Gram) -> list[Solver]:
+def others(gram: Gram) -> list[Solver]:
     """Solvers that need G as a whole, where they fit the memory."""
     found: list[Solver] = [Cholesky()] if 2 * gram.dense_bytes <= gram.budget else []
     rank = min(_MOST_RANK, gram.size // _POINTS_PER_RANK, int(gram.working_budget // (4 * 3 * 8 * gram.size)))
