@@ -25,7 +25,7 @@ from cagp.solvers.rates import Rates
 
 _JUDGED = 32
 _LONGEST = 60.0
-_HOPELESS = 4.0
+_HOPELESS = 3.0
 _REPEATED_UP_TO = 2.0
 _EXCESS = 0.01
 
@@ -72,8 +72,8 @@ PROBLEMS = [
     Problem(20_000, 2, 100),
     Problem(20_000, 2, 90_000, lengthscale=0.1, grid=True),
     Problem(100_000, 2, 1),
-    Problem(100_000, 3, 10_000, noise=0.1),
-    Problem(1_000_000, 2, 1),
+    Problem(100_000, 3, 10_000, lengthscale=0.05, noise=0.1),
+    Problem(1_000_000, 2, 1, lengthscale=0.02),
     Problem(1_000_000, 2, 100_000, lengthscale=0.02),
 ]
 QUICK = [Problem(300, 1, 1), Problem(2_200, 2, 20), Problem(2_200, 4, 100)]

@@ -84,7 +84,7 @@ class _Nothing(Probe):
     def __init__(self, gram: Gram) -> None:
         self.gram = gram
 
-    def excess(self, k: int) -> float:
+    def excess(self, k: int, judged: int | None = None) -> float:
         return 1.0
 
 

@@ -45,7 +45,8 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     mean : mean of cagp, number, function or None
         The prior mean. None is zero where a kernel is given, as in ``GaussianProcessRegressor`` and ``Prior``.
     solver : solver of cagp or its name
-        "auto" is exact (Cholesky) up to 8,000 observations; ``model_`` says which solver it picked. Settings can be
+        "auto" is exact (Cholesky) up to 2,000 observations, and beyond takes what is cheapest within 1% of the exact
+        variance; ``model_`` says which solver it picked. Settings can be
         reached as ``solver__iterations`` and the like.
     alpha : float, array (n,) or None
         Known variance that is added to the noise and never fitted. None is 1e-10 for kernels of scikit-learn, as

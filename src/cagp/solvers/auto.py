@@ -32,6 +32,9 @@ from .rates import Rates
 _EXACT_AT_ONCE = 2_000
 """Training points for which a Cholesky factor takes no longer than to think about it."""
 
+_FACTOR_AT_ONCE = 1_000
+"""Training points for which it is made before anybody asks."""
+
 _ENTRIES_AT_ONCE = 10**10
 """d²T for which a prediction with the factor takes no longer either."""
 
@@ -90,19 +93,24 @@ class _PreparedAuto(Prepared):
         self._solver = solver
         self._kept: dict[Solver, Prepared] = {}
         self._judged: _Judged | None = None
+        self._now: Prepared | None = None
         self._small = gram.size <= _EXACT_AT_ONCE and 2 * gram.dense_bytes <= gram.budget
-        if self._small:
+        if self._small and gram.size <= _FACTOR_AT_ONCE:
             self._get(Cholesky())
 
     def settled(self, cross: Cross | None = None) -> tuple[Prepared, str]:
+        if cross is None and self._now is not None:
+            return self._now, ""
         tests = self._solver.test_points or (_GUESS if cross is None else cross.size)
         if self._small and self.gram.size**2 * tests <= _ENTRIES_AT_ONCE:
-            return self._get(Cholesky()), ""
+            self._now = self._get(Cholesky())
+            return self._now, ""
         judged = self._judged
         if judged is None or (cross is not None and (judged.guessed or self._outdated(judged, tests))):
             judged = self._judged = self._judge(cross, tests)
         expected = _words(judged, tests, judged.choice.solver in self._kept)
-        return self._get(judged.choice.solver), expected
+        self._now = now = self._get(judged.choice.solver)
+        return now, expected
 
     def _get(self, solver: Solver) -> Prepared:
         """The solver, prepared; what was prepared before is kept, but only one of those that need much memory."""

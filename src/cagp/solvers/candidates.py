@@ -12,6 +12,7 @@ from ..errors import NotPositiveDefiniteError
 from ..gram import Cross, Gram
 from ..kernels import map_embedding
 from ..preconditioners import Nystrom
+from ..support.threads import on_one_thread
 from .base import Solver
 from .calibrated_cg import CalibratedCG
 from .cholesky import Cholesky
@@ -167,27 +168,37 @@ class Probe:
         left_out = map_embedding(gram.embedding, lambda part: part[:, rows])
         return cls(others, others.cross(left_out, None if gram.basis is None else gram.basis[rows]))
 
-    def excess(self, k: int) -> float:
-        """mean(variance − exact) / mean(exact) with k neighbours, as half as many and twice as many tell."""
+    def excess(self, k: int, judged: int | None = None) -> float:
+        """mean(variance − exact) / mean(exact) with k neighbours, where exact is what ``judged`` neighbours tell.
+
+        They are k unless more are known: half as many and twice as many say how the variance goes on.
+        """
+        exact = self._exact(k if judged is None else judged)
+        return self._mean_variance(k) / exact - 1 if exact > 0 else math.inf
+
+    def _exact(self, k: int) -> float:
         fewer, own, more = (self._mean_variance(n) for n in (k // 2, k, 2 * k))
         gained = max(own - more, 0.0)
         ratio = min(max(gained / max(fewer - own, 1e-300), _FASTEST), _SLOWEST)
         if 2 * k >= self.gram.size:
             ratio = 0.0  # twice as many are all
-        exact = own - gained / (1 - ratio)
-        return (own - exact) / exact if exact > 0 else math.inf
+        return own - gained / (1 - ratio)
 
     def _mean_variance(self, k: int) -> float:
         k = min(k, self.gram.size)
         if k not in self._variance:
-            prepared = NearestNeighbours(k).prepare(self.gram)
-            try:
-                weights = prepared.final(prepared.arrange(self.cross))
-            except NotPositiveDefiniteError:
-                weights = None
-            left = self.cross.prior_variance() - (0 if weights is None else weights.reduction)
-            self._variance[k] = float(left.double().mean())
+            few = self.cross.size < 2 * torch.get_num_threads()
+            self._variance[k] = on_one_thread(lambda: self._try(k), self.gram.device) if few else self._try(k)
         return self._variance[k]
+
+    def _try(self, k: int) -> float:
+        prepared = NearestNeighbours(k).prepare(self.gram)
+        try:
+            weights = prepared.final(prepared.arrange(self.cross))
+        except NotPositiveDefiniteError:
+            weights = None
+        left = self.cross.prior_variance() - (0 if weights is None else weights.reduction)
+        return float(left.double().mean())
 
     def sharing(self, rates: Rates) -> float:
         """What is left of the time for neighbourhoods where test points share them."""
@@ -215,6 +226,7 @@ def candidates(gram: Gram, costs: Costs, probe: Probe, tests: int, excess: float
     """What there is to pick from. Neighbours are tried from few to many, as long as they can be the cheapest."""
     found = [Candidate(solver, 0.0 if solver.is_exact(gram.size) else None) for solver in others(gram)]
     limit = min((costs.seconds(each.solver, tests) for each in found), default=math.inf)
+    tried: list[int] = []
     free = [k for k in LADDER if tests * costs.neighbours(k) <= _FREE]
     for k in LADDER:
         if k < max(free, default=0):
@@ -225,9 +237,11 @@ def candidates(gram: Gram, costs: Costs, probe: Probe, tests: int, excess: float
             break
         if costs.seconds(solver, tests) > limit:
             break
-        found.append(Candidate(solver, probe.excess(k)))
-        if found[-1].reaches(excess):
+        tried.append(k)
+        if Candidate(solver, probe.excess(k)).reaches(excess):
             break
+    # the more neighbours, the better they tell what is exact: one measure for all
+    found += [Candidate(NearestNeighbours(k), probe.excess(k, tried[-1])) for k in tried]
     return found or [Candidate(NearestNeighbours(LADDER[0]), None)]
 
 

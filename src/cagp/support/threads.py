@@ -12,6 +12,19 @@ from typing import TypeVar
 import torch
 
 Piece = TypeVar("Piece")
+Result = TypeVar("Result")
+
+
+def on_one_thread(call: Callable[[], Result], device: torch.device) -> Result:
+    """What ``call`` returns, with single-threaded torch on a CPU: for so little work that threads only wait."""
+    threads = torch.get_num_threads()
+    if threads == 1 or device.type != "cpu":
+        return call()
+    try:
+        with ThreadPoolExecutor(1, "cagp", torch.set_num_threads, (1,)) as pool:
+            return pool.submit(call).result()
+    finally:
+        torch.set_num_threads(threads)
 
 
 def share_out(work: Callable[[Piece], object], pieces: Iterable[Piece], device: torch.device) -> None:
