@@ -36,7 +36,11 @@ class Weights:
         own = b if self.order is None else b[self.order]
         if self.indices is None:
             return self.values @ own
-        return (self.values * own[self.indices]).sum(dim=1)
+        if self.indices.ndim == 1:
+            return (self.values * own[self.indices]).sum(dim=1)
+        rows = max(1, (2**15 if own.device.type == "cpu" else 2**27) // max(1, self.values.shape[1]))  # in the cache
+        parts = zip(self.values.split(rows), self.indices.split(rows), strict=True)
+        return torch.cat([(values * own[indices]).sum(dim=1) for values, indices in parts])
 
     def absolute(self) -> Weights:
         """The absolute values of the weights; the other fields as they are."""
