@@ -111,7 +111,9 @@ def _joined(parts: list[Weights], pieces: list[torch.Tensor], T: int) -> Outcome
         return outcome_of(parts[0])
     first, places = parts[0], [rows.to(parts[0].values.device) for rows in pieces]
     width = max(part.values.shape[1] for part in parts)
-    values, reduction = first.values.new_zeros(T, width), first.reduction.new_zeros(T)
+    even = len(parts) == len(pieces) and all(part.values.shape[1] == width for part in parts)
+    values = first.values.new_empty(T, width) if even else first.values.new_zeros(T, width)
+    reduction = first.reduction.new_zeros(T)
     iterations = torch.zeros_like(reduction, dtype=torch.int64)
     own = first.indices is not None and first.indices.ndim == 2
     indices = iterations.new_zeros(T, width) if own else first.indices

@@ -33,7 +33,7 @@ _DISTANCES_AT_ONCE = 2**19
 _TOO_MANY = 12
 """Candidates, as a multiple of the neighbours of one point, beyond which a block is halved unseen."""
 
-_GAIN = 1.15
+_GAIN = 1.5
 """How much less sharing must cost by these estimates: machines differ."""
 
 _OPTIMISM = 0.7
