@@ -41,10 +41,7 @@ class Weights:
         elif self.indices.ndim == 1:
             product = self.values @ own[self.indices]
         else:
-            rows = max(1, (2**15 if own.device.type == "cpu" else 2**27) // max(1, self.values.shape[1]))  # in the cache
-            parts = zip(self.values.split(rows), self.indices.split(rows), strict=True)
-            gathered = [torch.einsum("tk,tk...->t...", values, own[indices]) for values, indices in parts]
-            product = torch.cat(gathered) if gathered else own.new_zeros(0, *own.shape[1:])
+            product = torch.einsum("tk,tk...->t...", self.values, own[self.indices])
         if self.shift is not None:
             D, S = self.shift
             product = product + D @ (S @ b)

@@ -109,23 +109,12 @@ class Trend:
             if float((GS * S).sum()) < float((self._GS * self._S).sum()):
                 self._S, self._GS = S, GS
 
-    def unbiased(
-        self,
-        weights: Weights,
-        cross: Cross,
-        order: torch.Tensor | None = None,
-        reached: torch.Tensor | None = None,
-    ) -> Weights:
-        """The weights with what makes them unbiased. ``cross`` are their test points, with V in that ``order`` (d,).
-
-        A solver that sees to it by itself has done so for the test points ``reached`` (T,), for all where it is None.
-        """
-        if self._unbiased and (weights.iteration if reached is None else bool(reached.all())):
+    def unbiased(self, weights: Weights, cross: Cross, order: torch.Tensor | None = None) -> Weights:
+        """The weights with what makes them unbiased. ``cross`` are their test points, with V in that ``order`` (d,)."""
+        if self._unbiased and weights.iteration:  # the solver has seen to it
             return weights
         assert cross.basis is not None
         D = cross.basis - weights.apply(self._H)
-        if self._unbiased and reached is not None:
-            D = D.masked_fill(reached[:, None], 0)
         if self._support is None:
             VS = cross.matrix @ in_order(self._S, order).T
         else:
