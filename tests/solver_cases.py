@@ -62,6 +62,7 @@ CASES = [
         1e-9,
     ),
     Case(cagp.NearestNeighbours(5), cagp.NearestNeighbours(40), 1e-9),
+    Case(cagp.NearestNeighbours(5, far=6, seed=1), cagp.NearestNeighbours(40, far=3), 1e-9),
     Case(cagp.RandomKrylov(3, block_size=3), cagp.RandomKrylov(14, block_size=3), 1e-8),
     Case(
         cagp.Chain([cagp.GaussSeidel(2), cagp.CalibratedCG(3)]),

@@ -44,8 +44,15 @@ def test_polynomial_that_the_points_do_not_determine_is_refused() -> None:
 
 @pytest.mark.parametrize(
     "mean",
-    [cagp.Zero(), cagp.Constant(), cagp.Constant(2.5), 2.5, cagp.Polynomial(1), lambda X: np.sin(X[:, 0])],
-    ids=lambda mean: "a function" if callable(mean) and not isinstance(mean, cagp.Mean) else repr(mean),
+    [
+        cagp.Zero(),
+        cagp.Constant(2.5),
+        2.5,
+        cagp.Polynomial(1, coefficients=(1.0, 2.0, -1.0)),
+        cagp.Basis(lambda X: X, coefficients=(2.0, 3.0)),
+        lambda X: np.sin(X[:, 0]),
+    ],
+    ids=["zero", "constant", "number", "polynomial", "basis", "function"],
 )
 def test_mean_is_subtracted_and_added_once(mean: object) -> None:
     prior = cagp.Prior(cagp.Matern32(0.3, 1.7), mean=mean, noise_variance=0.05)
@@ -64,8 +71,8 @@ def test_mean_function_must_return_one_value_a_point() -> None:
 
 
 def test_unfitted_means_say_so() -> None:
-    for mean in (cagp.Constant(), cagp.Polynomial(1)):
-        with pytest.raises(cagp.InputError, match="call fit"):
+    for mean in (cagp.Constant(), cagp.Polynomial(1), cagp.Basis(lambda X: X)):
+        with pytest.raises(cagp.InputError, match=r"unknown; give .* fit\(X, y\)"):
             mean(X)
     with pytest.raises(cagp.InputError, match="coefficients"):
         cagp.Polynomial(1, coefficients=(1.0,))(X)

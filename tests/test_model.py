@@ -75,7 +75,7 @@ def test_duplicates_and_constant_y() -> None:
     post = prior.condition(X, y, cagp.GaussSeidel(2000)).predict(PROBLEM.X_test)
     assert_allclose(post.mean, 2.0, rtol=1e-12)
     # three observations of one point are one observation with a third of the noise
-    thrice = cagp.Prior(cagp.Matern32(0.3), noise_variance=0.05 / 3)
+    thrice = cagp.Prior(cagp.Matern32(0.3), mean=cagp.Constant(), noise_variance=0.05 / 3)
     once = thrice.condition(PROBLEM.X[:10], y[:10], cagp.Cholesky()).predict(PROBLEM.X_test)
     assert_allclose(post.variance, once.variance, rtol=1e-8)
 
@@ -307,6 +307,6 @@ def test_blocks_of_neighbours_stay_within_the_budget(monkeypatch: pytest.MonkeyP
     problem, budget = make_problem(d=300, T=100), 2**18
     options = {"storage": "tiles", "memory_budget": budget}
     model = problem.prior.condition(problem.X, problem.y, cagp.NearestNeighbours(20), **options)
-    assert model.prepared._batch * 4 * 20**2 * 8 <= budget
+    assert model.prepared._batch(20) * 4 * 20**2 * 8 <= budget
     exact = problem.prior.condition(problem.X, problem.y, cagp.NearestNeighbours(20)).predict(problem.X_test)
     assert_allclose(model.predict(problem.X_test).variance, exact.variance, rtol=1e-12)

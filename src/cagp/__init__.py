@@ -31,7 +31,7 @@ from .kernels import (
     Power,
     RationalQuadratic,
 )
-from .means import Constant, Mean, Polynomial, Zero
+from .means import Basis, Constant, Mean, Polynomial, Zero
 from .model import Model
 from .posterior import Posterior
 from .preconditioners import Jacobi, Nystrom, SymmetricGaussSeidel
@@ -87,6 +87,7 @@ def __dir__() -> list[str]:
 __all__ = [
     "RBF",
     "Auto",
+    "Basis",
     "CagpError",
     "CalibratedCG",
     "Chain",

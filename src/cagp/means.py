@@ -1,7 +1,9 @@
-"""Prior mean functions m₀.
+"""Prior mean functions m₀: known ones, and trends with unknown coefficients.
 
-A mean is first resolved against the data (``fit``), which fills in whatever it takes from them, and then evaluated.
-A mean that is estimated from y is plugged in as if it had been known: its own uncertainty is not in the error bars.
+``Constant()``, ``Polynomial(2)`` and ``Basis(function)`` without coefficients are *unknown*: y = Hβ + f + noise with
+any β. Predictions then come from weights W with HᵀW = h, the basis at the test point, so that their error does not
+depend on β, and the error bars hold whatever it is: ordinary and universal kriging. With coefficients given, a mean is
+known. To plug estimates in as if they had been known, call ``fit(X, y)`` and use what it returns.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ class Mean(ABC):
 
     @abstractmethod
     def fit(self, X: torch.Tensor, y: torch.Tensor) -> Mean:
-        """This mean with everything it takes from the data, X (n, p) and y (n,), filled in."""
+        """A known mean: this one with the coefficients filled in by least squares from X (n, p) and y (n,)."""
 
     @abstractmethod
     def __call__(self, X: torch.Tensor) -> torch.Tensor:
@@ -34,9 +36,26 @@ class Mean(ABC):
         """H (n, q) where m₀(X) = H β for some coefficients β (q,); None for a mean that has no coefficients."""
         return None
 
+    def spanning(self, X: torch.Tensor, origin: torch.Tensor, scale: torch.Tensor) -> torch.Tensor | None:
+        """Other functions (n, q) that span the same space as ``basis``, better to compute with.
+
+        ``origin`` and ``scale`` (p,) are about the middle and the spread of the training points.
+        """
+        return self.basis(X)
+
+    @property
+    def given(self) -> tuple[float, ...] | None:
+        """The coefficients β (q,) that were given, in the order of the columns of ``basis``."""
+        return None
+
+    @property
+    def unknown(self) -> bool:
+        """Whether it has coefficients that are not given."""
+        return False
+
     def with_coefficients(self, coefficients: Sequence[float]) -> Mean:
         """This mean with other coefficients β (q,), in the order of the columns of ``basis``."""
-        raise InputError(f"{self!r} has no coefficients; Constant and Polynomial have")
+        raise InputError(f"{self!r} has no coefficients; Constant, Polynomial and Basis have")
 
 
 @dataclass(frozen=True)
@@ -52,7 +71,7 @@ class Zero(Mean):
 
 @dataclass(frozen=True)
 class Constant(Mean):
-    """m₀ = value; ``Constant()`` is the average of y."""
+    """m₀ = value; ``Constant()`` is a constant that nobody knows (ordinary kriging)."""
 
     value: float | None = None
 
@@ -63,12 +82,20 @@ class Constant(Mean):
         if self.value is not None:
             object.__setattr__(self, "value", real(self.value, "value"))
 
+    @property
+    def given(self) -> tuple[float, ...] | None:
+        return None if self.value is None else (self.value,)
+
+    @property
+    def unknown(self) -> bool:
+        return self.value is None
+
     def fit(self, X: torch.Tensor, y: torch.Tensor) -> Mean:
         return self if self.value is not None else Constant(float(y.mean()))
 
     def __call__(self, X: torch.Tensor) -> torch.Tensor:
         if self.value is None:
-            raise InputError("Constant() takes its value from the data; call fit(X, y) first, or give a value")
+            raise InputError("the value of Constant() is unknown; give one, or take that of the data with fit(X, y)")
         return torch.full((X.shape[0],), self.value, dtype=X.dtype, device=X.device)
 
     def basis(self, X: torch.Tensor) -> torch.Tensor:
@@ -81,8 +108,9 @@ class Constant(Mean):
 
 @dataclass(frozen=True)
 class Polynomial(Mean):
-    """A polynomial of total degree ≤ ``degree`` in the chosen ``columns`` (all by default), by least squares.
+    """A polynomial of total degree ≤ ``degree`` in the chosen ``columns`` (all by default).
 
+    Without ``coefficients`` these are unknown (universal kriging; external drift, where a column holds a covariate).
     The paper's trend for global temperature is ``Polynomial(degree=2, columns=(0,))`` on (latitude, longitude).
     Coefficients belong to the monomials in the order 1, x₁, x₂, …, x₁², x₁x₂, … of the columns as they are.
     """
@@ -113,6 +141,17 @@ class Polynomial(Mean):
             terms += [X[:, list(c)].prod(dim=1) for c in combinations_with_replacement(columns, degree)]
         return torch.stack(terms, dim=1)
 
+    @property
+    def given(self) -> tuple[float, ...] | None:
+        return self.coefficients
+
+    @property
+    def unknown(self) -> bool:
+        return self.coefficients is None
+
+    def spanning(self, X: torch.Tensor, origin: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
+        return self.basis((X - origin) / scale)
+
     def with_coefficients(self, coefficients: Sequence[float]) -> Mean:
         return Polynomial(self.degree, self.columns, tuple(coefficients))
 
@@ -121,25 +160,84 @@ class Polynomial(Mean):
             return self
         columns = X.shape[1] if self.columns is None else len(self.columns)
         terms = math.comb(columns + self.degree, columns)  # counted before they are made: a high degree has too many
-        monomials = self.basis(X) if terms <= X.shape[0] else None
-        if monomials is not None:
-            scale = monomials.abs().amax(dim=0).clamp_min(torch.finfo(X.dtype).tiny)
-            singular = torch.linalg.svdvals(monomials / scale)
-        if monomials is None or singular[-1] <= 1e-13 * singular[0]:
-            raise InputError(
-                f"{self!r} has {terms} terms, which these {X.shape[0]} points do not determine; "
-                "lower the degree or choose fewer columns"
-            )
-        solution = torch.linalg.lstsq(monomials / scale, y[:, None]).solution[:, 0] / scale
-        return self.with_coefficients(solution.tolist())
+        if terms > X.shape[0]:
+            raise InputError(_undetermined(self, terms, X))
+        return self.with_coefficients(_least_squares(self, self.basis(X), X, y))
 
     def __call__(self, X: torch.Tensor) -> torch.Tensor:
-        if self.coefficients is None:
-            raise InputError("Polynomial takes its coefficients from the data; call fit(X, y) first, or give them")
-        monomials = self.basis(X)
-        if monomials.shape[1] != len(self.coefficients):
-            raise InputError(f"{self!r} needs {monomials.shape[1]} coefficients, got {len(self.coefficients)}")
-        return monomials @ torch.tensor(self.coefficients, dtype=X.dtype, device=X.device)
+        return _evaluate(self, self.basis(X), self.coefficients)
+
+
+@dataclass(frozen=True)
+class Basis(Mean):
+    """A trend of any functions: ``function`` takes X (n, p) as a numpy array and returns their values (n, q).
+
+    Without ``coefficients`` (q,) these are unknown. It adds no constant of its own: return a column of ones for one.
+    """
+
+    function: Callable[[Any], Any]
+    coefficients: tuple[float, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if not callable(self.function):
+            raise InputTypeError(f"Basis takes a function of the points, got {self.function!r}")
+        if self.coefficients is not None:
+            values = tuple(real(c, f"coefficients[{i}]") for i, c in enumerate(self.coefficients))
+            object.__setattr__(self, "coefficients", values)
+
+    @property
+    def given(self) -> tuple[float, ...] | None:
+        return self.coefficients
+
+    @property
+    def unknown(self) -> bool:
+        return self.coefficients is None
+
+    def basis(self, X: torch.Tensor) -> torch.Tensor:
+        values = as_float64(self.function(X.cpu().numpy()), "the result of the basis function", X.device)
+        if values.ndim != 2 or values.shape[0] != X.shape[0] or not values.shape[1]:
+            raise InputError(
+                f"the basis function must return shape ({X.shape[0]}, functions), one row a point, got "
+                f"{tuple(values.shape)}"
+            )
+        return values
+
+    def with_coefficients(self, coefficients: Sequence[float]) -> Mean:
+        return Basis(self.function, tuple(coefficients))
+
+    def fit(self, X: torch.Tensor, y: torch.Tensor) -> Mean:
+        if self.coefficients is not None:
+            return self
+        return self.with_coefficients(_least_squares(self, self.basis(X), X, y))
+
+    def __call__(self, X: torch.Tensor) -> torch.Tensor:
+        return _evaluate(self, self.basis(X), self.coefficients)
+
+
+def _least_squares(mean: Mean, basis: torch.Tensor, X: torch.Tensor, y: torch.Tensor) -> list[float]:
+    """Coefficients (q,) of a ``basis`` (n, q) for observations y (n,)."""
+    scale = basis.abs().amax(dim=0).clamp_min(torch.finfo(X.dtype).tiny)
+    singular = torch.linalg.svdvals(basis / scale)
+    if len(basis) < basis.shape[1] or singular[-1] <= 1e-13 * singular[0]:
+        raise InputError(_undetermined(mean, basis.shape[1], X))
+    Q, R = torch.linalg.qr(basis / scale)  # the digits of torch.linalg.lstsq depend on where it finds memory
+    solution: list[float] = (torch.linalg.solve_triangular(R, Q.T @ y[:, None], upper=True)[:, 0] / scale).tolist()
+    return solution
+
+
+def _undetermined(mean: Mean, terms: int, X: torch.Tensor) -> str:
+    return (
+        f"{mean!r} has {terms} terms, which these {X.shape[0]} points do not determine; "
+        "lower the degree or choose fewer columns"
+    )
+
+
+def _evaluate(mean: Mean, basis: torch.Tensor, coefficients: tuple[float, ...] | None) -> torch.Tensor:
+    if coefficients is None:
+        raise InputError(f"the coefficients of {mean!r} are unknown; give them, or take those of the data: fit(X, y)")
+    if basis.shape[1] != len(coefficients):
+        raise InputError(f"{mean!r} needs {basis.shape[1]} coefficients, got {len(coefficients)}")
+    return basis @ torch.tensor(coefficients, dtype=basis.dtype, device=basis.device)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,6 @@ import torch
 
 from .algebra.weights import certified
 from .errors import InputError, InputTypeError
-from .means import Mean
 from .posterior import Posterior
 from .predicting.batches import Batches
 from .predicting.conditioned import Conditioned
@@ -44,9 +43,8 @@ class Model(Conditioned):
     again. ``gram`` and ``b`` = y − m₀(X) (d,) are in the order of the data.
     """
 
-    def __init__(self, recipe: Recipe, device: torch.device, mean: Mean, column_names: list[str] | None = None) -> None:
+    def __init__(self, recipe: Recipe, device: torch.device, column_names: list[str] | None = None) -> None:
         super().__init__(recipe, device)
-        self._mean = mean  # as it was before it took anything from the data
         self.column_names = column_names
 
     @classmethod
@@ -55,11 +53,11 @@ class Model(Conditioned):
     ) -> Model:
         """The prior conditioned on observations y (d,) at points X (d, p); ``settings`` are those of ``Recipe.of``."""
         recipe = Recipe.of(prior, X, y, solver, device, **settings)
-        return cls(recipe, device, prior.mean, column_names(X))
+        return cls(recipe, device, column_names(X))
 
     @property
     def prior(self) -> Prior:
-        """The prior with its mean filled in from the data."""
+        """The prior as it was given; ``trend`` is what the data say of an unknown mean."""
         return self.recipe.prior
 
     @property
@@ -83,9 +81,8 @@ class Model(Conditioned):
         The work that a calibrated solver did before it saw test points is shared: it does not depend on y.
         """
         observations = targets(y, len(self.X), self.device)
-        prior = replace(self.prior, mean=self._mean.fit(self.X, observations))
         other = copy.copy(self)
-        other.see(replace(self.recipe, prior=prior, y=observations.cpu().numpy().copy()))
+        other.see(self.recipe.seeing(observations))
         return other
 
     def again(self, kept: np.ndarray | None = None, **settings: Any) -> Model:
@@ -96,7 +93,7 @@ class Model(Conditioned):
         recipe = self.recipe if kept is None else self.recipe.restricted(kept)
         budget = max(1, min(self.budget, available_bytes(self.device) // 2))
         recipe = replace(recipe, **{"budget": budget, **settings})
-        return Model(recipe, self.device, self._mean, self.column_names)
+        return Model(recipe, self.device, self.column_names)
 
     def __repr__(self) -> str:
         picked = f" → {self.prepared.picked!r}" if self.prepared.picked else ""
@@ -144,7 +141,7 @@ class Model(Conditioned):
         rule = stop if self.prepared.limit > 1 else None  # one step cannot be stopped
         size = MemoryPlan(self).batch(len(test), batch_size, rule)
         start, where = time.perf_counter(), ""
-        work = Batches(self, self.cross(test), self.prior_mean(test), rule, size)
+        work = Batches(self, self.cross(test), self.offset(test), rule, size)
         with Interrupt() as interrupt, progress_bar("predict", len(test), progress) as advance:
             if workers is None:
                 solved = work.solve(interrupt, advance)
@@ -162,12 +159,12 @@ class Model(Conditioned):
         """
         test, convert = self._test_points(X_test)
         MemoryPlan(self).batch(len(test), len(test))
-        prior_mean, cross = self.prior_mean(test), self.cross(test)
+        prior_mean, cross = self.offset(test), self.cross(test)
         iterates = Iterates(self, cross)
         for weights in iterates:
             if weights.iteration and (only is None or weights.iteration in only):
                 message = f"Iteration {weights.iteration} of {self.solver!r}, {weights.passes:g} passes over G."
-                outcome = outcome_of(iterates.certified(weights.frozen()))
+                outcome = outcome_of(iterates.reported(weights.frozen()))
                 batch = Solved.of(self, cross, outcome, prior_mean, keep=True)
                 yield Posterior(self, [batch], convert, Status("iterating", message))
 
@@ -175,7 +172,7 @@ class Model(Conditioned):
         """The posterior at X_test (T, p) from any kriging weights W (d, T), one column a test point.
 
         Whoever made them, and however badly: if they do not depend on y, the error bars are calibrated. Costs one
-        product with G.
+        product with G. Where the mean is unknown, they are made unbiased first.
         """
         test, convert = self._test_points(X_test)
         W = as_float64(weights, "weights", self.device).to(self.gram.dtype)
@@ -186,8 +183,11 @@ class Model(Conditioned):
             )
         MemoryPlan(self).batch(len(test), len(test))
         cross = self.cross(test)
-        given = outcome_of(certified(W.T.contiguous(), cross))
-        batch = Solved.of(self, cross, given, self.prior_mean(test), keep=True)
+        weights_given = certified(W.T.contiguous(), cross)
+        if self.unbiasing is not None:
+            weights_given = self.unbiasing.unbiased(weights_given, cross)
+        given = outcome_of(weights_given)
+        batch = Solved.of(self, cross, given, self.offset(test), keep=True)
         return Posterior(self, [batch], convert, Status("given", "The weights were given."))
 
     def predict_mean(self, X_test: ArrayLike) -> Any:
@@ -210,7 +210,14 @@ class Model(Conditioned):
         return self._means(X_test, coefficients)
 
     def _coefficients(self) -> Iterator[torch.Tensor] | None:
-        return self.prepared.coefficients(self.b.to(self.recipe.solve_dtype))
+        return self.prepared.coefficients((self.b - self._estimated(None)).to(self.recipe.solve_dtype))
+
+    def _estimated(self, test: torch.Tensor | None) -> torch.Tensor:
+        """What the estimated trend adds to the offset at test points (T, p), or at the training points."""
+        if self.basis is None or self.unbiasing is None:
+            return torch.zeros((), dtype=self.gram.dtype, device=self.device)
+        functions = self.basis.at_training_points if test is None else self.basis(test)
+        return functions.to(self.gram.dtype) @ self.unbiasing.estimate(self.b)
 
     @property
     def means_are_cheap(self) -> bool:
@@ -220,7 +227,7 @@ class Model(Conditioned):
     def _means(self, X_test: ArrayLike, coefficients: Iterator[torch.Tensor]) -> Iterator[Any]:
         """m₀ + V v for each v (d,) of ``coefficients``."""
         test, convert = self._test_points(X_test)
-        prior_mean, size = self.prior_mean(test), MemoryPlan(self).means(len(test))
+        prior_mean, size = self.offset(test) + self._estimated(test), MemoryPlan(self).means(len(test))
         crosses = [self.cross(part) for part in test.split(size)]
         for v in coefficients:
             products = []

@@ -180,10 +180,42 @@ def test_summary_says_how_it_was_made():
 # --- refusals -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("mean", [cagp.Constant(), cagp.Polynomial(1), cagp.Polynomial(9)])
-def test_means_from_the_data_are_refused(mean):
+class Average(cagp.Mean):
+    """A mean that looks at the data."""
+
+    def fit(self, X, y):
+        return cagp.Constant(float(y.mean()))
+
+    def __call__(self, X):
+        raise cagp.InputError("not fitted")
+
+
+def test_means_from_the_data_are_refused():
     with pytest.raises(cagp.InputError, match="takes its values from y"):
-        simulate(cagp.Cholesky(), cagp.Prior(PRIOR.kernel, mean=mean, noise_variance=0.01))
+        simulate(cagp.Cholesky(), cagp.Prior(PRIOR.kernel, mean=Average(), noise_variance=0.01))
+
+
+@pytest.mark.parametrize("mean", [cagp.Constant(), cagp.Polynomial(1)], ids=repr)
+@pytest.mark.parametrize("solver", [cagp.Cholesky(), cagp.GaussSeidel(1), cagp.NearestNeighbours(8)], ids=repr)
+def test_unknown_coefficients_are_calibrated(mean, solver):
+    prior = cagp.Prior(PRIOR.kernel, mean=mean, noise_variance=0.01)
+    result = simulation_based_calibration(prior, X, X_TEST, solver, 2000, seed=5)
+    assert result.verdict == "calibrated"
+
+
+def test_wild_coefficients_change_nothing():
+    """The error of a prediction is the same for every trend in the data, so that any may be simulated."""
+    prior = cagp.Prior(PRIOR.kernel, mean=cagp.Polynomial(1), noise_variance=0.01)
+    rng = np.random.default_rng(0)
+    f, y = rng.normal(size=len(X_TEST)), rng.normal(size=len(X))
+    H, h = (np.column_stack([np.ones(len(A)), A]) for A in (X, X_TEST))
+    model = prior.condition(X, y, cagp.GaussSeidel(1))
+    for beta in rng.normal(size=(5, H.shape[1])) * 10.0 ** np.arange(5)[:, None]:
+        moved = model.with_observations(y + H @ beta).predict(X_TEST)
+        plain = model.predict(X_TEST)
+        error = (moved.mean - f - h @ beta) - (plain.mean - f)
+        assert np.abs(error).max() < 1e-8 * (1 + np.abs(beta).max())
+        assert np.array_equal(moved.variance, plain.variance)
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ def test_a_rule_takes_its_room_where_it_needs_more_than_the_solver() -> None:
 @pytest.mark.parametrize("kept", [None, np.arange(0, 400, 3)], ids=["all", "some"])
 def test_again_is_the_same_model(kept: np.ndarray | None) -> None:
     noise = RNG.uniform(0.01, 0.1, 400)
-    prior = cagp.Prior(cagp.Matern32(0.2), mean=cagp.Constant(), noise_variance=noise)
+    prior = cagp.Prior(cagp.Matern32(0.2), mean=cagp.Constant(0.3), noise_variance=noise)
     model = prior.condition(X, Y, cagp.GaussSeidel(3), solve_dtype="float32", storage="tiles")
     again = model.again(kept, solver=cagp.Cholesky())
     rows = slice(None) if kept is None else kept

@@ -21,6 +21,7 @@ import cagp
 from cagp import saving
 from cagp.errors import InputError, SavedModelError
 from cagp.kernels import Kernel
+from cagp.saving import objects
 from cagp.saving.objects import KNOWN
 from problems import make_problem
 from random_examples import examples
@@ -89,7 +90,7 @@ def test_every_built_in_class_is_known() -> None:
         for each in vars(module).values():
             if isinstance(each, type) and hasattr(each, "__dataclass_fields__"):
                 abstract = bool(getattr(each, "__abstractmethods__", None))
-                function = each.__name__ in ("CustomKernel", "CallableMean")
+                function = each.__name__ in ("CustomKernel", "CallableMean", "Basis")
                 assert abstract or function or KNOWN[each.__name__] is each
 
 
@@ -142,6 +143,17 @@ def test_noise_of_each_observation_and_names(tmp_path: Path) -> None:
     assert_same(model, loaded, problem.X_test)
     with pytest.raises(InputError, match="same order"):
         loaded.predict(frame[["länge", "breadth"]])
+
+
+def test_neighbours_that_were_saved_before_there_were_far_ones(tmp_path: Path) -> None:
+    arrays: dict[str, np.ndarray] = {}
+    old = {"class": "NearestNeighbours", "k": 30}
+    assert objects.decode(old, "solver", arrays, cagp.Solver) == cagp.NearestNeighbours(30, far=0)
+    for solver in (cagp.NearestNeighbours(30), cagp.NearestNeighbours(30, far=7, seed=2)):
+        written = objects.encode(solver, "solver", arrays)
+        assert objects.decode(written, "solver", arrays, cagp.Solver) == solver
+    model = PROBLEM.prior.condition(PROBLEM.X, PROBLEM.y, cagp.NearestNeighbours(6, far=5, seed=3))
+    assert_same(model, saving.load(model.save(tmp_path / "model")))
 
 
 def test_a_model_keeps_its_own_data(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ ITERATIONS = (1, 5, 10)
 
 def prior() -> cagp.Prior:
     kernel = cagp.Geographic(cagp.Matern32(LENGTHSCALE, AMPLITUDE**2))
-    return cagp.Prior(kernel, mean=cagp.Constant(), noise_variance=NOISE**2)
+    return cagp.Prior(kernel, noise_variance=NOISE**2)
 
 
 def mean_variances(grid: Dataset, test: Dataset, order: str) -> dict[int, float]:

@@ -14,11 +14,13 @@ class Weights:
     """An approximation W of the exact kriging weights W* = G⁻¹ k(X, X′), one row per test point.
 
     ``values`` has shape (T, d), or (T, k) where the weights touch only the training points ``indices``, (k,) for all
-    test points or (T, k) for each its own. A solver that works in an ``order`` (d,) of its own says so: column i of its
-    values then belongs to training point ``order[i]``. ``dense`` and ``apply`` speak of the order that the solver was
-    given. ``reduction`` (T,) is what they take off the prior variance: 2 diag(V W) − diag(Wᵀ G W). ``iteration`` counts
-    what the solver calls an iteration, ``passes`` how often the whole of G was read. ``upper`` (T,) is a guaranteed and
-    close bound on the computational variance, where the solver knows one without further work.
+    test points or (T, k) for each its own; zeros fill up the row of a test point that touches fewer. A solver that
+    works in an ``order`` (d,) of its own says so: column i of its values then belongs to training point ``order[i]``.
+    ``dense`` and ``apply`` speak of the order that the solver was given. ``reduction`` (T,) is what they take off the
+    prior variance: 2 diag(V W) − diag(Wᵀ G W). ``iteration`` counts what the solver calls an iteration, ``passes`` how
+    often the whole of G was read. ``upper`` (T,) is a guaranteed and close bound on the computational variance, where
+    the solver knows one without further work. ``shift`` is what makes the weights unbiased for a trend: D (T, q) and
+    S (q, d), in the order that the solver was given, whose product D S belongs to the weights too.
     """
 
     values: torch.Tensor
@@ -29,17 +31,26 @@ class Weights:
     indices: torch.Tensor | None = None
     upper: torch.Tensor | None = None
     order: torch.Tensor | None = None
+    shift: tuple[torch.Tensor, torch.Tensor] | None = None
 
     def apply(self, b: torch.Tensor) -> torch.Tensor:
-        """Wᵀ b for b (d,), shape (T,)."""
+        """Wᵀ b for b (d,) or (d, n), shape (T,) or (T, n)."""
         own = b if self.order is None else b[self.order]
         if self.indices is None:
-            return self.values @ own
-        return (self.values * own[self.indices]).sum(dim=1)
+            product = self.values @ own
+        elif self.indices.ndim == 1:
+            product = self.values @ own[self.indices]
+        else:
+            product = torch.einsum("tk,tk...->t...", self.values, own[self.indices])
+        if self.shift is not None:
+            D, S = self.shift
+            product = product + D @ (S @ b)
+        return product
 
     def absolute(self) -> Weights:
-        """The absolute values of the weights; the other fields as they are."""
-        return replace(self, values=self.values.abs())
+        """At least the absolute values of the weights; the other fields as they are."""
+        shift = None if self.shift is None else (self.shift[0].abs(), self.shift[1].abs())
+        return replace(self, values=self.values.abs(), shift=shift)
 
     def dense(self) -> torch.Tensor:
         """W as rows in the order that the solver was given, shape (T, d)."""
@@ -50,15 +61,20 @@ class Weights:
         full = self.values
         if self.indices is not None:
             full = torch.zeros(self.values.shape[0], self.size, dtype=self.values.dtype, device=self.values.device)
-            full.scatter_(1, self.indices.expand_as(self.values), self.values)
-        if order is self.order:
+            full.scatter_add_(1, self.indices.expand_as(self.values), self.values)  # what fills up a row is zero
+        if order is self.order and self.shift is None:
             return full
-        return in_order(in_given_order(full, self.order), order)
+        full = in_given_order(full, self.order)
+        if self.shift is not None:
+            full = torch.addmm(full, *self.shift)
+        return in_order(full, order)
 
     def rows(self, part: slice | torch.Tensor) -> Weights:
         """The weights of some of the test points: a slice, or a mask (T,)."""
         indices = self.indices if self.indices is None or self.indices.ndim == 1 else self.indices[part]
-        return replace(self, values=self.values[part], reduction=self.reduction[part], indices=indices, upper=None)
+        shift = None if self.shift is None else (self.shift[0][part], self.shift[1])
+        values, reduction = self.values[part], self.reduction[part]
+        return replace(self, values=values, reduction=reduction, indices=indices, upper=None, shift=shift)
 
     def frozen(self) -> Weights:
         """A copy that the solver's next iteration does not touch."""

@@ -13,6 +13,7 @@ import torch
 from ..algebra.weights import Weights, certified
 from ..errors import NotPositiveDefiniteError
 from ..gram import Cross, Gram
+from ..predicting.trend import Trend, TrendBasis
 from ..prior import Prior
 from ..solvers import Prepared, Solver
 from ..support.memory import require
@@ -43,11 +44,13 @@ class Projection:
         origin = train.mean(dim=0)
         noise = prior.noise(len(train)).to(train.device)
         self.device = train.device
-        self._gram = Gram(prior.kernel, prior.kernel.embed(train, origin), noise, budget=budget)
+        functions = TrendBasis(prior.mean, train) if prior.mean.unknown else None
+        H, h = (None, None) if functions is None else (functions.at_training_points, functions(test))
+        self._gram = Gram(prior.kernel, prior.kernel.embed(train, origin), noise, budget=budget, basis=H)
         n_bytes = _ROWS_PER_TEST_POINT * len(test) * len(train) * 8
         remedy = "simulate with fewer test points, or raise memory_budget"
         require(n_bytes, self._gram.working_budget, f"the weights of {len(test)} test points", remedy)
-        self._cross = self._gram.cross(prior.kernel.embed(test, origin))
+        self._cross = self._gram.cross(prior.kernel.embed(test, origin), h)
         self._w = w
         self._prior_variance = prior_variance
         self._solver = solver
@@ -56,7 +59,9 @@ class Projection:
     def solve(self, b: torch.Tensor) -> tuple[torch.Tensor, float]:
         """u (d,) in the order of the training points, and wᵀCw, of the posterior given b (d,)."""
         prepared, cross = self._solver.prepared_for(self._gram, b), self._cross
-        weights = _last(prepared, cross.seen_by(prepared.gram))
+        weights = _last(prepared, prepared.arrange(cross).seen_by(prepared.gram))
+        if cross.basis is not None:
+            weights = Trend(self._gram, prepared).unbiased(weights, cross)
         projected = self._w @ weights.dense()
         product = self._gram.matmul(projected[None, :])[0]
         reduction = 2 * (self._w @ (cross.matrix @ projected)) - product @ projected

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -118,16 +117,13 @@ def fit(
 def _saved(prior: Prior, training: Training, solver: Solver, result: FitResult | None) -> Saved:
     """The model for its folder, with what is known about it."""
     from ..saving import About, FitSummary, Saved
-    from ..support.validation import points, targets
 
     columns, target, table = training.columns, training.target, training.table
     units = {name: table.units[name] for name in (*columns, target) if name in table.units}
     notes = notes_on(training.raw, target, table.dropped, training.copied)
     summary = None if result is None else FitSummary.of(result, IN_OPTIONS)
     about = About(tuple(columns), target, units, notes, summary)
-    X = points(training.X, "X")
-    with_mean = dataclasses.replace(prior, mean=prior.mean.fit(X, targets(training.y, len(X))))
-    return Saved(with_mean, training.X, training.y, solver, about=about)
+    return Saved(prior, training.X, training.y, solver, about=about)
 
 
 def _report(saved: Saved, place: Path, result: FitResult | None, seed: int, voice: Voice) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..errors import InputError
 from ..kernels import Kernel, Radial
-from ..means import Mean, Zero
+from ..means import Mean
 from ..prior import Prior
 from ..support.interrupt import Interrupt
 from ..support.validation import choice
@@ -115,7 +115,6 @@ class Search:
                 likelihood=kind,
                 subset=rows,
                 fix=[*fixed, *self.fix],
-                refit_mean=not isinstance(prior.mean, Zero),
                 n_restarts=(2 if size <= 500 else 0) if self.restarts is None else self.restarts,
                 seed=self.seed,
                 progress=voice.progress,

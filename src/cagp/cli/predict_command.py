@@ -171,7 +171,7 @@ def _prior(model: Model, X: np.ndarray) -> Piece:
     points = torch.from_numpy(np.ascontiguousarray(X)).to(model.X.device)
     kernel = model.prior.kernel
     variance = kernel.diagonal(kernel.embed(points, points.mean(dim=0)))
-    mean = model.prior.mean(points)
+    mean = model.offset(points)
     return Piece(mean.cpu().numpy(), variance.cpu().numpy(), np.zeros(len(X), dtype=np.int64))
 
 

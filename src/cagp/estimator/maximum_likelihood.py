@@ -99,7 +99,7 @@ def learn(start: Start, X: np.ndarray, Y: np.ndarray, how: HowToLearn) -> Learne
     result = fit(alone.prior(), X, Y if Y.shape[1] > 1 else Y[:, 0], **settings)
     for sentence in () if how.quiet and result.converged else result.warnings:
         warnings.warn(sentence, FitWarning, stacklevel=4)
-    if result.at_bounds and (np.ptp(Y, axis=0) <= _ROUNDING * np.abs(Y).max(axis=0)).all():
+    if (result.at_bounds or len(Y) == 1) and (np.ptp(Y, axis=0) <= _ROUNDING * np.abs(Y).max(axis=0)).all():
         where = f"at all {len(Y)} training points" if len(Y) > 1 else "at the only training point"
         warnings.warn(
             f"y has the same value {where}, which does not tell how far it varies elsewhere: the error bars are no "

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import torch
 
 from ..errors import NotPositiveDefiniteError
 from ..model import Model
 from ..posterior import Posterior
-from .starting_prior import prior_mean
 
 _NUMBERS_AT_ONCE = 2**24
 """Of weights (d, T) in memory at a time, where the means are taken from them."""
@@ -82,6 +82,6 @@ def _solved_once(models: list[Model], X: np.ndarray) -> tuple[np.ndarray, np.nda
     for start in range(0, len(X), step):
         test = X[start : start + step]
         posterior = _predict(models[0], test)
-        prior_means = np.column_stack([prior_mean(model.prior, test) for model in models])
+        prior_means = np.column_stack([model.offset(torch.from_numpy(test)).numpy() for model in models])
         parts.append((prior_means + posterior.weights.T @ B, posterior.variance))
     return np.concatenate([mean for mean, _ in parts]), np.concatenate([variance for _, variance in parts])

@@ -112,8 +112,9 @@ def start_from(
 
 
 def prior_mean(prior: Prior, X: np.ndarray) -> np.ndarray:
-    """m₀ at the points X (n, p), shape (n,), before any data."""
-    return prior.mean(torch.from_numpy(X)).numpy()
+    """m₀ at the points X (n, p), shape (n,), before any data; zero where it is unknown."""
+    points = torch.from_numpy(X)
+    return (torch.zeros(len(X)).double() if prior.mean.unknown else prior.mean(points)).numpy()
 
 
 def prior_variance(prior: Prior, X: np.ndarray) -> np.ndarray:

@@ -1,6 +1,6 @@
 """The Gram matrix G = k(X, X) + Σ and the covariances with test points, stored or recomputed; and who is near."""
 
 from .entries import Tiling
-from .gram import STORAGES, Cross, Gram
+from .gram import STORAGES, Cross, Gram, PortablePoints
 
-__all__ = ["STORAGES", "Cross", "Gram", "Tiling"]
+__all__ = ["STORAGES", "Cross", "Gram", "PortablePoints", "Tiling"]

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from ..kernels import Embedding, Kernel, embedding_leaves, embedding_size, map_embedding
+from ..kernels import Embedding, Kernel, embedding_leaves, embedding_size, map_embedding, near_leaves
 from .entries import Entries, Tiling
 from .fused import fused_entries
 from .neighbours import Search, search
@@ -28,6 +28,7 @@ class Covariances:
         self._kernel, self._tiling = kernel, tiling or Tiling.of(self.device)
         parts = kernel, embedding, noise, self._tiling
         self._entries = fused_entries(*parts) or Entries(*parts)
+        self._near = near_leaves(kernel, embedding)
         self._search: Search | None = None
         self._lock = threading.Lock()  # several threads may predict from one model
 
@@ -63,6 +64,17 @@ class Covariances:
             blocks.diagonal(dim1=1, dim2=2).add_(self.noise[indices])
             yield blocks
 
+    @contextmanager
+    def cross_blocks(self, test: Embedding, indices: torch.Tensor) -> Iterator[torch.Tensor]:
+        """Lend k(test, X[i]) for every row i of ``indices`` (B, k) and B batches of s test points, shape (B, s, k).
+
+        The parts of ``test`` have shape (coordinates, B, s).
+        """
+        chosen = map_embedding(self.embedding, lambda part: part[:, indices])
+        shape = (len(indices), embedding_leaves(test)[0].shape[2], indices.shape[1])
+        with self._entries.buffers.borrow(shape) as blocks:
+            yield self._kernel.evaluate(test, chosen, blocks, self._entries.buffers)
+
     def kernel_rows(self, indices: torch.Tensor) -> torch.Tensor:
         """k(X[indices], X), without noise, shape (k, d), as a new matrix."""
         return self.cross_block(self._chosen(indices))
@@ -87,9 +99,22 @@ class Covariances:
         """The points in the kernel's own scaled coordinates, shape (d, q): near means strongly correlated."""
         return torch.cat(embedding_leaves(self.embedding)).T
 
-    def nearest(self, test: torch.Tensor, k: int) -> torch.Tensor:
-        """The k training points nearest to ``test`` (T, q) in the coordinates of this Gram matrix, shape (T, k)."""
+    def search_coordinates(self, embedding: Embedding | None = None) -> torch.Tensor | None:
+        """Points in the coordinates in which neighbours are searched, shape (n, q); the training points by default.
+
+        None where no part of the kernel falls with distance.
+        """
+        if not self._near:
+            return None
+        leaves = embedding_leaves(self.embedding if embedding is None else embedding)
+        return torch.cat([leaves[i] for i in self._near]).T
+
+    @property
+    def neighbours(self) -> Search | None:
+        """The training points, ready for questions about neighbours; None where no part of the kernel is radial."""
         with self._lock:
-            if self._search is None:
-                self._search = search(self.coordinates())
-        return self._search.query(test, k)
+            if self._search is None and self._near:
+                points = self.search_coordinates()
+                assert points is not None
+                self._search = search(points)
+        return self._search

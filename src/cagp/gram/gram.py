@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -24,6 +25,7 @@ from .covariances import Covariances
 from .dense import Dense
 from .entries import Tiling
 from .fused import Fused, FusedEntries, installed
+from .neighbourhoods import Neighbourhoods
 from .sweeping import Sweep
 
 STORAGES = ("auto", "dense", "tiles")
@@ -189,13 +191,36 @@ class Gram(Covariances):
         require(copies, self.budget, f"the Cholesky factor of {self.size} points (matrix and factor)", remedy)
         return positive_definite_factor(self._backend.matrix(), "the Gram matrix", "a larger noise_variance")
 
-    def cross(self, test: Embedding, basis: torch.Tensor | None = None) -> Cross:
+    def cross(
+        self, test: Embedding, basis: torch.Tensor | None = None, neighbourhoods: Neighbourhoods | None = None
+    ) -> Cross:
         """The covariances between test points, given by their embedding, and the training points.
 
-        ``basis`` (T, q) are the functions of the trend at the test points, where there is one.
+        ``basis`` (T, q) are the functions of the trend at the test points, where there is one; ``neighbourhoods`` are
+        what a solver has found out about who shares whose neighbours.
         """
         cast = map_embedding(test, lambda part: part.to(dtype=self.dtype, device=self.device))
-        return Cross(self, self._kernel, cast, None if basis is None else basis.to(self.noise))
+        shared = None if neighbourhoods is None else neighbourhoods.to(self.device)
+        return Cross(self, self._kernel, cast, None if basis is None else basis.to(self.noise), shared)
+
+    def cross_of(self, points: PortablePoints) -> Cross:
+        """The covariances with test points that came from elsewhere."""
+        return self.cross(points.test, points.basis, points.neighbourhoods)
+
+
+@dataclass(frozen=True)
+class PortablePoints:
+    """Test points on the CPU, to be sent to a copy of the Gram matrix elsewhere: all that a ``Cross`` is made from."""
+
+    test: Embedding
+    basis: torch.Tensor | None
+    neighbourhoods: Neighbourhoods | None
+
+    @property
+    def nbytes(self) -> int:
+        """What they take in memory."""
+        others = (part.nbytes for part in (self.basis, self.neighbourhoods) if part is not None)
+        return sum(leaf.nbytes for leaf in embedding_leaves(self.test)) + sum(others)
 
 
 class Cross:
@@ -204,10 +229,17 @@ class Cross:
     ``basis`` (T, q) are the functions of a trend with unknown coefficients at the test points, where there is one.
     """
 
-    def __init__(self, gram: Gram, kernel: Kernel, test: Embedding, basis: torch.Tensor | None) -> None:
+    def __init__(
+        self,
+        gram: Gram,
+        kernel: Kernel,
+        test: Embedding,
+        basis: torch.Tensor | None,
+        neighbourhoods: Neighbourhoods | None = None,
+    ) -> None:
         self.gram = gram
         self._kernel = kernel
-        self.test, self.basis = test, basis
+        self.test, self.basis, self.neighbourhoods = test, basis, neighbourhoods
         self._matrix: torch.Tensor | None = None
         self.size = embedding_size(test)
 
@@ -223,13 +255,24 @@ class Cross:
         return self._matrix
 
     def rows(self, part: slice | torch.Tensor) -> Cross:
-        """Some of the test points: a slice, or a mask (T,)."""
+        """Some of the test points: a slice, a mask (T,), or indices."""
         basis = None if self.basis is None else self.basis[part]
-        return Cross(self.gram, self._kernel, map_embedding(self.test, lambda leaf: leaf[:, part]), basis)
+        shared = None if self.neighbourhoods is None else self.neighbourhoods.rows(part)
+        return Cross(self.gram, self._kernel, map_embedding(self.test, lambda leaf: leaf[:, part]), basis, shared)
 
     def seen_by(self, gram: Gram) -> Cross:
         """The same test points for another Gram matrix of the same training points; itself where it is this one."""
-        return self if gram is self.gram else gram.cross(self.test, self.basis)
+        return self if gram is self.gram else gram.cross(self.test, self.basis, self.neighbourhoods)
+
+    def shared(self, neighbourhoods: Neighbourhoods) -> Cross:
+        """The same test points with what was found out about who shares whose neighbours."""
+        return Cross(self.gram, self._kernel, self.test, self.basis, neighbourhoods)
+
+    def portable(self) -> PortablePoints:
+        """These test points as they travel; a view would be sent with all it views."""
+        basis = None if self.basis is None else self.basis.cpu().clone()
+        shared = None if self.neighbourhoods is None else self.neighbourhoods.compact()
+        return PortablePoints(map_embedding(self.test, lambda leaf: leaf.cpu().clone()), basis, shared)
 
     def forget(self) -> None:
         """Let V go; it is computed again when asked for."""
@@ -239,22 +282,26 @@ class Cross:
         """V[:, indices], shape (T, k), without computing the rest of V."""
         return self.gram.cross_block(self.test, indices)
 
-    def entries(self, indices: torch.Tensor) -> torch.Tensor:
-        """V[t, indices[t]] for every test point t, ``indices`` (T, k), shape (T, k)."""
-        train = map_embedding(self.gram.embedding, lambda part: part[:, indices])
-        test = map_embedding(self.test, lambda part: part[:, :, None])
-        return self._kernel.evaluate(test, train)[:, 0]
-
     def nearest(self, k: int) -> torch.Tensor:
-        """The k training points nearest to each test point in the kernel's sense, shape (T, k)."""
-        if self.gram.radial:
-            return self.gram.nearest(torch.cat(embedding_leaves(self.test)).T, k)
-        step = max(1, _NEAREST_ENTRIES // self.gram.size)
+        """The k training points nearest to each test point in the kernel's sense, shape (T, k).
+
+        By a search tree in the coordinates of ``near_leaves``; all covariances are looked at only where no part of the
+        kernel falls with distance.
+        """
+        coordinates, neighbours = self.gram.search_coordinates(self.test), self.gram.neighbours
+        if coordinates is not None and neighbours is not None:
+            return neighbours.query(coordinates, k)
+        return self.strongest(k, None)
+
+    def strongest(self, k: int, among: torch.Tensor | None) -> torch.Tensor:
+        """The k training points of the largest correlations with each test point, shape (T, k); ``among`` some (n,)."""
+        columns = self.gram.size if among is None else len(among)
+        step = max(1, _NEAREST_ENTRIES // columns)
         found = []
         for top in range(0, self.size, step):  # the largest covariances, k(x, x) apart
             rows = slice_embedding(self.test, top, top + step)
             scale = self.gram.kernel_diagonal().rsqrt().nan_to_num_(posinf=0.0)  # no variance, no information
-            strength = self.gram.cross_block(rows).abs_().mul_(scale)
+            strength = self.gram.cross_block(rows, among).abs_().mul_(scale if among is None else scale[among])
             found.append(strength.topk(k, dim=1).indices)
         return torch.cat(found)
 

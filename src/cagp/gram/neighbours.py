@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
 import torch
 from scipy.spatial import cKDTree
 
@@ -30,6 +31,20 @@ class TreeSearch:
     def query(self, test: torch.Tensor, k: int) -> torch.Tensor:
         _, near = self._tree.query(test.numpy(), k=k, workers=torch.get_num_threads())
         return torch.from_numpy(near.reshape(len(test), k))
+
+    @property
+    def points(self) -> np.ndarray:
+        """The points (n, q), in float64."""
+        return np.asarray(self._tree.data)
+
+    def reach(self, centres: np.ndarray, k: int) -> np.ndarray:
+        """The distance of the k-th neighbour of each of ``centres`` (n, q), shape (n,)."""
+        distance, _ = self._tree.query(centres, k=[k], workers=torch.get_num_threads())
+        return distance[:, 0]
+
+    def within(self, centres: np.ndarray, radius: np.ndarray) -> np.ndarray:
+        """A list of all points within ``radius`` (n,) of each of ``centres`` (n, q), for each of them."""
+        return self._tree.query_ball_point(centres, radius, workers=torch.get_num_threads())
 
 
 class BlockSearch:

@@ -76,9 +76,10 @@ def fit(
     observation is always held. ``bounds`` maps such names to (low, high); elsewhere a hyperparameter may change by a
     factor of 10⁵ either way.
 
-    ``refit_mean``: choose the coefficients of a Constant or Polynomial mean together with the kernel, by generalised
-    least squares (even where they were given). Otherwise the mean is filled in once, as when conditioning, and the
-    fitted prior keeps the mean it had.
+    Unknown coefficients of the mean, those of ``Constant()`` or ``Polynomial(1)``, are integrated out: this is the
+    restricted likelihood (REML), and in the fitted prior they stay unknown. ``refit_mean`` chooses them together with
+    the kernel instead, by generalised least squares and even where they were given (the profile likelihood), and plugs
+    them into the fitted prior as if they had been known.
 
     ``known_noise``, one number or one per observation (n,), is noise that is there beside ``noise_variance`` and is not
     fitted: a known error of measurement. The fitted prior has the fitted part alone.
@@ -108,7 +109,7 @@ def fit(
     space = Space.of(prior, fix, bounds, fix_noise)
     data = observations(prior, X, y, device, refit_mean=refit_mean, jitter=jitter, known_noise=known_noise)
     data = data.rows(_chosen(subset, data.size, subsets))
-    if not refit_mean:
+    if data.basis is None:
         data = data.with_mean(prior.mean)
     budget = resolve_budget(memory_budget, data.y.device)
     starts = [space.start, *(space.random_start(restarts) for _ in range(n_restarts))]
@@ -157,12 +158,13 @@ def log_likelihood(
     """log p(y) for observations y (n,), or (n, outputs), at points X (n, p).
 
     ``likelihood`` "exact" takes O(n³) time and two n × n matrices, "nearest-neighbours" is the approximation that
-    ``fit`` uses for large n, with the same ``n_neighbours`` and ``seed``. A mean that takes something from the data is
-    filled in from these.
+    ``fit`` uses for large n, with the same ``n_neighbours`` and ``seed``. Unknown coefficients of the mean are
+    integrated out (restricted likelihood), so that values for different trends cannot be compared with each other.
     """
     choice(likelihood, "likelihood", _LIKELIHOODS)
     count(n_neighbours, "n_neighbours", minimum=1)
-    data = observations(prior, X, y, device).with_mean(prior.mean)
+    data = observations(prior, X, y, device)
+    data = data.with_mean(prior.mean) if data.basis is None else data
     nothing = np.zeros(0)
     space = Space(prior, (), nothing, nothing, nothing)
     budget = resolve_budget(memory_budget, data.y.device)

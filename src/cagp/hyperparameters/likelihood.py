@@ -31,10 +31,11 @@ _TILE_COPIES = 40
 
 @dataclass(frozen=True)
 class Trend:
-    """Coefficients (q,) of a mean, and their covariance (q, q) given the hyperparameters."""
+    """Coefficients (q,) of a mean, their covariance (q, q) given the hyperparameters; ``half`` halfᵀ is that."""
 
     coefficients: torch.Tensor
     covariance: torch.Tensor
+    half: torch.Tensor
 
 
 @dataclass(frozen=True)
@@ -71,18 +72,36 @@ class Likelihood(ABC):
 
 
 def fit_trend(basis: torch.Tensor, y: torch.Tensor) -> Trend:
-    """Maximum-likelihood coefficients from the whitened basis L⁻¹H (n, q) and observations L⁻¹y (n,), where LLᵀ = G."""
+    """Maximum-likelihood coefficients from the whitened basis L⁻¹H (n, q) and observations L⁻¹y, where LLᵀ = G.
+
+    For observations (n, outputs) the coefficients are (q, outputs).
+    """
     scale = basis.norm(dim=0).clamp_min(torch.finfo(basis.dtype).tiny)
     Q, R = torch.linalg.qr(basis / scale)
     size = R.diagonal().abs()
     if len(basis) < basis.shape[1] or size.min() <= 1e-13 * size.max():
         raise InputError(
             f"the mean has {basis.shape[1]} coefficients, which these {len(basis)} points do not determine; "
-            "lower the degree, choose fewer columns, or leave refit_mean out"
+            "lower the degree, or choose fewer columns"
         )
-    coefficients = torch.linalg.solve_triangular(R, (Q.T @ y)[:, None], upper=True)[:, 0] / scale
     half = torch.linalg.inv(R) / scale[:, None]
-    return Trend(coefficients, half @ half.T)
+    return Trend(half @ (Q.T @ y), half @ half.T, half)
+
+
+def integrated_out(data: Observations, trend: Trend) -> tuple[float, torch.Tensor]:
+    """What integrating the coefficients out adds to the log-likelihood, and what its gradient takes: H C^½ (n, q).
+
+    It adds −½ log det(HᵀG⁻¹H) + ½ log det(HᵀH) + (q/2) log 2π for each output; the second term makes it the same for
+    every basis of the same functions. With C = (HᵀG⁻¹H)⁻¹, its derivative is that of −½ ‖L⁻¹H C^½‖² where C is held:
+    the columns of H C^½ count like further observations in the quadratic form, though not in its determinant.
+    """
+    assert data.basis is not None
+    outputs = data.y.reshape(data.size, -1).shape[1]
+    scale = data.basis.abs().amax(dim=0)
+    size = 2 * (torch.linalg.qr(data.basis / scale, mode="r").R.diagonal().abs().log().sum() + scale.log().sum())
+    spread = 2 * torch.linalg.slogdet(trend.half).logabsdet
+    gain = 0.5 * outputs * (spread + size + data.basis.shape[1] * math.log(2 * math.pi))
+    return float(gain), math.sqrt(outputs) * data.basis @ trend.half
 
 
 class ExactLikelihood(Likelihood):
@@ -109,20 +128,26 @@ class ExactLikelihood(Likelihood):
         diagonal = data.diagonal(self.space.noise(values))
         factor = Gram(kernel, embedding, diagonal, storage="tiles", budget=self.budget).cholesky()
         b, trend = data.y - data.mean, None
+        gain, further = 0.0, None
         if data.basis is not None:
             right = torch.column_stack([data.basis, data.y])
             whitened = torch.linalg.solve_triangular(factor, right, upper=False)
-            trend = fit_trend(whitened[:, :-1], whitened[:, -1])
+            q = data.basis.shape[1]
+            trend = fit_trend(whitened[:, :q], whitened[:, q:].reshape(data.y.shape))
             b = data.y - data.basis @ trend.coefficients
+            if data.restricted:
+                gain, further = integrated_out(data, trend)
         b = b.reshape(data.size, -1)
         outputs = b.shape[1]
         alpha = torch.cholesky_solve(b, factor)
         normalising = factor.diagonal().log().sum() + 0.5 * data.size * math.log(2 * math.pi)
-        log_likelihood = -0.5 * (b * alpha).sum() - outputs * normalising
+        log_likelihood = gain - 0.5 * (b * alpha).sum() - outputs * normalising
         if not math.isfinite(log_likelihood):
             raise NotPositiveDefiniteError("the log-likelihood is not finite: G is singular to working precision")
         if not self.space.names:  # nothing to differentiate
             return Evaluation(float(log_likelihood), np.zeros(0), trend)
+        if further is not None:
+            alpha = torch.column_stack([alpha, torch.cholesky_solve(further, factor)])
         inverse = _inverse_lower(factor).mul_(outputs)
         leaves = self.leaves(log_values)
         if self.space.has_kernel:

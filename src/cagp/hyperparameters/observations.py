@@ -17,11 +17,12 @@ from ..support.validation import ArrayLike, not_negative_each, outputs, points
 class Observations:
     """What a likelihood is a likelihood of.
 
-    Points ``X`` (n, p), observations ``y`` (n,), and either ``basis`` (n, q), whose coefficients are chosen together
-    with the kernel, or a known mean, ``mean`` (n,). ``noise`` (n,) where it is known per observation, else None.
+    Points ``X`` (n, p), observations ``y`` (n,), and either ``basis`` (n, q), whose coefficients are unknown, or a
+    known mean, ``mean`` (n,). Where ``restricted``, the coefficients are integrated out (restricted likelihood, REML),
+    else they are chosen together with the kernel. ``noise`` (n,) where it is known per observation, else None.
     ``jitter`` is added to the diagonal of G, and is zero unless the user asked for it. ``known_noise`` (n,) is there
-    beside the noise that is fitted. With a known mean, ``y`` and ``mean`` may be (n, outputs): independent functions
-    with the same hyperparameters, whose likelihoods multiply.
+    beside the noise that is fitted. ``y`` and ``mean`` may be (n, outputs): independent functions with the same
+    hyperparameters, whose likelihoods multiply.
     """
 
     X: torch.Tensor
@@ -31,6 +32,7 @@ class Observations:
     noise: torch.Tensor | None
     jitter: float
     known_noise: torch.Tensor | None = None
+    restricted: bool = False
 
     @property
     def size(self) -> int:
@@ -43,7 +45,8 @@ class Observations:
         basis = None if self.basis is None else self.basis[at]
         noise = None if self.noise is None else self.noise[at]
         known = None if self.known_noise is None else self.known_noise[at]
-        return Observations(self.X[at], self.y[at], self.mean[at], basis, noise, self.jitter, known)
+        parts = self.X[at], self.y[at], self.mean[at], basis, noise
+        return Observations(*parts, self.jitter, known, self.restricted)
 
     def with_mean(self, mean: Mean) -> Observations:
         """The same with ``mean`` filled in from the data, for each output by itself."""
@@ -71,15 +74,17 @@ def observations(
     train = points(X, "X", place)
     n = train.shape[0]
     values = outputs(y, n, train.device)
-    basis = prior.mean.basis(train) if refit_mean else None
+    basis = prior.mean.basis(train) if refit_mean or prior.mean.unknown else None
     if refit_mean and basis is None:
-        raise InputError(f"refit_mean=True, but {prior.mean!r} has no coefficients; Constant and Polynomial have")
+        raise InputError(
+            f"refit_mean=True, but {prior.mean!r} has no coefficients; Constant, Polynomial and Basis have"
+        )
     if refit_mean and values.ndim == 2:
         raise InputError(
-            f"refit_mean=True, but y has {values.shape[1]} outputs: the mean of each is filled in from its own values; "
-            "leave refit_mean out"
+            f"refit_mean=True, but y has {values.shape[1]} outputs, each with a mean of its own; leave refit_mean out"
         )
     each = np.ndim(prior.noise_variance) == 1
     noise = prior.noise(n).to(train.device) if each else None
     known = None if known_noise is None else not_negative_each(known_noise, "known_noise", n, train.device)
-    return Observations(train, values, torch.zeros_like(values), basis, noise, float(jitter), known)
+    parts = train, values, torch.zeros_like(values), basis, noise
+    return Observations(*parts, float(jitter), known, restricted=prior.mean.unknown and not refit_mean)

@@ -32,11 +32,12 @@ class FitWarning(UserWarning):
 class FitResult:
     """Maximum-likelihood hyperparameters with everything that was found on the way.
 
-    ``prior`` is the fitted prior. ``values`` holds the fitted hyperparameters by name, and the mean's coefficients
-    where they were refitted. ``standard_errors`` (by name, None where not asked for) come from the inverse Hessian of
-    −log p in log space and are brought back by the delta method, s.e.(θ) = θ · s.e.(log θ); those of the mean's
-    coefficients are those of generalised least squares, given the hyperparameters. NaN: at a bound, or not computable.
-    Infinity: the likelihood is flat there. With the nearest-neighbour likelihood they are that likelihood's own.
+    ``prior`` is the fitted prior. ``values`` holds the fitted hyperparameters by name, and estimates of the mean's
+    coefficients where these were unknown or refitted. ``standard_errors`` (by name, None where not asked for) come from
+    the inverse Hessian of −log p in log space and are brought back by the delta method, s.e.(θ) = θ · s.e.(log θ);
+    those of the mean's coefficients are those of generalised least squares, given the hyperparameters. NaN: at a bound,
+    or not computable. Infinity: the likelihood is flat there. With the nearest-neighbour likelihood they are that
+    likelihood's own.
 
     ``log_likelihood`` is that of ``size`` observations. ``at_bounds`` names the hyperparameters that ended at a bound.
     ``story`` says how the fit ended, ``advice`` what needs a look and what to do about it; ``warnings`` are the same as
@@ -100,10 +101,12 @@ def summarise(
         space.prior, kernel=space.kernel(fitted.tolist()), noise_variance=space.noise(fitted.tolist())
     )
     if trend is not None:
-        prior = dataclasses.replace(prior, mean=prior.mean.with_coefficients(trend.coefficients.tolist()))
-        coefficients, trend_errors = _named(trend, isinstance(prior.mean, Constant))
-        values |= coefficients
-        errors = errors if errors is None else errors | trend_errors
+        if not data.restricted:
+            prior = dataclasses.replace(prior, mean=prior.mean.with_coefficients(trend.coefficients.tolist()))
+        if trend.coefficients.ndim == 1:
+            coefficients, trend_errors = _named(trend, isinstance(prior.mean, Constant))
+            values |= coefficients
+            errors = errors if errors is None else errors | trend_errors
     at_bounds = _at_bounds(space, optimum.log_values)
     return FitResult(
         prior=prior,

@@ -20,7 +20,7 @@ import torch
 from ..errors import NotPositiveDefiniteError
 from ..kernels import Kernel, map_embedding
 from ..support.memory import require
-from .likelihood import Evaluation, Likelihood, fit_trend
+from .likelihood import Evaluation, Likelihood, fit_trend, integrated_out
 from .observations import Observations
 from .previous_neighbours import NONE
 from .search_space import Space
@@ -101,29 +101,42 @@ class VecchiaLikelihood(Likelihood):
         data, values = self.data, np.exp(log_values).tolist()
         diagonal = data.diagonal(self.space.noise(values))
         b, trend = data.y - data.mean, None
+        gain, further = 0.0, data.X.new_empty(data.size, 0)
         if data.basis is not None:
             right = torch.column_stack([data.basis, data.y])
             whitened = self._whitened(self.space.kernel(values), diagonal, right)
-            trend = fit_trend(whitened[:, :-1], whitened[:, -1])
+            q = data.basis.shape[1]
+            trend = fit_trend(whitened[:, :q], whitened[:, q:].reshape(data.y.shape))
             b = data.y - data.basis @ trend.coefficients
+            if data.restricted:
+                gain, further = integrated_out(data, trend)
         leaves = self.leaves(log_values)
         total = torch.zeros(2, dtype=torch.float64, device=b.device)
+        b = b.reshape(data.size, -1)
         for batch in self._batches():
-            total += self._add(batch, leaves, b, diagonal)
+            total += self._add(batch, leaves, torch.column_stack([b, further]), b.shape[1], diagonal)
         log_likelihood, noise_gradient = total.tolist()
+        log_likelihood += gain
         if not math.isfinite(log_likelihood):
             raise NotPositiveDefiniteError("the log-likelihood is not finite: G is singular to working precision")
         return Evaluation(log_likelihood, self.gradient(leaves, noise_gradient), trend)
 
-    def _add(self, batch: _Batch, leaves: list[torch.Tensor], b: torch.Tensor, diagonal: torch.Tensor) -> torch.Tensor:
-        """The batch's log-likelihood and derivative with respect to the noise (2,); the leaves collect the others."""
+    def _add(
+        self, batch: _Batch, leaves: list[torch.Tensor], b: torch.Tensor, outputs: int, diagonal: torch.Tensor
+    ) -> torch.Tensor:
+        """The batch's log-likelihood and derivative with respect to the noise (2,); the leaves collect the others.
+
+        The first columns of b are the ``outputs``; the others count in the derivative alone, see ``integrated_out``.
+        """
         covariance = self._covariance(self.space.kernel(leaves), batch)
         factor = self._factor(covariance.detach(), batch, diagonal)
-        near = torch.where(batch.real[:, :, None], b.reshape(len(b), -1)[batch.members], 0.0)
+        near = torch.where(batch.real[:, :, None], b[batch.members], 0.0)
         z = torch.linalg.solve_triangular(factor, near, upper=False)
-        last, outputs = z[:, -1].clone(), z.shape[2]
+        last = z[:, -1].clone()
         squares = last.square().sum(dim=1)
-        terms = -0.5 * squares - outputs * (factor[:, -1, -1].log() + 0.5 * math.log(2 * math.pi))
+        terms = -0.5 * last[:, :outputs].square().sum(dim=1) - outputs * (
+            factor[:, -1, -1].log() + 0.5 * math.log(2 * math.pi)
+        )
         # (a, u) in one solve: the last unit vector beside z without its last entry
         right = torch.cat([z, torch.zeros_like(z[:, :, :1])], dim=2)
         right[:, -1, :-1], right[:, -1, -1] = 0.0, 1.0

@@ -8,8 +8,7 @@ from dataclasses import dataclass, fields
 import torch
 
 from ..algebra.weights import Weights
-from ..gram import Cross
-from ..kernels import Embedding, embedding_leaves, map_embedding
+from ..gram import Cross, PortablePoints
 from ..support.interrupt import Interrupt
 from ..workers.joblib_pool import Pool, find_pool
 from ..workers.parcel import Parcel, received
@@ -61,11 +60,11 @@ def _joined(parts: Sequence[ComputationalVariance]) -> ComputationalVariance:
 class _Piece:
     """Some test points and the iteration at which each of them is, shape (n,)."""
 
-    test: Embedding
+    points: PortablePoints
     iterations: torch.Tensor
 
     def __sizeof__(self) -> int:
-        return 100 + sum(part.nbytes for part in (*embedding_leaves(self.test), self.iterations))
+        return 100 + self.points.nbytes + self.iterations.nbytes
 
 
 def _bounds_by(pool: Pool, model: Conditioned, batches: Sequence[Solved]) -> list[ComputationalVariance]:
@@ -75,8 +74,7 @@ def _bounds_by(pool: Pool, model: Conditioned, batches: Sequence[Solved]) -> lis
     for batch in batches:
         for start in range(0, batch.cross.size, share):
             part = slice(start, start + share)
-            own = map_embedding(batch.cross.rows(part).test, lambda leaf: leaf.cpu().clone())
-            pieces.append(_Piece(own, batch.iterations[part].cpu()))
+            pieces.append(_Piece(batch.cross.rows(part).portable(), batch.iterations[part].cpu()))
     sent = model.to_send(pool)
     with Interrupt() as interrupt:
         found = dict(pool.results(_bounds_of, ((sent, *piece) for piece in enumerate(pieces)), interrupt))
@@ -91,5 +89,5 @@ def _bounds_of(
 ) -> tuple[int, tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:
     """The work of one worker."""
     model = received(sent)
-    found = _bounds(model, model.gram.cross(piece.test), piece.iterations.to(model.gram.device))
+    found = _bounds(model, model.gram.cross_of(piece.points), piece.iterations.to(model.gram.device))
     return number, (found.lower.cpu(), found.estimate.cpu(), found.upper.cpu())

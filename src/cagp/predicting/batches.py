@@ -9,15 +9,13 @@ from typing import Any
 
 import torch
 
-from ..algebra.weights import zero_weights
-from ..gram import Cross
-from ..kernels import Embedding, embedding_leaves, map_embedding
-from ..stopping import Rule
+from ..gram import Cross, PortablePoints
+from ..stopping import Rule, Watch
 from ..support.interrupt import Interrupt
 from ..support.progress import Advance
 from .conditioned import Conditioned
 from .solved import Solved
-from .solving import outcome_of, run, watches_of
+from .solving import Iterates, outcome_of, run, watches_of
 
 _BATCHES_PER_WORKER = 4
 """Enough for a progress bar that moves and for workers of different speed, few enough that each pays off."""
@@ -25,23 +23,22 @@ _BATCHES_PER_WORKER = 4
 
 @dataclass(frozen=True)
 class Batch:
-    """Some test points on their way to a model: their ``test`` embedding and prior mean (n,)."""
+    """Some test points on their way to a model, with their prior mean (n,)."""
 
-    test: Embedding
+    points: PortablePoints
     prior_mean: torch.Tensor
     rule: Rule | None
     started: float
 
     def __sizeof__(self) -> int:
         """What the numbers take: joblib's Dask backend goes by it and sends large arguments apart from the task."""
-        return 100 + sum(part.nbytes for part in (*embedding_leaves(self.test), self.prior_mean))
+        return 100 + self.points.nbytes + self.prior_mean.nbytes
 
     def solve(self, model: Conditioned, interrupt: Interrupt, advance: Advance) -> dict[str, Any]:
         """The numbers of the posterior, without the weights; clocks of different machines must agree."""
         rule = None if self.rule is None else self.rule.after(max(0.0, time.time() - self.started))
-        cross = model.gram.cross(self.test)
-        outcome = run(model, cross, watches_of(rule), interrupt, advance)
-        return Solved.of(model, cross, outcome, self.prior_mean.to(model.gram.device), keep=False).numbers()
+        cross, mean = model.gram.cross_of(self.points), self.prior_mean.to(model.gram.device)
+        return _solved(model, cross, mean, watches_of(rule), interrupt, advance, keep=False).numbers()
 
 
 @dataclass(frozen=True)
@@ -64,7 +61,7 @@ class Batches:
         """One batch after another, in this process. The weights are kept where one batch holds all test points."""
         watches, keep = watches_of(self.rule), self.size >= self.cross.size
         return [
-            Solved.of(self.model, cross, run(self.model, cross, watches, interrupt, advance), mean, keep=keep)
+            _solved(self.model, cross, mean, watches, interrupt, advance, keep=keep)
             for cross, mean in self._cut(self.size)
         ]
 
@@ -75,8 +72,7 @@ class Batches:
         return [(cross, self._batch(cross, mean)) for cross, mean in self._cut(size)]
 
     def _batch(self, cross: Cross, mean: torch.Tensor) -> Batch:
-        own = map_embedding(cross.test, lambda part: part.cpu().clone())  # a view would be sent with all it views
-        return Batch(own, mean.cpu().clone(), self.rule, self.started)
+        return Batch(cross.portable(), mean.cpu().clone(), self.rule, self.started)
 
     def join(self, cut: list[tuple[Cross, Batch]], found: dict[int, dict[str, Any]]) -> list[Solved]:
         """The batches of ``cut`` from the numbers found for them; those not found are left at the prior.
@@ -88,7 +84,32 @@ class Batches:
             if i in found:
                 solved.append(Solved.from_numbers(cross, found[i]))
             else:
-                nothing = outcome_of(zero_weights(cross.size, self.model.gram))
+                nothing = outcome_of(Iterates(self.model, cross).nothing())
                 mean = batch.prior_mean.to(self.prior_mean.device)
                 solved.append(Solved.of(self.model, cross, nothing, mean, keep=False))
         return [Solved.joined(self.cross, solved)] if self.size >= self.cross.size else solved
+
+
+def _solved(
+    model: Conditioned,
+    cross: Cross,
+    prior_mean: torch.Tensor,
+    watches: list[Watch],
+    interrupt: Interrupt,
+    advance: Advance,
+    keep: bool,
+) -> Solved:
+    """A batch from its test points and prior mean (n,), in the pieces that the solver asks for.
+
+    The weights of several pieces are not kept: a solver that works in pieces computes them again before they could be
+    put together.
+    """
+    pieces = model.prepared.pieces(cross) if not watches else []
+    if len(pieces) <= 1:
+        return Solved.of(model, cross, run(model, cross, watches, interrupt, advance), prior_mean, keep=keep)
+    parts = []
+    for rows in pieces:
+        at = rows.to(prior_mean.device)
+        part = cross.rows(at)
+        parts.append(Solved.of(model, part, run(model, part, [], interrupt, advance), prior_mean[at], keep=False))
+    return Solved.joined(cross, parts, torch.cat(pieces))

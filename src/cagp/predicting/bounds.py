@@ -85,6 +85,7 @@ def _start(cross: Cross, weights: Weights) -> tuple[torch.Tensor, torch.Tensor]:
     """Weights (T, d) to start from, and for which test points they are not the given ones, (T,)."""
     own, near = weights.dense(), _from_neighbours(cross)
     elsewhere = near.reduction - weights.reduction > _RELEVANT * (cross.prior_variance() - near.reduction)
+    elsewhere &= near.values.any(dim=1)  # not where they were impossible
     if not bool(elsewhere.any()):
         return own, elsewhere
     start = own.clone() if own is weights.values else own

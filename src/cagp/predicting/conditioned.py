@@ -16,6 +16,7 @@ from ..support.memory import available_bytes, human
 from ..workers.joblib_pool import Pool
 from ..workers.parcel import Parcel
 from .recipe import Recipe
+from .trend import Constrained, EstimatedTrend, Trend, TrendBasis
 
 _MAX_INDUCING = 1000
 
@@ -23,8 +24,9 @@ _MAX_INDUCING = 1000
 class Conditioned:
     """G, b and the prepared solver for the data of a ``recipe``, on a ``device``.
 
-    ``gram`` and ``b`` = y − m₀(X) (d,) are in the order of the data and in the precision of the results. The solver may
-    work in an order and a precision of its own: its ``prepared.gram`` is what it works with.
+    ``gram`` and ``b`` = y − m₀(X) (d,) are in the order of the data and in the precision of the results; m₀ is the
+    offset of the recipe. The solver may work in an order and a precision of its own: its ``prepared.gram`` is what it
+    works with. ``basis`` is that of a trend with unknown coefficients, None where the mean is known.
     """
 
     def __init__(self, recipe: Recipe, device: torch.device) -> None:
@@ -37,6 +39,8 @@ class Conditioned:
             raise InputError('solve_dtype="tf32" is for matrix-free products on a GPU; use "float32" here')
         kernel = recipe.prior.kernel
         self._origin = self.X.mean(dim=0)
+        self.basis = TrendBasis(recipe.prior.mean, self.X) if recipe.prior.mean.unknown else None
+        H = None if self.basis is None else self.basis.at_training_points
         embedding = kernel.embed(self.X, self._origin)
         low = map_embedding(embedding, lambda part: part.to(recipe.solve_dtype))
         self._given = Gram(
@@ -46,14 +50,16 @@ class Conditioned:
             storage=recipe.storage,
             budget=recipe.budget,
             accurate=recipe.accurate,
+            basis=None if H is None else H.to(recipe.solve_dtype),
         )
-        self.b = (self.y - recipe.prior.mean(self.X)).to(recipe.dtype)
+        self.b = (self.y - recipe.offset(self.X)).to(recipe.dtype)
         self.prepared = recipe.solver.prepared_for(self._given, self.b.to(recipe.solve_dtype))
         self.gram = self._given
         if recipe.certifies:  # the certificate is matrix-free
             full = map_embedding(embedding, lambda part: part.to(recipe.dtype))
             left = self._given.working_budget
-            self.gram = Gram(kernel, full, noise, storage="tiles", budget=left)
+            basis = None if H is None else H.to(recipe.dtype)
+            self.gram = Gram(kernel, full, noise, storage="tiles", budget=left, basis=basis)
 
     @cached_property
     def X(self) -> torch.Tensor:
@@ -66,27 +72,51 @@ class Conditioned:
         return torch.from_numpy(self.recipe.y).to(self.device)
 
     def cross(self, test: torch.Tensor) -> Cross:
-        """The covariances with test points (T, p); nothing is computed yet."""
-        return self.gram.cross(self.recipe.prior.kernel.embed(test, self._origin))
+        """The covariances with test points (T, p), all those of a prediction; nothing is computed yet.
 
-    def prior_mean(self, test: torch.Tensor) -> torch.Tensor:
+        Solvers that let test points share work find out here which of them do.
+        """
+        embedding = self.recipe.prior.kernel.embed(test, self._origin)
+        return self.prepared.arrange(self.gram.cross(embedding, None if self.basis is None else self.basis(test)))
+
+    def offset(self, test: torch.Tensor) -> torch.Tensor:
         """m₀ at test points (T, p), shape (T,)."""
-        return self.recipe.prior.mean(test).to(self.gram.dtype)
+        return self.recipe.offset(test).to(self.gram.dtype)
+
+    @cached_property
+    def unbiasing(self) -> Trend | None:
+        """What makes weights unbiased for the trend, where there is one; a solve with q right-hand sides, once."""
+        return None if self.basis is None else Trend(self.gram, self.prepared)
+
+    @property
+    def trend(self) -> EstimatedTrend | None:
+        """The estimated coefficients of an unknown mean, with their covariance; None where the mean is known.
+
+        They come from the solver's own approximation, or for nearest neighbours from some of the training points.
+        """
+        if self.basis is None or self.unbiasing is None:
+            return None
+        known = torch.tensor(self.recipe.offset.given, dtype=torch.float64, device=self.device)
+        estimate, spread = self.unbiasing.estimate(self.b).double(), self.unbiasing.covariance.double()
+        coefficients = known + self.basis.raw @ estimate
+        return EstimatedTrend(self.recipe.prior.mean, coefficients, self.basis.raw @ spread @ self.basis.raw.T)
 
     def see(self, recipe: Recipe) -> None:
         """Take the observations of another recipe for the same points. Calibrated solvers have nothing to do anew."""
         self.__dict__.pop("y", None)
         self.recipe = recipe
-        self.b = (self.y - recipe.prior.mean(self.X)).to(recipe.dtype)
+        self.b = (self.y - recipe.offset(self.X)).to(recipe.dtype)
         if not recipe.solver.calibrated:
             self.prepared = recipe.solver.prepared_for(self._given, self.b.to(recipe.solve_dtype))
+            self.__dict__.pop("unbiasing", None)
 
     @cached_property
     def bounding(self) -> PreparedPreconditioner:
         """A stand-in for G that is cheap to invert, for bounds on the computational variance."""
         precise = self.gram if self.gram.dtype == torch.float64 else self.gram.cast(torch.float64)
         affordable = self.gram.working_budget // (4 * 8 * self.gram.size)
-        return Nystrom(max(1, min(_MAX_INDUCING, affordable))).prepare(precise)
+        P = Nystrom(max(1, min(_MAX_INDUCING, affordable))).prepare(precise)
+        return P if self.basis is None else Constrained(P)
 
     # --- elsewhere ------------------------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from ..means import Mean
 from ..prior import Prior
 from ..solvers import Solver, as_solver
 from ..support.convert import float_type, solving_type
@@ -17,13 +18,16 @@ from ..support.validation import ArrayLike, points, targets
 
 @dataclass(frozen=True, eq=False)
 class Recipe:
-    """The data X (d, p) and y (d,), the prior with its mean filled in, and the settings; nothing that was computed.
+    """The data X (d, p) and y (d,), the prior, and the settings; nothing that was computed.
 
     A Gram matrix, a factor or a preconditioner takes longer to send than to make, so this is what travels. It is the
-    model's own copy of the data. ``accurate`` is False for "tf32", whose products have weights of 11 bits.
+    model's own copy of the data. ``offset`` is the prior's mean where that is known; of an unknown one it is the least
+    squares fit, which is nothing but an origin from which to count: predictions do not depend on it. ``accurate`` is
+    False for "tf32", whose products have weights of 11 bits.
     """
 
     prior: Prior
+    offset: Mean
     X: np.ndarray
     y: np.ndarray
     solver: Solver
@@ -50,14 +54,22 @@ class Recipe:
         """The recipe from what a user gives, checked; the data are copied, because they are the user's."""
         full = float_type(dtype, "dtype")
         low, accurate = solving_type(solve_dtype, full)
-        train = points(X, "X")
-        observations = targets(y, len(train), train.device)
+        given = points(X, "X")
         chosen = as_solver(solver)
-        filled = replace(prior, mean=prior.mean.fit(train, observations))
         budget = resolve_budget(memory_budget, device)
-        # contiguous: sums, and so the last digits, would depend on the layout
-        own_X, own_y = (np.array(part.cpu().numpy(), order="C") for part in (train, observations))
-        return cls(filled, own_X, own_y, chosen, storage, budget, full, low, accurate)
+        # by torch, which puts them where fast loops begin: the last digits of sums would depend on the place
+        train, observations = (
+            part.cpu().clone(memory_format=torch.contiguous_format)
+            for part in (given, targets(y, len(given), given.device))
+        )
+        offset = prior.mean.fit(train, observations)
+        settings = chosen, storage, budget, full, low, accurate
+        return cls(prior, offset, train.numpy(), observations.numpy(), *settings)
+
+    def seeing(self, y: torch.Tensor) -> Recipe:
+        """The recipe for other observations y (d,) at the same points."""
+        offset = self.prior.mean.fit(torch.from_numpy(self.X).to(y.device), y)
+        return replace(self, offset=offset, y=y.cpu().numpy().copy())
 
     def restricted(self, kept: np.ndarray) -> Recipe:
         """The recipe for the training points ``kept`` (n,) alone; noise given one by one is cut down."""

@@ -32,58 +32,56 @@ class Iterates:
     """The weights of a batch of test points, iterate by iterate, as the prepared solver of a model makes them.
 
     The solver sees the test points in its own order and precision. Where that precision is lower than the model's,
-    ``certified`` gives an iterate the variance that it really achieves, at the price of one product with G in full
-    precision: bad arithmetic makes the error bars wider, never wrong. What is reported must have passed through it.
+    ``reported`` gives an iterate the variance that it really achieves, at the price of one product with G in full
+    precision: bad arithmetic makes the error bars wider, never wrong. Where the mean is unknown, it also makes the
+    weights unbiased. What leaves this room must have passed through it.
     """
 
     def __init__(self, model: Conditioned, cross: Cross) -> None:
         self._prepared, self._cross, self._certifies = model.prepared, cross, model.recipe.certifies
+        self._trend = model.unbiasing
         self._own = cross.seen_by(model.prepared.gram)
 
     def __iter__(self) -> Iterator[Weights]:
-        """After iterations 0, 1, 2, …; each is valid until the next, and not certified yet."""
+        """After iterations 0, 1, 2, …; each is valid until the next, and not to be reported yet."""
         return self._prepared.weights(self._own)
 
-    def certified(self, weights: Weights) -> Weights:
+    def reported(self, weights: Weights) -> Weights:
         """An iterate as it may be reported."""
-        if not self._certifies:
-            return weights
-        exact = certified(weights.dense().to(self._cross.gram.dtype), self._cross)
-        return replace(exact, iteration=weights.iteration, passes=weights.passes + 1)
+        cross, order = self._own, self._prepared.order
+        if self._certifies:
+            if not weights.iteration:
+                return self.nothing()
+            cross, order = self._cross, None
+            exact = certified(weights.dense().to(cross.gram.dtype), cross)
+            weights = replace(exact, iteration=weights.iteration, passes=weights.passes + 1)
+        return weights if self._trend is None else self._trend.unbiased(weights, cross, order)
 
-    def final(self, interrupt: Interrupt, advance: Advance) -> Outcome | None:
-        """The last weights at once, certified, where the solver has a shorter way to them.
+    def nothing(self) -> Weights:
+        """Iteration 0 as it may be reported: the prior, or what a trend alone says."""
+        zero = zero_weights(self._cross.size, self._cross.gram)
+        return zero if self._trend is None else self._trend.unbiased(zero, self._cross)
 
-        A few test points at a time where the solver asks for it, so that Ctrl-C is heard.
-        """
-        own, step = self._own, self._prepared.rows_at_once or self._own.size
-        parts: list[Weights] = []
-        for start in range(0, own.size, step):
-            if parts and interrupt.requested:
-                break
-            part = own if step >= own.size else own.rows(slice(start, start + step))
-            weights = self._prepared.final(part)
-            if weights is None:
-                return None
-            parts.append(weights)
-            advance(part.size)
-        outcome = _joined(parts, own.size)
-        return replace(outcome, weights=self.certified(outcome.weights))
+    def final(self) -> Weights | None:
+        """The last weights at once, as they may be reported, where the solver has a shorter way to them."""
+        weights = self._prepared.final(self._own)
+        return None if weights is None else self.reported(weights)
 
 
 def run(model: Conditioned, cross: Cross, watches: list[Watch], interrupt: Interrupt, advance: Advance) -> Outcome:
     """The weights of a batch when every test point has stopped; ``advance`` is told of the iterations."""
     T = cross.size
-    if interrupt.requested:
-        return outcome_of(zero_weights(T, model.gram))
     iterates = Iterates(model, cross)
-    if not watches and (final := iterates.final(interrupt, advance)) is not None:
-        return final
+    if interrupt.requested:
+        return outcome_of(iterates.nothing())
+    if not watches and (final := iterates.final()) is not None:
+        advance(T)
+        return outcome_of(final)
     frozen, exact = _Frozen(torch.full((T,), -1, device=model.gram.device)), ExactVariance(model, cross)
     for iterate in iterates:
         weights = None
         if watches and iterate.iteration:
-            weights = iterates.certified(iterate)
+            weights = iterates.reported(iterate)
             if model.gram.dtype != torch.float64:  # the variances of two iterates differ by rounding, too
                 exact = ExactVariance(model, cross)
             frozen.update(weights, watches, BatchProgress(weights, cross, exact))
@@ -91,30 +89,7 @@ def run(model: Conditioned, cross: Cross, watches: list[Watch], interrupt: Inter
             advance(T / model.prepared.limit)
         if frozen.all or interrupt.requested:
             break
-    return frozen.finish(weights or iterates.certified(iterate))
-
-
-def _joined(parts: list[Weights], T: int) -> Outcome:
-    """Weights of several parts as one; test points that were not reached keep the prior."""
-    if len(parts) == 1 and len(parts[0].values) == T:
-        return outcome_of(parts[0])
-    missing = T - sum(len(part.values) for part in parts)
-
-    def cat(tensors: list[torch.Tensor]) -> torch.Tensor:
-        return torch.cat([*tensors, tensors[0].new_zeros(missing, *tensors[0].shape[1:])])
-
-    indices = parts[0].indices
-    if indices is not None and indices.ndim == 2:
-        indices = cat([part.indices for part in parts if part.indices is not None])
-    weights = replace(
-        parts[0],
-        values=cat([part.values for part in parts]),
-        reduction=cat([part.reduction for part in parts]),
-        indices=indices,
-        upper=None,
-    )
-    iterations = cat([torch.full_like(part.reduction, part.iteration, dtype=torch.int64) for part in parts])
-    return Outcome(weights, iterations, torch.full_like(iterations, -1))
+    return frozen.finish(weights or iterates.reported(iterate))
 
 
 def run_to(model: Conditioned, cross: Cross, iterations: torch.Tensor) -> Weights:
@@ -124,12 +99,12 @@ def run_to(model: Conditioned, cross: Cross, iterations: torch.Tensor) -> Weight
     for iterate in iterates:
         reached = iterations == iterate.iteration
         if bool(reached.all()):
-            return iterates.certified(iterate)  # as sparse as they come
+            return iterates.reported(iterate)  # as sparse as they come
         if bool(reached.any()):
-            frozen.keep(iterates.certified(iterate), reached, 0)
+            frozen.keep(iterates.reported(iterate), reached, 0)
         if frozen.all:
             break
-    return frozen.finish(iterates.certified(iterate)).weights
+    return frozen.finish(iterates.reported(iterate)).weights
 
 
 class _Frozen:
@@ -164,7 +139,8 @@ class _Frozen:
         if self._values is None or self._reduction is None:
             return Outcome(last, iterations, self._stopped)
         self._values[running], self._reduction[running] = last.dense()[running], last.reduction[running]
-        weights = replace(last, values=self._values, reduction=self._reduction, indices=None, upper=None, order=None)
+        dense = {"values": self._values, "reduction": self._reduction, "indices": None, "order": None, "shift": None}
+        weights = replace(last, upper=None, **dense)  # type: ignore[arg-type]
         return Outcome(weights, iterations, self._stopped)
 
 

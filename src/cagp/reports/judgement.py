@@ -165,7 +165,7 @@ _REMEDIES = {
         "and more iterations remove it.",
     ],
     "biased": [
-        "Give the prior a mean: Constant(), or Polynomial for a trend, fitted with refit_mean=True.",
+        "Give the prior a mean with unknown coefficients: Constant(), or Polynomial for a trend.",
         "Check that the held-out data come from the same place, time and instrument as the training data.",
     ],
     "heavy tails": [

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..hyperparameters import FitResult
-from ..means import Constant, Mean, Polynomial, Zero
+from ..means import Constant, Polynomial, Zero
 from ..support.advice import Advice
 from ..support.memory import human
 from .kernel_words import Hyperparameter, formula, hyperparameters, in_words
@@ -46,7 +46,7 @@ def facts_table(model: Model, names: Names) -> Table:
         ("target", f"{names.target}: {low} to {high}, average {average}"),
         ("kernel", in_words(model.prior.kernel, names)),
         ("formula", f"k(x, x′) = {formula(model.prior.kernel)}"),
-        ("prior mean", _mean(model.prior.mean, names)),
+        ("prior mean", _mean(model, names)),
         ("noise", _noise_in_words(model.prior.noise_variance, unit)),
         ("solver", f"{solver!r}{picked}{_iterations(model)}, {calibrated}"),
         ("Gram matrix", memory),
@@ -82,15 +82,23 @@ def _iterations(model: Model) -> str:
     return f", {limit} iterations" if limit > 1 and whole else ""
 
 
-def _mean(mean: Mean, names: Names) -> str:
+def _mean(model: Model, names: Names) -> str:
+    mean, trend, unit, given = model.prior.mean, model.trend, names.target_unit, model.recipe.offset.given or ()
     if isinstance(mean, Zero):
         return "zero"
-    if isinstance(mean, Constant) and mean.value is not None:
-        return f"constant, {with_unit(number(mean.value, 4), names.target_unit)}"
+    if isinstance(mean, Constant):
+        if trend is None:
+            return f"constant, {with_unit(number(given[0], 4), unit)}"
+        error = float(trend.covariance[0, 0]) ** 0.5
+        estimate = f"{number(float(trend.coefficients[0]), 4)} ± {with_unit(number(error, 2), unit)}"
+        return f"an unknown constant, estimated as {estimate}; its error is in the error bars"
+    known = "" if trend is None else "unknown, so that their error is in the error bars"
     if isinstance(mean, Polynomial):
         of = "all columns" if mean.columns is None else ", ".join(names.name(c) for c in mean.columns)
-        return f"polynomial of degree {mean.degree} in {of}, {len(mean.coefficients or ())} coefficients"
-    return "the user's own function"
+        return f"polynomial of degree {mean.degree} in {of}, {len(given)} coefficients{known and ', ' + known}"
+    return (
+        f"{len(given)} functions of the user's own, with coefficients {known}" if known else "the user's own function"
+    )
 
 
 def _noise_in_words(noise: float | np.ndarray, unit: str) -> str:

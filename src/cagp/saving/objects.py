@@ -19,7 +19,7 @@ import numpy as np
 from .. import kernels
 from ..errors import InputError, SavedModelError
 from ..kernels import CustomKernel, Kernel
-from ..means import CallableMean, Constant, Mean, Polynomial, Zero
+from ..means import Basis, CallableMean, Constant, Mean, Polynomial, Zero
 from ..preconditioners import Identity, Jacobi, Nystrom, Preconditioner, SymmetricGaussSeidel
 from ..solvers import ALL as SOLVERS
 
@@ -66,7 +66,7 @@ def _why(value: Any) -> str:
             "a CustomKernel is a function, and a model folder holds no code; use built-in kernels, or save X and y "
             "yourself and condition again in a program that has the function"
         )
-    if isinstance(value, CallableMean):
+    if isinstance(value, (CallableMean, Basis)):
         return (
             "the mean is a function, and a model folder holds no code; use Constant or Polynomial, or subtract the "
             "function from y and save the model of what is left"
@@ -104,6 +104,9 @@ def _decode(content: Any, path: str, arrays: Mapping[str, np.ndarray]) -> Any:
     if not isinstance(name, str) or name not in KNOWN:
         raise SavedModelError(f"{path} has the unknown class {name!r}; known are {', '.join(KNOWN)}")
     known = KNOWN[name]
+    # settings that are younger than the file: a field tells what it meant not to have it
+    absent = {each.name: each.metadata["absent"] for each in dataclasses.fields(known) if "absent" in each.metadata}
+    content = {**absent, **content}
     wanted, found = {each.name for each in dataclasses.fields(known)}, set(content) - {"class"}
     if wanted != found:
         raise SavedModelError(

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 
 from ..algebra.operations import Operations
-from ..algebra.weights import Weights, zero_weights
+from ..algebra.weights import Weights, in_order, zero_weights
 from ..errors import InputError
 from ..gram import Cross, Gram
 
@@ -40,6 +40,9 @@ class Prepared(ABC):
     limit: int = 1
     """How many iterations there will be at most: what a progress bar needs to know."""
 
+    unbiased: bool = False
+    """Whether its weights satisfy the constraint of a trend, Hᵀw = h, by themselves."""
+
     def __init__(self, gram: Gram, order: torch.Tensor | None = None) -> None:
         self.gram = gram
         self.order = order
@@ -51,15 +54,32 @@ class Prepared(ABC):
         ``reduction`` is 2 rᵀw − wᵀGw, which for the right-hand sides V is what W takes off the variance.
         """
 
+    def inverse(self, rows: torch.Tensor) -> torch.Tensor | None:
+        """The last iterate for other right-hand sides, rows (n, d) in the order that the solver was given.
+
+        None where the solver knows test points only.
+        """
+        last = None
+        for iterate in self.corrections(in_order(rows, self.order)):
+            last = iterate
+        return None if last is None else last.dense()
+
     def weights(self, cross: Cross) -> Iterator[Weights]:
         """The weights for a batch of test points after iterations 0, 1, 2, …; each is valid until the next step."""
         yield zero_weights(cross.size, self.gram)
         yield from self.corrections(cross.matrix)
 
-    @property
-    def rows_at_once(self) -> int | None:
-        """How many test points ``final`` should be given at a time, so that Ctrl-C is heard; None for all."""
-        return None
+    def arrange(self, cross: Cross) -> Cross:
+        """What must be known of all test points of a prediction together, before they are cut into batches.
+
+        Called once for each prediction. A solver that lets test points share work says here which of them do, so that
+        the results do not depend on the batches.
+        """
+        return cross
+
+    def pieces(self, cross: Cross) -> list[torch.Tensor]:
+        """The test points that ``final`` should be given at a time, so that Ctrl-C is heard: all of them by default."""
+        return [torch.arange(cross.size)]
 
     @property
     def numbers_per_test_point(self) -> int:

@@ -96,6 +96,9 @@ class _PreparedChain(Prepared):
     def numbers_per_test_point(self) -> int:
         return 14 * self.gram.size
 
+    def arrange(self, cross: Cross) -> Cross:
+        return self._second.arrange(self._first.arrange(cross))
+
     def corrections(self, rhs: torch.Tensor) -> Iterator[Weights]:
         earlier = self._first.corrections(in_given_order(rhs, self._second.order))
         yield from self._run(earlier, lambda: rhs)
@@ -103,6 +106,17 @@ class _PreparedChain(Prepared):
     def weights(self, cross: Cross) -> Iterator[Weights]:
         earlier = self._first.weights(cross.seen_by(self._first.gram))
         yield from self._run(earlier, lambda: cross.matrix)
+
+    def inverse(self, rows: torch.Tensor) -> torch.Tensor | None:
+        start = self._first.inverse(rows)
+        left = in_order(rows, self._first.order)
+        if start is not None:
+            left = left - self._first.gram.matmul(in_order(start, self._first.order))
+        solved = self._second.inverse(left)
+        if solved is None:
+            return start
+        solved = in_given_order(solved, self._first.order)
+        return solved if start is None else start + solved
 
     def _run(self, first: Iterator[Weights], rhs: Callable[[], torch.Tensor]) -> Iterator[Weights]:
         """The iterates of the first solver, then those of the second on what is left of the right-hand sides."""

@@ -1,0 +1,179 @@
+"""A trend Hβ with unknown coefficients β: weights that are unbiased for every β, from any weights.
+
+If HᵀW = h, the basis at the test points, the error of Wᵀy does not depend on β and has exactly the covariance C(W).
+Weights of any solver, as rows, become so by W′ = W + D S with D = h − W H and any S (q, d) with S H = I. Neither
+depends on y, so calibration is not lost. The best S is that of generalised least squares, (HᵀG⁻¹H)⁻¹ HᵀG⁻¹; a poorer
+one widens the error bars and never makes them wrong. With A = S G Sᵀ, what W′ takes off the variance is that of W plus
+2 D·(v − G w) Sᵀ − D A Dᵀ, which needs no further product with G.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+
+from ..algebra.weights import Weights, in_order
+from ..errors import InputError
+from ..gram import Cross, Gram
+from ..means import Mean
+from ..preconditioners import PreparedPreconditioner
+from ..solvers import Prepared
+
+_SUBSET = 1000
+"""So many training points estimate the trend where the solver cannot be asked: their factor costs next to nothing."""
+
+_DETERMINED = 1e-10
+
+
+class TrendBasis:
+    """Functions that span a trend, orthonormal at the training points (up to the factor √d): values of about one.
+
+    ``raw`` (q, q) leads back: coefficients of the mean's own basis are ``raw`` @ coefficients of this one.
+    """
+
+    def __init__(self, mean: Mean, X: torch.Tensor) -> None:
+        self._mean, self._origin = mean, X.mean(dim=0)
+        spread = (X - self._origin).abs().amax(dim=0)
+        self._scale = torch.where(spread > 0, spread, 1.0)
+        functions = self._functions(X)
+        sizes = functions.abs().amax(dim=0)
+        if bool((sizes == 0).any()) or len(X) < functions.shape[1]:
+            raise InputError(_undetermined(mean, functions, X))
+        Q, R = torch.linalg.qr(functions / sizes)
+        pivots = R.diagonal().abs()
+        if bool(pivots.min() <= _DETERMINED * pivots.max()):
+            raise InputError(_undetermined(mean, functions, X))
+        self._factor = R * sizes / len(X) ** 0.5
+        self.at_training_points = Q * len(X) ** 0.5
+        own = mean.basis(X)
+        assert own is not None
+        scale = own.abs().amax(dim=0)
+        self.raw = torch.linalg.lstsq(own / scale, self.at_training_points).solution / scale[:, None]
+
+    def _functions(self, X: torch.Tensor) -> torch.Tensor:
+        functions = self._mean.spanning(X, self._origin, self._scale)
+        assert functions is not None
+        return functions
+
+    def __call__(self, X: torch.Tensor) -> torch.Tensor:
+        """The functions at any points (T, p), shape (T, q)."""
+        return torch.linalg.solve_triangular(self._factor, self._functions(X), upper=True, left=False)
+
+
+def _undetermined(mean: Mean, functions: torch.Tensor, X: torch.Tensor) -> str:
+    return (
+        f"{mean!r} has {functions.shape[1]} terms, which these {len(X)} points do not determine; lower the degree, "
+        "choose fewer columns, or give the coefficients"
+    )
+
+
+@dataclass(frozen=True)
+class EstimatedTrend:
+    """Coefficients (q,) of a mean's basis and the covariance (q, q) of their error, whatever the true ones are."""
+
+    mean: Mean
+    coefficients: torch.Tensor
+    covariance: torch.Tensor
+
+
+class Trend:
+    """S (q, d) for one Gram matrix, which knows its basis H (d, q), and the prepared solver that the weights come from.
+
+    S comes from the solver's own approximation of G⁻¹H, or from some of the training points where it has none, or from
+    ordinary least squares where that has the smaller variance: after few iterations it may.
+    """
+
+    def __init__(self, gram: Gram, prepared: Prepared) -> None:
+        assert gram.basis is not None
+        self._H = gram.basis
+        self._unbiased = prepared.unbiased
+        self._support: torch.Tensor | None = None
+        if prepared.unbiased:
+            self._S, self._support = _from_some(gram)
+            self._GS = self._S[:, self._support] @ gram.kernel_rows(self._support) + self._S * gram.noise
+        else:
+            self._S = _left_inverse(self._H.T, self._H)
+            self._GS = gram.matmul(self._S)
+            solved = prepared.inverse(self._H.T.to(prepared.gram.dtype))
+            if solved is not None:
+                self._take_if_better(_left_inverse(solved.to(gram.dtype), self._H), gram)
+        self._A = self._GS @ self._S.T
+
+    def _take_if_better(self, S: torch.Tensor, gram: Gram) -> None:
+        """Take S where it is a left inverse of H to rounding and has the smaller variance."""
+        if bool(
+            ((S @ self._H - torch.eye(len(S)).to(S)).abs() < torch.finfo(S.dtype).eps ** 0.5).all()
+        ):  # not where it is not a number
+            GS = gram.matmul(S)
+            if float((GS * S).sum()) < float((self._GS * self._S).sum()):
+                self._S, self._GS = S, GS
+
+    def unbiased(self, weights: Weights, cross: Cross, order: torch.Tensor | None = None) -> Weights:
+        """The weights with what makes them unbiased. ``cross`` are their test points, with V in that ``order`` (d,)."""
+        if self._unbiased and weights.iteration:  # the solver has seen to it
+            return weights
+        assert cross.basis is not None
+        D = cross.basis - weights.apply(self._H)
+        if self._support is None:
+            VS = cross.matrix @ in_order(self._S, order).T
+        else:
+            VS = cross.columns(self._support) @ self._S[:, self._support].T
+        gain = 2 * (VS - weights.apply(self._GS.T)) - D @ self._A
+        return replace(weights, reduction=weights.reduction + (D * gain).sum(dim=1), upper=None, shift=(D, self._S))
+
+    def estimate(self, b: torch.Tensor) -> torch.Tensor:
+        """The coefficients (q,) in b = Hβ + f + noise (d,)."""
+        return self._S @ b
+
+    @property
+    def covariance(self) -> torch.Tensor:
+        """That of the estimate, (q, q)."""
+        return self._A
+
+
+def _left_inverse(U: torch.Tensor, H: torch.Tensor) -> torch.Tensor:
+    """S (q, d) with S H = I and the same rows' span as U (q, d); not finite where U does not allow for it."""
+    inner, info = torch.linalg.inv_ex(U @ H)
+    S = inner @ U if not int(info) else torch.full_like(U, torch.nan)
+    return S + (torch.eye(len(S)).to(S) - S @ H) @ S  # once more: what rounding left is squared
+
+
+def _from_some(gram: Gram) -> tuple[torch.Tensor, torch.Tensor]:
+    """S from generalised least squares on some of the training points, zero elsewhere, and which they are."""
+    H = gram.basis
+    assert H is not None
+    chosen = torch.randperm(gram.size, generator=torch.Generator().manual_seed(0))[:_SUBSET].sort().values
+    chosen = chosen.to(gram.device)
+    factor = torch.linalg.cholesky(gram.submatrix(chosen))
+    U = torch.cholesky_solve(H[chosen], factor).T
+    S = torch.zeros(H.shape[1], gram.size).to(H)
+    S[:, chosen] = _left_inverse(U, H[chosen])
+    return S, chosen
+
+
+class Constrained(PreparedPreconditioner):
+    """A preconditioner for the weights that differ by nothing that a trend could see: Hᵀz = 0.
+
+    Conjugate gradients with it stay among the unbiased weights, and the exact ones there are those of universal
+    kriging. A floor of P holds on every subspace.
+    """
+
+    def __init__(self, P: PreparedPreconditioner) -> None:
+        super().__init__(P.gram)
+        H = P.gram.basis
+        assert H is not None
+        self._P, self.floor, self.held_bytes = P, P.floor, P.held_bytes
+        self._solved = P.apply(H.T)  # rows P⁻¹H (q, d)
+        self._H, self._inner = H, torch.linalg.cholesky(self._solved @ H)
+
+    def enter(self, R: torch.Tensor) -> torch.Tensor:
+        # what of a residual lies in the span of H is not to be solved for; left there, rounding would feed on it
+        return R - torch.cholesky_solve((R @ self._solved.T).T, self._inner).T @ self._H.T
+
+    def apply(self, R: torch.Tensor) -> torch.Tensor:
+        Z = self._P.apply(R)
+        return Z - torch.cholesky_solve((Z @ self._H).T, self._inner).T @ self._solved
+
+    def product(self, P: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return self.enter(self.gram.matmul(P)), P
