@@ -27,7 +27,7 @@ FILE_NAME = "check.html"
 
 _TEMPLATE = """\
 {% extends "base.html" %}
-{% from "parts.html" import figure, table, list %}
+{% from "parts.html" import judgement, table %}
 {% block title %}cagp: are the error bars right?{% endblock %}
 {% block body %}
 <h1>Are the error bars right?</h1>
@@ -37,24 +37,10 @@ prior is true? And is the <em>model</em> right: do they hold real observations? 
 still wrong, if kernel, noise or mean do not fit the data. A check can find that they are wrong; where it finds no
 sign of that, its sentence says what it could have seen.</p>
 <section id="method"><h2>The method, under its own prior</h2>
-{% if method %}
-<p class="{{ method.state }}">{{ method.sentence }}</p>
-<p class="facts">{{ method.how }}</p>
-{{ figure(method.picture.source, method.picture.caption) }}
-{{ table(method.coverage) }}
-{% if method.advice %}<h3>What to do</h3>{{ list(method.advice) }}{% endif %}
-{% else %}<p>{{ method_problem }}</p>{% endif %}
+{{ judgement(method, method_problem) }}
 </section>
 <section id="data"><h2>The model, against data</h2>
-{% if data %}
-<p class="{{ data.state }}">{{ data.sentence }}</p>
-<p class="facts">{{ data.how }}</p>
-{% if data.picture %}{{ figure(data.picture.source, data.picture.caption) }}{% endif %}
-{{ table(data.coverage) }}
-{{ table(data.scores) }}
-{{ table(data.points) }}
-{% if data.advice %}<h3>What to do</h3>{{ list(data.advice) }}{% endif %}
-{% else %}<p>{{ data_problem }}</p>{% endif %}
+{{ judgement(data, data_problem) }}
 </section>
 <section id="model"><h2>What was checked</h2>
 {{ table(facts) }}
@@ -195,6 +181,6 @@ def _method(simulated: Simulated, found: Diagnosis, place: Folder) -> dict[str, 
         "sentence": " ".join([announced(found), *found.notes]),
         "how": simulated.how,
         "picture": place.picture("simulated", content, caption),
-        "coverage": coverage_table(found, "Coverage, simulations under the prior.", "simulated-coverage"),
+        "tables": [coverage_table(found, "Coverage, simulations under the prior.", "simulated-coverage")],
         "advice": remedies_for_method(found, simulated.solver),
     }

@@ -95,12 +95,12 @@ def diagnose(z: np.ndarray, correlation: Correlation | None = None) -> Diagnosis
         return _single(float(z[0]), coverage, worth)
     tests = test(z, worth)
     threshold = _LEVEL / 4
-    rejected = tests.smallest < threshold
+    rejected = min(tests.values()) < threshold
     spread, shift = float(z.std(ddof=1)), float(z.mean())
     failures: list[str] = []
-    if tests.shift < threshold and abs(shift) > _MATERIAL_SHIFT:
+    if tests["shift"] < threshold and abs(shift) > _MATERIAL_SHIFT:
         failures.append("biased")
-    if tests.spread < threshold and not 1 / _MATERIAL_SPREAD <= spread <= _MATERIAL_SPREAD:
+    if tests["spread"] < threshold and not 1 / _MATERIAL_SPREAD <= spread <= _MATERIAL_SPREAD:
         failures.append("too narrow" if spread > 1 else "too wide")
     if rejected and _heavy_tails(z):
         # where most errors are as small as promised, it is the few large ones that spread z

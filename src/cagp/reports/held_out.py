@@ -71,13 +71,6 @@ def predict_unseen(model: Model, holdout: Given | None, seed: int, advance: Adva
     """Predictions of the data held out or, where there are none, of left-out training data; advances by 1."""
     if holdout is None:
         return leave_out(model, seed, advance)
-    found = _predict_held_out(model, holdout, seed)
-    advance(1)
-    return found
-
-
-def _predict_held_out(model: Model, holdout: Given, seed: int) -> HeldOut:
-    """The model's own predictions of data it was not given."""
     n = size = len(holdout.y)
     while n > 50 and seconds(model, working(model), len(model.y), n) > _HOLDOUT_SECONDS:
         n = max(50, n // 2)
@@ -98,19 +91,19 @@ def _predict_held_out(model: Model, holdout: Given, seed: int) -> HeldOut:
             "their average was used."
         )
     post = model.predict(holdout.X, progress=False).observed(noise)
-    correlation = correlation_of(post, len(model.y))
-    X, truth = array(holdout.X), array(holdout.y)
-    return HeldOut(
-        X=X,
-        truth=truth,
+    found = HeldOut(
+        X=array(holdout.X),
+        truth=array(holdout.y),
         mean=array(post.mean),
         std=array(post.std),
         rows=holdout.rows,
         rows_of="held-out data",
         how=how,
         short="held-out data",
-        correlation=correlation,
+        correlation=correlation_of(post, len(model.y)),
     )
+    advance(1)
+    return found
 
 
 def leave_out(model: Model, seed: int, advance: Advance) -> HeldOut | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,14 +15,12 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+BLUE, ORANGE = "#0072B2", "#D55E00"
+"""Of Okabe and Ito's palette."""
+
 _DPI = 130
 _FEW_POINTS = 10
 """Fewer values than this make no histogram."""
-
-
-def colours() -> dict[str, str]:
-    """Those of Okabe and Ito's palette that the reports use."""
-    return {"blue": "#0072B2", "orange": "#D55E00", "green": "#009E73", "pink": "#CC79A7"}
 
 
 def new_figure(rows: int, columns: int, width: float, height: float) -> tuple[Figure, np.ndarray]:
@@ -77,7 +74,6 @@ def simulated(t: np.ndarray, z: np.ndarray) -> bytes:
 
 
 def _predicted_against_observed(ax: Axes, held_out: HeldOut, names: Names) -> None:
-    palette = colours()
     shown = np.arange(len(held_out))
     if len(shown) > 300:  # error bars of more would hide each other
         shown = np.sort(np.random.default_rng(0).choice(shown, 300, replace=False))
@@ -90,8 +86,8 @@ def _predicted_against_observed(ax: Axes, held_out: HeldOut, names: Names) -> No
         yerr=1.96 * held_out.std[shown],
         fmt="o",
         markersize=3,
-        color=palette["blue"],
-        ecolor=palette["blue"],
+        color=BLUE,
+        ecolor=BLUE,
         elinewidth=0.6,
         alpha=0.5,
         label=f"{len(shown)} points, 95% intervals",
@@ -108,14 +104,13 @@ def _predicted_against_observed(ax: Axes, held_out: HeldOut, names: Names) -> No
 
 def computation(now: Any, later: Any, what: str) -> bytes:
     """The computational share at every sampled point, before and after more work, with the guaranteed range."""
-    palette = colours()
     order = np.argsort(now.estimate)
     figure, axes = new_figure(1, 1, 8.0, 3.6)
     ax = axes[0, 0]
     x = np.arange(len(order)) + 1
     for shares, colour, marker, shift, label in (
-        (now, palette["orange"], "s", -0.12, "now"),
-        (later, palette["blue"], "o", 0.12, f"after {what}"),
+        (now, ORANGE, "s", -0.12, "now"),
+        (later, BLUE, "o", 0.12, f"after {what}"),
     ):
         middle = 100 * shares.estimate[order]
         low, high = 100 * shares.lower[order], 100 * shares.upper[order]
@@ -126,23 +121,3 @@ def computation(now: Any, later: Any, what: str) -> bytes:
     ax.set_ylim(-0.02 * top, min(top, 102.0))
     figure.legend(loc="outside upper center", fontsize="small", ncols=2, frameon=False)
     return png(figure)
-
-
-def discrete(values: np.ndarray, limit: int = 15) -> np.ndarray | None:
-    """The distinct values of a column with few of them, about evenly spaced, sorted; None for any other column."""
-    distinct = np.unique(values)
-    if not 1 < len(distinct) <= limit or np.diff(distinct).min() < np.ptp(distinct) / (2 * limit):
-        return None
-    return distinct
-
-
-def panels(count: int, most: int = 3) -> tuple[int, int]:
-    """Rows and columns for so many panels."""
-    columns = min(count, most)
-    return -(-count // columns), columns
-
-
-def hide_unused(axes: Sequence[Any], used: int) -> None:
-    """Take away the panels that stayed empty."""
-    for ax in axes[used:]:
-        ax.set_axis_off()
