@@ -155,14 +155,13 @@ def _as_noise(prefix: str, kernel: sk.Kernel) -> Noise | None:
             "multiply the brackets out"
         )
     (at, level), scale = white[0], math.prod(factor.constant_value for _, factor in constants)
-    if level.hyperparameters[0].fixed:
-        for place, factor in constants:  # one number is enough: the first constant that is free stands for all
-            if not factor.hyperparameters[0].fixed:
-                rest = level.noise_level * scale / factor.constant_value
-                return Noise(f"{place}constant_value", factor.constant_value, rest, _limits(factor, 0), True)
-    free = not level.hyperparameters[0].fixed
-    bounds = _limits(level, 0) if free else (level.noise_level, level.noise_level)
-    return Noise(f"{at}noise_level", level.noise_level, scale, bounds, free)
+    variance, free = level.noise_level * scale, not level.hyperparameters[0].fixed
+    for place, factor in constants:  # one number is enough: the first constant that is free stands for all
+        if not free and not factor.hyperparameters[0].fixed:
+            value, rest = factor.constant_value, variance / factor.constant_value
+            return Noise(f"{place}constant_value", value, value * rest, _limits(factor, rest), True)
+    bounds = _limits(level, scale) if free else (variance, variance)
+    return Noise(f"{at}noise_level", level.noise_level, variance, bounds, free)
 
 
 def _has_white(kernel: Any) -> bool:
@@ -170,9 +169,9 @@ def _has_white(kernel: Any) -> bool:
     return isinstance(kernel, sk.WhiteKernel) or any(_has_white(p) for p in parts if isinstance(p, sk.Kernel))
 
 
-def _limits(kernel: sk.Kernel, which: int) -> tuple[float, float]:
-    low, high = np.broadcast_to(kernel.hyperparameters[which].bounds, (1, 2))[0]
-    return float(low), float(high)
+def _limits(kernel: sk.Kernel, scale: float) -> tuple[float, float]:
+    low, high = np.ravel(kernel.hyperparameters[0].bounds)
+    return float(low) * scale, float(high) * scale
 
 
 def _translated(prefix: str, kernel: sk.Kernel, n_features: int) -> Node:
@@ -202,52 +201,44 @@ def _power(prefix: str, kernel: sk.Exponentiation, n_features: int) -> Node:
     """kᵖ: for whole p a power of the translated kernel."""
     exponent = kernel.exponent
     if not float(exponent).is_integer() or exponent < 1:
-        return _opaque(prefix, kernel)
+        return _opaque(kernel)
     inner = _translated(f"{prefix}kernel__", kernel.kernel, n_features)
     if inner.opaque:
-        return _opaque(prefix, kernel)
-    return Node(
-        Power(inner.kernel, int(exponent)),
-        tuple(link.below(".kernel") for link in inner.links),
-    )
+        return _opaque(kernel)
+    return Node(Power(inner.kernel, int(exponent)), tuple(link.below(".kernel") for link in inner.links))
 
 
 def _leaf(prefix: str, kernel: sk.Kernel, n_features: int) -> Node:
     # a subclass may compute something else, so the type itself decides
     kind = type(kernel)
+
+    def link(name: str, parameter: str, **options: int) -> Link:
+        return Link.of(f".{name}", f"{prefix}{parameter}", kernel, **options)
+
     if kind is sk.ConstantKernel:
-        link = Link.of(".variance", f"{prefix}constant_value", kernel)
-        return Node(Level(float(kernel.constant_value))).linked(link)
+        return Node(Level(float(kernel.constant_value)), (link("variance", "constant_value"),))
     if kind is sk.DotProduct:
-        link = Link.of(".offset", f"{prefix}sigma_0", kernel, power=2)
-        return Node(Linear(1.0, float(kernel.sigma_0) ** 2), takes_variance=True).linked(link)
-    if kind is sk.RBF or (kind is sk.Matern and kernel.nu in _MATERN):
-        made = RBF if kind is sk.RBF else _MATERN[kernel.nu]
+        made: Kernel = Linear(1.0, float(kernel.sigma_0) ** 2)
+        links = [link("offset", "sigma_0", power=2)]
+    elif kind is sk.RBF or (kind is sk.Matern and kernel.nu in _MATERN):
         scales = np.atleast_1d(kernel.length_scale)
         several = np.ndim(kernel.length_scale) == 1 and len(scales) > 1
         lengthscale = tuple(map(float, scales)) if several else float(scales[0])
-        return Node(made(lengthscale), takes_variance=True).linked(  # type: ignore[call-arg]
-            *(
-                Link.of(f".lengthscale[{i}]" if several else ".lengthscale", f"{prefix}length_scale", kernel, part=i)
-                for i in range(len(scales))
-            )
-        )
-    if kind is sk.RationalQuadratic and np.ndim(kernel.length_scale) == 0:
-        made_rq = RationalQuadratic(float(kernel.length_scale), alpha=float(kernel.alpha))
-        return Node(made_rq, takes_variance=True).linked(
-            Link.of(".alpha", f"{prefix}alpha", kernel),
-            Link.of(".lengthscale", f"{prefix}length_scale", kernel),
-        )
-    if kind is sk.ExpSineSquared and n_features == 1:
-        made_p = Periodic(float(kernel.length_scale), period=float(kernel.periodicity))
-        return Node(made_p, takes_variance=True).linked(
-            Link.of(".lengthscale", f"{prefix}length_scale", kernel),
-            Link.of(".period", f"{prefix}periodicity", kernel),
-        )
-    return _opaque(prefix, kernel)
+        made = (RBF if kind is sk.RBF else _MATERN[kernel.nu])(lengthscale)  # type: ignore[call-arg]
+        names = [f"lengthscale[{i}]" for i in range(len(scales))] if several else ["lengthscale"]
+        links = [link(name, "length_scale", part=i) for i, name in enumerate(names)]
+    elif kind is sk.RationalQuadratic and np.ndim(kernel.length_scale) == 0:
+        made = RationalQuadratic(float(kernel.length_scale), alpha=float(kernel.alpha))
+        links = [link("alpha", "alpha"), link("lengthscale", "length_scale")]
+    elif kind is sk.ExpSineSquared and n_features == 1:
+        made = Periodic(float(kernel.length_scale), period=float(kernel.periodicity))
+        links = [link("lengthscale", "length_scale"), link("period", "periodicity")]
+    else:
+        return _opaque(kernel)
+    return Node(made, tuple(links), takes_variance=True)
 
 
-def _opaque(prefix: str, kernel: sk.Kernel) -> Node:
+def _opaque(kernel: sk.Kernel) -> Node:
     if not kernel.requires_vector_input:
         raise InputError(f"{kernel} works on objects that are not points; cagp needs a kernel of numeric columns")
     return Node(CustomKernel(SklearnFunction(clone(kernel))), opaque=(kernel,), takes_variance=True)
