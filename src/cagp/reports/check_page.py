@@ -100,8 +100,7 @@ def write_check_report(
     Separately for the method under its own prior, by simulations at a sample of the training inputs, and for the model
     against data: ``holdout`` = (X, y), or (X, y, noise_variance) where each observation has a noise of its own, or
     left-out training data where there is none. Says which way they fail and what to do about it. ``names`` are for
-    labels. The same ``seed`` gives the same report. ``progress`` shows a bar:
-    None on a terminal only.
+    labels. The same ``seed`` gives the same report. ``progress`` shows a bar: None on a terminal only.
     """
     names, given = checked(model, None, holdout, names)
     count(seed, "seed")
@@ -112,10 +111,8 @@ def write_check_report(
         held_out, data_problem = attempt(lambda: predict_unseen(model, given, seed, advance))
     method = None if simulated is None else diagnose(-simulated.result.z)
     data = None if held_out is None else held_out.diagnosis
-    if held_out is None:
-        data_problem = (
-            data_problem or "The model was not checked against data: one observation leaves none to hold out."
-        )
+    if held_out is None and not data_problem:
+        data_problem = "The model was not checked against data: one observation leaves none to hold out."
     verdict, calibrated = _verdict(method, data)
     states = [found.state for found in (method, data) if found is not None]
     values: dict[str, Any] = {

@@ -109,10 +109,9 @@ def _points_table(held_out: HeldOut, names: Names, columns: Sequence[int]) -> Ta
     caption = f"The {which}. Row: the position in the {held_out.rows_of}, the first is 0 (after the header of a file)."
     if len(columns) < held_out.X.shape[1]:
         caption += f" Of {held_out.X.shape[1]} columns, the {len(columns)} that matter most to the kernel are shown."
-    heads = names.narrow()
-    return Table(
-        caption, ("row", *(heads[c] for c in columns), "observed", "predicted, 95%", "z"), rows, "points", headed=False
-    )
+    narrow = names.narrow()
+    heads = ("row", *(narrow[c] for c in columns), "observed", "predicted, 95%", "z")
+    return Table(caption, heads, rows, "points", headed=False)
 
 
 def _most_relevant(model: Model, names: Names) -> list[int]:

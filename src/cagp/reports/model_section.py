@@ -208,19 +208,16 @@ def _noise(model: Model) -> list[str]:
     noise = float(np.mean(model.prior.noise_variance))
     signal = float(model.gram.kernel_diagonal().double().mean())
     spread = float(np.var(array(model.y)))
-    said = []
+    said = f"Noise makes up {percent(noise / (noise + signal))} of the variance that the prior expects."
     if noise > signal:
-        said.append(
+        said = (
             f"The noise variance is {number(noise / signal, 2)} times that of the function: most of what is observed "
             "is taken for noise."
         )
     elif noise < 1e-6 * signal:
-        said.append(
+        said = (
             f"The noise variance is {number(noise / signal, 1)} of the function's: the model interpolates, and small "
             "measurement errors will make its error bars too narrow."
         )
-    else:
-        said.append(f"Noise makes up {percent(noise / (noise + signal))} of the variance that the prior expects.")
-    if spread == 0:
-        said.append("All observations are equal: nothing about the function can be learnt from them but its level.")
-    return said
+    equal = "All observations are equal: nothing about the function can be learnt from them but its level."
+    return [said] if spread else [said, equal]

@@ -52,12 +52,8 @@ def calibration(held_out: HeldOut, names: Names) -> bytes | None:
     plots.coverage_curve(scores.pit, ax=second)
     plots.pit_histogram(scores.pit, bins=bins, ax=third)
     plots.z_histogram(scores.z, bins=max(8, bins), ax=fourth)
-    titles = (
-        "predictions and observations",
-        "do intervals hold what they promise?",
-        "flat if right",
-        "normal if right",
-    )
+    asked = "do intervals hold what they promise?"
+    titles = ("predictions and observations", asked, "flat if right", "normal if right")
     for ax, title in zip(axes.flat, titles, strict=True):
         ax.set_title(title, fontsize="medium")
     return png(figure)
@@ -80,6 +76,7 @@ def _predicted_against_observed(ax: Axes, held_out: HeldOut, names: Names) -> No
     low = min(held_out.truth.min(), held_out.mean.min())
     high = max(held_out.truth.max(), held_out.mean.max())
     margin = 0.04 * (high - low) or 1.0
+    ends = (low - margin, high + margin)
     ax.errorbar(
         held_out.truth[shown],
         held_out.mean[shown],
@@ -87,18 +84,13 @@ def _predicted_against_observed(ax: Axes, held_out: HeldOut, names: Names) -> No
         fmt="o",
         markersize=3,
         color=BLUE,
-        ecolor=BLUE,
         elinewidth=0.6,
         alpha=0.5,
         label=f"{len(shown)} points, 95% intervals",
     )
-    ax.plot([low - margin, high + margin], [low - margin, high + margin], "k--", linewidth=1, label="equal")
-    ax.set(
-        xlabel=f"observed {names.target_label}",
-        ylabel=f"predicted {names.target_label}",
-        xlim=(low - margin, high + margin),
-        ylim=(low - margin, high + margin + 0.25 * (high - low)),
-    )
+    ax.plot(ends, ends, "k--", linewidth=1, label="equal")
+    ax.set(xlabel=f"observed {names.target_label}", ylabel=f"predicted {names.target_label}")
+    ax.set(xlim=ends, ylim=(ends[0], ends[1] + 0.25 * (high - low)))
     ax.legend(loc="upper left", fontsize="small", framealpha=0.9)
 
 
