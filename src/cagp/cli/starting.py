@@ -24,7 +24,7 @@ from ..support.validation import points
 from ..tables import RawColumns, Table
 from .expressions import KERNEL_NAMES, evaluated
 
-MEANS = ("zero", "constant", "linear", "quadratic")
+_MEANS = {"zero": Zero(), "constant": Constant(), "linear": Polynomial(1), "quadratic": Polynomial(2)}
 
 _AT_MOST = 2000
 _PATCH = 25
@@ -80,11 +80,22 @@ class PriorAsked:
 
     @cached_property
     def _mean(self) -> Mean:
-        return mean_called(self.mean)
+        if self.mean not in _MEANS:
+            raise InputError(f"--mean must be one of {', '.join(_MEANS)}, got {self.mean!r}")
+        return _MEANS[self.mean]
 
     @cached_property
     def _kernel(self) -> type[Radial] | Kernel:
-        return kernel_called(self.kernel)
+        """The kind of kernel of that name, or the kernel that an expression means."""
+        radial = {name: kind for name, kind in KERNEL_NAMES.items() if issubclass(kind, Radial)}
+        known = radial.get(self.kernel.lower().replace("-", "").replace("_", ""))
+        if known is not None:
+            return known
+        otherwise = f"--kernel must be one of {', '.join(radial)}, or such as 'Matern32(0.5).on(0, 1) + RBF(2.0).on(2)'"
+        kernel = evaluated(self.kernel, otherwise, list(radial))
+        if not isinstance(kernel, Kernel):
+            raise InputError(f"{otherwise}; got {self.kernel!r}")
+        return kernel
 
     @cached_property
     def _scales(self) -> tuple[float, ...] | None:
@@ -151,28 +162,6 @@ class PriorAsked:
                 "all of them as a kernel: "
                 "--kernel 'Geographic(Matern32(300.0, 1.0), radius=6371.0).on(0, 1) * Matern32(2.0).on(2)'"
             )
-
-
-def mean_called(name: str) -> Mean:
-    """The mean of that name."""
-    if name not in MEANS:
-        raise InputError(f"--mean must be one of {', '.join(MEANS)}, got {name!r}")
-    degrees = {"linear": 1, "quadratic": 2}
-    return Polynomial(degrees[name]) if name in degrees else Constant() if name == "constant" else Zero()
-
-
-def kernel_called(text: str) -> type[Radial] | Kernel:
-    """The kind of kernel of that name, or the kernel that an expression means."""
-    name = text.lower().replace("-", "").replace("_", "")
-    known = KERNEL_NAMES.get(name)
-    if known is not None and issubclass(known, Radial):
-        return known
-    radial = [each for each, kind in KERNEL_NAMES.items() if issubclass(kind, Radial)]
-    otherwise = f"--kernel must be one of {', '.join(radial)}, or such as 'Matern32(0.5).on(0, 1) + RBF(2.0).on(2)'"
-    kernel = evaluated(text, otherwise, radial)
-    if not isinstance(kernel, Kernel):
-        raise InputError(f"{otherwise}; got {text!r}")
-    return kernel
 
 
 def copies_on_globe(X: np.ndarray, y: np.ndarray, globe: tuple[str, str] | None, features: Sequence[str]) -> np.ndarray:
