@@ -214,15 +214,12 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             return self._back(mean), squeezed(np.sqrt(variance + self._noise_of(of)) * self._scale)
         mean = means(self.models_, X)
         if return_cov:
-            return self._back(mean), self._with_noise(covariances(self.models_, X), self._noise_of(of))
+            covariance = covariances(self.models_, X) + self._noise_of(of) * np.eye(len(X))[:, :, None]
+            return self._back(mean), squeezed(covariance * self._scale**2)
         return self._back(mean)
 
     def _back(self, mean: np.ndarray) -> np.ndarray:
         return squeezed(mean * self._scale + self._shift)
-
-    def _with_noise(self, covariance: np.ndarray, noise: float) -> np.ndarray:
-        covariance = covariance + noise * np.eye(len(covariance))[:, :, None]
-        return squeezed(covariance * self._scale**2)
 
     def _noise_of(self, of: str | None) -> float:
         """The noise that belongs to a new observation of what ``of`` says, in the units of the model."""
