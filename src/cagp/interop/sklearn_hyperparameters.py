@@ -9,9 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..kernels import Kernel
-from ..kernels import Product as CagpProduct
-from ..kernels import Sum as CagpSum
+from ..kernels import Kernel, Product, Sum
 
 
 @dataclass(frozen=True)
@@ -90,7 +88,7 @@ class Node:
         return dataclasses.replace(self, kernel=scaled, links=(*self.links, link), takes_variance=False)
 
 
-def joined(kind: type[CagpSum] | type[CagpProduct], nodes: Sequence[Node]) -> Node:
+def joined(kind: type[Sum] | type[Product], nodes: Sequence[Node]) -> Node:
     """The sum or product of several nodes; of one, that one."""
     if len(nodes) == 1:
         return nodes[0]

@@ -17,26 +17,12 @@ import torch
 from sklearn.base import clone
 from sklearn.gaussian_process import kernels as sk
 
+from .. import kernels as ck
 from ..errors import InputError, InputTypeError
-from ..kernels import (
-    RBF,
-    CustomKernel,
-    Kernel,
-    Level,
-    Linear,
-    Matern12,
-    Matern32,
-    Matern52,
-    Periodic,
-    Power,
-    RationalQuadratic,
-)
-from ..kernels import Product as CagpProduct
-from ..kernels import Sum as CagpSum
 from ..support.validation import count
 from .sklearn_hyperparameters import Link, Node, Noise, joined
 
-_MATERN: dict[float, type[Kernel]] = {0.5: Matern12, 1.5: Matern32, 2.5: Matern52, math.inf: RBF}
+_MATERN: dict[float, type[ck.Kernel]] = {0.5: ck.Matern12, 1.5: ck.Matern32, 2.5: ck.Matern52, math.inf: ck.RBF}
 
 
 @dataclass(frozen=True)
@@ -61,7 +47,7 @@ class Translation:
     """
 
     source: sk.Kernel
-    kernel: Kernel | None
+    kernel: ck.Kernel | None
     noise_variance: float
     links: tuple[Link, ...]
     noise: tuple[Noise, ...]
@@ -119,7 +105,7 @@ def from_sklearn(kernel: sk.Kernel, n_features: int) -> Translation:
             terms.append(_translated(prefix, term, n_features))
         else:
             noise.append(white)
-    node = joined(CagpSum, terms) if terms else None
+    node = joined(ck.Sum, terms) if terms else None
     links = () if node is None else tuple(link.below("kernel") for link in node.links)
     every = () if node is None else node.kernel.hyperparameter_names()
     free = {link.name: link.bounds for link in links if link.free}
@@ -177,7 +163,7 @@ def _limits(kernel: sk.Kernel, scale: float) -> tuple[float, float]:
 def _translated(prefix: str, kernel: sk.Kernel, n_features: int) -> Node:
     if isinstance(kernel, sk.Sum):
         terms = _flattened(kernel, sk.Sum, prefix)
-        return joined(CagpSum, [_translated(at, term, n_features) for at, term in terms])
+        return joined(ck.Sum, [_translated(at, term, n_features) for at, term in terms])
     if isinstance(kernel, sk.Product):
         return _product(_flattened(kernel, sk.Product, prefix), n_features)
     if type(kernel) is sk.Exponentiation:
@@ -194,7 +180,7 @@ def _product(factors: list[tuple[str, sk.Kernel]], n_features: int) -> Node:
             at, constant = constants.pop(0)
             link = Link.of(".variance", f"{at}constant_value", constant)
             nodes[i] = node.with_variance(float(constant.constant_value), link)
-    return joined(CagpProduct, [*nodes, *(_leaf(at, constant, n_features) for at, constant in constants)])
+    return joined(ck.Product, [*nodes, *(_leaf(at, constant, n_features) for at, constant in constants)])
 
 
 def _power(prefix: str, kernel: sk.Exponentiation, n_features: int) -> Node:
@@ -205,7 +191,7 @@ def _power(prefix: str, kernel: sk.Exponentiation, n_features: int) -> Node:
     inner = _translated(f"{prefix}kernel__", kernel.kernel, n_features)
     if inner.opaque:
         return _opaque(kernel)
-    return Node(Power(inner.kernel, int(exponent)), tuple(link.below(".kernel") for link in inner.links))
+    return Node(ck.Power(inner.kernel, int(exponent)), tuple(link.below(".kernel") for link in inner.links))
 
 
 def _leaf(prefix: str, kernel: sk.Kernel, n_features: int) -> Node:
@@ -216,22 +202,22 @@ def _leaf(prefix: str, kernel: sk.Kernel, n_features: int) -> Node:
         return Link.of(f".{name}", f"{prefix}{parameter}", kernel, **options)
 
     if kind is sk.ConstantKernel:
-        return Node(Level(float(kernel.constant_value)), (link("variance", "constant_value"),))
+        return Node(ck.Level(float(kernel.constant_value)), (link("variance", "constant_value"),))
     if kind is sk.DotProduct:
-        made: Kernel = Linear(1.0, float(kernel.sigma_0) ** 2)
+        made: ck.Kernel = ck.Linear(1.0, float(kernel.sigma_0) ** 2)
         links = [link("offset", "sigma_0", power=2)]
     elif kind is sk.RBF or (kind is sk.Matern and kernel.nu in _MATERN):
         scales = np.atleast_1d(kernel.length_scale)
         several = np.ndim(kernel.length_scale) == 1 and len(scales) > 1
         lengthscale = tuple(map(float, scales)) if several else float(scales[0])
-        made = (RBF if kind is sk.RBF else _MATERN[kernel.nu])(lengthscale)  # type: ignore[call-arg]
+        made = (ck.RBF if kind is sk.RBF else _MATERN[kernel.nu])(lengthscale)  # type: ignore[call-arg]
         names = [f"lengthscale[{i}]" for i in range(len(scales))] if several else ["lengthscale"]
         links = [link(name, "length_scale", part=i) for i, name in enumerate(names)]
     elif kind is sk.RationalQuadratic and np.ndim(kernel.length_scale) == 0:
-        made = RationalQuadratic(float(kernel.length_scale), alpha=float(kernel.alpha))
+        made = ck.RationalQuadratic(float(kernel.length_scale), alpha=float(kernel.alpha))
         links = [link("alpha", "alpha"), link("lengthscale", "length_scale")]
     elif kind is sk.ExpSineSquared and n_features == 1:
-        made = Periodic(float(kernel.length_scale), period=float(kernel.periodicity))
+        made = ck.Periodic(float(kernel.length_scale), period=float(kernel.periodicity))
         links = [link("lengthscale", "length_scale"), link("period", "periodicity")]
     else:
         return _opaque(kernel)
@@ -241,4 +227,4 @@ def _leaf(prefix: str, kernel: sk.Kernel, n_features: int) -> Node:
 def _opaque(kernel: sk.Kernel) -> Node:
     if not kernel.requires_vector_input:
         raise InputError(f"{kernel} works on objects that are not points; cagp needs a kernel of numeric columns")
-    return Node(CustomKernel(SklearnFunction(clone(kernel))), opaque=(kernel,), takes_variance=True)
+    return Node(ck.CustomKernel(SklearnFunction(clone(kernel))), opaque=(kernel,), takes_variance=True)
