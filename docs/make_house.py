@@ -1,6 +1,6 @@
 """Draw the plan of the house, ``docs/figures/house.png``, for CONTRIBUTING.md: rooms from the ground up.
 
-    python docs/make_house.py
+python docs/make_house.py
 """
 
 from __future__ import annotations

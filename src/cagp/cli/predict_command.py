@@ -145,11 +145,8 @@ def _in_batches(
                 continue
             if not interrupt.requested:
                 posterior = model.predict(X[start:stop], stop=rule, progress=False)
-                done[start] = Piece(
-                    np.asarray(posterior.mean, dtype=np.float64),
-                    np.asarray(posterior.variance, dtype=np.float64),
-                    np.asarray(posterior.iterations, dtype=np.int64),
-                )
+                mean, variance = (np.asarray(each, dtype=np.float64) for each in (posterior.mean, posterior.variance))
+                done[start] = Piece(mean, variance, np.asarray(posterior.iterations, dtype=np.int64))
                 message = posterior.status.worded(IN_OPTIONS)
             stopped = interrupt.requested or posterior.status.reason == "interrupted"
             if not stopped:
