@@ -163,13 +163,8 @@ def _in_batches(
 
 def _prior(model: Model, X: np.ndarray) -> Piece:
     """Rows that were not reached: what is known before any iteration."""
-    import torch
-
-    points = torch.from_numpy(np.ascontiguousarray(X)).to(model.X.device)
-    kernel = model.prior.kernel
-    variance = kernel.diagonal(kernel.embed(points, points.mean(dim=0)))
-    mean = model.offset(points)
-    return Piece(mean.cpu().numpy(), variance.cpu().numpy(), np.zeros(len(X), dtype=np.int64))
+    known = model.prior_at(X)
+    return Piece(known.mean, known.variance, np.zeros(len(X), dtype=np.int64))
 
 
 def _interrupted(iterations: np.ndarray) -> str:

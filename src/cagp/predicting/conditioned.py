@@ -76,8 +76,12 @@ class Conditioned:
 
         Solvers that let test points share work find out here which of them do.
         """
+        return self.prepared.arrange(self.unarranged(test))
+
+    def unarranged(self, test: torch.Tensor) -> Cross:
+        """The covariances with test points (T, p) for which the solver is not going to work."""
         embedding = self.recipe.prior.kernel.embed(test, self._origin)
-        return self.prepared.arrange(self.gram.cross(embedding, None if self.basis is None else self.basis(test)))
+        return self.gram.cross(embedding, None if self.basis is None else self.basis(test))
 
     def offset(self, test: torch.Tensor) -> torch.Tensor:
         """m₀ at test points (T, p), shape (T,)."""
