@@ -83,5 +83,5 @@ def test_figures_are_small() -> None:
     figures = list((DOCS / "figures").iterdir())
     assert len(figures) >= 4
     assert [figure.name for figure in figures if figure.stat().st_size > 200_000] == []
-    used = "".join(page.read_text(encoding="utf-8") for page in [*DOCS.glob("*.md"), ROOT / "README.md"])
+    used = "".join(page.read_text(encoding="utf-8") for page in [*DOCS.glob("*.md"), *ROOT.glob("*.md")])
     assert [figure.name for figure in figures if f"figures/{figure.name}" not in used] == []

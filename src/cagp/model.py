@@ -192,6 +192,14 @@ class Model(Conditioned):
         batch = Solved.of(model, cross, given, self.offset(test), keep=True)
         return Posterior(model, [batch], convert, Status("given", "The weights were given."))
 
+    def prior_at(self, X_test: ArrayLike) -> Posterior:
+        """What is known at X_test (T, p) before any iteration: the prior, or what an unknown trend alone says."""
+        test, convert = self._test_points(X_test)
+        cross = self.unarranged(test)
+        nothing = outcome_of(Iterates(self, cross).nothing())
+        batch = Solved.of(self, cross, nothing, self.offset(test), keep=False)
+        return Posterior(self, [batch], convert, Status("prior", "Nothing was computed yet."))
+
     def predict_mean(self, X_test: ArrayLike) -> Any:
         """The posterior mean at X_test (T, p), shape (T,), without variances: T times cheaper where the solver allows.
 
@@ -236,7 +244,7 @@ class Model(Conditioned):
         """m₀ + V v for each v (d,) of ``coefficients``."""
         test, convert = self._test_points(X_test)
         prior_mean, size = self.offset(test) + self._estimated(test), MemoryPlan(self).means(len(test))
-        crosses = [self.points(part) for part in test.split(size)]
+        crosses = [self.unarranged(part) for part in test.split(size)]
         for v in coefficients:
             products = []
             for cross in crosses:

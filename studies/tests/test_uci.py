@@ -110,7 +110,7 @@ def test_more_solvers(tmp_path: Path, data_folder: Path) -> None:
 def test_solvers_by_name() -> None:
     assert repr(solver_by_name("gauss-seidel", 7, 3)) == "GaussSeidel(iterations=7, seed=3)"
     assert repr(solver_by_name("subset", 7, 3)) == "Subset(size=7, seed=3)"
-    assert repr(solver_by_name("nearest-neighbours", 7, 3)) == "NearestNeighbours()"
+    assert repr(solver_by_name("nearest-neighbours", 7, 3)) == "NearestNeighbours(seed=3)"
 
 
 def test_paper_scale_has_all_rows() -> None:

@@ -59,7 +59,7 @@ def test_cholesky_is_universal_kriging(mean: cagp.Mean, storage: str) -> None:
 
 
 @pytest.mark.parametrize("case", CALIBRATED, ids=lambda case: case.id)
-@pytest.mark.parametrize("mean", MEANS.values(), ids=MEANS)
+@pytest.mark.parametrize("mean", [MEANS["linear"], MEANS["own"]], ids=["linear", "own"])
 def test_a_trend_in_the_data_moves_the_mean_and_nothing_else(case: Case, mean: cagp.Mean) -> None:
     """At every iteration: y + Hβ moves the mean by hβ, whatever β is, and C(W) is the covariance of the error."""
     H, h = functions(mean, PROBLEM.X), functions(mean, PROBLEM.X_test)

@@ -56,12 +56,7 @@ def ecdf_band(n: int, points: int | ArrayLike | None = None, level: float = 0.95
     """
     n, level = count(n, "n", minimum=1), fraction(level, "level")
     x = _evaluation_points(n, points)
-
-    def limits(gamma: float) -> tuple[np.ndarray, np.ndarray]:
-        return _binomial_limits(gamma, n, x)
-
-    gamma, coverage = _largest_error(lambda g: _ecdf_probability(n, x, *limits(g)), level, len(x))
-    lower, upper = limits(gamma)
+    lower, upper, coverage, gamma = _limits(n, x, level, _ecdf_probability)
     return Band(x, x, lower / n, upper / n, level, coverage, gamma)
 
 
@@ -72,12 +67,7 @@ def histogram_band(n: int, bins: int | ArrayLike = 20, level: float = 0.95) -> B
     """
     n, level = count(n, "n", minimum=1), fraction(level, "level")
     p = _bin_probabilities(bins)
-
-    def limits(gamma: float) -> tuple[np.ndarray, np.ndarray]:
-        return _binomial_limits(gamma, n, p)
-
-    gamma, coverage = _largest_error(lambda g: _histogram_probability(n, p, *limits(g)), level, len(p))
-    lower, upper = limits(gamma)
+    lower, upper, coverage, gamma = _limits(n, p, level, _histogram_probability)
     edges = np.concatenate([[0.0], p.cumsum()])
     return Band(edges, n * p, lower.astype(float), upper.astype(float), level, coverage, gamma)
 
@@ -106,25 +96,30 @@ def _bin_probabilities(bins: int | ArrayLike) -> np.ndarray:
     return p / p.sum()
 
 
-def _binomial_limits(gamma: float, n: int, p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Counts that a binomial (n, p) stays between, missing each side with probability at most γ/2."""
-    return binom.ppf(gamma / 2, n, p).astype(int), binom.isf(gamma / 2, n, p).astype(int)
+def _limits(
+    n: int, p: np.ndarray, level: float, probability: Callable[[int, np.ndarray, np.ndarray, np.ndarray], float]
+) -> tuple[np.ndarray, np.ndarray, float, float]:
+    """Limits (len(p),) of counts out of n that hold together with ``probability`` ≥ level; that probability; and γ.
 
+    Each is missed on either side with probability at most γ/2 by a binomial (n, p); γ is as large as can be.
+    """
 
-def _largest_error(probability: Callable[[float], float], level: float, limits: int) -> tuple[float, float]:
-    """The largest γ at which all ``limits`` hold together with probability ≥ level, and that probability."""
+    def at(gamma: float) -> tuple[np.ndarray, np.ndarray, float, float]:
+        lower, upper = binom.ppf(gamma / 2, n, p).astype(int), binom.isf(gamma / 2, n, p).astype(int)
+        return lower, upper, probability(n, p, lower, upper), gamma
+
     high = 1 - level
-    if (coverage := probability(high)) >= level:
-        return high, coverage
-    low = high / limits  # Bonferroni: enough for sure
-    coverage = probability(low)
+    if (found := at(high))[2] >= level:
+        return found
+    low = high / len(p)  # Bonferroni: enough for sure
+    found = at(low)
     for _ in range(_BISECTIONS):
         middle = (low * high) ** 0.5
-        if (between := probability(middle)) >= level:
-            low, coverage = middle, between
+        if (between := at(middle))[2] >= level:
+            low, found = middle, between
         else:
             high = middle
-    return low, coverage
+    return found
 
 
 def _ecdf_probability(n: int, x: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> float:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ..prior import Prior
     from ..saving import Saved
     from ..solvers import Solver
-    from .training_data import Training
+    from .starting import Training
 
 
 def fit(
@@ -78,8 +78,9 @@ def fit(
     with told(debug):
         from .. import saving
         from .expressions import as_solver
-        from .fit_steps import PriorAsked, Search, printed
-        from .training_data import ColumnsAsked
+        from .fit_steps import Search, printed
+        from .starting import PriorAsked
+        from .training_data import read_training
 
         voice = Voice(quiet)
         search = Search(likelihood, subset, restarts, names_in(fix), seed)
@@ -88,8 +89,7 @@ def fit(
         if no_fit:
             require_values(wished.written, lengthscale, variance, 0.0 if noise_column else noise)
         require_place(out, overwrite)
-        asked = ColumnsAsked(data, target, features, exclude, noise_column, geo, drop_missing)
-        training = asked.read(wished, voice)
+        training = read_training(data, target, features, exclude, noise_column, drop_missing, wished, voice)
         prior, fixed = wished.prior_for(training)
         result, stopped = None, False
         if no_fit:
@@ -132,7 +132,4 @@ def _report(saved: Saved, place: Path, result: FitResult | None, seed: int, voic
     written = write_fit_report(
         saved.condition(), place, fit=result, names=labels(saved.about), seed=seed, progress=voice.progress
     )
-    voice(f"Report: {written}")
-    finding: str = written.finding
-    if finding:
-        voice(finding)
+    voice(f"Report: {written}\n{written.finding}")

@@ -42,13 +42,14 @@ def _facts(saved: Saved) -> list[tuple[str, str]]:
 
     d, p = saved.X.shape
     noise = saved.prior.noise_variance
+    said = f"one per observation, {noise.min():.3g} … {noise.max():.3g}" if np.ndim(noise) else f"{noise:.6g}"
+    arithmetic = saved.dtype if saved.dtype == saved.solve_dtype else f"{saved.dtype}, solved in {saved.solve_dtype}"
     solver = repr(saved.solver)
     if saved.picked is not None:
         solver += f", picked {saved.picked!r}"
     elif saved.solver.picks:
         solver += ", picks one when it predicts"
-    itemsize = 8 if saved.solve_dtype == "float64" else 4
-    dense = d * d * itemsize
+    dense = d * d * (8 if saved.solve_dtype == "float64" else 4)
     free = available_bytes(torch.device("cpu"))
     kept = "kept in memory" if dense <= 0.75 * free / 2 else "too large for half of that: recomputed in tiles"
     facts = [
@@ -56,24 +57,17 @@ def _facts(saved: Saved) -> list[tuple[str, str]]:
         *_region(saved),
         ("kernel", repr(saved.prior.kernel)),
         ("mean", repr(saved.prior.mean)),
-        (
-            "noise variance",
-            f"{noise:.6g}" if not np.ndim(noise) else f"one per observation, {noise.min():.3g} … {noise.max():.3g}",
-        ),
+        ("noise variance", said),
         ("solver", solver),
-        (
-            "arithmetic",
-            saved.dtype if saved.dtype == saved.solve_dtype else f"{saved.dtype}, solved in {saved.solve_dtype}",
-        ),
+        ("arithmetic", arithmetic),
         ("storage", saved.storage),
         ("Gram matrix", f"{human(dense)} if it is stored; {human(free)} of memory are free, so it is {kept}"),
         ("written", f"{saved.created} by cagp {saved.cagp_version}"),
     ]
     fit = saved.about.fit
     if fit is not None:
-        facts.append(
-            ("fit", f"{fit.likelihood} likelihood of {fit.size:,} observations, log p = {fit.log_likelihood:.6g}")
-        )
+        found = f"{fit.likelihood} likelihood of {fit.size:,} observations, log p = {fit.log_likelihood:.6g}"
+        facts.append(("fit", found))
         for name, value in fit.values.items():
             error = fit.standard_errors.get(name)
             facts.append((f"  {name}", f"{value:.6g}" + ("" if error is None else f" ± {error:.2g}")))

@@ -12,24 +12,6 @@ if TYPE_CHECKING:
     from ..solvers import Solver
 
 
-def numbers_in(text: str | None) -> tuple[float, ...] | None:
-    """The numbers that ``--lengthscale`` was given."""
-    if text is None:
-        return None
-    try:
-        values = tuple(float(each) for each in text.split(","))
-    except ValueError:
-        raise InputError(f"--lengthscale must be a number, or numbers separated by commas, got {text!r}") from None
-    return values
-
-
-def require_positive(values: dict[str, float | None], lengthscales: tuple[float, ...]) -> None:
-    """Refuse starting values that no kernel can have."""
-    for option, value in [*values.items(), *(("--lengthscale", each) for each in lengthscales)]:
-        if value is not None and not 0 < value < float("inf"):
-            raise InputError(f"{option} must be positive, got {value:g}")
-
-
 def require_place(out: Path, overwrite: bool) -> None:
     """Refuse a place where no model may be written."""
     from ..saving import is_model_folder, require_writable

@@ -145,11 +145,8 @@ def _in_batches(
                 continue
             if not interrupt.requested:
                 posterior = model.predict(X[start:stop], stop=rule, progress=False)
-                done[start] = Piece(
-                    np.asarray(posterior.mean, dtype=np.float64),
-                    np.asarray(posterior.variance, dtype=np.float64),
-                    np.asarray(posterior.iterations, dtype=np.int64),
-                )
+                mean, variance = (np.asarray(each, dtype=np.float64) for each in (posterior.mean, posterior.variance))
+                done[start] = Piece(mean, variance, np.asarray(posterior.iterations, dtype=np.int64))
                 message = posterior.status.worded(IN_OPTIONS)
             stopped = interrupt.requested or posterior.status.reason == "interrupted"
             if not stopped:
@@ -166,13 +163,8 @@ def _in_batches(
 
 def _prior(model: Model, X: np.ndarray) -> Piece:
     """Rows that were not reached: what is known before any iteration."""
-    import torch
-
-    points = torch.from_numpy(np.ascontiguousarray(X)).to(model.X.device)
-    kernel = model.prior.kernel
-    variance = kernel.diagonal(kernel.embed(points, points.mean(dim=0)))
-    mean = model.offset(points)
-    return Piece(mean.cpu().numpy(), variance.cpu().numpy(), np.zeros(len(X), dtype=np.int64))
+    known = model.prior_at(X)
+    return Piece(known.mean, known.variance, np.zeros(len(X), dtype=np.int64))
 
 
 def _interrupted(iterations: np.ndarray) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -18,70 +19,149 @@ from ..errors import InputError
 from ..hyperparameters.starting_prior import Group, starting_kernel, starting_lengthscale
 from ..kernels import EARTH_RADIUS, Kernel, Radial, geographic_columns
 from ..means import Constant, Mean, Polynomial, Zero
+from ..prior import Prior
 from ..support.validation import points
+from ..tables import RawColumns, Table
 from .expressions import KERNEL_NAMES, evaluated
 
-MEANS = ("zero", "constant", "linear", "quadratic")
+_MEANS = {"zero": Zero(), "constant": Constant(), "linear": Polynomial(1), "quadratic": Polynomial(2)}
 
 _AT_MOST = 2000
 _PATCH = 25
 _SPREAD_SHARE = 0.5
+"""Lengthscales start at this share of the spread of the data."""
+
 _GLOBE_SHARE = 0.05
-"""Lengthscales on the globe start at this share of the Earth's radius: about 300 km."""
+"""Those on the globe start at this share of the Earth's radius: about 300 km."""
+
+
+@dataclass(frozen=True, eq=False)
+class Training:
+    """Observations y (n,) of ``target`` at X (n, p), the ``columns`` of a table; without ``copied`` rows.
+
+    ``noise`` (n,) are their noise variances, where a column has them; ``globe`` are latitude and longitude among the
+    columns, where distance is measured on the globe.
+    """
+
+    raw: RawColumns
+    table: Table
+    target: str
+    columns: list[str]
+    X: np.ndarray
+    y: np.ndarray
+    noise: np.ndarray | None
+    globe: tuple[str, str] | None
+    copied: int
 
 
 @dataclass(frozen=True)
-class Wishes:
-    """What was asked for about the kernel: a kind or one as written, (latitude, longitude), and starting values."""
+class PriorAsked:
+    """The options that say what the prior is, as they were written."""
 
-    kernel: type[Radial] | Kernel
-    geo: tuple[str, str] | None
+    kernel: str
+    mean: str
+    geo: str | None
     ard: bool
-    lengthscale: tuple[float, ...] | None
+    lengthscale: str | None
     variance: float | None
+    noise: float | None
 
+    def __post_init__(self) -> None:
+        _ = self._mean, self._kernel  # what cannot be read is refused at once
+        scales = [("--lengthscale", each) for each in self._scales or ()]
+        for option, value in [("--noise", self.noise), ("--variance", self.variance), *scales]:
+            if value is not None and not 0 < value < float("inf"):
+                raise InputError(f"{option} must be positive, got {value:g}")
+        valued = self._scales is not None or self.variance is not None
+        if self.written and (valued or (self.geo or "none").lower() != "none"):
+            raise InputError(
+                f"--kernel {self.kernel!r} has its values in it; leave out --geo, --lengthscale and --variance"
+            )
 
-def mean_called(name: str) -> Mean:
-    """The mean of that name."""
-    if name not in MEANS:
-        raise InputError(f"--mean must be one of {', '.join(MEANS)}, got {name!r}")
-    degrees = {"linear": 1, "quadratic": 2}
-    return Polynomial(degrees[name]) if name in degrees else Constant() if name == "constant" else Zero()
+    @cached_property
+    def _mean(self) -> Mean:
+        if self.mean not in _MEANS:
+            raise InputError(f"--mean must be one of {', '.join(_MEANS)}, got {self.mean!r}")
+        return _MEANS[self.mean]
 
+    @cached_property
+    def _kernel(self) -> type[Radial] | Kernel:
+        """The kind of kernel of that name, or the kernel that an expression means."""
+        radial = {name: kind for name, kind in KERNEL_NAMES.items() if issubclass(kind, Radial)}
+        known = radial.get(self.kernel.lower().replace("-", "").replace("_", ""))
+        if known is not None:
+            return known
+        otherwise = f"--kernel must be one of {', '.join(radial)}, or such as 'Matern32(0.5).on(0, 1) + RBF(2.0).on(2)'"
+        kernel = evaluated(self.kernel, otherwise, list(radial))
+        if not isinstance(kernel, Kernel):
+            raise InputError(f"{otherwise}; got {self.kernel!r}")
+        return kernel
 
-def kernel_called(text: str) -> type[Radial] | Kernel:
-    """The kind of kernel of that name, or the kernel that an expression means."""
-    name = text.lower().replace("-", "").replace("_", "")
-    known = KERNEL_NAMES.get(name)
-    if known is not None and issubclass(known, Radial):
-        return known
-    radial = [each for each, kind in KERNEL_NAMES.items() if issubclass(kind, Radial)]
-    otherwise = f"--kernel must be one of {', '.join(radial)}, or such as 'Matern32(0.5).on(0, 1) + RBF(2.0).on(2)'"
-    kernel = evaluated(text, otherwise, radial)
-    if not isinstance(kernel, Kernel):
-        raise InputError(f"{otherwise}; got {text!r}")
-    return kernel
+    @cached_property
+    def _scales(self) -> tuple[float, ...] | None:
+        if self.lengthscale is None:
+            return None
+        try:
+            return tuple(float(each) for each in self.lengthscale.split(","))
+        except ValueError:
+            wanted = "--lengthscale must be a number, or numbers separated by commas"
+            raise InputError(f"{wanted}, got {self.lengthscale!r}") from None
 
+    @property
+    def written(self) -> bool:
+        """Whether the kernel is an expression, which has its values in it."""
+        return isinstance(self._kernel, Kernel)
 
-def kernel_to_start(
-    wishes: Wishes, X: np.ndarray, y: np.ndarray, features: Sequence[str]
-) -> tuple[Kernel, tuple[str, ...]]:
-    """A kernel with starting values for X (n, p) and y (n,), and the hyperparameters that must stay as they are."""
-    kind = wishes.kernel
-    if isinstance(kind, Kernel):
-        return kind, ()
-    variance = wishes.variance if wishes.variance is not None else float(np.var(y)) or 1.0
-    if wishes.geo is None:
-        return starting_kernel([Group(None, _lengthscale(wishes, X))], variance, kind)
-    if wishes.lengthscale is not None and len(wishes.lengthscale) > 1:
-        raise InputError("with --geo, --lengthscale is one number, in kilometres on the globe")
-    where = tuple(features.index(each) for each in wishes.geo)
-    others = tuple(i for i in range(len(features)) if i not in where)
-    distance = wishes.lengthscale[0] if wishes.lengthscale else _GLOBE_SHARE * EARTH_RADIUS
-    groups = [Group(where if others or where != (0, 1) else None, distance, radius=EARTH_RADIUS)]
-    if others:
-        groups.append(Group(others, starting_lengthscale(X[:, others], _SPREAD_SHARE, wishes.ard)))
-    return starting_kernel(groups, variance, kind)
+    def globe_among(self, columns: list[str]) -> tuple[str, str] | None:
+        """The columns that a written kernel takes for latitude and longitude."""
+        if not isinstance(self._kernel, Kernel):
+            return None
+        pairs = [each for each in geographic_columns(self._kernel, tuple(range(len(columns)))) if len(each) == 2]
+        return (columns[pairs[0][0]], columns[pairs[0][1]]) if pairs else None
+
+    def prior_for(self, training: Training) -> tuple[Prior, list[str]]:
+        """The prior with starting values for these data, and the hyperparameters that must stay as they are."""
+        kernel, fixed = self._kernel_for(training)
+        noise: float | np.ndarray | None = self.noise if training.noise is None else training.noise
+        if noise is None:
+            noise = 0.1 * float(np.var(training.y)) or 1e-6
+        return Prior(kernel, mean=self._mean, noise_variance=noise), list(fixed)
+
+    def _kernel_for(self, training: Training) -> tuple[Kernel, tuple[str, ...]]:
+        kind, X, scales = self._kernel, training.X, self._scales
+        if isinstance(kind, Kernel):
+            return kind, ()
+        variance = self.variance if self.variance is not None else float(np.var(training.y)) or 1.0
+        if training.globe is None:
+            return starting_kernel([Group(None, self._lengthscale(X))], variance, kind)
+        if scales is not None and len(scales) > 1:
+            raise InputError("with --geo, --lengthscale is one number, in kilometres on the globe")
+        where = tuple(training.columns.index(each) for each in training.globe)
+        others = tuple(i for i in range(len(training.columns)) if i not in where)
+        distance = scales[0] if scales else _GLOBE_SHARE * EARTH_RADIUS
+        groups = [Group(where if others or where != (0, 1) else None, distance, radius=EARTH_RADIUS)]
+        if others:
+            groups.append(Group(others, starting_lengthscale(X[:, others], _SPREAD_SHARE, self.ard)))
+        return starting_kernel(groups, variance, kind)
+
+    def _lengthscale(self, X: np.ndarray) -> float | tuple[float, ...]:
+        given, p = self._scales, X.shape[1]
+        if given is None:
+            return starting_lengthscale(X, _SPREAD_SHARE, self.ard)
+        if len(given) not in (1, p):
+            raise InputError(f"--lengthscale has {len(given)} values for {p} features; give one, or one for each")
+        if not self.ard and len(given) > 1:
+            raise InputError(f"--no-ard is one lengthscale for all features, --lengthscale has {len(given)} values")
+        return given[0] if not self.ard or p == 1 else given if len(given) == p else given * p
+
+    def require_whole(self, training: Training) -> None:
+        """Refuse ``--no-fit`` where the options cannot hold all hyperparameters."""
+        if training.globe is not None and len(training.columns) > 2:
+            raise InputError(
+                "--no-fit takes the hyperparameters as given, and --lengthscale is that on the globe alone; write "
+                "all of them as a kernel: "
+                "--kernel 'Geographic(Matern32(300.0, 1.0), radius=6371.0).on(0, 1) * Matern32(2.0).on(2)'"
+            )
 
 
 def copies_on_globe(X: np.ndarray, y: np.ndarray, globe: tuple[str, str] | None, features: Sequence[str]) -> np.ndarray:
@@ -92,23 +172,6 @@ def copies_on_globe(X: np.ndarray, y: np.ndarray, globe: tuple[str, str] | None,
 
     roles = dict(zip(globe, ("latitude", "longitude"), strict=True))
     return copies(X, y, tuple(Axis(name, roles.get(name, "other")) for name in features))
-
-
-def globe_of(kernel: Kernel, features: Sequence[str]) -> tuple[str, str] | None:
-    """The features that a written kernel takes for latitude and longitude."""
-    pairs = [each for each in geographic_columns(kernel, tuple(range(len(features)))) if len(each) == 2]
-    return (features[pairs[0][0]], features[pairs[0][1]]) if pairs else None
-
-
-def _lengthscale(wishes: Wishes, X: np.ndarray) -> float | tuple[float, ...]:
-    given, p = wishes.lengthscale, X.shape[1]
-    if given is None:
-        return starting_lengthscale(X, _SPREAD_SHARE, wishes.ard)
-    if len(given) not in (1, p):
-        raise InputError(f"--lengthscale has {len(given)} values for {p} features; give one, or one for each")
-    if not wishes.ard and len(given) > 1:
-        raise InputError(f"--no-ard is one lengthscale for all features, --lengthscale has {len(given)} values")
-    return given[0] if not wishes.ard or p == 1 else given if len(given) == p else given * p
 
 
 def near_by(kernel: Kernel, X: np.ndarray) -> np.ndarray:

@@ -2,97 +2,58 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
-
-import numpy as np
 
 from .. import tables
 from ..errors import InputError
-from ..tables import RawColumns, Table
 from .shared import Voice
-from .starting import copies_on_globe
+from .starting import PriorAsked, Training, copies_on_globe
 from .table_columns import features_of, find_column, globe_among, names_in, varying
 
 
-class PriorWishes(Protocol):
-    """What reading a table must know of the prior that was asked for."""
-
-    @property
-    def noise(self) -> float | None: ...
-
-    @property
-    def written(self) -> bool: ...
-
-    def globe_among(self, columns: list[str]) -> tuple[str, str] | None: ...
-
-
-@dataclass(frozen=True, eq=False)
-class Training:
-    """Observations y (n,) of ``target`` at X (n, p), the ``columns`` of a table; without ``copied`` rows.
-
-    ``noise`` (n,) are their noise variances, where a column has them; ``globe`` are latitude and longitude among the
-    columns, where distance is measured on the globe.
-    """
-
-    raw: RawColumns
-    table: Table
-    target: str
-    columns: list[str]
-    X: np.ndarray
-    y: np.ndarray
-    noise: np.ndarray | None
-    globe: tuple[str, str] | None
-    copied: int
-
-
-@dataclass(frozen=True)
-class ColumnsAsked:
-    """The options that say what to read."""
-
-    data: Path
-    target: str
-    features: str | None
-    exclude: str
-    noise_column: str | None
-    geo: str | None
-    drop_missing: bool
-
-    def read(self, wished: PriorWishes, voice: Voice) -> Training:
-        """The observations; says what was left out."""
-        raw = tables.read_columns(self.data)
-        target = find_column(raw, self.target, "--target")
-        noisy = None if self.noise_column is None else find_column(raw, self.noise_column, "--noise-column")
-        if noisy is not None and wished.noise is not None:
-            raise InputError(
-                f"--noise-column gives each row its noise variance, so --noise {wished.noise:g} would be ignored"
-            )
-        given = [find_column(raw, each, "--features") for each in names_in(self.features or "")]
-        left_out = {target, *(find_column(raw, each, "--exclude") for each in names_in(self.exclude))}
-        left_out |= set() if noisy is None else {noisy}
-        columns = given or features_of(raw, target, left_out)
-        if clash := left_out & set(columns):
-            raise InputError(f"{min(clash)!r} cannot be a feature: it is the target or excluded")
-        if not columns:
-            raise InputError(f"{self.data} has no column left to predict {target!r} from")
-        needed = [*columns, target] if noisy is None else [*columns, target, noisy]
-        table = tables.read_table(self.data, needed, drop_missing=self.drop_missing)
-        if table.dropped:
-            voice(f"{table.dropped} rows of {self.data} have missing values and are left out.")
-        columns = given or varying(table, columns, voice)
-        globe = None if wished.written else globe_among(self.geo, raw, columns, voice)
-        on_globe = globe or wished.globe_among(columns) or (raw.globe if self.geo is None else None)
-        X, y = table.matrix(columns), table.columns[target]
-        kept = ~copies_on_globe(X, y, on_globe, columns)
-        copied = int((~kept).sum())
-        if copied:
-            voice(
-                f"{copied:,} of {len(y):,} rows are left out: they repeat the value of another one at the same "
-                "place on the globe (a pole, or a meridian given twice), and copies are no further observations."
-            )
-        if kept.sum() < 2:
-            raise InputError(f"{self.data} has {kept.sum()} row; at least two are needed")
-        noise = None if noisy is None else table.columns[noisy][kept]
-        voice(f"{kept.sum():,} observations of {target!r} at {', '.join(map(repr, columns))}.")
-        return Training(raw, table, target, columns, X[kept], y[kept], noise, globe, copied)
+def read_training(
+    data: Path,
+    target: str,
+    features: str | None,
+    exclude: str,
+    noise_column: str | None,
+    drop_missing: bool,
+    wished: PriorAsked,
+    voice: Voice,
+) -> Training:
+    """The observations in a table, by the options that say what to read; says what was left out."""
+    raw = tables.read_columns(data)
+    target = find_column(raw, target, "--target")
+    noisy = None if noise_column is None else find_column(raw, noise_column, "--noise-column")
+    if noisy is not None and wished.noise is not None:
+        raise InputError(
+            f"--noise-column gives each row its noise variance, so --noise {wished.noise:g} would be ignored"
+        )
+    given = [find_column(raw, each, "--features") for each in names_in(features or "")]
+    left_out = {target, *(find_column(raw, each, "--exclude") for each in names_in(exclude))}
+    left_out |= set() if noisy is None else {noisy}
+    columns = given or features_of(raw, target, left_out)
+    if clash := left_out & set(columns):
+        raise InputError(f"{min(clash)!r} cannot be a feature: it is the target or excluded")
+    if not columns:
+        raise InputError(f"{data} has no column left to predict {target!r} from")
+    needed = [*columns, target] if noisy is None else [*columns, target, noisy]
+    table = tables.read_table(data, needed, drop_missing=drop_missing)
+    if table.dropped:
+        voice(f"{table.dropped} rows of {data} have missing values and are left out.")
+    columns = given or varying(table, columns, voice)
+    globe = None if wished.written else globe_among(wished.geo, raw, columns, voice)
+    on_globe = globe or wished.globe_among(columns) or (raw.globe if wished.geo is None else None)
+    X, y = table.matrix(columns), table.columns[target]
+    kept = ~copies_on_globe(X, y, on_globe, columns)
+    copied = int((~kept).sum())
+    if copied:
+        voice(
+            f"{copied:,} of {len(y):,} rows are left out: they repeat the value of another one at the same "
+            "place on the globe (a pole, or a meridian given twice), and copies are no further observations."
+        )
+    if kept.sum() < 2:
+        raise InputError(f"{data} has {kept.sum()} row; at least two are needed")
+    noise = None if noisy is None else table.columns[noisy][kept]
+    voice(f"{kept.sum():,} observations of {target!r} at {', '.join(map(repr, columns))}.")
+    return Training(raw, table, target, columns, X[kept], y[kept], noise, globe, copied)

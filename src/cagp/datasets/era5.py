@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
@@ -21,33 +20,8 @@ _SHAPE = (721, 1440)
 _FIRST_ROW, _LAST_ROW = 5, 715
 
 
-@dataclass(frozen=True)
-class _Field:
-    latitude: np.ndarray
-    longitude: np.ndarray
-    temperature: np.ndarray
-    path: Path
-
-    def dataset(self, rows: np.ndarray, columns: np.ndarray, note: str) -> Dataset:
-        """The points (rows[i], columns[i]) of the field."""
-        X = np.column_stack([self.latitude[rows], self.longitude[columns]])
-        return Dataset(
-            name="era5",
-            X=X,
-            y=self.temperature[rows, columns],
-            names=("latitude", "longitude"),
-            units=("degrees north", "degrees east"),
-            target="2 metre temperature",
-            target_unit="K",
-            citation="H. Hersbach et al., ERA5 hourly data on single levels from 1940 to present, Copernicus Climate "
-            "Change Service (C3S) Climate Data Store, doi 10.24381/cds.adbb2d47. 2024-01-01 00:00 UTC.",
-            licence="contains modified Copernicus Climate Change Service information 2024; attribution required",
-            path=self.path,
-            note=note,
-        )
-
-
-def _field() -> _Field:
+def _at(rows: np.ndarray, columns: np.ndarray, note: str) -> Dataset:
+    """The points (rows[i], columns[i]) of the field."""
     try:
         import h5py  # type: ignore[import-untyped]
     except ImportError as error:
@@ -58,7 +32,20 @@ def _field() -> _Field:
         latitude, longitude = (np.asarray(file[name][:], dtype=np.float64) for name in ("latitude", "longitude"))
     if temperature.shape != _SHAPE or np.ptp(temperature[[0, -1]], axis=1).any():
         raise DataError(f"{path} is not the field that was expected: {_SHAPE} values, constant along each pole's row")
-    return _Field(latitude, longitude, temperature, path)
+    return Dataset(
+        name="era5",
+        X=np.column_stack([latitude[rows], longitude[columns]]),
+        y=temperature[rows, columns],
+        names=("latitude", "longitude"),
+        units=("degrees north", "degrees east"),
+        target="2 metre temperature",
+        target_unit="K",
+        citation="H. Hersbach et al., ERA5 hourly data on single levels from 1940 to present, Copernicus Climate "
+        "Change Service (C3S) Climate Data Store, doi 10.24381/cds.adbb2d47. 2024-01-01 00:00 UTC.",
+        licence="contains modified Copernicus Climate Change Service information 2024; attribution required",
+        path=path,
+        note=note,
+    )
 
 
 def era5() -> Dataset:
@@ -66,10 +53,9 @@ def era5() -> Dataset:
 
     Each pole is one point: the 1,440 copies in its row of the 0.25° grid are dropped but for the first.
     """
-    field = _field()
     rows, columns = (index.ravel() for index in np.indices(_SHAPE))
     distinct = ((rows > 0) & (rows < _SHAPE[0] - 1)) | (columns == 0)
-    return field.dataset(rows[distinct], columns[distinct], "each pole once")
+    return _at(rows[distinct], columns[distinct], "each pole once")
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -91,9 +77,7 @@ class Era5Grid(Dataset):
             raise InputError(f"n={n} points to hold out, but the grid leaves {len(candidates)}; ask for fewer")
         chosen = np.random.default_rng(count(seed, "seed")).choice(candidates, n, replace=False)
         rows, columns = np.unravel_index(chosen, _SHAPE)
-        return _field().dataset(
-            rows, columns, f"{n} points held out from a {len(self.rows)} × {len(self.columns)} grid"
-        )
+        return _at(rows, columns, f"{n} points held out from a {len(self.rows)} × {len(self.columns)} grid")
 
 
 def era5_grid(n_lat: int, n_lon: int) -> Era5Grid:
@@ -107,5 +91,5 @@ def era5_grid(n_lat: int, n_lon: int) -> Era5Grid:
     rows = np.round(np.linspace(_FIRST_ROW, _LAST_ROW, n_lat)).astype(int)
     columns = np.round(np.arange(n_lon) * _SHAPE[1] / n_lon).astype(int)
     row, column = (index.ravel() for index in np.meshgrid(rows, columns, indexing="ij"))
-    grid = _field().dataset(row, column, f"{n_lat} × {n_lon} grid, row-major")
+    grid = _at(row, column, f"{n_lat} × {n_lon} grid, row-major")
     return Era5Grid(**vars(grid), rows=rows, columns=columns)

@@ -49,21 +49,15 @@ def find(*files: PublicFile) -> tuple[PublicFile, Path]:
             continue
         for file in files:
             path = folder / file.name
-            if path.is_file():
-                _check(path, file)
-                return file, path
+            if not path.is_file():
+                continue
+            if file.sha256 and (found := hashlib.sha256(path.read_bytes()).hexdigest()) != file.sha256:
+                raise DataError(
+                    f"{path} is not the published file: its sha256 is {found}, expected {file.sha256}; "
+                    "replace it, or remove it to have it fetched again"
+                )
+            return file, path
     return files[-1], _download(files)
-
-
-def _check(path: Path, file: PublicFile) -> None:
-    if file.sha256 is None:
-        return
-    found = hashlib.sha256(path.read_bytes()).hexdigest()
-    if found != file.sha256:
-        raise DataError(
-            f"{path} is not the published file: its sha256 is {found}, expected {file.sha256}; "
-            "replace it, or remove it to have it fetched again"
-        )
 
 
 def _download(files: tuple[PublicFile, ...]) -> Path:

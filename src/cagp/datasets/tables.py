@@ -44,19 +44,12 @@ _PROTEIN = PublicFile(
 )
 
 _BIKE_INPUTS = {
-    "season": "",
-    "yr": "",
-    "mnth": "",
+    **dict.fromkeys(("season", "yr", "mnth"), ""),
     "hr": "h",
-    "holiday": "",
-    "weekday": "",
-    "workingday": "",
-    "weathersit": "",
-    "temp": "normalised",
-    "atemp": "normalised",
-    "hum": "normalised",
-    "windspeed": "normalised",
+    **dict.fromkeys(("holiday", "weekday", "workingday", "weathersit"), ""),
+    **dict.fromkeys(("temp", "atemp", "hum", "windspeed"), "normalised"),
 }
+"""Names and units."""
 _BIKE_COLUMNS = ["instant", "dteday", *_BIKE_INPUTS, "casual", "registered", "cnt"]
 
 

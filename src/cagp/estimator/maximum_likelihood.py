@@ -101,10 +101,11 @@ def learn(start: Start, X: np.ndarray, Y: np.ndarray, how: HowToLearn) -> Learne
         warnings.warn(sentence, FitWarning, stacklevel=4)
     if (result.at_bounds or len(Y) == 1) and (np.ptp(Y, axis=0) <= _ROUNDING * np.abs(Y).max(axis=0)).all():
         where = f"at all {len(Y)} training points" if len(Y) > 1 else "at the only training point"
+        bounds = f"the bounds of {', '.join(result.at_bounds)}"
+        makes = f"{bounds} make" if result.at_bounds else "the kernel.variance that the fit began with makes"
         warnings.warn(
             f"y has the same value {where}, which does not tell how far it varies elsewhere: the error bars are no "
-            f"wider than the bounds of {', '.join(result.at_bounds)} make them. Give a kernel and a noise level that "
-            "you believe in, with optimizer=None.",
+            f"wider than {makes} them. Give a kernel and a noise level that you believe in, with optimizer=None.",
             FitWarning,
             stacklevel=4,
         )

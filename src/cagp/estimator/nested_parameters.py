@@ -35,19 +35,17 @@ def nested_parameters(parameters: dict[str, Any]) -> dict[str, Any]:
 def split_nested(current: dict[str, Any], changes: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """``changes`` as the plain ones, with settings of solvers and cagp kernels applied, and all the others."""
     plain = {name: value for name, value in changes.items() if "__" not in name}
+    owners = {name: plain.get(name, current.get(name)) for name in _OPEN}
     rest: dict[str, Any] = {}
     inner: dict[str, dict[str, Any]] = {}
     for key, value in changes.items():
         name, _, field = key.partition("__")
-        if not field:
-            continue
-        owner = plain.get(name, current.get(name))
-        if name in _OPEN and (isinstance(owner, (str, Solver, Kernel))):
+        if field and isinstance(owners.get(name), (str, Solver, Kernel)):
             inner.setdefault(name, {})[field] = value
-        else:
+        elif field:
             rest[key] = value
     for name, settings in inner.items():
-        owner = plain.get(name, current.get(name))
+        owner = owners[name]
         known = _fields(name, owner)
         for field in settings:
             if field not in known:

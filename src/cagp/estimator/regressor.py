@@ -17,7 +17,7 @@ from ..solvers import as_solver
 from ..support.validation import choice, count
 from .maximum_likelihood import HowToLearn, learn, log_likelihood_at
 from .nested_parameters import nested_parameters, split_nested
-from .several_outputs import covariances, means, means_and_variances, models_of, sklearn_draws
+from .several_outputs import covariances, means, means_and_variances, sklearn_draws
 from .starting_prior import prior_prediction, squeezed, start_from
 
 _EXACT_EVIDENCE = 8_000
@@ -157,7 +157,9 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """
         X, y = validate_data(self, X, y, multi_output=True, y_numeric=True, dtype=np.float64)
         y = np.array(y, dtype=np.float64, copy=bool(self.copy_X_train) or None)
-        self._check(y)
+        solver, seen = as_solver(self.solver), y.shape[1] if y.ndim == 2 else 1
+        if self.n_targets is not None and seen != self.n_targets:
+            raise InputError(f"y has {seen} outputs, but n_targets={self.n_targets!r}; leave n_targets out")
         self._seed = _seed(self.random_state)
         shift, scale = np.zeros(y.shape[1:]), np.ones(y.shape[1:])
         if self.normalize_y:
@@ -181,16 +183,9 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.noise_variance_ = self.prior_.noise_variance
         self._start, self._white = start, float(learned.level or 0.0) if start.white else 0.0
         self._evidence: float | None = None
-        self.model_ = self.prior_.condition(X, Y[:, 0], as_solver(self.solver), **(self.condition_options or {}))
-        self.models_ = models_of(self.model_, Y)
+        self.model_ = self.prior_.condition(X, Y[:, 0], solver, **(self.condition_options or {}))
+        self.models_ = [self.model_, *(self.model_.with_observations(column) for column in Y.T[1:])]
         return self
-
-    def _check(self, y: np.ndarray) -> None:
-        """What can be refused before any work is done."""
-        as_solver(self.solver)
-        seen = y.shape[1] if y.ndim == 2 else 1
-        if self.n_targets is not None and seen != self.n_targets:
-            raise InputError(f"y has {seen} outputs, but n_targets={self.n_targets!r}; leave n_targets out")
 
     # --- predictions ----------------------------------------------------------------------------------------------
 
@@ -220,15 +215,12 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             return self._back(mean), squeezed(np.sqrt(variance + self._noise_of(of)) * self._scale)
         mean = means(self.models_, X)
         if return_cov:
-            return self._back(mean), self._with_noise(covariances(self.models_, X), self._noise_of(of))
+            covariance = covariances(self.models_, X) + self._noise_of(of) * np.eye(len(X))[:, :, None]
+            return self._back(mean), squeezed(covariance * self._scale**2)
         return self._back(mean)
 
     def _back(self, mean: np.ndarray) -> np.ndarray:
         return squeezed(mean * self._scale + self._shift)
-
-    def _with_noise(self, covariance: np.ndarray, noise: float) -> np.ndarray:
-        covariance = covariance + noise * np.eye(len(covariance))[:, :, None]
-        return squeezed(covariance * self._scale**2)
 
     def _noise_of(self, of: str | None) -> float:
         """The noise that belongs to a new observation of what ``of`` says, in the units of the model."""

@@ -15,11 +15,6 @@ _NUMBERS_AT_ONCE = 2**24
 """Of weights (d, T) in memory at a time, where the means are taken from them."""
 
 
-def models_of(first: Model, Y: np.ndarray) -> list[Model]:
-    """One model an output, for observations Y (d, outputs) of which ``first`` has the first column."""
-    return [first, *(first.with_observations(y) for y in Y.T[1:])]
-
-
 def means(models: list[Model], X: np.ndarray) -> np.ndarray:
     """The posterior means at X (T, p), shape (T, outputs), without variances."""
     if _mean_needs_weights(models):

@@ -117,25 +117,23 @@ def prior_mean(prior: Prior, X: np.ndarray) -> np.ndarray:
     return (torch.zeros(len(X)).double() if prior.mean.unknown else prior.mean(points)).numpy()
 
 
-def prior_variance(prior: Prior, X: np.ndarray) -> np.ndarray:
-    """k(x, x) at the points X (n, p), shape (n,)."""
-    points = torch.from_numpy(X)
-    return prior.kernel.diagonal(prior.kernel.embed(points, points.mean(dim=0))).numpy()
-
-
 def prior_prediction(
     start: Start, X: np.ndarray, outputs: int, return_std: bool, return_cov: bool, of: str | None
 ) -> Any:
     """What an estimator with a kernel says before it has seen data: the prior at X (T, p), the same for all outputs."""
     prior = start.prior()
     noise = {None: start.level if start.white else 0.0, "latent": 0.0}.get(of, prior.noise_variance)
-    mean = squeezed(np.repeat(prior_mean(prior, X)[:, None], outputs, axis=1))
+
+    def for_all(values: np.ndarray) -> np.ndarray:
+        return squeezed(np.repeat(values[..., None], outputs, axis=-1))
+
+    mean = for_all(prior_mean(prior, X))
     if return_cov:
-        covariance = prior.kernel(X) + np.eye(len(X)) * noise
-        return mean, squeezed(np.repeat(covariance[:, :, None], outputs, axis=2))
+        return mean, for_all(prior.kernel(X) + np.eye(len(X)) * noise)
     if return_std:
-        std = np.sqrt(prior_variance(prior, X) + noise)
-        return mean, squeezed(np.repeat(std[:, None], outputs, axis=1))
+        points = torch.from_numpy(X)
+        variance = prior.kernel.diagonal(prior.kernel.embed(points, points.mean(dim=0))).numpy()
+        return mean, for_all(np.sqrt(variance + noise))
     return mean
 
 

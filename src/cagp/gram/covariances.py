@@ -9,7 +9,8 @@ from typing import Any
 
 import torch
 
-from ..kernels import Embedding, Kernel, embedding_leaves, embedding_size, map_embedding, near_leaves
+from ..kernels import Embedding, Kernel, embedding_leaves, embedding_size, map_embedding
+from ..kernels.nearness import near_leaves
 from .entries import Entries, Tiling
 from .fused import fused_entries
 from .neighbours import Search, search

@@ -53,13 +53,16 @@ class BlockSearch:
     The box around a block tells how near its points can be. If even the k-th neighbour found is nearer than the next
     block's box, nothing was missed; otherwise twice as many blocks are looked into, in the end all of them.
     A block has ``leaf`` points, and looks into ``first_blocks`` at first; ``entries`` distances are in memory at once.
+    Among few points blocks do not pay: all of them are looked at.
     """
 
     def __init__(self, points: torch.Tensor, leaf: int = 256, first_blocks: int = 16, entries: int = 2**27) -> None:
-        self._known = _blocks(points, leaf)
+        self._known, self._points = _blocks(points, leaf), points
         self._leaf, self._first_blocks, self._entries = leaf, first_blocks, entries
 
     def query(self, test: torch.Tensor, k: int) -> torch.Tensor:
+        if len(self._points) <= self._first_blocks * self._leaf:
+            return self._among_all(test, k)
         queries = _blocks(test, self._leaf)
         blocks, leaf, _ = queries.points.shape
         nearest = torch.empty(blocks, leaf, k, dtype=torch.int64, device=test.device)
@@ -74,6 +77,15 @@ class BlockSearch:
         real = queries.index >= 0
         found[queries.index[real]] = nearest[real]
         return found
+
+    def _among_all(self, test: torch.Tensor, k: int) -> torch.Tensor:
+        found = []
+        for part in test.split(max(1, self._entries // len(self._points))):
+            distance = (part[:, None, 0] - self._points[:, 0]).square_()
+            for c in range(1, part.shape[1]):
+                distance += (part[:, None, c] - self._points[:, c]).square_()
+            found.append(distance.topk(k, dim=1, largest=False).indices)
+        return torch.cat(found)
 
     def _look(self, queries: _Blocks, asked: torch.Tensor, look: int, nearest: torch.Tensor) -> torch.Tensor:
         """Fill in the neighbours of the test blocks ``asked`` (m,) from the ``look`` nearest blocks of each.

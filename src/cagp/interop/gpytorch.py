@@ -56,7 +56,7 @@ def from_gpytorch(
     probe = X[:: -(-len(X) // _PROBES)].to(device=device, dtype=torch.float64)
     said = _ask(frozen, probe)
     prior = _translated(frozen, device, noise)
-    if prior is None or not said.agrees(prior):
+    if prior is None or not _agrees(prior, probe, *said):
         prior = Prior(
             GPyTorchKernel(ForwardBlocks(frozen, device)),
             mean=as_mean(_MeanFunction(frozen, device, forward=True)),
@@ -180,34 +180,16 @@ class _MeanFunction:
         return type(self.module).__name__ + (".forward" if self.forward else "")
 
 
-@dataclass(frozen=True)
-class _Said:
-    """What the model's own ``forward`` says about the points A and B = A in another order, each (n, p)."""
+def _ask(frozen: Any, A: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """What ``forward`` says about the points A (n, p), asked in the way that the blocks of a solver would be.
 
-    A: torch.Tensor
-    B: torch.Tensor
-    mean: torch.Tensor
-    block: torch.Tensor
-    variances: torch.Tensor
-
-    def agrees(self, prior: Prior) -> bool:
-        """Whether a translated prior says the same."""
-        try:
-            mean, block = prior.mean(self.A), prior.kernel(self.A, self.B)
-        except (InputError, RuntimeError):  # made for other columns than those of the data
-            return False
-        scale = self.variances.abs().max()
-        same_mean = (mean - self.mean).abs().max() <= _AGREEMENT * (scale.sqrt() + self.mean.abs().max())
-        return bool(same_mean and (block - self.block).abs().max() <= _AGREEMENT * scale)
-
-
-def _ask(frozen: Any, A: torch.Tensor) -> _Said:
-    """What ``forward`` says about the points A (n, p), asked in the way that the blocks of a solver would be."""
-    name, forward, B = type(frozen).__name__, ForwardBlocks(frozen, A.device), A.roll(1, dims=0)
+    The mean (n,), the covariance (n, n) with the same points one place further, and the variances (n,).
+    """
+    name, forward = type(frozen).__name__, ForwardBlocks(frozen, A.device)
     try:
         with torch.no_grad():
             mean = frozen.forward(A).mean
-        block, variances = forward(A, B), forward.diagonal(A)
+        block, variances = forward(A, A.roll(1, dims=0)), forward.diagonal(A)
     except Exception as error:  # whatever a user's own forward may raise
         raise InputError(
             f"{name}.forward failed on {len(A)} of the training points in float64: {error}. Tensors that it uses must "
@@ -219,4 +201,15 @@ def _ask(frozen: Any, A: torch.Tensor) -> _Said:
             f"{name}.forward gives a mean of shape {tuple(mean.shape)} for {len(A)} points: it is a batch or multitask "
             f"model. {_ONE}"
         )
-    return _Said(A, B, mean, block, variances)
+    return mean, block, variances
+
+
+def _agrees(prior: Prior, A: torch.Tensor, mean: torch.Tensor, block: torch.Tensor, variances: torch.Tensor) -> bool:
+    """Whether a translated prior says the same about the points A (n, p) as ``_ask`` heard."""
+    try:
+        own_mean, own_block = prior.mean(A), prior.kernel(A, A.roll(1, dims=0))
+    except (InputError, RuntimeError):  # made for other columns than those of the data
+        return False
+    scale = variances.abs().max()
+    same_mean = (own_mean - mean).abs().max() <= _AGREEMENT * (scale.sqrt() + mean.abs().max())
+    return bool(same_mean and (own_block - block).abs().max() <= _AGREEMENT * scale)

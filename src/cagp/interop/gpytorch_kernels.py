@@ -102,38 +102,18 @@ def _native(kernel: Any, device: torch.device) -> Kernel | None:
     if kind is gk.AdditiveKernel or kind is gk.ProductKernel:
         parts = [kernel_from_gpytorch(part, device) for part in kernel.kernels]
         return reduce(add if kind is gk.AdditiveKernel else mul, parts)
-    make = _RADIAL.get(kind)
-    return None if make is None else make(kernel)
+    if kind in (gk.MaternKernel, keops.MaternKernel):
+        return _MATERN[kernel.nu](_each(kernel.lengthscale))
+    if kind in (gk.RBFKernel, keops.RBFKernel):
+        return RBF(_each(kernel.lengthscale))
+    if kind is gk.RQKernel:
+        return RationalQuadratic(_each(kernel.lengthscale), alpha=kernel.alpha.item())
+    if kind in (gk.PeriodicKernel, keops.PeriodicKernel):
+        # GPyTorch's lengthscale of this kernel is not squared: exp(−2 Σⱼ sin²(π δⱼ / period) / lengthscale)
+        return Periodic(_each(kernel.lengthscale.sqrt()), period=_each(kernel.period_length))
+    return None
 
 
 def _each(values: torch.Tensor) -> float | tuple[float, ...]:
     """A parameter (1, p) as one number or one per column."""
     return values.item() if values.numel() == 1 else tuple(values.flatten().tolist())
-
-
-def _matern(kernel: Any) -> Kernel:
-    return _MATERN[kernel.nu](_each(kernel.lengthscale))
-
-
-def _rbf(kernel: Any) -> Kernel:
-    return RBF(_each(kernel.lengthscale))
-
-
-def _rational_quadratic(kernel: Any) -> Kernel:
-    return RationalQuadratic(_each(kernel.lengthscale), alpha=kernel.alpha.item())
-
-
-def _periodic(kernel: Any) -> Kernel:
-    # GPyTorch's lengthscale of this kernel is not squared: exp(−2 Σⱼ sin²(π δⱼ / period) / lengthscale)
-    return Periodic(_each(kernel.lengthscale.sqrt()), period=_each(kernel.period_length))
-
-
-_RADIAL: dict[type, Callable[[Any], Kernel]] = {
-    gk.MaternKernel: _matern,
-    gk.RBFKernel: _rbf,
-    gk.RQKernel: _rational_quadratic,
-    gk.PeriodicKernel: _periodic,
-    keops.MaternKernel: _matern,
-    keops.RBFKernel: _rbf,
-    keops.PeriodicKernel: _periodic,
-}

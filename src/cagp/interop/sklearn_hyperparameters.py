@@ -9,9 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..kernels import Kernel
-from ..kernels import Product as CagpProduct
-from ..kernels import Sum as CagpSum
+from ..kernels import Kernel, Product, Sum
 
 
 @dataclass(frozen=True)
@@ -56,24 +54,16 @@ class Link:
 
 @dataclass(frozen=True)
 class Noise:
-    """One WhiteKernel term: ``scale`` times the scikit-learn ``parameter``, whose value is ``level``."""
+    """One WhiteKernel term: what it adds to the variance of an observation, and the ``bounds`` of that.
+
+    It is in proportion to ``level``, the value of the scikit-learn ``parameter``.
+    """
 
     parameter: str
     level: float
-    scale: float
-    level_bounds: tuple[float, float]
+    variance: float
+    bounds: tuple[float, float]
     free: bool
-
-    @property
-    def variance(self) -> float:
-        """What the term adds to the variance of an observation."""
-        return self.level * self.scale
-
-    @property
-    def bounds(self) -> tuple[float, float]:
-        """The limits of that variance."""
-        low, high = self.level_bounds
-        return low * self.scale, high * self.scale
 
     def put(self, kernel: Any, factor: float) -> None:
         """Multiply the level in a scikit-learn kernel by ``factor``."""
@@ -92,17 +82,13 @@ class Node:
     opaque: tuple[Any, ...] = ()
     takes_variance: bool = False
 
-    def linked(self, *links: Link) -> Node:
-        """The same kernel with more links."""
-        return dataclasses.replace(self, links=(*self.links, *links))
-
     def with_variance(self, variance: float, link: Link) -> Node:
         """The same kernel with a variance of its own."""
         scaled = dataclasses.replace(self.kernel, variance=variance)  # type: ignore[type-var]
-        return dataclasses.replace(self.linked(link), kernel=scaled, takes_variance=False)
+        return dataclasses.replace(self, kernel=scaled, links=(*self.links, link), takes_variance=False)
 
 
-def joined(kind: type[CagpSum] | type[CagpProduct], nodes: Sequence[Node]) -> Node:
+def joined(kind: type[Sum] | type[Product], nodes: Sequence[Node]) -> Node:
     """The sum or product of several nodes; of one, that one."""
     if len(nodes) == 1:
         return nodes[0]

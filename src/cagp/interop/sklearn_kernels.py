@@ -17,26 +17,12 @@ import torch
 from sklearn.base import clone
 from sklearn.gaussian_process import kernels as sk
 
+from .. import kernels as ck
 from ..errors import InputError, InputTypeError
-from ..kernels import (
-    RBF,
-    CustomKernel,
-    Kernel,
-    Level,
-    Linear,
-    Matern12,
-    Matern32,
-    Matern52,
-    Periodic,
-    Power,
-    RationalQuadratic,
-)
-from ..kernels import Product as CagpProduct
-from ..kernels import Sum as CagpSum
 from ..support.validation import count
 from .sklearn_hyperparameters import Link, Node, Noise, joined
 
-_MATERN: dict[float, type[Kernel]] = {0.5: Matern12, 1.5: Matern32, 2.5: Matern52, math.inf: RBF}
+_MATERN: dict[float, type[ck.Kernel]] = {0.5: ck.Matern12, 1.5: ck.Matern32, 2.5: ck.Matern52, math.inf: ck.RBF}
 
 
 @dataclass(frozen=True)
@@ -61,7 +47,7 @@ class Translation:
     """
 
     source: sk.Kernel
-    kernel: Kernel | None
+    kernel: ck.Kernel | None
     noise_variance: float
     links: tuple[Link, ...]
     noise: tuple[Noise, ...]
@@ -119,7 +105,7 @@ def from_sklearn(kernel: sk.Kernel, n_features: int) -> Translation:
             terms.append(_translated(prefix, term, n_features))
         else:
             noise.append(white)
-    node = joined(CagpSum, terms) if terms else None
+    node = joined(ck.Sum, terms) if terms else None
     links = () if node is None else tuple(link.below("kernel") for link in node.links)
     every = () if node is None else node.kernel.hyperparameter_names()
     free = {link.name: link.bounds for link in links if link.free}
@@ -155,14 +141,13 @@ def _as_noise(prefix: str, kernel: sk.Kernel) -> Noise | None:
             "multiply the brackets out"
         )
     (at, level), scale = white[0], math.prod(factor.constant_value for _, factor in constants)
-    if level.hyperparameters[0].fixed:
-        for place, factor in constants:  # one number is enough: the first constant that is free stands for all
-            if not factor.hyperparameters[0].fixed:
-                rest = level.noise_level * scale / factor.constant_value
-                return Noise(f"{place}constant_value", factor.constant_value, rest, _limits(factor, 0), True)
-    free = not level.hyperparameters[0].fixed
-    bounds = _limits(level, 0) if free else (level.noise_level, level.noise_level)
-    return Noise(f"{at}noise_level", level.noise_level, scale, bounds, free)
+    variance, free = level.noise_level * scale, not level.hyperparameters[0].fixed
+    for place, factor in constants:  # one number is enough: the first constant that is free stands for all
+        if not free and not factor.hyperparameters[0].fixed:
+            value, rest = factor.constant_value, variance / factor.constant_value
+            return Noise(f"{place}constant_value", value, value * rest, _limits(factor, rest), True)
+    bounds = _limits(level, scale) if free else (variance, variance)
+    return Noise(f"{at}noise_level", level.noise_level, variance, bounds, free)
 
 
 def _has_white(kernel: Any) -> bool:
@@ -170,15 +155,15 @@ def _has_white(kernel: Any) -> bool:
     return isinstance(kernel, sk.WhiteKernel) or any(_has_white(p) for p in parts if isinstance(p, sk.Kernel))
 
 
-def _limits(kernel: sk.Kernel, which: int) -> tuple[float, float]:
-    low, high = np.broadcast_to(kernel.hyperparameters[which].bounds, (1, 2))[0]
-    return float(low), float(high)
+def _limits(kernel: sk.Kernel, scale: float) -> tuple[float, float]:
+    low, high = np.ravel(kernel.hyperparameters[0].bounds)
+    return float(low) * scale, float(high) * scale
 
 
 def _translated(prefix: str, kernel: sk.Kernel, n_features: int) -> Node:
     if isinstance(kernel, sk.Sum):
         terms = _flattened(kernel, sk.Sum, prefix)
-        return joined(CagpSum, [_translated(at, term, n_features) for at, term in terms])
+        return joined(ck.Sum, [_translated(at, term, n_features) for at, term in terms])
     if isinstance(kernel, sk.Product):
         return _product(_flattened(kernel, sk.Product, prefix), n_features)
     if type(kernel) is sk.Exponentiation:
@@ -195,59 +180,51 @@ def _product(factors: list[tuple[str, sk.Kernel]], n_features: int) -> Node:
             at, constant = constants.pop(0)
             link = Link.of(".variance", f"{at}constant_value", constant)
             nodes[i] = node.with_variance(float(constant.constant_value), link)
-    return joined(CagpProduct, [*nodes, *(_leaf(at, constant, n_features) for at, constant in constants)])
+    return joined(ck.Product, [*nodes, *(_leaf(at, constant, n_features) for at, constant in constants)])
 
 
 def _power(prefix: str, kernel: sk.Exponentiation, n_features: int) -> Node:
     """kᵖ: for whole p a power of the translated kernel."""
     exponent = kernel.exponent
     if not float(exponent).is_integer() or exponent < 1:
-        return _opaque(prefix, kernel)
+        return _opaque(kernel)
     inner = _translated(f"{prefix}kernel__", kernel.kernel, n_features)
     if inner.opaque:
-        return _opaque(prefix, kernel)
-    return Node(
-        Power(inner.kernel, int(exponent)),
-        tuple(link.below(".kernel") for link in inner.links),
-    )
+        return _opaque(kernel)
+    return Node(ck.Power(inner.kernel, int(exponent)), tuple(link.below(".kernel") for link in inner.links))
 
 
 def _leaf(prefix: str, kernel: sk.Kernel, n_features: int) -> Node:
     # a subclass may compute something else, so the type itself decides
     kind = type(kernel)
+
+    def link(name: str, parameter: str, **options: int) -> Link:
+        return Link.of(f".{name}", f"{prefix}{parameter}", kernel, **options)
+
     if kind is sk.ConstantKernel:
-        link = Link.of(".variance", f"{prefix}constant_value", kernel)
-        return Node(Level(float(kernel.constant_value))).linked(link)
+        return Node(ck.Level(float(kernel.constant_value)), (link("variance", "constant_value"),))
     if kind is sk.DotProduct:
-        link = Link.of(".offset", f"{prefix}sigma_0", kernel, power=2)
-        return Node(Linear(1.0, float(kernel.sigma_0) ** 2), takes_variance=True).linked(link)
-    if kind is sk.RBF or (kind is sk.Matern and kernel.nu in _MATERN):
-        made = RBF if kind is sk.RBF else _MATERN[kernel.nu]
+        made: ck.Kernel = ck.Linear(1.0, float(kernel.sigma_0) ** 2)
+        links = [link("offset", "sigma_0", power=2)]
+    elif kind is sk.RBF or (kind is sk.Matern and kernel.nu in _MATERN):
         scales = np.atleast_1d(kernel.length_scale)
         several = np.ndim(kernel.length_scale) == 1 and len(scales) > 1
         lengthscale = tuple(map(float, scales)) if several else float(scales[0])
-        return Node(made(lengthscale), takes_variance=True).linked(  # type: ignore[call-arg]
-            *(
-                Link.of(f".lengthscale[{i}]" if several else ".lengthscale", f"{prefix}length_scale", kernel, part=i)
-                for i in range(len(scales))
-            )
-        )
-    if kind is sk.RationalQuadratic and np.ndim(kernel.length_scale) == 0:
-        made_rq = RationalQuadratic(float(kernel.length_scale), alpha=float(kernel.alpha))
-        return Node(made_rq, takes_variance=True).linked(
-            Link.of(".alpha", f"{prefix}alpha", kernel),
-            Link.of(".lengthscale", f"{prefix}length_scale", kernel),
-        )
-    if kind is sk.ExpSineSquared and n_features == 1:
-        made_p = Periodic(float(kernel.length_scale), period=float(kernel.periodicity))
-        return Node(made_p, takes_variance=True).linked(
-            Link.of(".lengthscale", f"{prefix}length_scale", kernel),
-            Link.of(".period", f"{prefix}periodicity", kernel),
-        )
-    return _opaque(prefix, kernel)
+        made = (ck.RBF if kind is sk.RBF else _MATERN[kernel.nu])(lengthscale)  # type: ignore[call-arg]
+        names = [f"lengthscale[{i}]" for i in range(len(scales))] if several else ["lengthscale"]
+        links = [link(name, "length_scale", part=i) for i, name in enumerate(names)]
+    elif kind is sk.RationalQuadratic and np.ndim(kernel.length_scale) == 0:
+        made = ck.RationalQuadratic(float(kernel.length_scale), alpha=float(kernel.alpha))
+        links = [link("alpha", "alpha"), link("lengthscale", "length_scale")]
+    elif kind is sk.ExpSineSquared and n_features == 1:
+        made = ck.Periodic(float(kernel.length_scale), period=float(kernel.periodicity))
+        links = [link("lengthscale", "length_scale"), link("period", "periodicity")]
+    else:
+        return _opaque(kernel)
+    return Node(made, tuple(links), takes_variance=True)
 
 
-def _opaque(prefix: str, kernel: sk.Kernel) -> Node:
+def _opaque(kernel: sk.Kernel) -> Node:
     if not kernel.requires_vector_input:
         raise InputError(f"{kernel} works on objects that are not points; cagp needs a kernel of numeric columns")
-    return Node(CustomKernel(SklearnFunction(clone(kernel))), opaque=(kernel,), takes_variance=True)
+    return Node(ck.CustomKernel(SklearnFunction(clone(kernel))), opaque=(kernel,), takes_variance=True)

@@ -20,12 +20,7 @@ if TYPE_CHECKING:
 
 Gridded: TypeAlias = "xr.DataArray | xr.Dataset"
 
-TIME_UNITS = {
-    "D": np.timedelta64(1, "D"),
-    "h": np.timedelta64(1, "h"),
-    "m": np.timedelta64(1, "m"),
-    "s": np.timedelta64(1, "s"),
-}
+TIME_UNITS = {unit: np.timedelta64(1, unit) for unit in ("D", "h", "m", "s")}
 _EPOCH = np.datetime64("1970-01-01T00:00:00", "s")
 _NAMES = {"lat": "latitude", "latitude": "latitude", "lon": "longitude", "longitude": "longitude"}
 _UNITS = {

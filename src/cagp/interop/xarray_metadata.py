@@ -51,13 +51,9 @@ class Source:
 def variable_attributes(source: Source, what: str, level: float | None, observed: bool) -> dict[str, Any]:
     """The attributes of the variable ``what``: mean, std, lower or upper."""
     of = f"new observations of {source.label}" if observed else source.label
-    words = {
-        "mean": f"posterior mean of {of}",
-        "std": f"posterior standard deviation of {of}",
-        "lower": f"lower end of the central {level:.10g} interval of {of}" if level else "",
-        "upper": f"upper end of the central {level:.10g} interval of {of}" if level else "",
-    }
-    attributes: dict[str, Any] = {"long_name": words[what]}
+    words = {"mean": "posterior mean", "std": "posterior standard deviation"}
+    said = words.get(what) or f"{what} end of the central {level:.10g} interval"
+    attributes: dict[str, Any] = {"long_name": f"{said} of {of}"}
     units = source.attributes.get("units")
     if units is not None:
         attributes["units"] = units

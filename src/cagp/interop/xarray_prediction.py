@@ -112,7 +112,19 @@ def predict_on(
     else:
         values = _lazy(request, coordinates, dims, blocks)
         status = "Predicted block by block when the values were needed."
-    return _dataset(request, source, grid, coordinates, dims, values, status)
+    observed = request.noise is not None
+    dataset = coordinates_along(grid, dims).copy()
+    for axis, coordinate in zip(request.axes, coordinates, strict=True):
+        dataset[coordinate.name].attrs = coordinate_attributes(axis.role, coordinate.attrs)
+    dataset.attrs = provenance(source, request.model, observed, status)
+    mapping = grid_mapping(grid, dataset)
+    for i, what in enumerate(request.names):
+        attributes = variable_attributes(source, what, request.level, observed)
+        dataset[what] = xr.Variable(dims, values[..., i], attributes | ({"grid_mapping": mapping} if mapping else {}))
+    methods = kept_cell_methods(source, dataset)
+    if methods:
+        dataset["mean"].attrs["cell_methods"] = methods
+    return dataset
 
 
 def _dimensions(grid: Gridded, needed: set[Hashable]) -> tuple[Hashable, ...]:
@@ -175,29 +187,3 @@ def _lazy(request: Request, coordinates: list[xr.DataArray], dims: tuple[Hashabl
         name=name,
         align_arrays=False,
     )
-
-
-def _dataset(
-    request: Request,
-    source: Source,
-    grid: Gridded,
-    coordinates: list[xr.DataArray],
-    dims: tuple[Hashable, ...],
-    values: Any,
-    status: str,
-) -> xr.Dataset:
-    observed = request.noise is not None
-    dataset = coordinates_along(grid, dims).copy()
-    for axis, coordinate in zip(request.axes, coordinates, strict=True):
-        dataset[coordinate.name].attrs = coordinate_attributes(axis.role, coordinate.attrs)
-    dataset.attrs = provenance(source, request.model, observed, status)
-    for i, what in enumerate(request.names):
-        attributes = variable_attributes(source, what, request.level, observed)
-        dataset[what] = xr.Variable(dims, values[..., i], attributes)
-    methods, mapping = kept_cell_methods(source, dataset), grid_mapping(grid, dataset)
-    if methods:
-        dataset["mean"].attrs["cell_methods"] = methods
-    if mapping:
-        for what in request.names:
-            dataset[what].attrs["grid_mapping"] = mapping
-    return dataset

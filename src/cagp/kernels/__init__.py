@@ -5,7 +5,6 @@ from .base import Kernel, OnColumns, Product, Sum
 from .custom import CustomKernel
 from .embeddings import Embedding, embedding_leaves, embedding_size, map_embedding, slice_embedding
 from .geographic import EARTH_RADIUS, Geographic, geographic_columns
-from .nearness import near_leaves
 from .radial import RBF, Matern12, Matern32, Matern52, Periodic, Radial, RationalQuadratic
 
 __all__ = [
@@ -31,6 +30,5 @@ __all__ = [
     "embedding_size",
     "geographic_columns",
     "map_embedding",
-    "near_leaves",
     "slice_embedding",
 ]

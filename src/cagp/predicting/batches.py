@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from ..gram import Cross, PortablePoints
-from ..stopping import Rule
+from ..stopping import Rule, Watch
 from ..support.interrupt import Interrupt
 from ..support.progress import Advance
 from .conditioned import Conditioned
@@ -37,9 +37,8 @@ class Batch:
     def solve(self, model: Conditioned, interrupt: Interrupt, advance: Advance) -> dict[str, Any]:
         """The numbers of the posterior, without the weights; clocks of different machines must agree."""
         rule = None if self.rule is None else self.rule.after(max(0.0, time.time() - self.started))
-        cross = model.gram.cross_of(self.points)
-        outcome = run(model, cross, watches_of(rule), interrupt, advance)
-        return Solved.of(model, cross, outcome, self.prior_mean.to(model.gram.device), keep=False).numbers()
+        cross, mean = model.gram.cross_of(self.points), self.prior_mean.to(model.gram.device)
+        return _solved(model, cross, mean, watches_of(rule), interrupt, advance, keep=False).numbers()
 
 
 @dataclass(frozen=True)
@@ -62,7 +61,7 @@ class Batches:
         """One batch after another, in this process. The weights are kept where one batch holds all test points."""
         watches, keep = watches_of(self.rule), self.size >= self.cross.size
         return [
-            Solved.of(self.model, cross, run(self.model, cross, watches, interrupt, advance), mean, keep=keep)
+            _solved(self.model, cross, mean, watches, interrupt, advance, keep=keep)
             for cross, mean in self._cut(self.size)
         ]
 
@@ -89,3 +88,28 @@ class Batches:
                 mean = batch.prior_mean.to(self.prior_mean.device)
                 solved.append(Solved.of(self.model, cross, nothing, mean, keep=False))
         return [Solved.joined(self.cross, solved)] if self.size >= self.cross.size else solved
+
+
+def _solved(
+    model: Conditioned,
+    cross: Cross,
+    prior_mean: torch.Tensor,
+    watches: list[Watch],
+    interrupt: Interrupt,
+    advance: Advance,
+    keep: bool,
+) -> Solved:
+    """A batch from its test points and prior mean (n,), in the pieces that the solver asks for.
+
+    The weights of several pieces are not kept: a solver that works in pieces computes them again before they could be
+    put together.
+    """
+    pieces = model.prepared.pieces(cross) if not watches else []
+    if len(pieces) <= 1:
+        return Solved.of(model, cross, run(model, cross, watches, interrupt, advance), prior_mean, keep=keep)
+    parts = []
+    for rows in pieces:
+        at = rows.to(prior_mean.device)
+        part = cross.rows(at)
+        parts.append(Solved.of(model, part, run(model, part, [], interrupt, advance), prior_mean[at], keep=False))
+    return Solved.joined(cross, parts, torch.cat(pieces))

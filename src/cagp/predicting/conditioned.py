@@ -90,7 +90,7 @@ class Conditioned:
         test points, for good: what is asked later about this prediction is answered by the solver that made it.
         Solvers that let test points share work find out here which of them do. Nothing else is computed yet.
         """
-        cross = self.points(test)
+        cross = self.unarranged(test)
         prepared, expected = self._prepared.settled(cross)
         return self if prepared is self._prepared else self._with(prepared), prepared.arrange(cross), expected
 
@@ -103,7 +103,7 @@ class Conditioned:
             self._settled = known
         return known
 
-    def points(self, test: torch.Tensor) -> Cross:
+    def unarranged(self, test: torch.Tensor) -> Cross:
         """The covariances with some test points (T, p), without a look at them; nothing is computed yet."""
         embedding = self.recipe.prior.kernel.embed(test, self._origin)
         return self.gram.cross(embedding, None if self.basis is None else self.basis(test))

@@ -65,9 +65,12 @@ class Solved:
         return cls(cross, None, passes=numbers["passes"], **found)
 
     @classmethod
-    def joined(cls, cross: Cross, parts: Sequence[Solved]) -> Solved:
-        """Several batches as one, with ``cross`` for all their test points."""
+    def joined(cls, cross: Cross, parts: Sequence[Solved], rows: torch.Tensor | None = None) -> Solved:
+        """Several batches as one, with ``cross`` for all their test points; ``rows`` (T,) says which these are."""
         found = {name: torch.cat([getattr(part, name) for part in parts]) for name in _PER_POINT}
+        if rows is not None:
+            back = torch.empty_like(rows).index_copy_(0, rows, torch.arange(len(rows))).to(cross.gram.device)
+            found = {name: values[back] for name, values in found.items()}
         return cls(cross, None, passes=sum(part.passes for part in parts), **found)
 
 

@@ -46,8 +46,8 @@ class Iterates:
         """After iterations 0, 1, 2, …; each is valid until the next, and not to be reported yet."""
         return self._prepared.weights(self._own)
 
-    def reported(self, weights: Weights, reached: torch.Tensor | None = None) -> Weights:
-        """An iterate as it may be reported; test points that were not ``reached`` (T,) have no weights yet."""
+    def reported(self, weights: Weights) -> Weights:
+        """An iterate as it may be reported."""
         cross, order = self._own, self._prepared.order
         if self._certifies:
             if not weights.iteration:
@@ -55,31 +55,17 @@ class Iterates:
             cross, order = self._cross, None
             exact = certified(weights.dense().to(cross.gram.dtype), cross)
             weights = replace(exact, iteration=weights.iteration, passes=weights.passes + 1)
-        return weights if self._trend is None else self._trend.unbiased(weights, cross, order, reached)
+        return weights if self._trend is None else self._trend.unbiased(weights, cross, order)
 
     def nothing(self) -> Weights:
         """Iteration 0 as it may be reported: the prior, or what a trend alone says."""
         zero = zero_weights(self._cross.size, self._cross.gram)
         return zero if self._trend is None else self._trend.unbiased(zero, self._cross)
 
-    def final(self, interrupt: Interrupt, advance: Advance) -> Outcome | None:
-        """The last weights at once, certified, where the solver has a shorter way to them.
-
-        A few test points at a time where the solver asks for it, so that Ctrl-C is heard.
-        """
-        own, pieces = self._own, self._prepared.pieces(self._own)
-        parts: list[Weights] = []
-        for rows in pieces:
-            if parts and interrupt.requested:
-                break
-            part = own if len(pieces) == 1 else own.rows(rows.to(self._prepared.gram.device))
-            weights = self._prepared.final(part)
-            if weights is None:
-                return None
-            parts.append(weights)
-            advance(part.size)
-        outcome = _joined(parts, pieces, own.size)
-        return replace(outcome, weights=self.reported(outcome.weights, outcome.iterations > 0))
+    def final(self) -> Weights | None:
+        """The last weights at once, as they may be reported, where the solver has a shorter way to them."""
+        weights = self._prepared.final(self._own)
+        return None if weights is None else self.reported(weights)
 
 
 def run(model: Conditioned, cross: Cross, watches: list[Watch], interrupt: Interrupt, advance: Advance) -> Outcome:
@@ -88,8 +74,9 @@ def run(model: Conditioned, cross: Cross, watches: list[Watch], interrupt: Inter
     iterates = Iterates(model, cross)
     if interrupt.requested:
         return outcome_of(iterates.nothing())
-    if not watches and (final := iterates.final(interrupt, advance)) is not None:
-        return final
+    if not watches and (final := iterates.final()) is not None:
+        advance(T)
+        return outcome_of(final)
     frozen, exact = _Frozen(torch.full((T,), -1, device=model.gram.device)), ExactVariance(model, cross)
     for iterate in iterates:
         weights = None
@@ -103,25 +90,6 @@ def run(model: Conditioned, cross: Cross, watches: list[Watch], interrupt: Inter
         if frozen.all or interrupt.requested:
             break
     return frozen.finish(weights or iterates.reported(iterate))
-
-
-def _joined(parts: list[Weights], pieces: list[torch.Tensor], T: int) -> Outcome:
-    """Weights of several pieces as one; test points that were not reached keep the prior."""
-    if len(pieces) == 1:
-        return outcome_of(parts[0])
-    first, places = parts[0], [rows.to(parts[0].values.device) for rows in pieces]
-    width = max(part.values.shape[1] for part in parts)
-    values, reduction = first.values.new_zeros(T, width), first.reduction.new_zeros(T)
-    iterations = torch.zeros_like(reduction, dtype=torch.int64)
-    own = first.indices is not None and first.indices.ndim == 2
-    indices = iterations.new_zeros(T, width) if own else first.indices
-    for part, rows in zip(parts, places, strict=False):
-        n = part.values.shape[1]  # the others have no more, or zeros
-        values[rows, :n], reduction[rows], iterations[rows] = part.values, part.reduction, part.iteration
-        if own and indices is not None and part.indices is not None:
-            indices[rows, :n] = part.indices
-    weights = replace(first, values=values, reduction=reduction, indices=indices, upper=None)
-    return Outcome(weights, iterations, torch.full_like(iterations, -1))
 
 
 def run_to(model: Conditioned, cross: Cross, iterations: torch.Tensor) -> Weights:

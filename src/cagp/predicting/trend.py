@@ -93,39 +93,15 @@ class Trend:
             self._S, self._support = _from_some(gram)
             self._GS = self._S[:, self._support] @ gram.kernel_rows(self._support) + self._S * gram.noise
         else:
-            self._S = _left_inverse(self._H.T, self._H)
-            self._GS = gram.matmul(self._S)
-            solved = prepared.inverse(self._H.T.to(prepared.gram.dtype))
-            if solved is not None:
-                self._take_if_better(_left_inverse(solved.to(gram.dtype), self._H), gram)
+            self._S, self._GS = _better(gram, prepared)
         self._A = self._GS @ self._S.T
 
-    def _take_if_better(self, S: torch.Tensor, gram: Gram) -> None:
-        """Take S where it is a left inverse of H to rounding and has the smaller variance."""
-        if bool(
-            ((S @ self._H - torch.eye(len(S)).to(S)).abs() < torch.finfo(S.dtype).eps ** 0.5).all()
-        ):  # not where it is not a number
-            GS = gram.matmul(S)
-            if float((GS * S).sum()) < float((self._GS * self._S).sum()):
-                self._S, self._GS = S, GS
-
-    def unbiased(
-        self,
-        weights: Weights,
-        cross: Cross,
-        order: torch.Tensor | None = None,
-        reached: torch.Tensor | None = None,
-    ) -> Weights:
-        """The weights with what makes them unbiased. ``cross`` are their test points, with V in that ``order`` (d,).
-
-        A solver that sees to it by itself has done so for the test points ``reached`` (T,), for all where it is None.
-        """
-        if self._unbiased and (weights.iteration if reached is None else bool(reached.all())):
+    def unbiased(self, weights: Weights, cross: Cross, order: torch.Tensor | None = None) -> Weights:
+        """The weights with what makes them unbiased. ``cross`` are their test points, with V in that ``order`` (d,)."""
+        if self._unbiased and weights.iteration:  # the solver has seen to it
             return weights
         assert cross.basis is not None
         D = cross.basis - weights.apply(self._H)
-        if self._unbiased and reached is not None:
-            D = D.masked_fill(reached[:, None], 0)
         if self._support is None:
             VS = cross.matrix @ in_order(self._S, order).T
         else:
@@ -148,6 +124,22 @@ def _left_inverse(U: torch.Tensor, H: torch.Tensor) -> torch.Tensor:
     inner, info = torch.linalg.inv_ex(U @ H)
     S = inner @ U if not int(info) else torch.full_like(U, torch.nan)
     return S + (torch.eye(len(S)).to(S) - S @ H) @ S  # once more: what rounding left is squared
+
+
+def _better(gram: Gram, prepared: Prepared) -> tuple[torch.Tensor, torch.Tensor]:
+    """S and S G, each (q, d): of the solver's own S and that of ordinary least squares the one of smaller variance."""
+    H = gram.basis
+    assert H is not None
+    candidates = [_left_inverse(H.T, H)]
+    solved = prepared.inverse(H.T.to(prepared.gram.dtype))
+    if solved is not None:
+        candidates.append(_left_inverse(solved.to(gram.dtype), H))
+    error = [(S @ H - torch.eye(len(S)).to(S)).abs().amax() for S in candidates]
+    sound = [S for S, e in zip(candidates, error, strict=True) if bool(e < torch.finfo(S.dtype).eps ** 0.5)]
+    # a matrix that nobody has stored so far is not stored for one product
+    kept = gram.computed or prepared.gram.computed
+    products = (gram if kept else gram.cast(gram.dtype)).matmul(torch.cat(sound)).split(H.shape[1])
+    return min(zip(sound, products, strict=True), key=lambda pair: float((pair[0] * pair[1]).sum()))
 
 
 def _from_some(gram: Gram) -> tuple[torch.Tensor, torch.Tensor]:

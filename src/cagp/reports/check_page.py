@@ -27,7 +27,7 @@ FILE_NAME = "check.html"
 
 _TEMPLATE = """\
 {% extends "base.html" %}
-{% from "parts.html" import figure, table, list %}
+{% from "parts.html" import judgement, table %}
 {% block title %}cagp: are the error bars right?{% endblock %}
 {% block body %}
 <h1>Are the error bars right?</h1>
@@ -37,24 +37,10 @@ prior is true? And is the <em>model</em> right: do they hold real observations? 
 still wrong, if kernel, noise or mean do not fit the data. A check can find that they are wrong; where it finds no
 sign of that, its sentence says what it could have seen.</p>
 <section id="method"><h2>The method, under its own prior</h2>
-{% if method %}
-<p class="{{ method.state }}">{{ method.sentence }}</p>
-<p class="facts">{{ method.how }}</p>
-{{ figure(method.picture.source, method.picture.caption) }}
-{{ table(method.coverage) }}
-{% if method.advice %}<h3>What to do</h3>{{ list(method.advice) }}{% endif %}
-{% else %}<p>{{ method_problem }}</p>{% endif %}
+{{ judgement(method, method_problem) }}
 </section>
 <section id="data"><h2>The model, against data</h2>
-{% if data %}
-<p class="{{ data.state }}">{{ data.sentence }}</p>
-<p class="facts">{{ data.how }}</p>
-{% if data.picture %}{{ figure(data.picture.source, data.picture.caption) }}{% endif %}
-{{ table(data.coverage) }}
-{{ table(data.scores) }}
-{{ table(data.points) }}
-{% if data.advice %}<h3>What to do</h3>{{ list(data.advice) }}{% endif %}
-{% else %}<p>{{ data_problem }}</p>{% endif %}
+{{ judgement(data, data_problem) }}
 </section>
 <section id="model"><h2>What was checked</h2>
 {{ table(facts) }}
@@ -114,8 +100,7 @@ def write_check_report(
     Separately for the method under its own prior, by simulations at a sample of the training inputs, and for the model
     against data: ``holdout`` = (X, y), or (X, y, noise_variance) where each observation has a noise of its own, or
     left-out training data where there is none. Says which way they fail and what to do about it. ``names`` are for
-    labels. The same ``seed`` gives the same report. ``progress`` shows a bar:
-    None on a terminal only.
+    labels. The same ``seed`` gives the same report. ``progress`` shows a bar: None on a terminal only.
     """
     names, given = checked(model, None, holdout, names)
     count(seed, "seed")
@@ -126,10 +111,8 @@ def write_check_report(
         held_out, data_problem = attempt(lambda: predict_unseen(model, given, seed, advance))
     method = None if simulated is None else diagnose(-simulated.result.z)
     data = None if held_out is None else held_out.diagnosis
-    if held_out is None:
-        data_problem = (
-            data_problem or "The model was not checked against data: one observation leaves none to hold out."
-        )
+    if held_out is None and not data_problem:
+        data_problem = "The model was not checked against data: one observation leaves none to hold out."
     verdict, calibrated = _verdict(method, data)
     states = [found.state for found in (method, data) if found is not None]
     values: dict[str, Any] = {
@@ -195,6 +178,6 @@ def _method(simulated: Simulated, found: Diagnosis, place: Folder) -> dict[str, 
         "sentence": " ".join([announced(found), *found.notes]),
         "how": simulated.how,
         "picture": place.picture("simulated", content, caption),
-        "coverage": coverage_table(found, "Coverage, simulations under the prior.", "simulated-coverage"),
+        "tables": [coverage_table(found, "Coverage, simulations under the prior.", "simulated-coverage")],
         "advice": remedies_for_method(found, simulated.solver),
     }

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -46,14 +45,10 @@ def _from_geojson() -> Iterator[np.ndarray]:
         path = folder / f"{FILE_NAME}.geojson" if folder else None
         if path is not None and path.is_file():
             for feature in json.loads(path.read_text(encoding="utf-8"))["features"]:
-                yield from _lines(feature["geometry"])
+                lines = feature["geometry"]["coordinates"]
+                for line in [lines] if feature["geometry"]["type"] == "LineString" else lines:
+                    yield np.asarray(line, dtype=np.float64)[:, :2]
             return
-
-
-def _lines(geometry: dict[str, Any]) -> Iterator[np.ndarray]:
-    lines = [geometry["coordinates"]] if geometry["type"] == "LineString" else geometry["coordinates"]
-    for line in lines:
-        yield np.asarray(line, dtype=np.float64)[:, :2]
 
 
 def _from_cartopy() -> Iterator[np.ndarray]:

@@ -117,8 +117,20 @@ def _compared(
 ) -> Computation:
     now, then = array(before.variance), array(after.variance)
     gained, shrink = now - then, 1 - np.sqrt(then / now)
+    measured = (
+        f"Measured: {extended.what} would {_change(float(np.median(shrink)))} (median; at most "
+        f"{percent(float(shrink.max()))})"
+    )
     if 3 * pass_seconds(len(model.y), T) > _BOUND_SECONDS:
-        return _measured_only(extended, now, then, gained, shrink, T)
+        # without bounds, which need products with G: what more work removed was computational, so at least that much
+        least = percent(float(np.median(np.maximum(gained, 0) / now)))
+        sentences = [
+            f"Now, at {T} places like those of the data, at least {least} of the variance is computational (median): "
+            f"that much was removed by {extended.what}. Bounds from above need products with the whole Gram matrix, "
+            "which are too long at this size.",
+            f"{measured}.",
+        ]
+        return Computation(tuple(sentences), extended.what, np.sqrt(now), np.sqrt(then))
     bounds = after.computational_variance
     # the exact posterior is the same, so what the work took off the variance was computational: the bounds shift by it
     left = Shares(*(np.clip(array(part), 0, then) / then for part in (bounds.lower, bounds.estimate, bounds.upper)))
@@ -126,7 +138,7 @@ def _compared(
     sentences = [
         f"Now, at {T} places like those of the data, {_typical(had)} of the variance is computational: it is there "
         "because the solver stopped, and more computation would remove it. The rest is what the data leave unknown.",
-        _bought(extended.what, shrink, left),
+        f"{measured}, and leave a computational share of {_typical(left)}.",
         _worth(float(np.median(had.estimate)), float(np.median(shrink)), extended.what),
     ]
     if single:
@@ -137,33 +149,11 @@ def _compared(
     return Computation(tuple(sentences), extended.what, np.sqrt(now), np.sqrt(then), had, left)
 
 
-def _measured_only(
-    extended: MoreWork, now: np.ndarray, then: np.ndarray, gained: np.ndarray, shrink: np.ndarray, T: int
-) -> Computation:
-    """Without bounds, which need products with G: what more work removed was computational, so at least that much."""
-    least = percent(float(np.median(np.maximum(gained, 0) / now)))
-    sentences = (
-        f"Now, at {T} places like those of the data, at least {least} of the variance is computational (median): that "
-        f"much was removed by {extended.what}. Bounds from above need products with the whole Gram matrix, which are "
-        "too long at this size.",
-        f"Measured: {extended.what} would {_change(float(np.median(shrink)))} (median; at most "
-        f"{percent(float(shrink.max()))}).",
-    )
-    return Computation(sentences, extended.what, np.sqrt(now), np.sqrt(then))
-
-
 def _typical(shares: Shares) -> str:
     low, middle, high = (float(np.median(part)) for part in (shares.lower, shares.estimate, shares.upper))
     if percent(low) == percent(high):
         return f"{percent(middle)} (median, guaranteed)"
     return f"about {percent(middle)} (median; guaranteed between {percent(low)} and {percent(high)})"
-
-
-def _bought(what: str, shrink: np.ndarray, left: Shares) -> str:
-    return (
-        f"Measured: {what} would {_change(float(np.median(shrink)))} (median; at most "
-        f"{percent(float(shrink.max()))}), and leave a computational share of {_typical(left)}."
-    )
 
 
 def _change(shrink: float) -> str:

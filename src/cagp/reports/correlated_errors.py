@@ -72,31 +72,19 @@ class Effective:
         return cls(n, mean, spread)
 
 
-@dataclass(frozen=True)
-class Tests:
-    """p-values of the four tests of ``cagp.calibration.Assessment``, for correlated values of z."""
+def test(z: np.ndarray, worth: Effective) -> dict[str, float]:
+    """Whether z (n,), n ≥ 2, is standard normal: p-values of the four tests of ``cagp.calibration.Assessment``.
 
-    shift: float
-    spread: float
-    shape: float
-    coverage: float
-
-    @property
-    def smallest(self) -> float:
-        return min(self.shift, self.spread, self.shape, self.coverage)
-
-
-def test(z: np.ndarray, worth: Effective) -> Tests:
-    """Whether z (n,), n ≥ 2, is standard normal; with independent values, what ``assess`` computes."""
+    With independent values they are what ``assess`` computes.
+    """
     freedom = max(worth.spread - 1, 1.0)
     squares = freedom * float(z.var(ddof=1))
-    spread = min(1.0, 2 * min(chi2.cdf(squares, freedom), chi2.sf(squares, freedom)))
-    return Tests(
-        shift=float(2 * ndtr(-abs(z.mean()) * worth.mean**0.5)),
-        spread=float(spread),
-        shape=_kolmogorov(ndtr(z), min(worth.mean, worth.spread)),
-        coverage=_kolmogorov(2 * ndtr(np.abs(z)) - 1, worth.spread),
-    )
+    return {
+        "shift": float(2 * ndtr(-abs(z.mean()) * worth.mean**0.5)),
+        "spread": float(min(1.0, 2 * min(chi2.cdf(squares, freedom), chi2.sf(squares, freedom)))),
+        "shape": _kolmogorov(ndtr(z), min(worth.mean, worth.spread)),
+        "coverage": _kolmogorov(2 * ndtr(np.abs(z)) - 1, worth.spread),
+    }
 
 
 def _kolmogorov(values: np.ndarray, n: float) -> float:

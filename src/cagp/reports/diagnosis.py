@@ -95,12 +95,12 @@ def diagnose(z: np.ndarray, correlation: Correlation | None = None) -> Diagnosis
         return _single(float(z[0]), coverage, worth)
     tests = test(z, worth)
     threshold = _LEVEL / 4
-    rejected = tests.smallest < threshold
+    rejected = min(tests.values()) < threshold
     spread, shift = float(z.std(ddof=1)), float(z.mean())
     failures: list[str] = []
-    if tests.shift < threshold and abs(shift) > _MATERIAL_SHIFT:
+    if tests["shift"] < threshold and abs(shift) > _MATERIAL_SHIFT:
         failures.append("biased")
-    if tests.spread < threshold and not 1 / _MATERIAL_SPREAD <= spread <= _MATERIAL_SPREAD:
+    if tests["spread"] < threshold and not 1 / _MATERIAL_SPREAD <= spread <= _MATERIAL_SPREAD:
         failures.append("too narrow" if spread > 1 else "too wide")
     if rejected and _heavy_tails(z):
         # where most errors are as small as promised, it is the few large ones that spread z
@@ -124,8 +124,13 @@ def diagnose(z: np.ndarray, correlation: Correlation | None = None) -> Diagnosis
         sentence = _sentence(failures, z, coverage)
     elif signs:
         sentence = _suspicion(coverage, n)
+    elif rejected:
+        sentence = f"the error bars are wrong by too little to matter: {_hold(coverage, n)}"
     else:
-        sentence = _no_sign(coverage, worth, rejected)
+        sentence = (
+            f"no sign that the error bars are wrong: {_hold(coverage, n)}, and that many would show errors of about "
+            f"{number(visible(worth), 3)} times what is promised, or more"
+        )
     return Diagnosis(z, tuple(failures), sentence, tuple(notes), coverage, worth, signs)
 
 
@@ -170,7 +175,6 @@ def _sentence(failures: list[str], z: np.ndarray, coverage: tuple[Coverage, ...]
     spread, shift = float(np.std(z, ddof=1)), float(z.mean())
     at = {c.level: coverage_percent(c.found) for c in coverage}
     typical = f"errors are typically {number(spread, 2)} times what they promise" if spread else "there are no errors"
-    hold = f"95% intervals hold {at[0.95]} of the {len(z):,} values"
     clauses = {
         "too narrow": f"the error bars are too narrow: {typical}",
         "too wide": f"the error bars are too wide: {typical}",
@@ -180,7 +184,7 @@ def _sentence(failures: list[str], z: np.ndarray, coverage: tuple[Coverage, ...]
         f"99% intervals {at[0.99]}",
         "wrong shape": f"the errors are not normal: 50% intervals hold {at[0.5]}, 80% intervals {at[0.8]}",
     }
-    return f"{'; and '.join(clauses[failure] for failure in failures)} ({hold})"
+    return f"{'; and '.join(clauses[failure] for failure in failures)} ({_hold(coverage, len(z))})"
 
 
 def _signs(coverage: tuple[Coverage, ...], spread: float) -> tuple[str, ...]:
@@ -209,16 +213,9 @@ def _suspicion(coverage: tuple[Coverage, ...], n: int) -> str:
     )
 
 
-def _no_sign(coverage: tuple[Coverage, ...], worth: Effective, rejected: bool) -> str:
-    at = {c.level: coverage_percent(c.found) for c in coverage}
-    hold = f"95% intervals hold {at[0.95]} of the {worth.n:,} values"
-    if rejected:
-        return f"the error bars are wrong by too little to matter: {hold}"
-    factor = number(visible(worth), 3)
-    return (
-        f"no sign that the error bars are wrong: {hold}, and that many would show errors of about {factor} times what "
-        "is promised, or more"
-    )
+def _hold(coverage: tuple[Coverage, ...], n: int) -> str:
+    found = next(c.found for c in coverage if c.level == 0.95)
+    return f"95% intervals hold {coverage_percent(found)} of the {n:,} values"
 
 
 def _listed(words: list[str]) -> str:

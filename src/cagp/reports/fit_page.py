@@ -27,7 +27,7 @@ FILE_NAME = "report.html"
 
 _TEMPLATE = """\
 {% extends "base.html" %}
-{% from "parts.html" import figure, table, list %}
+{% from "parts.html" import figure, judgement, table, list %}
 {% block title %}cagp: {{ names.target }}{% endblock %}
 {% block body %}
 <h1>Gaussian process fit: {{ names.target }}</h1>
@@ -55,15 +55,7 @@ log p = {{ "%.5g" % fit.log_likelihood }}. {{ fit.story }}</p>{% endif %}
 {% if predictions_problem %}<p>{{ predictions_problem }}</p>{% endif %}
 </section>
 <section id="calibration"><h2>Are the error bars right?</h2>
-{% if held_out %}
-<p class="{{ held_out.state }}" id="verdict">{{ held_out.sentence }}</p>
-<p class="facts">{{ held_out.how }}</p>
-{% if held_out.picture %}{{ figure(held_out.picture.source, held_out.picture.caption) }}{% endif %}
-{{ table(held_out.coverage) }}
-{{ table(held_out.scores) }}
-{{ table(held_out.points) }}
-{% if held_out.advice %}<h3>What to do</h3>{{ list(held_out.advice) }}{% endif %}
-{% else %}<p>{{ held_out_problem }}</p>{% endif %}
+{{ judgement(held_out, held_out_problem, "verdict") }}
 </section>
 <section id="computation"><h2>How much of the error bar is computational?</h2>
 {% for sentence in computation.sentences %}<p>{{ sentence }}</p>
@@ -122,7 +114,7 @@ def write_fit_report(
     }
     with progress_bar("report", 3, progress) as advance:
         drawn, problem = attempt(lambda: draw(model, names, seed))
-        values["predictions"] = [place.picture(p.name, p.png, p.caption) for p in drawn or []]
+        values["predictions"] = [place.picture(*each) for each in drawn or []]
         values["predictions_problem"] = problem
         advance(1)
         held_out, problem = attempt(lambda: predict_unseen(model, given, seed, advance))
@@ -139,10 +131,6 @@ def write_fit_report(
             )
             values["computation_picture"] = place.picture("computation", content, caption)
         advance(1)
-    values["opening"] = _opening(values)
-    return FitReport(place.write(FILE_NAME, _TEMPLATE, values), values["opening"])
-
-
-def _opening(values: dict[str, Any]) -> str:
     first = values["held_out"]["sentence"] if values["held_out"] else ""
-    return " ".join(filter(None, [first, values["computation"].sentences[0]]))
+    opening = values["opening"] = " ".join(filter(None, [first, values["computation"].sentences[0]]))
+    return FitReport(place.write(FILE_NAME, _TEMPLATE, values), opening)

@@ -71,13 +71,6 @@ def predict_unseen(model: Model, holdout: Given | None, seed: int, advance: Adva
     """Predictions of the data held out or, where there are none, of left-out training data; advances by 1."""
     if holdout is None:
         return leave_out(model, seed, advance)
-    found = _predict_held_out(model, holdout, seed)
-    advance(1)
-    return found
-
-
-def _predict_held_out(model: Model, holdout: Given, seed: int) -> HeldOut:
-    """The model's own predictions of data it was not given."""
     n = size = len(holdout.y)
     while n > 50 and seconds(model, working(model), len(model.y), n) > _HOLDOUT_SECONDS:
         n = max(50, n // 2)
@@ -98,19 +91,19 @@ def _predict_held_out(model: Model, holdout: Given, seed: int) -> HeldOut:
             "their average was used."
         )
     post = model.predict(holdout.X, progress=False).observed(noise)
-    correlation = correlation_of(post, len(model.y))
-    X, truth = array(holdout.X), array(holdout.y)
-    return HeldOut(
-        X=X,
-        truth=truth,
+    found = HeldOut(
+        X=array(holdout.X),
+        truth=array(holdout.y),
         mean=array(post.mean),
         std=array(post.std),
         rows=holdout.rows,
         rows_of="held-out data",
         how=how,
         short="held-out data",
-        correlation=correlation,
+        correlation=correlation_of(post, len(model.y)),
     )
+    advance(1)
+    return found
 
 
 def leave_out(model: Model, seed: int, advance: Advance) -> HeldOut | None:
@@ -122,14 +115,14 @@ def leave_out(model: Model, seed: int, advance: Advance) -> HeldOut | None:
     size = len(model.y)
     if size < 2:
         return None
-    plan = _plan(model, size)
-    chosen = np.random.default_rng(seed).permutation(size)[: plan.n]
-    groups = [np.sort(group) for group in np.array_split(chosen, plan.folds)]
+    n, folds, solver, note = _plan(model, size)
+    chosen = np.random.default_rng(seed).permutation(size)[:n]
+    groups = [np.sort(group) for group in np.array_split(chosen, folds)]
     mean, std = np.empty(size), np.empty(size)
     correlations = []
     for group in groups:
         kept = np.setdiff1d(np.arange(size), group)
-        again = refit(model, plan.solver.for_points(kept, size), kept)
+        again = refit(model, solver.for_points(kept, size), kept)
         noise = model.prior.noise_variance
         post = again.predict(model.X[torch.from_numpy(group).to(model.X.device)], progress=False)
         post = post.observed(noise[group] if np.ndim(noise) else noise)
@@ -137,6 +130,17 @@ def leave_out(model: Model, seed: int, advance: Advance) -> HeldOut | None:
         correlations.append(correlation_of(post, size))
         advance(1 / len(groups))
     seen = np.sort(chosen)
+    some = f"{n:,} of the {size:,} training observations, drawn at random," if n < size else ""
+    together, short = f"in {folds} groups", f"{folds}-fold cross-validation"
+    if folds == 1:
+        together, short = "together", "left-out training data"
+    if folds == n:
+        together, short = "each in turn" if folds > 1 else "together", "leave-one-out"
+    how = (
+        f"{some or f'All {size:,} training observations'} were left out {together} and predicted from the others: with "
+        "new weights, but with the same hyperparameters and prior mean, which have seen them. So this is slightly "
+        f"kinder than data that were never used.{note}"
+    )
     return HeldOut(
         X=array(model.X)[seen],
         truth=array(model.y)[seen],
@@ -144,54 +148,28 @@ def leave_out(model: Model, seed: int, advance: Advance) -> HeldOut | None:
         std=std[seen],
         rows=seen,
         rows_of="training data",
-        how=plan.how(size),
-        short=plan.short,
+        how=how,
+        short=short,
         correlation=Correlation.joined([part for part in correlations if part is not None]),
     )
 
 
-@dataclass(frozen=True)
-class _Plan:
-    n: int
-    folds: int
-    solver: Solver
-    note: str
-
-    @property
-    def short(self) -> str:
-        if self.n == self.folds:
-            return "leave-one-out"
-        return f"{self.folds}-fold cross-validation" if self.folds > 1 else "left-out training data"
-
-    def how(self, size: int) -> str:
-        some = f"All {size:,} training observations"
-        if self.n < size:
-            some = f"{self.n:,} of the {size:,} training observations, drawn at random,"
-        group = "each in turn" if self.n == self.folds else f"in {self.folds} groups"
-        group = "together" if self.folds == 1 else group
-        return (
-            f"{some} were left out {group} and predicted from the others: with new weights, but with the same "
-            "hyperparameters and prior mean, which have seen them. So this is slightly kinder than data that were "
-            f"never used.{self.note}"
-        )
-
-
-def _plan(model: Model, size: int) -> _Plan:
+def _plan(model: Model, size: int) -> tuple[int, int, Solver, str]:
+    """How many to leave out, in how many groups, and what predicts them; with a note where that is another solver."""
     solver = working(model)
     n = min(size, _POINTS)
     folds = size if size <= _SINGLY else _FOLDS
-    group = -(-n // folds)
 
-    def cost(of: Solver, left_out: int) -> float:
-        return seconds(model, of, size - left_out, left_out)
+    def cost(left_out: int) -> float:
+        return seconds(model, solver, size - left_out, left_out)
 
-    if folds * cost(solver, group) <= _LIMIT_SECONDS:
-        return _Plan(n, folds, solver, "")
+    if folds * cost(-(-n // folds)) <= _LIMIT_SECONDS:
+        return n, folds, solver, ""
     fewer = min(_FEWER_POINTS, size // _FOLDS)
-    if cost(solver, fewer) <= _LIMIT_SECONDS:
-        return _Plan(fewer, 1, solver, "")
+    if cost(fewer) <= _LIMIT_SECONDS:
+        return fewer, 1, solver, ""
     note = (
         f" They were predicted with {LOCAL!r} from all other points instead of {solver!r}, which would take about "
-        f"{duration(cost(solver, fewer))}: this judges the kernel, the noise and the mean, not the solver."
+        f"{duration(cost(fewer))}: this judges the kernel, the noise and the mean, not the solver."
     )
-    return _Plan(min(_LOCAL_POINTS, size // _FOLDS), 1, LOCAL, note)
+    return min(_LOCAL_POINTS, size // _FOLDS), 1, LOCAL, note

@@ -56,11 +56,8 @@ def _checked_holdout(model: Model, holdout: Any) -> Given | None:
     y = targets(holdout[1], len(X), model.X.device, name="holdout y")
     noisy = len(holdout) == 3 and holdout[2] is not None
     noise = not_negative_each(holdout[2], "holdout noise_variance", len(X), model.X.device) if noisy else None
-    return _without_training_rows(model, Given(X, y, noise, np.arange(len(X))))
-
-
-def _without_training_rows(model: Model, given: Given) -> Given:
-    """``given`` without the rows whose X and y are those of a training row, which the model has seen."""
+    given = Given(X, y, noise, np.arange(len(X)))
+    # rows whose X and y are those of a training row, which the model has seen, are left out
     candidates = torch.isin(model.y, given.y)  # few, so that millions of training rows cost one pass
     seen = set(_as_keys(model.X[candidates], model.y[candidates]))
     new = np.array([key not in seen for key in _as_keys(given.X, given.y)])

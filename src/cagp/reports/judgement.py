@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 _COLUMNS = 10
 """More columns make a table that nobody can read."""
 
+_ROWS = 10
+
 
 def judged(model: Model, held_out: HeldOut, names: Names, place: Folder) -> dict[str, Any]:
     """What a template needs to show how a model does on held-out data."""
@@ -37,9 +39,11 @@ def judged(model: Model, held_out: HeldOut, names: Names, place: Folder) -> dict
         "sentence": " ".join([announced(found), *found.notes]),
         "how": held_out.how,
         "picture": content and place.picture("calibration", content, caption),
-        "coverage": coverage_table(found, f"Coverage, {held_out.short}.", "coverage"),
-        "scores": _scores_table(held_out, names),
-        "points": _points_table(held_out, names, _most_relevant(model, names, _COLUMNS)),
+        "tables": [
+            coverage_table(found, f"Coverage, {held_out.short}.", "coverage"),
+            _scores_table(held_out, names),
+            _points_table(held_out, names, _most_relevant(model, names)),
+        ],
         "advice": remedies_for_data(found, model),
     }
 
@@ -87,10 +91,10 @@ def _scores_table(held_out: HeldOut, names: Names) -> Table:
     return Table(f"Scores, {held_out.short}.", ("score", "value", "meaning"), rows, "scores")
 
 
-def _points_table(held_out: HeldOut, names: Names, columns: Sequence[int], most: int = 10) -> Table:
+def _points_table(held_out: HeldOut, names: Names, columns: Sequence[int]) -> Table:
     """The held-out observations one by one, those with the largest |z| first: their row, these columns, and z."""
     scores, unit = held_out.scores, names.target_unit
-    order = np.argsort(-np.abs(scores.z), kind="stable")[:most]
+    order = np.argsort(-np.abs(scores.z), kind="stable")[:_ROWS]
     rows = [
         (
             str(held_out.rows[i]),
@@ -105,26 +109,25 @@ def _points_table(held_out: HeldOut, names: Names, columns: Sequence[int], most:
     caption = f"The {which}. Row: the position in the {held_out.rows_of}, the first is 0 (after the header of a file)."
     if len(columns) < held_out.X.shape[1]:
         caption += f" Of {held_out.X.shape[1]} columns, the {len(columns)} that matter most to the kernel are shown."
-    heads = names.narrow()
-    return Table(
-        caption, ("row", *(heads[c] for c in columns), "observed", "predicted, 95%", "z"), rows, "points", headed=False
-    )
+    narrow = names.narrow()
+    heads = ("row", *(narrow[c] for c in columns), "observed", "predicted, 95%", "z")
+    return Table(caption, heads, rows, "points", headed=False)
 
 
-def _most_relevant(model: Model, names: Names, most: int) -> list[int]:
-    """All columns where there are no more than ``most``, else the most relevant, in their own order.
+def _most_relevant(model: Model, names: Names) -> list[int]:
+    """All columns where a table has room for them, else the most relevant, in their own order.
 
     A column is relevant by its spread in units of its own lengthscale, or by its spread alone where no column has one.
     """
     spread = array(model.X.std(dim=0, correction=0))
-    if len(spread) <= most:
+    if len(spread) <= _COLUMNS:
         return list(range(len(spread)))
     own = np.zeros(len(spread))
-    for parameter in hyperparameters(model.prior.kernel, names):
+    for parameter in hyperparameters(model.prior, names):
         if parameter.kind == "lengthscale" and parameter.column is not None:
             own[parameter.column] = max(own[parameter.column], spread[parameter.column] / parameter.value)
     relevance = own if own.any() else spread
-    return sorted(np.argsort(-relevance, kind="stable")[:most].tolist())
+    return sorted(np.argsort(-relevance, kind="stable")[:_COLUMNS].tolist())
 
 
 # --- remedies ---------------------------------------------------------------------------------------------------------

@@ -1,14 +1,15 @@
-"""Kernels in words and formulas, and their hyperparameters by names that a reader understands."""
+"""Hyperparameters by names that a reader understands."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
-from ..kernels import EARTH_RADIUS, Kernel
+import numpy as np
+
 from ..kernels.tree import Part
+from ..prior import Prior
 from .names import Names
-from .numbers import number, squared, with_unit
+from .numbers import squared
 
 
 @dataclass(frozen=True)
@@ -26,24 +27,18 @@ class Hyperparameter:
     column: int | None = None
 
 
-def in_words(kernel: Kernel, names: Names) -> str:
-    """What the kernel says about the function, in a phrase."""
-    return kernel.in_words(names.features or ())
-
-
-def formula(kernel: Kernel) -> str:
-    """The covariance of f(x) and f(x′), with numbers."""
-    return kernel.formula(number)
-
-
-def hyperparameters(kernel: Kernel, names: Names) -> list[Hyperparameter]:
-    """Every hyperparameter of the kernel, in the order and by the names of ``cagp.hyperparameters``."""
-    return [
+def hyperparameters(prior: Prior, names: Names) -> list[Hyperparameter]:
+    """Every hyperparameter, in the order and by the names of ``cagp.hyperparameters``: the kernel's, then the noise."""
+    found = [
         parameter
-        for part in kernel.walk(range(len(names.features or ())))
+        for part in prior.kernel.walk(range(len(names.features or ())))
         for kind, value in part.kernel.hyperparameter_values.items()
         for parameter in _numbers(kind, value, part, names)
     ]
+    if np.ndim(prior.noise_variance) == 0:
+        noise, unit = float(prior.noise_variance), squared(names.target_unit)
+        found.append(Hyperparameter("noise_variance", "noise variance", "noise", noise, unit))
+    return found
 
 
 def _numbers(kind: str, value: float | tuple[float, ...], part: Part, names: Names) -> list[Hyperparameter]:
@@ -63,13 +58,3 @@ def _numbers(kind: str, value: float | tuple[float, ...], part: Part, names: Nam
         units = {names.unit(c) for c in columns}
         unit = part.distance_unit or (units.pop() if len(units) == 1 else "")
     return [Hyperparameter(name, f"{part.label}{kind}", kind, value, unit, columns[0] if len(columns) == 1 else None)]
-
-
-def meaning(parameter: Hyperparameter, names: Names) -> str:
-    """What the value says, in a phrase; "" where the label says it all."""
-    if parameter.kind == "variance":
-        return f"f moves by about {with_unit(number(math.sqrt(parameter.value)), names.target_unit)} around the mean"
-    if parameter.kind == "lengthscale" and parameter.unit == "Earth radii":
-        kilometres = number(parameter.value * EARTH_RADIUS, 2)
-        return f"the correlation falls to about a half over {kilometres} km"
-    return ""

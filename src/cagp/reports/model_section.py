@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..hyperparameters import FitResult
+from ..kernels import EARTH_RADIUS
 from ..means import Constant, Polynomial, Zero
 from ..support.advice import Advice
 from ..support.memory import human
-from .kernel_words import Hyperparameter, formula, hyperparameters, in_words
-from .kernel_words import meaning as meaning_of
+from .kernel_words import Hyperparameter, hyperparameters
 from .names import Names
-from .numbers import datum, number, percent, squared, with_error, with_unit
+from .numbers import datum, number, percent, with_error, with_unit
 from .page import Table
 from .refits import array, working
 
@@ -39,16 +39,17 @@ def facts_table(model: Model, names: Names) -> Table:
     picked = " (picked by Auto)" if model.prepared.picked else ""
     calibrated = "calibrated" if solver.calibrated else "not calibrated: its error bars depend on y"
     memory = f"dense, {human(gram.dense_bytes)}" if gram.storage == "dense" else "recomputed in tiles, not stored"
+    iterations = f", {model.prepared.limit} iterations" if model.prepared.limit > 1 else ""
     if solver.points_used(size) is not None:
-        memory = "not needed as a whole"
+        memory, iterations = "not needed as a whole", ""
     rows = [
         ("data", f"{size:,} observations, {columns} {'column' if columns == 1 else 'columns'}"),
         ("target", f"{names.target}: {low} to {high}, average {average}"),
-        ("kernel", in_words(model.prior.kernel, names)),
-        ("formula", f"k(x, x′) = {formula(model.prior.kernel)}"),
+        ("kernel", model.prior.kernel.in_words(names.features or ())),
+        ("formula", f"k(x, x′) = {model.prior.kernel.formula(number)}"),
         ("prior mean", _mean(model, names)),
         ("noise", _noise_in_words(model.prior.noise_variance, unit)),
-        ("solver", f"{solver!r}{picked}{_iterations(model)}, {calibrated}"),
+        ("solver", f"{solver!r}{picked}{iterations}, {calibrated}"),
         ("Gram matrix", memory),
         ("memory budget", human(model.budget)),
         ("arithmetic", _arithmetic(model)),
@@ -62,24 +63,13 @@ def columns_table(model: Model, names: Names) -> Table:
     """The columns of X: range and median."""
     X = array(model.X)
     rows = [
-        (
-            names.name(c),
-            names.unit(c),
-            datum(float(X[:, c].min())),
-            datum(float(np.median(X[:, c]))),
-            datum(float(X[:, c].max())),
-        )
+        (names.name(c), names.unit(c), *(datum(float(f(X[:, c]))) for f in (np.min, np.median, np.max)))
         for c in range(min(X.shape[1], _COLUMNS_LISTED))
     ]
     caption = "The columns."
     if X.shape[1] > _COLUMNS_LISTED:
         caption = f"The first {_COLUMNS_LISTED} of {X.shape[1]} columns."
     return Table(caption, ("column", "unit", "smallest", "median", "largest"), rows, "columns")
-
-
-def _iterations(model: Model) -> str:
-    limit, whole = model.prepared.limit, working(model).points_used(len(model.y)) is None
-    return f", {limit} iterations" if limit > 1 and whole else ""
 
 
 def _mean(model: Model, names: Names) -> str:
@@ -118,48 +108,42 @@ def _arithmetic(model: Model) -> str:
 # --- hyperparameters --------------------------------------------------------------------------------------------------
 
 
-def _parameters(model: Model, names: Names) -> list[Hyperparameter]:
-    """All hyperparameters of the model's prior: the kernel's, then the noise."""
-    found = hyperparameters(model.prior.kernel, names)
-    noise = model.prior.noise_variance
-    if np.ndim(noise) == 0:
-        unit = squared(names.target_unit)
-        found.append(Hyperparameter("noise_variance", "noise variance", "noise", float(noise), unit))
-    return found
-
-
 def hyperparameters_table(model: Model, fit: FitResult | None, names: Names) -> Table:
     """Every hyperparameter with its standard error, where it was fitted."""
     errors = (fit.standard_errors or {}) if fit else {}
     rows = []
-    for parameter in _parameters(model, names):
+    for parameter in hyperparameters(model.prior, names):
         fitted = fit is not None and parameter.name in fit.values
         error = errors.get(parameter.name)
         how = "fitted" if fitted else ("held fixed" if fit else "given")
         if fit and parameter.name in fit.at_bounds:
             how = "fitted, at a bound"
-        known = error is not None and not math.isnan(error)
-        shown = with_error(parameter.value, error) if known else number(parameter.value)
+        shown = with_error(parameter.value, None if error is None or math.isnan(error) else error)
         rows.append((parameter.label, with_unit(shown, parameter.unit), how, _meaning(parameter, model, names)))
-    if fit:
-        coefficients = [name for name in fit.values if name.startswith("mean.")]
-        for name in coefficients:
-            constant = name == "mean.value"
-            shown = with_error(fit.values[name], errors.get(name))
-            label = "prior mean" if constant else f"prior mean, coefficient {name.split('[')[-1].rstrip(']')}"
-            meaning = "predictions return to it far from the data" if constant else "of the polynomial"
-            rows.append((label, with_unit(shown, names.target_unit) if constant else shown, "fitted", meaning))
+    for name, value in fit.values.items() if fit else ():
+        shown = with_error(value, errors.get(name))
+        if name == "mean.value":
+            meaning = "predictions return to it far from the data"
+            rows.append(("prior mean", with_unit(shown, names.target_unit), "fitted", meaning))
+        elif name.startswith("mean."):
+            label = f"prior mean, coefficient {name.split('[')[-1].rstrip(']')}"
+            rows.append((label, shown, "fitted", "of the polynomial"))
     caption = "Value ± one standard error." if errors else "Values; no standard errors were computed."
     return Table(caption, ("hyperparameter", "value", "how", "meaning"), rows, "hyperparameters")
 
 
 def _meaning(parameter: Hyperparameter, model: Model, names: Names) -> str:
-    if parameter.kind == "lengthscale" and parameter.column is not None:
+    """What the value says, in a phrase; "" where the label says it all."""
+    kind, value = parameter.kind, parameter.value
+    if kind == "lengthscale" and parameter.column is not None:
         span = float(np.ptp(array(model.X)[:, parameter.column]))
-        return f"{number(parameter.value / span, 2)} times the range of {names.name(parameter.column)}" if span else ""
-    if parameter.kind == "noise":
-        return f"observations scatter by {with_unit(number(math.sqrt(parameter.value)), names.target_unit)} around f"
-    return meaning_of(parameter, names)
+        return f"{number(value / span, 2)} times the range of {names.name(parameter.column)}" if span else ""
+    if kind == "lengthscale" and parameter.unit == "Earth radii":
+        return f"the correlation falls to about a half over {number(value * EARTH_RADIUS, 2)} km"
+    if kind not in ("noise", "variance"):
+        return ""
+    std = with_unit(number(math.sqrt(value)), names.target_unit)
+    return f"observations scatter by {std} around f" if kind == "noise" else f"f moves by about {std} around the mean"
 
 
 def advice(model: Model, fit: FitResult | None, names: Names) -> list[str]:
@@ -183,7 +167,7 @@ def advice(model: Model, fit: FitResult | None, names: Names) -> list[str]:
 
 def _warning(found: Advice, model: Model, names: Names) -> str:
     """A warning with the names that a reader knows."""
-    labels = {parameter.name: f"the {parameter.label}" for parameter in _parameters(model, names)}
+    labels = {parameter.name: f"the {parameter.label}" for parameter in hyperparameters(model.prior, names)}
     sentence = found.worded(subject=labels.get(found.subject))
     return sentence[:1].upper() + sentence[1:]
 
@@ -192,7 +176,7 @@ def _vague(model: Model, fit: FitResult, names: Names) -> list[str]:
     errors, told = fit.standard_errors or {}, {found.subject for found in fit.advice}
     vague = [
         p.label
-        for p in _parameters(model, names)
+        for p in hyperparameters(model.prior, names)
         if p.name in errors and errors[p.name] > _VAGUE * p.value and p.name not in told
     ]
     if not vague:
@@ -206,7 +190,7 @@ def _vague(model: Model, fit: FitResult, names: Names) -> list[str]:
 def _lengthscales(model: Model, names: Names) -> list[str]:
     X = array(model.X)
     long, short = [], []
-    for parameter in _parameters(model, names):
+    for parameter in hyperparameters(model.prior, names):
         if parameter.kind != "lengthscale" or parameter.column is None:
             continue
         values = np.unique(X[:, parameter.column])
@@ -232,19 +216,16 @@ def _noise(model: Model) -> list[str]:
     noise = float(np.mean(model.prior.noise_variance))
     signal = float(model.gram.kernel_diagonal().double().mean())
     spread = float(np.var(array(model.y)))
-    said = []
+    said = f"Noise makes up {percent(noise / (noise + signal))} of the variance that the prior expects."
     if noise > signal:
-        said.append(
+        said = (
             f"The noise variance is {number(noise / signal, 2)} times that of the function: most of what is observed "
             "is taken for noise."
         )
     elif noise < 1e-6 * signal:
-        said.append(
+        said = (
             f"The noise variance is {number(noise / signal, 1)} of the function's: the model interpolates, and small "
             "measurement errors will make its error bars too narrow."
         )
-    else:
-        said.append(f"Noise makes up {percent(noise / (noise + signal))} of the variance that the prior expects.")
-    if spread == 0:
-        said.append("All observations are equal: nothing about the function can be learnt from them but its level.")
-    return said
+    equal = "All observations are equal: nothing about the function can be learnt from them but its level."
+    return [said] if spread else [said, equal]

@@ -53,21 +53,17 @@ class Names:
                 raise InputError(
                     f"names.{field} has {len(value)} entries for {columns} columns; give one per column of X"
                 )
-        features, units = self.features, self.feature_units
         own_names, own_units = [f"x{i + 1}" for i in range(columns)], [""] * columns
         place = map_of(model.prior.kernel, columns)
         if place is not None and place.geographic:
             for column, name, unit in ((place.down, "latitude", "°N"), (place.across, "longitude", "°E")):
                 own_names[column], own_units[column] = name, unit
-        if features is None:
-            features = model.column_names or own_names
-        if units is None:
-            units = own_units
+        features = (model.column_names or own_names) if self.features is None else self.features
         return replace(
             self,
-            features=tuple(_tidy(name) for name in features),
-            feature_units=tuple(units),
-            target=_tidy(self.target) if self.target is not None else "y",
+            features=[" ".join(name.split()) for name in features],  # a file may have blanks at the ends or in rows
+            feature_units=own_units if self.feature_units is None else self.feature_units,
+            target="y" if self.target is None else " ".join(self.target.split()),
         )
 
     def name(self, column: int) -> str:
@@ -91,11 +87,6 @@ class Names:
     def target_label(self) -> str:
         """The target for the axis of a figure."""
         return _with_unit(shortened([self.target or "y"], _AXIS)[0], self.target_unit)
-
-
-def _tidy(name: str) -> str:
-    """A name as a file may have it, without blanks at its ends or in rows."""
-    return " ".join(name.split())
 
 
 def _with_unit(name: str, unit: str) -> str:

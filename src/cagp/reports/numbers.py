@@ -15,7 +15,8 @@ def number(value: float, digits: int = 3) -> str:
     rounded = float(f"{value:.{digits - 1}e}")
     if size < -4 or size >= 7:
         mantissa, exponent = f"{value:.{digits - 1}e}".split("e")
-        return f"{mantissa} · 10{_superscript(int(exponent))}".replace("-", "−")
+        power = str(int(exponent)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+        return f"{mantissa} · 10{power}".replace("-", "−")
     size = math.floor(math.log10(abs(rounded)))
     return f"{rounded:,.{max(0, digits - 1 - size)}f}".replace("-", "−")
 
@@ -79,7 +80,3 @@ def duration(seconds: float) -> str:
         if seconds >= 2 * size:
             return f"{seconds / size:,.0f} {name}s"
     return f"{max(1, round(seconds))} seconds" if seconds > 1.5 else "a second"
-
-
-def _superscript(exponent: int) -> str:
-    return str(exponent).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))

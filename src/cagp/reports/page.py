@@ -75,6 +75,17 @@ _PARTS = """\
 </ul>
 {%- endif %}
 {% endmacro %}
+{% macro judgement(found, problem, name="") %}
+{%- if found %}
+<p class="{{ found.state }}"{% if name %} id="{{ name }}"{% endif %}>{{ found.sentence }}</p>
+<p class="facts">{{ found.how }}</p>
+{% if found.picture %}{{ figure(found.picture.source, found.picture.caption) }}{% endif %}
+{%- for each in found.tables %}
+{{ table(each) }}
+{%- endfor %}
+{% if found.advice %}<h3>What to do</h3>{{ list(found.advice) }}{% endif %}
+{% else %}<p>{{ problem }}</p>{% endif %}
+{%- endmacro %}
 """  # noqa: E501
 
 

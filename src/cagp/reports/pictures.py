@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,14 +15,12 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+BLUE, ORANGE = "#0072B2", "#D55E00"
+"""Of Okabe and Ito's palette."""
+
 _DPI = 130
 _FEW_POINTS = 10
 """Fewer values than this make no histogram."""
-
-
-def colours() -> dict[str, str]:
-    """Those of Okabe and Ito's palette that the reports use."""
-    return {"blue": "#0072B2", "orange": "#D55E00", "green": "#009E73", "pink": "#CC79A7"}
 
 
 def new_figure(rows: int, columns: int, width: float, height: float) -> tuple[Figure, np.ndarray]:
@@ -55,12 +52,8 @@ def calibration(held_out: HeldOut, names: Names) -> bytes | None:
     plots.coverage_curve(scores.pit, ax=second)
     plots.pit_histogram(scores.pit, bins=bins, ax=third)
     plots.z_histogram(scores.z, bins=max(8, bins), ax=fourth)
-    titles = (
-        "predictions and observations",
-        "do intervals hold what they promise?",
-        "flat if right",
-        "normal if right",
-    )
+    asked = "do intervals hold what they promise?"
+    titles = ("predictions and observations", asked, "flat if right", "normal if right")
     for ax, title in zip(axes.flat, titles, strict=True):
         ax.set_title(title, fontsize="medium")
     return png(figure)
@@ -77,45 +70,39 @@ def simulated(t: np.ndarray, z: np.ndarray) -> bytes:
 
 
 def _predicted_against_observed(ax: Axes, held_out: HeldOut, names: Names) -> None:
-    palette = colours()
     shown = np.arange(len(held_out))
     if len(shown) > 300:  # error bars of more would hide each other
         shown = np.sort(np.random.default_rng(0).choice(shown, 300, replace=False))
     low = min(held_out.truth.min(), held_out.mean.min())
     high = max(held_out.truth.max(), held_out.mean.max())
     margin = 0.04 * (high - low) or 1.0
+    ends = (low - margin, high + margin)
     ax.errorbar(
         held_out.truth[shown],
         held_out.mean[shown],
         yerr=1.96 * held_out.std[shown],
         fmt="o",
         markersize=3,
-        color=palette["blue"],
-        ecolor=palette["blue"],
+        color=BLUE,
         elinewidth=0.6,
         alpha=0.5,
         label=f"{len(shown)} points, 95% intervals",
     )
-    ax.plot([low - margin, high + margin], [low - margin, high + margin], "k--", linewidth=1, label="equal")
-    ax.set(
-        xlabel=f"observed {names.target_label}",
-        ylabel=f"predicted {names.target_label}",
-        xlim=(low - margin, high + margin),
-        ylim=(low - margin, high + margin + 0.25 * (high - low)),
-    )
+    ax.plot(ends, ends, "k--", linewidth=1, label="equal")
+    ax.set(xlabel=f"observed {names.target_label}", ylabel=f"predicted {names.target_label}")
+    ax.set(xlim=ends, ylim=(ends[0], ends[1] + 0.25 * (high - low)))
     ax.legend(loc="upper left", fontsize="small", framealpha=0.9)
 
 
 def computation(now: Any, later: Any, what: str) -> bytes:
     """The computational share at every sampled point, before and after more work, with the guaranteed range."""
-    palette = colours()
     order = np.argsort(now.estimate)
     figure, axes = new_figure(1, 1, 8.0, 3.6)
     ax = axes[0, 0]
     x = np.arange(len(order)) + 1
     for shares, colour, marker, shift, label in (
-        (now, palette["orange"], "s", -0.12, "now"),
-        (later, palette["blue"], "o", 0.12, f"after {what}"),
+        (now, ORANGE, "s", -0.12, "now"),
+        (later, BLUE, "o", 0.12, f"after {what}"),
     ):
         middle = 100 * shares.estimate[order]
         low, high = 100 * shares.lower[order], 100 * shares.upper[order]
@@ -126,23 +113,3 @@ def computation(now: Any, later: Any, what: str) -> bytes:
     ax.set_ylim(-0.02 * top, min(top, 102.0))
     figure.legend(loc="outside upper center", fontsize="small", ncols=2, frameon=False)
     return png(figure)
-
-
-def discrete(values: np.ndarray, limit: int = 15) -> np.ndarray | None:
-    """The distinct values of a column with few of them, about evenly spaced, sorted; None for any other column."""
-    distinct = np.unique(values)
-    if not 1 < len(distinct) <= limit or np.diff(distinct).min() < np.ptp(distinct) / (2 * limit):
-        return None
-    return distinct
-
-
-def panels(count: int, most: int = 3) -> tuple[int, int]:
-    """Rows and columns for so many panels."""
-    columns = min(count, most)
-    return -(-count // columns), columns
-
-
-def hide_unused(axes: Sequence[Any], used: int) -> None:
-    """Take away the panels that stayed empty."""
-    for ax in axes[used:]:
-        ax.set_axis_off()

@@ -10,7 +10,7 @@ import torch
 
 from .names import Map, Names, map_of
 from .numbers import datum, duration, with_unit
-from .pictures import colours, discrete, hide_unused, new_figure, panels, png
+from .pictures import BLUE, new_figure, png
 from .refits import LOCAL, array, refit, seconds, working
 
 if TYPE_CHECKING:
@@ -28,13 +28,8 @@ _DOTS = 1500
 _LIMIT_SECONDS = 6.0
 
 
-@dataclass(frozen=True)
-class Picture:
-    """A drawing with its caption; ``name`` is that of its file."""
-
-    name: str
-    png: bytes
-    caption: str
+Picture = tuple[str, bytes, str]
+"""The name of its file, the PNG, and the caption."""
 
 
 def draw(model: Model, names: Names, seed: int) -> list[Picture]:
@@ -70,11 +65,9 @@ def _predict(model: Model, where: np.ndarray) -> _Predictions:
     return _Predictions(array(post.mean), array(post.std), note)
 
 
-def _some(model: Model, seed: int, most: int = _DOTS) -> np.ndarray:
+def _some(model: Model, seed: int) -> np.ndarray:
     size = len(model.y)
-    if size <= most:
-        return np.arange(size)
-    return np.sort(np.random.default_rng(seed).choice(size, most, replace=False))
+    return np.sort(np.random.default_rng(seed).choice(size, min(size, _DOTS), replace=False))
 
 
 def _noise_std(model: Model) -> float:
@@ -100,31 +93,20 @@ def _curve(model: Model, names: Names, seed: int) -> Picture:
     caption = (
         f"The predicted {names.target} with 95% intervals of the function (dark) and of a new observation (light)."
     )
-    return Picture("prediction", png(figure), caption + found.note)
+    return "prediction", png(figure), caption + found.note
+
+
+def _widths(found: _Predictions, noise_std: float, light: float, dark: float) -> list[tuple[np.ndarray, float, str]]:
+    """The two standard deviations that are drawn, the wider one first, each with how dark it is and its label."""
+    observed = np.sqrt(found.std**2 + noise_std**2)
+    return [(observed, light, "95% of new observations"), (found.std, dark, "95% of the function")]
 
 
 def _band(ax: Axes, x: np.ndarray, found: _Predictions, noise_std: float) -> None:
-    blue = colours()["blue"]
-    observed = np.sqrt(found.std**2 + noise_std**2)
-    ax.fill_between(
-        x,
-        found.mean - 1.96 * observed,
-        found.mean + 1.96 * observed,
-        color=blue,
-        alpha=0.13,
-        linewidth=0,
-        label="95% of new observations",
-    )
-    ax.fill_between(
-        x,
-        found.mean - 1.96 * found.std,
-        found.mean + 1.96 * found.std,
-        color=blue,
-        alpha=0.35,
-        linewidth=0,
-        label="95% of the function",
-    )
-    ax.plot(x, found.mean, color=blue, linewidth=1.6, label="mean")
+    for std, alpha, label in _widths(found, noise_std, 0.13, 0.35):
+        low, high = found.mean - 1.96 * std, found.mean + 1.96 * std
+        ax.fill_between(x, low, high, color=BLUE, alpha=alpha, linewidth=0, label=label)
+    ax.plot(x, found.mean, color=BLUE, linewidth=1.6, label="mean")
 
 
 # --- two columns ------------------------------------------------------------------------------------------------------
@@ -175,7 +157,7 @@ def _map(model: Model, names: Names, place: Map, seed: int) -> Picture:
     caption = (
         f"The predicted {names.target} and its standard deviation. Dots: {len(dots):,} of {len(x):,} observations."
     )
-    return Picture("map", png(figure), caption + held + found.note)
+    return "map", png(figure), caption + held + found.note
 
 
 def _coastlines(ax: Axes, longitudes: tuple[float, float]) -> None:
@@ -210,15 +192,15 @@ def _slices(model: Model, names: Names, columns: list[int]) -> Picture:
     chosen = [columns[i] for i in best]
     values = [_along(X[:, c], _SLICE) for c in chosen]
     found = _predict(model, np.concatenate([_moved(middle, c, v) for c, v in zip(chosen, values, strict=True)]))
-    rows, across = panels(len(chosen))
-    figure, axes = new_figure(rows, across, 3.9, 3.1)
+    across = min(len(chosen), 3)
+    figure, axes = new_figure(-(-len(chosen) // across), across, 3.9, 3.1)
     ends = np.cumsum([0, *(len(v) for v in values)])
     noise = _noise_std(model)
     low = (found.mean - 2.2 * np.sqrt(found.std**2 + noise**2)).min()
     high = (found.mean + 2.2 * np.sqrt(found.std**2 + noise**2)).max()
     for ax, column, v, start, stop in zip(axes.flat, chosen, values, ends[:-1], ends[1:], strict=False):
         part = _Predictions(found.mean[start:stop], found.std[start:stop], "")
-        if discrete(X[:, column]) is not None:
+        if _discrete(X[:, column]) is not None:
             _bars(ax, v, part, noise)
             margin = 0.5 * float(np.diff(v).min())
             ax.set(xlim=(v[0] - margin, v[-1] + margin), xticks=v if len(v) <= 8 else v[::2])
@@ -229,11 +211,13 @@ def _slices(model: Model, names: Names, columns: list[int]) -> Picture:
         ax.set(xlabel=names.label(column), ylim=(low, high))
     for ax in axes[:, 0]:
         ax.set_ylabel(names.target_label)
-    hide_unused(list(axes.flat), len(chosen))
+    for ax in axes.flat[len(chosen) :]:
+        ax.set_axis_off()
     handles, labels = axes.flat[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), fontsize="small", frameon=False)
-    some = "" if len(chosen) == len(columns) else f" the {len(chosen)} of {len(columns)} columns that matter most,"
-    some = some or " all columns,"
+    some = " all columns,"
+    if len(chosen) < len(columns):
+        some = f" the {len(chosen)} of {len(columns)} columns that matter most,"
     caption = (
         f"The predicted {names.target} along{some} largest effect first, with the other columns at their medians "
         f"(dotted lines: {_medians(X, chosen, names)}). Bands: 95% of the function (dark) and of new observations "
@@ -241,16 +225,24 @@ def _slices(model: Model, names: Names, columns: list[int]) -> Picture:
     )
     if len(columns) > _MOST_RANKED:
         caption += f" The first {_MOST_RANKED} columns were compared."
-    return Picture("slices", png(figure), caption + (found.note or ranked.note))
+    return "slices", png(figure), caption + (found.note or ranked.note)
 
 
 def _along(values: np.ndarray, n: int) -> np.ndarray:
     """Values along a column: its own where it has few, evenly spaced ones between its ends otherwise."""
-    own = discrete(values)
+    own = _discrete(values)
     if own is not None:
         return own
     low, high = values.min(), values.max()
     return np.linspace(low, high, n) if high > low else np.linspace(low - 0.5, high + 0.5, n)
+
+
+def _discrete(values: np.ndarray, limit: int = 15) -> np.ndarray | None:
+    """The distinct values of a column with few of them, about evenly spaced, sorted; None for any other column."""
+    distinct = np.unique(values)
+    if not 1 < len(distinct) <= limit or np.diff(distinct).min() < np.ptp(distinct) / (2 * limit):
+        return None
+    return distinct
 
 
 def _moved(middle: np.ndarray, column: int, values: np.ndarray) -> np.ndarray:
@@ -261,10 +253,6 @@ def _moved(middle: np.ndarray, column: int, values: np.ndarray) -> np.ndarray:
 
 
 def _bars(ax: Axes, x: np.ndarray, found: _Predictions, noise_std: float) -> None:
-    blue = colours()["blue"]
-    observed = np.sqrt(found.std**2 + noise_std**2)
-    ax.errorbar(x, found.mean, yerr=1.96 * observed, fmt="none", ecolor=blue, alpha=0.25, elinewidth=5,
-                label="95% of new observations")  # fmt: skip
-    ax.errorbar(x, found.mean, yerr=1.96 * found.std, fmt="none", ecolor=blue, alpha=0.6, elinewidth=5,
-                label="95% of the function")  # fmt: skip
+    for std, alpha, label in _widths(found, noise_std, 0.25, 0.6):
+        ax.errorbar(x, found.mean, yerr=1.96 * std, fmt="none", ecolor=BLUE, alpha=alpha, elinewidth=5, label=label)
     ax.plot(x, found.mean, "_", color="black", markersize=9, label="mean")

@@ -10,7 +10,7 @@ import numpy as np
 from ..calibration import SimulationResult, simulation_based_calibration
 from ..solvers import Solver
 from .numbers import percent
-from .refits import array, prior_at, working
+from .refits import array, working
 
 if TYPE_CHECKING:
     from ..model import Model
@@ -44,13 +44,11 @@ def simulate(model: Model, seed: int) -> Simulated:
     test = X[rest] if len(rest) else _between(X, rng)
     chosen = solver.for_points(train, size)
     result = simulation_based_calibration(
-        prior_at(model, train), X[train], test, chosen, n_simulations=n, seed=seed, progress=False
+        model.recipe.restricted(train).prior, X[train], test, chosen, n_simulations=n, seed=seed, progress=False
     )
-    some = (
-        f"at {len(train):,} of the {size:,} training inputs, drawn at random"
-        if len(train) < size
-        else "at all training inputs"
-    )
+    some = "at all training inputs"
+    if len(train) < size:
+        some = f"at {len(train):,} of the {size:,} training inputs, drawn at random"
     where = f"{len(test)} further inputs of the data" if len(rest) else f"{len(test)} points between them"
     how = (
         f"{n:,} times, a function and noisy observations of it were drawn from the prior {some}, and a weighted sum of "

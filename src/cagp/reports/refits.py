@@ -8,7 +8,6 @@ import numpy as np
 import torch
 
 from ..algebra.operations import Operations
-from ..prior import Prior
 from ..solvers import NearestNeighbours, Solver
 
 if TYPE_CHECKING:
@@ -34,11 +33,6 @@ def seconds(model: Model, solver: Solver, size: int, tests: int) -> float:
 def pass_seconds(size: int, vectors: int) -> float:
     """About how long one product of G, in tiles, with so many vectors takes."""
     return Operations.passes(1, size, vectors).seconds(tiles=True)
-
-
-def prior_at(model: Model, kept: np.ndarray) -> Prior:
-    """The prior of the model for its training points ``kept`` (n,) alone: noise given one by one is cut down."""
-    return model.recipe.restricted(kept).prior
 
 
 def refit(

@@ -71,10 +71,9 @@ class FitSummary:
             content["size"],
             number_from_json(content["log_likelihood"]),
             content["converged"],
-            numbers["values"],
-            numbers["standard_errors"],
-            _texts(content["warnings"], "warnings"),
-            str(content["message"]),
+            **numbers,
+            warnings=_texts(content["warnings"], "warnings"),
+            message=str(content["message"]),
         )
 
 
@@ -109,13 +108,7 @@ class About:
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON values."""
-        return {
-            "features": None if self.features is None else list(self.features),
-            "target": self.target,
-            "units": dict(self.units),
-            "notes": dict(self.notes),
-            "fit": None if self.fit is None else self.fit.to_json(),
-        }
+        return dataclasses.asdict(self) | {"fit": None if self.fit is None else self.fit.to_json()}
 
     @classmethod
     def from_json(cls, content: Any) -> About:

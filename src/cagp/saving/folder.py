@@ -109,7 +109,7 @@ def _describe(saved: Saved, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
             "noise_variance": noise,
         },
         "solver": {"asked": encode(saved.solver, "solver", arrays), "picked": encode(saved.picked, "picked", arrays)},
-        "settings": saved.settings(),
+        "settings": {"storage": saved.storage, "dtype": saved.dtype, "solve_dtype": saved.solve_dtype},
     }
 
 
@@ -183,9 +183,7 @@ def read(folder: str | Path) -> Saved:
         name = described["file"]
         if not isinstance(name, str) or not _DATA_NAME.fullmatch(name):
             raise SavedModelError(f"the data file is called {name!r}; cagp writes data-<hash>.safetensors")
-        path = _inside(place, name)
-        arrays = read_arrays(path, described)
-        return _saved(content, arrays)
+        return _saved(content, read_arrays(_inside(place, name), described))
     except SavedModelError as error:
         raise SavedModelError(f"{place} cannot be loaded: {error}") from error
     except (InputError, KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:

@@ -58,7 +58,7 @@ class Saved:
             y=model.recipe.y,
             solver=model.solver,
             storage=model.storage,
-            dtype=_name(model.recipe.dtype),
+            dtype=str(model.recipe.dtype).removeprefix("torch."),
             solve_dtype=model.recipe.arithmetic,
             picked=model.prepared.picked,
             about=about,
@@ -94,11 +94,3 @@ class Saved:
 
     def __repr__(self) -> str:
         return f"Saved({self.prior!r}, X {self.X.shape}, solver={self.solver!r})"
-
-    def settings(self) -> dict[str, Any]:
-        """Storage and arithmetic, as plain JSON values."""
-        return {"storage": self.storage, "dtype": self.dtype, "solve_dtype": self.solve_dtype}
-
-
-def _name(dtype: torch.dtype) -> str:
-    return str(dtype).removeprefix("torch.")

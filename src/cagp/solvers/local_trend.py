@@ -53,10 +53,14 @@ def constrained(
     if m < q:
         nothing = half.new_zeros(len(half), half.shape[2])
         return half, nothing, torch.ones(len(half), dtype=torch.bool, device=half.device)
-    Q, R = torch.linalg.qr(whitened)
-    diagonal = R.diagonal(dim1=1, dim2=2).abs()
-    limit = 10 * torch.finfo(half.dtype).eps ** 0.5
-    poor = ~(diagonal.amin(dim=1) > limit * diagonal.amax(dim=1))
-    R = torch.where(poor[:, None, None], torch.eye(q, dtype=R.dtype, device=R.device), R)
-    missing = torch.linalg.solve_triangular(R.mT, h.mT, upper=False) - Q.mT @ half
+    # QR by two rounds of Cholesky: as exact as Householder's for a condition of up to 10⁸, and fast in batches anywhere
+    size = whitened.norm(dim=1, keepdim=True)
+    Q, right, limit = whitened / size, (h / size).mT, 10 * torch.finfo(half.dtype).eps ** 0.5
+    poor = torch.zeros(len(half), dtype=torch.bool, device=half.device)
+    for _ in range(2):
+        L, info = torch.linalg.cholesky_ex(Q.mT @ Q)
+        poor |= (info > 0) | ~(L.diagonal(dim1=1, dim2=2).amin(dim=1) > limit)
+        Q = torch.linalg.solve_triangular(L.mT, Q, upper=True, left=False)
+        right = torch.linalg.solve_triangular(L, right, upper=False)
+    missing = right - Q.mT @ half
     return half + Q @ missing, missing.square().sum(dim=1), poor

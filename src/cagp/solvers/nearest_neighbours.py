@@ -230,17 +230,14 @@ class PreparedNearestNeighbours(Prepared):
         h = None if self._trend is None or cross.basis is None else self._trend.at(cross.basis)
 
         def solve(task: _Task) -> None:
-            rows = task.rows.clamp_min(0)
+            rows, at = task.rows, task.rows.flatten()
             test = map_embedding(cross.test, lambda part: part[:, rows])
             members, found, taken = self._unbiased(test, None if h is None else h[rows], task.members, strict)
-            real, n = task.rows >= 0, members.shape[1]
-            at, rest = task.rows[real], slice(n, None)
-            values[at, :n], reduction[at] = (
-                (found[real] if len(at) < real.numel() else found.flatten(0, 1)),
-                taken[real],
-            )
-            indices[at, :n] = members.clamp_min(0).repeat_interleave(real.sum(dim=1), dim=0)
-            values[at, rest] = indices[at, rest] = 0
+            n = members.shape[1]
+            values[at, :n], reduction[at] = found.flatten(0, 1), taken.flatten()
+            indices[at, :n] = members.clamp_min(0).repeat_interleave(rows.shape[1], dim=0)
+            if n < width:
+                values[at, n:] = indices[at, n:] = 0
 
         share_out(solve, tasks, self.gram.device)
         return Weights(values, reduction, 1, 0.0, self.gram.size, indices)
@@ -313,7 +310,7 @@ class PreparedNearestNeighbours(Prepared):
 
 @dataclass(frozen=True)
 class _Task:
-    """Neighbourhoods with their training points ``members`` (B, m) and test points ``rows`` (B, s); −1 fills up."""
+    """Neighbourhoods with training points ``members`` (B, m), which −1 fills up, and test points ``rows`` (B, s)."""
 
     members: torch.Tensor
     rows: torch.Tensor

@@ -33,8 +33,11 @@ _DISTANCES_AT_ONCE = 2**19
 _TOO_MANY = 12
 """Candidates, as a multiple of the neighbours of one point, beyond which a block is halved unseen."""
 
-_GAIN = 1.15
+_GAIN = 1.5
 """How much less sharing must cost by these estimates: machines differ."""
+
+_FEW = 0.25
+"""Of the test points: where no more of them could share, a closer look costs more than it finds."""
 
 _OPTIMISM = 0.7
 """Of the cost estimated before the neighbours are known: halving is considered again once they are."""
@@ -59,6 +62,8 @@ def shared_neighbourhoods(test: np.ndarray, asked: Sequence[Asked], size: int) -
     order = _ordered(test)
     blocks = _Blocks(test, order, asked, size)
     todo = blocks.promising()
+    if sum(nodes.size for nodes in todo.values()) < _FEW * len(test):
+        return None
     found: list[_Found] = []
     for rows in (LARGEST >> i for i in range(LARGEST.bit_length()) if LARGEST >> i >= SMALLEST):
         nodes, halves = todo.pop(rows, np.empty((0, rows), dtype=np.int64)), []

@@ -16,14 +16,13 @@ from ..errors import InputError, TableError
 from . import comma_separated, netcdf, parquet
 from .table import Grid, RawColumns, Table, cleaned, select
 
-ENDINGS = (".csv", ".csv.gz", ".parquet", ".nc")
-
 _READERS = {
     ".csv": comma_separated.read,
     ".csv.gz": comma_separated.read,
     ".parquet": parquet.read,
     ".nc": netcdf.read,
 }
+ENDINGS = tuple(_READERS)
 
 
 def ending_of(path: str | Path) -> str:

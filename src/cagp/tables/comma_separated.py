@@ -8,8 +8,8 @@ import io
 import re
 import zlib
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import partial
-from io import BufferedWriter
 from pathlib import Path
 from typing import IO, Any
 
@@ -17,7 +17,7 @@ import numpy as np
 
 from ..errors import TableError
 from ..support.atomic_files import whole_file
-from .table import RawColumns, check_names, too_large
+from .table import RawColumns, check_names, short, too_large
 
 _MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "-nan", "-NaN", "#N/A")
 _INTEGER = re.compile(r"[+-]?\d{16,}")
@@ -66,7 +66,7 @@ def _take(path: Path, width: int, names: Sequence[str]) -> Mapping[str, np.ndarr
     except pa.ArrowInvalid as error:
         raise TableError(_complaint(path, names, width, error)) from error
     except (OSError, KeyError) as error:
-        raise TableError(f"{path} cannot be read as CSV ({_short(error)}); it is damaged or truncated") from error
+        raise TableError(f"{path} cannot be read as CSV ({short(error)}); it is damaged or truncated") from error
     columns = {name: table.column(name).to_numpy(zero_copy_only=False) for name in names}
     for name, values in columns.items():
         if len(values) and np.nanmax(np.abs(values), initial=0.0) >= 2**53:
@@ -96,18 +96,16 @@ def _complaint(path: Path, names: Sequence[str], width: int, error: Exception) -
     """What is wrong with a file that did not come out as numbers: the first text that is none, or the layout."""
     import pyarrow as pa
 
-    try:
+    with suppress(pa.ArrowInvalid):
         texts = _parsed(path, names, width, pa.string())
-    except pa.ArrowInvalid:
-        return f"{path} cannot be read as CSV: {_short(error)}"
-    for name in names:
-        for row, text in enumerate(texts.column(name).to_pylist(), start=1):
-            if text is not None and not _is_number(text):
-                return (
-                    f"{path}: column {name!r} is not numeric, in row {row} (counted from 1, without the line of names) "
-                    f"it holds {text[:40]!r}; turn it into numbers, or leave the column out (--exclude)"
-                )
-    return f"{path} cannot be read as CSV: {_short(error)}"
+        for name in names:
+            for row, text in enumerate(texts.column(name).to_pylist(), start=1):
+                if text is not None and not _is_number(text):
+                    return (
+                        f"{path}: column {name!r} is not numeric, in row {row} (counted from 1, without the line of "
+                        f"names) it holds {text[:40]!r}; turn it into numbers, or leave the column out (--exclude)"
+                    )
+    return f"{path} cannot be read as CSV: {short(error)}"
 
 
 def _refuse_inexact(path: Path, name: str, width: int) -> None:
@@ -116,10 +114,6 @@ def _refuse_inexact(path: Path, name: str, width: int) -> None:
     for text in _parsed(path, [name], width, pa.string()).column(name).to_pylist():
         if text is not None and _INTEGER.fullmatch(text.strip()) and int(text) != int(float(text)):
             raise TableError(too_large(path, name, text.strip()))
-
-
-def _short(error: Exception) -> str:
-    return " ".join(str(error).split())[:200]
 
 
 def write(path: Path, columns: Mapping[str, np.ndarray]) -> None:
@@ -131,10 +125,7 @@ def write(path: Path, columns: Mapping[str, np.ndarray]) -> None:
     header = io.StringIO()
     csv.writer(header, lineterminator="\n").writerow(columns)  # Arrow would quote every name
     options = arrow.WriteOptions(include_header=False, quoting_style="needed")
-    with whole_file(path) as temporary, _created(temporary) as file:
+    create = gzip.open if path.name.lower().endswith(".gz") else open
+    with whole_file(path) as temporary, create(temporary, "wb") as file:
         file.write(header.getvalue().encode())
         arrow.write_csv(table, file, options)
-
-
-def _created(path: Path) -> gzip.GzipFile | BufferedWriter:
-    return gzip.open(path, "wb") if path.name.lower().endswith(".gz") else open(path, "wb")

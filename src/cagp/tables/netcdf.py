@@ -15,7 +15,7 @@ import numpy as np
 
 from ..errors import InputError, TableError
 from ..support.atomic_files import whole_file
-from .table import Grid, RawColumns, check_names, exact
+from .table import Grid, RawColumns, check_names, exact, short
 
 _DAY = np.timedelta64(1, "D")
 _TIME_UNIT = "days since 1970-01-01"
@@ -48,7 +48,7 @@ def _opened(path: Path) -> Iterator[Any]:
     except TableError:
         raise
     except _FAILURES as error:
-        raise TableError(f"{path} cannot be read as NetCDF ({_short(error)}); it is damaged or another kind") from error
+        raise TableError(f"{path} cannot be read as NetCDF ({short(error)}); it is damaged or another kind") from error
 
 
 def read(path: Path) -> RawColumns:
@@ -57,14 +57,14 @@ def read(path: Path) -> RawColumns:
         coordinates = [str(name) for name in dataset.dims if name in dataset.coords]
         variables = [str(name) for name in dataset.data_vars if dataset[name].ndim]
         names = check_names(path, [*coordinates, *variables])
-        units = {}
-        for name in names:
-            unit = _TIME_UNIT if dataset[name].dtype.kind == "M" else dataset[name].attrs.get("units")
-            if isinstance(unit, str):
-                units[name] = unit
+        attributes = {
+            name: {str(key): value for key, value in dataset[name].attrs.items() if isinstance(value, str)}
+            for name in names
+        }
+        units = {name: said["units"] for name, said in attributes.items() if "units" in said}
+        units |= {name: _TIME_UNIT for name in names if dataset[name].dtype.kind == "M"}
         dims = {name: tuple(map(str, dataset[name].dims)) for name in names}
         roles = {name: _role(name, dataset[name]) for name in coordinates}
-        attributes = {name: _texts(dataset[name].attrs) for name in names}
     latitude, longitude = ([name for name in coordinates if roles[name] == role] for role in ("latitude", "longitude"))
     globe = (latitude[0], longitude[0]) if len(latitude) == len(longitude) == 1 else None
     return RawColumns(path, names, partial(_take, path), units, dims, globe, partial(_grid, path), attributes)
@@ -78,10 +78,6 @@ def _role(name: str, coordinate: Any) -> str:
         return role_of(name, coordinate)
     except InputError:
         return "other"
-
-
-def _texts(attributes: Mapping[Any, Any]) -> dict[str, str]:
-    return {str(name): value for name, value in attributes.items() if isinstance(value, str)}
 
 
 def _dims(dataset: Any, names: Sequence[str]) -> tuple[str, ...]:
@@ -124,10 +120,6 @@ def _numbers(values: np.ndarray, path: Path, name: str) -> np.ndarray:
             "leave it out (--exclude)"
         )
     return exact(values, path, name)
-
-
-def _short(error: Exception) -> str:
-    return " ".join(str(error).split())[:200]
 
 
 def write(

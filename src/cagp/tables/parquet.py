@@ -26,10 +26,8 @@ def read(path: Path) -> RawColumns:
         raise TableError(
             f"{path} cannot be read as Parquet ({error}); it is damaged, truncated or another kind"
         ) from error
-    units = {}
-    for each in schema:
-        if each.metadata and _UNITS in each.metadata:
-            units[each.name] = each.metadata[_UNITS].decode("utf-8", "replace")
+    given = {each.name: each.metadata[_UNITS] for each in schema if _UNITS in (each.metadata or {})}
+    units = {name: unit.decode("utf-8", "replace") for name, unit in given.items()}
     names = [name for name in schema.names if not name.startswith("__index_level_")]  # of a data frame, without a name
     return RawColumns(path, check_names(path, names), partial(_take, path), units)
 
@@ -38,7 +36,9 @@ def _take(path: Path, names: Sequence[str]) -> Mapping[str, np.ndarray]:
     import pyarrow as pa
     from pyarrow import parquet
 
-    for name, kind in zip(names, _types(path, names), strict=True):
+    schema = parquet.read_schema(path)
+    for name in names:
+        kind = schema.field(name).type
         numeric = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
         if not numeric:
             raise TableError(
@@ -58,13 +58,6 @@ def _take(path: Path, names: Sequence[str]) -> Mapping[str, np.ndarray]:
             column = column.cast(pa.int8())
         columns[name] = np.asarray(column.cast(pa.float64()).to_numpy(), dtype=np.float64)
     return columns
-
-
-def _types(path: Path, names: Sequence[str]) -> list[object]:
-    from pyarrow import parquet
-
-    schema = parquet.read_schema(path)
-    return [schema.field(name).type for name in names]
 
 
 def write(path: Path, columns: Mapping[str, np.ndarray], units: Mapping[str, str], notes: Mapping[str, object]) -> None:

@@ -141,3 +141,8 @@ def too_large(path: Path, name: str, value: object) -> str:
         f"{path}: column {name!r} holds the integer {value}, beyond 2**53, which float64 cannot represent; "
         "subtract an offset first, or leave the column out"
     )
+
+
+def short(error: Exception) -> str:
+    """What a library said, on one line."""
+    return " ".join(str(error).split())[:200]
