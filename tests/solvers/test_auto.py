@@ -148,6 +148,17 @@ def test_excess_is_that_of_the_test_points() -> None:
         assert probe.excess(k) == pytest.approx(true, rel=0.6, abs=1e-3)
 
 
+def test_excess_falls_with_the_neighbours_where_they_tell_little() -> None:
+    X = points(50_000, 2)
+    prior = cagp.Prior(cagp.Matern32(2.0), noise_variance=1.0)  # thousands of points matter
+    model = prior.condition(X, X[:, 0], cagp.NearestNeighbours(1))
+    probe = Probe.of(model.gram, model.cross(torch.from_numpy(points(4, 2, seed=1))), 4)
+    found = [probe.excess(k, 400) for k in (50, 100, 200, 400)]
+    assert np.isfinite(found).all()
+    assert found == sorted(found, reverse=True)
+    assert found[-1] > 0.1
+
+
 def test_training_points_stand_in_left_out() -> None:
     gram = gram_of(3_000, 2)
     probe = Probe.of(gram, None, 1_000)

@@ -182,7 +182,7 @@ class Probe:
         ratio = min(max(gained / max(fewer - own, 1e-300), _FASTEST), _SLOWEST)
         if 2 * k >= self.gram.size:
             ratio = 0.0  # twice as many are all
-        return own - gained / (1 - ratio)
+        return max(own - gained / (1 - ratio), more / 2)  # an extrapolation that goes further says nothing
 
     def _mean_variance(self, k: int) -> float:
         k = min(k, self.gram.size)
