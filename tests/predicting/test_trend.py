@@ -190,3 +190,12 @@ def test_points_that_do_not_determine_the_trend() -> None:
 def test_a_solver_from_outside() -> None:
     post = condition(MEANS["linear"], SteepestDescent(3), PROBLEM.y).predict(PROBLEM.X_test)
     assert_allclose(post.variance, np.diag(PROBLEM.covariance(post.weights)), rtol=1e-8)
+
+
+def test_copies_with_hardly_any_noise() -> None:
+    """The trend beside nearest neighbours needs no factor of points that are singular to rounding."""
+    X = np.vstack([np.zeros((2, 1)), np.linspace(1, 2, 20)[:, None]])
+    prior = cagp.Prior(cagp.Matern32(0.1), mean=cagp.Constant(), noise_variance=1e-9)
+    model = prior.condition(X, X[:, 0], cagp.NearestNeighbours(3), dtype="float32")
+    assert np.isfinite(model.predict(np.array([[1.5]])).variance).all()
+    assert model.trend is not None

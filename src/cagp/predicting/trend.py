@@ -143,13 +143,14 @@ def _better(gram: Gram, prepared: Prepared) -> tuple[torch.Tensor, torch.Tensor]
 
 
 def _from_some(gram: Gram) -> tuple[torch.Tensor, torch.Tensor]:
-    """S from generalised least squares on some of the training points, zero elsewhere, and which they are."""
+    """S from generalised least squares on some of the training points, zero elsewhere, and which points."""
     H = gram.basis
     assert H is not None
     chosen = torch.randperm(gram.size, generator=torch.Generator().manual_seed(0))[:_SUBSET].sort().values
     chosen = chosen.to(gram.device)
-    factor = torch.linalg.cholesky(gram.submatrix(chosen))
-    U = torch.cholesky_solve(H[chosen], factor).T
+    factor, info = torch.linalg.cholesky_ex(gram.submatrix(chosen))
+    # where rounding has taken the factor, ordinary least squares will do
+    U = H[chosen].T if int(info) else torch.cholesky_solve(H[chosen], factor).T
     S = torch.zeros(H.shape[1], gram.size).to(H)
     S[:, chosen] = _left_inverse(U, H[chosen])
     return S, chosen
