@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-SCRIPTS = ("gauss_seidel", "time_to_accuracy", "peers", "growth", "neighbours", "sbc")
+SCRIPTS = ("auto", "gauss_seidel", "time_to_accuracy", "peers", "growth", "neighbours", "sbc")
 
 
 def run(script: str, *arguments: str) -> str:
