@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose
+from pykrige.ok import OrdinaryKriging
+from pykrige.uk import UniversalKriging
 
 import cagp
 from outside import SteepestDescent
@@ -56,6 +58,33 @@ def test_cholesky_is_universal_kriging(mean: cagp.Mean, storage: str) -> None:
     assert_allclose(post.weights, W, rtol=1e-8, atol=1e-10)
     assert_allclose(post.mean, W.T @ PROBLEM.y, rtol=1e-8, atol=1e-10)
     assert_allclose(post.covariance(), C, rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize("mean", [MEANS["constant"], MEANS["linear"]], ids=["ordinary kriging", "universal kriging"])
+def test_cholesky_is_the_kriging_of_pykrige(mean: cagp.Mean) -> None:
+    """PyKrige's variance is that of an observation: its variogram has the noise as a nugget, at training points too."""
+    X, y = PROBLEM.X, PROBLEM.y + 4 - 3 * PROBLEM.X[:, 1]
+    X_test = np.concatenate([PROBLEM.X_test, X[:2], X[:2] + 5])  # near, at, and far beyond the data
+
+    def variogram(_: object, distance: np.ndarray) -> np.ndarray:
+        r = np.sqrt(3) * distance / PROBLEM.lengthscale
+        return PROBLEM.noise + PROBLEM.variance * (1 - (1 + r) * np.exp(-r))
+
+    settings = {
+        "variogram_model": "custom",
+        "variogram_parameters": [],
+        "variogram_function": variogram,
+        "exact_values": False,  # f at a training point is not the noisy y there
+    }
+    if mean is MEANS["constant"]:
+        theirs = OrdinaryKriging(*X.T, y, **settings)
+    else:
+        theirs = UniversalKriging(*X.T, y, drift_terms=["regional_linear"], **settings)
+    their_mean, their_variance = theirs.execute("points", *X_test.T)
+    post = condition(mean, cagp.Cholesky(), y).predict(X_test)
+    assert_allclose(post.mean, their_mean, rtol=1e-8)
+    assert_allclose(post.observed().variance, their_variance, rtol=1e-8)
+    assert_allclose(post.variance, their_variance - PROBLEM.noise, rtol=1e-7)
 
 
 @pytest.mark.parametrize("case", CALIBRATED, ids=lambda case: case.id)
