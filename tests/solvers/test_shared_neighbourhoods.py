@@ -62,7 +62,7 @@ def test_batches_do_not_matter(batch_size: int) -> None:
 
 def test_order_of_the_pieces_and_threads_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = model().predict(GRID)
-    monkeypatch.setattr("cagp.solvers.nearest_neighbours._SHARING_AT_ONCE", 50)
+    monkeypatch.setattr("cagp.solvers.nearest_neighbours._SHARING_BYTES", 2**15)
     post = model().predict(GRID)
     assert_allclose(post.mean, whole.mean, rtol=1e-10, atol=1e-10)
     assert_allclose(post.variance, whole.variance, rtol=1e-10)
@@ -100,6 +100,20 @@ def test_a_part_keeps_the_union_and_what_is_sent_is_complete() -> None:
         if old >= 0:
             expected = part.members[part.offsets[old] : part.offsets[old + 1]]
             assert torch.equal(sent.members[sent.offsets[new] : sent.offsets[new + 1]], expected)
+
+
+def test_a_sample_tells_whether_sharing_pays() -> None:
+    """Many scattered test points are left alone, and as many close ones share; so do those beside scattered ones."""
+    axis, train = np.linspace(0, 0.2, 60), np.concatenate([X, 30 * X])
+    close, apart = np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2), 30 * RNG.random((3500, 2))
+
+    def groups(test: np.ndarray) -> Neighbourhoods | None:
+        solver, cross = prepared(train, test, cagp.NearestNeighbours(20), False)
+        return solver.arrange(cross).neighbourhoods
+
+    assert groups(apart) is None
+    assert shared(groups(close)) > 0.9
+    assert shared(groups(np.concatenate([close, apart]))) > 0.4
 
 
 @settings(max_examples=40, deadline=None)

@@ -28,8 +28,10 @@ _BATCH_BYTES = {"cpu": 2**21, "cuda": 2**30}
 _BATCHES_AT_ONCE = {"cpu": 64, "cuda": 1}
 """How many batches the threads share out before Ctrl-C is heard."""
 
-_SHARING_AT_ONCE = 2**13
-"""How many test points that share neighbours are solved before Ctrl-C is heard."""
+_SHARING_BYTES = 2**23
+"""For the weights of test points that share neighbours, before Ctrl-C is heard. Several tensors of this size are made for
+each piece; what is much larger is asked from the operating system each time, which takes longer than to fill it.
+"""
 
 _FAR = 5
 """Of so many neighbours one more is far, where a trend needs it and nothing else is said."""
@@ -154,8 +156,9 @@ class PreparedNearestNeighbours(Prepared):
             return list(torch.arange(cross.size).split(few))
         group, order = cross.neighbourhoods.group.cpu().sort(stable=True)
         alone = int((group < 0).sum())
+        step = max(1, round(_SHARING_BYTES / (WIDEST * self._size * self.gram.dtype.itemsize)))
         # cut where the group of every so-many-th of them begins
-        cuts = torch.searchsorted(group[alone:], group[alone::_SHARING_AT_ONCE].contiguous()).unique()[1:]
+        cuts = torch.searchsorted(group[alone:], group[alone::step].contiguous()).unique()[1:]
         pieces = [*order[:alone].split(few), *order[alone:].tensor_split(cuts)]
         return [piece for piece in pieces if len(piece)]
 

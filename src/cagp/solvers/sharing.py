@@ -36,8 +36,11 @@ _TOO_MANY = 12
 _GAIN = 1.5
 """How much less sharing must cost by these estimates: machines differ."""
 
-_FEW = 0.25
-"""Of the test points: where no more of them could share, a closer look costs more than it finds."""
+_LEAST = 0.1
+"""Of the cost: where sharing seems to save less, a closer look costs more than it finds."""
+
+_SAMPLED = 12
+"""Blocks from which that is judged first, where there are many more: sorting all test points takes much longer."""
 
 _OPTIMISM = 0.7
 """Of the cost estimated before the neighbours are known: halving is considered again once they are."""
@@ -59,10 +62,14 @@ def shared_neighbourhoods(test: np.ndarray, asked: Sequence[Asked], size: int) -
     """
     if len(test) < SMALLEST:
         return None
-    order = _ordered(test)
-    blocks = _Blocks(test, order, asked, size)
-    todo = blocks.promising()
-    if sum(nodes.size for nodes in todo.values()) < _FEW * len(test):
+    full = len(test) // LARGEST
+    if full > 4 * _SAMPLED:
+        some = np.sort(np.random.default_rng(0).choice(full, _SAMPLED, replace=False))
+        if _Blocks(test, _ordered(test, some), asked, size).promising()[1] < _LEAST:
+            return None
+    blocks = _Blocks(test, _ordered(test), asked, size)
+    todo, saving = blocks.promising()
+    if saving < _LEAST:
         return None
     found: list[_Found] = []
     for rows in (LARGEST >> i for i in range(LARGEST.bit_length()) if LARGEST >> i >= SMALLEST):
@@ -87,25 +94,28 @@ def shared_neighbourhoods(test: np.ndarray, asked: Sequence[Asked], size: int) -
 # --- blocks -----------------------------------------------------------------------------------------------------------
 
 
-def _ordered(test: np.ndarray) -> np.ndarray:
+def _ordered(test: np.ndarray, only: np.ndarray | None = None) -> np.ndarray:
     """Test points in blocks of ``LARGEST`` neighbours, halves of which are neighbours too, …: (blocks, LARGEST).
 
-    The last block is filled up by −1.
+    The last block is filled up by −1. ``only`` some of the blocks are made if their numbers are given, in order.
     """
     leaves: list[np.ndarray] = []
+    columns = np.ascontiguousarray(test.T)
 
-    def split(indices: np.ndarray) -> None:
-        if len(indices) <= LARGEST:
+    def split(indices: np.ndarray, first: int) -> None:
+        blocks = -(-len(indices) // LARGEST)
+        if only is not None and np.searchsorted(only, first) == np.searchsorted(only, first + blocks):
+            return
+        if blocks <= 1:
             leaves.append(indices)
             return
-        points = test[indices]
-        widest = int(np.ptp(points, axis=0).argmax())
-        middle = LARGEST * (-(-len(indices) // LARGEST) // 2)  # whole blocks, so that only the very last is short
-        ranked = indices[np.argpartition(points[:, widest], middle)]
-        split(ranked[:middle])
-        split(ranked[middle:])
+        along = max((column[indices] for column in columns), key=np.ptp)
+        middle = LARGEST * (blocks // 2)  # whole blocks, so that only the very last is short
+        ranked = indices[np.argpartition(along, middle)]
+        split(ranked[:middle], first)
+        split(ranked[middle:], first + blocks // 2)
 
-    split(np.arange(len(test)))
+    split(np.arange(len(test)), 0)
     flat = np.concatenate(leaves)
     order = np.concatenate([flat, np.full(-len(flat) % LARGEST, -1)]).reshape(-1, LARGEST)
     rows = LARGEST
@@ -154,11 +164,14 @@ class _Blocks:
         centres = (points.min(axis=1) + points.max(axis=1)) / 2
         return centres, np.sqrt(np.square(points - centres[:, None]).sum(axis=2).max(axis=1))
 
-    def promising(self) -> dict[int, np.ndarray]:
-        """Blocks that seem worth looking at, none inside another, by their number of rows: each (n, rows)."""
+    def promising(self) -> tuple[dict[int, np.ndarray], float]:
+        """Blocks that seem worth looking at, none inside another, by their number of rows: each (n, rows).
+
+        And what part of the cost of all blocks that would save.
+        """
         centres, _ = self._round(self._order)
         reach = [np.maximum(each.search.reach(centres, each.k), 1e-300) for each in self._asked]
-        best, chosen, rows = None, {}, SMALLEST
+        best, chosen, rows = np.empty(0), {}, SMALLEST
         while rows <= LARGEST:
             nodes = self._order.reshape(-1, rows)
             _, radius = self._round(nodes)
@@ -168,7 +181,7 @@ class _Blocks:
                 union += np.minimum(each.k * grown ** each.search.points.shape[1], len(each.search.points))
             there = (nodes >= 0).sum(axis=1)
             together = _OPTIMISM * _shared_cost(there, union)
-            apart = there * self._alone if best is None else best.reshape(-1, 2).sum(axis=1)
+            apart = best.reshape(-1, 2).sum(axis=1) if len(best) else there * self._alone
             chosen[rows] = (together < apart) & (there >= SMALLEST)
             best = np.where(chosen[rows], together, apart)
             rows *= 2
@@ -179,7 +192,7 @@ class _Blocks:
             promising[rows] = self._order.reshape(-1, rows)[new]
             taken = np.repeat(taken | new, 2)
             rows //= 2
-        return promising
+        return promising, 1 - best.sum() / (self._alone * np.count_nonzero(self._order >= 0))
 
     def look(self, nodes: np.ndarray) -> tuple[list[_Found], np.ndarray]:
         """The groups in some blocks (n, rows), and the blocks that have too many candidates to look at."""
