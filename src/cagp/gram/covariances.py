@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -14,6 +14,12 @@ from ..kernels.nearness import near_leaves
 from .entries import Entries, Tiling
 from .fused import fused_entries
 from .neighbours import Search, search
+
+if TYPE_CHECKING:
+    from .compiled_blocks import CompiledBlocks
+
+_COMPILED_FROM = 20_000
+"""Training points from which on blocks are compiled where numba is installed: to load the code takes a moment."""
 
 
 class Covariances:
@@ -31,11 +37,13 @@ class Covariances:
         self._entries = fused_entries(*parts) or Entries(*parts)
         self._near = near_leaves(kernel, embedding)
         self._search: Search | None = None
+        self._compiled: CompiledBlocks | None = None
+        self._compiles = self.size >= _COMPILED_FROM
         self._lock = threading.Lock()  # several threads may predict from one model
 
     def __getstate__(self) -> dict[str, Any]:
         """For pickling: without what can be computed again."""
-        return {**self.__dict__, "_search": None, "_lock": None}
+        return {**self.__dict__, "_search": None, "_compiled": None, "_lock": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, _lock=threading.Lock())
@@ -56,13 +64,16 @@ class Covariances:
         return matrix
 
     @contextmanager
-    def submatrices(self, indices: torch.Tensor) -> Iterator[torch.Tensor]:
-        """Lend G[i, i] for every row i of ``indices`` (T, k), shape (T, k, k)."""
-        chosen = map_embedding(self.embedding, lambda part: part[:, indices])
+    def lower_triangles(self, indices: torch.Tensor) -> Iterator[torch.Tensor]:
+        """Lend G[i, i] for every row i of ``indices`` (T, k), shape (T, k, k); above the diagonal may be anything."""
         T, k = indices.shape
         with self._entries.buffers.borrow((T, k, k)) as blocks:
-            self._kernel.evaluate(chosen, chosen, blocks, self._entries.buffers)
-            blocks.diagonal(dim1=1, dim2=2).add_(self.noise[indices])
+            if (compiled := self._compiled_blocks()) is not None:
+                compiled.lower(indices.contiguous().numpy(), blocks.numpy())
+            else:
+                chosen = map_embedding(self.embedding, lambda part: part[:, indices])
+                self._kernel.evaluate(chosen, chosen, blocks, self._entries.buffers)
+                blocks.diagonal(dim1=1, dim2=2).add_(self.noise[indices])
             yield blocks
 
     @contextmanager
@@ -71,10 +82,34 @@ class Covariances:
 
         The parts of ``test`` have shape (coordinates, B, s).
         """
-        chosen = map_embedding(self.embedding, lambda part: part[:, indices])
-        shape = (len(indices), embedding_leaves(test)[0].shape[2], indices.shape[1])
-        with self._entries.buffers.borrow(shape) as blocks:
-            yield self._kernel.evaluate(test, chosen, blocks, self._entries.buffers)
+        leaves = embedding_leaves(test)
+        with self._entries.buffers.borrow((len(indices), leaves[0].shape[2], indices.shape[1])) as blocks:
+            if (compiled := self._compiled_blocks()) is not None:
+                compiled.cross(torch.cat(leaves).numpy(), indices.contiguous().numpy(), blocks.numpy())
+            else:
+                chosen = map_embedding(self.embedding, lambda part: part[:, indices])
+                self._kernel.evaluate(test, chosen, blocks, self._entries.buffers)
+            yield blocks
+
+    def _compiled_blocks(self) -> CompiledBlocks | None:
+        """What computes blocks in one compiled pass, where there are enough points, numba, and code for the kernel."""
+        with self._lock:
+            if self._compiles and self._compiled is None:
+                self._compiled = self._compile()
+                self._compiles = self._compiled is not None
+        return self._compiled
+
+    def _compile(self) -> CompiledBlocks | None:
+        terms = self._kernel.radial_terms(self.embedding)
+        if terms is None or self.device.type != "cpu" or self.dtype != torch.float64:
+            return None
+        try:
+            from .compiled_blocks import CompiledBlocks
+        except ImportError:
+            return None
+        if not CompiledBlocks.knows(terms):
+            return None
+        return CompiledBlocks(terms, torch.cat(embedding_leaves(self.embedding)).numpy(), self.noise.numpy())
 
     def kernel_rows(self, indices: torch.Tensor) -> torch.Tensor:
         """k(X[indices], X), without noise, shape (k, d), as a new matrix."""

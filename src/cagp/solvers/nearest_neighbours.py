@@ -29,7 +29,7 @@ _BATCHES_AT_ONCE = {"cpu": 64, "cuda": 1}
 """How many batches the threads share out before Ctrl-C is heard."""
 
 _SHARING_BYTES = 2**23
-"""For the weights of test points that share neighbours, before Ctrl-C is heard. Several tensors of this size are made for
+"""For the weights of test points that share neighbours, before Ctrl-C is heard. Several such tensors are made for
 each piece; what is much larger is asked from the operating system each time, which takes longer than to fill it.
 """
 
@@ -275,7 +275,7 @@ class PreparedNearestNeighbours(Prepared):
         missing = members < 0
         fewer = bool(missing.any())
         index = members.clamp_min(0) if fewer else members
-        with self.gram.submatrices(index) as blocks:
+        with self.gram.lower_triangles(index) as blocks:
             if fewer:  # a point that has nothing to do with anything
                 blocks.masked_fill_(missing[:, :, None], 0).masked_fill_(missing[:, None, :], 0)
                 blocks.diagonal(dim1=1, dim2=2).masked_fill_(missing, 1)

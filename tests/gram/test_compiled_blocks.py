@@ -1,0 +1,73 @@
+"""Blocks in one compiled pass are those of torch."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose
+
+import cagp
+from cagp.gram import covariances
+
+pytest.importorskip("numba", reason="blocks are compiled where numba is installed")
+
+RNG = np.random.default_rng(5)
+X, X_TEST = RNG.random((400, 3)), RNG.random((60, 3))
+Y = np.sin(4 * X[:, 0])
+LONG, SHORT = cagp.RBF((0.3, 1.0, 2.0), variance=0.7), cagp.Matern12(0.2)
+KERNELS = {
+    "Matérn 1/2": SHORT,
+    "Matérn 3/2": cagp.Matern32(0.4, variance=3.0),
+    "Matérn 5/2": cagp.Matern52((0.4, 0.2, 3.0)),
+    "squared exponential": LONG,
+    "so short that most values are zero": cagp.RBF(1e-3),
+    "periodic": cagp.Periodic(0.7, period=0.4),
+    "a sum": SHORT + 2 * LONG,
+    "a product": cagp.Matern32(0.5).on(0) * SHORT.on(1, 2) * cagp.Matern52(0.3).on(0),
+    "both": (SHORT + LONG) * cagp.Matern32(1.0).on(2) + cagp.Matern32(0.1),
+}
+NOISE = RNG.uniform(0.01, 0.1, len(X))
+
+
+def gram(kernel: cagp.Kernel) -> cagp.Gram:
+    points = torch.from_numpy(X)
+    return cagp.Gram(kernel, kernel.embed(points, points.mean(dim=0)), torch.from_numpy(NOISE), budget=2**30)
+
+
+@pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
+@pytest.mark.parametrize("k", [1, 7, 130])
+def test_they_are_those_of_torch(kernel: cagp.Kernel, k: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks of fewer values than are computed at once, and of many more; copies of a point in one block."""
+    indices, batch = torch.from_numpy(RNG.integers(0, len(X), (5, k))), torch.arange(60).view(5, 12)
+    points = torch.from_numpy(X_TEST)
+    embedded = kernel.embed(points, torch.from_numpy(X).mean(dim=0))
+    test = cagp.kernels.map_embedding(embedded, lambda part: part[:, batch])
+    plain = gram(kernel)
+    monkeypatch.setattr(covariances, "_COMPILED_FROM", 0)
+    compiled = gram(kernel)
+    assert compiled._compiled_blocks() is not None
+    assert plain._compiled_blocks() is None
+    with plain.lower_triangles(indices) as theirs, compiled.lower_triangles(indices) as ours:
+        assert_allclose(ours.tril(), theirs.tril(), rtol=1e-13, atol=1e-300)
+    with plain.cross_blocks(test, indices) as theirs, compiled.cross_blocks(test, indices) as ours:
+        assert_allclose(ours, theirs, rtol=1e-13, atol=1e-300)
+
+
+@pytest.mark.parametrize("kernel", [cagp.RationalQuadratic(0.3), SHORT + cagp.Linear()], ids=["no code", "not radial"])
+def test_other_kernels_stay_with_torch(kernel: cagp.Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(covariances, "_COMPILED_FROM", 0)
+    assert gram(kernel)._compiled_blocks() is None
+
+
+@pytest.mark.parametrize("mean", [cagp.Constant(0.0), cagp.Polynomial(1)], ids=["known", "unknown"])
+def test_predictions_are_the_same(mean: cagp.Mean, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With neighbours that are shared, far and missing, on workers too."""
+    prior, solver = cagp.Prior(KERNELS["both"], mean=mean, noise_variance=0.01), cagp.NearestNeighbours(30, far=12)
+    test = 0.5 + 0.01 * X_TEST
+    plain = prior.condition(X, Y, solver).predict(test)
+    monkeypatch.setattr(covariances, "_COMPILED_FROM", 0)
+    model = prior.condition(X, Y, solver)
+    for post in (model.predict(test), model.predict(test, n_jobs=2, batch_size=20)):
+        assert_allclose(post.mean, plain.mean, rtol=1e-8)
+        assert_allclose(post.variance, plain.variance, rtol=1e-8)
