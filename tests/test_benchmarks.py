@@ -43,6 +43,11 @@ def test_every_benchmark_is_tested() -> None:
     assert found == set(SCRIPTS)
 
 
+def test_make_bench_runs_every_benchmark() -> None:
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    assert [script for script in SCRIPTS if f"benchmarks/{script}.py\n" not in makefile] == []
+
+
 def test_the_page_in_the_docs_is_made_from_the_results(tmp_path: Path) -> None:
     run("performance_page", "--page", str(tmp_path / "page.md"))
     assert (ROOT / "docs" / "performance.md").read_text("utf-8") == (tmp_path / "page.md").read_text("utf-8")

@@ -8,7 +8,7 @@ import torch
 from numpy.testing import assert_allclose
 
 import cagp
-from cagp.gram import covariances
+from cagp.solvers import nearest_neighbours
 
 pytest.importorskip("numba", reason="blocks are compiled where numba is installed")
 
@@ -37,27 +37,26 @@ def gram(kernel: cagp.Kernel) -> cagp.Gram:
 
 @pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
 @pytest.mark.parametrize("k", [1, 7, 130])
-def test_they_are_those_of_torch(kernel: cagp.Kernel, k: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_they_are_those_of_torch(kernel: cagp.Kernel, k: int) -> None:
     """Blocks of fewer values than are computed at once, and of many more; copies of a point in one block."""
     indices, batch = torch.from_numpy(RNG.integers(0, len(X), (5, k))), torch.arange(60).view(5, 12)
     points = torch.from_numpy(X_TEST)
     embedded = kernel.embed(points, torch.from_numpy(X).mean(dim=0))
     test = cagp.kernels.map_embedding(embedded, lambda part: part[:, batch])
-    plain = gram(kernel)
-    monkeypatch.setattr(covariances, "_COMPILED_FROM", 0)
-    compiled = gram(kernel)
+    plain, compiled = gram(kernel), gram(kernel)
+    compiled.compile_blocks()
     assert compiled._compiled_blocks() is not None
     assert plain._compiled_blocks() is None
-    with plain.lower_triangles(indices) as theirs, compiled.lower_triangles(indices) as ours:
-        assert_allclose(ours.tril(), theirs.tril(), rtol=1e-13, atol=1e-300)
-    with plain.cross_blocks(test, indices) as theirs, compiled.cross_blocks(test, indices) as ours:
-        assert_allclose(ours, theirs, rtol=1e-13, atol=1e-300)
+    with plain.systems(test, indices) as theirs, compiled.systems(test, indices) as ours:
+        assert_allclose(ours[0].tril(), theirs[0].tril(), rtol=1e-13, atol=1e-300)
+        assert_allclose(ours[1], theirs[1], rtol=1e-13, atol=1e-300)
 
 
 @pytest.mark.parametrize("kernel", [cagp.RationalQuadratic(0.3), SHORT + cagp.Linear()], ids=["no code", "not radial"])
-def test_other_kernels_stay_with_torch(kernel: cagp.Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(covariances, "_COMPILED_FROM", 0)
-    assert gram(kernel)._compiled_blocks() is None
+def test_other_kernels_stay_with_torch(kernel: cagp.Kernel) -> None:
+    compiled = gram(kernel)
+    compiled.compile_blocks()
+    assert compiled._compiled_blocks() is None
 
 
 @pytest.mark.parametrize("mean", [cagp.Constant(0.0), cagp.Polynomial(1)], ids=["known", "unknown"])
@@ -66,8 +65,9 @@ def test_predictions_are_the_same(mean: cagp.Mean, monkeypatch: pytest.MonkeyPat
     prior, solver = cagp.Prior(KERNELS["both"], mean=mean, noise_variance=0.01), cagp.NearestNeighbours(30, far=12)
     test = 0.5 + 0.01 * X_TEST
     plain = prior.condition(X, Y, solver).predict(test)
-    monkeypatch.setattr(covariances, "_COMPILED_FROM", 0)
+    monkeypatch.setattr(nearest_neighbours, "_COMPILED_FROM", 0)
     model = prior.condition(X, Y, solver)
     for post in (model.predict(test), model.predict(test, n_jobs=2, batch_size=20)):
         assert_allclose(post.mean, plain.mean, rtol=1e-8)
         assert_allclose(post.variance, plain.variance, rtol=1e-8)
+    assert model.gram._compiled_blocks() is not None

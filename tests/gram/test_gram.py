@@ -42,9 +42,13 @@ def test_all_views_of_the_matrix_agree_with_numpy(gram: cagp.Gram) -> None:
     with gram.block(10, 300, 5, 470) as block:
         assert_allclose(block.numpy(), G[10:300, 5:470], rtol=1e-12)
     groups = torch.tensor([[7, 3, 400], [1, 2, 499]])
-    with gram.lower_triangles(groups) as blocks:
+    at = torch.tensor([[0, 1, 2], [4, 2, 3]])
+    test = PROBLEM.prior.kernel.embed(torch.from_numpy(PROBLEM.X_test), torch.from_numpy(PROBLEM.X).mean(dim=0))
+    with gram.systems(test[:, at], groups) as (blocks, crossing):
         expected = np.stack([np.tril(G[np.ix_(group, group)]) for group in groups])
         assert_allclose(blocks.tril().numpy(), expected, rtol=1e-12)
+        expected = np.stack([PROBLEM.V[np.ix_(*both)] for both in zip(at, groups, strict=True)])
+        assert_allclose(crossing.numpy(), expected, rtol=1e-12)
     assert_allclose(gram.diagonal().numpy(), np.diag(G), rtol=1e-12)
     assert_allclose(gram.submatrix(chosen).numpy(), G[np.ix_(chosen, chosen)], rtol=1e-12)
     kernel = PROBLEM.kernel(PROBLEM.X, PROBLEM.X)
@@ -63,11 +67,12 @@ def test_what_is_lent_is_not_lent_twice() -> None:
     with (
         gram.block(0, 100, 0, 500) as first,
         gram.block(100, 200, 0, 500) as second,
-        gram.lower_triangles(pair) as third,
+        gram.systems(gram.embedding[:, pair], pair) as (third, fourth),
     ):
         assert_allclose(first.numpy(), PROBLEM.G[:100], rtol=1e-12)
         assert_allclose(second.numpy(), PROBLEM.G[100:200], rtol=1e-12)
         assert_allclose(third[0].tril().numpy(), np.tril(PROBLEM.G[1:3, 1:3]), rtol=1e-12)
+        assert_allclose(fourth[0].numpy(), PROBLEM.kernel(PROBLEM.X[1:3], PROBLEM.X[1:3]), rtol=1e-12)
 
 
 @pytest.mark.parametrize("few_columns", [range(0), range(1, 9)])

@@ -18,9 +18,6 @@ from .neighbours import Search, search
 if TYPE_CHECKING:
     from .compiled_blocks import CompiledBlocks
 
-_COMPILED_FROM = 20_000
-"""Training points from which on blocks are compiled where numba is installed: to load the code takes a moment."""
-
 
 class Covariances:
     """The entries of G = k(X, X) + diag(noise) and of k(X′, X) for d training points X, given by their ``embedding``.
@@ -38,7 +35,7 @@ class Covariances:
         self._near = near_leaves(kernel, embedding)
         self._search: Search | None = None
         self._compiled: CompiledBlocks | None = None
-        self._compiles = self.size >= _COMPILED_FROM
+        self._compiles = False
         self._lock = threading.Lock()  # several threads may predict from one model
 
     def __getstate__(self) -> dict[str, Any]:
@@ -64,35 +61,33 @@ class Covariances:
         return matrix
 
     @contextmanager
-    def lower_triangles(self, indices: torch.Tensor) -> Iterator[torch.Tensor]:
-        """Lend G[i, i] for every row i of ``indices`` (T, k), shape (T, k, k); above the diagonal may be anything."""
-        T, k = indices.shape
-        with self._entries.buffers.borrow((T, k, k)) as blocks:
-            if (compiled := self._compiled_blocks()) is not None:
-                compiled.lower(indices.contiguous().numpy(), blocks.numpy())
-            else:
-                chosen = map_embedding(self.embedding, lambda part: part[:, indices])
-                self._kernel.evaluate(chosen, chosen, blocks, self._entries.buffers)
-                blocks.diagonal(dim1=1, dim2=2).add_(self.noise[indices])
-            yield blocks
+    def systems(self, test: Embedding, indices: torch.Tensor) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        """Lend G[i, i] and k(test, X[i]) for every row i of ``indices`` (B, k), shapes (B, k, k) and (B, s, k).
 
-    @contextmanager
-    def cross_blocks(self, test: Embedding, indices: torch.Tensor) -> Iterator[torch.Tensor]:
-        """Lend k(test, X[i]) for every row i of ``indices`` (B, k) and B batches of s test points, shape (B, s, k).
-
-        The parts of ``test`` have shape (coordinates, B, s).
+        The parts of ``test`` have shape (coordinates, B, s). What G has above the diagonal may be anything.
         """
-        leaves = embedding_leaves(test)
-        with self._entries.buffers.borrow((len(indices), leaves[0].shape[2], indices.shape[1])) as blocks:
+        leaves, (B, k), buffers = embedding_leaves(test), indices.shape, self._entries.buffers
+        with buffers.borrow((B, k, k)) as G, buffers.borrow((B, leaves[0].shape[2], k)) as V:
             if (compiled := self._compiled_blocks()) is not None:
-                compiled.cross(torch.cat(leaves).numpy(), indices.contiguous().numpy(), blocks.numpy())
+                which = indices.contiguous().numpy()
+                compiled.lower(which, G.numpy())
+                compiled.cross(torch.cat(leaves).numpy(), which, V.numpy())
             else:
                 chosen = map_embedding(self.embedding, lambda part: part[:, indices])
-                self._kernel.evaluate(test, chosen, blocks, self._entries.buffers)
-            yield blocks
+                self._kernel.evaluate(chosen, chosen, G, buffers)
+                G.diagonal(dim1=1, dim2=2).add_(self.noise[indices])
+                self._kernel.evaluate(test, chosen, V, buffers)
+            yield G, V
+
+    def compile_blocks(self) -> None:
+        """From now on compute what ``systems`` lends in one compiled pass, where there is numba and code for
+        the kernel. To load that code takes a fraction of a second, and several seconds when it is compiled
+        first; values differ in the last digits.
+        """
+        with self._lock:
+            self._compiles = True
 
     def _compiled_blocks(self) -> CompiledBlocks | None:
-        """What computes blocks in one compiled pass, where there are enough points, numba, and code for the kernel."""
         with self._lock:
             if self._compiles and self._compiled is None:
                 self._compiled = self._compile()

@@ -33,6 +33,9 @@ _SHARING_BYTES = 2**23
 each piece; what is much larger is asked from the operating system each time, which takes longer than to fill it.
 """
 
+_COMPILED_FROM = 4e7
+"""Kernel values of one prediction from which on compiled code for them pays, which has to be loaded."""
+
 _FAR = 5
 """Of so many neighbours one more is far, where a trend needs it and nothing else is said."""
 
@@ -139,6 +142,8 @@ class PreparedNearestNeighbours(Prepared):
 
     def arrange(self, cross: Cross) -> Cross:
         """With the groups of test points that share their neighbours; on a CPU, where there is a search tree."""
+        if cross.size * self._size**2 >= _COMPILED_FROM:
+            self.gram.compile_blocks()
         test, neighbours = self.gram.search_coordinates(cross.seen_by(self.gram).test), self.gram.neighbours
         if not self.shares or test is None or not isinstance(neighbours, TreeSearch):
             return cross
@@ -275,19 +280,17 @@ class PreparedNearestNeighbours(Prepared):
         missing = members < 0
         fewer = bool(missing.any())
         index = members.clamp_min(0) if fewer else members
-        with self.gram.lower_triangles(index) as blocks:
+        with self.gram.systems(test, index) as (G, V):
             if fewer:  # a point that has nothing to do with anything
-                blocks.masked_fill_(missing[:, :, None], 0).masked_fill_(missing[:, None, :], 0)
-                blocks.diagonal(dim1=1, dim2=2).masked_fill_(missing, 1)
-            factors, info = torch.linalg.cholesky_ex(blocks)
-        if strict and bool(info.any()):
-            raise NotPositiveDefiniteError(
-                f"the Gram matrix of the {members.shape[1]} neighbours of a test point is not positive definite to "
-                "working precision; a larger noise_variance or a smaller k helps"
-            )
-        with self.gram.cross_blocks(test, index) as V:
-            if fewer:
+                G.masked_fill_(missing[:, :, None], 0).masked_fill_(missing[:, None, :], 0)
+                G.diagonal(dim1=1, dim2=2).masked_fill_(missing, 1)
                 V.masked_fill_(missing[:, None, :], 0)
+            factors, info = torch.linalg.cholesky_ex(G)
+            if strict and bool(info.any()):
+                raise NotPositiveDefiniteError(
+                    f"the Gram matrix of the {members.shape[1]} neighbours of a test point is not positive definite to "
+                    "working precision; a larger noise_variance or a smaller k helps"
+                )
             half = torch.linalg.solve_triangular(factors, V.mT, upper=False)
         taken, failed = half.square().sum(dim=1), info > 0
         poor = torch.zeros_like(failed)
