@@ -32,7 +32,8 @@ from .support.memory import available_bytes
 from .support.progress import progress as progress_bar
 from .support.validation import ArrayLike, as_float64, column_names, points, targets
 
-if TYPE_CHECKING:  # a model can save itself, and a saved model makes one: a shortcut into a room above
+if TYPE_CHECKING:  # shortcuts into rooms above: a model can save and judge itself
+    from .left_out import LeftOut
     from .saving import About
 
 
@@ -252,6 +253,29 @@ class Model(Conditioned):
                 if len(crosses) > 1:  # V as a whole would exceed the budget
                     cross.forget()
             yield convert(prior_mean + torch.cat(products))
+
+    def left_out(
+        self,
+        like: ArrayLike | None = None,
+        n: int | None = None,
+        seed: int = 0,
+        *,
+        progress: bool | None = None,
+    ) -> LeftOut:
+        """Training observations predicted from the others: how the error bars hold on the data.
+
+        With the hyperparameters of the model, which have seen them; the weights have not. ``n`` of them, drawn with
+        ``seed``, by default all up to 100,000. An exact solver has them in closed form; NearestNeighbours predicts each
+        from its neighbours; other solvers condition on a part of the data several times where that takes seconds, else
+        neighbours stand in for them, and ``how`` says so.
+
+        Leaving out single observations judges predictions next to data. ``like`` = X_test (T, p) judges those at the
+        distances from the data that these test points have: around each observation all data are left out that are
+        nearer than the nearest datum of one of them, drawn at random.
+        """
+        from .left_out import left_out
+
+        return left_out(self, like, n, seed, progress)
 
     # --- how ------------------------------------------------------------------------------------------------------
 
