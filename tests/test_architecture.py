@@ -35,6 +35,7 @@ LAYERS = (
     "saving",  # model folders
     "calibration",  # are the error bars right?
     "left_out",  # training observations predicted from the others
+    "recalibration",  # error bars that hold on the data
     "datasets",  # public data
     "interop",  # other libraries' kernels, models and arrays
     "tables",  # files of columns
@@ -52,10 +53,22 @@ EXCEPTIONS = {
     ("prior", "hyperparameters"): "so is Prior.fit",
     ("model", "saving"): "so is Model.save",
     ("model", "left_out"): "and Model.left_out",
+    ("model", "recalibration"): "and Model.recalibrated",
 }
 """Imports upwards that stay, as (who, whom); each has a room or a module on either side."""
 
-ROOT = {"__init__", "__main__", "errors", "fit_report", "means", "model", "posterior", "prediction", "prior", "stopping"}
+ROOT = {
+    "__init__",
+    "__main__",
+    "errors",
+    "fit_report",
+    "means",
+    "model",
+    "posterior",
+    "prediction",
+    "prior",
+    "stopping",
+}
 
 
 @dataclass(frozen=True)

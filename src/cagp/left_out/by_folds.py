@@ -53,9 +53,7 @@ def _folds(n: int, size: int) -> int:
     return n if size <= _SINGLY else min(n, _FOLDS)
 
 
-def by_folds(
-    model: Model, solver: Solver, rows: np.ndarray, seed: int, advance: Callable[[float], None]
-) -> Folds:
+def by_folds(model: Model, solver: Solver, rows: np.ndarray, seed: int, advance: Callable[[float], None]) -> Folds:
     """The training points ``rows`` (n,), left out in groups and predicted by models of the others."""
     size, n = len(model.y), len(rows)
     folds = _folds(n, size)

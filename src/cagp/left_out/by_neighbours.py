@@ -31,7 +31,9 @@ def by_neighbours(
     for some, gap in zip(rows.split(_ROWS), radius.split(_ROWS), strict=True):
         cross = model.unarranged(model.X[some])
 
-        def near(k: int, among: torch.Tensor | None, some: torch.Tensor = some, gap: torch.Tensor = gap) -> torch.Tensor:
+        def near(
+            k: int, among: torch.Tensor | None, some: torch.Tensor = some, gap: torch.Tensor = gap
+        ) -> torch.Tensor:
             return geometry.beyond(some, gap, k, among)
 
         anchors = prepared.anchors.expand(len(some), -1)

@@ -100,7 +100,9 @@ def leave_out(
 
 
 def _which(n: int, size: int, gaps: bool) -> str:
-    some = f"{n:,} of the {size:,} training observations, drawn at random," if n < size else f"All {size:,} observations"
+    some = (
+        f"{n:,} of the {size:,} training observations, drawn at random," if n < size else f"All {size:,} observations"
+    )
     without = ", without what lies in a gap around each that is as wide as those to be predicted" if gaps else ""
     return f"{some} were predicted from the others{without},"
 
