@@ -28,11 +28,14 @@ LAYERS = (
     "prior",  # kernel, mean and noise
     "workers",  # other processes and devices
     "predicting",  # a solver on batches of test points, and bounds on what it leaves
+    "prediction",  # what every prediction offers
     "posterior",
     "model",  # a prior conditioned on data
     "hyperparameters",  # maximum likelihood
     "saving",  # model folders
     "calibration",  # are the error bars right?
+    "left_out",  # training observations predicted from the others
+    "recalibration",  # error bars that hold on the data
     "datasets",  # public data
     "interop",  # other libraries' kernels, models and arrays
     "tables",  # files of columns
@@ -49,10 +52,23 @@ EXCEPTIONS = {
     ("prior", "model"): "Prior.condition is a short cut to what is above: a prior is the first thing a user holds",
     ("prior", "hyperparameters"): "so is Prior.fit",
     ("model", "saving"): "so is Model.save",
+    ("model", "left_out"): "and Model.left_out",
+    ("model", "recalibration"): "and Model.recalibrated",
 }
 """Imports upwards that stay, as (who, whom); each has a room or a module on either side."""
 
-ROOT = {"__init__", "__main__", "errors", "fit_report", "means", "model", "posterior", "prior", "stopping"}
+ROOT = {
+    "__init__",
+    "__main__",
+    "errors",
+    "fit_report",
+    "means",
+    "model",
+    "posterior",
+    "prediction",
+    "prior",
+    "stopping",
+}
 
 
 @dataclass(frozen=True)

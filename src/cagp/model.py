@@ -32,7 +32,9 @@ from .support.memory import available_bytes
 from .support.progress import progress as progress_bar
 from .support.validation import ArrayLike, as_float64, column_names, points, targets
 
-if TYPE_CHECKING:  # a model can save itself, and a saved model makes one: a shortcut into a room above
+if TYPE_CHECKING:  # shortcuts into rooms above: a model can save and judge itself
+    from .left_out import LeftOut
+    from .recalibration import ConformalModel, RecalibratedModel
     from .saving import About
 
 
@@ -134,7 +136,7 @@ class Model(Conditioned):
         process where nothing is configured, and 1 always does. ``devices`` spreads them over devices of this machine,
         each with a copy of the model: "all" CUDA devices, or names such as ["cuda:0", "cuda:1"].
         """
-        test, convert = self._test_points(X_test)
+        test, convert = self.test_points(X_test)
         if stop is not None and not isinstance(stop, Rule):
             raise InputTypeError(f"stop must be a rule such as ComputationalShare(0.05) | Seconds(60), got {stop!r}")
         workers = find_workers(n_jobs, devices)
@@ -159,7 +161,7 @@ class Model(Conditioned):
         posterior then costs a product with G. All test points are worked on together, so they must fit the memory
         budget.
         """
-        test, convert = self._test_points(X_test)
+        test, convert = self.test_points(X_test)
         model, cross, _ = self.settled(test)
         MemoryPlan(model).batch(len(test), len(test))
         prior_mean, iterates = self.offset(test), Iterates(model, cross)
@@ -176,7 +178,7 @@ class Model(Conditioned):
         Whoever made them, and however badly: if they do not depend on y, the error bars are calibrated. Costs one
         product with G. Where the mean is unknown, they are made unbiased first.
         """
-        test, convert = self._test_points(X_test)
+        test, convert = self.test_points(X_test)
         W = as_float64(weights, "weights", self.device).to(self.gram.dtype)
         if W.shape != (self.gram.size, len(test)):
             raise InputError(
@@ -194,7 +196,7 @@ class Model(Conditioned):
 
     def prior_at(self, X_test: ArrayLike) -> Posterior:
         """What is known at X_test (T, p) before any iteration: the prior, or what an unknown trend alone says."""
-        test, convert = self._test_points(X_test)
+        test, convert = self.test_points(X_test)
         cross = self.unarranged(test)
         nothing = outcome_of(Iterates(self, cross).nothing())
         batch = Solved.of(self, cross, nothing, self.offset(test), keep=False)
@@ -223,7 +225,7 @@ class Model(Conditioned):
 
     def _settled_at(self, X_test: ArrayLike) -> Model:
         """The model with the solver that predicts X_test, where ``Auto`` has yet to pick it."""
-        return self.settled(self._test_points(X_test)[0])[0] if self.solver.picks else self
+        return self.settled(self.test_points(X_test)[0])[0] if self.solver.picks else self
 
     def _coefficients(self) -> Iterator[torch.Tensor] | None:
         return self.prepared.coefficients((self.b - self._estimated(None)).to(self.recipe.solve_dtype))
@@ -242,7 +244,7 @@ class Model(Conditioned):
 
     def _means(self, X_test: ArrayLike, coefficients: Iterator[torch.Tensor]) -> Iterator[Any]:
         """m₀ + V v for each v (d,) of ``coefficients``."""
-        test, convert = self._test_points(X_test)
+        test, convert = self.test_points(X_test)
         prior_mean, size = self.offset(test) + self._estimated(test), MemoryPlan(self).means(len(test))
         crosses = [self.unarranged(part) for part in test.split(size)]
         for v in coefficients:
@@ -253,9 +255,64 @@ class Model(Conditioned):
                     cross.forget()
             yield convert(prior_mean + torch.cat(products))
 
+    def left_out(
+        self,
+        like: ArrayLike | None = None,
+        n: int | None = None,
+        seed: int = 0,
+        *,
+        progress: bool | None = None,
+    ) -> LeftOut:
+        """Training observations predicted from the others: how the error bars hold on the data.
+
+        With the hyperparameters of the model, which have seen them; the weights have not. ``n`` of them, drawn with
+        ``seed``, by default all up to 100,000. An exact solver has them in closed form; NearestNeighbours predicts each
+        from its neighbours; other solvers condition on a part of the data several times where that takes seconds, else
+        neighbours stand in for them, and ``how`` says so.
+
+        Leaving out single observations judges predictions next to data. ``like`` = X_test (T, p) judges those at the
+        distances from the data that these test points have: around each observation all data are left out that are
+        nearer than the nearest datum of one of them, drawn at random.
+        """
+        from .left_out import left_out
+
+        return left_out(self, like, n, seed, progress)
+
+    @property
+    def plain(self) -> Model:
+        """The model itself; of a recalibrated model, the one that knows its prior alone."""
+        return self
+
+    def recalibrated(
+        self,
+        like: ArrayLike | None = None,
+        n: int | None = None,
+        seed: int = 0,
+        *,
+        calibration: tuple[ArrayLike, ArrayLike] | None = None,
+        progress: bool | None = None,
+    ) -> RecalibratedModel | ConformalModel:
+        """The model with the same means and weights, and error bars that hold on its data, not only under its prior.
+
+        Left-out predictions say how large errors are compared with what was promised: around each place, and at its
+        distance from the data, for which gaps are left out too: of the widths of those that ``like`` = X_test (T, p)
+        lies in, or of all widths. The std is scaled by that; intervals, quantiles, densities and samples get the shape
+        of the left-out errors. This is empirical: right for observations like those left out. ``n`` single observations
+        are left out, by default all up to a million.
+
+        ``calibration`` = (X, y) are observations that the model has not seen: the result is a split conformal
+        prediction on top, whose intervals hold at least as often as they promise, if new observations are exchangeable
+        with these. The ``guarantee`` of a prediction says which of them holds. This model itself is not changed.
+        """
+        from .recalibration import ConformalModel, RecalibratedModel, learn
+
+        found = RecalibratedModel(self, learn(self, like, n, seed, progress))
+        return found if calibration is None else ConformalModel.calibrated(found, calibration)
+
     # --- how ------------------------------------------------------------------------------------------------------
 
-    def _test_points(self, X_test: ArrayLike) -> tuple[torch.Tensor, Output]:
+    def test_points(self, X_test: ArrayLike) -> tuple[torch.Tensor, Output]:
+        """X_test (T, p), checked, on the device of the model; and how results go out: as X_test came in."""
         names = column_names(X_test)
         if self.column_names is not None and names is not None and names != self.column_names:
             raise InputError(

@@ -10,6 +10,7 @@ The second form splits it into what the data leave unknown and what the computat
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -27,13 +28,22 @@ from .predicting.memory_plan import MemoryPlan
 from .predicting.solved import Solved
 from .predicting.solving import run_to
 from .predicting.status import Status
+from .prediction import Guarantee, Prediction, probabilities, values_at
 from .support.convert import Output
 from .support.memory import human
 from .support.positive_definite import joint_draws
-from .support.validation import as_float64, count, real
+from .support.validation import ArrayLike, as_float64, count
+
+_UNDER_THE_PRIOR = Guarantee(
+    "under the prior",
+    "The error bars are exactly right if the data follow the prior: they say nothing about a prior that does not fit.",
+)
+_NONE = Guarantee(
+    "none", "The solver takes its directions from y, so its error bars are not calibrated, even under the prior."
+)
 
 
-class Posterior:
+class Posterior(Prediction):
     """A Gaussian belief about f at the test points; made by ``Model.predict``.
 
     ``mean``, ``variance`` and ``std`` have shape (T,) and are about the latent f; ``observed()`` is about y.
@@ -60,6 +70,11 @@ class Posterior:
     def __len__(self) -> int:
         """How many test points there are."""
         return len(self._mean)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """When the error bars hold."""
+        return _UNDER_THE_PRIOR if self._model.recipe.solver.calibrated else _NONE
 
     # --- moments --------------------------------------------------------------------------------------------------
 
@@ -143,13 +158,26 @@ class Posterior:
         result._noise = tensor.expand(self._mean.shape)
         return result
 
-    def interval(self, level: float = 0.95) -> tuple[Any, Any]:
-        """The central interval that holds the truth with probability ``level``: (lower, upper), each (T,)."""
-        level = real(level, "level")
-        if not 0 < level < 1:
-            raise InputError(f"level must be between 0 and 1, got {level!r}; for 95% write 0.95")
-        half = self._total_variance().sqrt() * (2**0.5 * torch.erfinv(torch.tensor(level, dtype=torch.float64)).item())
-        return self._convert(self._mean - half), self._convert(self._mean + half)
+    def quantile(self, p: ArrayLike) -> Any:
+        """The quantiles of probability ``p``, between 0 and 1: shape (T,) for one number, (T, n) for n of them."""
+        score = torch.special.ndtri(probabilities(p, self._mean.device)).to(self._mean.dtype)
+        std = self._total_variance().sqrt()
+        if score.ndim:
+            return self._convert(self._mean[:, None] + std[:, None] * score)
+        return self._convert(self._mean + std * score)
+
+    def cdf(self, values: ArrayLike) -> Any:
+        """The probability of at most ``values`` (T,), one at each test point; shape (T,)."""
+        return self._convert(torch.special.ndtr(self._z(values)))
+
+    def log_density(self, values: ArrayLike) -> Any:
+        """The logarithm of the normal density at ``values`` (T,), one at each test point; shape (T,)."""
+        spread = self._total_variance().double()
+        return self._convert(-0.5 * (self._z(values).square() + spread.log() + math.log(2 * math.pi)))
+
+    def _z(self, values: ArrayLike) -> torch.Tensor:
+        truth = values_at(values, len(self), self._mean)
+        return (truth - self._mean.double()) / self._total_variance().double().sqrt()
 
     def sample(self, n: int = 1, seed: int = 0) -> Any:
         """``n`` joint draws at the test points, shape (n, T). The same ``seed`` gives the same draws."""

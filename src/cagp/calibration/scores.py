@@ -6,22 +6,27 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import erf, ndtr, ndtri
+from scipy.special import ndtr, ndtri
 from scipy.stats import norm
 
 from ..errors import InputError, InputTypeError
 from ..posterior import Posterior
+from ..prediction import Prediction
 from ..support.validation import ArrayLike, choice
 from .checks import fraction, optional, vector
+
+_QUANTILES = 200
+"""So many quantiles make up the CRPS of a prediction that is not normal."""
 
 _TABLE_LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Scores:
-    """Scores of normal predictions; made by ``evaluate`` or ``score``.
+    """Scores of predictions; made by ``evaluate`` or ``score``.
 
-    Per test point, each of shape (T,): ``error`` = truth − mean, ``std``, ``z`` = error / std, ``pit`` = Φ(z).
+    Per test point, each of shape (T,): ``error`` = truth − mean, ``std``, ``z`` = error / std, ``pit``, the predicted
+    probability of at most the truth: Φ(z) where the prediction is normal.
     Averages over the test points, where smaller is better: ``rmse``; ``log_score``, the negative log density of the
     truth; ``crps``, the continuous ranked probability score; ``interval_score``, of the central ``level`` interval;
     ``sharpness``, the width of that interval. ``of`` says what was predicted.
@@ -58,7 +63,7 @@ class Scores:
 
     def _needed_levels(self) -> np.ndarray:
         """The level at which each interval just holds the truth, sorted."""
-        return np.sort(erf(np.abs(self.z) / 2**0.5))
+        return np.sort(np.abs(2 * self.pit - 1))
 
     def __repr__(self) -> str:
         return (
@@ -85,17 +90,17 @@ class Scores:
 
 
 def evaluate(
-    posterior: Posterior, truth: ArrayLike, of: str, *, noise_variance: ArrayLike | None = None, level: float = 0.95
+    posterior: Prediction, truth: ArrayLike, of: str, *, noise_variance: ArrayLike | None = None, level: float = 0.95
 ) -> Scores:
-    """Score a posterior against the ``truth`` (T,) at its test points.
+    """Score a prediction against the ``truth`` (T,) at its test points.
 
     ``of`` says what the truth is: "latent" for values of f, "observed" for noisy observations y. For observations the
     noise variance is added to the posterior's: the prior's, or ``noise_variance``, one number or one per test point.
     A posterior made by ``Posterior.observed`` is taken as it is.
     """
-    if not isinstance(posterior, Posterior):
+    if not isinstance(posterior, Prediction):
         raise InputTypeError(
-            f"posterior must be a cagp Posterior, got {type(posterior).__name__}; "
+            f"posterior must be a prediction of cagp, got {type(posterior).__name__}; "
             "score(mean, std, truth) takes the predictions of anything else"
         )
     choice(of, "of", ("latent", "observed"))
@@ -109,7 +114,38 @@ def evaluate(
         reason = "this posterior includes its noise already" if has_noise else "f has no noise"
         raise InputError(f"noise_variance cannot be used here: {reason}; leave it out")
     predicted = posterior.observed(noise_variance) if of == "observed" and not has_noise else posterior
-    return score(predicted.mean, predicted.std, truth, of=of, level=level)
+    if isinstance(predicted, Posterior):
+        return score(predicted.mean, predicted.std, truth, of=of, level=level)
+    return _scored(predicted, truth, of, fraction(level, "level"))
+
+
+def _scored(predicted: Prediction, truth: ArrayLike, of: str, level: float) -> Scores:
+    """Scores of predictions of any shape, from their quantiles and densities."""
+    rules = optional("scoringrules", "scoring")
+    values = vector(truth, "truth", size=len(predicted))
+    mu, sigma, pit, density = (
+        vector(each, "values")
+        for each in (predicted.mean, predicted.std, predicted.cdf(values), predicted.log_density(values))
+    )
+    lower, upper = (vector(end, "interval") for end in predicted.interval(level))
+    p = (np.arange(_QUANTILES) + 0.5) / _QUANTILES
+    pinball = sum(
+        np.mean(rules.quantile_score(values, vector(predicted.quantile(each), "quantile"), each)) for each in p
+    )
+    error = values - mu
+    return Scores(
+        of=of,
+        level=level,
+        error=error,
+        std=sigma,
+        z=error / sigma,
+        pit=pit,
+        rmse=float(np.sqrt(np.square(error).mean())),
+        log_score=-float(density.mean()),
+        crps=float(2 * pinball / _QUANTILES),
+        interval_score=float(np.mean(rules.interval_score(values, lower, upper, 1 - level, backend="numpy"))),
+        sharpness=float((upper - lower).mean()),
+    )
 
 
 def score(

@@ -54,6 +54,9 @@ class Prepared(ABC):
         ``reduction`` is 2 rᵀw − wᵀGw, which for the right-hand sides V is what W takes off the variance.
         """
 
+    factor: torch.Tensor | None = None
+    """The Cholesky factor of G (d, d), in the order of the data, where the solver has it."""
+
     def inverse(self, rows: torch.Tensor) -> torch.Tensor | None:
         """The last iterate for other right-hand sides, rows (n, d) in the order that the solver was given.
 

@@ -37,16 +37,16 @@ class Cholesky(CalibratedSolver):
 class _PreparedCholesky(Prepared):
     def __init__(self, gram: Gram) -> None:
         super().__init__(gram)
-        self._factor = gram.cholesky()
+        self.factor: torch.Tensor = gram.cholesky()
 
     def corrections(self, rhs: torch.Tensor) -> Iterator[Weights]:
-        half = torch.linalg.solve_triangular(self._factor, rhs.T, upper=False)
-        values = torch.linalg.solve_triangular(self._factor.T, half, upper=True).T.contiguous()
+        half = torch.linalg.solve_triangular(self.factor, rhs.T, upper=False)
+        values = torch.linalg.solve_triangular(self.factor.T, half, upper=True).T.contiguous()
         yield Weights(values, half.square().sum(dim=0), 1, float(self.gram.size), self.gram.size)
 
     def coefficients(self, b: torch.Tensor) -> Iterator[torch.Tensor]:
         yield torch.zeros_like(b)
-        yield torch.cholesky_solve(b[:, None], self._factor)[:, 0]
+        yield torch.cholesky_solve(b[:, None], self.factor)[:, 0]
 
     def stopped(self, iteration: int) -> str:
         return "Cholesky solved the system exactly: there is no computational uncertainty."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -53,11 +54,14 @@ def levels_of(gram: Gram, k: int, far: int, seed: int) -> list[Level]:
     return levels
 
 
-def with_far(near: torch.Tensor, levels: list[Level], cross: Cross) -> torch.Tensor:
-    """The nearest points (T, k) and those of all levels, each once, shape (T, k + far); −1 where there are fewer."""
+def with_far(near: torch.Tensor, levels: list[Level], nearest: Callable[[Level], torch.Tensor]) -> torch.Tensor:
+    """The nearest points (T, k) and those of all levels, each once, shape (T, k + far); −1 where there are fewer.
+
+    ``nearest`` gives those of a level that are nearest to each test point, shape (T, level.ask).
+    """
     sets = [near]
     for level in levels:
-        found = level.nearest(cross)
+        found = nearest(level)
         parts = [
             _new(some, known, level.take) for some, known in zip(found.split(_ROWS), near.split(_ROWS), strict=True)
         ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 import torch
@@ -174,7 +174,20 @@ class PreparedNearestNeighbours(Prepared):
             if self._k
             else torch.empty(cross.size, 0, dtype=torch.int64, device=self.gram.device)
         )
-        return with_far(near, self._levels, cross) if self._levels else near
+        return with_far(near, self._levels, lambda level: level.nearest(cross)) if self._levels else near
+
+    def members(self, nearest: Callable[[int, torch.Tensor | None], torch.Tensor]) -> torch.Tensor:
+        """The neighbours of test points by another rule, shape (T, k + far); −1 where there are fewer.
+
+        ``nearest(n, among)`` gives the n nearest of all training points, or of those ``among`` (m,), shape (T, n).
+        """
+        return with_far(nearest(self._k, None), self._levels, lambda level: nearest(level.ask, level.points))
+
+    @property
+    def anchors(self) -> torch.Tensor:
+        """Training points (q,) that determine the trend by themselves; none where the mean is known."""
+        none = torch.empty(0, dtype=torch.int64, device=self.gram.device)
+        return none if self._trend is None else self._trend.anchors
 
     # --- weights --------------------------------------------------------------------------------------------------
 
@@ -191,6 +204,16 @@ class PreparedNearestNeighbours(Prepared):
         zero, or with a trend useless, which a reduction of −∞ says.
         """
         return self._solve(cross, strict=False, share=False)
+
+    def weights_on(self, cross: Cross, members: torch.Tensor, anchors: torch.Tensor) -> Weights:
+        """The weights on given ``members`` (T, m) of each test point, which −1 fills up; where possible, as above.
+
+        ``anchors`` (T, q), or −1, are added where the members do not determine the trend.
+        """
+        step = min(self._batch(members.shape[1]), -(-len(members) // torch.get_num_threads()))
+        rows = torch.arange(cross.size, device=self.gram.device)[:, None]
+        parts = zip(members.split(step), rows.split(step), anchors.split(step), strict=True)
+        return self._weights(cross, [_Task(*part) for part in parts], strict=False)
 
     def _solve(self, cross: Cross, strict: bool = True, share: bool = True) -> Weights:
         groups = cross.neighbourhoods if share else None
@@ -240,7 +263,7 @@ class PreparedNearestNeighbours(Prepared):
         def solve(task: _Task) -> None:
             rows, at = task.rows, task.rows.flatten()
             test = map_embedding(cross.test, lambda part: part[:, rows])
-            members, found, taken = self._unbiased(test, None if h is None else h[rows], task.members, strict)
+            members, found, taken = self._unbiased(test, None if h is None else h[rows], task, strict)
             n = members.shape[1]
             values[at, :n], reduction[at] = found.flatten(0, 1), taken.flatten()
             indices[at, :n] = members.clamp_min(0).repeat_interleave(rows.shape[1], dim=0)
@@ -251,26 +274,29 @@ class PreparedNearestNeighbours(Prepared):
         return Weights(values, reduction, 1, 0.0, self.gram.size, indices)
 
     def _unbiased(
-        self, test: Embedding, h: torch.Tensor | None, members: torch.Tensor, strict: bool
+        self, test: Embedding, h: torch.Tensor | None, task: _Task, strict: bool
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """The members (B, m), weights (B, s, m) and reductions (B, s) for B neighbourhoods of s test points each.
 
         Where the members do not determine the trend, the points that do are added to them.
         """
+        members = task.members
         found, taken, poor = self._kriging(test, h, members, strict)
         if self._trend is None or not bool(poor.any()):
             return members, found, taken
-        added = self._trend.anchors.expand(len(members), -1)
+        added = self._trend.anchors.expand(len(members), -1) if task.anchors is None else task.anchors
         known = (added[:, :, None] == members[:, None, :]).any(dim=2) | ~poor[:, None]
         members = torch.cat([members, added.masked_fill(known, -1)], dim=1)
         found = torch.nn.functional.pad(found, (0, added.shape[1]))
         some = map_embedding(test, lambda part: part[:, poor])
         found[poor], taken[poor], still = self._kriging(some, None if h is None else h[poor], members[poor], strict)
-        if bool(still.any()):
+        if bool(still.any()) and strict:
             raise InputError(
                 f"the neighbours of a test point (k={self._k}, far={self._size - self._k}) do not determine the trend; "
                 "use a larger k or more far points"
             )
+        useless = poor.nonzero()[:, 0][still]
+        found[useless], taken[useless] = 0.0, -torch.inf
         return members, found, taken
 
     def _kriging(
@@ -316,10 +342,14 @@ class PreparedNearestNeighbours(Prepared):
 
 @dataclass(frozen=True)
 class _Task:
-    """Neighbourhoods with training points ``members`` (B, m), which −1 fills up, and test points ``rows`` (B, s)."""
+    """Neighbourhoods with training points ``members`` (B, m), which −1 fills up, and test points ``rows`` (B, s).
+
+    ``anchors`` (B, q) are added where the members do not determine the trend, by default the trend's own.
+    """
 
     members: torch.Tensor
     rows: torch.Tensor
+    anchors: torch.Tensor | None = None
 
 
 def _ragged(flat: torch.Tensor, starts: torch.Tensor, sizes: torch.Tensor) -> torch.Tensor:

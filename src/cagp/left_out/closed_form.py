@@ -1,0 +1,45 @@
+"""Left-out predictions of an exact model, all from one inverse.
+
+With P = G⁻¹ − G⁻¹H (HᵀG⁻¹H)⁻¹ HᵀG⁻¹ for a trend Hβ, and P = G⁻¹ without one, the errors of the observations B that are
+predicted together from all others are (P_BB)⁻¹ (P b)_B, with covariance (P_BB)⁻¹.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from ..predicting.conditioned import Conditioned
+from ..support.memory import require
+from .geometry import Geometry
+
+COPIES = 3
+"""How many matrices of the size of G there are at once."""
+
+
+def in_closed_form(
+    model: Conditioned, geometry: Geometry, rows: torch.Tensor, radius: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The errors y − mean and their variances, noise included, each (n,), of the training points ``rows`` (n,).
+
+    Each is predicted without itself and whatever is nearer to it than its ``radius`` (n,).
+    """
+    require(COPIES * model.gram.dense_bytes, model.gram.budget, "left-out predictions in closed form", "lower n")
+    factor = model.prepared.factor
+    assert factor is not None
+    P = torch.cholesky_inverse(factor.to(model.gram.dtype))
+    if model.basis is not None:
+        H = model.basis.at_training_points.to(P.dtype)
+        PH = P @ H
+        P -= PH @ torch.linalg.solve(H.T @ PH, PH.T)
+    residual = P @ model.b
+    diagonal = P.diagonal()
+    error, variance = residual[rows] / diagonal[rows], 1 / diagonal[rows]
+    for i in radius.nonzero()[:, 0].tolist():
+        apart = (geometry.points - geometry.points[rows[i]]).norm(dim=1)
+        apart[rows[i]] = -1.0  # first, and in its own gap
+        gap = (apart < radius[i]).nonzero()[:, 0]
+        if len(gap) > 1:
+            gap = gap[apart[gap].argsort()]
+            inverse = torch.linalg.inv(P[gap[:, None], gap])
+            error[i], variance[i] = inverse[0] @ residual[gap], inverse[0, 0]
+    return error, variance

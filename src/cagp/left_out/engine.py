@@ -1,0 +1,122 @@
+"""Which training observations are left out, of what around them, and what predicts them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from ..errors import InputError
+from ..solvers import NearestNeighbours, Solver
+from ..solvers.nearest_neighbours import PreparedNearestNeighbours
+from ..support.progress import progress as progress_bar
+from ..support.validation import ArrayLike, count, points
+from .by_folds import affordable, by_folds
+from .by_neighbours import by_neighbours
+from .closed_form import COPIES, in_closed_form
+from .geometry import Geometry
+from .result import LeftOut
+
+if TYPE_CHECKING:
+    from ..model import Model
+
+MOST = 100_000
+"""So many are left out where nothing else is said: more take minutes and say no more."""
+
+STAND_IN = NearestNeighbours(100)
+"""What predicts where the solver of the model would take too long."""
+
+
+def left_out(
+    model: Model, like: ArrayLike | None = None, n: int | None = None, seed: int = 0, progress: bool | None = None
+) -> LeftOut:
+    """``n`` training observations, drawn at random, predicted from the others; see ``Model.left_out``."""
+    size = len(model.y)
+    if size < 2:
+        raise InputError("one observation cannot be left out: there is no other to predict it from")
+    asked = min(size, MOST) if n is None else count(n, "n", minimum=1)
+    if asked > size:
+        raise InputError(f"n is {asked}, and there are {size} training observations; n=None takes all of them")
+    generator = np.random.default_rng(count(seed, "seed"))
+    rows = np.arange(size) if asked == size else np.sort(generator.choice(size, asked, replace=False))
+    geometry = Geometry(model)
+    radius = None
+    if like is not None:
+        test = points(like, "like", model.device, columns=model.X.shape[1])
+        distances = geometry.distance(test).double().cpu().numpy()
+        radius = generator.permutation(np.resize(generator.permutation(distances), asked))
+    with progress_bar("left out", asked, progress) as advance:
+        return leave_out(model, geometry, rows, radius, advance, seed)
+
+
+def leave_out(
+    model: Model,
+    geometry: Geometry,
+    rows: np.ndarray,
+    radius: np.ndarray | None,
+    advance: Callable[[float], None] = lambda steps: None,
+    seed: int = 0,
+) -> LeftOut:
+    """The training points ``rows`` (n,) predicted from the others, but for what is within ``radius`` (n,) of each."""
+    solver, size = model.prepared.picked or model.solver, len(model.y)
+    gaps = radius is not None and bool((radius > 0).any())
+    note = _which(len(rows), size, gaps)
+    if radius is None and affordable(model, solver, len(rows)):
+        found = by_folds(model, solver, rows, seed, advance)
+        distance, error, variance = found.distance, found.error, found.variance
+        how, short = found.how, found.short
+    else:
+        at = torch.from_numpy(rows).to(model.device)
+        gap = torch.zeros(len(rows), dtype=geometry.points.dtype, device=model.device)
+        if radius is not None:
+            gap = torch.from_numpy(radius).to(gap)
+        if _exactly(model):
+            errors, variances = in_closed_form(model, geometry, at, gap)
+            how = f"{note} in closed form, each from all the others: new weights."
+            advance(len(rows))
+        else:
+            prepared, which = _neighbours(model, solver)
+            errors, variances = by_neighbours(model, prepared, geometry, at, gap, advance)
+            how = f"{note} with {which}"
+        error, variance = errors.double().cpu().numpy(), variances.double().cpu().numpy()
+        nearest = geometry.beyond(at, gap, 1)[:, 0]
+        apart = (geometry.points[nearest] - geometry.points[at]).norm(dim=1)
+        distance = torch.where(nearest >= 0, apart, torch.inf).double().cpu().numpy()
+        short = "left-out gaps" if gaps else "leave-one-out"
+    y = model.recipe.y[rows]
+    useful = np.isfinite(variance) & (variance > 0) & np.isfinite(distance)
+    if not useful.any():
+        raise InputError(
+            f"none of the {len(rows)} observations can be predicted from the others that are left; with gaps as large "
+            "as those of like, nothing is left: choose points nearer to the data"
+        )
+    if not useful.all():
+        how += f" {int((~useful).sum()):,} are left out of the result: the others do not determine them."
+    std = np.sqrt(np.where(useful, variance, 1.0))
+    result = LeftOut(rows, model.recipe.X[rows], y, y - error, std, distance, how, short)
+    return result if useful.all() else result.some(useful)
+
+
+def _which(n: int, size: int, gaps: bool) -> str:
+    some = (
+        f"{n:,} of the {size:,} training observations, drawn at random," if n < size else f"All {size:,} observations"
+    )
+    without = ", without what lies in a gap around each that is as wide as those to be predicted" if gaps else ""
+    return f"{some} were predicted from the others{without},"
+
+
+def _exactly(model: Model) -> bool:
+    return model.prepared.factor is not None and COPIES * model.gram.dense_bytes <= model.gram.budget
+
+
+def _neighbours(model: Model, solver: Solver) -> tuple[PreparedNearestNeighbours, str]:
+    """What finds neighbours for the model, and how it is called in a sentence."""
+    own = model.prepared
+    if isinstance(own, PreparedNearestNeighbours) and own.gram is model.gram:
+        return own, f"{solver!r}, as the model predicts."
+    if isinstance(solver, NearestNeighbours):
+        return solver.prepare(model.gram), f"{solver!r}, as the model predicts."
+    which = f"{STAND_IN!r} instead of {solver!r}, which would take long: this judges the prior, not the solver."
+    return STAND_IN.prepare(model.gram), which

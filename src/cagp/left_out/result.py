@@ -1,0 +1,78 @@
+"""What was predicted for training observations from the others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.special import ndtr
+
+from ..calibration import Scores, plots, score
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LeftOut:
+    """Training observations and their predictions from the others; made by ``Model.left_out``.
+
+    Each of shape (n,), about observations, noise included: ``index``, which training points they are; ``y``, ``mean``
+    and ``std``; ``distance``, how far the nearest observation that was used lies, in the coordinates of the kernel (one
+    is a lengthscale). ``X`` (n, p) are their places. ``how`` says in sentences how they were predicted, ``short`` in a
+    few words.
+    """
+
+    index: np.ndarray
+    X: np.ndarray
+    y: np.ndarray
+    mean: np.ndarray
+    std: np.ndarray
+    distance: np.ndarray
+    how: str
+    short: str
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self.y)
+
+    @property
+    def z(self) -> np.ndarray:
+        """(y − mean) / std, shape (n,): standard normal where the model is right."""
+        return (self.y - self.mean) / self.std
+
+    @property
+    def pit(self) -> np.ndarray:
+        """Φ(z), shape (n,): uniform where the model is right."""
+        return ndtr(self.z)
+
+    @cached_property
+    def scores(self) -> Scores:
+        """RMSE, proper scores and coverage. Needs scoringrules."""
+        return score(self.mean, self.std, self.y, of=self.short)
+
+    def some(self, chosen: np.ndarray) -> LeftOut:
+        """Those at the places ``chosen``: a mask (n,) or indices."""
+        arrays = (getattr(self, name)[chosen] for name in ("index", "X", "y", "mean", "std", "distance"))
+        return LeftOut(*arrays, self.how, self.short)
+
+    def __repr__(self) -> str:
+        spread = float(np.sqrt(np.square(self.z).mean())) if len(self) else float("nan")
+        return f"LeftOut({len(self)} observations, {self.short}, rms of z {spread:.3g})"
+
+    def plot(self, axes: Any = None) -> tuple[Axes, Axes, Axes]:
+        """Histogram of the PIT, its ECDF difference with bands, and z against the distance to the data.
+
+        ``axes`` are three matplotlib axes; without them a new figure is made.
+        """
+        first, second, third = plots.new_axes(3) if axes is None else axes
+        plots.pit_histogram(self.pit, ax=first)
+        plots.ecdf_difference(self.pit, ax=second)
+        third.plot(self.distance, self.z, ".", markersize=3, alpha=min(1.0, 30 / len(self) ** 0.5), rasterized=True)
+        for level in (-1.96, 1.96):
+            third.axhline(level, color="0.5", linewidth=1)
+        third.set_xlabel("distance to the data, in lengthscales")
+        third.set_ylabel("z = error / std")
+        return first, second, third

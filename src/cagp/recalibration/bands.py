@@ -1,0 +1,143 @@
+"""How large errors are compared with what the model promises: at a place, and at a distance from the data.
+
+The size is the average of |z| over the nearest left-out observations, shrunk to that over a wider surrounding, shrunk
+to a still wider one, in the end to the average over all. How local the finest average is, and how strongly it is shrunk,
+is decided by the log score of the left-out observations themselves: for a field of the same roughness everywhere it is
+the average over all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+
+from ..gram.neighbours import Search, search
+from ..left_out import Geometry, LeftOut
+from .shape import scores_at, shape_of, spread_of
+
+_NEIGHBOURS = 16
+_LEVELS = 4
+_SMALLEST = 64
+"""Each wider surrounding has four times fewer points, all over the data, and at least so many."""
+
+_STRENGTHS = (1.0, 4.0, 16.0)
+_SAMPLE = 10_000
+"""So many left-out observations decide."""
+
+_SMALLEST_SIZE = 1e-6
+"""Error bars are not scaled to nothing, whatever the data say."""
+
+_ROUNDING = 1 - 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Band:
+    """Left-out observations at about the same ``distance`` from the data: training points ``index`` (n,) and z (n,).
+
+    ``finest`` is the number of the first surrounding that is averaged over, ``strength`` how many observations the next
+    wider one counts for; ``values`` (J,) are the shape of z divided by the local size, ``spread`` its root mean square.
+    """
+
+    distance: float
+    index: np.ndarray
+    z: np.ndarray
+    finest: int
+    strength: float
+    values: np.ndarray
+    spread: float
+
+    @classmethod
+    def learned(cls, found: LeftOut, geometry: Geometry, seed: int) -> Band:
+        """From left-out predictions, at distances that may be put together."""
+        start = cls(float(np.median(found.distance)), found.index, found.z, 0, 1.0, np.empty(0), 1.0)
+        some = np.sort(np.random.default_rng(seed).permutation(len(found))[:_SAMPLE])
+        sizes = _Sizes(start, geometry, seed)
+        near = sizes.around_training(some, found.distance[some] * _ROUNDING)
+        z = torch.from_numpy(found.z[some]).to(geometry.points.device)
+        best: tuple[float, Band] | None = None
+        # from the simplest to the most local: a tie goes to what was there before
+        for finest in range(sizes.levels, -1, -1):
+            for strength in _STRENGTHS if finest < sizes.levels else _STRENGTHS[:1]:
+                local = sizes.averaged(len(some), near[finest:], strength)
+                values = shape_of(z / local)
+                log_score = -float((scores_at(values.expand(len(z), -1), z / local)[1] - local.log()).mean())
+                if best is None or log_score < best[0]:
+                    chosen = replace(start, finest=finest, strength=strength, values=values.cpu().numpy())
+                    best = log_score, replace(chosen, spread=spread_of(values))
+        assert best is not None
+        return best[1]
+
+    @property
+    def local(self) -> bool:
+        """Whether the size of the errors differs from place to place."""
+        return self.finest < _levels(len(self.z))
+
+    def sizes(self, geometry: Geometry, seed: int) -> _Sizes:
+        """Ready for questions about places."""
+        return _Sizes(self, geometry, seed)
+
+    def to_json(self) -> dict[str, Any]:
+        """All but the arrays."""
+        return {"distance": self.distance, "finest": self.finest, "strength": self.strength, "spread": self.spread}
+
+
+def _levels(n: int) -> int:
+    """How many surroundings there are, each wider than the one before."""
+    return sum(n >> (2 * level) >= _SMALLEST for level in range(_LEVELS))
+
+
+class _Sizes:
+    """The sizes of the errors of a band around any place. ``levels`` says how many surroundings there are."""
+
+    def __init__(self, band: Band, geometry: Geometry, seed: int) -> None:
+        self._band, self._geometry = band, geometry
+        device = geometry.points.device
+        self._rows = torch.from_numpy(band.index).to(device)
+        self._sizes = torch.from_numpy(np.abs(band.z)).to(device)
+        self._order = torch.randperm(len(band.z), generator=torch.Generator().manual_seed(seed)).to(device)
+        self.levels = _levels(len(band.z))
+        self._searches: dict[int, Search] = {}
+
+    def _members(self, level: int) -> torch.Tensor:
+        """The observations that the surroundings of a level are made of: every fourth of those of the one before."""
+        return self._order[: len(self._order) >> (2 * level)]
+
+    def around(self, places: torch.Tensor) -> torch.Tensor:
+        """The size of the errors at ``places`` (T, q) in the coordinates of the geometry, shape (T,)."""
+        near = []
+        for level in range(self._band.finest, self.levels):
+            members = self._members(level)
+            if level not in self._searches:
+                self._searches[level] = search(self._geometry.points[self._rows[members]])
+            found = members[self._searches[level].query(places, min(_NEIGHBOURS + 1, len(members)))]
+            apart = (self._geometry.points[self._rows[found]] - places[:, None]).norm(dim=2)
+            near.append((found, apart))
+        return self.averaged(len(places), near, self._band.strength)
+
+    def around_training(self, some: np.ndarray, radius: np.ndarray) -> list[tuple[torch.Tensor, torch.Tensor]]:
+        """For each level the neighbours of left-out observations ``some`` (m,), outside of their own gaps."""
+        rows, gap = self._rows[torch.from_numpy(some)], torch.from_numpy(radius).to(self._geometry.points)
+        place = torch.full((len(self._geometry.points),), -1, device=rows.device)
+        near = []
+        for level in range(self.levels):
+            members = self._members(level)
+            place[self._rows[members]] = members
+            among = self._rows[members]
+            found = self._geometry.beyond(rows, gap, min(_NEIGHBOURS + 1, len(among)), among)
+            apart = (self._geometry.points[found] - self._geometry.points[rows, None]).norm(dim=2)
+            near.append((torch.where(found >= 0, place[found], -1), apart.masked_fill(found < 0, torch.inf)))
+        return near
+
+    def averaged(self, n: int, near: list[tuple[torch.Tensor, torch.Tensor]], strength: float) -> torch.Tensor:
+        """The sizes at n places, given the neighbours of each and how far they are, widest surrounding last."""
+        size = self._sizes.mean().expand(n)
+        for found, apart in reversed(near):
+            # a point at the edge of the surrounding has no weight, so that sizes do not jump
+            edge = apart[:, -1:].clamp_min(torch.finfo(apart.dtype).tiny)
+            weight = (1 - (apart / edge).square()).masked_fill(found < 0, 0.0).to(size.dtype)
+            known = (weight * self._sizes[found.clamp_min(0)]).sum(dim=1)
+            size = (known + strength * size) / (weight.sum(dim=1) + strength)
+        return size.clamp_min(_SMALLEST_SIZE)
