@@ -10,18 +10,18 @@ import torch
 
 from ..predicting.conditioned import Conditioned
 from ..support.memory import require
-from .geometry import Geometry
+from .geometry import Gaps, Geometry
 
 COPIES = 3
 """How many matrices of the size of G there are at once."""
 
 
 def in_closed_form(
-    model: Conditioned, geometry: Geometry, rows: torch.Tensor, radius: torch.Tensor
+    model: Conditioned, geometry: Geometry, rows: torch.Tensor, gaps: Gaps
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """The errors y − mean and their variances, noise included, each (n,), of the training points ``rows`` (n,).
 
-    Each is predicted without itself and whatever is nearer to it than its ``radius`` (n,).
+    Each is predicted without itself and whatever lies in its gap.
     """
     require(COPIES * model.gram.dense_bytes, model.gram.budget, "left-out predictions in closed form", "lower n")
     factor = model.prepared.factor
@@ -34,12 +34,11 @@ def in_closed_form(
     residual = P @ model.b
     diagonal = P.diagonal()
     error, variance = residual[rows] / diagonal[rows], 1 / diagonal[rows]
-    for i in radius.nonzero()[:, 0].tolist():
-        apart = (geometry.points - geometry.points[rows[i]]).norm(dim=1)
-        apart[rows[i]] = -1.0  # first, and in its own gap
-        gap = (apart < radius[i]).nonzero()[:, 0]
+    for i in range(len(rows)) if gaps.any else ():
+        inside = gaps.some(torch.tensor([i])).hold(geometry.points[rows[i, None]], geometry.points[None])[0]
+        inside[rows[i]] = False
+        gap = torch.cat([rows[i, None], inside.nonzero()[:, 0]])
         if len(gap) > 1:
-            gap = gap[apart[gap].argsort()]
             inverse = torch.linalg.inv(P[gap[:, None], gap])
             error[i], variance[i] = inverse[0] @ residual[gap], inverse[0, 0]
     return error, variance

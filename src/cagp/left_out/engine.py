@@ -16,7 +16,7 @@ from ..support.validation import ArrayLike, count, points
 from .by_folds import affordable, by_folds
 from .by_neighbours import by_neighbours
 from .closed_form import COPIES, in_closed_form
-from .geometry import Geometry
+from .geometry import Gaps, Geometry
 from .result import LeftOut
 
 if TYPE_CHECKING:
@@ -41,50 +41,47 @@ def left_out(
         raise InputError(f"n is {asked}, and there are {size} training observations; n=None takes all of them")
     generator = np.random.default_rng(count(seed, "seed"))
     rows = np.arange(size) if asked == size else np.sort(generator.choice(size, asked, replace=False))
-    geometry = Geometry(model)
-    radius = None
+    geometry, gaps, at = Geometry(model), None, torch.from_numpy(rows).to(model.device)
     if like is not None:
-        test = points(like, "like", model.device, columns=model.X.shape[1])
-        distances = geometry.distance(test).double().cpu().numpy()
-        radius = generator.permutation(np.resize(generator.permutation(distances), asked))
+        test, draws = points(like, "like", model.device, columns=model.X.shape[1]), torch.Generator().manual_seed(seed)
+        voids = geometry.voids(test, draws)
+        chosen = torch.randint(len(voids.distance), (asked,), generator=draws).to(model.device)
+        gaps = geometry.like(at, voids.some(chosen), draws)
     with progress_bar("left out", asked, progress) as advance:
-        return leave_out(model, geometry, rows, radius, advance, seed)
+        return leave_out(model, geometry, rows, gaps, advance, seed)
 
 
 def leave_out(
     model: Model,
     geometry: Geometry,
     rows: np.ndarray,
-    radius: np.ndarray | None,
+    gaps: Gaps | None,
     advance: Callable[[float], None] = lambda steps: None,
     seed: int = 0,
 ) -> LeftOut:
-    """The training points ``rows`` (n,) predicted from the others, but for what is within ``radius`` (n,) of each."""
+    """The training points ``rows`` (n,) predicted from the others, but for those in the gap of each."""
     solver, size = model.prepared.picked or model.solver, len(model.y)
-    gaps = radius is not None and bool((radius > 0).any())
-    note = _which(len(rows), size, gaps)
-    if radius is None and affordable(model, solver, len(rows)):
+    at = torch.from_numpy(rows).to(model.device)
+    around = geometry.single(at) if gaps is None else gaps
+    note = _which(len(rows), size, around.any)
+    if gaps is None and affordable(model, solver, len(rows)):
         found = by_folds(model, solver, rows, seed, advance)
         distance, error, variance = found.distance, found.error, found.variance
         how, short = found.how, found.short
     else:
-        at = torch.from_numpy(rows).to(model.device)
-        gap = torch.zeros(len(rows), dtype=geometry.points.dtype, device=model.device)
-        if radius is not None:
-            gap = torch.from_numpy(radius).to(gap)
         if _exactly(model):
-            errors, variances = in_closed_form(model, geometry, at, gap)
+            errors, variances = in_closed_form(model, geometry, at, around)
             how = f"{note} in closed form, each from all the others: new weights."
             advance(len(rows))
         else:
             prepared, which = _neighbours(model, solver)
-            errors, variances = by_neighbours(model, prepared, geometry, at, gap, advance)
+            errors, variances = by_neighbours(model, prepared, geometry, at, around, advance)
             how = f"{note} with {which}"
         error, variance = errors.double().cpu().numpy(), variances.double().cpu().numpy()
-        nearest = geometry.beyond(at, gap, 1)[:, 0]
+        nearest = geometry.beyond(at, around, 1)[:, 0]
         apart = (geometry.points[nearest] - geometry.points[at]).norm(dim=1)
         distance = torch.where(nearest >= 0, apart, torch.inf).double().cpu().numpy()
-        short = "left-out gaps" if gaps else "leave-one-out"
+        short = "left-out gaps" if around.any else "leave-one-out"
     y = model.recipe.y[rows]
     useful = np.isfinite(variance) & (variance > 0) & np.isfinite(distance)
     if not useful.any():
@@ -95,15 +92,13 @@ def leave_out(
     if not useful.all():
         how += f" {int((~useful).sum()):,} are left out of the result: the others do not determine them."
     std = np.sqrt(np.where(useful, variance, 1.0))
-    result = LeftOut(rows, model.recipe.X[rows], y, y - error, std, distance, how, short)
+    result = LeftOut(rows, model.recipe.X[rows], y, y - error, std, distance, how, short, around)
     return result if useful.all() else result.some(useful)
 
 
 def _which(n: int, size: int, gaps: bool) -> str:
-    some = (
-        f"{n:,} of the {size:,} training observations, drawn at random," if n < size else f"All {size:,} observations"
-    )
-    without = ", without what lies in a gap around each that is as wide as those to be predicted" if gaps else ""
+    some = f"{n:,} of the {size:,} observations, drawn at random," if n < size else f"All {size:,} observations"
+    without = ", without what lies with each in a gap as wide as those to be predicted" if gaps else ""
     return f"{some} were predicted from the others{without},"
 
 

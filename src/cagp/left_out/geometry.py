@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 
 from ..gram.neighbours import Search, search
@@ -9,6 +11,49 @@ from ..predicting.conditioned import Conditioned
 
 _ENTRIES = 2**24
 """So many neighbours are looked at at once."""
+
+_VOIDS = 3000
+"""So many points say how wide gaps are."""
+
+
+@dataclass(frozen=True)
+class Gaps:
+    """What is left out around each of n training points: all that is nearer than ``radius`` (n,) to it, or nearer than
+    ``reach`` (n,) to the middle of its gap, ``centre`` (n, q).
+    """
+
+    radius: torch.Tensor
+    centre: torch.Tensor
+    reach: torch.Tensor
+
+    @property
+    def any(self) -> bool:
+        """Whether more than the points themselves is left out."""
+        return bool((self.radius > 0).any() | (self.reach > 0).any())
+
+    def some(self, chosen: torch.Tensor) -> Gaps:
+        """Those at the places ``chosen``: a mask (n,) or indices."""
+        return Gaps(self.radius[chosen], self.centre[chosen], self.reach[chosen])
+
+    def hold(self, own: torch.Tensor, others: torch.Tensor) -> torch.Tensor:
+        """Whether points ``others`` (n, m, q) lie in the gap of each of ``own`` (n, q), shape (n, m)."""
+        near = (others - own[:, None]).norm(dim=2) < self.radius[:, None]
+        return near | ((others - self.centre[:, None]).norm(dim=2) < self.reach[:, None])
+
+
+@dataclass(frozen=True)
+class Voids:
+    """Where points without data lie: ``distance`` (T,) to the nearest datum, ``reach`` (T,) of the largest ball without
+    data around one of the points that holds this one, and how far its middle is, ``offset`` (T,).
+    """
+
+    distance: torch.Tensor
+    reach: torch.Tensor
+    offset: torch.Tensor
+
+    def some(self, chosen: torch.Tensor) -> Voids:
+        """Those at the places ``chosen``: a mask (T,) or indices."""
+        return Voids(self.distance[chosen], self.reach[chosen], self.offset[chosen])
 
 
 class Geometry:
@@ -43,13 +88,11 @@ class Geometry:
         at = self.coordinates(test)
         return (self.points[self.search.query(at, 1)[:, 0]] - at).norm(dim=1)
 
-    def beyond(
-        self, rows: torch.Tensor, radius: torch.Tensor, k: int, among: torch.Tensor | None = None
-    ) -> torch.Tensor:
+    def beyond(self, rows: torch.Tensor, gaps: Gaps, k: int, among: torch.Tensor | None = None) -> torch.Tensor:
         """The k training points nearest to each of the training points ``rows`` (n,) that may be used, nearest first.
 
-        Those nearer than ``radius`` (n,) may not, nor may the point itself. ``among`` are some training points (m,)
-        where only they count. Shape (n, k), where −1 fills up.
+        Those in its gap may not, nor may the point itself. ``among`` are some training points (m,) where only they
+        count. Shape (n, k), where −1 fills up.
         """
         known, tree = self.points, self.search
         if among is not None:
@@ -63,9 +106,8 @@ class Geometry:
                 near = tree.query(centres, ask)
                 indices = near if among is None else among[near]
                 allowed = indices != rows[part, None]
-                if bool((radius[part] > 0).any()):
-                    apart = (known[near] - centres[:, None]).norm(dim=2)
-                    allowed &= apart >= radius[part, None]
+                if gaps.any:
+                    allowed &= ~gaps.some(part).hold(centres, known[near])
                 rank = allowed.cumsum(dim=1)
                 allowed &= rank <= k
                 enough = (rank[:, -1] >= k) | (ask == len(known))
@@ -74,3 +116,28 @@ class Geometry:
                 later.append(part[~enough])
             todo, ask = torch.cat(later), min(2 * ask, len(known))
         return found
+
+    def voids(self, test: torch.Tensor, generator: torch.Generator) -> Voids:
+        """The voids that some of ``test`` (T, p) lie in, a sample of at most a few thousand."""
+        test = test[torch.randperm(len(test), generator=generator)[:_VOIDS].to(test.device)]
+        at, distance = self.coordinates(test), self.distance(test)
+        apart = torch.cdist(at, at)
+        reach, middle = torch.where(apart < distance, distance, 0.0).max(dim=1)
+        return Voids(distance, reach, apart.gather(1, middle[:, None])[:, 0])
+
+    def like(self, rows: torch.Tensor, voids: Voids, generator: torch.Generator) -> Gaps:
+        """Gaps around training points ``rows`` (n,) as wide as ``voids`` (of n), in any direction.
+
+        The middle of a gap is a training point, so that it lies where data do, on the globe for example.
+        """
+        own = self.points[rows]
+        way = torch.randn(own.shape, generator=generator, dtype=torch.float64).to(own)
+        way *= (voids.offset / way.norm(dim=1).clamp_min(torch.finfo(way.dtype).tiny))[:, None]
+        centre = self.points[self.search.query(own + way, 1)[:, 0]]
+        shift = (centre - own).norm(dim=1) - voids.offset  # the point stays as deep in its gap
+        return Gaps(voids.distance, centre, voids.reach + shift)
+
+    def single(self, rows: torch.Tensor) -> Gaps:
+        """No gap but the training points ``rows`` (n,) themselves."""
+        nothing = self.points.new_zeros(len(rows))
+        return Gaps(nothing, self.points[rows], nothing)

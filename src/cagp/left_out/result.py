@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 from scipy.special import ndtr
 
 from ..calibration import Scores, plots, score
+from .geometry import Gaps
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,8 +23,8 @@ class LeftOut:
 
     Each of shape (n,), about observations, noise included: ``index``, which training points they are; ``y``, ``mean``
     and ``std``; ``distance``, how far the nearest observation that was used lies, in the coordinates of the kernel (one
-    is a lengthscale). ``X`` (n, p) are their places. ``how`` says in sentences how they were predicted, ``short`` in a
-    few words.
+    is a lengthscale). ``X`` (n, p) are their places, ``gaps`` what was left out with them. ``how`` says in sentences how
+    they were predicted, ``short`` in a few words.
     """
 
     index: np.ndarray
@@ -33,6 +35,7 @@ class LeftOut:
     distance: np.ndarray
     how: str
     short: str
+    gaps: Gaps = field(repr=False)
 
     def __len__(self) -> int:
         """How many there are."""
@@ -55,8 +58,9 @@ class LeftOut:
 
     def some(self, chosen: np.ndarray) -> LeftOut:
         """Those at the places ``chosen``: a mask (n,) or indices."""
-        arrays = (getattr(self, name)[chosen] for name in ("index", "X", "y", "mean", "std", "distance"))
-        return LeftOut(*arrays, self.how, self.short)
+        names = ("index", "X", "y", "mean", "std", "distance")
+        arrays = {name: getattr(self, name)[chosen] for name in names}
+        return replace(self, **arrays, gaps=self.gaps.some(torch.from_numpy(chosen).to(self.gaps.radius.device)))
 
     def __repr__(self) -> str:
         spread = float(np.sqrt(np.square(self.z).mean())) if len(self) else float("nan")

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from ..gram.neighbours import Search, search
-from ..left_out import Geometry, LeftOut
+from ..left_out import Gaps, Geometry, LeftOut
 from .shape import scores_at, shape_of, spread_of
 
 _NEIGHBOURS = 16
@@ -29,8 +29,6 @@ _SAMPLE = 10_000
 
 _SMALLEST_SIZE = 1e-6
 """Error bars are not scaled to nothing, whatever the data say."""
-
-_ROUNDING = 1 - 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +53,7 @@ class Band:
         start = cls(float(np.median(found.distance)), found.index, found.z, 0, 1.0, np.empty(0), 1.0)
         some = np.sort(np.random.default_rng(seed).permutation(len(found))[:_SAMPLE])
         sizes = _Sizes(start, geometry, seed)
-        near = sizes.around_training(some, found.distance[some] * _ROUNDING)
+        near = sizes.around_training(some, found.gaps)
         z = torch.from_numpy(found.z[some]).to(geometry.points.device)
         best: tuple[float, Band] | None = None
         # from the simplest to the most local: a tie goes to what was there before
@@ -117,16 +115,17 @@ class _Sizes:
             near.append((found, apart))
         return self.averaged(len(places), near, self._band.strength)
 
-    def around_training(self, some: np.ndarray, radius: np.ndarray) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    def around_training(self, some: np.ndarray, gaps: Gaps) -> list[tuple[torch.Tensor, torch.Tensor]]:
         """For each level the neighbours of left-out observations ``some`` (m,), outside of their own gaps."""
-        rows, gap = self._rows[torch.from_numpy(some)], torch.from_numpy(radius).to(self._geometry.points)
+        chosen = torch.from_numpy(some).to(self._rows.device)
+        rows, around = self._rows[chosen], gaps.some(chosen)
         place = torch.full((len(self._geometry.points),), -1, device=rows.device)
         near = []
         for level in range(self.levels):
             members = self._members(level)
             place[self._rows[members]] = members
             among = self._rows[members]
-            found = self._geometry.beyond(rows, gap, min(_NEIGHBOURS + 1, len(among)), among)
+            found = self._geometry.beyond(rows, around, min(_NEIGHBOURS + 1, len(among)), among)
             apart = (self._geometry.points[found] - self._geometry.points[rows, None]).norm(dim=2)
             near.append((torch.where(found >= 0, place[found], -1), apart.masked_fill(found < 0, torch.inf)))
         return near

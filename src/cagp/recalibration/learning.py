@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
 
 from ..errors import InputError
-from ..left_out import Geometry, leave_out
+from ..left_out import Geometry, Voids, leave_out
 from ..support.progress import progress as progress_bar
 from ..support.validation import ArrayLike, count, points
 from .bands import Band
@@ -61,65 +62,64 @@ def learn(
             "and n of at most all of them"
         )
     geometry = Geometry(model)
-    wanted = None
+    wanted, draws = None, torch.Generator().manual_seed(seed)
     if like is not None:
-        test = points(like, "like", model.device, columns=model.X.shape[1])
-        wanted = geometry.distance(test).double().cpu().numpy()
+        wanted = geometry.voids(points(like, "like", model.device, columns=model.X.shape[1]), draws)
     rows = np.arange(size) if asked == size else np.sort(generator.choice(size, asked, replace=False))
     with progress_bar("recalibrate", asked, progress) as advance:
-        return _learn(model, geometry, rows, wanted, generator, seed, advance)
+        return _learn(model, geometry, rows, wanted, draws, seed, advance)
 
 
 def _learn(
     model: Model,
     geometry: Geometry,
     rows: np.ndarray,
-    wanted: np.ndarray | None,
-    generator: np.random.Generator,
+    wanted: Voids | None,
+    draws: torch.Generator,
     seed: int,
     advance: Callable[[float], None],
 ) -> Recalibration:
     alone = leave_out(model, geometry, rows, None, advance, seed)
-    bands = [Band.learned(alone, geometry, seed)]
+    bands, size = [Band.learned(alone, geometry, seed)], len(model.y)
     spacing = float(np.median(alone.distance))
-    widest = _widest(geometry, generator) if wanted is None else float(wanted.max(initial=0.0))
-    widths = []
+    widest = _widest(geometry, draws) if wanted is None else float(wanted.distance.max())
     low = _NEAR * spacing
     while spacing > 0 and low < widest:
-        high = min(low * _WIDER, widest)
-        radius = _radii(wanted, low, low * _WIDER, high, min(len(model.y), _IN_GAPS), generator)
-        if len(radius) >= _FEWEST:
-            some = np.sort(generator.choice(len(model.y), len(radius), replace=False))
-            try:
-                found = leave_out(model, geometry, some, radius)
-            except InputError:  # nothing is left outside of gaps as wide as these
-                break
-            if len(found) >= _FEWEST:
-                bands.append(Band.learned(found, geometry, seed))
-                widths.append(bands[-1].distance)
+        voids = _evenly(low, min(low * _WIDER, widest), widest, size, draws) if wanted is None else wanted
+        there = ((voids.distance > low) & (voids.distance <= low * _WIDER)).nonzero()[:, 0]
+        n = min(size, _IN_GAPS) if len(there) else 0
         low *= _WIDER
+        if n < _FEWEST:
+            continue
+        some = torch.randperm(size, generator=draws)[:n].sort().values
+        chosen = there[torch.randint(len(there), (n,), generator=draws).to(there.device)]
+        gaps = geometry.like(some.to(model.device), voids.some(chosen.to(model.device)), draws)
+        try:
+            found = leave_out(model, geometry, some.numpy(), gaps)
+        except InputError:  # nothing is left outside of gaps as wide as these
+            break
+        if len(found) >= _FEWEST:
+            bands.append(Band.learned(found, geometry, seed))
     how = alone.how
-    if widths:
-        whose = "gaps of all widths" if wanted is None else "gaps as wide as those that the points of like lie in"
+    if len(bands) > 1:
+        whose = "of all widths" if wanted is None else "as wide as those that the points of like lie in"
         how += (
-            f" So were {_IN_GAPS:,} or fewer observations in each of {len(widths)} {whose}, up to a distance of "
-            f"{widths[-1]:.3g} lengthscales from the data."
+            f" Up to {_IN_GAPS:,} were left out with the gap around each, for {len(bands) - 1} bands of gaps {whose}, up "
+            f"to a distance of {bands[-1].distance:.3g} lengthscales from the data."
         )
     return Recalibration(tuple(bands), how, seed)
 
 
-def _widest(geometry: Geometry, generator: np.random.Generator) -> float:
+def _widest(geometry: Geometry, draws: torch.Generator) -> float:
     """A quarter of how far two observations usually lie apart: beyond, hardly anything is left to predict from."""
-    some = generator.choice(len(geometry.points), (2, 1000))
-    apart = (geometry.points[some[0]] - geometry.points[some[1]]).norm(dim=1)
-    return float(apart.median()) / 4
+    first, second = torch.randint(len(geometry.points), (2, 1000), generator=draws).to(geometry.points.device)
+    return float((geometry.points[first] - geometry.points[second]).norm(dim=1).median()) / 4
 
 
-def _radii(
-    wanted: np.ndarray | None, low: float, end: float, high: float, n: int, generator: np.random.Generator
-) -> np.ndarray:
-    """Half widths of gaps between ``low`` and ``high``: those ``wanted`` there, or evenly spread; at most n."""
-    if wanted is None:
-        return np.exp(generator.uniform(np.log(low), np.log(high), n // 2))
-    there = wanted[(wanted > low) & (wanted <= end)]
-    return generator.choice(there, n) if len(there) else there
+def _evenly(low: float, high: float, widest: float, size: int, draws: torch.Generator) -> Voids:
+    """Voids at distances between ``low`` and ``high``, evenly spread, as points in the plane lie in discs."""
+    n = min(size, _IN_GAPS)
+    share, depth = torch.rand(2, n, generator=draws, dtype=torch.float64)
+    distance = low * (high / low) ** share
+    reach = (distance / (1 - 0.9 * depth.sqrt())).clamp_max(max(widest, high))
+    return Voids(distance, reach, reach - distance)
