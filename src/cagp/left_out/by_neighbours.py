@@ -34,9 +34,8 @@ def by_neighbours(
         cross = model.unarranged(model.X[some])
         anchors = prepared.anchors.expand(len(some), -1)
         forbidden = around.hold(geometry.points[some], geometry.points[anchors]) | (anchors == some[:, None])
-        weights = prepared.weights_on(
-            cross, prepared.members(partial(geometry.beyond, some, around)), anchors.masked_fill(forbidden, -1)
-        )
+        members = prepared.members(partial(geometry.beyond, some, around))
+        weights = prepared.weights_on(cross, members, anchors.masked_fill(forbidden, -1))
         mean = model.offset(model.X[some]) + weights.apply(model.b)
         errors.append(model.y[some].to(mean.dtype) - mean)
         variances.append(cross.prior_variance() - weights.reduction + model.gram.noise[some])
