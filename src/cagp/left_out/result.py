@@ -23,8 +23,8 @@ class LeftOut:
 
     Each of shape (n,), about observations, noise included: ``index``, which training points they are; ``y``, ``mean``
     and ``std``; ``distance``, how far the nearest observation that was used lies, in the coordinates of the kernel (one
-    is a lengthscale). ``X`` (n, p) are their places, ``gaps`` what was left out with each. ``how`` says in sentences how
-    it was done, ``short`` in a few words.
+    is a lengthscale). ``X`` (n, p) are their places, ``gaps`` what was left out with each. ``how`` says in sentences
+    how it was done, ``short`` in a few words.
     """
 
     index: np.ndarray

@@ -104,8 +104,8 @@ def _learn(
     if len(bands) > 1:
         whose = "of all widths" if wanted is None else "as wide as those that the points of like lie in"
         how += (
-            f" Up to {_IN_GAPS:,} were left out with a gap around each, for {len(bands) - 1} bands of gaps {whose}, up to "
-            f"a distance of {bands[-1].distance:.3g} lengthscales from the data."
+            f" Up to {_IN_GAPS:,} were left out with a gap around each, for {len(bands) - 1} bands of gaps {whose}, up "
+            f"to a distance of {bands[-1].distance:.3g} lengthscales from the data."
         )
     return Recalibration(tuple(bands), how, seed)
 
