@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 MOST = 100_000
 """So many are left out where nothing else is said: more take minutes and say no more."""
 
-STAND_IN = NearestNeighbours(100)
+STAND_IN = NearestNeighbours()
 """What predicts where the solver of the model would take too long."""
 
 
@@ -113,5 +113,5 @@ def _neighbours(model: Model, solver: Solver) -> tuple[PreparedNearestNeighbours
         return own, f"{solver!r}, as the model predicts."
     if isinstance(solver, NearestNeighbours):
         return solver.prepare(model.gram), f"{solver!r}, as the model predicts."
-    which = f"{STAND_IN!r} instead of {solver!r}, which would take long: this judges the prior, not the solver."
+    which = f"{STAND_IN!r} instead of {solver!r}, which would have to start anew: this judges the prior, not the solver."
     return STAND_IN.prepare(model.gram), which

@@ -27,6 +27,11 @@ _STRENGTHS = (1.0, 4.0, 16.0)
 _SAMPLE = 10_000
 """So many left-out observations decide."""
 
+_CLEARLY = 2.0
+"""A log score is clearly better by so many standard errors of the difference."""
+
+_FEW = 200
+
 _SMALLEST_SIZE = 1e-6
 """Error bars are not scaled to nothing, whatever the data say."""
 
@@ -55,18 +60,27 @@ class Band:
         sizes = _Sizes(start, geometry, seed)
         near = sizes.around_training(some, found.gaps)
         z = torch.from_numpy(found.z[some]).to(geometry.points.device)
-        best: tuple[float, Band] | None = None
-        # from the simplest to the most local: a tie goes to what was there before
+        worth = len(some) / sizes.together(some, found.gaps)
+        best, chosen = None, start
+        # from the simplest to the most local, which has to be clearly better
         for finest in range(sizes.levels, -1, -1):
             for strength in _STRENGTHS if finest < sizes.levels else _STRENGTHS[:1]:
                 local = sizes.averaged(len(some), near[finest:], strength)
                 values = shape_of(z / local)
-                log_score = -float((scores_at(values.expand(len(z), -1), z / local)[1] - local.log()).mean())
-                if best is None or log_score < best[0]:
-                    chosen = replace(start, finest=finest, strength=strength, values=values.cpu().numpy())
-                    best = log_score, replace(chosen, spread=spread_of(values))
-        assert best is not None
-        return best[1]
+                density = scores_at(values.expand(len(z), -1), z / local)[1] - local.log()
+                gain = density - (0.0 if best is None else best)
+                if best is None or float(gain.mean()) > _CLEARLY * float(gain.std()) / worth**0.5:
+                    best, chosen = (
+                        density,
+                        replace(
+                            start,
+                            finest=finest,
+                            strength=strength,
+                            values=values.cpu().numpy(),
+                            spread=spread_of(values),
+                        ),
+                    )
+        return chosen
 
     @property
     def local(self) -> bool:
@@ -129,6 +143,15 @@ class _Sizes:
             apart = (self._geometry.points[found] - self._geometry.points[rows, None]).norm(dim=2)
             near.append((torch.where(found >= 0, place[found], -1), apart.masked_fill(found < 0, torch.inf)))
         return near
+
+    def together(self, some: np.ndarray, gaps: Gaps) -> float:
+        """How many of left-out observations ``some`` (m,) lie in one gap, usually: so many are wrong together."""
+        if not gaps.any:
+            return 1.0
+        chosen = torch.from_numpy(some).to(self._rows.device)
+        few, points = chosen[:: max(1, len(chosen) // _FEW)], self._geometry.points
+        held = gaps.some(few).hold(points[self._rows[few]], points[None, self._rows[chosen]].expand(len(few), -1, -1))
+        return max(1.0, float(held.sum(dim=1).double().mean()))
 
     def averaged(self, n: int, near: list[tuple[torch.Tensor, torch.Tensor]], strength: float) -> torch.Tensor:
         """The sizes at n places, given the neighbours of each and how far they are, widest surrounding last."""

@@ -36,7 +36,7 @@ def shape_of(z: torch.Tensor) -> torch.Tensor:
     ranked = z.double().sort().values
     low = place.floor().clamp(0, n - 1).long()
     values = torch.lerp(ranked[low], ranked[(low + 1).clamp_max(n - 1)], (place - low).clamp(0, 1))
-    slopes = (values.diff() / own.to(z.device).diff()).clamp_min(_SMALLEST_SLOPE * float(ranked.std()) + 1e-300)
+    slopes = (values.diff() / own.to(z.device).diff()).clamp_min(max(_SMALLEST_SLOPE * float(ranked.std()), 1e-12))
     values = torch.cat([values[:1], values[0] + (slopes * own.to(z.device).diff()).cumsum(0)])
     return values_at(values.expand(len(KNOTS), -1), KNOTS.to(z.device), own.to(z.device))
 

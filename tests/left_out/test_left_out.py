@@ -1,0 +1,151 @@
+"""Left-out predictions against models that are conditioned on the rest, one by one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import cagp
+
+KERNEL = cagp.Matern32(lengthscale=[0.3, 0.5], variance=2.0)
+
+
+def _problem(n: int = 60, seed: int = 0, mean: cagp.Mean | None = None, noise: object = 0.1) -> tuple:
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(size=(n, 2))
+    y = np.sin(5 * X[:, 0]) + 3 * X[:, 1] + 0.3 * rng.standard_normal(n)
+    return cagp.Prior(KERNEL, mean=mean or cagp.Zero(), noise_variance=noise), X, y
+
+
+def _refitted(prior: cagp.Prior, X: np.ndarray, y: np.ndarray, i: int, kept: np.ndarray) -> tuple[float, float]:
+    """Mean and std of observation i from those kept, by the exact model of them."""
+    noise = prior.noise_variance
+    own = cagp.Prior(prior.kernel, mean=prior.mean, noise_variance=noise[kept] if np.ndim(noise) else noise)
+    post = own.condition(X[kept], y[kept], cagp.Cholesky()).predict(X[i : i + 1])
+    post = post.observed(noise[i] if np.ndim(noise) else noise)
+    return float(post.mean[0]), float(post.std[0])
+
+
+@pytest.mark.parametrize("mean", [cagp.Zero(), cagp.Constant(2.0), cagp.Constant(), cagp.Polynomial(1)], ids=repr)
+@pytest.mark.parametrize("solver", [cagp.Cholesky(), cagp.NearestNeighbours(59)], ids=repr)
+def test_each_is_predicted_by_the_model_of_the_others(mean: cagp.Mean, solver: cagp.Solver) -> None:
+    prior, X, y = _problem(mean=mean)
+    found = prior.condition(X, y, solver).left_out()
+    assert found.index.tolist() == list(range(60))
+    for i in (0, 17, 59):
+        expected = _refitted(prior, X, y, i, np.arange(60) != i)
+        np.testing.assert_allclose((found.mean[i], found.std[i]), expected, rtol=1e-8)
+    np.testing.assert_allclose(found.z, (y - found.mean) / found.std)
+    assert found.scores.rmse == pytest.approx(np.sqrt(np.mean((y - found.mean) ** 2)))
+
+
+@pytest.mark.parametrize("solver", [cagp.Cholesky(), cagp.NearestNeighbours(59)], ids=repr)
+def test_noise_of_each_observation(solver: cagp.Solver) -> None:
+    noise = np.random.default_rng(1).uniform(0.01, 0.5, 60)
+    prior, X, y = _problem(noise=noise)
+    found = prior.condition(X, y, solver).left_out(n=5, seed=3)
+    assert len(found) == 5
+    for place, i in enumerate(found.index):
+        expected = _refitted(prior, X, y, i, np.arange(60) != i)
+        np.testing.assert_allclose((found.mean[place], found.std[place]), expected, rtol=1e-8)
+
+
+@pytest.mark.parametrize("mean", [cagp.Zero(), cagp.Polynomial(1)], ids=repr)
+@pytest.mark.parametrize("solver", [cagp.Cholesky(), cagp.NearestNeighbours(59)], ids=repr)
+def test_a_gap_is_left_out_as_a_whole(mean: cagp.Mean, solver: cagp.Solver) -> None:
+    prior, X, y = _problem(mean=mean)
+    like = np.random.default_rng(2).uniform(-0.3, 1.3, (40, 2))
+    found = prior.condition(X, y, solver).left_out(like=like)
+    points, gaps = _coordinates(prior, X, y, solver), found.gaps
+    for i in (0, 17, 59):
+        place = int(np.flatnonzero(found.index == i)[0])
+        inside = (points - points[i]).norm(dim=1) < gaps.radius[place]
+        inside |= (points - gaps.centre[place]).norm(dim=1) < gaps.reach[place]
+        inside[i] = True
+        expected = _refitted(prior, X, y, i, ~inside.numpy())
+        np.testing.assert_allclose((found.mean[place], found.std[place]), expected, rtol=1e-7)
+        nearest = (points - points[i]).norm(dim=1)[~inside].min()
+        assert found.distance[place] == pytest.approx(float(nearest))
+
+
+def _coordinates(prior: cagp.Prior, X: np.ndarray, y: np.ndarray, solver: cagp.Solver) -> torch.Tensor:
+    from cagp.left_out import Geometry
+
+    return Geometry(prior.condition(X, y, solver)).points
+
+
+def test_gaps_are_as_wide_as_those_asked_about() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(2000, 2))
+    inside = np.linalg.norm(X - 0.5, axis=1) < 0.2  # a hole, and points to predict in it
+    X, like = X[~inside], X[inside]
+    y = rng.standard_normal(len(X))
+    model = cagp.Prior(cagp.RBF(lengthscale=1.0), noise_variance=0.1).condition(X, y, cagp.NearestNeighbours(20))
+    found = model.left_out(like=like, n=1000)
+    asked = np.array([np.linalg.norm(X - x, axis=1).min() for x in like])
+    quarters = (0.25, 0.5, 0.75)
+    np.testing.assert_allclose(np.quantile(found.distance, quarters), np.quantile(asked, quarters), rtol=0.3)
+    alone = model.left_out(n=1000)
+    assert np.median(alone.distance) < 0.3 * np.median(found.distance)
+
+
+def test_other_solvers_leave_out_groups_or_say_who_stands_in() -> None:
+    prior, X, y = _problem(200)
+    exact = prior.condition(X, y, cagp.Cholesky()).left_out()
+    found = prior.condition(X, y, cagp.CalibratedCG(60)).left_out()
+    assert "5 groups" in found.how
+    assert "CalibratedCG" in found.how
+    # from four fifths of the data, so about as good
+    assert 0.9 < found.std.mean() / exact.std.mean() < 1.3
+    gaps = prior.condition(X, y, cagp.CalibratedCG(60)).left_out(like=X + 0.01)
+    assert "NearestNeighbours() instead of CalibratedCG" in gaps.how
+
+
+@given(st.integers(2, 30), st.integers(0, 10**6), st.sampled_from([0, 1]))
+@settings(max_examples=25, deadline=None)
+def test_z_is_standard_normal_under_the_prior(n: int, seed: int, degree: int) -> None:
+    """Left-out errors have the promised covariance: y = L e gives z of unit variance, whatever the trend."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(size=(n, 1))
+    mean = cagp.Polynomial(degree) if degree and n > 4 else cagp.Zero()
+    prior = cagp.Prior(cagp.Matern32(lengthscale=0.4), mean=mean, noise_variance=0.3)
+    G = prior.kernel(torch.from_numpy(X), torch.from_numpy(X)).numpy() + 0.3 * np.eye(n)
+    L = np.linalg.cholesky(G)
+    total = np.zeros(n)
+    model = prior.condition(X, np.zeros(n), cagp.Cholesky())
+    for column in L.T:  # Var z = Σ (z of the columns of L)²
+        total += model.with_observations(column).left_out().z ** 2
+    np.testing.assert_allclose(total, 1.0, rtol=1e-6)
+
+
+def test_kernels_without_a_distance_and_repeated_points() -> None:
+    rng = np.random.default_rng(0)
+    X = np.repeat(rng.standard_normal((30, 3)), 2, axis=0)
+    y = X[:, 0] + 0.1 * rng.standard_normal(60)
+    prior = cagp.Prior(cagp.Linear(), noise_variance=0.1)
+    for solver in (cagp.Cholesky(), cagp.NearestNeighbours(20)):
+        found = prior.condition(X, y, solver).left_out()
+        assert np.isfinite(found.z).all()
+        np.testing.assert_array_equal(found.distance, 0.0)
+
+
+def test_bad_input() -> None:
+    prior, X, y = _problem(10)
+    model = prior.condition(X, y, cagp.Cholesky())
+    with pytest.raises(cagp.InputError, match="n is 11, and there are 10"):
+        model.left_out(n=11)
+    with pytest.raises(cagp.InputError, match="like"):
+        model.left_out(like=np.zeros((3, 5)))
+    with pytest.raises(cagp.InputError, match="one observation cannot"):
+        prior.condition(X[:1], y[:1], cagp.Cholesky()).left_out()
+    with pytest.raises(cagp.InputError, match="nearer to the data"):
+        model.left_out(like=X + 1000.0)
+
+
+def test_plot() -> None:
+    prior, X, y = _problem(40)
+    axes = prior.condition(X, y, cagp.Cholesky()).left_out().plot()
+    assert axes[2].get_ylabel() == "z = error / std"
