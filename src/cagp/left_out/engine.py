@@ -113,5 +113,5 @@ def _neighbours(model: Model, solver: Solver) -> tuple[PreparedNearestNeighbours
         return own, f"{solver!r}, as the model predicts."
     if isinstance(solver, NearestNeighbours):
         return solver.prepare(model.gram), f"{solver!r}, as the model predicts."
-    which = f"{STAND_IN!r} instead of {solver!r}, which would have to start anew: this judges the prior, not the solver."
+    which = f"{STAND_IN!r} instead of {solver!r}, which would start anew: this judges the prior, not the solver."
     return STAND_IN.prepare(model.gram), which
