@@ -12,6 +12,7 @@ from .era5_means import Era5Means
 from .era5_timings import Era5Timings
 from .hybrid import Hybrid
 from .machine import Forecast
+from .recalibration import RecalibrationStudy
 from .report import Record, load_all
 from .runner import run_study
 from .sbc import Sbc, SbcIterations
@@ -37,6 +38,7 @@ STUDIES: dict[str, AnyStudy] = {
         Era5Full(),
         Acceleration(),
         Hybrid(),
+        RecalibrationStudy(),
     )
 }
 """All studies by name, in the order of the report."""
