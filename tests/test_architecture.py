@@ -36,6 +36,7 @@ LAYERS = (
     "calibration",  # are the error bars right?
     "left_out",  # training observations predicted from the others
     "recalibration",  # error bars that hold on the data
+    "mixtures",  # several models that predict together
     "datasets",  # public data
     "interop",  # other libraries' kernels, models and arrays
     "tables",  # files of columns

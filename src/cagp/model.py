@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,7 +33,7 @@ from .support.progress import progress as progress_bar
 from .support.validation import ArrayLike, as_float64, column_names, points, targets
 
 if TYPE_CHECKING:  # shortcuts into rooms above: a model can save and judge itself
-    from .left_out import LeftOut
+    from .left_out import Gaps, Geometry, LeftOut
     from .recalibration import ConformalModel, RecalibratedModel
     from .saving import About
 
@@ -278,6 +278,19 @@ class Model(Conditioned):
 
         return left_out(self, like, n, seed, progress)
 
+    def leave_out(
+        self,
+        geometry: Geometry,
+        rows: np.ndarray,
+        gaps: Gaps | None,
+        advance: Callable[[float], None] = lambda steps: None,
+        seed: int = 0,
+    ) -> LeftOut:
+        """The training points ``rows`` (n,) predicted from the others, but for those in the gap of each."""
+        from .left_out import leave_out
+
+        return leave_out(self, geometry, rows, gaps, advance, seed)
+
     @property
     def plain(self) -> Model:
         """The model itself; of a recalibrated model, the one that knows its prior alone."""
@@ -304,10 +317,9 @@ class Model(Conditioned):
         prediction on top, whose intervals hold at least as often as they promise, if new observations are exchangeable
         with these. The ``guarantee`` of a prediction says which of them holds. This model itself is not changed.
         """
-        from .recalibration import ConformalModel, RecalibratedModel, learn
+        from .recalibration import recalibrated
 
-        found = RecalibratedModel(self, learn(self, like, n, seed, progress))
-        return found if calibration is None else ConformalModel.calibrated(found, calibration)
+        return recalibrated(self, like, n, seed, calibration=calibration, progress=progress)
 
     # --- how ------------------------------------------------------------------------------------------------------
 

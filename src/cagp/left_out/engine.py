@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import torch
@@ -29,10 +29,27 @@ STAND_IN = NearestNeighbours()
 """What predicts where the solver of the model would take too long."""
 
 
+class Leaving(Protocol):
+    """A model that can predict its training observations from the others; ``plain`` knows the data."""
+
+    @property
+    def plain(self) -> Model: ...
+
+    def leave_out(
+        self,
+        geometry: Geometry,
+        rows: np.ndarray,
+        gaps: Gaps | None,
+        advance: Callable[[float], None] = ...,
+        seed: int = ...,
+    ) -> LeftOut: ...
+
+
 def left_out(
-    model: Model, like: ArrayLike | None = None, n: int | None = None, seed: int = 0, progress: bool | None = None
+    leaving: Leaving, like: ArrayLike | None = None, n: int | None = None, seed: int = 0, progress: bool | None = None
 ) -> LeftOut:
     """``n`` training observations, drawn at random, predicted from the others; see ``Model.left_out``."""
+    model = leaving.plain
     size = len(model.y)
     if size < 2:
         raise InputError("one observation cannot be left out: there is no other to predict it from")
@@ -48,7 +65,7 @@ def left_out(
         chosen = torch.randint(len(voids.distance), (asked,), generator=draws).to(model.device)
         gaps = geometry.like(at, voids.some(chosen), draws)
     with progress_bar("left out", asked, progress) as advance:
-        return leave_out(model, geometry, rows, gaps, advance, seed)
+        return leaving.leave_out(geometry, rows, gaps, advance, seed)
 
 
 def leave_out(

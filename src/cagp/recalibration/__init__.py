@@ -3,7 +3,7 @@
 from .conformal import Conformal, ConformalModel
 from .layer import Layer, LayeredModel
 from .learning import Recalibration, learn
-from .recalibrated import Recalibrated, RecalibratedModel
+from .recalibrated import Recalibrated, RecalibratedModel, recalibrated
 
 __all__ = [
     "Conformal",
@@ -14,4 +14,5 @@ __all__ = [
     "RecalibratedModel",
     "Recalibration",
     "learn",
+    "recalibrated",
 ]

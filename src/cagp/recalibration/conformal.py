@@ -8,7 +8,7 @@ value, PIT, is equally likely to have each of n + 1 ranks. So the interval betwe
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,11 +17,8 @@ from ..errors import InputError
 from ..prediction import Guarantee, Prediction, probabilities
 from ..support.convert import Output
 from ..support.validation import ArrayLike, as_float64, targets
-from .layer import Layer, LayeredModel
+from .layer import Layer, LayeredModel, Predicting
 from .shape import KNOTS, scores_at, shape_of, spread_of
-
-if TYPE_CHECKING:
-    from ..model import Model
 
 _ROUNDING = 1e-9
 """A rank that is whole but for rounding is whole."""
@@ -32,12 +29,12 @@ class ConformalModel(LayeredModel):
     calibration observations under the inner model.
     """
 
-    def __init__(self, inner: Model | LayeredModel, scores: np.ndarray) -> None:
+    def __init__(self, inner: Predicting, scores: np.ndarray) -> None:
         super().__init__(inner)
         self.scores = np.sort(scores)
 
     @classmethod
-    def calibrated(cls, inner: Model | LayeredModel, calibration: tuple[ArrayLike, ArrayLike]) -> ConformalModel:
+    def calibrated(cls, inner: Predicting, calibration: tuple[ArrayLike, ArrayLike]) -> ConformalModel:
         """From observations that the model has not seen: X (n, p) and y (n,)."""
         try:
             X, y = calibration

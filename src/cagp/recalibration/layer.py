@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 
@@ -17,10 +17,23 @@ if TYPE_CHECKING:
     from ..model import Model
 
 
+class Predicting(Protocol):
+    """A model of any kind."""
+
+    @property
+    def plain(self) -> Model: ...
+
+    def predict(self, *arguments: Any, **settings: Any) -> Prediction: ...
+
+    def predict_mean(self, X_test: ArrayLike) -> Any: ...
+
+    def left_out(self, *arguments: Any, **settings: Any) -> LeftOut: ...
+
+
 class LayeredModel(ABC):
     """``inner`` is the model that it wraps, ``plain`` the innermost one, a ``Model`` that knows its prior alone."""
 
-    def __init__(self, inner: Model | LayeredModel) -> None:
+    def __init__(self, inner: Predicting) -> None:
         self.inner = inner
         self.plain: Model = inner.plain
 
@@ -34,12 +47,12 @@ class LayeredModel(ABC):
         """A prediction of the inner model at ``test`` (T, p) as this one means it."""
 
     def predict_mean(self, X_test: ArrayLike) -> Any:
-        """The mean at X_test (T, p), shape (T,), which is that of the plain model."""
-        return self.plain.predict_mean(X_test)
+        """The mean at X_test (T, p), shape (T,), which is that of the inner model."""
+        return self.inner.predict_mean(X_test)
 
     def left_out(self, *arguments: Any, **settings: Any) -> LeftOut:
-        """Training observations predicted from the others by the plain model; see ``Model.left_out``."""
-        return self.plain.left_out(*arguments, **settings)
+        """Training observations predicted from the others by the inner model; see ``Model.left_out``."""
+        return self.inner.left_out(*arguments, **settings)
 
 
 class Layer(Prediction):

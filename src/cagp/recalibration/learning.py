@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
 from ..errors import InputError
-from ..left_out import Geometry, Voids, leave_out
+from ..left_out import Geometry, Leaving, Voids
 from ..support.progress import progress as progress_bar
 from ..support.validation import ArrayLike, count, points
 from .bands import Band
-
-if TYPE_CHECKING:
-    from ..model import Model
 
 MOST = 1_000_000
 """So many single observations are left out where nothing else is said."""
@@ -51,9 +47,10 @@ class Recalibration:
 
 
 def learn(
-    model: Model, like: ArrayLike | None, n: int | None, seed: int, progress: bool | None = None
+    leaving: Leaving, like: ArrayLike | None, n: int | None, seed: int, progress: bool | None = None
 ) -> Recalibration:
     """Leave out single observations, and gaps: of the widths of those that ``like`` (T, p) lie in, or of all widths."""
+    model = leaving.plain
     size, generator = len(model.y), np.random.default_rng(count(seed, "seed"))
     asked = min(size, MOST) if n is None else count(n, "n", minimum=_FEWEST)
     if asked > size or size < _FEWEST:
@@ -67,11 +64,11 @@ def learn(
         wanted = geometry.voids(points(like, "like", model.device, columns=model.X.shape[1]), draws)
     rows = np.arange(size) if asked == size else np.sort(generator.choice(size, asked, replace=False))
     with progress_bar("recalibrate", asked, progress) as advance:
-        return _learn(model, geometry, rows, wanted, draws, seed, advance)
+        return _learn(leaving, geometry, rows, wanted, draws, seed, advance)
 
 
 def _learn(
-    model: Model,
+    leaving: Leaving,
     geometry: Geometry,
     rows: np.ndarray,
     wanted: Voids | None,
@@ -79,7 +76,8 @@ def _learn(
     seed: int,
     advance: Callable[[float], None],
 ) -> Recalibration:
-    alone = leave_out(model, geometry, rows, None, advance, seed)
+    model = leaving.plain
+    alone = leaving.leave_out(geometry, rows, None, advance, seed)
     bands, size = [Band.learned(alone, geometry, seed)], len(model.y)
     spacing = float(np.median(alone.distance))
     widest = _widest(geometry, draws) if wanted is None else float(wanted.distance.max())
@@ -95,7 +93,7 @@ def _learn(
         chosen = there[torch.randint(len(there), (n,), generator=draws).to(there.device)]
         gaps = geometry.like(some.to(model.device), voids.some(chosen.to(model.device)), draws)
         try:
-            found = leave_out(model, geometry, some.numpy(), gaps)
+            found = leaving.leave_out(geometry, some.numpy(), gaps)
         except InputError:  # nothing is left outside of gaps as wide as these
             break
         if len(found) >= _FEWEST:

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 
-from ..left_out import Geometry
+from ..left_out import Geometry, Leaving
 from ..prediction import Guarantee, Prediction, probabilities
 from ..prediction import values_at as one_each
 from ..support.convert import Output
 from ..support.validation import ArrayLike
-from .layer import Layer, LayeredModel
-from .learning import Recalibration
+from .conformal import ConformalModel
+from .layer import Layer, LayeredModel, Predicting
+from .learning import Recalibration, learn
 from .shape import scores_at, values_at
-
-if TYPE_CHECKING:
-    from ..model import Model
 
 _ROWS = 2**17
 """Test points that are worked on at once."""
@@ -36,7 +34,7 @@ class RecalibratedModel(LayeredModel):
     ``recalibration`` is what was learned from them.
     """
 
-    def __init__(self, inner: Model | LayeredModel, recalibration: Recalibration) -> None:
+    def __init__(self, inner: Predicting, recalibration: Recalibration) -> None:
         super().__init__(inner)
         self.recalibration = recalibration
         self._geometry = Geometry(self.plain)
@@ -160,3 +158,21 @@ class Recalibrated(Layer):
 
     def _parts(self) -> list[slice]:
         return [slice(start, start + _ROWS) for start in range(0, max(len(self), 1), _ROWS)]
+
+
+class LeavingModel(Predicting, Leaving, Protocol):
+    """A model that can be recalibrated."""
+
+
+def recalibrated(
+    model: LeavingModel,
+    like: ArrayLike | None = None,
+    n: int | None = None,
+    seed: int = 0,
+    *,
+    calibration: tuple[ArrayLike, ArrayLike] | None = None,
+    progress: bool | None = None,
+) -> RecalibratedModel | ConformalModel:
+    """A model with error bars that hold on its data; see ``Model.recalibrated``."""
+    found = RecalibratedModel(model, learn(model, like, n, seed, progress))
+    return found if calibration is None else ConformalModel.calibrated(found, calibration)
