@@ -47,7 +47,7 @@ class Mixture(Prediction):
             return inner
         return Guarantee(
             "under the prior",
-            f"The error bars are right if the data follow one of {len(self.parts)} priors, each as likely as its weight.",
+            f"The error bars are right if the data follow one of {len(self.parts)} priors, as likely as their weights.",
         )
 
     @property
