@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import scipy.linalg.lapack
@@ -40,23 +41,38 @@ class Trend:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The log-likelihood, its gradient (q,) with respect to the *logarithms* of the free hyperparameters, the trend."""
+    """The log-likelihood, its gradient (q,) with respect to the *logarithms* of the free hyperparameters, the trend.
+
+    ``information`` (q, q) is the expected value of minus the second derivatives, where it comes at no further cost.
+    """
 
     log_likelihood: float
     gradient: np.ndarray
     trend: Trend | None
+    information: np.ndarray | None = None
 
 
 class Likelihood(ABC):
-    """A log-likelihood of the free hyperparameters of ``space``."""
+    """A log-likelihood of the free hyperparameters of ``space``; ``informed`` where evaluations have information."""
+
+    informed: ClassVar[bool] = False
 
     def __init__(self, space: Space, data: Observations) -> None:
         self.space = space
         self.data = data
 
+    @property
+    def computed(self) -> int | None:
+        """Of how many terms it is computed; None where it is not a sum of terms."""
+        return None
+
     @abstractmethod
     def __call__(self, log_values: np.ndarray) -> Evaluation:
         """The log-likelihood at the logarithms (q,) of the free hyperparameters."""
+
+    def scores(self, log_values: np.ndarray) -> np.ndarray | None:
+        """Gradients (groups, q) whose spread tells what sampling terms changes; None where nothing was sampled."""
+        return None
 
     def leaves(self, log_values: np.ndarray) -> list[torch.Tensor]:
         """The hyperparameters as scalar tensors that collect gradients."""
@@ -76,19 +92,36 @@ def fit_trend(basis: torch.Tensor, y: torch.Tensor) -> Trend:
 
     For observations (n, outputs) the coefficients are (q, outputs).
     """
+    Q, R = orthonormal(basis)
+    half = torch.linalg.inv(R)
+    return Trend(half @ (Q.T @ y), half @ half.T, half)
+
+
+def not_determined(coefficients: int, points: int) -> InputError:
+    """The error where the points say nothing about some direction of the coefficients."""
+    return InputError(
+        f"the mean has {coefficients} coefficients, which these {points} points do not determine; "
+        "lower the degree, or choose fewer columns"
+    )
+
+
+def orthonormal(basis: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Q (n, q) and R (q, q) with Q R = ``basis`` and orthonormal columns of Q, whatever the columns are scaled by."""
     scale = basis.norm(dim=0).clamp_min(torch.finfo(basis.dtype).tiny)
     Q, R = torch.linalg.qr(basis / scale)
     size = R.diagonal().abs()
     if len(basis) < basis.shape[1] or size.min() <= 1e-13 * size.max():
-        raise InputError(
-            f"the mean has {basis.shape[1]} coefficients, which these {len(basis)} points do not determine; "
-            "lower the degree, or choose fewer columns"
-        )
-    half = torch.linalg.inv(R) / scale[:, None]
-    return Trend(half @ (Q.T @ y), half @ half.T, half)
+        raise not_determined(basis.shape[1], len(basis))
+    return Q, R * scale
 
 
-def integrated_out(data: Observations, trend: Trend) -> tuple[float, torch.Tensor]:
+def log_det(basis: torch.Tensor) -> float:
+    """log det HᵀH for a basis H (n, q)."""
+    scale = basis.abs().amax(dim=0)
+    return float(2 * (torch.linalg.qr(basis / scale, mode="r").R.diagonal().abs().log().sum() + scale.log().sum()))
+
+
+def integrated_out(data: Observations, trend: Trend, basis_log_det: float) -> tuple[float, torch.Tensor]:
     """What integrating the coefficients out adds to the log-likelihood, and what its gradient takes: H C^½ (n, q).
 
     It adds −½ log det(HᵀG⁻¹H) + ½ log det(HᵀH) + (q/2) log 2π for each output; the second term makes it the same for
@@ -97,10 +130,8 @@ def integrated_out(data: Observations, trend: Trend) -> tuple[float, torch.Tenso
     """
     assert data.basis is not None
     outputs = data.y.reshape(data.size, -1).shape[1]
-    scale = data.basis.abs().amax(dim=0)
-    size = 2 * (torch.linalg.qr(data.basis / scale, mode="r").R.diagonal().abs().log().sum() + scale.log().sum())
     spread = 2 * torch.linalg.slogdet(trend.half).logabsdet
-    gain = 0.5 * outputs * (spread + size + data.basis.shape[1] * math.log(2 * math.pi))
+    gain = 0.5 * outputs * (spread + basis_log_det + data.basis.shape[1] * math.log(2 * math.pi))
     return float(gain), math.sqrt(outputs) * data.basis @ trend.half
 
 
@@ -110,6 +141,7 @@ class ExactLikelihood(Likelihood):
     def __init__(self, space: Space, data: Observations, budget: int) -> None:
         super().__init__(space, data)
         self.budget = budget
+        self._basis_log_det = 0.0 if data.basis is None else log_det(data.basis)
         n = data.size
         tiles = _TILE_COPIES * min(n, _TILE_ROWS) * min(n, _TILE_COLUMNS) * 8
         # torch inverts out of place on an accelerator, and its factorisations take scratch memory
@@ -136,7 +168,7 @@ class ExactLikelihood(Likelihood):
             trend = fit_trend(whitened[:, :q], whitened[:, q:].reshape(data.y.shape))
             b = data.y - data.basis @ trend.coefficients
             if data.restricted:
-                gain, further = integrated_out(data, trend)
+                gain, further = integrated_out(data, trend, self._basis_log_det)
         b = b.reshape(data.size, -1)
         outputs = b.shape[1]
         alpha = torch.cholesky_solve(b, factor)

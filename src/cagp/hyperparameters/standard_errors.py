@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from ..errors import NotPositiveDefiniteError
@@ -17,8 +19,19 @@ _LOADING = 1e-6
 """A hyperparameter takes part in a direction where its squared component is larger than this."""
 
 
-def log_standard_errors(likelihood: Likelihood, log_values: np.ndarray, inner: np.ndarray) -> np.ndarray:
-    """Standard errors (q,) of the *logarithms* of the hyperparameters: the inverse Hessian of −log p.
+@dataclass(frozen=True)
+class LogErrors:
+    """Standard errors (q,) of the *logarithms* of the hyperparameters: in ``total``, and what ``sampling`` terms adds.
+
+    total² is the sum of sampling² and of the errors that all terms would leave; ``sampling`` is None without a sample.
+    """
+
+    total: np.ndarray
+    sampling: np.ndarray | None
+
+
+def log_standard_errors(likelihood: Likelihood, log_values: np.ndarray, inner: np.ndarray) -> LogErrors:
+    """Standard errors from the inverse Hessian of −log p, and from the spread of the scores of sampled terms.
 
     The Hessian comes from central differences of the exact gradient, two evaluations per hyperparameter. Those that
     are not ``inner`` (q,), because they are at a bound, are held there and get NaN; so do all where the likelihood
@@ -26,9 +39,11 @@ def log_standard_errors(likelihood: Likelihood, log_values: np.ndarray, inner: n
     that this hyperparameter takes part in.
     """
     errors = np.full(len(log_values), np.nan)
+    scores = likelihood.scores(log_values)
+    sampling = None if scores is None else errors.copy()
     chosen = np.flatnonzero(inner)
     if not len(chosen):
-        return errors
+        return LogErrors(errors, sampling)
     hessian = np.empty((len(chosen), len(chosen)))
     try:
         for row, index in enumerate(chosen):
@@ -37,10 +52,17 @@ def log_standard_errors(likelihood: Likelihood, log_values: np.ndarray, inner: n
             above, below = likelihood(log_values + step), likelihood(log_values - step)
             hessian[row] = (below.gradient - above.gradient)[chosen] / (2 * _STEP)
     except NotPositiveDefiniteError:
-        return errors
+        return LogErrors(errors, sampling)
     curvature, directions = np.linalg.eigh((hessian + hessian.T) / 2)
     curved = curvature > _ROUNDING * np.abs(curvature).max()
-    finite = np.sqrt((directions[:, curved] ** 2 / curvature[curved]).sum(axis=1))
+    own = (directions[:, curved] ** 2 / curvature[curved]).sum(axis=1)
+    added = np.zeros_like(own)
+    if scores is not None and sampling is not None:
+        # the sum of groups that are drawn alike has as many times the variance of one of them
+        spread = len(scores) * np.cov(scores[:, chosen], rowvar=False).reshape(hessian.shape)
+        inverse = (directions[:, curved] / curvature[curved]) @ directions[:, curved].T
+        added = (inverse @ spread @ inverse).diagonal()
+        sampling[chosen] = np.sqrt(added)
     flat = (directions[:, ~curved] ** 2 > _LOADING).any(axis=1)
-    errors[chosen] = np.where(flat, np.inf, finite)
-    return errors
+    errors[chosen] = np.where(flat, np.inf, np.sqrt(own + added))
+    return LogErrors(errors, sampling)
