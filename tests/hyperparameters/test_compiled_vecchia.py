@@ -69,7 +69,6 @@ def test_a_sample_of_terms_with_several_outputs_and_known_noise() -> None:
     assert compiled.computed == reference.computed == 90
     assert found.log_likelihood == pytest.approx(expected.log_likelihood, rel=1e-10)
     assert_allclose(found.gradient, expected.gradient, rtol=1e-9, atol=1e-9)
-    assert_allclose(compiled.scores(space.start), reference.scores(space.start), rtol=1e-8, atol=1e-9)
 
 
 def test_a_basis_far_from_orthogonal() -> None:
@@ -121,26 +120,33 @@ def test_a_trend_that_the_points_do_not_determine_is_an_error() -> None:
         both(cagp.RBF(0.3), data)
 
 
-FIT = """
-import os, sys
+WITHOUT_NUMBA = """
+import sys
+sys.modules["numba"] = None
 import numpy as np
 import cagp
-{before}
-X = np.random.default_rng(0).random((200, 2))
+X = np.random.default_rng(0).random((60, 2))
 prior = cagp.Prior(cagp.Matern32(0.3), noise_variance=0.05)
-result = cagp.hyperparameters.fit(prior, X, np.sin(5 * X[:, 0]), likelihood="nearest-neighbours", n_restarts=0)
-print("Fisher" in result.story, "numba" in sys.modules)
+y = np.sin(5 * X[:, 0]) + 0.1 * np.cos(1000 * X[:, 1])
+result = cagp.hyperparameters.fit(prior, X, y, likelihood="nearest-neighbours", n_neighbours=5, n_restarts=0)
+print(result.converged, "scoring" in result.story)
 """
 
 
-@pytest.mark.parametrize(
-    ("before", "printed"),
-    [
-        ("sys.modules['numba'] = None", "False True"),
-        ("import numba.core.caching as c; c.CacheImpl._locator_classes = []", "True True"),
-    ],
-    ids=["without numba", "without a folder to write to"],
-)
-def test_it_works_everywhere(before: str, printed: str) -> None:
-    done = subprocess.run([sys.executable, "-c", FIT.format(before=before)], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == printed
+def test_without_numba_torch_does_it() -> None:
+    done = subprocess.run([sys.executable, "-c", WITHOUT_NUMBA], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["True", "False"]
+
+
+def test_where_nothing_can_be_written_it_is_compiled_for_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    from cagp.hyperparameters import compiled_terms
+
+    real = compiled_terms.numba.njit
+
+    def read_only(cache: bool = False, **options: object) -> object:
+        if cache:
+            raise RuntimeError("cannot cache function: no locator available")
+        return real(**options)
+
+    monkeypatch.setattr(compiled_terms.numba, "njit", read_only)
+    assert compiled_terms._compiled(lambda x: x + 1)(2) == 3

@@ -99,10 +99,10 @@ class CompiledVecchiaLikelihood(Likelihood):
         return len(self.terms.places)
 
     def __call__(self, log_values: np.ndarray) -> Evaluation:
-        sums, noise = self._pass(log_values, self._own)
+        sums, noise = self._pass(log_values)
         contrasts, trend, gain, covariance = self._without_trend(sums.normal)
         quadratic = float(np.einsum("ao,ab,bo->", contrasts, sums.normal, contrasts))
-        constant = 0.5 * self.data.size * math.log(2 * math.pi)
+        constant = 0.5 * float(self.terms.weights.sum()) * math.log(2 * math.pi)
         log_likelihood = gain - 0.5 * quadratic - self._outputs * (float(sums.half_log_det[0]) + constant)
         if not math.isfinite(log_likelihood):
             raise NotPositiveDefiniteError("the log-likelihood is not finite: G is singular to working precision")
@@ -112,22 +112,13 @@ class CompiledVecchiaLikelihood(Likelihood):
         information = effects.T @ (lower + np.tril(lower, -1).T) @ effects * self._outputs
         return Evaluation(log_likelihood, gradient, trend, information)
 
-    def scores(self, log_values: np.ndarray) -> np.ndarray | None:
-        """The gradients (groups, q) of the groups of ``Terms.groups``, the trend being that of all terms."""
-        if not self.terms.sampled:
-            return None
-        whole, noise = self._pass(log_values, self._own)
-        contrasts, _, _, covariance = self._without_trend(whole.normal)
-        found = [self._pass(log_values, group)[0] for group in self._own.groups()]
-        return np.array([self._slopes(sums, contrasts, covariance) for sums in found]) @ self._effects(noise)
-
-    def _pass(self, log_values: np.ndarray, terms: Terms) -> tuple[_Sums, float]:
+    def _pass(self, log_values: np.ndarray) -> tuple[_Sums, float]:
+        """The sums over all terms, and the noise variance."""
         values, plan, data = np.exp(log_values).tolist(), self._plan, self._local
         kernel, level = self.space.kernel(values), self.space.noise(values)
         coordinates, variances, alpha = plan.numbers(kernel, kernel.embed(data.X, self.data.X.mean(dim=0)))
         diagonal = data.diagonal(level).numpy()
-        # contiguous, so that the code is compiled for one kind of array only
-        members, weights = terms.members.contiguous().numpy(), terms.weights.contiguous().numpy()
+        members, weights = self._own.members.numpy(), self._own.weights.numpy()
         starts = range(0, len(members), _CHUNK)
         parts = [_Sums.zeros(self._columns.shape[1], plan.slots) for _ in starts]
 

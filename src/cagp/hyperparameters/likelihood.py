@@ -62,17 +62,13 @@ class Likelihood(ABC):
         self.data = data
 
     @property
-    def computed(self) -> int | None:
-        """Of how many terms it is computed; None where it is not a sum of terms."""
-        return None
+    def computed(self) -> int:
+        """How many terms are summed: one for each observation, or for each of a sample of them."""
+        return self.data.size
 
     @abstractmethod
     def __call__(self, log_values: np.ndarray) -> Evaluation:
         """The log-likelihood at the logarithms (q,) of the free hyperparameters."""
-
-    def scores(self, log_values: np.ndarray) -> np.ndarray | None:
-        """Gradients (groups, q) whose spread tells what sampling terms changes; None where nothing was sampled."""
-        return None
 
     def leaves(self, log_values: np.ndarray) -> list[torch.Tensor]:
         """The hyperparameters as scalar tensors that collect gradients."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,14 +33,22 @@ class NeighbourSetting:
     budget: int
 
     def likelihood(self, log_values: np.ndarray) -> NeighbourLikelihood:
-        """The likelihood with the neighbours that are nearest under the kernel at ``log_values`` (q,).
+        """The likelihood with the neighbours that are nearest under the kernel at ``log_values`` (q,): the plain sum.
 
         By compiled code where there is some for this kernel on this device, by torch elsewhere.
         """
         kernel, k = self._kernel(log_values), min(self.k, self.data.size - 1)
         places = torch.from_numpy(self.sample.places)
         neighbours = previous_neighbours(kernel, self.data.X, k, places)
-        terms = Terms(places, neighbours, torch.from_numpy(self.sample.weights))
+        return self._of(Terms(places, neighbours, torch.ones(len(places), dtype=torch.float64)))
+
+    def estimate(self, likelihood: NeighbourLikelihood) -> NeighbourLikelihood:
+        """The unbiased estimate of the likelihood of all observations, from the same terms."""
+        if len(self.sample.places) == self.data.size:
+            return likelihood
+        return self._of(dataclasses.replace(likelihood.terms, weights=torch.from_numpy(self.sample.weights)))
+
+    def _of(self, terms: Terms) -> NeighbourLikelihood:
         plan = compiled_plan(self.space, self.data)
         if plan is not None:
             return CompiledVecchiaLikelihood(self.space, self.data, terms, plan)

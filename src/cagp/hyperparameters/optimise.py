@@ -70,7 +70,7 @@ class _Run:
         self.best: tuple[np.ndarray, Evaluation] | None = None
         self.trace: list[TraceStep] = []
         self.informed = likelihood.informed
-        self.size = likelihood.data.size
+        self.size = likelihood.computed
 
     def evaluate(self, log_values: np.ndarray) -> Evaluation | None:
         """What the likelihood says, noted; None where G is not positive definite, an error if so from the start."""
@@ -92,7 +92,7 @@ class _Run:
         return evaluation
 
     def __call__(self, log_values: np.ndarray) -> tuple[float, np.ndarray]:
-        evaluation, n = self.evaluate(log_values), self._likelihood.data.size
+        evaluation, n = self.evaluate(log_values), self.size
         if evaluation is None:
             # finite, flat and worse than all others: the line search turns back, and the trace shows that it had to
             return self._worst + 1 + abs(self._worst), np.zeros_like(log_values)
@@ -130,7 +130,7 @@ def _climb(
         )
         if scored.settled or scored.steps >= max_iterations:
             reason = scored.reason or "the number of iterations is reached"
-            return _Ending(scored.settled, f"Fisher scoring: {reason}", scored.steps)
+            return _Ending(scored.settled, f"scoring: {reason}", scored.steps)
         at, iterations = scored.at, scored.steps
     while True:
         low, high = np.maximum(space.lower, at - fence), np.minimum(space.upper, at + fence)

@@ -88,8 +88,8 @@ class VecchiaLikelihood(Likelihood):
         quick = _BATCH_BYTES["cpu" if data.y.device.type == "cpu" else "cuda"] // block_bytes
         self._batch = min(data.size, max(1, quick), budget // per_point)
 
-    def _batches(self, terms: Terms) -> Iterator[_Batch]:
-        place = self.data.y.device
+    def _batches(self) -> Iterator[_Batch]:
+        terms, place = self._own, self.data.y.device
         for members, weights in zip(terms.members.split(self._batch), terms.weights.split(self._batch), strict=True):
             here = members.to(place)
             real = here != NONE
@@ -115,7 +115,7 @@ class VecchiaLikelihood(Likelihood):
     def _whitened(self, kernel: Kernel, diagonal: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
         """What neighbours do not predict of ``columns`` (n, q), in standard deviations times √weight, shape (terms, q)."""
         parts = []
-        for batch in self._batches(self._own):
+        for batch in self._batches():
             factor = self._factor(self._covariance(kernel, batch), batch, diagonal)
             right = torch.where(batch.real[:, :, None], columns[batch.members], 0.0)
             whitened = torch.linalg.solve_triangular(factor, right, upper=False)[:, -1]
@@ -130,25 +130,13 @@ class VecchiaLikelihood(Likelihood):
         right = self._right(log_values)
         leaves = self.leaves(log_values)
         total = torch.zeros(2, dtype=torch.float64, device=self.data.y.device)
-        for batch in self._batches(self._own):
+        for batch in self._batches():
             total += self._add(batch, leaves, right)
         log_likelihood, noise_gradient = total.tolist()
-        log_likelihood += right.gain - 0.5 * right.outputs * self.data.size * math.log(2 * math.pi)
+        log_likelihood += right.gain - 0.5 * right.outputs * float(self.terms.weights.sum()) * math.log(2 * math.pi)
         if not math.isfinite(log_likelihood):
             raise NotPositiveDefiniteError("the log-likelihood is not finite: G is singular to working precision")
         return Evaluation(log_likelihood, self.gradient(leaves, noise_gradient), right.trend)
-
-    def scores(self, log_values: np.ndarray) -> np.ndarray | None:
-        """The gradients (groups, q) of the groups of ``Terms.groups``, the trend being that of all terms."""
-        if not self.terms.sampled:
-            return None
-        right = self._right(log_values)
-        found = []
-        for group in self._own.groups():
-            leaves = self.leaves(log_values)
-            noise = sum(float(self._add(batch, leaves, right)[1]) for batch in self._batches(group))
-            found.append(self.gradient(leaves, noise))
-        return np.array(found)
 
     def _right(self, log_values: np.ndarray) -> _Right:
         """What the factors are applied to, after the trend was found."""
