@@ -13,9 +13,10 @@ from likelihood_problems import KERNELS, observations, space_of
 from numpy.testing import assert_allclose
 
 import cagp
-from cagp.hyperparameters.compiled_vecchia import CompiledVecchiaLikelihood, compiled_plan
+from cagp.hyperparameters.compiled_vecchia import CompiledVecchiaLikelihood
 from cagp.hyperparameters.observations import Observations
 from cagp.hyperparameters.previous_neighbours import previous_neighbours
+from cagp.hyperparameters.radial_plan import compiled_plan
 from cagp.hyperparameters.search_space import Space
 from cagp.hyperparameters.terms import Terms, sample_terms
 from cagp.hyperparameters.vecchia import VecchiaLikelihood
@@ -36,7 +37,7 @@ def both(
 ) -> tuple[Space, CompiledVecchiaLikelihood, VecchiaLikelihood]:
     """The same terms, compiled and by torch."""
     space = Space.of(cagp.Prior(kernel, noise_variance=0.07), fix, fix_noise=data.noise is not None)
-    plan = compiled_plan(space, data)
+    plan = compiled_plan(space, data.X)
     assert plan is not None
     sample = sample_terms(data.size, terms or data.size, np.random.default_rng(0))
     places = torch.from_numpy(sample.places)
@@ -101,13 +102,13 @@ def test_the_information_is_the_expected_curvature() -> None:
 
 @pytest.mark.parametrize("name", ["periodic", "product", "custom"])
 def test_what_it_does_not_know_is_left_to_torch(name: str) -> None:
-    assert compiled_plan(space_of(name), observations()) is None
+    assert compiled_plan(space_of(name), observations().X) is None
 
 
 def test_a_singular_block_is_an_error() -> None:
     data = observations()
     space = Space.of(cagp.Prior(cagp.RBF(50.0), noise_variance=1e-30), fix_noise=True)
-    plan = compiled_plan(space, data)
+    plan = compiled_plan(space, data.X)
     terms = Terms.all_of(previous_neighbours(cagp.RBF(50.0), data.X, 8))
     with pytest.raises(cagp.NotPositiveDefiniteError, match="8 neighbours"):
         CompiledVecchiaLikelihood(space, data, terms, plan)(space.start)
@@ -139,14 +140,14 @@ def test_without_numba_torch_does_it() -> None:
 
 
 def test_where_nothing_can_be_written_it_is_compiled_for_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    from cagp.hyperparameters import compiled_terms
+    from cagp.hyperparameters import compiled_profiles
 
-    real = compiled_terms.numba.njit
+    real = compiled_profiles.numba.njit
 
     def read_only(cache: bool = False, **options: object) -> object:
         if cache:
             raise RuntimeError("cannot cache function: no locator available")
         return real(**options)
 
-    monkeypatch.setattr(compiled_terms.numba, "njit", read_only)
-    assert compiled_terms._compiled(lambda x: x + 1)(2) == 3
+    monkeypatch.setattr(compiled_profiles.numba, "njit", read_only)
+    assert compiled_profiles.compiled(lambda x: x + 1)(2) == 3

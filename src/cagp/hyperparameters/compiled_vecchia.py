@@ -8,10 +8,9 @@ normal equations loses nothing that matters.
 
 from __future__ import annotations
 
-import importlib
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -20,28 +19,13 @@ from ..errors import NotPositiveDefiniteError
 from ..support.threads import share_out
 from .likelihood import Evaluation, Likelihood, Trend, not_determined, orthonormal
 from .observations import Observations
-from .radial_plan import RadialPlan, radial_plan
+from .radial_plan import RadialPlan, compiled_module
 from .search_space import Space
 from .terms import Terms
 from .vecchia import block_not_positive_definite
 
 _CHUNK = 512
 """Terms that one thread computes at a time. Their sums are added in order: the result is the same on all machines."""
-
-
-def compiled_terms() -> Any:
-    """The module with the compiled code, or None where numba is not installed or cannot be used."""
-    try:
-        return importlib.import_module(".compiled_terms", __package__)
-    except ImportError:
-        return None
-
-
-def compiled_plan(space: Space, data: Observations) -> RadialPlan | None:
-    """How the compiled code sees the kernel; None where it cannot be used: no numba, a GPU, another kind of kernel."""
-    if data.y.device.type != "cpu" or compiled_terms() is None:
-        return None
-    return radial_plan(space, data.X)
 
 
 @dataclass(frozen=True)
@@ -77,7 +61,7 @@ class CompiledVecchiaLikelihood(Likelihood):
         super().__init__(space, data)
         self.terms = terms
         self._plan = plan
-        self._compiled = compiled_terms()
+        self._compiled = compiled_module("compiled_terms")
         self._own, self._local = terms.compact(data)
         y = (self._local.y - self._local.mean).reshape(self._local.size, -1)
         self._outputs = y.shape[1]
@@ -106,7 +90,7 @@ class CompiledVecchiaLikelihood(Likelihood):
         log_likelihood = gain - 0.5 * quadratic - self._outputs * (float(sums.half_log_det[0]) + constant)
         if not math.isfinite(log_likelihood):
             raise NotPositiveDefiniteError("the log-likelihood is not finite: G is singular to working precision")
-        effects = self._effects(noise)
+        effects = self._plan.changes(noise)
         gradient = self._slopes(sums, contrasts, covariance) @ effects
         lower = np.tril(sums.information)
         information = effects.T @ (lower + np.tril(lower, -1).T) @ effects * self._outputs
@@ -138,19 +122,10 @@ class CompiledVecchiaLikelihood(Likelihood):
             total.add(part)
         return total, 0.0 if np.ndim(level) else float(level)
 
-    def _effects(self, noise: float) -> np.ndarray:
-        """d slots / d log hyperparameters (slots, q); the compiled code differentiates in the noise, not its logarithm."""
-        effects = self._plan.effects
-        if self._plan.noise_slot < 0:
-            return effects
-        factor = np.ones((len(effects), 1))
-        factor[self._plan.noise_slot] = noise
-        return effects * factor
-
     def _without_trend(self, normal: np.ndarray) -> tuple[np.ndarray, Trend | None, float, np.ndarray]:
         """From the normal equations (m, m): how columns combine to y − Hβ (m, outputs), and the trend.
 
-        Also what integrating the coefficients out adds, and their covariance (q, q), zero where they are not integrated.
+        Also what integrating the coefficients out adds, and their covariance (q, q), zero where they are not.
         """
         q, outputs = self._q, self._outputs
         contrasts = np.zeros((q + outputs, outputs))

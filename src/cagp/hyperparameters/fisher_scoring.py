@@ -21,7 +21,7 @@ _SMALLEST_RADIUS = 1e-7
 """The change of any logarithm of a hyperparameter in one step."""
 
 _GAIN = 1e-8
-"""Stop where the model promises less than this in log p: hyperparameters within about a ten-thousandth of their errors."""
+"""Stop where the model promises less in log p: hyperparameters within about a ten-thousandth of their errors."""
 
 _NEAR = 0.5
 """Curvature is learned from steps that change no logarithm by more than this."""

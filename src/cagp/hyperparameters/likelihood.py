@@ -19,15 +19,25 @@ import torch
 
 from ..errors import InputError, NotPositiveDefiniteError
 from ..gram import Gram
-from ..kernels import map_embedding, slice_embedding
+from ..kernels import Embedding, embedding_leaves, map_embedding, slice_embedding
 from ..support.memory import require
+from ..support.threads import share_out
+from .exact_matrix import CompiledMatrix
 from .observations import Observations
+from .radial_plan import compiled_plan
 from .search_space import NOISE, Space
 
-_TILE_ROWS = 256
-_TILE_COLUMNS = 2048
+_TILES = {"cpu": (128, 512), "cuda": (256, 2048)}
+"""Rows and columns of a tile: on a CPU each thread has one in its cache."""
+
+_SHARES = 16
+"""Pieces that the rows are dealt out to in turn: enough for as many threads, and each has to keep an embedding."""
+
+_WORTH_COMPILING = 500
+"""Fewer points are done before compiled code is even loaded."""
+
 _TILE_COPIES = 40
-"""Tiles that autograd keeps alive at once, generously: a few per coordinate and per operation."""
+"""Tiles that autograd keeps alive at once, generously: a few per operation, and per coordinate for small ones."""
 
 
 @dataclass(frozen=True)
@@ -139,7 +149,9 @@ class ExactLikelihood(Likelihood):
         self.budget = budget
         self._basis_log_det = 0.0 if data.basis is None else log_det(data.basis)
         n = data.size
-        tiles = _TILE_COPIES * min(n, _TILE_ROWS) * min(n, _TILE_COLUMNS) * 8
+        self._rows, self._columns = _TILES["cpu" if data.y.device.type == "cpu" else "cuda"]
+        threads = torch.get_num_threads() if data.y.device.type == "cpu" else 1
+        tiles = threads * _TILE_COPIES * min(n, self._rows) * min(n, self._columns) * 8
         # torch inverts out of place on an accelerator, and its factorisations take scratch memory
         matrices = 2 if data.y.device.type == "cpu" else 4
         require(
@@ -149,12 +161,12 @@ class ExactLikelihood(Likelihood):
             'use likelihood="nearest-neighbours", a subset= of the points, or a larger memory_budget',
         )
 
+        plan = compiled_plan(space, data.X) if n >= _WORTH_COMPILING else None
+        self._compiled = None if plan is None else CompiledMatrix(space, data.X, plan)
+
     def __call__(self, log_values: np.ndarray) -> Evaluation:
         data, values = self.data, np.exp(log_values).tolist()
-        kernel = self.space.kernel(values)
-        embedding = kernel.embed(data.X, data.X.mean(dim=0))
-        diagonal = data.diagonal(self.space.noise(values))
-        factor = Gram(kernel, embedding, diagonal, storage="tiles", budget=self.budget).cholesky()
+        factor = self._factor(values)
         b, trend = data.y - data.mean, None
         gain, further = 0.0, None
         if data.basis is not None:
@@ -176,43 +188,90 @@ class ExactLikelihood(Likelihood):
             return Evaluation(float(log_likelihood), np.zeros(0), trend)
         if further is not None:
             alpha = torch.column_stack([alpha, torch.cholesky_solve(further, factor)])
-        inverse = _inverse_lower(factor).mul_(outputs)
+        inverse = _inverse_lower(factor)
+        if outputs > 1:
+            inverse.mul_(outputs)
+        noise_gradient = float(0.5 * (alpha.square().sum() - inverse.diagonal().sum()))
+        # the coefficients of the trend maximise the likelihood, so their own change does not matter to first order
+        return Evaluation(float(log_likelihood), self._gradient(log_values, alpha, inverse, noise_gradient), trend)
+
+    def _factor(self, values: list[float]) -> torch.Tensor:
+        """The lower Cholesky factor of G (n, n)."""
+        data = self.data
+        diagonal = data.diagonal(self.space.noise(values))
+        if self._compiled is not None:
+            return self._compiled.factor(values, diagonal)
+        kernel = self.space.kernel(values)
+        embedding = kernel.embed(data.X, data.X.mean(dim=0))
+        return Gram(kernel, embedding, diagonal, storage="tiles", budget=self.budget).cholesky()
+
+    def _gradient(
+        self, log_values: np.ndarray, alpha: torch.Tensor, inverse: torch.Tensor, noise_gradient: float
+    ) -> np.ndarray:
+        """The gradient (q,) in log space, from α (n, columns) and G⁻¹, of which the lower triangle is enough."""
+        if self._compiled is not None:
+            return self._compiled.gradient(np.exp(log_values).tolist(), alpha, inverse, noise_gradient)
         leaves = self.leaves(log_values)
         if self.space.has_kernel:
             self._collect(leaves, alpha, inverse)
-        noise_gradient = 0.5 * (alpha.square().sum() - inverse.diagonal().sum())
-        # the coefficients of the trend maximise the likelihood, so their own change does not matter to first order
-        return Evaluation(float(log_likelihood), self.gradient(leaves, float(noise_gradient)), trend)
+        return self.gradient(leaves, noise_gradient)
 
     def _collect(self, leaves: list[torch.Tensor], alpha: torch.Tensor, inverse: torch.Tensor) -> None:
         """Let the leaves collect ½ tr((α αᵀ − G⁻¹) ∂K/∂θ), of which the lower triangle is enough; α is (n, outputs).
 
-        The tiles are differentiated with respect to the embedding, and the embedding once at the end.
+        Tiles are differentiated with respect to the embedding and to the leaves, on as many threads as there are; the
+        embedding once at the end. What a thread has collected is added up in an order that does not depend on theirs.
         """
         X = self.data.X
         embedding = self.space.kernel(leaves).embed(X, X.mean(dim=0))
-        cut = map_embedding(embedding, lambda part: part.detach().requires_grad_(part.requires_grad))
-        for top in range(0, len(X), _TILE_ROWS):
-            bottom = min(top + _TILE_ROWS, len(X))
-            rows = slice_embedding(cut, top, bottom)
-            for left in range(0, bottom, _TILE_COLUMNS):
-                right = min(left + _TILE_COLUMNS, bottom)
-                columns = slice_embedding(cut, left, right)
-                weight = (alpha[top:bottom] @ alpha[left:right].T).sub_(inverse[top:bottom, left:right])
+        shares = [_Share.of(embedding, leaves) for _ in range(min(_SHARES, -(-len(X) // self._rows)))]
+
+        def work(number: int) -> None:
+            share = shares[number]
+            for top in range(number * self._rows, len(X), len(shares) * self._rows):
+                self._collect_rows(share, top, alpha, inverse)
+
+        share_out(work, range(len(shares))[::-1], X.device)  # the last has the widest rows
+        for leaf, *parts in zip(leaves, *(share.leaves for share in shares), strict=True):
+            found = [part.grad for part in parts if part.grad is not None]
+            leaf.grad = sum(found, torch.zeros_like(leaf)) if found else None
+        for part, *cuts in zip(embedding_leaves(embedding), *(share.cut_leaves for share in shares), strict=True):
+            found = [cut.grad for cut in cuts if cut.grad is not None]
+            if found:
+                part.backward(sum(found[1:], found[0]), retain_graph=True)  # type: ignore[no-untyped-call]
+
+    def _collect_rows(self, share: _Share, top: int, alpha: torch.Tensor, inverse: torch.Tensor) -> None:
+        """The rows ``top`` … of the lower triangle, for one share."""
+        bottom = min(top + self._rows, self.data.size)
+        rows = slice_embedding(share.cut, top, bottom)
+        kernel = self.space.kernel(share.leaves)
+        for left in range(0, bottom, self._columns):
+            right = min(left + self._columns, bottom)
+            columns = slice_embedding(share.cut, left, right)
+            weight = (alpha[top:bottom] @ alpha[left:right].T).sub_(inverse[top:bottom, left:right])
+            if right > top:
                 weight.tril_(top - left).diagonal(top - left).mul_(0.5)
-                block = self.space.kernel(leaves).evaluate(rows, columns)
-                if block.requires_grad:
-                    (weight * block).sum().backward()  # type: ignore[no-untyped-call]
-        _finish(embedding, cut)
+            block = kernel.evaluate(rows, columns)
+            if block.requires_grad:
+                block.backward(weight)  # type: ignore[no-untyped-call]
 
 
-def _finish(embedding: object, cut: object) -> None:
-    """Hand the gradients collected at the cut on to the hyperparameters behind the embedding."""
-    if isinstance(embedding, tuple) and isinstance(cut, tuple):
-        for part, leaf in zip(embedding, cut, strict=True):
-            _finish(part, leaf)
-    elif isinstance(embedding, torch.Tensor) and isinstance(cut, torch.Tensor) and cut.grad is not None:
-        embedding.backward(cut.grad, retain_graph=True)
+@dataclass(frozen=True)
+class _Share:
+    """What one piece of the work collects gradients in: copies of the leaves, and the embedding cut off from them."""
+
+    leaves: list[torch.Tensor]
+    cut: Embedding
+
+    @classmethod
+    def of(cls, embedding: Embedding, leaves: list[torch.Tensor]) -> _Share:
+        own = [leaf.detach().clone().requires_grad_() for leaf in leaves]
+        return cls(own, map_embedding(embedding, lambda part: part.detach().requires_grad_(part.requires_grad)))
+
+    @property
+    def cut_leaves(self) -> list[torch.Tensor]:
+        """The tensors of the embedding."""
+        return embedding_leaves(self.cut)
 
 
 def _inverse_lower(factor: torch.Tensor) -> torch.Tensor:

@@ -9,9 +9,10 @@ import numpy as np
 import torch
 
 from ..kernels import Kernel
-from .compiled_vecchia import CompiledVecchiaLikelihood, compiled_plan
+from .compiled_vecchia import CompiledVecchiaLikelihood
 from .observations import Observations
 from .previous_neighbours import previous_neighbours
+from .radial_plan import compiled_plan
 from .search_space import Space
 from .terms import Sample, Terms
 from .vecchia import VecchiaLikelihood
@@ -49,15 +50,13 @@ class NeighbourSetting:
         return self._of(dataclasses.replace(likelihood.terms, weights=torch.from_numpy(self.sample.weights)))
 
     def _of(self, terms: Terms) -> NeighbourLikelihood:
-        plan = compiled_plan(self.space, self.data)
+        plan = compiled_plan(self.space, self.data.X)
         if plan is not None:
             return CompiledVecchiaLikelihood(self.space, self.data, terms, plan)
         return VecchiaLikelihood(self.space, self.data, terms, self.budget)
 
-    def refreshed(
-        self, before: NeighbourLikelihood, then: np.ndarray, now: np.ndarray
-    ) -> NeighbourLikelihood | None:
-        """The likelihood with neighbours chosen anew, ``now`` (q,); None where hardly any would change since ``then``."""
+    def refreshed(self, before: NeighbourLikelihood, then: np.ndarray, now: np.ndarray) -> NeighbourLikelihood | None:
+        """The likelihood with neighbours chosen anew, ``now`` (q,); None where hardly any changes since ``then``."""
         if self._similar(self._kernel(then), self._kernel(now)):
             return None
         fresh = self.likelihood(now)

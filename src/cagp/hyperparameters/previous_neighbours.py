@@ -8,6 +8,7 @@ takes over where any part of the kernel falls with distance, in the coordinates 
 
 from __future__ import annotations
 
+import functools
 import math
 
 import torch
@@ -96,6 +97,11 @@ def _take(
     return rows[~enough]
 
 
+def _points(places: torch.Tensor, part: torch.Tensor) -> torch.Tensor:
+    """The points at ``places`` (m,) of one tensor of an embedding, (coordinates, m)."""
+    return part[:, places.to(part.device)]
+
+
 def _by_correlation(kernel: Kernel, embedding: Embedding, k: int, asked: torch.Tensor) -> torch.Tensor:
     n = embedding_size(embedding)
     found = torch.full((len(asked), k), NONE, dtype=torch.int64)
@@ -104,7 +110,7 @@ def _by_correlation(kernel: Kernel, embedding: Embedding, k: int, asked: torch.T
     for top in range(0, len(asked), step):
         own = asked[top : top + step]
         bottom = int(own[-1]) + 1
-        rows = map_embedding(embedding, lambda part, at=own: part[:, at.to(part.device)])
+        rows = map_embedding(embedding, functools.partial(_points, own))
         columns = slice_embedding(embedding, 0, bottom)
         strength = (kernel.evaluate(rows, columns) / scale[:bottom]).abs()
         later = torch.arange(bottom) >= own[:, None]

@@ -1,8 +1,10 @@
-"""A kernel as flat arrays that compiled code can read: sums of products of radial profiles, and what is free in them."""
+"""A kernel as flat arrays that compiled code can read: sums of products of radial profiles, and what is free."""
 
 from __future__ import annotations
 
+import importlib
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,7 +20,7 @@ class RadialPlan:
     """What stays the same while the hyperparameters change; ``compiled_terms.sum_terms`` says what the arrays mean.
 
     A slot is a number by which the kernel's logarithm changes: a lengthscale (of one coordinate or several), a product
-    of variances, an exponent, the noise. ``effects`` (slots, free hyperparameters) is 1 where a hyperparameter moves it.
+    of variances, an exponent, the noise. ``effects`` (slots, free hyperparameters) is 1 where one moves the other.
     """
 
     term_factors: np.ndarray
@@ -36,6 +38,14 @@ class RadialPlan:
         """How many slots there are."""
         return len(self.effects)
 
+    def changes(self, noise: float) -> np.ndarray:
+        """d slots / d log hyperparameters (slots, q); compiled code differentiates in the noise, not its logarithm."""
+        if self.noise_slot < 0:
+            return self.effects
+        factor = np.ones((self.slots, 1))
+        factor[self.noise_slot] = noise
+        return self.effects * factor
+
     def numbers(self, kernel: Kernel, embedding: Embedding) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """For hyperparameters as they are now: coordinates (n, C), variances of terms, exponents of factors."""
         terms = kernel.radial_terms(embedding)
@@ -43,6 +53,21 @@ class RadialPlan:
         coordinates = torch.cat(embedding_leaves(embedding)).T.contiguous().numpy()
         variances = np.array([np.prod([factor.variance for factor in term]) for term in terms])
         return coordinates, variances, np.array([factor.alpha for term in terms for factor in term])
+
+
+def compiled_module(name: str) -> Any:
+    """The module ``name`` of compiled code, or None where numba is not installed or cannot be used."""
+    try:
+        return importlib.import_module(f".{name}", __package__)
+    except ImportError:
+        return None
+
+
+def compiled_plan(space: Space, X: torch.Tensor) -> RadialPlan | None:
+    """How compiled code sees the kernel; None where it cannot be used: no numba, a GPU, another kind of kernel."""
+    if X.device.type != "cpu" or compiled_module("compiled_profiles") is None:
+        return None
+    return radial_plan(space, X)
 
 
 def radial_plan(space: Space, X: torch.Tensor) -> RadialPlan | None:
@@ -79,7 +104,9 @@ def radial_plan(space: Space, X: torch.Tensor) -> RadialPlan | None:
     noise_slot = slot({NOISE})
     if set().union(*slots) != free:
         return None
-    effects = np.array([float(name in names) for names in slots for name in space.names]).reshape(len(slots), space.size)
+    effects = np.array([float(name in names) for names in slots for name in space.names]).reshape(
+        len(slots), space.size
+    )
     ends = np.cumsum([0, *(len(term) for term in terms)])
     return RadialPlan(
         term_factors=ends.astype(np.int64),

@@ -37,9 +37,7 @@ def log_standard_errors(likelihood: Likelihood, log_values: np.ndarray, inner: n
     return errors
 
 
-def share_of_all_terms(
-    sampled: Likelihood, whole: Likelihood, log_values: np.ndarray, inner: np.ndarray
-) -> np.ndarray:
+def share_of_all_terms(sampled: Likelihood, whole: Likelihood, log_values: np.ndarray, inner: np.ndarray) -> np.ndarray:
     """Which part (q,) of the variances of ``sampled`` terms would be left if all were computed; NaN where not known.
 
     ``whole`` is the estimate of that from the sample. The expected information is taken where it comes with an

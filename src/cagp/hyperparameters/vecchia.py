@@ -113,7 +113,7 @@ class VecchiaLikelihood(Likelihood):
         return factor
 
     def _whitened(self, kernel: Kernel, diagonal: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
-        """What neighbours do not predict of ``columns`` (n, q), in standard deviations times √weight, shape (terms, q)."""
+        """What neighbours do not predict of ``columns`` (n, q), in standard deviations, times √weight: (terms, q)."""
         parts = []
         for batch in self._batches():
             factor = self._factor(self._covariance(kernel, batch), batch, diagonal)
@@ -156,7 +156,7 @@ class VecchiaLikelihood(Likelihood):
         return _Right(torch.column_stack([b, further]), b.shape[1], diagonal, trend, gain)
 
     def _add(self, batch: _Batch, leaves: list[torch.Tensor], right: _Right) -> torch.Tensor:
-        """The batch's log-likelihood, but for log 2π, and derivative in the noise (2,); the leaves collect the others."""
+        """The batch's log-likelihood, without log 2π, and derivative in the noise (2,); the leaves collect the others."""
         outputs = right.outputs
         covariance = self._covariance(self.space.kernel(leaves), batch)
         factor = self._factor(covariance.detach(), batch, right.diagonal)
