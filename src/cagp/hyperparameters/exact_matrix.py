@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import scipy.linalg.lapack
 import torch
 
-from ..support.positive_definite import not_positive_definite
+from ..support.positive_definite import positive_definite_factor
 from ..support.threads import share_out
 from .radial_plan import RadialPlan, compiled_module
 from .search_space import Space
@@ -23,7 +22,6 @@ class CompiledMatrix:
         self._origin = X.mean(dim=0)
         self._compiled = compiled_module("compiled_matrix")
         self._starts = range(0, len(X), _ROWS)
-        self._matrix = torch.empty(len(X), len(X), dtype=torch.float64)
 
     def _numbers(self, values: list[float]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Coordinates (C, n), variances of terms and exponents of factors."""
@@ -32,13 +30,11 @@ class CompiledMatrix:
         return np.ascontiguousarray(coordinates.T), variances, alpha
 
     def factor(self, values: list[float], diagonal: torch.Tensor) -> torch.Tensor:
-        """The lower Cholesky factor of G (n, n), with noise ``diagonal`` (n,); what is above its diagonal means nothing.
-
-        It lies in the memory of the last one, which may be overwritten: fresh memory would cost a tenth of the time.
-        """
+        """The lower Cholesky factor of G (n, n), with noise ``diagonal`` (n,)."""
         n, plan, noise = len(self._X), self._plan, diagonal.numpy()
         coordinates, variances, alpha = self._numbers(values)
-        out = self._matrix.numpy()
+        matrix = torch.zeros(n, n, dtype=torch.float64)
+        out = matrix.numpy()
 
         def work(start: int) -> None:
             self._compiled.fill_rows(
@@ -47,10 +43,7 @@ class CompiledMatrix:
             )  # fmt: skip
 
         share_out(work, self._starts[::-1], self._X.device)  # the last rows are the longest
-        _, failed = scipy.linalg.lapack.dpotrf(out.T, lower=False, overwrite_a=True, clean=False)
-        if failed:
-            raise not_positive_definite(self._matrix, failed, "the Gram matrix", "a larger noise_variance")
-        return self._matrix
+        return positive_definite_factor(matrix, "the Gram matrix", "a larger noise_variance")
 
     def gradient(
         self, values: list[float], right: torch.Tensor, inverse: torch.Tensor, noise_gradient: float

@@ -67,8 +67,8 @@ def fit(
     n). It is a sum of n ``terms``, of which a random sample is enough, as many for every scale of distance, each with
     its neighbours from all points: by default 6,000 where there are more, "all" for all, or as many as the number
     says. ``log_likelihood`` is then an unbiased estimate of that of all observations; the standard errors contain what
-    the sampling adds, and ``sampling_errors`` is that part. With numba (``pip install "cagp[compiled]"``) it is compiled
-    for sums and products of radial kernels, many times faster.
+    the sampling adds, and ``sampling_errors`` is that part. With numba (``pip install "cagp[compiled]"``) it is
+    compiled for sums and products of radial kernels, many times faster.
 
     Neighbours are chosen at the starting values and again at the optimum, which is then sought anew, until fewer
     than 1% of them change, at most three times. Few neighbours overestimate: on 10,368 points of the temperature field

@@ -37,15 +37,16 @@ class FitResult:
     the inverse Hessian of −log p in log space and are brought back by the delta method, s.e.(θ) = θ · s.e.(log θ);
     those of the mean's coefficients are those of generalised least squares, given the hyperparameters. NaN: at a bound,
     or not computable. Infinity: the likelihood is flat there. With the nearest-neighbour likelihood they are that
-    likelihood's own. Where its terms were sampled they contain what the sampling adds, and ``sampling_errors`` (by name,
-    None where nothing was sampled) is that part alone: s.e.² = s.e.² of all terms, estimated, + sampling error².
+    likelihood's own. Where its terms were sampled they contain what the sampling adds, and ``sampling_errors`` (by
+    name, None where nothing was sampled) is that part alone: s.e.² = s.e.² of all terms, estimated, + sampling error².
 
-    ``log_likelihood`` is that of ``size`` observations, an unbiased estimate where fewer ``terms`` were computed. ``at_bounds`` names the hyperparameters that ended at a bound.
+    ``log_likelihood`` is that of ``size`` observations, an unbiased estimate where fewer ``terms`` were computed.
+    ``at_bounds`` names the hyperparameters that ended at a bound.
     ``story`` says how the fit ended, ``advice`` what needs a look and what to do about it; ``warnings`` are the same as
     sentences, and ``message`` is the story with them.
     ``jitter`` is what was added to the diagonal of G: zero unless it was asked for. ``refreshes`` is how often the
-    neighbours were chosen anew. ``trace`` has every evaluation of the likelihood, in order; where terms were sampled, of
-    the sum of those.
+    neighbours were chosen anew. ``trace`` has every evaluation of the likelihood, in order: where terms were sampled,
+    of the sum of those.
     """
 
     prior: Prior

@@ -4,8 +4,8 @@
 
 where the i-th point of the order is in the sample with probability πᵢ (Horvitz and Thompson). Each term keeps its
 neighbours among *all* earlier points. The order is random, so early terms have far neighbours and tell of long
-distances, late ones have near neighbours. πᵢ falls like 1/i from 1: about as many terms for every doubling of i, that is
-for distances of every scale, spread evenly over the order (systematic sampling).
+distances, late ones have near neighbours. πᵢ falls like 1/i from 1: about as many terms for every doubling of i, that
+is for distances of every scale, spread evenly over the order (systematic sampling).
 
 The hyperparameters come from the plain sum over the sample. Each term is a conditional density by itself, so the
 derivative of any weighted sum of them has mean zero at the true hyperparameters; and with the weights 1/πᵢ the many

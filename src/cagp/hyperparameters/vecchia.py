@@ -55,7 +55,7 @@ def block_not_positive_definite(neighbours: int, row: int) -> NotPositiveDefinit
 
 @dataclass(frozen=True)
 class _Right:
-    """Right-hand sides: ``columns`` (n, outputs + q), and what else depends on the hyperparameters but not on the batch.
+    """Right-hand sides: ``columns`` (n, outputs + q), and what else depends on hyperparameters but not on the batch.
 
     The first columns are those of the ``outputs``; the others count in the derivative alone, see ``integrated_out``.
     ``diagonal`` (n,) is the noise; ``gain`` is what integrating the coefficients of the trend out adds.
@@ -71,7 +71,7 @@ class _Right:
 class VecchiaLikelihood(Likelihood):
     """O(n k³) time, memory for some thousand blocks at a time.
 
-    The points of ``data`` are in their random order; the ``terms`` say which neighbours each has, and which are computed.
+    The points of ``data`` are in their random order; the ``terms`` say which neighbours each has, and which count.
     They stay the same while the hyperparameters change, so that the likelihood is smooth.
     """
 
@@ -156,7 +156,7 @@ class VecchiaLikelihood(Likelihood):
         return _Right(torch.column_stack([b, further]), b.shape[1], diagonal, trend, gain)
 
     def _add(self, batch: _Batch, leaves: list[torch.Tensor], right: _Right) -> torch.Tensor:
-        """The batch's log-likelihood, without log 2π, and derivative in the noise (2,); the leaves collect the others."""
+        """The batch's log-likelihood, without log 2π, and derivative in the noise (2,); leaves collect the others."""
         outputs = right.outputs
         covariance = self._covariance(self.space.kernel(leaves), batch)
         factor = self._factor(covariance.detach(), batch, right.diagonal)

@@ -11,17 +11,12 @@ def positive_definite_factor(matrix: torch.Tensor, what: str, remedy: str) -> to
     """The lower Cholesky factor of ``matrix``, or an error that says what failed and what helps. No jitter is added."""
     factor, info = torch.linalg.cholesky_ex(matrix)
     if int(info):
-        raise not_positive_definite(matrix, int(info), what, remedy)
+        raise NotPositiveDefiniteError(
+            f"{what} ({matrix.shape[0]} × {matrix.shape[0]}, {matrix.dtype}) is not positive definite to working "
+            f"precision: the factorisation failed at row {int(info)}; {remedy} or dtype=torch.float64 helps, "
+            "and so does removing near-duplicate points"
+        )
     return factor
-
-
-def not_positive_definite(matrix: torch.Tensor, row: int, what: str, remedy: str) -> NotPositiveDefiniteError:
-    """The error where the factorisation of ``matrix`` failed at a row."""
-    return NotPositiveDefiniteError(
-        f"{what} ({matrix.shape[0]} × {matrix.shape[0]}, {matrix.dtype}) is not positive definite to working "
-        f"precision: the factorisation failed at row {row}; {remedy} or dtype=torch.float64 helps, "
-        "and so does removing near-duplicate points"
-    )
 
 
 _SOLVE_COLUMNS = 2**16
