@@ -41,6 +41,7 @@ bench: $(READY)  ## speed, as ratios taken side by side; rewrites docs/performan
 	$(RUN) benchmarks/time_to_accuracy.py
 	$(RUN) benchmarks/peers.py
 	$(RUN) benchmarks/growth.py
+	$(RUN) benchmarks/likelihood.py
 	$(RUN) benchmarks/sbc.py
 	$(RUN) benchmarks/cluster.py
 	$(RUN) benchmarks/performance_page.py
