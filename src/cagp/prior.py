@@ -119,8 +119,8 @@ class Prior:
 
         Options are those of ``cagp.hyperparameters.fit``, which also returns the likelihood, standard errors and the
         trace: ``likelihood`` ("exact" or "nearest-neighbours"), ``subset``, ``fix``, ``fix_noise``, ``refit_mean``,
-        ``bounds``, ``n_restarts``, ``n_neighbours``, ``terms``, ``seed``, and how to compute. What needs a look (a bound
-        that was reached, a flat likelihood, no convergence) is given as a ``FitWarning``.
+        ``bounds``, ``n_restarts``, ``n_neighbours``, ``terms``, ``seed``, and how to compute. What needs a look (a
+        bound that was reached, a flat likelihood, no convergence) is given as a ``FitWarning``.
         """
         from .hyperparameters import FitWarning, fit
 
