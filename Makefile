@@ -43,6 +43,7 @@ bench: $(READY)  ## speed, as ratios taken side by side; rewrites docs/performan
 	$(RUN) benchmarks/growth.py
 	$(RUN) benchmarks/neighbours.py
 	$(RUN) benchmarks/auto.py
+	$(RUN) benchmarks/likelihood.py
 	$(RUN) benchmarks/sbc.py
 	$(RUN) benchmarks/cluster.py
 	$(RUN) benchmarks/performance_page.py

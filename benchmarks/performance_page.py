@@ -20,7 +20,16 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
-FIRST = ("cpu-gauss_seidel", "cpu-time_to_accuracy", "cpu-peers", "cpu-growth", "cpu-neighbours", "cpu-auto", "cpu-sbc")
+FIRST = (
+    "cpu-gauss_seidel",
+    "cpu-time_to_accuracy",
+    "cpu-peers",
+    "cpu-growth",
+    "cpu-neighbours",
+    "cpu-auto",
+    "cpu-likelihood",
+    "cpu-sbc",
+)
 HEAD = """# Performance
 
 Every number on this page was measured by a script in `benchmarks/` and put here by `benchmarks/performance_page.py`.

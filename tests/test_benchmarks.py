@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-SCRIPTS = ("auto", "gauss_seidel", "time_to_accuracy", "peers", "growth", "neighbours", "sbc")
+SCRIPTS = ("auto", "gauss_seidel", "time_to_accuracy", "peers", "growth", "likelihood", "neighbours", "sbc")
 
 
 def run(script: str, *arguments: str) -> str:
@@ -22,6 +22,8 @@ def run(script: str, *arguments: str) -> str:
 
 @pytest.mark.parametrize("script", SCRIPTS)
 def test_a_benchmark_runs_and_its_tables_reach_the_page(script: str, tmp_path: Path) -> None:
+    if script == "likelihood":
+        pytest.importorskip("numba")
     if script == "peers":
         pytest.importorskip("gpytorch")
     printed = run(script, "--quick", "--out", str(tmp_path))

@@ -54,7 +54,7 @@ print("pandas" in sys.modules)
 """
 OPTIONAL = (
     "sklearn", "pandas", "matplotlib", "rich", "typer", "joblib", "scoringrules", "xarray", "dask", "pooch", "gpytorch",
-    "triton", "h5netcdf", "safetensors", "distributed", "cloudpickle",
+    "triton", "h5netcdf", "safetensors", "distributed", "cloudpickle", "numba",
 )  # fmt: skip
 
 

@@ -108,7 +108,7 @@ class Prior:
         """log p(y) of observations y (n,) at points X (n, p): how well the prior as it stands explains the data.
 
         Options are those of ``cagp.hyperparameters.log_likelihood``: ``likelihood`` ("exact" or "nearest-neighbours"),
-        ``n_neighbours``, ``seed``, ``memory_budget`` and ``device``.
+        ``n_neighbours``, ``terms``, ``seed``, ``memory_budget`` and ``device``.
         """
         from .hyperparameters import log_likelihood
 
@@ -119,8 +119,8 @@ class Prior:
 
         Options are those of ``cagp.hyperparameters.fit``, which also returns the likelihood, standard errors and the
         trace: ``likelihood`` ("exact" or "nearest-neighbours"), ``subset``, ``fix``, ``fix_noise``, ``refit_mean``,
-        ``bounds``, ``n_restarts``, ``n_neighbours``, ``seed``, and how to compute. What needs a look (a bound that was
-        reached, a flat likelihood, no convergence) is given as a ``FitWarning``.
+        ``bounds``, ``n_restarts``, ``n_neighbours``, ``terms``, ``seed``, and how to compute. What needs a look (a
+        bound that was reached, a flat likelihood, no convergence) is given as a ``FitWarning``.
         """
         from .hyperparameters import FitWarning, fit
 

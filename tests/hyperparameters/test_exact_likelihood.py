@@ -33,8 +33,7 @@ def test_trend_and_noise_per_observation(basis, noise):
 
 @pytest.mark.parametrize(("rows", "columns"), [(7, 16), (64, 5), (1, 1)])
 def test_tiles_do_not_matter(monkeypatch, rows, columns):
-    monkeypatch.setattr(module, "_TILE_ROWS", rows)
-    monkeypatch.setattr(module, "_TILE_COLUMNS", columns)
+    monkeypatch.setattr(module, "_TILES", {"cpu": (rows, columns)})
     _agree(space_of("sum"), observations(31))
 
 

@@ -15,6 +15,7 @@ from cagp.hyperparameters.likelihood import ExactLikelihood
 from cagp.hyperparameters.observations import Observations
 from cagp.hyperparameters.previous_neighbours import previous_neighbours
 from cagp.hyperparameters.search_space import Space
+from cagp.hyperparameters.terms import Terms
 from cagp.hyperparameters.vecchia import VecchiaLikelihood
 
 
@@ -49,7 +50,7 @@ def test_value_and_gradient(name: str, noise: bool, outputs: int, route: str) ->
         found = ExactLikelihood(space, data, 2**30)(at)
     else:
         near = previous_neighbours(space.kernel(np.exp(at).tolist()), data.X, data.size - 1)
-        found = VecchiaLikelihood(space, data, near, 2**30)(at)
+        found = VecchiaLikelihood(space, data, Terms.all_of(near), 2**30)(at)
     log_values = torch.from_numpy(at).requires_grad_()
     expected = contrasts(space, data, log_values)
     expected.backward()
@@ -60,7 +61,7 @@ def test_value_and_gradient(name: str, noise: bool, outputs: int, route: str) ->
 def test_gradient_with_few_neighbours_is_that_of_the_value() -> None:
     space, data = space_of("matern32-ard"), restricted(False)
     near = previous_neighbours(KERNELS["matern32-ard"], data.X, 6)
-    likelihood = VecchiaLikelihood(space, data, near, 2**30)
+    likelihood = VecchiaLikelihood(space, data, Terms.all_of(near), 2**30)
     step = 1e-5
     for i in range(len(space.start)):
         shift = step * np.eye(len(space.start))[i]

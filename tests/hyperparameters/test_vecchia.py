@@ -11,12 +11,13 @@ import cagp
 from cagp.hyperparameters.likelihood import ExactLikelihood
 from cagp.hyperparameters.previous_neighbours import NONE, previous_neighbours
 from cagp.hyperparameters.search_space import Space
+from cagp.hyperparameters.terms import Terms
 from cagp.hyperparameters.vecchia import VecchiaLikelihood
 
 
 def _vecchia(space, data, k, budget=2**30):
     neighbours = previous_neighbours(space.prior.kernel, data.X, k)
-    return VecchiaLikelihood(space, data, neighbours, budget)
+    return VecchiaLikelihood(space, data, Terms.all_of(neighbours), budget)
 
 
 @pytest.mark.parametrize("name", KERNELS)
@@ -44,7 +45,7 @@ def test_it_is_the_product_of_conditional_densities():
     G = space.prior.kernel(data.X.numpy()) + 0.07 * np.eye(40)
     b = (data.y - data.mean).numpy()
     expected = 0.0
-    for i, row in enumerate(likelihood.neighbours.numpy()):
+    for i, row in enumerate(likelihood.terms.neighbours.numpy()):
         near = row[row != NONE]
         assert len(near) == min(i, k)
         block = np.append(near, i)

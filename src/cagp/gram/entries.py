@@ -10,6 +10,7 @@ import torch
 
 from ..kernels import Embedding, Kernel, embedding_size, slice_embedding
 from ..support.buffers import Buffers
+from ..support.threads import share_out
 from .few_columns import few_columns
 
 
@@ -32,6 +33,10 @@ class Tiling:
         if device.type == "cuda":
             return cls(2048, 2**30, 2**15)
         return cls(192, 64 * 2**20, 2048, few_columns(device))
+
+
+_THREAD_TILE = (64, 1024)
+"""Rows and columns of a tile that stays in the cache of one core together with its scratch memory."""
 
 
 class Entries:
@@ -67,10 +72,17 @@ class Entries:
     def matrix(self) -> torch.Tensor:
         """The whole of G as a new matrix; each kernel value below the diagonal is computed once and mirrored."""
         matrix = torch.empty(self.size, self.size, dtype=self.dtype, device=self.device)
-        for start in range(0, self.size, self.tiling.panel_rows):
-            stop = min(start + self.tiling.panel_rows, self.size)
-            self.fill(start, stop, 0, stop, matrix[start:stop, :stop])
+        rows, columns = _THREAD_TILE if self.device.type == "cpu" else (self.tiling.panel_rows, self.size)
+
+        def panel(start: int) -> None:
+            stop = min(start + rows, self.size)
+            for first in range(0, stop, columns):
+                last = min(first + columns, stop)
+                self.fill(start, stop, first, last, matrix[start:stop, first:last])
             matrix[:start, start:stop] = matrix[start:stop, :start].T
+
+        # each thread with panels of its own, the widest first: none waits for another between the steps of a tile
+        share_out(panel, range(0, self.size, rows)[::-1], self.device)
         return matrix
 
     def fill_cross(self, test: Embedding, train: Embedding | None, out: torch.Tensor) -> None:

@@ -11,22 +11,35 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
-import scipy.linalg.lapack
 import torch
 
 from ..errors import InputError, NotPositiveDefiniteError
 from ..gram import Gram
-from ..kernels import map_embedding, slice_embedding
+from ..kernels import Embedding, embedding_leaves, map_embedding, slice_embedding
 from ..support.memory import require
+from ..support.threads import share_out
+from .exact_matrix import CompiledMatrix
 from .observations import Observations
+from .radial_plan import compiled_plan
 from .search_space import NOISE, Space
 
-_TILE_ROWS = 256
-_TILE_COLUMNS = 2048
+_TILES = {"cpu": (128, 512), "cuda": (256, 2048)}
+"""Rows and columns of a tile: on a CPU each thread has one in its cache."""
+
+_SHARES = 16
+"""Pieces that the rows are dealt out to in turn: enough for as many threads, and each has to keep an embedding."""
+
+_WORTH_COMPILING = 500
+"""Fewer points are done before compiled code is even loaded."""
+
+_BLOCK = 192
+"""Columns or rows of an inverse that a thread computes at a time."""
+
 _TILE_COPIES = 40
-"""Tiles that autograd keeps alive at once, generously: a few per coordinate and per operation."""
+"""Tiles that autograd keeps alive at once, generously: a few per operation, and per coordinate for small ones."""
 
 
 @dataclass(frozen=True)
@@ -40,19 +53,30 @@ class Trend:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The log-likelihood, its gradient (q,) with respect to the *logarithms* of the free hyperparameters, the trend."""
+    """The log-likelihood, its gradient (q,) with respect to the *logarithms* of the free hyperparameters, the trend.
+
+    ``information`` (q, q) is the expected value of minus the second derivatives, where it comes at no further cost.
+    """
 
     log_likelihood: float
     gradient: np.ndarray
     trend: Trend | None
+    information: np.ndarray | None = None
 
 
 class Likelihood(ABC):
-    """A log-likelihood of the free hyperparameters of ``space``."""
+    """A log-likelihood of the free hyperparameters of ``space``; ``informed`` where evaluations have information."""
+
+    informed: ClassVar[bool] = False
 
     def __init__(self, space: Space, data: Observations) -> None:
         self.space = space
         self.data = data
+
+    @property
+    def computed(self) -> int:
+        """How many terms are summed: one for each observation, or for each of a sample of them."""
+        return self.data.size
 
     @abstractmethod
     def __call__(self, log_values: np.ndarray) -> Evaluation:
@@ -76,19 +100,36 @@ def fit_trend(basis: torch.Tensor, y: torch.Tensor) -> Trend:
 
     For observations (n, outputs) the coefficients are (q, outputs).
     """
+    Q, R = orthonormal(basis)
+    half = torch.linalg.inv(R)
+    return Trend(half @ (Q.T @ y), half @ half.T, half)
+
+
+def not_determined(coefficients: int, points: int) -> InputError:
+    """The error where the points say nothing about some direction of the coefficients."""
+    return InputError(
+        f"the mean has {coefficients} coefficients, which these {points} points do not determine; "
+        "lower the degree, or choose fewer columns"
+    )
+
+
+def orthonormal(basis: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Q (n, q) and R (q, q) with Q R = ``basis`` and orthonormal columns of Q, whatever the columns are scaled by."""
     scale = basis.norm(dim=0).clamp_min(torch.finfo(basis.dtype).tiny)
     Q, R = torch.linalg.qr(basis / scale)
     size = R.diagonal().abs()
     if len(basis) < basis.shape[1] or size.min() <= 1e-13 * size.max():
-        raise InputError(
-            f"the mean has {basis.shape[1]} coefficients, which these {len(basis)} points do not determine; "
-            "lower the degree, or choose fewer columns"
-        )
-    half = torch.linalg.inv(R) / scale[:, None]
-    return Trend(half @ (Q.T @ y), half @ half.T, half)
+        raise not_determined(basis.shape[1], len(basis))
+    return Q, R * scale
 
 
-def integrated_out(data: Observations, trend: Trend) -> tuple[float, torch.Tensor]:
+def log_det(basis: torch.Tensor) -> float:
+    """log det HᵀH for a basis H (n, q)."""
+    scale = basis.abs().amax(dim=0)
+    return float(2 * (torch.linalg.qr(basis / scale, mode="r").R.diagonal().abs().log().sum() + scale.log().sum()))
+
+
+def integrated_out(data: Observations, trend: Trend, basis_log_det: float) -> tuple[float, torch.Tensor]:
     """What integrating the coefficients out adds to the log-likelihood, and what its gradient takes: H C^½ (n, q).
 
     It adds −½ log det(HᵀG⁻¹H) + ½ log det(HᵀH) + (q/2) log 2π for each output; the second term makes it the same for
@@ -97,10 +138,8 @@ def integrated_out(data: Observations, trend: Trend) -> tuple[float, torch.Tenso
     """
     assert data.basis is not None
     outputs = data.y.reshape(data.size, -1).shape[1]
-    scale = data.basis.abs().amax(dim=0)
-    size = 2 * (torch.linalg.qr(data.basis / scale, mode="r").R.diagonal().abs().log().sum() + scale.log().sum())
     spread = 2 * torch.linalg.slogdet(trend.half).logabsdet
-    gain = 0.5 * outputs * (spread + size + data.basis.shape[1] * math.log(2 * math.pi))
+    gain = 0.5 * outputs * (spread + basis_log_det + data.basis.shape[1] * math.log(2 * math.pi))
     return float(gain), math.sqrt(outputs) * data.basis @ trend.half
 
 
@@ -110,8 +149,11 @@ class ExactLikelihood(Likelihood):
     def __init__(self, space: Space, data: Observations, budget: int) -> None:
         super().__init__(space, data)
         self.budget = budget
+        self._basis_log_det = 0.0 if data.basis is None else log_det(data.basis)
         n = data.size
-        tiles = _TILE_COPIES * min(n, _TILE_ROWS) * min(n, _TILE_COLUMNS) * 8
+        self._rows, self._columns = _TILES["cpu" if data.y.device.type == "cpu" else "cuda"]
+        threads = torch.get_num_threads() if data.y.device.type == "cpu" else 1
+        tiles = threads * _TILE_COPIES * min(n, self._rows) * min(n, self._columns) * 8
         # torch inverts out of place on an accelerator, and its factorisations take scratch memory
         matrices = 2 if data.y.device.type == "cpu" else 4
         require(
@@ -121,12 +163,12 @@ class ExactLikelihood(Likelihood):
             'use likelihood="nearest-neighbours", a subset= of the points, or a larger memory_budget',
         )
 
+        plan = compiled_plan(space, data.X) if n >= _WORTH_COMPILING else None
+        self._compiled = None if plan is None else CompiledMatrix(space, data.X, plan)
+
     def __call__(self, log_values: np.ndarray) -> Evaluation:
         data, values = self.data, np.exp(log_values).tolist()
-        kernel = self.space.kernel(values)
-        embedding = kernel.embed(data.X, data.X.mean(dim=0))
-        diagonal = data.diagonal(self.space.noise(values))
-        factor = Gram(kernel, embedding, diagonal, storage="tiles", budget=self.budget).cholesky()
+        factor = self._factor(values)
         b, trend = data.y - data.mean, None
         gain, further = 0.0, None
         if data.basis is not None:
@@ -136,7 +178,7 @@ class ExactLikelihood(Likelihood):
             trend = fit_trend(whitened[:, :q], whitened[:, q:].reshape(data.y.shape))
             b = data.y - data.basis @ trend.coefficients
             if data.restricted:
-                gain, further = integrated_out(data, trend)
+                gain, further = integrated_out(data, trend, self._basis_log_det)
         b = b.reshape(data.size, -1)
         outputs = b.shape[1]
         alpha = torch.cholesky_solve(b, factor)
@@ -148,55 +190,115 @@ class ExactLikelihood(Likelihood):
             return Evaluation(float(log_likelihood), np.zeros(0), trend)
         if further is not None:
             alpha = torch.column_stack([alpha, torch.cholesky_solve(further, factor)])
-        inverse = _inverse_lower(factor).mul_(outputs)
+        inverse = _inverse_lower(factor)
+        if outputs > 1:
+            inverse.mul_(outputs)
+        noise_gradient = float(0.5 * (alpha.square().sum() - inverse.diagonal().sum()))
+        # the coefficients of the trend maximise the likelihood, so their own change does not matter to first order
+        return Evaluation(float(log_likelihood), self._gradient(log_values, alpha, inverse, noise_gradient), trend)
+
+    def _factor(self, values: list[float]) -> torch.Tensor:
+        """The lower Cholesky factor of G (n, n)."""
+        data = self.data
+        diagonal = data.diagonal(self.space.noise(values))
+        if self._compiled is not None:
+            return self._compiled.factor(values, diagonal)
+        kernel = self.space.kernel(values)
+        embedding = kernel.embed(data.X, data.X.mean(dim=0))
+        return Gram(kernel, embedding, diagonal, storage="tiles", budget=self.budget).cholesky()
+
+    def _gradient(
+        self, log_values: np.ndarray, alpha: torch.Tensor, inverse: torch.Tensor, noise_gradient: float
+    ) -> np.ndarray:
+        """The gradient (q,) in log space, from α (n, columns) and G⁻¹, of which the lower triangle is enough."""
+        if self._compiled is not None:
+            return self._compiled.gradient(np.exp(log_values).tolist(), alpha, inverse, noise_gradient)
         leaves = self.leaves(log_values)
         if self.space.has_kernel:
             self._collect(leaves, alpha, inverse)
-        noise_gradient = 0.5 * (alpha.square().sum() - inverse.diagonal().sum())
-        # the coefficients of the trend maximise the likelihood, so their own change does not matter to first order
-        return Evaluation(float(log_likelihood), self.gradient(leaves, float(noise_gradient)), trend)
+        return self.gradient(leaves, noise_gradient)
 
     def _collect(self, leaves: list[torch.Tensor], alpha: torch.Tensor, inverse: torch.Tensor) -> None:
         """Let the leaves collect ½ tr((α αᵀ − G⁻¹) ∂K/∂θ), of which the lower triangle is enough; α is (n, outputs).
 
-        The tiles are differentiated with respect to the embedding, and the embedding once at the end.
+        Tiles are differentiated with respect to the embedding and to the leaves, on as many threads as there are; the
+        embedding once at the end. What a thread has collected is added up in an order that does not depend on theirs.
         """
         X = self.data.X
         embedding = self.space.kernel(leaves).embed(X, X.mean(dim=0))
-        cut = map_embedding(embedding, lambda part: part.detach().requires_grad_(part.requires_grad))
-        for top in range(0, len(X), _TILE_ROWS):
-            bottom = min(top + _TILE_ROWS, len(X))
-            rows = slice_embedding(cut, top, bottom)
-            for left in range(0, bottom, _TILE_COLUMNS):
-                right = min(left + _TILE_COLUMNS, bottom)
-                columns = slice_embedding(cut, left, right)
-                weight = (alpha[top:bottom] @ alpha[left:right].T).sub_(inverse[top:bottom, left:right])
+        shares = [_Share.of(embedding, leaves) for _ in range(min(_SHARES, -(-len(X) // self._rows)))]
+
+        def work(number: int) -> None:
+            share = shares[number]
+            for top in range(number * self._rows, len(X), len(shares) * self._rows):
+                self._collect_rows(share, top, alpha, inverse)
+
+        share_out(work, range(len(shares))[::-1], X.device)  # the last has the widest rows
+        for leaf, *parts in zip(leaves, *(share.leaves for share in shares), strict=True):
+            found = [part.grad for part in parts if part.grad is not None]
+            leaf.grad = sum(found, torch.zeros_like(leaf)) if found else None
+        for part, *cuts in zip(embedding_leaves(embedding), *(share.cut_leaves for share in shares), strict=True):
+            found = [cut.grad for cut in cuts if cut.grad is not None]
+            if found:
+                part.backward(sum(found[1:], found[0]), retain_graph=True)  # type: ignore[no-untyped-call]
+
+    def _collect_rows(self, share: _Share, top: int, alpha: torch.Tensor, inverse: torch.Tensor) -> None:
+        """The rows ``top`` … of the lower triangle, for one share."""
+        bottom = min(top + self._rows, self.data.size)
+        rows = slice_embedding(share.cut, top, bottom)
+        kernel = self.space.kernel(share.leaves)
+        for left in range(0, bottom, self._columns):
+            right = min(left + self._columns, bottom)
+            columns = slice_embedding(share.cut, left, right)
+            weight = (alpha[top:bottom] @ alpha[left:right].T).sub_(inverse[top:bottom, left:right])
+            if right > top:
                 weight.tril_(top - left).diagonal(top - left).mul_(0.5)
-                block = self.space.kernel(leaves).evaluate(rows, columns)
-                if block.requires_grad:
-                    (weight * block).sum().backward()  # type: ignore[no-untyped-call]
-        _finish(embedding, cut)
+            block = kernel.evaluate(rows, columns)
+            if block.requires_grad:
+                block.backward(weight)  # type: ignore[no-untyped-call]
 
 
-def _finish(embedding: object, cut: object) -> None:
-    """Hand the gradients collected at the cut on to the hyperparameters behind the embedding."""
-    if isinstance(embedding, tuple) and isinstance(cut, tuple):
-        for part, leaf in zip(embedding, cut, strict=True):
-            _finish(part, leaf)
-    elif isinstance(embedding, torch.Tensor) and isinstance(cut, torch.Tensor) and cut.grad is not None:
-        embedding.backward(cut.grad, retain_graph=True)
+@dataclass(frozen=True)
+class _Share:
+    """What one piece of the work collects gradients in: copies of the leaves, and the embedding cut off from them."""
+
+    leaves: list[torch.Tensor]
+    cut: Embedding
+
+    @classmethod
+    def of(cls, embedding: Embedding, leaves: list[torch.Tensor]) -> _Share:
+        own = [leaf.detach().clone().requires_grad_() for leaf in leaves]
+        return cls(own, map_embedding(embedding, lambda part: part.detach().requires_grad_(part.requires_grad)))
+
+    @property
+    def cut_leaves(self) -> list[torch.Tensor]:
+        """The tensors of the embedding."""
+        return embedding_leaves(self.cut)
 
 
 def _inverse_lower(factor: torch.Tensor) -> torch.Tensor:
-    """G⁻¹ from its lower Cholesky factor (n, n), right in the lower triangle. On the CPU it overwrites the factor.
+    """G⁻¹ from its lower Cholesky factor L (n, n), right in the lower triangle. On the CPU it overwrites the factor.
 
-    LAPACK's potri does half the work of the solve with the identity that torch does, and needs no memory.
+    L⁻¹ in blocks of columns, then L⁻ᵀ L⁻¹ in blocks of rows, as many operations as LAPACK's potri; but each thread has
+    blocks of its own. Threads that work on one block together wait for each other all the time, which on a busy machine
+    takes many times as long as the work itself.
     """
     if factor.device.type != "cpu":
         return torch.cholesky_inverse(factor)
-    array = factor.numpy()
-    lower = array.flags.f_contiguous  # else the transpose, an upper factor, is what LAPACK reads in place
-    inverse, info = scipy.linalg.lapack.dpotri(array if lower else array.T, lower=lower, overwrite_c=True)
-    if info:
-        raise NotPositiveDefiniteError(f"G is singular to working precision: its Cholesky factor has a zero at {info}")
-    return torch.from_numpy(inverse if lower else inverse.T)
+    n = len(factor)
+    inverse = torch.empty_like(factor, memory_format=torch.contiguous_format)
+
+    def invert(start: int) -> None:
+        stop = min(start + _BLOCK, n)
+        unit = torch.zeros(n - start, stop - start, dtype=factor.dtype)
+        unit.diagonal().fill_(1.0)
+        inverse[start:, start:stop] = torch.linalg.solve_triangular(factor[start:, start:], unit, upper=False)
+
+    def multiply(start: int) -> None:
+        stop = min(start + _BLOCK, n)
+        torch.mm(inverse[start:, start:stop].T, inverse[start:, :stop], out=product[start:stop, :stop])
+
+    share_out(invert, range(0, n, _BLOCK), factor.device)
+    product = factor if factor.is_contiguous() else factor.T
+    share_out(multiply, range(0, n, _BLOCK), factor.device)
+    return product

@@ -1,4 +1,4 @@
-"""L-BFGS-B in log space from several starts."""
+"""The optimum in log space from several starts: Fisher scoring where the information is known, L-BFGS-B elsewhere."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from scipy.optimize import minimize
 from ..errors import NotPositiveDefiniteError
 from ..support.interrupt import Interrupt
 from ..support.progress import Advance
+from .fisher_scoring import fisher_scoring
 from .likelihood import Evaluation, Likelihood
 from .search_space import Space
 
@@ -22,6 +23,9 @@ _ABNORMAL = 2
 
 _NEARLY = 100
 """How much larger than the tolerance the gradient may then be."""
+
+_SCORING_STEPS = 40
+"""Fisher scoring that has not settled after so many steps leaves the rest to L-BFGS-B."""
 
 
 @dataclass(frozen=True)
@@ -65,24 +69,33 @@ class _Run:
         self._worst = -np.inf
         self.best: tuple[np.ndarray, Evaluation] | None = None
         self.trace: list[TraceStep] = []
+        self.informed = likelihood.informed
+        self.size = likelihood.computed
 
-    def __call__(self, log_values: np.ndarray) -> tuple[float, np.ndarray]:
+    def evaluate(self, log_values: np.ndarray) -> Evaluation | None:
+        """What the likelihood says, noted; None where G is not positive definite, an error if so from the start."""
         if self._interrupt.requested:
             raise _Stopped
-        n, values = self._likelihood.data.size, tuple(np.exp(log_values).tolist())
+        values = tuple(np.exp(log_values).tolist())
         try:
             evaluation = self._likelihood(log_values)
         except NotPositiveDefiniteError:
             self.trace.append(TraceStep(self._start, values, -np.inf, (np.nan,) * len(values)))
             if self.best is None:
                 raise
-            # finite, flat and worse than all others: the line search turns back, and the trace shows that it had to
-            return self._worst + 1 + abs(self._worst), np.zeros_like(log_values)
+            return None
         self.trace.append(
             TraceStep(self._start, values, evaluation.log_likelihood, tuple(evaluation.gradient.tolist()))
         )
         if self.best is None or evaluation.log_likelihood > self.best[1].log_likelihood:
             self.best = log_values.copy(), evaluation
+        return evaluation
+
+    def __call__(self, log_values: np.ndarray) -> tuple[float, np.ndarray]:
+        evaluation, n = self.evaluate(log_values), self.size
+        if evaluation is None:
+            # finite, flat and worse than all others: the line search turns back, and the trace shows that it had to
+            return self._worst + 1 + abs(self._worst), np.zeros_like(log_values)
         objective = -evaluation.log_likelihood / n
         self._worst = max(self._worst, objective)
         return objective, -evaluation.gradient / n
@@ -98,13 +111,27 @@ class _Ending:
 def _climb(
     run: _Run, start: np.ndarray, space: Space, tolerance: float, max_iterations: int, advance: Advance
 ) -> _Ending:
-    """L-BFGS-B from ``start`` (q,), in stages.
+    """Fisher scoring from ``start`` (q,), and L-BFGS-B in stages where that does not settle.
 
     The first steps of L-BFGS-B know nothing of the curvature, and one of them may leap to where the likelihood is
     flat. So the first stage changes no hyperparameter by more than a factor of ten; a stage that ends at its fence is
     followed by another one from there, with a fence twice as far away in log space.
     """
     at, iterations, fence = start, 0, np.log(10.0)
+    if run.informed:
+        scored = fisher_scoring(
+            run.evaluate,
+            start,
+            space.lower,
+            space.upper,
+            slope=tolerance * run.size,
+            max_steps=min(max_iterations, _SCORING_STEPS),
+            advance=lambda: advance(1),
+        )
+        if scored.settled or scored.steps >= max_iterations:
+            reason = scored.reason or "the number of iterations is reached"
+            return _Ending(scored.settled, f"scoring: {reason}", scored.steps)
+        at, iterations = scored.at, scored.steps
     while True:
         low, high = np.maximum(space.lower, at - fence), np.minimum(space.upper, at + fence)
         outcome = minimize(
@@ -146,7 +173,7 @@ def maximise(
     interrupt: Interrupt,
     advance: Advance,
 ) -> Optimum:
-    """The best of L-BFGS-B runs from ``starts``, each (q,), within the bounds of the likelihood's space.
+    """The best of runs from ``starts``, each (q,), within the bounds of the likelihood's space.
 
     ``tolerance`` is for the gradient of log p / n in log space. A start where G is not positive definite is given up;
     where all are, the error is raised. Ctrl-C keeps the best point so far.

@@ -37,13 +37,16 @@ class FitResult:
     the inverse Hessian of −log p in log space and are brought back by the delta method, s.e.(θ) = θ · s.e.(log θ);
     those of the mean's coefficients are those of generalised least squares, given the hyperparameters. NaN: at a bound,
     or not computable. Infinity: the likelihood is flat there. With the nearest-neighbour likelihood they are that
-    likelihood's own.
+    likelihood's own. Where its terms were sampled they contain what the sampling adds, and ``sampling_errors`` (by
+    name, None where nothing was sampled) is that part alone: s.e.² = s.e.² of all terms, estimated, + sampling error².
 
-    ``log_likelihood`` is that of ``size`` observations. ``at_bounds`` names the hyperparameters that ended at a bound.
+    ``log_likelihood`` is that of ``size`` observations, an unbiased estimate where fewer ``terms`` were computed.
+    ``at_bounds`` names the hyperparameters that ended at a bound.
     ``story`` says how the fit ended, ``advice`` what needs a look and what to do about it; ``warnings`` are the same as
     sentences, and ``message`` is the story with them.
     ``jitter`` is what was added to the diagonal of G: zero unless it was asked for. ``refreshes`` is how often the
-    neighbours were chosen anew. ``trace`` has every evaluation of the likelihood, in order.
+    neighbours were chosen anew. ``trace`` has every evaluation of the likelihood, in order: where terms were sampled,
+    of the sum of those.
     """
 
     prior: Prior
@@ -59,6 +62,8 @@ class FitResult:
     jitter: float
     refreshes: int
     trace: tuple[TraceStep, ...]
+    terms: int
+    sampling_errors: dict[str, float] | None
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -77,7 +82,8 @@ class FitResult:
 
     def __str__(self) -> str:
         width = max(map(len, self.values))
-        lines = [f"{self.likelihood} likelihood of {self.size} observations: log p = {self.log_likelihood:.6g}"]
+        how = f", estimated from {self.terms} terms" if self.terms < self.size else ""
+        lines = [f"{self.likelihood} likelihood of {self.size} observations{how}: log p = {self.log_likelihood:.6g}"]
         for name, value in self.values.items():
             error = "" if self.standard_errors is None else f" ± {self.standard_errors[name]:.2g}"
             lines.append(f"  {name:<{width}}  {value:.6g}{error}")
@@ -87,16 +93,40 @@ class FitResult:
         return f"FitResult({self.prior!r}, log_likelihood={self.log_likelihood:.6g}, converged={self.converged})"
 
 
+@dataclass(frozen=True)
+class Errors:
+    """Standard errors (q,) of the logarithms of the hyperparameters, None where they were not asked for.
+
+    ``share`` (q,) is the part of their squares that would be left if all terms were computed; None where all were.
+    """
+
+    own: np.ndarray | None
+    share: np.ndarray | None
+
+    @property
+    def sampling(self) -> np.ndarray | None:
+        """What the sampling adds (q,), as a standard error by itself."""
+        return None if self.own is None or self.share is None else self.own * np.sqrt(1.0 - self.share)
+
+    @property
+    def factor(self) -> float:
+        """By how much the sampling enlarges standard errors at the most."""
+        known = np.ones(1) if self.share is None else self.share[np.isfinite(self.share)]
+        return float(1.0 / np.sqrt(known.min(initial=1.0)))
+
+
 def summarise(
-    likelihood: Likelihood, optimum: Optimum, log_errors: np.ndarray | None, name: str, refreshes: int
+    likelihood: Likelihood, optimum: Optimum, log_errors: Errors, value: float, name: str, refreshes: int
 ) -> FitResult:
-    """The result of a fit; ``log_errors`` (q,) are the standard errors in log space, where they were asked for."""
+    """The result of a fit; ``log_errors`` are in log space, ``value`` the log-likelihood of all observations."""
     space, data, trend = likelihood.space, likelihood.data, optimum.evaluation.trend
     fitted = np.exp(optimum.log_values)
     values = dict(zip(space.names, fitted.tolist(), strict=True))
-    errors = None
-    if log_errors is not None:
-        errors = dict(zip(space.names, (fitted * log_errors).tolist(), strict=True))
+    errors, sampling = None, None
+    if log_errors.own is not None:
+        errors = dict(zip(space.names, (fitted * log_errors.own).tolist(), strict=True))
+    if log_errors.sampling is not None:
+        sampling = dict(zip(space.names, (fitted * log_errors.sampling).tolist(), strict=True))
     prior = dataclasses.replace(
         space.prior, kernel=space.kernel(fitted.tolist()), noise_variance=space.noise(fitted.tolist())
     )
@@ -112,17 +142,30 @@ def summarise(
         prior=prior,
         values=values,
         standard_errors=errors,
-        log_likelihood=optimum.evaluation.log_likelihood,
+        log_likelihood=value,
         size=data.size,
         likelihood=name,
         converged=optimum.converged,
         at_bounds=tuple(at_bounds),
-        advice=tuple(_advice(space, optimum, at_bounds, log_errors)),
-        story=_story(optimum, data.jitter, refreshes),
+        advice=tuple(_advice(space, optimum, at_bounds, log_errors.own)),
+        story=" ".join([_story(optimum, data.jitter, refreshes), *_sampling(likelihood, log_errors)]),
         jitter=data.jitter,
         refreshes=refreshes,
         trace=optimum.trace,
+        terms=likelihood.computed,
+        sampling_errors=sampling,
     )
+
+
+def _sampling(likelihood: Likelihood, log_errors: Errors) -> list[str]:
+    """That terms were sampled, and what that adds to the standard errors."""
+    n, computed = likelihood.data.size, likelihood.computed
+    if computed >= n:
+        return []
+    told = f"{computed:,} of the {n:,} terms of the likelihood were computed, drawn at random"
+    if log_errors.share is None:
+        return [f"{told}."]
+    return [f"{told}, which makes standard errors up to {log_errors.factor:.2g} times as large as all would."]
 
 
 def _named(trend: Trend, constant: bool) -> tuple[dict[str, float], dict[str, float]]:

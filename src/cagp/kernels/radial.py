@@ -23,6 +23,9 @@ from .radial_terms import Factor, Terms
 _SMALLEST = 1e-300
 """Added to squared distances before a square root that is differentiated: its derivative at zero is infinite."""
 
+_MANY_PAIRS = 2**14
+"""Blocks of so many pairs are differentiated by matrix products."""
+
 _VALUES = ("profile", "evaluate", "diagonal")
 _MEANING = (*_VALUES, "embed")
 """What decides which profile a kernel has between embeddings, and which between points."""
@@ -42,6 +45,9 @@ def squared_distances(
     which the expansion |a|² + |b|² − 2a·b suffers from as soon as points are far from the origin.
     """
     if out is None or buffers is None:
+        if A.shape[-1] * B.shape[-1] >= _MANY_PAIRS and (A.requires_grad or B.requires_grad):
+            distances: torch.Tensor = _SquaredDistances.apply(A, B)
+            return distances
         total = (A[0][..., :, None] - B[0][..., None, :]).square()
         for a, b in zip(A[1:], B[1:], strict=True):
             total = total + (a[..., :, None] - b[..., None, :]).square()
@@ -54,6 +60,37 @@ def squared_distances(
                 torch.sub(a[..., :, None], b[..., None, :], out=scratch)
                 out.addcmul_(scratch, scratch)
     return out
+
+
+class _SquaredDistances(torch.autograd.Function):
+    """``squared_distances`` whose derivative is a matrix product, not one pass over all pairs for each coordinate.
+
+    Σⱼ Mᵢⱼ · 2 (aᵢ − bⱼ) = 2 (aᵢ Σⱼ Mᵢⱼ − Σⱼ Mᵢⱼ bⱼ). The difference of the two sums cancels where all points are near
+    each other and far from the origin; among many points they are not.
+    """
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(A: torch.Tensor, B: torch.Tensor) -> torch.Tensor:
+        difference = A[0][..., :, None] - B[0][..., None, :]
+        total = difference * difference
+        for a, b in zip(A[1:], B[1:], strict=True):
+            difference = torch.sub(a[..., :, None], b[..., None, :])
+            total = total.addcmul_(difference, difference)
+        return total
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[torch.Tensor, torch.Tensor], output: torch.Tensor) -> None:
+        ctx.save_for_backward(*inputs, output)
+
+    @staticmethod
+    def backward(ctx: Any, M: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:  # type: ignore[override]
+        A, B, distances = ctx.saved_tensors
+        M = torch.where(distances > 0, M, 0.0)  # a profile may have an infinite slope at zero, times a zero
+        rows = A * M.sum(dim=-1) - torch.einsum("...nm,p...m->p...n", M, B)
+        columns = B * M.sum(dim=-2) - torch.einsum("...nm,p...n->p...m", M, A)
+        return 2 * rows, 2 * columns
 
 
 @dataclass(frozen=True)

@@ -144,6 +144,7 @@ class Era5FullHyperparameters(Study[FullHyperparametersConfig, FullHyperparamete
             field.X,
             field.y,
             likelihood="nearest-neighbours",
+            terms="all",
             subset=chosen,
             n_neighbours=config.neighbours,
             fix_noise=not piece.free,

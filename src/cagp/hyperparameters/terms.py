@@ -1,0 +1,100 @@
+"""Which terms of the nearest-neighbour likelihood are computed: all of them, or a sample that stands for all.
+
+    log p(y) ≈ Σᵢ log p(yᵢ | yₙ₍ᵢ₎),     estimated without bias by     Σ over the sample of log p(yᵢ | yₙ₍ᵢ₎) / πᵢ
+
+where the i-th point of the order is in the sample with probability πᵢ (Horvitz and Thompson). Each term keeps its
+neighbours among *all* earlier points. The order is random, so early terms have far neighbours and tell of long
+distances, late ones have near neighbours. πᵢ falls like 1/i from 1: about as many terms for every doubling of i, that
+is for distances of every scale, spread evenly over the order (systematic sampling).
+
+The hyperparameters come from the plain sum over the sample. Each term is a conditional density by itself, so the
+derivative of any weighted sum of them has mean zero at the true hyperparameters; and with the weights 1/πᵢ the many
+late terms, which hardly know the long distances, would drown in their noise the few early ones that do. On a field of
+105,569 points, with 6,000 terms, the logarithm of a lengthscale had a standard error of .33 from the plain sum and .95
+from the weighted one; all terms gave .28.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import torch
+
+from ..errors import InputError
+from ..support.validation import count
+from .observations import Observations
+from .previous_neighbours import NONE
+
+DEFAULT_TERMS = 6_000
+"""Beyond so many observations a sample of so many terms is taken, unless something else was asked for."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Places (m,) in the order, ascending, and the weights 1/π (m,) with which their terms estimate the whole."""
+
+    places: np.ndarray
+    weights: np.ndarray
+
+
+@dataclass(frozen=True)
+class Terms:
+    """Terms of ``data``, whose points are in their order: ``places`` (m,), ``neighbours`` (m, k), ``weights`` (m,).
+
+    Neighbours are earlier places, ``NONE`` where there are fewer.
+    """
+
+    places: torch.Tensor
+    neighbours: torch.Tensor
+    weights: torch.Tensor
+
+    @classmethod
+    def all_of(cls, neighbours: torch.Tensor) -> Terms:
+        """Every term, from the neighbours (n, k) of every point."""
+        n = len(neighbours)
+        return cls(torch.arange(n), neighbours, torch.ones(n, dtype=torch.float64))
+
+    @cached_property
+    def members(self) -> torch.Tensor:
+        """Neighbours and, last, the point itself, (m, k+1)."""
+        return torch.cat([self.neighbours, self.places[:, None]], dim=1)
+
+    def compact(self, data: Observations) -> tuple[Terms, Observations]:
+        """The same about those rows of ``data`` alone that take part."""
+        if len(self.places) == data.size:
+            return self, data
+        real = self.members != NONE
+        used, inverse = np.unique(self.members[real].numpy(), return_inverse=True)
+        members = torch.full_like(self.members, NONE)
+        members[real] = torch.from_numpy(inverse.reshape(-1))
+        return Terms(members[:, -1], members[:, :-1], self.weights), data.rows(used)
+
+
+def terms_wanted(terms: int | str | None, n: int) -> int:
+    """How many terms of n are meant: a number, "all", or None for the default."""
+    if terms is None:
+        return min(n, DEFAULT_TERMS)
+    if isinstance(terms, str):
+        if terms != "all":
+            raise InputError(f'terms must be a number of terms, "all", or None for {DEFAULT_TERMS:,}, got {terms!r}')
+        return n
+    return min(n, count(terms, "terms", minimum=2))
+
+
+def sample_terms(n: int, size: int, generator: np.random.Generator) -> Sample:
+    """A sample of ``size`` of n terms; all of them where n is not larger."""
+    if size >= n:
+        return Sample(np.arange(n), np.ones(n))
+    density = 1.0 / np.arange(1, n + 1)
+    # the first ones are certain: as many as would otherwise have a probability above 1
+    rest = np.cumsum(density[::-1])[::-1]
+    certain = int(np.argmax((size - np.arange(n)) * density <= rest))
+    chance = np.minimum(1.0, density * ((size - certain) / rest[certain]))
+    chance[:certain] = 1.0
+    ends = np.cumsum(chance[certain:])
+    ends *= (size - certain) / ends[-1]
+    places = certain + np.searchsorted(ends, generator.random() + np.arange(size - certain), side="right")
+    places = np.concatenate([np.arange(certain), np.minimum(places, n - 1)])
+    return Sample(places, 1.0 / chance[places])
