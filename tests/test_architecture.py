@@ -42,6 +42,7 @@ LAYERS = (
     "tables",  # files of columns
     "reports",  # HTML about a fit
     "fit_report",  # their front door
+    "choosing",  # a fit that needs no expert
     "estimator",  # scikit-learn
     "cagp",  # the front door: what ``import cagp`` offers
     "cli",  # the command line

@@ -73,6 +73,8 @@ def __getattr__(name: str) -> Any:
             return importlib.import_module(".estimator", __name__).CAGPRegressor
         except ModuleNotFoundError as error:
             raise ImportError(f'CAGPRegressor needs {error.name}: pip install "cagp[sklearn]"') from error
+    if name in ("fit", "FittedModel"):
+        return getattr(importlib.import_module(".choosing", __name__), name)
     if name in _LAZY:
         return importlib.import_module(f".{name}", __name__)
     if name == "studies":
@@ -81,7 +83,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*__all__, *_LAZY, "CAGPRegressor", "__version__"])
+    return sorted([*__all__, *_LAZY, "CAGPRegressor", "FittedModel", "fit", "__version__"])
 
 
 __all__ = [

@@ -3,5 +3,6 @@
 from .fitting import fit, log_likelihood
 from .optimise import TraceStep
 from .result import FitResult, FitWarning
+from .terms import GivenTerms
 
-__all__ = ["FitResult", "FitWarning", "TraceStep", "fit", "log_likelihood"]
+__all__ = ["FitResult", "FitWarning", "GivenTerms", "TraceStep", "fit", "log_likelihood"]

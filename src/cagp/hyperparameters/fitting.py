@@ -22,7 +22,7 @@ from .optimise import Optimum, maximise
 from .result import Errors, FitResult, summarise
 from .search_space import Space
 from .standard_errors import log_standard_errors, share_of_all_terms
-from .terms import sample_terms, terms_wanted
+from .terms import GivenTerms, sample_terms, terms_wanted
 
 _LIKELIHOODS = ("exact", "nearest-neighbours")
 
@@ -42,7 +42,7 @@ def fit(
     bounds: Mapping[str, tuple[float, float]] | None = None,
     n_restarts: int = 2,
     n_neighbours: int = 45,
-    terms: int | str | None = None,
+    terms: int | str | GivenTerms | None = None,
     seed: int = 0,
     jitter: float = 0.0,
     known_noise: ArrayLike | None = None,
@@ -68,7 +68,8 @@ def fit(
     its neighbours from all points: by default 6,000 where there are more, "all" for all, or as many as the number
     says. ``log_likelihood`` is then an unbiased estimate of that of all observations; the standard errors contain what
     the sampling adds, and ``sampling_errors`` is that part. With numba (``pip install "cagp[compiled]"``) it is
-    compiled for sums and products of radial kernels, many times faster.
+    compiled for sums and products of radial kernels, many times faster. ``GivenTerms`` are terms whose neighbours are
+    chosen by the caller, outside of gaps for example: then the log score of these predictions is maximised.
 
     Neighbours are chosen at the starting values and again at the optimum, which is then sought anew, until fewer
     than 1% of them change, at most three times. Few neighbours overestimate: on 10,368 points of the temperature field
@@ -109,7 +110,11 @@ def fit(
     count(max_iterations, "max_iterations", minimum=1)
     count(seed, "seed")
     positive(tolerance, "tolerance")
-    terms_wanted(terms, 1)
+    given = terms if isinstance(terms, GivenTerms) else None
+    wanted_terms = None if isinstance(terms, GivenTerms) else terms
+    terms_wanted(wanted_terms, 1)
+    if given is not None and (likelihood == "exact" or subset is not None):
+        raise InputError('GivenTerms are those of likelihood="nearest-neighbours" of all observations, without subset')
     if real(jitter, "jitter") < 0:
         raise InputError(f"jitter must not be negative, got {jitter!r}")
     subsets, orders, restarts, samples = _generators(seed)
@@ -132,9 +137,13 @@ def fit(
         if likelihood == "exact":
             objective = ExactLikelihood(space, data, budget)
             optimum = search(objective, starts)
+        elif given is not None:
+            everything = sample_terms(data.size, data.size, samples)
+            objective = NeighbourSetting(space, data, everything, n_neighbours, budget).given(given)
+            optimum = search(objective, starts)
         else:
             data = data.rows(orders.permutation(data.size))
-            sample = sample_terms(data.size, terms_wanted(terms, data.size), samples)
+            sample = sample_terms(data.size, terms_wanted(wanted_terms, data.size), samples)
             setting = NeighbourSetting(space, data, sample, n_neighbours, budget)
             chosen = space.start
             near = objective = setting.likelihood(chosen)
@@ -148,7 +157,9 @@ def fit(
                 optimum = dataclasses.replace(again, trace=optimum.trace + again.trace, finals=optimum.finals)
                 near = objective = fresh
                 refreshes += 1
-        whole: Likelihood = objective if likelihood == "exact" else setting.estimate(near)
+        whole: Likelihood = objective
+        if likelihood != "exact" and given is None:
+            whole = setting.estimate(near)
         inner = (optimum.log_values > space.lower) & (optimum.log_values < space.upper)
         wanted = standard_errors and not interrupt.requested
         errors = log_standard_errors(objective, optimum.log_values, inner) if wanted else None
@@ -227,7 +238,7 @@ class FitOptions(TypedDict, total=False):
     bounds: Mapping[str, tuple[float, float]] | None
     n_restarts: int
     n_neighbours: int
-    terms: int | str | None
+    terms: int | str | GivenTerms | None
     seed: int
     jitter: float
     known_noise: ArrayLike | None

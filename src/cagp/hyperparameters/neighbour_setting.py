@@ -14,7 +14,7 @@ from .observations import Observations
 from .previous_neighbours import previous_neighbours
 from .radial_plan import compiled_plan
 from .search_space import Space
-from .terms import Sample, Terms
+from .terms import GivenTerms, Sample, Terms
 from .vecchia import VecchiaLikelihood
 
 NeighbourLikelihood = VecchiaLikelihood | CompiledVecchiaLikelihood
@@ -42,6 +42,11 @@ class NeighbourSetting:
         places = torch.from_numpy(self.sample.places)
         neighbours = previous_neighbours(kernel, self.data.X, k, places)
         return self._of(Terms(places, neighbours, torch.ones(len(places), dtype=torch.float64)))
+
+    def given(self, terms: GivenTerms) -> NeighbourLikelihood:
+        """The sum of terms with these neighbours, whatever the hyperparameters are."""
+        weights = torch.ones(len(terms.rows), dtype=torch.float64)
+        return self._of(Terms(torch.from_numpy(terms.rows), torch.from_numpy(terms.neighbours), weights))
 
     def estimate(self, likelihood: NeighbourLikelihood) -> NeighbourLikelihood:
         """The unbiased estimate of the likelihood of all observations, from the same terms."""

@@ -72,6 +72,18 @@ class Terms:
         return Terms(members[:, -1], members[:, :-1], self.weights), data.rows(used)
 
 
+@dataclass(frozen=True)
+class GivenTerms:
+    """Which observations are predicted from which: ``rows`` (m,) and ``neighbours`` (m, k) of all, −1 where fewer.
+
+    The neighbours need not come before the point in any order: the sum of such terms is no likelihood, but the log
+    score of left-out predictions, and its derivative has mean zero at the true hyperparameters all the same.
+    """
+
+    rows: np.ndarray
+    neighbours: np.ndarray
+
+
 def terms_wanted(terms: int | str | None, n: int) -> int:
     """How many terms of n are meant: a number, "all", or None for the default."""
     if terms is None:

@@ -1,0 +1,122 @@
+"""Which priors are tried: kernels of different roughness, with a constant or a linear trend."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ..errors import InputError
+from ..hyperparameters.starting_prior import NOISE_SHARE, Group, scale_of, starting_kernel, starting_lengthscale
+from ..kernels import RBF, Kernel, Matern12, Matern32, Matern52, Radial, RationalQuadratic
+from ..means import Constant, Mean, Polynomial
+from ..prior import Prior
+
+KINDS: dict[str, type[Radial]] = {
+    "matern32": Matern32,
+    "matern12": Matern12,
+    "matern52": Matern52,
+    "rbf": RBF,
+    "rationalquadratic": RationalQuadratic,
+}
+"""By name; the first is tried first, and the others start from where it ended."""
+
+SHORT_AND_LONG = "short and long"
+"""Matérn 3/2 of a short range plus Matérn 1/2 of a long one."""
+
+DEFAULT_KINDS = ("matern32", "matern12", "matern52", "rbf", SHORT_AND_LONG)
+
+_SHARE = 0.5
+"""Lengthscales start at this share of the spread of the data."""
+
+_PER_COLUMN = 10
+"""So many observations for each column are needed for a lengthscale of its own."""
+
+_LONGER = 10.0
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A prior to start a fit from: the ``kernel`` and the ``trend`` in words, and the hyperparameters ``fixed``."""
+
+    kernel: str
+    trend: str
+    start: Prior
+    fixed: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """How a table calls it."""
+        return f"{self.kernel}, {self.trend}"
+
+    def with_trend(self, trend: str) -> Candidate:
+        """The same with another trend, by its name."""
+        return replace(self, trend=trend, start=replace(self.start, mean=TRENDS[trend]))
+
+    def from_values_of(self, fitted: Prior, kind: str) -> Candidate:
+        """A candidate with the kernel of another ``kind``, that starts where this one ended."""
+        fixed = self.fixed
+        if kind == SHORT_AND_LONG:
+            fixed = tuple(name.replace("kernel", f"kernel.kernels[{i}]", 1) for i in range(2) for name in fixed)
+        return Candidate(kind, self.trend, replace(fitted, kernel=in_kind(fitted.kernel, kind)), fixed)
+
+
+TRENDS: dict[str, Mean] = {"constant": Constant(), "linear": Polynomial(1)}
+
+
+def first_candidate(
+    X: np.ndarray,
+    y: np.ndarray,
+    kernel: Kernel | str | None,
+    mean: Mean | None,
+    noise: float | np.ndarray | None,
+    groups: Sequence[Group] | None,
+) -> Candidate:
+    """Where a fit to observations y (n,) at X (n, p) starts: with the kernel as given, or Matérn 3/2."""
+    fixed: tuple[str, ...] = ()
+    scale = scale_of(y)
+    if isinstance(kernel, Kernel):
+        start, name = kernel, "as given"
+    else:
+        name = kernel or DEFAULT_KINDS[0]
+        each = len(y) >= _PER_COLUMN * X.shape[1]
+        if groups is None:
+            groups = [Group(None, starting_lengthscale(X, _SHARE, each))]
+        start, fixed = starting_kernel(groups, scale, Matern32)
+        start = start if name == DEFAULT_KINDS[0] else in_kind(start, name)
+    level: float | np.ndarray = NOISE_SHARE * scale if noise is None else noise
+    trend = "as given" if mean is not None else "constant"
+    return Candidate(name, trend, Prior(start, mean=mean or TRENDS["constant"], noise_variance=level), fixed)
+
+
+def in_kind(kernel: Kernel, kind: str) -> Kernel:
+    """The kernel with radial parts of another kind, and the same lengthscales and variances."""
+    if kind == SHORT_AND_LONG:
+        short, long = in_kind(kernel, "matern32"), in_kind(kernel, "matern12")
+        return _scaled(short, 1.0, 0.5) + _scaled(long, _LONGER, 0.5)
+    if kind not in KINDS:
+        raise InputError(f"kernel must be a kernel, or one of {', '.join((*KINDS, SHORT_AND_LONG))}; got {kind!r}")
+    return _map_radial(kernel, lambda part: KINDS[kind](part.lengthscale, part.variance))
+
+
+def _scaled(kernel: Kernel, longer: float, share: float) -> Kernel:
+    """The kernel with all lengthscales times ``longer``, and the variance of its first part times ``share``."""
+    first = [True]
+
+    def change(part: Radial) -> Radial:
+        scales = np.multiply(part.lengthscale, longer)
+        variance = part.variance * (share if first[0] else 1.0)
+        first[0] = False
+        lengthscale = float(scales) if scales.ndim == 0 else tuple(scales.tolist())
+        return replace(part, lengthscale=lengthscale, variance=variance)
+
+    return _map_radial(kernel, change)
+
+
+def _map_radial(kernel: Kernel, change: Callable[[Radial], Radial]) -> Kernel:
+    """The kernel with all radial kernels inside it changed."""
+    if isinstance(kernel, Radial):
+        return change(kernel)
+    children = {name: _map_radial(child, change) for name, child in kernel.children.items()}
+    return kernel.with_children(children) if children else kernel

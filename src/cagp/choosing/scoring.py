@@ -1,0 +1,96 @@
+"""How well fitted priors predict left-out observations, in the geometry of the points to be predicted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from scipy.special import ndtr
+
+from ..hyperparameters import GivenTerms
+from ..left_out import Gaps, Geometry, LeftOut
+from ..model import Model
+from ..solvers.nearest_neighbours import NearestNeighbours
+
+_NEIGHBOURS = 50
+_FAR = 10
+
+
+@dataclass(frozen=True)
+class Site:
+    """Training observations ``rows`` (n,) that candidates are judged by, left out alone or with ``gaps``."""
+
+    geometry: Geometry
+    rows: np.ndarray
+    gaps: Gaps | None
+
+    @classmethod
+    def chosen(cls, model: Model, like: torch.Tensor | None, n: int, seed: int) -> Site:
+        """At most n observations, drawn at random; with gaps as wide as those that ``like`` (T, p) lie in."""
+        draws, size, geometry = torch.Generator().manual_seed(seed), len(model.y), Geometry(model)
+        rows = torch.randperm(size, generator=draws)[:n].sort().values
+        gaps = None
+        if like is not None:
+            voids = geometry.voids(like, draws)
+            some = torch.randint(len(voids.distance), (len(rows),), generator=draws).to(model.device)
+            gaps = geometry.like(rows.to(model.device), voids.some(some), draws)
+        return cls(geometry, rows.numpy(), gaps)
+
+    def scored(self, model: Model) -> Scored:
+        """The left-out predictions of a model here."""
+        return Scored.of(model.leave_out(self.geometry, self.rows, self.gaps))
+
+    def terms(self, model: Model) -> GivenTerms:
+        """The same predictions as terms of a likelihood, from neighbours that are not in the gaps."""
+        prepared = NearestNeighbours(_NEIGHBOURS, far=_FAR).prepare(model.gram)
+        at = torch.from_numpy(self.rows).to(model.device)
+        gaps = self.geometry.single(at) if self.gaps is None else self.gaps
+        members = prepared.members(lambda k, among: self.geometry.beyond(at, gaps, k, among))
+        return GivenTerms(self.rows, members.cpu().numpy())
+
+    @property
+    def typical_distance(self) -> float:
+        """How far the nearest observation that may be used is, in lengthscales; the median."""
+        at = torch.from_numpy(self.rows).to(self.geometry.points.device)
+        gaps = self.geometry.single(at) if self.gaps is None else self.gaps
+        nearest = self.geometry.beyond(at, gaps, 1)[:, 0]
+        return float((self.geometry.points[nearest] - self.geometry.points[at]).norm(dim=1).median())
+
+
+@dataclass(frozen=True)
+class Scored:
+    """Scores of left-out observations ``index`` (n,), each (n,), smaller is better: ``crps`` and ``log_score``."""
+
+    index: np.ndarray
+    crps: np.ndarray
+    log_score: np.ndarray
+
+    @classmethod
+    def of(cls, found: LeftOut) -> Scored:
+        z, density = found.z, np.exp(-0.5 * found.z**2) / np.sqrt(2 * np.pi)
+        crps = found.std * (z * (2 * ndtr(z) - 1) + 2 * density - 1 / np.sqrt(np.pi))
+        return cls(found.index, crps, 0.5 * z**2 + np.log(found.std) + 0.5 * np.log(2 * np.pi))
+
+    def at(self, index: np.ndarray) -> Scored:
+        """Those of the observations ``index`` (m,)."""
+        there = np.isin(self.index, index)
+        return Scored(self.index[there], self.crps[there], self.log_score[there])
+
+
+def clearly_worse(one: np.ndarray, best: np.ndarray, by: float = 2.0) -> bool:
+    """Whether scores ``one`` (n,) are worse than ``best`` (n,) by so many standard errors of the average difference."""
+    difference = one - best
+    return float(difference.mean()) > by * float(difference.std(ddof=1)) / len(difference) ** 0.5
+
+
+def stacked(log_scores: np.ndarray, rounds: int = 200) -> np.ndarray:
+    """Weights (m,) of the mixture of m predictions with the best log score, given theirs (m, n), halfway to equal ones.
+
+    By expectation maximisation. Weights that fit the left-out observations best are too sure of themselves elsewhere.
+    """
+    density = np.exp(log_scores.min(axis=0) - log_scores)
+    weights = np.full(len(density), 1 / len(density))
+    for _ in range(rounds):
+        weights = (weights[:, None] * density / (weights @ density)).mean(axis=1)
+    return 0.5 * weights + 0.5 / len(density)
