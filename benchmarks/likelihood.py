@@ -137,6 +137,8 @@ def evaluations(quick: bool, released: Path | None) -> Table:
         (f"nearest neighbours, {small:,} points, two lengthscales", neighbours_problem(small, k), True),
         ("exact, 2,000 points in 22 columns", exact_problem(200 if quick else 2_000, 22), True),
     ):
+        if not beside:
+            calls.pop("torch")  # the release was by torch, too
         for call in calls.values():
             call()  # compiled, or read from disk
         with tempfile.TemporaryDirectory() as scratch:
