@@ -1,4 +1,4 @@
-"""The matrix of the exact likelihood, and its derivatives, by compiled code: what ``ExactLikelihood`` does by torch."""
+"""The matrix of the exact likelihood: its inverse, and by compiled code the matrix itself and its derivatives."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ from .search_space import Space
 
 _ROWS = 32
 """Rows that a thread takes at a time."""
+
+_BLOCK = 192
+"""Columns or rows of an inverse that a thread computes at a time."""
 
 
 class CompiledMatrix:
@@ -67,3 +70,31 @@ class CompiledMatrix:
         if plan.noise_slot >= 0:
             total[plan.noise_slot] += noise_gradient
         return total @ plan.changes(float(level) if np.ndim(level) == 0 else 0.0)
+
+
+def inverse_lower(factor: torch.Tensor) -> torch.Tensor:
+    """G⁻¹ from its lower Cholesky factor L (n, n), right in the lower triangle. On the CPU it overwrites the factor.
+
+    L⁻¹ in blocks of columns, then L⁻ᵀ L⁻¹ in blocks of rows, as many operations as LAPACK's potri; but each thread has
+    blocks of its own. Threads that work on one block together wait for each other all the time, which on a busy machine
+    takes many times as long as the work itself.
+    """
+    if factor.device.type != "cpu":
+        return torch.cholesky_inverse(factor)
+    n = len(factor)
+    inverse = torch.empty_like(factor, memory_format=torch.contiguous_format)
+
+    def invert(start: int) -> None:
+        stop = min(start + _BLOCK, n)
+        unit = torch.zeros(n - start, stop - start, dtype=factor.dtype)
+        unit.diagonal().fill_(1.0)
+        inverse[start:, start:stop] = torch.linalg.solve_triangular(factor[start:, start:], unit, upper=False)
+
+    def multiply(start: int) -> None:
+        stop = min(start + _BLOCK, n)
+        torch.mm(inverse[start:, start:stop].T, inverse[start:, :stop], out=product[start:stop, :stop])
+
+    share_out(invert, range(0, n, _BLOCK), factor.device)
+    product = factor if factor.is_contiguous() else factor.T
+    share_out(multiply, range(0, n, _BLOCK), factor.device)
+    return product

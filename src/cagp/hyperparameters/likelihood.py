@@ -21,7 +21,7 @@ from ..gram import Gram
 from ..kernels import Embedding, embedding_leaves, map_embedding, slice_embedding
 from ..support.memory import require
 from ..support.threads import share_out
-from .exact_matrix import CompiledMatrix
+from .exact_matrix import CompiledMatrix, inverse_lower
 from .observations import Observations
 from .radial_plan import compiled_plan
 from .search_space import NOISE, Space
@@ -34,9 +34,6 @@ _SHARES = 16
 
 _WORTH_COMPILING = 500
 """Fewer points are done before compiled code is even loaded."""
-
-_BLOCK = 192
-"""Columns or rows of an inverse that a thread computes at a time."""
 
 _TILE_COPIES = 40
 """Tiles that autograd keeps alive at once, generously: a few per operation, and per coordinate for small ones."""
@@ -190,7 +187,7 @@ class ExactLikelihood(Likelihood):
             return Evaluation(float(log_likelihood), np.zeros(0), trend)
         if further is not None:
             alpha = torch.column_stack([alpha, torch.cholesky_solve(further, factor)])
-        inverse = _inverse_lower(factor)
+        inverse = inverse_lower(factor)
         if outputs > 1:
             inverse.mul_(outputs)
         noise_gradient = float(0.5 * (alpha.square().sum() - inverse.diagonal().sum()))
@@ -274,31 +271,3 @@ class _Share:
     def cut_leaves(self) -> list[torch.Tensor]:
         """The tensors of the embedding."""
         return embedding_leaves(self.cut)
-
-
-def _inverse_lower(factor: torch.Tensor) -> torch.Tensor:
-    """G⁻¹ from its lower Cholesky factor L (n, n), right in the lower triangle. On the CPU it overwrites the factor.
-
-    L⁻¹ in blocks of columns, then L⁻ᵀ L⁻¹ in blocks of rows, as many operations as LAPACK's potri; but each thread has
-    blocks of its own. Threads that work on one block together wait for each other all the time, which on a busy machine
-    takes many times as long as the work itself.
-    """
-    if factor.device.type != "cpu":
-        return torch.cholesky_inverse(factor)
-    n = len(factor)
-    inverse = torch.empty_like(factor, memory_format=torch.contiguous_format)
-
-    def invert(start: int) -> None:
-        stop = min(start + _BLOCK, n)
-        unit = torch.zeros(n - start, stop - start, dtype=factor.dtype)
-        unit.diagonal().fill_(1.0)
-        inverse[start:, start:stop] = torch.linalg.solve_triangular(factor[start:, start:], unit, upper=False)
-
-    def multiply(start: int) -> None:
-        stop = min(start + _BLOCK, n)
-        torch.mm(inverse[start:, start:stop].T, inverse[start:, :stop], out=product[start:stop, :stop])
-
-    share_out(invert, range(0, n, _BLOCK), factor.device)
-    product = factor if factor.is_contiguous() else factor.T
-    share_out(multiply, range(0, n, _BLOCK), factor.device)
-    return product
