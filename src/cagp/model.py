@@ -14,7 +14,7 @@ import torch
 
 from .algebra.weights import certified
 from .errors import InputError, InputTypeError
-from .posterior import Posterior
+from .posterior import Posterior, guarantee_of
 from .predicting.batches import Batches
 from .predicting.conditioned import Conditioned
 from .predicting.elsewhere import find_workers, solve_with
@@ -23,6 +23,7 @@ from .predicting.recipe import Recipe
 from .predicting.solved import Solved
 from .predicting.solving import Iterates, outcome_of
 from .predicting.status import Status, status_of
+from .prediction import Guarantee, Prediction
 from .prior import Prior
 from .solvers import Solver
 from .stopping import Rule
@@ -279,9 +280,18 @@ class Model(Conditioned):
         return left_out(self, like, n, seed, progress)
 
     @property
+    def guarantee(self) -> Guarantee:
+        """When the error bars of its predictions hold."""
+        return guarantee_of(self.solver)
+
+    @property
     def plain(self) -> Model:
         """The model itself; of a recalibrated model, the one that knows its prior alone."""
         return self
+
+    def over(self, prediction: Prediction, X_test: ArrayLike) -> Prediction:
+        """A prediction of this model at X_test (T, p) as it is; a recalibrated model changes its error bars."""
+        return prediction
 
     def recalibrated(
         self,
