@@ -319,6 +319,21 @@ class Model(Conditioned):
         found = RecalibratedModel(self, learn(self, like, n, seed, progress))
         return found if calibration is None else ConformalModel.calibrated(found, calibration)
 
+    def jackknife_interval(
+        self, X_test: ArrayLike, level: float = 0.95, *, noise_variance: Any = None
+    ) -> tuple[Any, Any]:
+        """Jackknife+ intervals for new observations at X_test (T, p): (lower, upper), each (T,). For exact solvers.
+
+        For observations that are exchangeable with those of the model they hold at least 1 − 2 (1 − ``level``), 90% for
+        a ``level`` of 95%, whatever the kernel, and usually about ``level``; this takes the hyperparameters as chosen
+        without these data. No data are set aside for it, as ``recalibrated(calibration=…)`` does. Where there are too
+        few observations for the level, fewer than 19 for 95%, intervals are infinite. ``noise_variance`` is that of the
+        new observations, by default the prior's, where that is one number.
+        """
+        from .recalibration.jackknife import jackknife_interval
+
+        return jackknife_interval(self, X_test, level, noise_variance)
+
     # --- how ------------------------------------------------------------------------------------------------------
 
     def test_points(self, X_test: ArrayLike) -> tuple[torch.Tensor, Output]:

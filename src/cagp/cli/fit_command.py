@@ -129,13 +129,15 @@ def fit(
         model = saved.condition().plain
         if recalibrate is not False:
             with told(debug, f"Interrupted: {out} has the error bars of the prior, and no report is written."):
-                mended = bars.settled(saved, model, places, seed, voice)
-                saving.write(mended, out, overwrite=True)
+                saved = bars.settled(saved, model, places, seed, voice)
+                saving.write(saved, out, overwrite=True)
         voice(f"Model: {out}")
         if not no_report:
             place = report or out.resolve().with_name(out.resolve().name + "-report")
             with told(debug, f"Interrupted: the model is written to {out}, the report is not."):
                 _report(model, saved.about, place, result, seed, voice)
+            if saved.layers:
+                voice("The report is about the error bars of the prior, before they were recalibrated.")
 
 
 def _saved(prior: Prior, training: Training, solver: Solver, result: FitResult | None) -> Saved:

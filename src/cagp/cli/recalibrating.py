@@ -63,9 +63,10 @@ class ErrorBars:
         found = model.left_out(like, min(n, _JUDGED), seed, progress=voice.progress)
         judged = diagnose(found.z)
         hold = {each.level: coverage_percent(each.found) for each in judged.coverage}
-        where = "Left-out predictions" if like is None else f"Left-out predictions in gaps like those of {self.like}"
-        said = f"{where}: 50% intervals hold {hold[0.5]}, 95% hold {hold[0.95]}"
-        about = dataclasses.replace(saved.about, notes={**saved.about.notes, "left-out predictions": f"{said}."})
+        found_out = f"50% intervals hold {hold[0.5]}, 95% hold {hold[0.95]}"
+        where = "" if like is None else f" in gaps like those of {self.like}"
+        said = f"Left-out predictions{where}: {found_out}"
+        about = dataclasses.replace(saved.about, notes={**saved.about.notes, f"left-out predictions{where}": found_out})
         saved = dataclasses.replace(saved, about=about)
         if judged.right and not self.recalibrate:
             voice(f"{said}: the error bars stay as they are (--recalibrate changes them all the same).")

@@ -140,8 +140,9 @@ def _learn(
     how = alone.how
     if len(bands) > 1:
         whose = "of all widths" if wanted is None else "as wide as those that the points of like lie in"
+        number = "one band" if len(bands) == 2 else f"{len(bands) - 1} bands"
         how += (
-            f" Up to {_IN_GAPS:,} were left out with the gap around each, for {len(bands) - 1} bands of gaps {whose}, "
+            f" Up to {_IN_GAPS:,} were left out with the gap around each, for {number} of gaps {whose}, "
             f"up to a distance of {bands[-1].distance:.3g} lengthscales from the data."
         )
     return Recalibration(tuple(bands), how, seed)
