@@ -1,4 +1,4 @@
-"""Jackknife+ intervals: against a loop of refits, and what they hold for a model that is badly wrong."""
+"""Jackknife+ intervals: against a loop of refits and MAPIE, and what they hold for a model that is badly wrong."""
 
 from __future__ import annotations
 
@@ -7,9 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from mapie.conformity_scores.bounds.std_normalised import StdConformityScore
+from mapie.regression import CrossConformalRegressor
+from sklearn.gaussian_process.kernels import Matern, WhiteKernel
+from sklearn.model_selection import LeaveOneOut
 
 import cagp
 from cagp.errors import InputError
+from cagp.estimator import CAGPRegressor
 
 RNG = np.random.default_rng(2)
 X, X_TEST = RNG.random((40, 2)), RNG.random((9, 2))
@@ -50,6 +55,17 @@ def test_a_loop_of_refits(prior: cagp.Prior, level: float) -> None:
         np.testing.assert_allclose(ours, theirs, rtol=1e-6, atol=1e-8)
 
 
+@pytest.mark.parametrize("level", [0.83, 0.92])  # no whole ranks, which MAPIE may round to the next
+def test_mapie(level: float) -> None:
+    noisy = Matern(0.3, "fixed", nu=1.5) + WhiteKernel(0.05, "fixed")  # so that its standard deviations have the noise
+    regressor = CAGPRegressor(noisy, optimizer=None, alpha=1e-12)
+    plus = {"conformity_score": StdConformityScore(), "method": "plus", "cv": LeaveOneOut()}
+    theirs = CrossConformalRegressor(regressor, confidence_level=level, **plus).fit_conformalize(X, Y)
+    model = cagp.Prior(cagp.Matern32(0.3), noise_variance=0.05).condition(X, Y, "cholesky")
+    found = model.jackknife_interval(X_TEST, level)
+    np.testing.assert_allclose(np.column_stack(found), theirs.predict_interval(X_TEST)[1][:, :, 0], rtol=1e-7)
+
+
 def test_auto_and_torch() -> None:
     prior = cagp.Prior(cagp.Matern32(0.3), noise_variance=0.05)
     expected = prior.condition(X, Y, "cholesky").jackknife_interval(X_TEST)
@@ -85,7 +101,7 @@ def test_wrong_use() -> None:
     with pytest.raises(InputError, match="needs an exact model"):
         prior.condition(X, Y, cagp.NearestNeighbours(5)).jackknife_interval(X_TEST)
     model = prior.condition(X, Y, "cholesky")
-    with pytest.raises(InputError, match="for 95% write 0.95"):
+    with pytest.raises(InputError, match=r"for 95% write 0\.95"):
         model.jackknife_interval(X_TEST, 95)
     with pytest.raises(InputError, match="one number, or one per"):
         model.jackknife_interval(X_TEST, noise_variance=[0.1, 0.2])

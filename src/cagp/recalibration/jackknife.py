@@ -4,9 +4,9 @@ Without observation i the mean at x is m(x) − wᵢ(x) eᵢ and the variance of
 kriging weights with all observations, eᵢ the error of observation i predicted from the others, and sᵢ its standard
 deviation, noise included: the model with i is the one without it that learns its error. So all n models cost one.
 
-The interval is that of Barber, Candès, Ramdas and Tibshirani (2021) with errors measured in standard deviations: between
-the quantiles of m₋ᵢ(x) ∓ |eᵢ| / sᵢ · σ₋ᵢ(x), with σ₋ᵢ² = v₋ᵢ + noise. The proof needs nothing of the score but that it
-does not depend on the order of the data.
+The interval is that of Barber, Candès, Ramdas and Tibshirani (2021) with errors measured in standard deviations:
+between the quantiles of m₋ᵢ(x) ∓ |eᵢ| / sᵢ · σ₋ᵢ(x), with σ₋ᵢ² = v₋ᵢ + noise. The proof needs nothing of the score but
+that it does not depend on the order of the data. Jaber and others (2025) call it J+GP; MAPIE has it by refitting.
 """
 
 from __future__ import annotations
