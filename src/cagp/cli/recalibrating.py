@@ -66,7 +66,8 @@ class ErrorBars:
         found_out = f"50% intervals hold {hold[0.5]}, 95% hold {hold[0.95]}"
         where = "" if like is None else f" in gaps like those of {self.like}"
         said = f"Left-out predictions{where}: {found_out}"
-        about = dataclasses.replace(saved.about, notes={**saved.about.notes, f"left-out predictions{where}": found_out})
+        notes = {**saved.about.notes, "left-out predictions": f"{found_out}{where}"}
+        about = dataclasses.replace(saved.about, notes=notes)
         saved = dataclasses.replace(saved, about=about)
         if judged.right and not self.recalibrate:
             voice(f"{said}: the error bars stay as they are (--recalibrate changes them all the same).")
