@@ -16,7 +16,8 @@ from ..hyperparameters import fit as fit_hyperparameters
 from ..hyperparameters.starting_prior import Group
 from ..kernels import Kernel
 from ..means import Mean, as_mean
-from ..mixtures import MixtureModel
+from ..mixtures import FittedModel, MixtureModel, Story, Tried
+from ..mixtures.fitted import table_of
 from ..model import Model
 from ..prior import Prior
 from ..recalibration import RecalibratedModel, recalibrated
@@ -26,7 +27,6 @@ from ..support.interrupt import Interrupt
 from ..support.progress import progress as progress_bar
 from ..support.validation import ArrayLike, choice, column_names, count, points, targets
 from .candidates import DEFAULT_KINDS, KINDS, TRENDS, Candidate, first_candidate
-from .fitted import FittedModel, Tried, table_of
 from .scoring import Scored, Site, clearly_worse, stacked
 
 EXACT_UP_TO = 2000
@@ -185,7 +185,7 @@ def fit(
     )
     seconds = time.perf_counter() - started
     story = _story(search, parts, table, judged, used, like is not None, interrupt.requested, seconds)
-    return FittedModel(final, story, table)
+    return FittedModel(final, Story(story, table, final.guarantee))
 
 
 def _kinds(kernel: Kernel | str | Sequence[str] | None) -> tuple[tuple[str, ...], Kernel | None]:
@@ -248,7 +248,7 @@ def _parts(search: _Search, mixture: bool) -> list[tuple[_Fit, float]]:
 def _predicting(parts: list[tuple[_Fit, float]]) -> Model | MixtureModel:
     if len(parts) == 1:
         return parts[0][0].model
-    return MixtureModel([each.model for each, _ in parts], [weight for _, weight in parts])
+    return MixtureModel.of([each.model for each, _ in parts], [weight for _, weight in parts])
 
 
 def _named(model: Model | MixtureModel, names: list[str] | None) -> None:

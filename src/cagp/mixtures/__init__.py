@@ -1,6 +1,7 @@
 """Several models that predict together: where data cannot tell which is right, all of them count."""
 
-from .model import MixtureModel
+from .fitted import FittedModel, Story, Tried
+from .model import Blend, MixtureModel
 from .prediction import Mixture
 
-__all__ = ["Mixture", "MixtureModel"]
+__all__ = ["Blend", "FittedModel", "Mixture", "MixtureModel", "Story", "Tried"]

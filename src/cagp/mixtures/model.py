@@ -2,48 +2,130 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import torch
 
 from ..errors import InputError
 from ..left_out import Gaps, Geometry, LeftOut
 from ..left_out import left_out as leave_some_out
 from ..model import Model
-from ..recalibration import ConformalModel, RecalibratedModel, recalibrated
+from ..prediction import Guarantee, Prediction
+from ..prior import Prior
+from ..recalibration import ConformalModel, LayeredModel, Learned, RecalibratedModel, recalibrated
+from ..recalibration.layer import saved_array
 from ..support.convert import Output
 from ..support.validation import ArrayLike
-from .prediction import Mixture
+from .prediction import Mixture, guarantee_of_mixture
 
 
-class MixtureModel:
-    """``components`` are models of the same data with ``weights`` (m,); it predicts their mixture.
+@dataclass(frozen=True, eq=False)
+class Blend(Learned):
+    """The ``priors`` of a mixture but for the first, which is that of the inner model; the ``weights`` (m,) of all."""
 
-    ``plain`` is the one with the most weight: where one model has to stand for all, in a report for example.
+    name = "mixture"
+
+    priors: tuple[Prior, ...]
+    weights: np.ndarray
+
+    def __post_init__(self) -> None:
+        fits = self.weights.shape == (1 + len(self.priors),)
+        if not fits or not (self.weights > 0).all() or not np.isclose(self.weights.sum(), 1.0):
+            raise InputError(f"weights must be one for each of {1 + len(self.priors)} models, positive, with the sum 1")
+
+    @property
+    def in_words(self) -> str:
+        return f"a mixture of {len(self.weights)} models"
+
+    @property
+    def guarantee(self) -> Guarantee:
+        return guarantee_of_mixture(len(self.weights))
+
+    def to_json(self, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
+        from ..saving.objects import encode
+
+        arrays["weights"] = self.weights
+        written = []
+        for i, prior in enumerate(self.priors):
+            if np.ndim(prior.noise_variance):
+                arrays[f"noise_variance[{i}]"] = np.asarray(prior.noise_variance, dtype=np.float64)
+            noise = None if np.ndim(prior.noise_variance) else float(prior.noise_variance)
+            kernel, mean = (encode(each, f"priors[{i}]", {}) for each in (prior.kernel, prior.mean))
+            written.append({"kernel": kernel, "mean": mean, "noise_variance": noise})
+        return {"priors": written}
+
+    @classmethod
+    def from_json(cls, content: Any, arrays: Mapping[str, np.ndarray], size: int) -> Blend:
+        from ..kernels import Kernel
+        from ..means import Mean
+        from ..saving.objects import decode
+
+        if set(content) != {"priors"} or not isinstance(content["priors"], list):
+            raise InputError("a mixture must have its priors and nothing else")
+        priors = []
+        for i, each in enumerate(content["priors"]):
+            noise = each["noise_variance"]
+            if noise is None:
+                noise = saved_array(arrays, f"noise_variance[{i}]", "float64")
+            kernel, mean = decode(each["kernel"], "kernel", {}, Kernel), decode(each["mean"], "mean", {}, Mean)
+            priors.append(Prior(kernel, mean=mean, noise_variance=noise))
+            priors[-1].noise(size)
+        return cls(tuple(priors), saved_array(arrays, "weights", "float64"))
+
+
+class MixtureModel(LayeredModel):
+    """A model with others of the same data beside it; it predicts their mixture. ``inner`` has the most weight.
+
+    ``components`` are all of them, ``weights`` (m,) theirs. What ``predict`` is told about stopping rules and workers
+    is for the inner model; the others are predicted as they are.
     """
 
-    def __init__(self, components: Sequence[Model], weights: ArrayLike) -> None:
-        self.components = tuple(components)
-        self.weights = np.asarray(weights, dtype=np.float64)
-        shapes_fit = self.weights.shape == (len(self.components),) and len(self.components) > 0
-        if not shapes_fit or (self.weights < 0).any() or not np.isclose(self.weights.sum(), 1.0):
-            raise InputError(
-                f"weights must be one for each of {len(self.components)} models, positive, and add up to 1"
-            )
-        self.plain = self.components[int(np.argmax(self.weights))]
+    learned: Blend
+    learns = Blend
+
+    def __init__(self, inner: Model, learned: Blend, others: Sequence[Model] | None = None) -> None:
+        super().__init__(inner, learned)
+        if others is None:
+            recipe = inner.recipe
+            others = [
+                prior.condition(
+                    recipe.X,
+                    recipe.y,
+                    inner.solver,
+                    memory_budget=recipe.budget,
+                    dtype=recipe.dtype,
+                    device=inner.device,
+                )
+                for prior in learned.priors
+            ]
+        self.components = (inner, *others)
+
+    @classmethod
+    def of(cls, components: Sequence[Model], weights: ArrayLike) -> MixtureModel:
+        """From models of the same data, with a weight for each."""
+        share = np.asarray(weights, dtype=np.float64)
+        if share.shape != (len(components),) or not len(components):
+            raise InputError(f"weights must be one for each of {len(components)} models, got shape {share.shape}")
+        order = np.argsort(-share, kind="stable")
+        first, *others = (components[i] for i in order)
+        return cls(first, Blend(tuple(each.prior for each in others), share[order]), others)
+
+    @property
+    def weights(self) -> np.ndarray:
+        """The weights of the components, shape (m,)."""
+        return self.learned.weights
 
     def __repr__(self) -> str:
-        parts = ", ".join(
-            f"{weight:.2g} × {each.prior!r}" for weight, each in zip(self.weights, self.components, strict=True)
-        )
-        return f"MixtureModel({parts})"
+        parts = zip(self.weights, self.components, strict=True)
+        return f"MixtureModel({', '.join(f'{weight:.2g} × {each.prior!r}' for weight, each in parts)})"
 
-    def predict(self, X_test: ArrayLike, **settings: Any) -> Mixture:
-        """The mixture of the predictions at X_test (T, p); ``settings`` are those of ``Model.predict``."""
-        parts = [each.predict(X_test, **settings) for each in self.components]
-        return Mixture(parts, self.weights, Output.like(X_test))
+    def wrapped(self, prediction: Prediction, test: torch.Tensor, convert: Output) -> Mixture:
+        place = test if convert.device is not None else test.cpu().numpy()
+        others = [each.predict(place, progress=False) for each in self.components[1:]]
+        return Mixture([prediction, *others], self.weights, convert)
 
     def predict_mean(self, X_test: ArrayLike) -> Any:
         """The mean at X_test (T, p), shape (T,)."""
@@ -77,7 +159,7 @@ class MixtureModel:
         found = [each.leave_out(geometry, rows, gaps, advance, seed) for each in self.components]
         there = set.intersection(*(set(each.index.tolist()) for each in found))
         found = [each.some(np.isin(each.index, list(there))) for each in found]
-        means, variances = (np.stack([getattr(f, name) for f in found]) for name in ("mean", "std"))
+        means, stds = (np.stack([getattr(each, name) for each in found]) for name in ("mean", "std"))
         mean = self.weights @ means
-        std = np.sqrt(self.weights @ (variances**2 + (means - mean) ** 2))
-        return replace(found[int(np.argmax(self.weights))], mean=mean, std=std)
+        std = np.sqrt(self.weights @ (stds**2 + (means - mean) ** 2))
+        return replace(found[0], mean=mean, std=std)

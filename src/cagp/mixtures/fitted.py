@@ -1,0 +1,105 @@
+"""What the front door gives: a model that tells how it came about."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from ..errors import InputError
+from ..prediction import Guarantee, Prediction
+from ..recalibration import LayeredModel, Learned
+from ..support.convert import Output
+
+
+@dataclass(frozen=True)
+class Tried:
+    """One candidate: its name, what it was fitted by, its average scores on left-out observations, and the seconds.
+
+    ``weight`` is its share in the model: 1 for the only one chosen, 0 for one that was not.
+    """
+
+    name: str
+    fitted_by: str
+    crps: float
+    log_score: float
+    seconds: float
+    weight: float
+
+
+@dataclass(frozen=True)
+class Story(Learned):
+    """What was tried, chosen and found, as ``text`` and as a table of ``candidates``; ``guarantee`` of the whole."""
+
+    name = "story"
+
+    text: str
+    candidates: tuple[Tried, ...]
+    held: Guarantee
+
+    @property
+    def in_words(self) -> str:
+        return f"chosen from {len(self.candidates)} candidates"
+
+    @property
+    def guarantee(self) -> Guarantee:
+        return self.held
+
+    def to_json(self, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_json(cls, content: Any, arrays: Mapping[str, np.ndarray], size: int) -> Story:
+        if not isinstance(content, dict) or set(content) != {"text", "candidates", "held"}:
+            raise InputError("the story must have exactly the entries text, candidates and held")
+        candidates = tuple(Tried(**each) for each in content["candidates"])
+        return cls(str(content["text"]), candidates, Guarantee(**content["held"]))
+
+
+class FittedModel(LayeredModel):
+    """A model with its ``story``: what was tried, what was chosen and why, and what the error bars guarantee.
+
+    ``candidates`` is the table of what was tried, ``inner`` the model that was chosen: one model, a mixture of several,
+    or a recalibration of either. Predictions are those of ``inner``.
+    """
+
+    learned: Story
+    learns = Story
+
+    @property
+    def story(self) -> str:
+        """What was done and found, in words."""
+        return self.learned.text
+
+    @property
+    def candidates(self) -> tuple[Tried, ...]:
+        """What was tried."""
+        return self.learned.candidates
+
+    def __repr__(self) -> str:
+        return f"FittedModel({self.inner!r})"
+
+    def __str__(self) -> str:
+        return self.story
+
+    def wrapped(self, prediction: Prediction, test: torch.Tensor, convert: Output) -> Prediction:
+        return prediction
+
+
+def table_of(candidates: tuple[Tried, ...]) -> str:
+    """The candidates as a table of text, the best first."""
+    rows = [("candidate", "fitted by", "CRPS", "log score", "seconds", "weight")]
+    for each in sorted(candidates, key=lambda tried: tried.crps):
+        weight = f"{each.weight:.2f}" if each.weight else ""
+        numbers = (f"{each.crps:.4g}", f"{each.log_score:.4g}", f"{each.seconds:.1f}", weight)
+        rows.append((each.name, each.fitted_by, *numbers))
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    lines = []
+    for row in rows:
+        cells = [cell.ljust(w) if i < 2 else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True))]
+        lines.append(f"  {'  '.join(cells)}".rstrip())
+    return "\n".join(lines)
