@@ -1,6 +1,6 @@
 """How large errors are compared with what the model promises: at a place, and at a distance from the data.
 
-The size is the average of |z| over the nearest left-out observations, shrunk to that over a wider surrounding, shrunk
+The size is an average of |z| over the nearest left-out observations, shrunk to that over a wider surrounding, shrunk
 to a still wider one, in the end to the average over all. How local the finest average is, and how much it is shrunk, is
 decided by the log score of the left-out observations themselves: for a field of the same roughness everywhere it is
 the average over all.
@@ -26,6 +26,9 @@ _NEIGHBOURS = 16
 _LEVELS = 4
 _SMALLEST = 64
 """Each wider surrounding has four times fewer points, all over the data, and at least so many."""
+
+_POWER = 0.5
+"""Square roots of |z| are averaged: a few huge errors do not decide about the size of all others."""
 
 _STRENGTHS = (1.0, 4.0, 16.0)
 _SAMPLE = 10_000
@@ -59,34 +62,28 @@ class Band:
     spread: float
 
     @classmethod
-    def learned(cls, found: LeftOut, geometry: Geometry, seed: int) -> Band:
-        """From left-out predictions, at distances that may be put together."""
+    def learned(cls, found: LeftOut, geometry: Geometry, seed: int) -> tuple[Band, float]:
+        """From left-out predictions, at distances that may be put together; and the average log density of their z."""
         start = cls(float(np.median(found.distance)), found.index, found.z, 0, 1.0, np.empty(0), 1.0)
         some = np.sort(np.random.default_rng(seed).permutation(len(found))[:_SAMPLE])
         sizes = _Sizes(start, geometry, seed)
         near = sizes.around_training(some, found.gaps)
         z = torch.from_numpy(found.z[some]).to(geometry.points.device)
         worth = len(some) / sizes.together(some, found.gaps)
-        best, chosen = None, start
+        best, chosen = None, (sizes.levels, 1.0)
         # from the simplest to the most local, which has to be clearly better
         for finest in range(sizes.levels, -1, -1):
             for strength in _STRENGTHS if finest < sizes.levels else _STRENGTHS[:1]:
                 local = sizes.averaged(len(some), near[finest:], strength)
-                values = shape_of(z / local)
-                density = scores_at(values.expand(len(z), -1), z / local)[1] - local.log()
+                found_shape = shape_of(z / local)
+                density = scores_at(found_shape.expand(len(z), -1), z / local)[1] - local.log()
                 gain = density - (0.0 if best is None else best)
                 if best is None or float(gain.mean()) > _CLEARLY * float(gain.std()) / worth**0.5:
-                    best, chosen = (
-                        density,
-                        replace(
-                            start,
-                            finest=finest,
-                            strength=strength,
-                            values=values.cpu().numpy(),
-                            spread=spread_of(values),
-                        ),
-                    )
-        return chosen
+                    best, values, chosen = density, found_shape, (finest, strength)
+        assert best is not None
+        finest, strength = chosen
+        band = replace(start, finest=finest, strength=strength, values=values.cpu().numpy(), spread=spread_of(values))
+        return band, float(best.mean())
 
     @property
     def local(self) -> bool:
@@ -137,7 +134,7 @@ class _Sizes:
         self._band, self._geometry = band, geometry
         device = geometry.points.device
         self._rows = torch.from_numpy(band.index).to(device)
-        self._sizes = torch.from_numpy(np.abs(band.z)).to(device)
+        self._sizes = torch.from_numpy(np.abs(band.z) ** _POWER).to(device)
         self._order = torch.randperm(len(band.z), generator=torch.Generator().manual_seed(seed)).to(device)
         self.levels = _levels(len(band.z))
         self._searches: dict[int, Search] = {}
@@ -191,4 +188,4 @@ class _Sizes:
             weight = (1 - (apart / edge).square()).masked_fill(found < 0, 0.0).to(size.dtype)
             known = (weight * self._sizes[found.clamp_min(0)]).sum(dim=1)
             size = (known + strength * size) / (weight.sum(dim=1) + strength)
-        return size.clamp_min(_SMALLEST_SIZE)
+        return (size ** (1 / _POWER)).clamp_min(_SMALLEST_SIZE)

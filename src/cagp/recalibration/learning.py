@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from ..errors import InputError
-from ..left_out import Geometry, Leaving, Voids
+from ..left_out import Geometry, Leaving, LeftOut, Voids
 from ..prediction import Guarantee
 from ..support.progress import progress as progress_bar
 from ..support.validation import ArrayLike, count, points
@@ -29,6 +29,12 @@ _NEAR = 1.5
 
 _WIDER = 3.0
 """The gaps of a band are up to so many times as wide as those of the one before."""
+
+_IN_BAND = 500
+_APART = 1.1
+_WORTH_IT = 0.01
+"""More bands of single observations need so many in each, at distances so many times apart, and so much better a score.
+"""
 
 _FEWEST = 20
 """Fewer left-out observations say nothing about their spread."""
@@ -115,7 +121,7 @@ def _learn(
 ) -> Recalibration:
     model = leaving.plain
     alone = leaving.leave_out(geometry, rows, None, advance, seed)
-    bands, size = [Band.learned(alone, geometry, seed)], len(model.y)
+    bands, size = _by_distance(alone, geometry, seed), len(model.y)
     spacing = float(np.median(alone.distance))
     widest = _widest(geometry, draws) if wanted is None else float(wanted.distance.max())
     low = _NEAR * spacing
@@ -135,7 +141,7 @@ def _learn(
             break
         # bands lie ever further from the data: between two of them the sizes of errors are interpolated
         if len(found) >= _FEWEST and np.median(found.distance) > bands[-1].distance:
-            bands.append(Band.learned(found, geometry, seed))
+            bands.append(Band.learned(found, geometry, seed)[0])
     how = alone.how
     if len(bands) > 1:
         whose = "of all widths" if wanted is None else "as wide as those that the points of like lie in"
@@ -145,6 +151,27 @@ def _learn(
             f"of {bands[-1].distance:.3g} lengthscales from the data."
         )
     return Recalibration(tuple(bands), how, seed)
+
+
+def _by_distance(alone: LeftOut, geometry: Geometry, seed: int) -> list[Band]:
+    """Single observations left out in bands by their distance from the data, as many as have the best log score.
+
+    On a grid all lie at the same distance. Elsewhere those that have close neighbours may be wrong in other ways than
+    those that stand alone.
+    """
+    order = np.argsort(alone.distance, kind="stable")
+    best: list[Band] = []
+    score = -np.inf
+    for parts in (1, 3, 6):
+        groups = np.array_split(order, parts)
+        middle = [float(np.median(alone.distance[group])) for group in groups]
+        if parts > 1 and (len(order) < parts * _IN_BAND or not all(_APART * a < b for a, b in pairwise(middle))):
+            break
+        found = [Band.learned(alone.some(np.sort(group)), geometry, seed) for group in groups]
+        mean = float(np.mean([each for _, each in found]))
+        if mean > score + _WORTH_IT:
+            best, score = [band for band, _ in found], mean
+    return best
 
 
 def _widest(geometry: Geometry, draws: torch.Generator) -> float:
