@@ -34,11 +34,11 @@ from .support.memory import human
 from .support.positive_definite import joint_draws
 from .support.validation import ArrayLike, as_float64, count
 
-_UNDER_THE_PRIOR = Guarantee(
+UNDER_THE_PRIOR = Guarantee(
     "under the prior",
     "The error bars are exactly right if the data follow the prior: they say nothing about a prior that does not fit.",
 )
-_NONE = Guarantee(
+NO_GUARANTEE = Guarantee(
     "none", "The solver takes its directions from y, so its error bars are not calibrated, even under the prior."
 )
 
@@ -74,7 +74,7 @@ class Posterior(Prediction):
     @property
     def guarantee(self) -> Guarantee:
         """When the error bars hold."""
-        return _UNDER_THE_PRIOR if self._model.recipe.solver.calibrated else _NONE
+        return UNDER_THE_PRIOR if self._model.recipe.solver.calibrated else NO_GUARANTEE
 
     # --- moments --------------------------------------------------------------------------------------------------
 

@@ -1,11 +1,13 @@
 """Error bars that hold on the data: scaled and shaped by left-out predictions, or by a calibration set."""
 
 from .conformal import Conformal, ConformalModel
+from .cross_recalibration import GROUPS, cross_recalibrated
 from .layer import Layer, LayeredModel
-from .learning import Recalibration, learn
+from .learning import Recalibration, learn, learned_from
 from .recalibrated import Recalibrated, RecalibratedModel
 
 __all__ = [
+    "GROUPS",
     "Conformal",
     "ConformalModel",
     "Layer",
@@ -13,5 +15,7 @@ __all__ = [
     "Recalibrated",
     "RecalibratedModel",
     "Recalibration",
+    "cross_recalibrated",
     "learn",
+    "learned_from",
 ]

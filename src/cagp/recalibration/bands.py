@@ -1,9 +1,9 @@
 """How large errors are compared with what the model promises: at a place, and at a distance from the data.
 
 The size is the average of |z| over the nearest left-out observations, shrunk to that over a wider surrounding, shrunk
-to a still wider one, in the end to the average over all. How local the finest average is, and how strongly it is shrunk,
-is decided by the log score of the left-out observations themselves: for a field of the same roughness everywhere it is
-the average over all.
+to a still wider one, in the end to the average over all. How local the finest average is, and how strongly it is
+shrunk, is decided by the log score of the left-out observations themselves: for a field of the same roughness
+everywhere it is the average over all.
 """
 
 from __future__ import annotations

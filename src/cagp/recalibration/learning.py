@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from ..errors import InputError
-from ..left_out import Geometry, Voids, leave_out
+from ..left_out import Geometry, LeftOut, Voids, leave_out
 from ..support.progress import progress as progress_bar
 from ..support.validation import ArrayLike, count, points
 from .bands import Band
@@ -70,6 +70,28 @@ def learn(
         return _learn(model, geometry, rows, wanted, draws, seed, advance)
 
 
+def learned_from(found: LeftOut, model: Model, seed: int) -> Recalibration:
+    """What these left-out predictions alone teach: where gaps were left out, in bands by the distance from the data."""
+    geometry = Geometry(model)
+    if len(found) < _FEWEST:
+        raise InputError(f"{len(found)} left-out observations are too few for a recalibration, which needs {_FEWEST}")
+    number = np.zeros(len(found), dtype=int)
+    if found.gaps.any:
+        rows = torch.from_numpy(found.index).to(model.device)
+        nearest = geometry.beyond(rows, geometry.single(rows), 1)[:, 0]
+        near = _NEAR * float((geometry.points[nearest] - geometry.points[rows]).norm(dim=1).median())
+        if near > 0:
+            number = np.ceil(np.log(np.maximum(found.distance / near, 1.0)) / np.log(_WIDER)).astype(int)
+    bands, waiting = [], np.zeros(len(found), dtype=bool)
+    for each in np.unique(number):  # a band with too few goes to the next one, and the last ones are not too few
+        waiting |= number == each
+        rest = int((number > each).sum())
+        if waiting.sum() >= _FEWEST and (not rest or rest >= _FEWEST):
+            bands.append(Band.learned(found.some(waiting), geometry, seed))
+            waiting = np.zeros(len(found), dtype=bool)
+    return Recalibration(tuple(bands), found.how, seed)
+
+
 def _learn(
     model: Model,
     geometry: Geometry,
@@ -104,8 +126,8 @@ def _learn(
     if len(bands) > 1:
         whose = "of all widths" if wanted is None else "as wide as those that the points of like lie in"
         how += (
-            f" Up to {_IN_GAPS:,} were left out with the gap around each, for {len(bands) - 1} bands of gaps {whose}, up "
-            f"to a distance of {bands[-1].distance:.3g} lengthscales from the data."
+            f" Up to {_IN_GAPS:,} were left out with the gap around each, for {len(bands) - 1} bands of gaps {whose}, "
+            f"up to a distance of {bands[-1].distance:.3g} lengthscales from the data."
         )
     return Recalibration(tuple(bands), how, seed)
 
