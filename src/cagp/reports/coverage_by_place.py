@@ -15,7 +15,7 @@ from .unseen import Unseen
 
 LEVELS = (0.5, 0.8, 0.95)
 
-_FEWEST = 40
+_FEWEST = 100
 """Fewer observations are not divided."""
 
 WORDS = (
@@ -68,7 +68,7 @@ def divisions(unseen: Unseen, names: Names) -> list[Division]:
 def _quarters(values: np.ndarray) -> tuple[Part, ...]:
     """Quarters of the observations by their ``values`` (n,); fewer parts where many are the same."""
     values = np.round(values, 12)  # distances on a grid differ by rounding
-    edges = np.unique(np.quantile(values, (0.25, 0.5, 0.75), method="higher"))
+    edges = np.unique(np.quantile(values, (0.25, 0.5, 0.75), method="lower"))
     number_of = np.searchsorted(edges, values, side="left")
     parts = []
     for each in np.unique(number_of):

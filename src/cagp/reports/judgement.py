@@ -88,7 +88,7 @@ def _changed(unseen: Unseen, names: Names, place: Folder) -> dict[str, Any] | No
     """What a recalibration changes: before and after."""
     title = "What a recalibration changes"
     if unseen.recalibrated is None:
-        return {"title": title, "text": unseen.tried, "pictures": [], "tables": []}
+        return {"title": title, "text": unseen.how, "pictures": [], "tables": []}
     text = (
         f"The model is recalibrated. Without that, {unseen.plain.diagnosis.sentence}."
         if unseen.layered
@@ -96,7 +96,7 @@ def _changed(unseen: Unseen, names: Names, place: Folder) -> dict[str, Any] | No
     )
     return {
         "title": title,
-        "text": f"{text} {unseen.recalibrated.how if not unseen.layered else ''}".strip(),
+        "text": f"{text} {unseen.how}",
         "pictures": [
             place.picture(
                 "recalibration",
@@ -168,7 +168,7 @@ def _points_table(held_out: HeldOut, names: Names, columns: Sequence[int]) -> Ta
             str(held_out.rows[i]),
             *(datum(float(held_out.X[i, c])) for c in columns),
             with_unit(datum(float(held_out.truth[i])), unit),
-            f"{datum(float(mean[i]))} ({datum(float(lower[i]))} to {with_unit(datum(float(upper[i])), unit)})",
+            f"{_short(mean[i])} ({_short(lower[i])} to {with_unit(_short(upper[i]), unit)})",
             number(float(held_out.z[i]), 2),
         )
         for i in order
@@ -180,6 +180,10 @@ def _points_table(held_out: HeldOut, names: Names, columns: Sequence[int]) -> Ta
     narrow = names.narrow()
     heads = ("row", *(narrow[c] for c in columns), "observed", "predicted, 95%", "z")
     return Table(caption, heads, rows, "points", headed=False)
+
+
+def _short(value: float) -> str:
+    return datum(float(value)) if np.isfinite(value) else number(float(value))
 
 
 def _most_relevant(model: Model, names: Names) -> list[int]:

@@ -75,7 +75,7 @@ def _predicted_against_observed(ax: Axes, held_out: HeldOut, names: Names) -> No
     if len(shown) > 300:  # error bars of more would hide each other
         shown = np.sort(np.random.default_rng(0).choice(shown, 300, replace=False))
     mean, ends_of = array(held_out.prediction.mean), held_out.prediction.interval(0.95)
-    lower, upper = (array(end)[shown] for end in ends_of)
+    lower, upper = (np.where(np.isfinite(end), end, np.nan)[shown] for end in map(array, ends_of))
     low, high = min(held_out.truth.min(), mean.min()), max(held_out.truth.max(), mean.max())
     margin = 0.04 * (high - low) or 1.0
     ends = (low - margin, high + margin)

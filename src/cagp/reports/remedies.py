@@ -45,7 +45,7 @@ def trial(unseen: Unseen) -> str:
     """What became of the recalibration of a plain model, in a sentence or two."""
     found = unseen.recalibrated
     if found is None:
-        return unseen.tried
+        return unseen.how
     held = {c.level: coverage_percent(c.found) for c in found.diagnosis.coverage}
     hold = f"50, 80 and 95% intervals then hold {held[0.5]}, {held[0.8]} and {held[0.95]}"
     before, after = unseen.plain.scores.crps, found.scores.crps

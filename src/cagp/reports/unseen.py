@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from ..errors import InputError
-from ..recalibration import GROUPS, LayeredModel, RecalibratedModel, cross_recalibrated, learn
+from ..recalibration import GROUPS, ConformalModel, LayeredModel, RecalibratedModel, cross_recalibrated, learn
 from ..support.convert import Output
 from .held_out import HeldOut, leave_out, left_out_data, plain_of, predict_held_out
 from .inputs import Given
@@ -17,8 +17,11 @@ from .inputs import Given
 if TYPE_CHECKING:
     from ..model import Model
 
-_FEWEST = 50
-"""With fewer observations a recalibration is not tried."""
+_FEWEST = 100
+"""With fewer observations a recalibration is not tried: it would say little."""
+
+_POSSIBLE = 25
+"""With fewer observations none can be judged: what is left to learn from is too little."""
 
 _LEARNED_FROM = 20_000
 """So many left-out observations teach a recalibration that is tried."""
@@ -28,24 +31,19 @@ _LEARNED_FROM = 20_000
 class Unseen:
     """The same observations under the ``plain`` model, and ``recalibrated`` where the model is, or where it was tried.
 
-    ``layered`` says that the model given is the recalibrated one; else ``tried`` says what became of the trial.
+    ``layered`` says that the model given is the recalibrated one; ``how`` where the recalibration comes from, or why
+    there is none.
     """
 
     plain: HeldOut
     recalibrated: HeldOut | None
     layered: bool
-    tried: str = ""
+    how: str
 
     @property
     def judged(self) -> HeldOut:
         """The observations under the model that was given."""
         return self.recalibrated if self.layered and self.recalibrated is not None else self.plain
-
-    @property
-    def mended(self) -> bool:
-        """Whether the plain error bars are rejected or suspicious, and the recalibrated ones are not."""
-        found = self.recalibrated
-        return self.plain.diagnosis.state != "right" and found is not None and found.diagnosis.state == "right"
 
 
 def predict_unseen(
@@ -68,15 +66,22 @@ def predict_unseen(
         if left is None:
             return None
         plain = left_out_data(model.plain, left)
-        if len(left) < _FEWEST:
+        if len(left) < (_POSSIBLE if layered else _FEWEST):
+            few = f"{len(left)} left-out observations are too few to recalibrate one another"
             if layered:
-                plain = plain.predicted_by(plain.prediction, "They are too few to be recalibrated by one another.")
-            return Unseen(plain, None, layered, "Recalibration was not tried: there are too few observations.")
+                plain = plain.predicted_by(
+                    plain.prediction, f"{few}: the error bars without recalibration were judged."
+                )
+            advance(1)
+            return Unseen(plain, None, layered, f"Recalibration was not tried: {few}.")
         how = (
             f"For the recalibration they were put into {GROUPS} groups at random, and the error bars of each group "
             "come from the other groups: no observation judges itself."
         )
-        result = Unseen(plain, plain.predicted_by(cross_recalibrated(left, model.plain, seed), how), layered)
+        if isinstance(model, ConformalModel):
+            how += " The conformal step, which has calibration data of its own, was left out of this."
+        recalibrated = plain.predicted_by(cross_recalibrated(left, model.plain, seed), how)
+        result = Unseen(plain, recalibrated, layered, how)
     advance(1)
     return result
 
@@ -84,11 +89,8 @@ def predict_unseen(
 def _already(found: HeldOut) -> Unseen:
     """Held-out data of a model that is recalibrated."""
     how = "The recalibrated error bars were judged."
-    return Unseen(
-        plain=found.predicted_by(plain_of(found.prediction), ""),
-        recalibrated=found.predicted_by(found.prediction, how),
-        layered=True,
-    )
+    plain = found.predicted_by(plain_of(found.prediction), "")
+    return Unseen(plain, found.predicted_by(found.prediction, how), True, how)
 
 
 def _tried(model: Model, found: HeldOut, seed: int) -> Unseen:
@@ -101,4 +103,4 @@ def _tried(model: Model, found: HeldOut, seed: int) -> Unseen:
     except InputError as error:
         return Unseen(found, None, False, f"Recalibration was not tried: {error}.")
     how = f"For the recalibration, only training observations were used. {layer.recalibration.how}"
-    return Unseen(found, found.predicted_by(layer.wrapped(found.prediction, X, Output(None)), how), False)
+    return Unseen(found, found.predicted_by(layer.wrapped(found.prediction, X, Output(None)), how), False, how)
