@@ -21,10 +21,14 @@ if TYPE_CHECKING:
     from ..model import Model
 
 GROUPS = 5
+"""So many that each learns from almost as much as a recalibration by all of them."""
 
 
 def cross_recalibrated(found: LeftOut, model: Model, seed: int) -> Recalibrated:
-    """The predictions of left-out observations, those of each group recalibrated by the other groups."""
+    """The predictions of left-out observations, those of each group recalibrated by the other groups.
+
+    ``model`` is the plain one that left them out. The same ``seed`` makes the same groups.
+    """
     order = np.random.default_rng(seed).permutation(len(found))
     parts = []
     for group in np.array_split(order, GROUPS):

@@ -177,9 +177,7 @@ def _verdict(method: Diagnosis | None, data: Diagnosis | None) -> tuple[str, boo
 
 def _remedy(unseen: Unseen) -> str:
     """Whether a recalibration mends what was found against data, in a sentence."""
-    if unseen.recalibrated is None:
-        return unseen.how
-    return trial(unseen).replace("Tried here, and it", "Recalibration (--recalibrate) was tried here, and it")
+    return trial(unseen, "Recalibration (--recalibrate) was tried here, and it")
 
 
 def _seen(data: Diagnosis) -> str:

@@ -54,6 +54,7 @@ log p = {{ "%.5g" % fit.log_likelihood }}. {{ fit.story }}</p>{% endif %}
 <section id="predictions"><h2>Predictions</h2>
 {% for picture in predictions %}{{ figure(picture.source, picture.caption) }}{% endfor %}
 {% if predictions_problem %}<p>{{ predictions_problem }}</p>{% endif %}
+{% if layered %}<p>The model is recalibrated; its error bars are drawn here as they are without that.</p>{% endif %}
 </section>
 <section id="calibration"><h2>Are the error bars right?</h2>
 {{ judgement(held_out, held_out_problem, "verdict") }}
@@ -111,6 +112,7 @@ def write_fit_report(
     values: dict[str, Any] = {
         "names": names,
         "fit": fit,
+        "layered": plain is not model,
         "facts": facts_table(plain, names),
         "columns": columns_table(plain, names),
         "hyperparameters": hyperparameters_table(plain, fit, names),

@@ -92,7 +92,7 @@ def _changed(unseen: Unseen, names: Names, place: Folder) -> dict[str, Any] | No
     text = (
         f"The model is recalibrated. Without that, {unseen.plain.diagnosis.sentence}."
         if unseen.layered
-        else f"The model as it is was judged above. {_outcome(unseen)}"
+        else _outcome(unseen)
     )
     return {
         "title": title,
@@ -110,9 +110,9 @@ def _changed(unseen: Unseen, names: Names, place: Folder) -> dict[str, Any] | No
 
 def _outcome(unseen: Unseen) -> str:
     if unseen.plain.diagnosis.state != "right":
-        return trial(unseen)
+        return trial(unseen, "A recalibration was tried, and it")
     assert unseen.recalibrated is not None
-    return f"It needs no recalibration; with one, {unseen.recalibrated.diagnosis.sentence}."
+    return f"Nothing needs to be mended. With a recalibration, {unseen.recalibrated.diagnosis.sentence}."
 
 
 def announced(found: Diagnosis, *, start: bool = True) -> str:

@@ -41,8 +41,8 @@ def remedies_for_data(unseen: Unseen, model: Model) -> list[str]:
     return said + _other_models(model)
 
 
-def trial(unseen: Unseen) -> str:
-    """What became of the recalibration of a plain model, in a sentence or two."""
+def trial(unseen: Unseen, opening: str = "Tried here, and it") -> str:
+    """What became of the recalibration of a plain model, in a sentence or two that begin so."""
     found = unseen.recalibrated
     if found is None:
         return unseen.how
@@ -53,8 +53,12 @@ def trial(unseen: Unseen) -> str:
     if round(100 * abs(after / before - 1)) == 0:
         change = "the CRPS stays the same"
     if found.diagnosis.right:
-        return f"Tried here, and it mends the error bars: {hold}, and {change}."
-    return f"Tried here, and it does not mend all of it: {hold}, and {change}; still, {found.diagnosis.sentence}."
+        return f"{opening} mends the error bars: {hold}, and {change}."
+    other = "a trend or another kernel" if "biased" in found.diagnosis.failures else "another kernel or a trend"
+    return (
+        f"{opening} does not mend all of it: {hold}, and {change}; still, {found.diagnosis.sentence}. What is left "
+        f"asks for {other}, which were not tried here."
+    )
 
 
 def _other_models(model: Model) -> list[str]:
