@@ -7,6 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+import cagp
 from cli.small import call, write_small
 
 
@@ -16,9 +17,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("check")
     write_small(place / "train.csv", 120)
     frame = pd.read_csv(place / "train.csv")
-    values = ["--no-fit", "--lengthscale", 0.4, "--variance", 1, "--noise", 1e-4]
-    result = call("fit", place / "train.csv", "--target", "height", "--out", place / "model", *values, "--no-report")
-    assert result.exit_code == 0, result.output
+    prior = cagp.Prior(cagp.Matern32(0.4), noise_variance=1e-4)
+    model = prior.condition(frame[["east", "north"]].to_numpy(), frame["height"].to_numpy())
+    model.save(place / "model", about=cagp.saving.About(features=["east", "north"], target="height"))
     gap = pd.DataFrame({"north": frame["north"] + 0.4, "east": frame["east"] + 0.4, "other": 0.0})
     gap.to_csv(place / "gap.csv", index=False)
     return place
