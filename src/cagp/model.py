@@ -286,11 +286,12 @@ class Model(Conditioned):
         gaps: Gaps | None,
         advance: Callable[[float], None] = lambda steps: None,
         seed: int = 0,
+        correlated: bool = False,
     ) -> LeftOut:
         """The training points ``rows`` (n,) predicted from the others, but for those in the gap of each."""
         from .left_out import leave_out
 
-        return leave_out(self, geometry, rows, gaps, advance, seed)
+        return leave_out(self, geometry, rows, gaps, advance, seed, correlated)
 
     @property
     def guarantee(self) -> Guarantee:
@@ -348,12 +349,12 @@ class Model(Conditioned):
 
     # --- how ------------------------------------------------------------------------------------------------------
 
-    def test_points(self, X_test: ArrayLike) -> tuple[torch.Tensor, Output]:
+    def test_points(self, X_test: ArrayLike, name: str = "X_test") -> tuple[torch.Tensor, Output]:
         """X_test (T, p), checked, on the device of the model; and how results go out: as X_test came in."""
         names = column_names(X_test)
         if self.column_names is not None and names is not None and names != self.column_names:
             raise InputError(
-                f"X_test has the columns {names}, the training points have {self.column_names}; "
-                f"put them in the same order: X_test[{self.column_names}]"
+                f"{name} has the columns {names}, the training points have {self.column_names}; "
+                f"put them in the same order: {name}[{self.column_names}]"
             )
-        return points(X_test, "X_test", self.device, columns=self.X.shape[1]), Output.like(X_test)
+        return points(X_test, name, self.device, columns=self.X.shape[1]), Output.like(X_test)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import os
-from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
@@ -18,77 +16,19 @@ import cagp
 from cagp import InputError, hyperparameters
 from cagp.calibration import assess
 from cagp.fit_report import Names, write_check_report, write_fit_report
+from cagp.left_out import Correlation
 from cagp.reports import correlated_errors
 from cagp.reports.computational_share import measure, sample_points
 from cagp.reports.diagnosis import diagnose, visible
-from cagp.reports.held_out import leave_out
+from cagp.reports.held_out import HeldOut, leave_out, left_out_data
 from cagp.reports.kernel_words import hyperparameters as named
 from cagp.reports.names import shortened
 from cagp.reports.numbers import datum, number, percent, with_error
 from cagp.reports.pictures import new_figure, png
 from cagp.reports.refits import array
 from problems import make_problem
+from reports.pages import RANDOM, Page, prior, smooth
 from solver_cases import CASES
-
-RANDOM = np.random.default_rng
-
-
-class Page(HTMLParser):
-    """Tables by id, images, paragraphs and text of a page."""
-
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        super().__init__()
-        self.tables: dict[str, list[list[str]]] = {}
-        self.images: list[str] = []
-        self.links: list[str] = []
-        self.sections: list[str] = []
-        self.text = ""
-        self._rows: list[list[str]] | None = None
-        self._cell: list[str] | None = None
-        self.raw = Path(path).read_text(encoding="utf-8")
-        self.feed(self.raw)
-
-    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
-        values = dict(attributes)
-        if tag == "table":
-            self._rows = self.tables.setdefault(str(values.get("id")), [])
-        elif tag == "tr" and self._rows is not None:
-            self._rows.append([])
-        elif tag in ("td", "th"):
-            self._cell = []
-        elif tag == "img":
-            self.images.append(str(values["src"]))
-        elif tag == "section":
-            self.sections.append(str(values["id"]))
-        self.links += [str(values[name]) for name in ("src", "href") if values.get(name)]
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag in ("td", "th") and self._rows and self._cell is not None:
-            self._rows[-1].append("".join(self._cell))
-            self._cell = None
-        elif tag == "table":
-            self._rows = None
-
-    def handle_data(self, data: str) -> None:
-        self.text += data
-        if self._cell is not None:
-            self._cell.append(data)
-
-    def row(self, table: str, name: str) -> list[str]:
-        return next(row for row in self.tables[table] if row[0] == name)
-
-
-def smooth(d: int = 120, p: int = 2, seed: int = 0, noise: float = 0.1) -> tuple[np.ndarray, np.ndarray]:
-    """A draw from the prior Matern32(0.5) plus noise: data that the model fits."""
-    rng = RANDOM(seed)
-    X = rng.random((d, p))
-    r = np.sqrt(3) * cdist(X, X) / 0.5
-    K = (1 + r) * np.exp(-r)
-    return X, np.linalg.cholesky(K + 1e-9 * np.eye(d)) @ rng.normal(size=d) + noise * rng.normal(size=d)
-
-
-def prior(noise: float = 0.01, **settings: object) -> cagp.Prior:
-    return cagp.Prior(cagp.Matern32(0.5), noise_variance=noise, **settings)
 
 
 @pytest.fixture(scope="module")
@@ -107,7 +47,7 @@ def test_the_page_stands_alone(fitted: tuple[hyperparameters.FitResult, cagp.Mod
     assert all(link.startswith(("data:", "#")) for link in page.links)
     embedded = {hashlib.sha256(base64.b64decode(image.split(",", 1)[1])).hexdigest() for image in page.images}
     beside = {hashlib.sha256(path.read_bytes()).hexdigest() for path in fitted[2].parent.glob("*.png")}
-    assert len(embedded) == 3
+    assert len(embedded) == 5
     assert embedded == beside
     assert "nan" not in page.text.lower().split()
     assert "<script" not in page.raw
@@ -131,14 +71,18 @@ def test_what_was_fitted_is_named(fitted: tuple[hyperparameters.FitResult, cagp.
     assert "(l/s)²" in page.row("hyperparameters", "noise variance")[1]
 
 
-def test_scores_are_those_of_a_dense_cross_validation(
-    fitted: tuple[hyperparameters.FitResult, cagp.Model, Path], tmp_path: Path
-) -> None:
+def left_out(model: cagp.Model, seed: int = 0) -> HeldOut:
+    """Left-out observations as the reports judge them."""
+    found = leave_out(model, None, seed)
+    assert found is not None
+    return left_out_data(model, found)
+
+
+def test_scores_are_those_of_dense_leave_one_out(tmp_path: Path) -> None:
     X, y = smooth()
     model = prior().condition(X, y, cagp.Cholesky())
-    found = leave_out(model, 0, lambda steps: None)
-    assert found is not None
-    groups = np.array_split(RANDOM(0).permutation(len(y)), 5)
+    found = left_out(model)
+    groups = np.arange(len(y))[:, None]
     k = lambda A, B: (1 + np.sqrt(3) * cdist(A, B) / 0.5) * np.exp(-np.sqrt(3) * cdist(A, B) / 0.5)  # noqa: E731
     mean, variance = np.empty(len(y)), np.empty(len(y))
     for group in groups:
@@ -147,8 +91,8 @@ def test_scores_are_those_of_a_dense_cross_validation(
         solved = np.linalg.solve(k(X[kept], X[kept]) + 0.01 * np.eye(len(kept)), V.T)
         mean[group] = solved.T @ y[kept]
         variance[group] = 1.0 + 0.01 - (V.T * solved).sum(axis=0)
-    np.testing.assert_allclose(found.mean, mean, rtol=1e-8, atol=1e-9)
-    np.testing.assert_allclose(found.std, np.sqrt(variance), rtol=1e-8)
+    np.testing.assert_allclose(found.prediction.mean, mean, rtol=1e-8, atol=1e-9)
+    np.testing.assert_allclose(found.prediction.std, np.sqrt(variance), rtol=1e-8)
     page = Page(write_fit_report(model, tmp_path))
     rmse = np.sqrt(np.mean((y - mean) ** 2))
     assert float(page.row("scores", "RMSE")[1]) == pytest.approx(rmse, rel=5e-3)
@@ -198,8 +142,7 @@ def test_more_work_goes_on_from_the_model(case: object) -> None:
 def test_every_solver_is_checked_on_left_out_data(case: object) -> None:
     problem = make_problem()
     model = problem.prior.condition(problem.X, problem.y, case.solver)  # type: ignore[attr-defined]
-    found = leave_out(model, 0, lambda steps: None)
-    assert found is not None
+    found = left_out(model)
     assert len(found) == 40
     assert np.isfinite(found.scores.nll)
 
@@ -330,9 +273,7 @@ def test_correlated_errors_count_for_less() -> None:
     X = RANDOM(0).random((30, 1))
     R = np.exp(-cdist(X, X) / 0.3)
     off = R[np.triu_indices(30, 1)]
-    worth = correlated_errors.Effective.of(
-        30, correlated_errors.Correlation(off.mean(), np.square(off).mean(), len(off))
-    )
+    worth = correlated_errors.Effective.of(30, Correlation(off.mean(), np.square(off).mean(), len(off)))
     z = RANDOM(1).standard_normal((20_000, 30)) @ np.linalg.cholesky(R).T
     assert z.mean(axis=1).var() == pytest.approx(1 / worth.mean, rel=0.05)
     assert np.square(z).mean(axis=1).var() == pytest.approx(2 / worth.spread, rel=0.05)
@@ -342,9 +283,7 @@ def test_correlated_errors_count_for_less() -> None:
 def test_right_models_are_rarely_blamed(solver: cagp.Solver) -> None:
     wrong = 0
     for seed in range(30):
-        found = leave_out(prior().condition(*smooth(60, seed=seed), solver), seed, lambda steps: None)
-        assert found is not None
-        wrong += not found.diagnosis.right
+        wrong += not left_out(prior().condition(*smooth(60, seed=seed), solver), seed).diagnosis.right
     assert wrong <= 2  # at a family-wise level of 1%, 3 of 30 have a probability below 0.004
 
 
@@ -533,8 +472,7 @@ def test_noise_of_each_observation(tmp_path: Path) -> None:
     X, y = smooth(40)
     noise = RANDOM(0).uniform(0.005, 0.02, 40)
     model = cagp.Prior(cagp.Matern32(0.5), noise_variance=noise).condition(X, y)
-    found = leave_out(model, 0, lambda steps: None)
-    assert found is not None
+    np.testing.assert_allclose(left_out(model).z, model.left_out().z)
     page = Page(write_fit_report(model, tmp_path, holdout=(X[:20] + 0.01, y[:20])))
     assert "their average was used" in page.text
     assert "one per observation" in page.row("facts", "noise")[1]
@@ -557,7 +495,7 @@ def test_large_models_are_reported_without_their_own_solver(tmp_path: Path) -> N
     X, y = smooth(100)
     model = prior().condition(X, y, cagp.GaussSeidel(10**9))
     page = Page(write_fit_report(model, tmp_path))
-    assert "NearestNeighbours() from all other points instead of GaussSeidel(iterations=1000000000)" in page.text
+    assert "with NearestNeighbours() instead of GaussSeidel(iterations=1000000000), which would start anew" in page.text
     assert "Drawn with NearestNeighbours()" in page.text
     assert "Not measured" in page.text
 

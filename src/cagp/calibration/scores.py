@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 from scipy.special import ndtr, ndtri
 from scipy.stats import norm
 
@@ -120,18 +121,23 @@ def evaluate(
 
 
 def _scored(predicted: Prediction, truth: ArrayLike, of: str, level: float) -> Scores:
-    """Scores of predictions of any shape, from their quantiles and densities."""
+    """Scores of predictions of any shape, from their quantiles and densities.
+
+    Quantiles that are infinite, as a conformal prediction from few points has them, have no part in the CRPS.
+    """
     rules = optional("scoringrules", "scoring")
     values = vector(truth, "truth", size=len(predicted))
     mu, sigma, pit, density = (
         vector(each, "values")
         for each in (predicted.mean, predicted.std, predicted.cdf(values), predicted.log_density(values))
     )
-    lower, upper = (vector(end, "interval") for end in predicted.interval(level))
+    lower, upper = (_array(end) for end in predicted.interval(level))
     p = (np.arange(_QUANTILES) + 0.5) / _QUANTILES
-    pinball = sum(
-        np.mean(rules.quantile_score(values, vector(predicted.quantile(each), "quantile"), each)) for each in p
-    )
+    quantiles = ((each, _array(predicted.quantile(each))) for each in p)
+    pinball = [np.mean(rules.quantile_score(values, q, each)) for each, q in quantiles if np.isfinite(q).all()]
+    intervals = np.full(len(values), np.inf)
+    if np.isfinite(upper - lower).all():
+        intervals = rules.interval_score(values, lower, upper, 1 - level, backend="numpy")
     error = values - mu
     return Scores(
         of=of,
@@ -142,10 +148,14 @@ def _scored(predicted: Prediction, truth: ArrayLike, of: str, level: float) -> S
         pit=pit,
         rmse=float(np.sqrt(np.square(error).mean())),
         log_score=-float(density.mean()),
-        crps=float(2 * pinball / _QUANTILES),
-        interval_score=float(np.mean(rules.interval_score(values, lower, upper, 1 - level, backend="numpy"))),
+        crps=float(2 * np.mean(pinball)) if pinball else float("inf"),
+        interval_score=float(np.mean(intervals)),
         sharpness=float((upper - lower).mean()),
     )
+
+
+def _array(values: Any) -> np.ndarray:
+    return np.asarray(values.cpu() if isinstance(values, torch.Tensor) else values, dtype=np.float64)
 
 
 def score(

@@ -10,13 +10,17 @@ import typer
 
 from ..errors import InputError
 from .shared import NOT_CALIBRATED, Debug, DropMissing, Folder, Quiet, Seed, Voice, labels, told
-from .table_columns import about_of, find_column
+from .table_columns import about_of, find_column, matched
 
 
 def check(
     folder: Folder,
     holdout: Annotated[
         Path | None, typer.Argument(metavar="[HOLDOUT]", help="Table with features and target that was not fitted to.")
+    ] = None,
+    like: Annotated[
+        Path | None,
+        typer.Option(help="Table with features: left-out data lie as far from the others as its rows from the data."),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for the report; by default MODEL-check.")] = None,
     noise_column: Annotated[
@@ -31,9 +35,9 @@ def check(
     """Check the error bars of a model, and write a report.
 
     Simulates from the fitted prior to see whether the method is calibrated, and predicts held-out data to see whether
-    the model is: the rows of HOLDOUT, or training data that are left out one part at a time. Exit code 0: no test
-    rejects the error bars, which the verdict may still call suspicious; 3: they are not calibrated; 2: wrong use; 1:
-    failure.
+    the model is: the rows of HOLDOUT, or training data that are left out, single ones or, with --like, with gaps around
+    them. Where the error bars are wrong, a recalibration is tried. Exit code 0: no test rejects the error bars, which
+    the verdict may still call suspicious; 3: they are not calibrated; 2: wrong use; 1: failure.
     """
     with told(debug):
         from ..fit_report import write_check_report
@@ -43,7 +47,15 @@ def check(
 
         voice = Voice(quiet)
         saved = read(folder)
-        given = None
+        given, places = None, None
+        if holdout is not None and like is not None:
+            raise InputError("--like is for a check without HOLDOUT, which leaves training data out; give one of them")
+        if like is not None:
+            names, _ = matched(saved, folder, read_columns(like), voice)
+            table = read_table(like, list(names), drop_missing=drop_missing)
+            if table.dropped:
+                voice(f"{table.dropped} rows of {like} have missing values and are left out.")
+            places = table.matrix(list(names))
         if holdout is not None:
             features, target = about_of(saved, folder)
             noisy = [] if noise_column is None else [find_column(read_columns(holdout), noise_column, "--noise-column")]
@@ -58,7 +70,7 @@ def check(
         model = saved.condition(None if solver is None else as_solver(solver))
         place = out or folder.resolve().with_name(folder.resolve().name + "-check")
         report = write_check_report(
-            model, place, holdout=given, names=labels(saved.about), seed=seed, progress=voice.progress
+            model, place, holdout=given, like=places, names=labels(saved.about), seed=seed, progress=voice.progress
         )
         voice(report.summary())
         if not report.calibrated:

@@ -7,8 +7,11 @@ from functools import partial
 
 import torch
 
+from ..algebra.weights import Weights
+from ..gram import Cross
 from ..predicting.conditioned import Conditioned
 from ..solvers.nearest_neighbours import PreparedNearestNeighbours
+from .correlation import Correlation, correlation_of_sparse, some_of
 from .geometry import Gaps, Geometry
 
 _ROWS = 2**14
@@ -30,14 +33,37 @@ def by_neighbours(
     """
     errors, variances = [], []
     for part in torch.arange(len(rows), device=rows.device).split(_ROWS):
-        some, around = rows[part], gaps.some(part)
+        some = rows[part]
         cross = model.unarranged(model.X[some])
-        anchors = prepared.anchors.expand(len(some), -1)
-        forbidden = around.hold(geometry.points[some], geometry.points[anchors]) | (anchors == some[:, None])
-        members = prepared.members(partial(geometry.beyond, some, around))
-        weights = prepared.weights_on(cross, members, anchors.masked_fill(forbidden, -1))
+        weights = _weights(prepared, geometry, cross, some, gaps.some(part))
         mean = model.offset(model.X[some]) + weights.apply(model.b)
         errors.append(model.y[some].to(mean.dtype) - mean)
         variances.append(cross.prior_variance() - weights.reduction + model.gram.noise[some])
         advance(len(some))
     return torch.cat(errors), torch.cat(variances)
+
+
+def correlation_by_neighbours(
+    model: Conditioned,
+    prepared: PreparedNearestNeighbours,
+    geometry: Geometry,
+    rows: torch.Tensor,
+    gaps: Gaps,
+    seed: int,
+) -> Correlation | None:
+    """The average correlation of those errors, from a sample of them."""
+    chosen = torch.from_numpy(some_of(len(rows), len(model.X), prepared.members_each, seed)).to(rows.device)
+    some, around = rows[chosen], gaps.some(chosen)
+    weights = _weights(prepared, geometry, model.unarranged(model.X[some]), some, around)
+    possible = weights.reduction.isfinite()
+    return correlation_of_sparse(model, some[possible], weights.rows(possible))
+
+
+def _weights(
+    prepared: PreparedNearestNeighbours, geometry: Geometry, cross: Cross, rows: torch.Tensor, gaps: Gaps
+) -> Weights:
+    """The weights of training points ``rows`` (n,), given by their ``cross``, on what lies outside of their gaps."""
+    anchors = prepared.anchors.expand(len(rows), -1)
+    forbidden = gaps.hold(geometry.points[rows], geometry.points[anchors]) | (anchors == rows[:, None])
+    members = prepared.members(partial(geometry.beyond, rows, gaps))
+    return prepared.weights_on(cross, members, anchors.masked_fill(forbidden, -1))

@@ -6,10 +6,12 @@ predicted together from all others are (P_BB)⁻¹ (P b)_B, with covariance (P_B
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 
 from ..predicting.conditioned import Conditioned
 from ..support.memory import require
+from .correlation import Correlation
 from .geometry import Gaps, Geometry
 
 COPIES = 3
@@ -17,11 +19,12 @@ COPIES = 3
 
 
 def in_closed_form(
-    model: Conditioned, geometry: Geometry, rows: torch.Tensor, gaps: Gaps
-) -> tuple[torch.Tensor, torch.Tensor]:
+    model: Conditioned, geometry: Geometry, rows: torch.Tensor, gaps: Gaps, compared: np.ndarray
+) -> tuple[torch.Tensor, torch.Tensor, Correlation | None]:
     """The errors y − mean and their variances, noise included, each (n,), of the training points ``rows`` (n,).
 
-    Each is predicted without itself and whatever lies in its gap.
+    Each is predicted without itself and whatever lies in its gap. With the average correlation of those ``compared``
+    (m,), given by their place among the rows; None where these are fewer than two.
     """
     require(COPIES * model.gram.dense_bytes, model.gram.budget, "left-out predictions in closed form", "lower n")
     factor = model.prepared.factor
@@ -34,6 +37,9 @@ def in_closed_form(
     residual = P @ model.b
     diagonal = P.diagonal()
     error, variance = residual[rows] / diagonal[rows], 1 / diagonal[rows]
+    parts = P.new_zeros(len(compared), len(P))  # an error is such a combination of the entries of P b
+    place = {int(i): j for j, i in enumerate(compared)}
+    parts[torch.arange(len(compared)), rows[torch.from_numpy(compared).to(rows.device)]] = 1.0
     for i in range(len(rows)) if gaps.any else ():
         inside = gaps.some(torch.tensor([i])).hold(geometry.points[rows[i, None]], geometry.points[None])[0]
         inside[rows[i]] = False
@@ -41,4 +47,6 @@ def in_closed_form(
         if len(gap) > 1:
             inverse = torch.linalg.inv(P[gap[:, None], gap])
             error[i], variance[i] = inverse[0] @ residual[gap], inverse[0, 0]
-    return error, variance
+            if i in place:
+                parts[place[i], gap] = inverse[0]
+    return error, variance, Correlation.within(parts @ P @ parts.T)

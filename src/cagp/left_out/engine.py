@@ -9,13 +9,15 @@ import numpy as np
 import torch
 
 from ..errors import InputError
+from ..posterior import NO_GUARANTEE, UNDER_THE_PRIOR
 from ..solvers import NearestNeighbours, Solver
 from ..solvers.nearest_neighbours import PreparedNearestNeighbours
 from ..support.progress import progress as progress_bar
 from ..support.validation import ArrayLike, count, points
 from .by_folds import affordable, by_folds
-from .by_neighbours import by_neighbours
+from .by_neighbours import by_neighbours, correlation_by_neighbours
 from .closed_form import COPIES, in_closed_form
+from .correlation import some_of
 from .geometry import Gaps, Geometry
 from .result import LeftOut
 
@@ -42,13 +44,23 @@ class Leaving(Protocol):
         gaps: Gaps | None,
         advance: Callable[[float], None] = ...,
         seed: int = ...,
+        correlated: bool = ...,
     ) -> LeftOut: ...
 
 
 def left_out(
-    leaving: Leaving, like: ArrayLike | None = None, n: int | None = None, seed: int = 0, progress: bool | None = None
+    leaving: Leaving,
+    like: ArrayLike | None = None,
+    n: int | None = None,
+    seed: int = 0,
+    progress: bool | None = None,
+    *,
+    correlated: bool = False,
 ) -> LeftOut:
-    """``n`` training observations, drawn at random, predicted from the others; see ``Model.left_out``."""
+    """``n`` training observations, drawn at random, predicted from the others; see ``Model.left_out``.
+
+    Where ``correlated``, the result knows the average correlation of the errors.
+    """
     model = leaving.plain
     size = len(model.y)
     if size < 2:
@@ -65,7 +77,7 @@ def left_out(
         chosen = torch.randint(len(voids.distance), (asked,), generator=draws).to(model.device)
         gaps = geometry.like(at, voids.some(chosen), draws)
     with progress_bar("left out", asked, progress) as advance:
-        return leaving.leave_out(geometry, rows, gaps, advance, seed)
+        return leaving.leave_out(geometry, rows, gaps, advance, seed, correlated)
 
 
 def leave_out(
@@ -75,25 +87,30 @@ def leave_out(
     gaps: Gaps | None,
     advance: Callable[[float], None] = lambda steps: None,
     seed: int = 0,
+    correlated: bool = False,
 ) -> LeftOut:
     """The training points ``rows`` (n,) predicted from the others, but for those in the gap of each."""
     solver, size = model.prepared.picked or model.solver, len(model.y)
     at = torch.from_numpy(rows).to(model.device)
     around = geometry.single(at) if gaps is None else gaps
-    note = _which(len(rows), size, around.any)
+    note, correlation, guarantee = _which(len(rows), size, around.any), None, UNDER_THE_PRIOR
     if gaps is None and affordable(model, solver, len(rows)):
-        found = by_folds(model, solver, rows, seed, advance)
+        found = by_folds(model, solver, rows, seed, advance, correlated)
         distance, error, variance = found.distance, found.error, found.variance
-        how, short = found.how, found.short
+        how, short, correlation = found.how, found.short, found.correlation
+        guarantee = UNDER_THE_PRIOR if solver.calibrated else NO_GUARANTEE
     else:
         if _exactly(model):
-            errors, variances = in_closed_form(model, geometry, at, around)
+            compared = some_of(len(rows), size, 1, seed) if correlated else np.empty(0, dtype=np.int64)
+            errors, variances, correlation = in_closed_form(model, geometry, at, around, compared)
             how = f"{note} in closed form, each from all the others: new weights."
             advance(len(rows))
         else:
             prepared, which = _neighbours(model, solver)
             errors, variances = by_neighbours(model, prepared, geometry, at, around, advance)
             how = f"{note} with {which}"
+            if correlated:
+                correlation = correlation_by_neighbours(model, prepared, geometry, at, around, seed)
         error, variance = errors.double().cpu().numpy(), variances.double().cpu().numpy()
         nearest = geometry.beyond(at, around, 1)[:, 0]
         apart = (geometry.points[nearest] - geometry.points[at]).norm(dim=1)
@@ -109,7 +126,9 @@ def leave_out(
     if not useful.all():
         how += f" {int((~useful).sum()):,} are left out of the result: the others do not determine them."
     std = np.sqrt(np.where(useful, variance, 1.0))
-    result = LeftOut(rows, model.recipe.X[rows], y, y - error, std, distance, how, short, around)
+    result = LeftOut(
+        rows, model.recipe.X[rows], y, y - error, std, distance, how, short, around, correlation, guarantee
+    )
     return result if useful.all() else result.some(useful)
 
 

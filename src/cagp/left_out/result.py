@@ -11,7 +11,11 @@ import torch
 from scipy.special import ndtr
 
 from ..calibration import Scores, plots, score
+from ..posterior import UNDER_THE_PRIOR
+from ..prediction import Guarantee
+from .correlation import Correlation
 from .geometry import Gaps
+from .predictions import LeftOutPrediction
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,7 +28,8 @@ class LeftOut:
     Each of shape (n,), about observations, noise included: ``index``, which training points they are; ``y``, ``mean``
     and ``std``; ``distance``, how far the nearest observation that was used lies, in the coordinates of the kernel (one
     is a lengthscale). ``X`` (n, p) are their places, ``gaps`` what was left out with each. ``how`` says in sentences
-    how it was done, ``short`` in a few words.
+    how it was done, ``short`` in a few words. ``correlation`` is that of the errors, where it was asked for;
+    ``guarantee`` says when the error bars hold.
     """
 
     index: np.ndarray
@@ -36,6 +41,8 @@ class LeftOut:
     how: str
     short: str
     gaps: Gaps = field(repr=False)
+    correlation: Correlation | None = None
+    guarantee: Guarantee = UNDER_THE_PRIOR
 
     def __len__(self) -> int:
         """How many there are."""
@@ -50,6 +57,11 @@ class LeftOut:
     def pit(self) -> np.ndarray:
         """Φ(z), shape (n,): uniform where the model is right."""
         return ndtr(self.z)
+
+    @property
+    def prediction(self) -> LeftOutPrediction:
+        """The predictions in the form that all predictions have: quantiles, intervals, densities."""
+        return LeftOutPrediction(self.mean, self.std, self.guarantee)
 
     @cached_property
     def scores(self) -> Scores:

@@ -154,9 +154,12 @@ class MixtureModel(LayeredModel):
         gaps: Gaps | None,
         advance: Callable[[float], None] = lambda steps: None,
         seed: int = 0,
+        correlated: bool = False,
     ) -> LeftOut:
         """The training points ``rows`` (n,) predicted from the others, but for those in the gap of each."""
-        found = [each.leave_out(geometry, rows, gaps, advance, seed) for each in self.components]
+        first, *others = self.components
+        found = [first.leave_out(geometry, rows, gaps, advance, seed, correlated)]
+        found += [each.leave_out(geometry, rows, gaps, advance, seed) for each in others]
         there = set.intersection(*(set(each.index.tolist()) for each in found))
         found = [each.some(np.isin(each.index, list(there))) for each in found]
         means, stds = (np.stack([getattr(each, name) for each in found]) for name in ("mean", "std"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -17,6 +17,9 @@ from ..support.progress import progress as progress_bar
 from ..support.validation import ArrayLike, count, points
 from .bands import Band
 from .layer import Learned
+
+if TYPE_CHECKING:
+    from ..model import Model
 
 MOST = 1_000_000
 """So many single observations are left out where nothing else is said."""
@@ -108,6 +111,29 @@ def learn(
     rows = np.arange(size) if asked == size else np.sort(generator.choice(size, asked, replace=False))
     with progress_bar("recalibrate", asked, progress) as advance:
         return _learn(leaving, geometry, rows, wanted, draws, seed, advance)
+
+
+def learned_from(found: LeftOut, model: Model, seed: int) -> Recalibration:
+    """What these left-out predictions alone teach: where gaps were left out, in bands by the distance from the data."""
+    geometry = Geometry(model)
+    if len(found) < _FEWEST:
+        raise InputError(f"{len(found)} left-out observations are too few for a recalibration, which needs {_FEWEST}")
+    if not found.gaps.any:
+        return Recalibration(tuple(_by_distance(found, geometry, seed)), found.how, seed)
+    number = np.zeros(len(found), dtype=int)
+    rows = torch.from_numpy(found.index).to(model.device)
+    nearest = geometry.beyond(rows, geometry.single(rows), 1)[:, 0]
+    near = _NEAR * float((geometry.points[nearest] - geometry.points[rows]).norm(dim=1).median())
+    if near > 0:
+        number = np.ceil(np.log(np.maximum(found.distance / near, 1.0)) / np.log(_WIDER)).astype(int)
+    bands, waiting = [], np.zeros(len(found), dtype=bool)
+    for each in np.unique(number):  # a band with too few goes to the next one, and the last ones are not too few
+        waiting |= number == each
+        rest = int((number > each).sum())
+        if waiting.sum() >= _FEWEST and (not rest or rest >= _FEWEST):
+            bands.append(Band.learned(found.some(waiting), geometry, seed)[0])
+            waiting = np.zeros(len(found), dtype=bool)
+    return Recalibration(tuple(bands), found.how, seed)
 
 
 def _learn(

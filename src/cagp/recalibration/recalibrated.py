@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -45,16 +46,19 @@ class RecalibratedModel(LayeredModel):
         return f"RecalibratedModel({self.inner!r}, {self.learned!r})"
 
     def wrapped(self, prediction: Prediction, test: torch.Tensor, convert: Output) -> Recalibrated:
-        parts = [self._adjusted(part) for part in test.split(_ROWS)]
+        return Recalibrated(prediction, convert, self.adjustment(test, self._geometry.distance(test)))
+
+    def adjustment(self, test: torch.Tensor, distance: torch.Tensor) -> Adjustment:
+        """What changes at ``test`` (T, p), at a ``distance`` (T,) from the data that predict there."""
+        parts = [self._adjusted(*each) for each in zip(test.split(_ROWS), distance.split(_ROWS), strict=True)]
         joined = [torch.cat([getattr(part, name) for part in parts]) for name in ("size", "band", "share")]
         values = np.stack([band.values for band in self.recalibration.bands])
         spreads = np.array([band.spread for band in self.recalibration.bands])
-        shapes = (torch.from_numpy(each).to(self.plain.device) for each in (values, spreads))
-        return Recalibrated(prediction, convert, Adjustment(*joined, *shapes))
+        return Adjustment(*joined, *(torch.from_numpy(each).to(self.plain.device) for each in (values, spreads)))
 
-    def _adjusted(self, test: torch.Tensor) -> Adjustment:
-        """The size of the errors at test points (T, p), between those of two bands by the distance from the data."""
-        places, distance = self._geometry.coordinates(test), self._geometry.distance(test).double()
+    def _adjusted(self, test: torch.Tensor, distance: torch.Tensor) -> Adjustment:
+        """The size of the errors at test points (T, p), between those of two bands by the ``distance`` (T,)."""
+        places, distance = self._geometry.coordinates(test), distance.double()
         centres = torch.tensor([band.distance for band in self.recalibration.bands], device=test.device).double()
         centres = centres.clamp_min(torch.finfo(torch.float64).tiny).log()
         at = distance.clamp_min(torch.finfo(torch.float64).tiny).log()
@@ -84,6 +88,16 @@ class Adjustment:
     share: torch.Tensor
     values: torch.Tensor
     spreads: torch.Tensor
+
+    @classmethod
+    def joined(cls, parts: Sequence[Adjustment], order: torch.Tensor) -> Adjustment:
+        """Those of several models one after the other, then in another ``order`` (T,)."""
+        ends = np.cumsum([0, *(len(part.spreads) for part in parts)])
+        band = torch.cat([part.band + int(end) for part, end in zip(parts, ends, strict=False)])
+        size, share, values, spreads = (
+            torch.cat([getattr(part, name) for part in parts]) for name in ("size", "share", "values", "spreads")
+        )
+        return cls(size[order], band[order], share[order], values, spreads)
 
     def shapes(self, rows: slice) -> torch.Tensor:
         """The shape at some test points, shape (T, J)."""

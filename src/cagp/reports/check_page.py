@@ -11,17 +11,19 @@ from ..support.progress import progress as progress_bar
 from ..support.validation import ArrayLike, count
 from . import pictures
 from .diagnosis import FEW, Diagnosis, diagnose, visible
-from .held_out import predict_unseen
 from .inputs import attempt, checked
-from .judgement import announced, coverage_table, judged, remedies_for_method
+from .judgement import announced, coverage_table, judged
 from .model_section import facts_table
 from .names import Names
 from .numbers import number
 from .page import Folder
 from .prior_simulations import Simulated, simulate
+from .remedies import remedies_for_method, trial
+from .unseen import Unseen, predict_unseen
 
 if TYPE_CHECKING:
     from ..model import Model
+    from ..recalibration import LayeredModel
 
 FILE_NAME = "check.html"
 
@@ -56,7 +58,8 @@ class CheckReport:
     ``path`` is the page, ``verdict`` the answer in a sentence, ``calibrated`` whether no test rejects the error bars;
     ``suspicious`` where none does, but some coverage is outside of what chance explains. ``method`` judges the method
     under its prior, ``data`` the model against data; None where that could not be done, and then ``problems`` say why,
-    and what was left out. ``advice`` is what to do, most likely remedy first.
+    and what was left out. ``advice`` is what to do, most likely remedy first. ``recalibrated`` judges the same data
+    with the error bars recalibrated, where the model is or where that was tried.
     """
 
     path: Path
@@ -66,6 +69,7 @@ class CheckReport:
     data: Diagnosis | None
     advice: tuple[str, ...]
     problems: tuple[str, ...]
+    recalibrated: Diagnosis | None = None
 
     @property
     def suspicious(self) -> bool:
@@ -87,10 +91,11 @@ class CheckReport:
 
 
 def write_check_report(
-    model: Model,
+    model: Model | LayeredModel,
     folder: str | os.PathLike[str],
     *,
     holdout: tuple[ArrayLike, ArrayLike] | tuple[ArrayLike, ArrayLike, ArrayLike] | None = None,
+    like: ArrayLike | None = None,
     names: Names | None = None,
     seed: int = 0,
     progress: bool | None = None,
@@ -99,38 +104,45 @@ def write_check_report(
 
     Separately for the method under its own prior, by simulations at a sample of the training inputs, and for the model
     against data: ``holdout`` = (X, y), or (X, y, noise_variance) where each observation has a noise of its own, or
-    left-out training data where there is none. Says which way they fail and what to do about it. ``names`` are for
-    labels. The same ``seed`` gives the same report. ``progress`` shows a bar: None on a terminal only.
+    left-out training data where there is none, in the geometry of points ``like`` = X_test (T, p). Says where and which
+    way they fail and what to do about it, and tries a recalibration. A recalibrated model is judged with its
+    recalibration. ``names`` are for labels. The same ``seed`` gives the same report. ``progress`` shows a bar: None on
+    a terminal only.
     """
-    names, given = checked(model, None, holdout, names)
+    given = checked(model, None, holdout, like, names)
+    plain, names = given.plain, given.names
     count(seed, "seed")
     place = Folder(folder)
     with progress_bar("check", 2, progress) as advance:
-        simulated, method_problem = attempt(lambda: simulate(model, seed))
+        simulated, method_problem = attempt(lambda: simulate(plain, seed))
         advance(1)
-        held_out, data_problem = attempt(lambda: predict_unseen(model, given, seed, advance))
+        unseen, data_problem = attempt(lambda: predict_unseen(model, given.holdout, given.like, seed, advance))
     method = None if simulated is None else diagnose(-simulated.result.z)
-    data = None if held_out is None else held_out.diagnosis
-    if held_out is None and not data_problem:
+    data = None if unseen is None else unseen.judged.diagnosis
+    if unseen is None and not data_problem:
         data_problem = "The model was not checked against data: one observation leaves none to hold out."
     verdict, calibrated = _verdict(method, data)
+    if unseen is not None and data is not None and data.state != "right" and not unseen.layered:
+        verdict = f"{verdict} {_remedy(unseen)}"
     states = [found.state for found in (method, data) if found is not None]
     values: dict[str, Any] = {
         "verdict": verdict,
         "state": next((state for state in ("suspicious", "right") if calibrated and state in states), "wrong"),
-        "facts": facts_table(model, names),
+        "facts": facts_table(plain, names),
         "method": None if simulated is None or method is None else _method(simulated, method, place),
         "method_problem": method_problem,
-        "data": None if held_out is None or data is None else judged(model, held_out, names, place),
+        "data": None if unseen is None else judged(unseen, plain, names, place),
         "data_problem": data_problem,
     }
     path = place.write(FILE_NAME, _TEMPLATE, values)
     said = [sentence for part in (values["method"], values["data"]) if part for sentence in part["advice"]]
     left_out = ""
-    if given is not None and given.known:
-        left_out = f"{given.known:,} of the {given.known + len(given.y):,} rows are training rows and were left out."
+    if given.holdout is not None and given.holdout.known:
+        known, new = given.holdout.known, len(given.holdout.y)
+        left_out = f"{known:,} of the {known + new:,} rows are training rows and were left out."
     problems = tuple(filter(None, (left_out, method_problem, data_problem)))
-    return CheckReport(path, verdict, calibrated, method, data, tuple(dict.fromkeys(said)), problems)
+    after = None if unseen is None or unseen.recalibrated is None else unseen.recalibrated.diagnosis
+    return CheckReport(path, verdict, calibrated, method, data, tuple(dict.fromkeys(said)), problems, after)
 
 
 def _verdict(method: Diagnosis | None, data: Diagnosis | None) -> tuple[str, bool]:
@@ -163,6 +175,11 @@ def _verdict(method: Diagnosis | None, data: Diagnosis | None) -> tuple[str, boo
     return f"No sign that the error bars are wrong: {where}{join}{there}.", True
 
 
+def _remedy(unseen: Unseen) -> str:
+    """Whether a recalibration mends what was found against data, in a sentence."""
+    return trial(unseen, "Recalibration (--recalibrate) was tried here, and it")
+
+
 def _seen(data: Diagnosis) -> str:
     return f"where {len(data.z):,} rows would show errors of about {number(visible(data.worth))} times what is promised"
 
@@ -177,7 +194,8 @@ def _method(simulated: Simulated, found: Diagnosis, place: Folder) -> dict[str, 
         "state": found.state,
         "sentence": " ".join([announced(found), *found.notes]),
         "how": simulated.how,
-        "picture": place.picture("simulated", content, caption),
+        "pictures": [place.picture("simulated", content, caption)],
+        "parts": [],
         "tables": [coverage_table(found, "Coverage, simulations under the prior.", "simulated-coverage")],
         "advice": remedies_for_method(found, simulated.solver),
     }

@@ -1,59 +1,21 @@
 """How many independent values correlated errors are worth, and tests that respect it.
 
 The errors at many test points of one data set are correlated: where the solver has not converged, or two points lie
-close together, they are wrong together. The posterior knows by how much. With average correlation r̄, the mean of n
-values of z varies like that of n / (1 + (n − 1) r̄) independent ones; with average squared correlation q̄, the mean of
-z², and to leading order that of every even function of z, like that of n / (1 + (n − 1) q̄).
+close together, they are wrong together. The model knows by how much (``left_out.correlation``). With average
+correlation r̄, the mean of n values of z varies like that of n / (1 + (n − 1) r̄) independent ones; with average squared
+correlation q̄, the mean of z², and to leading order that of every even function of z, like that of
+n / (1 + (n − 1) q̄).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import ndtr
 from scipy.stats import chi2, kstest, kstwo
 
-from ..errors import MemoryBudgetError
-from .refits import array, pass_seconds
-
-if TYPE_CHECKING:
-    from ..posterior import Posterior
-
-_LIMIT_SECONDS = 5.0
-
-
-@dataclass(frozen=True)
-class Correlation:
-    """Average ``correlation`` of the errors at two test points, and of its ``square``; over so many ``pairs``."""
-
-    correlation: float
-    square: float
-    pairs: int
-
-    @classmethod
-    def joined(cls, parts: list[Correlation]) -> Correlation | None:
-        """The average over several groups of test points; None without any pair."""
-        pairs = sum(part.pairs for part in parts)
-        if not pairs:
-            return None
-        first, second = (sum(getattr(p, name) * p.pairs for p in parts) / pairs for name in ("correlation", "square"))
-        return cls(first, second, pairs)
-
-
-def correlation_of(posterior: Posterior, size: int) -> Correlation | None:
-    """The average correlation under ``posterior``, given ``size`` observations; None where it would take long."""
-    T = len(posterior)
-    if T < 2 or pass_seconds(size, T) > _LIMIT_SECONDS:
-        return None
-    try:
-        covariance = array(posterior.covariance())
-    except MemoryBudgetError:
-        return None
-    std = np.sqrt(np.diag(covariance))
-    values = (covariance / std / std[:, None])[np.triu_indices(T, 1)]
-    return Correlation(float(values.mean()), float(np.square(values).mean()), len(values))
+from ..left_out import Correlation
 
 
 @dataclass(frozen=True)

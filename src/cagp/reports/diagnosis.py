@@ -9,7 +9,8 @@ from scipy.special import ndtr, ndtri
 from scipy.stats import chi2, kurtosistest
 
 from ..calibration import ecdf_band
-from .correlated_errors import Correlation, Effective, test
+from ..left_out import Correlation
+from .correlated_errors import Effective, test
 from .numbers import coverage_percent, number
 
 LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99)

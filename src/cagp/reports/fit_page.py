@@ -12,16 +12,17 @@ from ..support.progress import progress as progress_bar
 from ..support.validation import ArrayLike, count
 from . import pictures
 from .computational_share import Computation, measure
-from .held_out import predict_unseen
 from .inputs import attempt, checked
 from .judgement import judged
 from .model_section import advice, columns_table, facts_table, hyperparameters_table
 from .names import Names
 from .page import Folder
 from .prediction_pictures import draw
+from .unseen import predict_unseen
 
 if TYPE_CHECKING:
     from ..model import Model
+    from ..recalibration import LayeredModel
 
 FILE_NAME = "report.html"
 
@@ -53,6 +54,7 @@ log p = {{ "%.5g" % fit.log_likelihood }}. {{ fit.story }}</p>{% endif %}
 <section id="predictions"><h2>Predictions</h2>
 {% for picture in predictions %}{{ figure(picture.source, picture.caption) }}{% endfor %}
 {% if predictions_problem %}<p>{{ predictions_problem }}</p>{% endif %}
+{% if layered %}<p>The model is recalibrated; its error bars are drawn here as they are without that.</p>{% endif %}
 </section>
 <section id="calibration"><h2>Are the error bars right?</h2>
 {{ judgement(held_out, held_out_problem, "verdict") }}
@@ -84,11 +86,12 @@ class FitReport:
 
 
 def write_fit_report(
-    model: Model,
+    model: Model | LayeredModel,
     folder: str | os.PathLike[str],
     *,
     fit: FitResult | None = None,
     holdout: tuple[ArrayLike, ArrayLike] | tuple[ArrayLike, ArrayLike, ArrayLike] | None = None,
+    like: ArrayLike | None = None,
     names: Names | None = None,
     seed: int = 0,
     progress: bool | None = None,
@@ -96,31 +99,34 @@ def write_fit_report(
     """Write ``folder``/report.html about a model, with its figures inside and as PNG files beside it.
 
     It says what was fitted; the hyperparameters with their uncertainty, from ``fit``, and advice; draws predictions;
-    judges the error bars on ``holdout`` = (X, y), or on left-out training data where there is none; and measures how
-    much of the error bars is computational and what more iterations would buy. ``names`` are for labels. The same
+    judges the error bars on ``holdout`` = (X, y), or on left-out training data where there is none, in the geometry of
+    points ``like`` = X_test (T, p); and measures how much of the error bars is computational and what more iterations
+    would buy. A recalibrated model is judged with its recalibration. ``names`` are for labels. The same
     ``seed`` gives the same report. ``progress`` shows a bar: None on a terminal only. Returns where the page is, and
     what it found in a few sentences.
     """
-    names, given = checked(model, fit, holdout, names)
+    given = checked(model, fit, holdout, like, names)
+    plain, names = given.plain, given.names
     count(seed, "seed")
     place = Folder(folder)
     values: dict[str, Any] = {
         "names": names,
         "fit": fit,
-        "facts": facts_table(model, names),
-        "columns": columns_table(model, names),
-        "hyperparameters": hyperparameters_table(model, fit, names),
-        "advice": advice(model, fit, names),
+        "layered": plain is not model,
+        "facts": facts_table(plain, names),
+        "columns": columns_table(plain, names),
+        "hyperparameters": hyperparameters_table(plain, fit, names),
+        "advice": advice(plain, fit, names),
     }
     with progress_bar("report", 3, progress) as advance:
-        drawn, problem = attempt(lambda: draw(model, names, seed))
+        drawn, problem = attempt(lambda: draw(plain, names, seed))
         values["predictions"] = [place.picture(*each) for each in drawn or []]
         values["predictions_problem"] = problem
         advance(1)
-        held_out, problem = attempt(lambda: predict_unseen(model, given, seed, advance))
+        unseen, problem = attempt(lambda: predict_unseen(model, given.holdout, given.like, seed, advance))
         values["held_out_problem"] = problem or "With one observation there is nothing to predict from the others."
-        values["held_out"] = None if held_out is None else judged(model, held_out, names, place)
-        computation, problem = attempt(lambda: measure(model, seed))
+        values["held_out"] = None if unseen is None else judged(unseen, plain, names, place)
+        computation, problem = attempt(lambda: measure(plain, seed))
         values["computation"] = computation or Computation((f"Not measured: {problem}",))
         values["computation_picture"] = None
         if computation is not None and computation.now is not None:

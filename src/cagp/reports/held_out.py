@@ -2,51 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from scipy.special import ndtri
 
-from ..calibration import Scores, score
-from ..solvers import Solver
-from .correlated_errors import Correlation, correlation_of
+from ..calibration import Scores, evaluate, score
+from ..left_out import Correlation, Geometry, LeftOut, affordable, correlation_of, left_out
+from ..posterior import Posterior
+from ..prediction import Prediction
+from ..recalibration import Layer, LayeredModel
 from .diagnosis import Diagnosis, diagnose
 from .inputs import Given
-from .numbers import duration
-from .refits import LOCAL, array, refit, seconds, working
+from .refits import array, seconds, working
 
 if TYPE_CHECKING:
     from ..model import Model
 
-Advance = Callable[[float], None]
+_POINTS = 20_000
+_FEWER_POINTS = 1000
+"""So many are left out where the model's own solver conditions anew on the others."""
 
-_FOLDS = 5
-_SINGLY = 25
-"""Up to so many observations each is left out alone."""
-
-_POINTS = 1000
-_FEWER_POINTS = 200
-_LOCAL_POINTS = 500
-_LIMIT_SECONDS = 8.0
 _HOLDOUT_SECONDS = 60.0
+_AROUND = 10
+"""So many observations around a point say how rough it is there."""
 
 
 @dataclass(frozen=True, eq=False)
 class HeldOut:
-    """Observations ``truth`` (n,) at X (n, p), and what was predicted for them: ``mean`` and ``std``, each (n,).
+    """Observations ``truth`` (n,) at X (n, p), and the ``prediction`` of them, noise included.
 
-    ``rows`` (n,) are their positions, from 0, in ``rows_of``: the held-out data as given, or the training data.
-    ``how`` says in sentences where they come from; ``short`` in a few words. ``correlation`` is that of the errors
-    under the model, where it was computed.
+    ``distance`` (n,) is how far the nearest observation lies that predicts each, ``roughness`` (n,) how much the
+    observations around it differ; None where there are too few. ``rows`` (n,) are their positions, from 0, in
+    ``rows_of``: the held-out data as given, or the training data. ``how`` says in sentences where they come from,
+    ``short`` in a few words. ``correlation`` is that of the errors under the model, where it was computed.
     """
 
     X: np.ndarray
     truth: np.ndarray
-    mean: np.ndarray
-    std: np.ndarray
+    prediction: Prediction
+    distance: np.ndarray
+    roughness: np.ndarray | None
     rows: np.ndarray
     rows_of: str
     how: str
@@ -57,22 +56,35 @@ class HeldOut:
         return len(self.truth)
 
     @cached_property
-    def diagnosis(self) -> Diagnosis:
-        """What the observations say about the error bars."""
-        return diagnose(self.scores.z, self.correlation)
-
-    @cached_property
     def scores(self) -> Scores:
         """RMSE, proper scores, z and PIT of the observations."""
-        return score(self.mean, self.std, self.truth, of="observed")
+        if isinstance(self.prediction, Layer):
+            return evaluate(self.prediction, self.truth, "observed")
+        return score(array(self.prediction.mean), array(self.prediction.std), self.truth, of="observed")
+
+    @cached_property
+    def z(self) -> np.ndarray:
+        """Error / std where the prediction is normal, else the normal score of the predicted probability, (n,)."""
+        if not isinstance(self.prediction, Layer):
+            return self.scores.z
+        smallest = np.finfo(float).eps
+        return np.asarray(ndtri(np.clip(self.scores.pit, smallest, 1 - smallest)))
+
+    @cached_property
+    def diagnosis(self) -> Diagnosis:
+        """What the observations say about the error bars."""
+        return diagnose(self.z, self.correlation)
+
+    def predicted_by(self, prediction: Prediction, how: str) -> HeldOut:
+        """The same observations under another prediction; ``how`` is added to what is said of them."""
+        return replace(self, prediction=prediction, how=f"{self.how} {how}".strip())
 
 
-def predict_unseen(model: Model, holdout: Given | None, seed: int, advance: Advance) -> HeldOut | None:
-    """Predictions of the data held out or, where there are none, of left-out training data; advances by 1."""
-    if holdout is None:
-        return leave_out(model, seed, advance)
+def predict_held_out(model: Model | LayeredModel, holdout: Given, seed: int) -> HeldOut:
+    """Predictions of the data held out, by the model as it is."""
+    plain = model.plain
     n = size = len(holdout.y)
-    while n > 50 and seconds(model, working(model), len(model.y), n) > _HOLDOUT_SECONDS:
+    while n > 50 and seconds(plain, working(plain), len(plain.y), n) > _HOLDOUT_SECONDS:
         n = max(50, n // 2)
     how = f"{size:,} observations that are not among the training rows, predicted by the model itself."
     if n < size:
@@ -83,93 +95,70 @@ def predict_unseen(model: Model, holdout: Given | None, seed: int, advance: Adva
             f" {holdout.known:,} of the {size + holdout.known:,} rows given are training rows, the same in all columns "
             "and the target, and were left out of the judgement."
         )
-    noise: Any = model.prior.noise_variance if holdout.noise is None else holdout.noise
+    noise: Any = plain.prior.noise_variance if holdout.noise is None else holdout.noise
     if holdout.noise is None and np.ndim(noise):
         noise = float(np.mean(noise))
         how += (
             " The training observations each have a noise variance of their own, which says nothing about new ones: "
             "their average was used."
         )
-    post = model.predict(holdout.X, progress=False).observed(noise)
-    found = HeldOut(
-        X=array(holdout.X),
+    X = array(holdout.X)
+    predicted = model.predict(X, progress=False).observed(noise)
+    innermost = plain_of(predicted)
+    geometry = Geometry(plain)
+    return HeldOut(
+        X=X,
         truth=array(holdout.y),
-        mean=array(post.mean),
-        std=array(post.std),
+        prediction=predicted,
+        distance=array(geometry.distance(holdout.X)),
+        roughness=_spread(plain, geometry.search.query(geometry.coordinates(holdout.X), _around(plain))),
         rows=holdout.rows,
         rows_of="held-out data",
         how=how,
         short="held-out data",
-        correlation=correlation_of(post, len(model.y)),
+        correlation=correlation_of(innermost, len(plain.y)) if isinstance(innermost, Posterior) else None,
     )
-    advance(1)
-    return found
 
 
-def leave_out(model: Model, seed: int, advance: Advance) -> HeldOut | None:
-    """Predictions of some training observations from the others: new weights, the same hyperparameters.
-
-    K-fold where that takes seconds, one group left out otherwise; from nearest neighbours where even that would take
-    minutes. None where there are not two observations.
-    """
+def leave_out(model: Model, like: torch.Tensor | None, seed: int) -> LeftOut | None:
+    """Some training observations predicted from the others by the plain model; None where there are not two."""
     size = len(model.y)
     if size < 2:
         return None
-    n, folds, solver, note = _plan(model, size)
-    chosen = np.random.default_rng(seed).permutation(size)[:n]
-    groups = [np.sort(group) for group in np.array_split(chosen, folds)]
-    mean, std = np.empty(size), np.empty(size)
-    correlations = []
-    for group in groups:
-        kept = np.setdiff1d(np.arange(size), group)
-        again = refit(model, solver.for_points(kept, size), kept)
-        noise = model.prior.noise_variance
-        post = again.predict(model.X[torch.from_numpy(group).to(model.X.device)], progress=False)
-        post = post.observed(noise[group] if np.ndim(noise) else noise)
-        mean[group], std[group] = array(post.mean), array(post.std)
-        correlations.append(correlation_of(post, size))
-        advance(1 / len(groups))
-    seen = np.sort(chosen)
-    some = f"{n:,} of the {size:,} training observations, drawn at random," if n < size else ""
-    together, short = f"in {folds} groups", f"{folds}-fold cross-validation"
-    if folds == 1:
-        together, short = "together", "left-out training data"
-    if folds == n:
-        together, short = "each in turn" if folds > 1 else "together", "leave-one-out"
-    how = (
-        f"{some or f'All {size:,} training observations'} were left out {together} and predicted from the others: with "
-        "new weights, but with the same hyperparameters and prior mean, which have seen them. So this is slightly "
-        f"kinder than data that were never used.{note}"
-    )
+    fewer = min(size, _FEWER_POINTS)
+    n = fewer if like is None and affordable(model, working(model), fewer) else min(size, _POINTS)
+    return left_out(model, like, n, seed, progress=False, correlated=True)
+
+
+def left_out_data(model: Model, found: LeftOut) -> HeldOut:
+    """Left-out observations as held-out data."""
+    geometry, rows = Geometry(model), torch.from_numpy(found.index).to(model.device)
+    how = f"{found.how} The hyperparameters have seen them, so this is slightly kinder than data that were never used."
     return HeldOut(
-        X=array(model.X)[seen],
-        truth=array(model.y)[seen],
-        mean=mean[seen],
-        std=std[seen],
-        rows=seen,
+        X=found.X,
+        truth=found.y,
+        prediction=found.prediction,
+        distance=found.distance,
+        roughness=_spread(model, geometry.beyond(rows, geometry.single(rows), _around(model))),
+        rows=found.index,
         rows_of="training data",
         how=how,
-        short=short,
-        correlation=Correlation.joined([part for part in correlations if part is not None]),
+        short=found.short,
+        correlation=found.correlation,
     )
 
 
-def _plan(model: Model, size: int) -> tuple[int, int, Solver, str]:
-    """How many to leave out, in how many groups, and what predicts them; with a note where that is another solver."""
-    solver = working(model)
-    n = min(size, _POINTS)
-    folds = size if size <= _SINGLY else _FOLDS
+def plain_of(prediction: Prediction) -> Prediction:
+    """The innermost prediction: what the prior alone says."""
+    return plain_of(prediction.inner) if isinstance(prediction, Layer) else prediction
 
-    def cost(left_out: int) -> float:
-        return seconds(model, solver, size - left_out, left_out)
 
-    if folds * cost(-(-n // folds)) <= _LIMIT_SECONDS:
-        return n, folds, solver, ""
-    fewer = min(_FEWER_POINTS, size // _FOLDS)
-    if cost(fewer) <= _LIMIT_SECONDS:
-        return fewer, 1, solver, ""
-    note = (
-        f" They were predicted with {LOCAL!r} from all other points instead of {solver!r}, which would take about "
-        f"{duration(cost(fewer))}: this judges the kernel, the noise and the mean, not the solver."
-    )
-    return min(_LOCAL_POINTS, size // _FOLDS), 1, LOCAL, note
+def _around(model: Model) -> int:
+    return min(_AROUND, len(model.y) - 1)
+
+
+def _spread(model: Model, around: torch.Tensor) -> np.ndarray | None:
+    """The standard deviation of the observations at training points ``around`` (n, k), shape (n,)."""
+    if around.shape[1] < 2 or bool((around < 0).any()):
+        return None
+    return array(model.y[around].double().std(dim=1))

@@ -11,6 +11,7 @@ import torch
 
 from ..errors import DivergenceError, InputError, InputTypeError, MemoryBudgetError, NotPositiveDefiniteError
 from ..hyperparameters import FitResult
+from ..recalibration import LayeredModel
 from ..support.validation import column_names, not_negative_each, points, targets
 from .names import Names
 from .refits import array
@@ -77,12 +78,25 @@ def _as_keys(X: torch.Tensor, y: torch.Tensor) -> list[bytes]:
     return [row.tobytes() for row in values]
 
 
-def checked(model: Model, fit: FitResult | None, holdout: Any, names: Names | None) -> tuple[Names, Given | None]:
+@dataclass(frozen=True, eq=False)
+class Checked:
+    """What a report is given: the innermost model, ``plain``; names; ``holdout`` or points ``like`` (T, p), if any."""
+
+    plain: Model
+    names: Names
+    holdout: Given | None
+    like: torch.Tensor | None
+
+
+def checked(
+    model: Model | LayeredModel, fit: FitResult | None, holdout: Any, like: Any, names: Names | None
+) -> Checked:
     """Refuse wrong arguments before any work is done."""
     from ..model import Model as ModelClass
 
-    if not isinstance(model, ModelClass):
+    if not isinstance(model, (ModelClass, LayeredModel)):
         raise InputTypeError(f"model must be a cagp Model, got {type(model).__name__}; prior.condition(X, y) makes one")
+    model = model.plain
     if fit is not None and not isinstance(fit, FitResult):
         raise InputTypeError(f"fit must be what cagp.hyperparameters.fit returned, got {type(fit).__name__}")
     if fit is not None and fit.prior.kernel != model.prior.kernel:
@@ -92,7 +106,13 @@ def checked(model: Model, fit: FitResult | None, holdout: Any, names: Names | No
         )
     if names is not None and not isinstance(names, Names):
         raise InputTypeError(f"names must be cagp.fit_report.Names, got {type(names).__name__}")
-    return (names or Names()).filled_in(model), _checked_holdout(model, holdout)
+    if like is not None and holdout is not None:
+        raise InputError(
+            "like says in which geometry training data are left out, which happens without a holdout only; leave one "
+            "of them out"
+        )
+    places = None if like is None else model.test_points(like, "like")[0]
+    return Checked(model, (names or Names()).filled_in(model), _checked_holdout(model, holdout), places)
 
 
 def attempt(work: Callable[[], T]) -> tuple[T | None, str]:

@@ -7,15 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..solvers import Solver
-from . import pictures
+from . import pictures, place_pictures
+from .coverage_by_place import LEVELS, WORDS, divisions, table_of
 from .diagnosis import Diagnosis
 from .held_out import HeldOut
 from .kernel_words import hyperparameters
+from .maps import map_of
 from .names import Names
 from .numbers import coverage_percent, datum, number, with_unit
 from .page import Folder, Table
 from .refits import array
+from .remedies import remedies_for_data, trial
+from .unseen import Unseen
 
 if TYPE_CHECKING:
     from ..model import Model
@@ -26,8 +29,9 @@ _COLUMNS = 10
 _ROWS = 10
 
 
-def judged(model: Model, held_out: HeldOut, names: Names, place: Folder) -> dict[str, Any]:
-    """What a template needs to show how a model does on held-out data."""
+def judged(unseen: Unseen, model: Model, names: Names, place: Folder) -> dict[str, Any]:
+    """What a template needs to show how a model does on held-out data; ``model`` is the plain one."""
+    held_out = unseen.judged
     found = held_out.diagnosis
     content = pictures.calibration(held_out, names)
     caption = (
@@ -38,14 +42,77 @@ def judged(model: Model, held_out: HeldOut, names: Names, place: Folder) -> dict
         "state": found.state,
         "sentence": " ".join([announced(found), *found.notes]),
         "how": held_out.how,
-        "picture": content and place.picture("calibration", content, caption),
+        "advice": remedies_for_data(unseen, model),
+        "pictures": [place.picture("calibration", content, caption)] if content else [],
         "tables": [
             coverage_table(found, f"Coverage, {held_out.short}.", "coverage"),
             _scores_table(held_out, names),
             _points_table(held_out, names, _most_relevant(model, names)),
         ],
-        "advice": remedies_for_data(found, model),
+        "parts": [part for part in (_where(unseen, model, names, place), _changed(unseen, names, place)) if part],
     }
+
+
+def _where(unseen: Unseen, model: Model, names: Names, place: Folder) -> dict[str, Any] | None:
+    """Coverage by roughness, by distance from the data and on a map."""
+    divided = divisions(unseen, names)
+    if not divided:
+        return None
+    drawn = [
+        place.picture(
+            "by-place",
+            place_pictures.by_place(unseen, divided),
+            "The spread of z, and how many of the observations lie in their 50, 80 and 95% intervals (dashed: what is "
+            "promised; grey: what chance does, 95% of the time), from the least rough and nearest to the roughest and "
+            "furthest.",
+        )
+    ]
+    ground = map_of(model.prior.kernel, model.X.shape[1])
+    content = None if ground is None else place_pictures.coverage_map(unseen, ground, names)
+    if content is not None:
+        drawn.append(
+            place.picture(
+                "coverage-map",
+                content,
+                f"How many of the observations lie in their {100 * place_pictures.MAPPED:g}% intervals, place by "
+                "place: white is as promised, blue is more (the error bars are too wide there), red is less (too "
+                "narrow), grey are places with too few observations. Chance alone makes cells differ by about six "
+                "percent points.",
+            )
+        )
+    tables = [table_of(each, unseen) for each in divided]
+    return {"title": "Where they hold, and where not", "text": WORDS, "pictures": drawn, "tables": tables}
+
+
+def _changed(unseen: Unseen, names: Names, place: Folder) -> dict[str, Any] | None:
+    """What a recalibration changes: before and after."""
+    title = "What a recalibration changes"
+    if unseen.recalibrated is None:
+        return {"title": title, "text": unseen.how, "pictures": [], "tables": []}
+    text = (
+        f"The model is recalibrated. Without that, {unseen.plain.diagnosis.sentence}."
+        if unseen.layered
+        else _outcome(unseen)
+    )
+    return {
+        "title": title,
+        "text": f"{text} {unseen.how}",
+        "pictures": [
+            place.picture(
+                "recalibration",
+                place_pictures.before_and_after(unseen),
+                f"{unseen.plain.short.capitalize()}, before and after the recalibration.",
+            )
+        ],
+        "tables": [_changes_table(unseen, names)],
+    }
+
+
+def _outcome(unseen: Unseen) -> str:
+    if unseen.plain.diagnosis.state != "right":
+        return trial(unseen, "A recalibration was tried, and it")
+    assert unseen.recalibrated is not None
+    return f"Nothing needs to be mended. With a recalibration, {unseen.recalibrated.diagnosis.sentence}."
 
 
 def announced(found: Diagnosis, *, start: bool = True) -> str:
@@ -82,26 +149,27 @@ def _scores_table(held_out: HeldOut, names: Names) -> Table:
         ("CRPS", with_unit(number(scores.crps), unit), "proper score, in the unit of the target; smaller is better"),
         ("NLL (log score)", number(scores.nll), "proper score; smaller is better"),
         ("width of the 95% interval", with_unit(number(scores.sharpness), unit), "average"),
-        ("mean of z", number(float(scores.z.mean()), 2), "0 if right; z = error / predicted standard deviation"),
+        ("mean of z", number(float(held_out.z.mean()), 2), "0 if right; z = error / predicted standard deviation"),
     ]
     if len(held_out) > 1:
         rows.append(
-            ("spread of z", number(float(scores.z.std(ddof=1))), "1 if right; above: too narrow, below: too wide")
+            ("spread of z", number(float(held_out.z.std(ddof=1))), "1 if right; above: too narrow, below: too wide")
         )
     return Table(f"Scores, {held_out.short}.", ("score", "value", "meaning"), rows, "scores")
 
 
 def _points_table(held_out: HeldOut, names: Names, columns: Sequence[int]) -> Table:
     """The held-out observations one by one, those with the largest |z| first: their row, these columns, and z."""
-    scores, unit = held_out.scores, names.target_unit
-    order = np.argsort(-np.abs(scores.z), kind="stable")[:_ROWS]
+    unit = names.target_unit
+    order = np.argsort(-np.abs(held_out.z), kind="stable")[:_ROWS]
+    mean, (lower, upper) = array(held_out.prediction.mean), map(array, held_out.prediction.interval(0.95))
     rows = [
         (
             str(held_out.rows[i]),
             *(datum(float(held_out.X[i, c])) for c in columns),
             with_unit(datum(float(held_out.truth[i])), unit),
-            f"{number(float(held_out.mean[i]), 4)} ± {with_unit(number(1.96 * float(held_out.std[i]), 2), unit)}",
-            number(float(scores.z[i]), 2),
+            f"{_short(mean[i])} ({_short(lower[i])} to {with_unit(_short(upper[i]), unit)})",
+            number(float(held_out.z[i]), 2),
         )
         for i in order
     ]
@@ -112,6 +180,10 @@ def _points_table(held_out: HeldOut, names: Names, columns: Sequence[int]) -> Ta
     narrow = names.narrow()
     heads = ("row", *(narrow[c] for c in columns), "observed", "predicted, 95%", "z")
     return Table(caption, heads, rows, "points", headed=False)
+
+
+def _short(value: float) -> str:
+    return datum(float(value)) if np.isfinite(value) else number(float(value))
 
 
 def _most_relevant(model: Model, names: Names) -> list[int]:
@@ -130,79 +202,24 @@ def _most_relevant(model: Model, names: Names) -> list[int]:
     return sorted(np.argsort(-relevance, kind="stable")[:_COLUMNS].tolist())
 
 
-# --- remedies ---------------------------------------------------------------------------------------------------------
-
-
-def remedies_for_data(diagnosis: Diagnosis, model: Model) -> list[str]:
-    """What to do where the model does not fit the data, or may not, most likely remedy first."""
-    said = []
-    if diagnosis.suspicious:
-        said.append(
-            "Check with more rows: of models that are right, about one in twenty looks like this by chance. If more "
-            "rows confirm it, what follows is the most likely remedy."
+def _changes_table(unseen: Unseen, names: Names) -> Table:
+    """Scores and coverage before and after the recalibration."""
+    assert unseen.recalibrated is not None
+    unit, before, after = names.target_unit, unseen.plain.scores, unseen.recalibrated.scores
+    rows: list[tuple[str, ...]] = [
+        (title, with_unit(number(getattr(before, name)), own), with_unit(number(getattr(after, name)), own), meaning)
+        for title, name, own, meaning in (
+            ("RMSE", "rmse", unit, "the predictions are the same"),
+            ("CRPS", "crps", unit, "smaller is better"),
+            ("interval score, 95%", "interval_score", unit, "smaller is better"),
+            ("NLL (log score)", "nll", "", "smaller is better"),
+            ("width of the 95% interval", "sharpness", unit, "average"),
         )
-    for failure in (*diagnosis.failures, *diagnosis.signs):
-        said += _REMEDIES[failure]
-    if "too narrow" in diagnosis.failures:
-        said.append(
-            f"Until then, multiply the standard deviations by {number(diagnosis.spread, 2)} to get error bars that "
-            "are about right on average."
-        )
-    if "too wide" in diagnosis.failures and not model.solver.calibrated:
-        said.insert(0, _uncalibrated(model.solver))
-    return said
-
-
-_REMEDIES = {
-    "too narrow": [
-        "Fit the hyperparameters again with the noise free (not fix_noise), on more data, or with more restarts: too "
-        "small a noise_variance or too long a lengthscale makes error bars too narrow.",
-        "Try a rougher kernel (Matern32 or Matern12 instead of RBF) or one lengthscale per column.",
-        "Look for structure that the kernel does not have: a missing input, a trend, noise that changes from place to "
-        "place (noise_variance may be one number per observation).",
-    ],
-    "too wide": [
-        "Fit the hyperparameters again: a noise_variance that is too large or a lengthscale that is too short makes "
-        "error bars too wide.",
-        "If the solver has not converged, part of the width is computational: the report of the fit says how much, "
-        "and more iterations remove it.",
-    ],
-    "biased": [
-        "Give the prior a mean with unknown coefficients: Constant(), or Polynomial for a trend.",
-        "Check that the held-out data come from the same place, time and instrument as the training data.",
-    ],
-    "heavy tails": [
-        "Look at the observations with the largest |z|: outliers, typing errors, a second regime.",
-        "If they are genuine, predict a transformed target (its logarithm, for counts its square root), or give each "
-        "observation its own noise variance.",
-        "Intervals of moderate level are then more trustworthy than those of 99%.",
-    ],
-    "wrong shape": [
-        "Compare the histogram of z with the normal curve: two humps are two regimes, a slope is a skewed target.",
-        "A transformed target (its logarithm or square root) often has errors of a more normal shape.",
-    ],
-}
-
-
-def remedies_for_method(diagnosis: Diagnosis, solver: Solver) -> list[str]:
-    """What to do where the method is not calibrated under its own prior, or may not be."""
-    if diagnosis.right and not diagnosis.suspicious:
-        return []
-    if not solver.calibrated:
-        return [_uncalibrated(solver)]
-    if diagnosis.suspicious:
-        return [
-            "Check again with another seed: of methods that are right, about one in twenty looks like this by chance. "
-            f"{type(solver).__name__} should be calibrated by construction."
-        ]
-    return [
-        f"{type(solver).__name__} should be calibrated by construction. If it is your own solver, its weights depend "
-        "on y or it misreports its variances; if it is one of cagp's, this is a bug worth reporting.",
     ]
-
-
-def _uncalibrated(solver: Solver) -> str:
-    return (
-        f"{type(solver).__name__} takes its directions from y, so its error bars are not calibrated, usually too wide. "
-        "CalibratedCG or GaussSeidel cost about the same and are."
-    )
+    spreads = (number(float(np.sqrt(np.square(each.z).mean()))) for each in (before, after))
+    rows.append(("rms of z", *spreads, "1 if right"))
+    rows += [
+        (f"{100 * level:g}% intervals hold", *(coverage_percent(each.coverage(level)) for each in (before, after)), "")
+        for level in LEVELS
+    ]
+    return Table("Before and after the recalibration.", ("score", "before", "after", "meaning"), rows, "recalibration")

@@ -1,4 +1,4 @@
-"""What the columns and the target are called, their units, and which columns make a map."""
+"""What the columns and the target are called, and their units."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ..errors import InputError, InputTypeError
-from ..kernels import Kernel, geographic_columns
+from ..kernels import geographic_columns
 
 if TYPE_CHECKING:
     from ..model import Model
@@ -54,9 +54,8 @@ class Names:
                     f"names.{field} has {len(value)} entries for {columns} columns; give one per column of X"
                 )
         own_names, own_units = [f"x{i + 1}" for i in range(columns)], [""] * columns
-        place = map_of(model.prior.kernel, columns)
-        if place is not None and place.geographic:
-            for column, name, unit in ((place.down, "latitude", "°N"), (place.across, "longitude", "°E")):
+        for pair in geographic_columns(model.prior.kernel, range(columns))[:1]:
+            for column, name, unit in zip(pair, ("latitude", "longitude"), ("°N", "°E"), strict=True):
                 own_names[column], own_units[column] = name, unit
         features = (model.column_names or own_names) if self.features is None else self.features
         return replace(
@@ -119,21 +118,3 @@ def shortened(names: Sequence[str], most: int) -> list[str]:
             return short
     ends = [f"…{i + 1}" for i in range(len(names))]
     return [name if len(name) <= most else name[: most - len(end)] + end for name, end in zip(names, ends, strict=True)]
-
-
-@dataclass(frozen=True)
-class Map:
-    """The columns drawn ``across`` and ``down`` a map; ``geographic`` where they are longitude and latitude."""
-
-    across: int
-    down: int
-    geographic: bool
-
-
-def map_of(kernel: Kernel, columns: int) -> Map | None:
-    """The map that points with so many ``columns`` have under this kernel; None where there is none."""
-    places = geographic_columns(kernel, range(columns))
-    if places:
-        latitude, longitude = places[0]
-        return Map(longitude, latitude, geographic=True)
-    return Map(0, 1, geographic=False) if columns == 2 else None

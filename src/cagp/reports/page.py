@@ -75,15 +75,25 @@ _PARTS = """\
 </ul>
 {%- endif %}
 {% endmacro %}
+{% macro shown(part) %}
+{%- for each in part.pictures %}
+{{ figure(each.source, each.caption) }}
+{%- endfor %}
+{%- for each in part.tables %}
+{{ table(each) }}
+{%- endfor %}
+{% endmacro %}
 {% macro judgement(found, problem, name="") %}
 {%- if found %}
 <p class="{{ found.state }}"{% if name %} id="{{ name }}"{% endif %}>{{ found.sentence }}</p>
 <p class="facts">{{ found.how }}</p>
-{% if found.picture %}{{ figure(found.picture.source, found.picture.caption) }}{% endif %}
-{%- for each in found.tables %}
-{{ table(each) }}
-{%- endfor %}
 {% if found.advice %}<h3>What to do</h3>{{ list(found.advice) }}{% endif %}
+{{ shown(found) }}
+{%- for part in found.parts %}
+<h3>{{ part.title }}</h3>
+<p>{{ part.text }}</p>
+{{ shown(part) }}
+{%- endfor %}
 {% else %}<p>{{ problem }}</p>{% endif %}
 {%- endmacro %}
 """  # noqa: E501

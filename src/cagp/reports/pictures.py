@@ -10,6 +10,7 @@ import numpy as np
 from ..calibration import plots
 from .held_out import HeldOut
 from .names import Names
+from .refits import array
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -51,7 +52,7 @@ def calibration(held_out: HeldOut, names: Names) -> bytes | None:
     _predicted_against_observed(first, held_out, names)
     plots.coverage_curve(scores.pit, ax=second)
     plots.pit_histogram(scores.pit, bins=bins, ax=third)
-    plots.z_histogram(scores.z, bins=max(8, bins), ax=fourth)
+    plots.z_histogram(held_out.z, bins=max(8, bins), ax=fourth)
     asked = "do intervals hold what they promise?"
     titles = ("predictions and observations", asked, "flat if right", "normal if right")
     for ax, title in zip(axes.flat, titles, strict=True):
@@ -73,14 +74,15 @@ def _predicted_against_observed(ax: Axes, held_out: HeldOut, names: Names) -> No
     shown = np.arange(len(held_out))
     if len(shown) > 300:  # error bars of more would hide each other
         shown = np.sort(np.random.default_rng(0).choice(shown, 300, replace=False))
-    low = min(held_out.truth.min(), held_out.mean.min())
-    high = max(held_out.truth.max(), held_out.mean.max())
+    mean, ends_of = array(held_out.prediction.mean), held_out.prediction.interval(0.95)
+    lower, upper = (np.where(np.isfinite(end), end, np.nan)[shown] for end in map(array, ends_of))
+    low, high = min(held_out.truth.min(), mean.min()), max(held_out.truth.max(), mean.max())
     margin = 0.04 * (high - low) or 1.0
     ends = (low - margin, high + margin)
     ax.errorbar(
         held_out.truth[shown],
-        held_out.mean[shown],
-        yerr=1.96 * held_out.std[shown],
+        mean[shown],
+        yerr=np.maximum([mean[shown] - lower, upper - mean[shown]], 0.0),
         fmt="o",
         markersize=3,
         color=BLUE,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
-from .names import Map, Names, map_of
+from .maps import Map, map_of, on_the_globe, two_maps
+from .names import Names
 from .numbers import datum, duration, with_unit
 from .pictures import BLUE, new_figure, png
 from .refits import LOCAL, array, refit, seconds, working
@@ -113,16 +114,10 @@ def _band(ax: Axes, x: np.ndarray, found: _Predictions, noise_std: float) -> Non
 
 
 def _map(model: Model, names: Names, place: Map, seed: int) -> Picture:
-    from matplotlib.ticker import MultipleLocator
-
     X = array(model.X)
     x, y = X[:, place.across], X[:, place.down]
-    ends = [(x.min(), x.max()), (y.min(), y.max())]
-    if place.geographic and np.ptp(x) > 300:  # round the globe: no gap at the seam
-        ends[0] = (-180.0, 180.0) if x.min() < 0 else (0.0, 360.0)
-    ends = [(low, high) if high > low else (low - 0.5, high + 0.5) for low, high in ends]
-    spans = [high - low for low, high in ends]
-    shape = float(np.clip(spans[0] / spans[1], 0.4, 2.5)) if place.geographic else 1.3
+    ends = place.ends(X)
+    shape = place.shape(ends)
     across = round(float(np.sqrt(_MAP_CELLS * shape)))
     down = max(2, _MAP_CELLS // across)
     grid = [np.linspace(low, high, n) for (low, high), n in zip(ends, (across, down), strict=True)]
@@ -130,9 +125,7 @@ def _map(model: Model, names: Names, place: Map, seed: int) -> Picture:
     first, second = np.meshgrid(*grid)
     where[:, place.across], where[:, place.down] = first.ravel(), second.ravel()
     found = _predict(model, where)
-    stacked = place.geographic and shape > 1.4
-    height = 4.6 if not place.geographic else (7.5 / shape if stacked else 4.6 / shape) + 0.9
-    figure, axes = new_figure(*((2, 1, 9.5) if stacked else (1, 2, 6.0)), float(np.clip(height, 3.2, 8.0)))
+    figure, axes = two_maps(place, ends)
     dots = _some(model, seed)
     unit = f" [{names.target_unit}]" if names.target_unit else ""
     fields = (
@@ -145,11 +138,7 @@ def _map(model: Model, names: Names, place: Map, seed: int) -> Picture:
         ax.set_title(title, fontsize="medium")
         ax.set(xlabel=names.label(place.across), ylabel=names.label(place.down), xlim=ends[0], ylim=ends[1])
         if place.geographic:
-            _coastlines(ax, ends[0])
-            ax.set_aspect("equal")
-            if spans[0] > 300:
-                ax.xaxis.set_major_locator(MultipleLocator(60))
-                ax.yaxis.set_major_locator(MultipleLocator(30))
+            on_the_globe(ax, "white")
     # where the data are explains where the error bars are narrow
     axes.flat[1].scatter(x[dots], y[dots], s=3, color="white", alpha=0.8, linewidths=0)
     rest = [c for c in range(X.shape[1]) if c not in (place.across, place.down)]
@@ -158,17 +147,6 @@ def _map(model: Model, names: Names, place: Map, seed: int) -> Picture:
         f"The predicted {names.target} and its standard deviation. Dots: {len(dots):,} of {len(x):,} observations."
     )
     return "map", png(figure), caption + held + found.note
-
-
-def _coastlines(ax: Axes, longitudes: tuple[float, float]) -> None:
-    from matplotlib.collections import LineCollection
-
-    from .coastlines import coastlines, wrapped
-
-    lines: Any = coastlines()
-    if longitudes[1] > 180:
-        lines = wrapped(lines)
-    ax.add_collection(LineCollection(lines, colors="white", linewidths=0.6), autolim=False)
 
 
 def _medians(X: np.ndarray, columns: list[int], names: Names) -> str:

@@ -1,4 +1,4 @@
-"""The same model once more: on some of its data or with another solver, and how long that takes."""
+"""The same model once more with another solver, and how long that takes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ..model import Model
 
 LOCAL = NearestNeighbours(100)
-"""What pictures and checks are computed with where the model's own solver would take minutes."""
+"""What pictures are computed with where the model's own solver would take minutes."""
 
 
 def working(model: Model) -> Solver:
@@ -35,13 +35,10 @@ def pass_seconds(size: int, vectors: int) -> float:
     return Operations.passes(1, size, vectors).seconds(tiles=True)
 
 
-def refit(
-    model: Model, solver: Solver, kept: np.ndarray | None = None, solve_dtype: torch.dtype | None = None
-) -> Model:
-    """The model conditioned anew with ``solver``, on the training points ``kept`` (n,) or on all."""
-    storage = "auto" if kept is not None else model.prepared.gram.storage
-    other = {} if solve_dtype is None else {"solve_dtype": solve_dtype, "accurate": True}
-    return model.again(kept, solver=solver, storage=storage, **other)
+def refit(model: Model, solver: Solver, solve_dtype: torch.dtype | None = None) -> Model:
+    """The model conditioned anew with ``solver``."""
+    other: dict[str, Any] = {} if solve_dtype is None else {"solve_dtype": solve_dtype, "accurate": True}
+    return model.again(solver=solver, storage=model.prepared.gram.storage, **other)
 
 
 def array(values: Any) -> np.ndarray:

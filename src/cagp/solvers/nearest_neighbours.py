@@ -184,6 +184,11 @@ class PreparedNearestNeighbours(Prepared):
         return with_far(nearest(self._k, None), self._levels, lambda level: nearest(level.ask, level.points))
 
     @property
+    def members_each(self) -> int:
+        """How many neighbours a test point has."""
+        return self._size
+
+    @property
     def anchors(self) -> torch.Tensor:
         """Training points (q,) that determine the trend by themselves; none where the mean is known."""
         none = torch.empty(0, dtype=torch.int64, device=self.gram.device)

@@ -1,0 +1,168 @@
+"""Reports by left-out predictions: where error bars hold, in which geometry, and what a recalibration changes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.spatial.distance import cdist
+from scipy.stats import norm
+
+import cagp
+from cagp import InputError
+from cagp.fit_report import write_check_report, write_fit_report
+from cagp.recalibration import LayeredModel
+from cagp.reports.coverage_by_place import divisions
+from cagp.reports.inputs import checked
+from cagp.reports.names import Names
+from cagp.reports.remedies import remedies_for_data
+from cagp.reports.unseen import Unseen, predict_unseen
+from reports.pages import RANDOM, Page, prior, smooth
+
+
+def uneven(n: int = 500, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Data that are rough where the first column is large: no stationary prior fits."""
+    X, y = smooth(n, seed=seed, noise=0.0)
+    return X, y + np.where(X[:, 0] > 0.7, 0.5, 0.02) * RANDOM(seed + 1).normal(size=n)
+
+
+@pytest.fixture(scope="module")
+def rejected(tmp_path_factory: pytest.TempPathFactory) -> tuple[cagp.Model, cagp.fit_report.CheckReport, Page]:
+    model = prior().condition(*uneven(), cagp.Cholesky())
+    check = write_check_report(model, tmp_path_factory.mktemp("check"), names=Names(target_unit="K"))
+    return model, check, Page(check.path)
+
+
+def test_a_recalibration_is_tried_and_told(
+    rejected: tuple[cagp.Model, cagp.fit_report.CheckReport, Page],
+) -> None:
+    model, check, page = rejected
+    assert not check.calibrated
+    assert check.data is not None
+    np.testing.assert_allclose(check.data.z, model.left_out().z)
+    assert check.recalibrated is not None
+    assert check.recalibrated.right
+    assert "Recalibration (--recalibrate) was tried here, and it mends the error bars" in check.verdict
+    assert check.advice[0].startswith("Recalibrate: `cagp fit … --recalibrate`, in Python model.recalibrated(). Tried")
+    assert any("Another kernel" in sentence and "Not tried here" in sentence for sentence in check.advice)
+    assert any("--mean linear" in sentence and "Not tried here" in sentence for sentence in check.advice)
+    assert "no observation judges itself" in page.text
+    held = page.row("recalibration", "50% intervals hold")
+    inside = (np.abs(check.data.z) <= norm.ppf(0.75)).mean()
+    assert held[1] == f"{100 * inside:.1f}%"
+    assert abs(float(held[2].rstrip("%")) - 50) < 6
+    assert page.row("recalibration", "RMSE")[1] == page.row("recalibration", "RMSE")[2]
+    pictures = {path.stem for path in check.path.parent.glob("*.png")}
+    assert pictures == {"simulated", "calibration", "by-place", "coverage-map", "recalibration"}
+
+
+def test_quarters_by_roughness_and_distance(
+    rejected: tuple[cagp.Model, cagp.fit_report.CheckReport, Page],
+) -> None:
+    model, check, page = rejected
+    X, y = model.X.numpy(), model.y.numpy()
+    near = np.argsort(cdist(X, X), axis=1, kind="stable")
+    roughness = np.array([y[row[1:11]].std(ddof=1) for row in near])
+    distance = np.sort(cdist(X, X), axis=1)[:, 1]
+    assert check.data is not None
+    for name, values in (("by-roughness", roughness), ("by-distance", distance)):
+        rows = page.tables[name][1:]
+        assert [int(row[1]) for row in rows] == [125] * 4
+        order = np.argsort(values)
+        for row, part in zip(rows, np.array_split(order, 4), strict=True):
+            z = check.data.z[part]
+            before, after = row[2].split(" → ")
+            assert float(before) == pytest.approx(np.sqrt(np.mean(z**2)), rel=0.06)
+            assert 0.6 < float(after) < 1.5
+            for cell, level in zip(row[3:], (0.5, 0.8, 0.95), strict=True):
+                inside = (np.abs(z) <= norm.ppf((1 + level) / 2)).mean()
+                assert float(cell.split("%")[0]) == pytest.approx(100 * inside, abs=0.1)
+    assert page.tables["by-roughness"][0][0] == "roughness [K]"
+    spreads = [float(row[2].split(" → ")[0]) for row in page.tables["by-roughness"][1:]]
+    assert spreads[-1] > 3 * spreads[0]  # rough places have errors that are too large
+
+
+def unseen_by(model: cagp.Model | LayeredModel, **given: object) -> Unseen:
+    """What the reports judge, without a page."""
+    checked_ = checked(model, None, given.get("holdout"), given.get("like"), None)
+    found = predict_unseen(model, checked_.holdout, checked_.like, 0, lambda steps: None)
+    assert found is not None
+    return found
+
+
+def test_places_that_are_all_alike_are_not_divided() -> None:
+    grid = np.stack(np.meshgrid(np.arange(12.0), np.arange(12.0)), axis=-1).reshape(-1, 2)
+    model = prior().condition(grid, RANDOM(0).normal(size=144), cagp.Cholesky())
+    assert [each.by for each in divisions(unseen_by(model), Names())] == ["roughness"]
+
+
+@pytest.mark.parametrize("solver", [cagp.Cholesky(), cagp.NearestNeighbours(30)], ids=repr)
+def test_the_geometry_of_other_points(solver: cagp.Solver, tmp_path: Path) -> None:
+    X, y = smooth(200)
+    model = prior().condition(X, y, solver)
+    like = 0.5 * RANDOM(1).random((50, 2)) + 1
+    found = unseen_by(model, like=like)
+    assert found.recalibrated is not None
+    np.testing.assert_allclose(found.judged.z, model.left_out(like=like, n=200).z)
+    assert "in a gap as wide as those to be predicted" in found.judged.how
+    with pytest.raises(InputError, match="leave one of them out"):
+        write_check_report(model, tmp_path, like=like, holdout=(like, like[:, 0]))
+    with pytest.raises(InputError, match="like"):
+        write_fit_report(model, tmp_path, like=like[:, :1])
+
+
+def test_a_recalibrated_model_is_judged_as_it_predicts(tmp_path: Path) -> None:
+    X, y = uneven(700)
+    plain = prior().condition(X[:500], y[:500], cagp.Cholesky())
+    model = plain.recalibrated()
+    found = unseen_by(model, holdout=(X[500:], y[500:]))
+    expected = norm.ppf(model.predict(X[500:]).observed().cdf(y[500:]))
+    np.testing.assert_allclose(found.judged.z, expected, atol=1e-6)
+    np.testing.assert_allclose(found.plain.z, unseen_by(plain, holdout=(X[500:], y[500:])).judged.z)
+    assert found.judged.diagnosis.right
+    assert not found.plain.diagnosis.right
+    check = write_check_report(model, tmp_path)
+    assert check.calibrated
+    assert check.data is check.recalibrated
+    assert not check.advice
+    page = Page(check.path)
+    assert "The model is recalibrated. Without that, the error" in page.text
+    assert "no observation judges itself" in page.text
+
+
+def test_a_conformal_model_is_judged_as_it_predicts(tmp_path: Path) -> None:
+    X, y = uneven(400)
+    model = prior().condition(X[:200], y[:200], cagp.Cholesky()).recalibrated(calibration=(X[200:230], y[200:230]))
+    assert "The conformal step" in unseen_by(model).judged.how
+    page = Page(write_fit_report(model, tmp_path, holdout=(X[230:], y[230:])))  # 95% intervals are infinite
+    assert "∞" in page.row("recalibration", "width of the 95% interval")[2]
+    assert "nan" not in page.text.lower().split()
+
+
+def test_held_out_data_that_reject_the_model_try_a_recalibration() -> None:
+    X, y = uneven(700)
+    model = prior().condition(X[:500], y[:500], cagp.NearestNeighbours(40))
+    found = unseen_by(model, holdout=(X[500:], y[500:]))
+    assert found.judged is found.plain
+    assert not found.plain.diagnosis.right
+    assert found.recalibrated is not None
+    learned = model.recalibrated(like=X[500:], n=500)
+    expected = learned.predict(X[500:]).observed().cdf(y[500:])
+    np.testing.assert_allclose(norm.cdf(found.recalibrated.z), expected, atol=1e-6)
+    assert "only training observations were used" in found.how
+    assert any("More neighbours than 40" in sentence for sentence in remedies_for_data(found, model))
+    X, y = smooth(300)
+    fine = unseen_by(prior().condition(X[:200], y[:200]), holdout=(X[200:], y[200:]))
+    assert fine.recalibrated is None
+    assert "no sign that it is needed" in fine.how
+
+
+def test_few_observations_do_not_recalibrate_one_another(tmp_path: Path) -> None:
+    X, y = smooth(60)
+    check = write_check_report(prior(1e-5).condition(X, y, cagp.Cholesky()), tmp_path)
+    assert check.recalibrated is None
+    assert "Recalibration was not tried: 60 left-out observations are too few" in check.verdict
+    assert any("multiply the standard deviations" in sentence for sentence in check.advice)
+    small = unseen_by(prior().condition(X[:22], y[:22], cagp.Cholesky()).recalibrated())
+    assert "the error bars without recalibration were judged" in small.judged.how
