@@ -12,7 +12,8 @@ from matplotlib.patches import FancyBboxPatch
 
 FLOORS = [
     ("what a user calls", ["cli", "estimator", "interop", "reports"]),
-    ("around a model", ["hyperparameters", "saving", "calibration", "tables", "datasets"]),
+    ("around a model", ["hyperparameters", "saving", "tables", "datasets"]),
+    ("error bars on the data", ["recalibration", "left_out", "calibration"]),
     ("what a user holds", ["model", "posterior"]),
     ("from a solver to a posterior", ["predicting", "workers"]),
     ("kernel, mean and noise", ["prior"]),

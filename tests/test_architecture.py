@@ -32,10 +32,10 @@ LAYERS = (
     "posterior",
     "model",  # a prior conditioned on data
     "hyperparameters",  # maximum likelihood
-    "saving",  # model folders
     "calibration",  # are the error bars right?
     "left_out",  # training observations predicted from the others
     "recalibration",  # error bars that hold on the data
+    "saving",  # model folders
     "datasets",  # public data
     "interop",  # other libraries' kernels, models and arrays
     "tables",  # files of columns
@@ -54,6 +54,7 @@ EXCEPTIONS = {
     ("model", "saving"): "so is Model.save",
     ("model", "left_out"): "and Model.left_out",
     ("model", "recalibration"): "and Model.recalibrated",
+    ("recalibration", "saving"): "LayeredModel.save is to a model with layers what Model.save is to a plain one",
 }
 """Imports upwards that stay, as (who, whom); each has a room or a module on either side."""
 

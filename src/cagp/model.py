@@ -14,7 +14,7 @@ import torch
 
 from .algebra.weights import certified
 from .errors import InputError, InputTypeError
-from .posterior import Posterior
+from .posterior import Posterior, guarantee_of
 from .predicting.batches import Batches
 from .predicting.conditioned import Conditioned
 from .predicting.elsewhere import find_workers, solve_with
@@ -23,6 +23,7 @@ from .predicting.recipe import Recipe
 from .predicting.solved import Solved
 from .predicting.solving import Iterates, outcome_of
 from .predicting.status import Status, status_of
+from .prediction import Guarantee, Prediction
 from .prior import Prior
 from .solvers import Solver
 from .stopping import Rule
@@ -279,9 +280,18 @@ class Model(Conditioned):
         return left_out(self, like, n, seed, progress)
 
     @property
+    def guarantee(self) -> Guarantee:
+        """When the error bars of its predictions hold."""
+        return guarantee_of(self.solver)
+
+    @property
     def plain(self) -> Model:
         """The model itself; of a recalibrated model, the one that knows its prior alone."""
         return self
+
+    def over(self, prediction: Prediction, X_test: ArrayLike) -> Prediction:
+        """A prediction of this model at X_test (T, p) as it is; a recalibrated model changes its error bars."""
+        return prediction
 
     def recalibrated(
         self,
@@ -308,6 +318,21 @@ class Model(Conditioned):
 
         found = RecalibratedModel(self, learn(self, like, n, seed, progress))
         return found if calibration is None else ConformalModel.calibrated(found, calibration)
+
+    def jackknife_interval(
+        self, X_test: ArrayLike, level: float = 0.95, *, noise_variance: Any = None
+    ) -> tuple[Any, Any]:
+        """Jackknife+ intervals for new observations at X_test (T, p): (lower, upper), each (T,). For exact solvers.
+
+        For observations that are exchangeable with those of the model they hold at least 1 − 2 (1 − ``level``), 90% for
+        a ``level`` of 95%, whatever the kernel, and usually about ``level``; this takes the hyperparameters as chosen
+        without these data. No data are set aside for it, as ``recalibrated(calibration=…)`` does. Where there are too
+        few observations for the level, fewer than 19 for 95%, intervals are infinite. ``noise_variance`` is that of the
+        new observations, by default the prior's, where that is one number.
+        """
+        from .recalibration.jackknife import jackknife_interval
+
+        return jackknife_interval(self, X_test, level, noise_variance)
 
     # --- how ------------------------------------------------------------------------------------------------------
 

@@ -9,17 +9,14 @@ The second form splits it into what the data leave unknown and what the computat
 
 from __future__ import annotations
 
-import copy
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
-import numpy as np
 import torch
 
-from .errors import InputError, MemoryBudgetError
+from .errors import MemoryBudgetError
 from .gram import Cross
 from .predicting.batch_bounds import bounds_of_batches
 from .predicting.bounds import ComputationalVariance
@@ -28,7 +25,8 @@ from .predicting.memory_plan import MemoryPlan
 from .predicting.solved import Solved
 from .predicting.solving import run_to
 from .predicting.status import Status
-from .prediction import Guarantee, Prediction, probabilities, values_at
+from .prediction import Guarantee, Normal
+from .solvers import Solver
 from .support.convert import Output
 from .support.memory import human
 from .support.positive_definite import joint_draws
@@ -43,7 +41,12 @@ NO_GUARANTEE = Guarantee(
 )
 
 
-class Posterior(Prediction):
+def guarantee_of(solver: Solver) -> Guarantee:
+    """When error bars hold that are made with the weights of a solver."""
+    return UNDER_THE_PRIOR if solver.calibrated else NO_GUARANTEE
+
+
+class Posterior(Normal):
     """A Gaussian belief about f at the test points; made by ``Model.predict``.
 
     ``mean``, ``variance`` and ``std`` have shape (T,) and are about the latent f; ``observed()`` is about y.
@@ -53,53 +56,24 @@ class Posterior(Prediction):
     def __init__(self, model: Conditioned, batches: Sequence[Solved], convert: Output, status: Status) -> None:
         self._model = model
         self._batches = tuple(batches)
-        self._convert = convert
-        self._noise: torch.Tensor | None = None
-        self._mean = torch.cat([batch.mean for batch in batches])
-        self._variance = torch.cat([batch.variance for batch in batches])
         limited = sum(int(batch.at_rounding.sum()) for batch in batches)
         if limited:
             note = f" The variance of {limited} test points is below what rounding can resolve; its limit is reported."
             status = replace(status, circumstances=status.circumstances + note)
-        self.status = status
+        super().__init__(
+            torch.cat([batch.mean for batch in batches]),
+            torch.cat([batch.variance for batch in batches]),
+            model.recipe.prior.noise_variance,
+            status,
+            guarantee_of(model.recipe.solver),
+            convert,
+        )
 
     def __repr__(self) -> str:
         what = "" if self._noise is None else ", observations"
         return f"Posterior({len(self)} test points{what}, {self._model.recipe.solver!r}, {self.status.reason})"
 
-    def __len__(self) -> int:
-        """How many test points there are."""
-        return len(self._mean)
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """When the error bars hold."""
-        return UNDER_THE_PRIOR if self._model.recipe.solver.calibrated else NO_GUARANTEE
-
-    # --- moments --------------------------------------------------------------------------------------------------
-
-    @property
-    def includes_noise(self) -> bool:
-        """Whether this is about observations y, made by ``observed``, and not about f."""
-        return self._noise is not None
-
-    @property
-    def mean(self) -> Any:
-        """The posterior mean, shape (T,)."""
-        return self._convert(self._mean)
-
-    @property
-    def variance(self) -> Any:
-        """The posterior variance, mathematical and computational together, shape (T,)."""
-        return self._convert(self._total_variance())
-
-    @property
-    def std(self) -> Any:
-        """The posterior standard deviation, shape (T,)."""
-        return self._convert(self._total_variance().sqrt())
-
-    def _total_variance(self) -> torch.Tensor:
-        return self._variance if self._noise is None else self._variance + self._noise
+    # --- covariances ----------------------------------------------------------------------------------------------
 
     def covariance(self) -> Any:
         """The posterior covariance between all test points, shape (T, T); computed when asked for."""
@@ -135,50 +109,6 @@ class Posterior(Prediction):
         _, rows = self._single_batch()
         return self._convert(rows.T)
 
-    def observed(self, noise_variance: Any = None) -> Posterior:
-        """The belief about observations y at the test points: the noise variance is added.
-
-        ``noise_variance`` is one number or one per test point (T,); by default the prior's, where that is one number.
-        """
-        noise = self._model.recipe.prior.noise_variance if noise_variance is None else noise_variance
-        if noise_variance is None and np.ndim(noise):
-            raise InputError(
-                "the noise of the training observations, one variance each, says nothing about new ones: call "
-                "observed(noise_variance=...) with one number or one per test point"
-            )
-        tensor = as_float64(noise, "noise_variance", self._mean.device).to(self._mean.dtype)
-        if tensor.ndim and tensor.shape != self._mean.shape:
-            raise InputError(
-                f"noise_variance has shape {tuple(tensor.shape)} for {len(self._mean)} test points; "
-                "give one number, or one per test point"
-            )
-        if bool((tensor < 0).any()):
-            raise InputError(f"noise_variance must not be negative, got {float(tensor.min()):g}")
-        result = copy.copy(self)
-        result._noise = tensor.expand(self._mean.shape)
-        return result
-
-    def quantile(self, p: ArrayLike) -> Any:
-        """The quantiles of probability ``p``, between 0 and 1: shape (T,) for one number, (T, n) for n of them."""
-        score = torch.special.ndtri(probabilities(p, self._mean.device)).to(self._mean.dtype)
-        std = self._total_variance().sqrt()
-        if score.ndim:
-            return self._convert(self._mean[:, None] + std[:, None] * score)
-        return self._convert(self._mean + std * score)
-
-    def cdf(self, values: ArrayLike) -> Any:
-        """The probability of at most ``values`` (T,), one at each test point; shape (T,)."""
-        return self._convert(torch.special.ndtr(self._z(values)))
-
-    def log_density(self, values: ArrayLike) -> Any:
-        """The logarithm of the normal density at ``values`` (T,), one at each test point; shape (T,)."""
-        spread = self._total_variance().double()
-        return self._convert(-0.5 * (self._z(values).square() + spread.log() + math.log(2 * math.pi)))
-
-    def _z(self, values: ArrayLike) -> torch.Tensor:
-        truth = values_at(values, len(self), self._mean)
-        return (truth - self._mean.double()) / self._total_variance().double().sqrt()
-
     def sample(self, n: int = 1, seed: int = 0) -> Any:
         """``n`` joint draws at the test points, shape (n, T). The same ``seed`` gives the same draws."""
         count(n, "n", minimum=1)
@@ -209,3 +139,16 @@ class Posterior(Prediction):
         """
         bounds = bounds_of_batches(self._model, self._batches)
         return ComputationalVariance(*(self._convert(bound) for bound in (bounds.lower, bounds.estimate, bounds.upper)))
+
+
+def kept(model: Conditioned, mean: ArrayLike, variance: ArrayLike) -> Normal:
+    """A posterior of a model of which the mean and the variance of f, each (T,), were kept and nothing else."""
+    status = Status("kept", "The mean and the variance were computed before.")
+    return Normal(
+        as_float64(mean, "mean", model.device),
+        as_float64(variance, "variance", model.device),
+        model.recipe.prior.noise_variance,
+        status,
+        guarantee_of(model.recipe.solver),
+        Output.like(mean),
+    )

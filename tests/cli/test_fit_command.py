@@ -83,7 +83,7 @@ def test_check_with_noise_of_each_row(tmp_path: Path) -> None:
 
 def test_check_says_no(folder: Path, tmp_path: Path) -> None:
     """A model whose noise is far too small has error bars that are too narrow for observations."""
-    values = ["--no-fit", "--lengthscale", 0.4, "--variance", 1, "--noise", 1e-4]
+    values = ["--no-fit", "--lengthscale", 0.4, "--variance", 1, "--noise", 1e-4, "--no-recalibrate"]
     arguments = ["fit", folder / "train.csv", "--target", "height", "--out", tmp_path / "bad", *values, "--no-report"]
     assert call(*arguments).exit_code == 0
     result = call("check", tmp_path / "bad", folder / "test.csv", "--out", tmp_path / "report", "--quiet")

@@ -16,7 +16,7 @@ from cagp.estimator import CAGPRegressor
 
 ESTIMATORS = [
     CAGPRegressor(),
-    CAGPRegressor(cagp.Matern32(1.0), solver=cagp.GaussSeidel(20), normalize_y=True),
+    CAGPRegressor(cagp.Matern32(1.0), solver=cagp.GaussSeidel(20), normalize_y=True, recalibrate="auto"),
     CAGPRegressor(sk.RBF() + sk.WhiteKernel()),
 ]
 

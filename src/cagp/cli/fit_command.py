@@ -14,8 +14,9 @@ from .table_columns import names_in
 
 if TYPE_CHECKING:
     from ..hyperparameters import FitResult
+    from ..model import Model
     from ..prior import Prior
-    from ..saving import Saved
+    from ..saving import About, Saved
     from ..solvers import Solver
     from .starting import Training
 
@@ -62,6 +63,16 @@ def fit(
     ] = None,
     solver: Annotated[str, typer.Option(help="How the model predicts; see `cagp solvers`.")] = "auto",
     iterations: Annotated[int | None, typer.Option(min=0, help="Iterations of that solver.")] = None,
+    recalibrate: Annotated[
+        bool | None,
+        typer.Option(
+            "--recalibrate/--no-recalibrate",
+            help="Error bars from left-out predictions, or the prior's; by default the former where they differ.",
+        ),
+    ] = None,
+    like: Annotated[
+        Path | None, typer.Option(help="Table with the features where you are going to predict: gaps like there count.")
+    ] = None,
     report: Annotated[Path | None, typer.Option(help="Folder for the report; by default OUT-report.")] = None,
     no_report: Annotated[bool, typer.Option("--no-report", help="Write no report.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a model that is there.")] = False,
@@ -72,18 +83,22 @@ def fit(
 ) -> None:
     """Fit a Gaussian process to a table by maximum likelihood, and keep it as a model folder.
 
-    Prints the hyperparameters with their standard errors, and what needs a look. Ctrl-C during the fit writes the model
-    with the best hyperparameters so far, no report, and exit code 130.
+    Prints the hyperparameters with their standard errors, and what needs a look. Then observations are left out and
+    predicted from the others: where their errors are not as promised, the error bars of the model are recalibrated, and
+    the command says so. Ctrl-C during the fit writes the model with the best hyperparameters so far, no report, and
+    exit code 130.
     """
     with told(debug):
         from .. import saving
         from .expressions import as_solver
         from .fit_steps import Search, printed
+        from .recalibrating import ErrorBars
         from .starting import PriorAsked
         from .training_data import read_training
 
         voice = Voice(quiet)
         search = Search(likelihood, subset, restarts, names_in(fix), seed)
+        bars = ErrorBars(recalibrate, like)
         chosen_solver = with_iterations(as_solver(solver), iterations)
         wished = PriorAsked(kernel, mean, geo, ard, lengthscale, variance, noise)
         if no_fit:
@@ -91,6 +106,7 @@ def fit(
         require_place(out, overwrite)
         training = read_training(data, target, features, exclude, noise_column, drop_missing, wished, voice)
         prior, fixed = wished.prior_for(training)
+        places = bars.places(_saved(prior, training, chosen_solver, None), out, drop_missing, voice)
         result, stopped = None, False
         if no_fit:
             wished.require_whole(training)
@@ -102,16 +118,26 @@ def fit(
         saving.write(saved, out, overwrite=overwrite)
         if stopped:
             typer.echo(
-                f"Interrupted: {out} has the best hyperparameters so far, and no report is written. To go on from "
-                "them, start a fit there (--lengthscale, --variance, --noise).",
+                f"Interrupted: {out} has the best hyperparameters so far and the error bars of the prior, and no "
+                "report is written. To go on from them, start a fit there (--lengthscale, --variance, --noise).",
                 err=True,
             )
             raise typer.Exit(INTERRUPTED)
+        if recalibrate is False and no_report:
+            voice(f"Model: {out}")
+            return
+        model = saved.condition().plain
+        if recalibrate is not False:
+            with told(debug, f"Interrupted: {out} has the error bars of the prior, and no report is written."):
+                saved = bars.settled(saved, model, places, seed, voice)
+                saving.write(saved, out, overwrite=True)
         voice(f"Model: {out}")
         if not no_report:
             place = report or out.resolve().with_name(out.resolve().name + "-report")
             with told(debug, f"Interrupted: the model is written to {out}, the report is not."):
-                _report(saved, place, result, seed, voice)
+                _report(model, saved.about, place, result, seed, voice)
+            if saved.layers:
+                voice("The report is about the error bars of the prior, before they were recalibrated.")
 
 
 def _saved(prior: Prior, training: Training, solver: Solver, result: FitResult | None) -> Saved:
@@ -126,10 +152,8 @@ def _saved(prior: Prior, training: Training, solver: Solver, result: FitResult |
     return Saved(prior, training.X, training.y, solver, about=about)
 
 
-def _report(saved: Saved, place: Path, result: FitResult | None, seed: int, voice: Voice) -> None:
+def _report(model: Model, about: About, place: Path, result: FitResult | None, seed: int, voice: Voice) -> None:
     from ..fit_report import write_fit_report
 
-    written = write_fit_report(
-        saved.condition(), place, fit=result, names=labels(saved.about), seed=seed, progress=voice.progress
-    )
+    written = write_fit_report(model, place, fit=result, names=labels(about), seed=seed, progress=voice.progress)
     voice(f"Report: {written}\n{written.finding}")

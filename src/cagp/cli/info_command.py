@@ -59,6 +59,8 @@ def _facts(saved: Saved) -> list[tuple[str, str]]:
         ("mean", repr(saved.prior.mean)),
         ("noise variance", said),
         ("solver", solver),
+        ("error bars", "; then ".join([each.in_words for each in saved.layers]) or "plain, those of the prior"),
+        ("guarantee", f"{saved.guarantee.kind}: {saved.guarantee}"),
         ("arithmetic", arithmetic),
         ("storage", saved.storage),
         ("Gram matrix", f"{human(dense)} if it is stored; {human(free)} of memory are free, so it is {kept}"),

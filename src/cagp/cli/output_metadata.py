@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ..model import Model
+    from ..recalibration import LayeredModel
     from ..saving import About
     from ..tables import Grid, RawColumns
 
@@ -25,7 +26,7 @@ def notes_on(raw: RawColumns, target: str, missing: int, copied: int) -> dict[st
 def described(
     about: About,
     target: str,
-    model: Model,
+    model: Model | LayeredModel,
     grid: Grid | None,
     *,
     level: float | None,

@@ -20,6 +20,7 @@ from .table_columns import matched
 
 if TYPE_CHECKING:
     from ..model import Model
+    from ..recalibration import LayeredModel
     from ..saving import Saved
     from ..stopping import Rule
 
@@ -90,19 +91,23 @@ def predict(
         if out.exists() and not overwrite and not pieces.started:
             raise InputError(f"{out} is there already; --overwrite replaces it")
         voice(f"{len(X):,} rows with {chosen!r}.")
-        model = saved.condition(chosen)
+        whole = saved.condition(chosen)
+        model = whole.plain
         if not std and stop_share is None and model.means_are_cheap:
             result, message, stopped = Piece(model.predict_mean(X), np.ones(len(X)), np.ones(len(X))), "", False
         else:
             result, message, stopped = _in_batches(model, X, rule, size, pieces, voice)
-        noise = float(saved.prior.noise_variance) if observed else 0.0
         columns = {name: table.columns[name] for name in features}
-        columns |= _columns(result, noise, interval / 100, std, prefix, stopped or rule is not None)
+        columns[f"{prefix}mean"] = result.mean
+        if std:
+            columns |= _error_bars(whole, X, result, observed, interval / 100, prefix)
+        if stopped or rule is not None:
+            columns[f"{prefix}iterations"] = result.iterations
         unit = saved.about.units.get(target)
         units = {**table.units, **({} if unit is None else dict.fromkeys(new[:4], unit))}
         level = interval / 100 if std else None
         attributes, notes = described(
-            saved.about, target, model, table.grid, level=level, observed=observed, message=message, prefix=prefix
+            saved.about, target, whole, table.grid, level=level, observed=observed, message=message, prefix=prefix
         )
         tables.write_table(
             out, columns, units=units, notes=notes, attributes=attributes, grid=table.grid, rows=table.rows
@@ -174,17 +179,13 @@ def _interrupted(iterations: np.ndarray) -> str:
     return f"Interrupted: {each}.{prior} The error bars are right for what was computed."
 
 
-def _columns(
-    result: Piece, noise: float, level: float, std: bool, prefix: str, with_iterations: bool
+def _error_bars(
+    model: Model | LayeredModel, X: np.ndarray, result: Piece, observed: bool, level: float, prefix: str
 ) -> dict[str, np.ndarray]:
-    """The new columns: mean, std, lower, upper, and the iterations where they tell something."""
-    from scipy.special import ndtri
+    """The columns std, lower and upper, from what batches keep: mean and variance of f by the plain model."""
+    from ..posterior import kept
 
-    columns = {f"{prefix}mean": result.mean}
-    if std:
-        spread = np.sqrt(result.variance + noise)
-        half = ndtri((1 + level) / 2) * spread
-        columns |= {f"{prefix}std": spread, f"{prefix}lower": result.mean - half, f"{prefix}upper": result.mean + half}
-    if with_iterations:
-        columns[f"{prefix}iterations"] = result.iterations
-    return columns
+    meant = model.over(kept(model.plain, result.mean, result.variance), X)
+    shown = meant.observed() if observed else meant
+    lower, upper = shown.interval(level)
+    return {f"{prefix}std": shown.std, f"{prefix}lower": lower, f"{prefix}upper": upper}

@@ -15,6 +15,7 @@ from ..errors import InputError
 from ..hyperparameters import log_likelihood
 from ..solvers import as_solver
 from ..support.validation import choice, count
+from .error_bars import error_bars
 from .maximum_likelihood import HowToLearn, learn, log_likelihood_at
 from .nested_parameters import nested_parameters, split_nested
 from .several_outputs import covariances, means, means_and_variances, sklearn_draws
@@ -62,6 +63,10 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         Shift and scale y to mean 0 and variance 1; kernels, priors and all noise variances are then in those units.
     fit_options, condition_options : dict or None
         Further options of ``cagp.hyperparameters.fit`` and of ``cagp.Prior.condition``.
+    recalibrate : bool or "auto"
+        True scales and shapes the error bars by predictions of left-out observations, see ``Model.recalibrated``; each
+        output by itself. "auto" does so where the left-out predictions reject the error bars of the prior;
+        ``fit_message_`` says what was found and done. Means do not change.
     random_state : int, RandomState or None
         For restarts and subsets. With the default 0 results are the same each time.
     copy_X_train, n_targets : as in ``GaussianProcessRegressor``
@@ -73,7 +78,9 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     prior_ : Prior
         The fitted ``cagp.Prior``.
     model_, models_ : Model
-        The ``cagp.Model`` of the first output, and those of all.
+        The ``cagp.Model`` of the first output, and those of all; they have the error bars of the prior.
+    recalibrated_models_ : list
+        For each output its model with the error bars that are predicted: a ``RecalibratedModel``, or the plain one.
     noise_variance_ : float or array (n,)
         The variance of the noise of all that is observed.
     fit_result_ : FitResult or None
@@ -88,6 +95,9 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     ``predict(X, return_std=True)`` means what it means in ``GaussianProcessRegressor``: the standard deviation of the
     latent f, with the noise of a ``WhiteKernel`` (which is part of the kernel there) and without ``alpha``. So with
     kernels of cagp it is of f alone. ``of="latent"`` leaves all noise out, ``of="observed"`` puts all of it in.
+
+    What a recalibration learns is about observations, noise included: ``of="observed"`` can be checked against new
+    ones. The error bars of the latent f are scaled in the same way, which no observation can check.
 
     Examples
     --------
@@ -116,6 +126,7 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         random_state: Any = 0,
         copy_X_train: bool = True,
         n_targets: int | None = None,
+        recalibrate: Any = False,
     ) -> None:
         self.kernel = kernel
         self.noise_variance = noise_variance
@@ -130,6 +141,7 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.random_state = random_state
         self.copy_X_train = copy_X_train
         self.n_targets = n_targets
+        self.recalibrate = recalibrate
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -185,6 +197,9 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self._evidence: float | None = None
         self.model_ = self.prior_.condition(X, Y[:, 0], solver, **(self.condition_options or {}))
         self.models_ = [self.model_, *(self.model_.with_observations(column) for column in Y.T[1:])]
+        self._error_bars = error_bars(self.models_, self.recalibrate, self._seed)
+        self.recalibrated_models_ = self._error_bars.models
+        self.fit_message_ += self._error_bars.message
         return self
 
     # --- predictions ----------------------------------------------------------------------------------------------
@@ -195,6 +210,7 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         ``return_std`` adds standard deviations in the shape of the mean, ``return_cov`` the covariance, (T, T) or
         (T, T, outputs). They are of what ``of`` says: None is as in ``GaussianProcessRegressor``, f and the noise of a
         ``WhiteKernel``; "latent" is f; "observed" is y, with all noise. Without them the mean takes a short cut.
+        With ``recalibrate`` the rows and columns of the covariance are scaled as the standard deviations are.
         Before ``fit`` this is the prior, where a kernel is given.
         """
         if return_std and return_cov:
@@ -212,12 +228,31 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             return prior_prediction(start, X, self.n_targets or 1, return_std, return_cov, of)
         if return_std:
             mean, variance = means_and_variances(self.models_, X)
-            return self._back(mean), squeezed(np.sqrt(variance + self._noise_of(of)) * self._scale)
+            bars = self._error_bars.predictions(X, mean, variance, self._noise_of(of))
+            return self._back(mean), squeezed(np.column_stack([each.std for each in bars]) * self._scale)
         mean = means(self.models_, X)
         if return_cov:
             covariance = covariances(self.models_, X) + self._noise_of(of) * np.eye(len(X))[:, :, None]
+            if not self._error_bars.plain:
+                variance = np.diagonal(covariance).T - self._noise_of(of)
+                factors = self._error_bars.factors(X, mean, variance, self._noise_of(of))
+                covariance = covariance * factors[:, None] * factors[None]
             return self._back(mean), squeezed(covariance * self._scale**2)
         return self._back(mean)
+
+    def predict_interval(self, X: Any, level: float = 0.95, *, of: str = "observed") -> tuple[np.ndarray, np.ndarray]:
+        """The central intervals at X (T, p) that hold with probability ``level``: (lower, upper), each as the mean is.
+
+        ``of`` is "observed" (new observations, all noise included) or "latent" (f). With ``recalibrate`` their ends are
+        quantiles of left-out errors.
+        """
+        check_is_fitted(self, "model_")
+        choice(of, "of", _OF)
+        X = validate_data(self, X, dtype=np.float64, reset=False)
+        mean, variance = means_and_variances(self.models_, X)
+        bars = self._error_bars.predictions(X, mean, variance, self._noise_of(of))
+        lower, upper = zip(*(each.interval(level) for each in bars), strict=True)
+        return self._back(np.column_stack(lower)), self._back(np.column_stack(upper))
 
     def _back(self, mean: np.ndarray) -> np.ndarray:
         return squeezed(mean * self._scale + self._shift)

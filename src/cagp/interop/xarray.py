@@ -7,7 +7,7 @@ Importing this module (or calling ``cagp.interop.register_xarray()``) gives ever
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ import numpy as np
 from ..errors import InputError, InputTypeError
 from ..model import Model
 from ..prior import Prior
+from ..recalibration import LayeredModel
 from ..solvers import Solver
 from ..stopping import Rule
 from ..support.validation import real
@@ -26,7 +27,7 @@ except ImportError as error:
 
 from .xarray_coordinates import Axis, Gridded, check_geographic, copies, find_axes
 from .xarray_metadata import Source
-from .xarray_prediction import Request, predict_on
+from .xarray_prediction import Request, points_on, predict_on
 from .xarray_prior import prepared_prior
 
 
@@ -34,13 +35,34 @@ from .xarray_prior import prepared_prior
 class ConditionedField:
     """A field that a prior was conditioned on; made by ``condition``.
 
-    ``model`` is the cagp model, ``axes`` say which coordinate each of its columns is, ``source`` describes the field.
+    ``model`` is the cagp model, plain or recalibrated, ``axes`` say which coordinate each of its columns is, ``source``
+    describes the field.
     """
 
-    model: Model
+    model: Model | LayeredModel
     axes: tuple[Axis, ...]
     source: Source = field(default_factory=Source)
     longitudes: tuple[float, float] | None = None
+
+    def recalibrated(
+        self,
+        like: Gridded | None = None,
+        n: int | None = None,
+        seed: int = 0,
+        *,
+        progress: bool | None = None,
+    ) -> ConditionedField:
+        """The same with error bars that hold on the data of the field, not only under the prior.
+
+        ``like`` is the grid where it is going to predict: gaps as wide as those that its points lie in are left out.
+        Without it, gaps of all widths are. For the rest see ``Model.recalibrated``.
+        """
+        places = None
+        if like is not None:
+            _require_grid(like, "like")
+            places = points_on(Request(self.model, self.axes, self.longitudes, None, None, None, None), like)
+        model = self.model.plain.recalibrated(places, n, seed, progress=progress)
+        return replace(self, model=model)
 
     def predict(
         self,
@@ -69,8 +91,7 @@ class ConditionedField:
         noise = self._noise(observed, noise_variance)
         if level is not None and not 0 < real(level, "level") < 1:
             raise InputError(f"level must be between 0 and 1, got {level!r}; for 95% write 0.95")
-        if not isinstance(grid, (xr.DataArray, xr.Dataset)):
-            raise InputTypeError(f"grid must be an xarray DataArray or Dataset, got {type(grid).__name__}")
+        _require_grid(grid, "grid")
         request = Request(
             self.model, self.axes, self.longitudes, noise, None if level is None else float(level), stop, batch_size
         )
@@ -83,7 +104,7 @@ class ConditionedField:
                 raise InputError("noise_variance is for new observations; say observed=True, or leave it out")
             return None
         if noise_variance is None:
-            noise_variance = self.model.prior.noise_variance
+            noise_variance = self.model.plain.prior.noise_variance
             if np.ndim(noise_variance):
                 raise InputError(
                     "the noise of the observed field, one variance each, says nothing about new observations; give "
@@ -103,6 +124,8 @@ def condition(
     solver: Solver | str = "auto",
     noise_variance: Any = None,
     fit: bool | Mapping[str, Any] | None = None,
+    recalibrate: bool = False,
+    like: Gridded | None = None,
     time_unit: str = "D",
     **condition_options: Any,
 ) -> ConditionedField:
@@ -120,6 +143,10 @@ def condition(
     a number, or a DataArray or array in the shape of the field. ``solver`` and ``condition_options`` are those of
     ``Prior.condition``.
 
+    ``recalibrate`` scales and shapes the error bars by predictions of left-out values, in gaps as wide as those that
+    the points of the grid ``like`` lie in, where it is given; see ``ConditionedField.recalibrated``. The attribute
+    ``cagp_guarantee`` of every prediction says when its error bars hold.
+
     NaN are missing observations: they are left out and counted in ``source.missing``. So are copies of one value
     under several longitudes, at the poles and where a grid repeats its first meridian (``source.copies``). Both
     numbers become attributes of every prediction.
@@ -129,6 +156,10 @@ def condition(
         raise InputTypeError(f"field must be an xarray DataArray, got {type(field).__name__}; {remedy}")
     if field.dtype.kind not in "fiu":
         raise InputTypeError(f"field has type {field.dtype}, which is not a real number; convert it with astype(float)")
+    if like is not None:
+        _require_grid(like, "like")
+        if not recalibrate:
+            raise InputError("like says where recalibrated error bars are to hold; say recalibrate=True, too")
     axes = find_axes(field, coords, time_unit)
     flat = _flattened(field, axes)
     noise = None if noise_variance is None else _noise_like(noise_variance, flat)
@@ -153,13 +184,19 @@ def condition(
         missing=int((~present).sum()),
         copies=int((present & ~kept).sum()),
     )
-    return ConditionedField(prior.condition(X, y, solver, **condition_options), axes, source, longitudes)
+    conditioned = ConditionedField(prior.condition(X, y, solver, **condition_options), axes, source, longitudes)
+    return conditioned.recalibrated(like) if recalibrate else conditioned
 
 
 def predict(
-    model: ConditionedField | Model, grid: Gridded, *, coords: Sequence[str] | None = None, **options: Any
+    model: ConditionedField | Model | LayeredModel,
+    grid: Gridded,
+    *,
+    coords: Sequence[str] | None = None,
+    **options: Any,
 ) -> xr.Dataset:
-    """The prediction at the coordinates of ``grid``, from a conditioned field or from any cagp model.
+    """The prediction at the coordinates of ``grid``, from a conditioned field or from any cagp model,
+    recalibrated or not.
 
     For a cagp model, ``coords`` names the coordinates of the grid that are its columns, by default latitude and
     longitude. The options are those of ``ConditionedField.predict``.
@@ -168,15 +205,19 @@ def predict(
         if coords is not None:
             raise InputError(f"coords were chosen with the field: {[axis.name for axis in model.axes]}; leave them out")
         return model.predict(grid, **options)
-    if not isinstance(model, Model):
+    if not isinstance(model, (Model, LayeredModel)):
         raise InputTypeError(f"model must be a conditioned field or a cagp.Model, got {type(model).__name__}")
-    if not isinstance(grid, (xr.DataArray, xr.Dataset)):
-        raise InputTypeError(f"grid must be an xarray DataArray or Dataset, got {type(grid).__name__}")
+    _require_grid(grid, "grid")
     axes = find_axes(grid, coords, "D")
     if any(axis.role == "time" for axis in axes):
         raise InputError("a model made without xarray does not know its unit of time; give the grid numbers instead")
-    check_geographic(model.prior.kernel, axes)
+    check_geographic(model.plain.prior.kernel, axes)
     return ConditionedField(model, axes).predict(grid, **options)
+
+
+def _require_grid(grid: Any, name: str) -> None:
+    if not isinstance(grid, (xr.DataArray, xr.Dataset)):
+        raise InputTypeError(f"{name} must be an xarray DataArray or Dataset, got {type(grid).__name__}")
 
 
 def register_xarray() -> None:
@@ -235,7 +276,7 @@ class FieldAccessor:
         """Condition a prior on this field; see ``cagp.interop.xarray.condition``."""
         return condition(self._array, prior, **options)
 
-    def predict(self, model: ConditionedField | Model, **options: Any) -> xr.Dataset:
+    def predict(self, model: ConditionedField | Model | LayeredModel, **options: Any) -> xr.Dataset:
         """The prediction at the coordinates of this array; see ``cagp.interop.xarray.predict``."""
         return predict(model, self._array, **options)
 
@@ -254,6 +295,6 @@ class DatasetAccessor:
             raise InputError(f"there is no variable {variable!r}, there are {names}")
         return condition(self._dataset[variable], prior, **options)
 
-    def predict(self, model: ConditionedField | Model, **options: Any) -> xr.Dataset:
+    def predict(self, model: ConditionedField | Model | LayeredModel, **options: Any) -> xr.Dataset:
         """The prediction at the coordinates of this data set; see ``cagp.interop.xarray.predict``."""
         return predict(model, self._dataset, **options)

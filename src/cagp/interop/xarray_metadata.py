@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from ..model import Model
+from ..recalibration import LayeredModel
 from ..support.version import __version__
 
 if TYPE_CHECKING:
@@ -93,9 +94,10 @@ def grid_mapping(grid: xr.DataArray | xr.Dataset, dataset: xr.Dataset) -> str | 
     return name if name in dataset.coords else None
 
 
-def provenance(source: Source, model: Model, observed: bool, status: str) -> dict[str, Any]:
+def provenance(source: Source, whole: Model | LayeredModel, observed: bool, status: str) -> dict[str, Any]:
     """The attributes of the whole data set."""
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    model = whole.plain
     picked = model.prepared.picked
     solver = repr(model.solver) + (f", which picked {picked!r}" if picked else "")
     return {
@@ -107,6 +109,7 @@ def provenance(source: Source, model: Model, observed: bool, status: str) -> dic
         "cagp_prior": repr(model.prior),
         "cagp_solver": solver,
         "cagp_calibrated": str(bool((picked or model.solver).calibrated)).lower(),
+        "cagp_guarantee": f"{whole.guarantee.kind}: {whole.guarantee}",
         "cagp_status": status,
         "cagp_predicted": "new observations, with noise" if observed else "the field without noise",
         "cagp_observations": len(model.b),

@@ -13,7 +13,8 @@ import xarray as xr
 
 from ..errors import InputError
 from ..model import Model
-from ..posterior import Posterior
+from ..prediction import Prediction
+from ..recalibration import LayeredModel
 from ..stopping import Rule
 from .xarray_coordinates import Axis, Gridded, coordinates_along, matching
 from .xarray_metadata import (
@@ -32,7 +33,7 @@ Chunks = dict[Hashable, tuple[int, ...]]
 class Request:
     """What is asked of a model on every block of a grid; ``noise`` is None for the field without noise."""
 
-    model: Model
+    model: Model | LayeredModel
     axes: tuple[Axis, ...]
     longitudes: tuple[float, float] | None
     noise: float | None
@@ -48,8 +49,14 @@ class Request:
         """The variables of the result."""
         return ("mean", "std") if self.level is None else ("mean", "std", "lower", "upper")
 
-    def posterior(self, coordinates: tuple[Any, ...], progress: bool | None) -> tuple[Posterior, tuple[int, ...]]:
-        """The posterior on a block given by its coordinates, and the shape of the block."""
+    def posterior(self, coordinates: tuple[Any, ...], progress: bool | None) -> tuple[Prediction, tuple[int, ...]]:
+        """The prediction on a block given by its coordinates, and the shape of the block."""
+        points, shape = self.points(coordinates)
+        post = self.model.predict(points, stop=self.stop, batch_size=self.batch_size, progress=progress)
+        return (post if self.noise is None else post.observed(self.noise)), shape
+
+    def points(self, coordinates: tuple[Any, ...]) -> tuple[np.ndarray, tuple[int, ...]]:
+        """The points (T, p) of a block given by its coordinates, and the shape of the block."""
         columns = []
         for axis, values, positions in zip(self.axes, coordinates, self.positions, strict=True):
             numbers = axis.numbers(values)
@@ -60,11 +67,9 @@ class Request:
                 shape[position] = size
             columns.append(numbers.reshape(shape))
         full = np.broadcast_arrays(*columns)
-        points = np.column_stack([column.ravel() for column in full])
-        post = self.model.predict(points, stop=self.stop, batch_size=self.batch_size, progress=progress)
-        return (post if self.noise is None else post.observed(self.noise)), full[0].shape
+        return np.column_stack([column.ravel() for column in full]), full[0].shape
 
-    def statistics(self, post: Posterior, shape: tuple[int, ...]) -> np.ndarray:
+    def statistics(self, post: Prediction, shape: tuple[int, ...]) -> np.ndarray:
         """The variables of the result along a last axis, in float64."""
         values = [post.mean, post.std]
         if self.level is not None:
@@ -95,16 +100,10 @@ def predict_on(
     request: Request, source: Source, grid: Gridded, chunks: Mapping[str, int] | None, progress: bool | None
 ) -> xr.Dataset:
     """The data set with the prediction at the coordinates of ``grid``."""
-    coordinates = [matching(grid, axis) for axis in request.axes]
-    dims = _dimensions(grid, {dim for coordinate in coordinates for dim in coordinate.dims})
-    empty = [str(dim) for dim in dims if grid.sizes[dim] == 0]
-    if empty:
-        raise InputError(f"the grid has no points along {empty}; choose a larger part of it")
+    request, coordinates, dims = _located(request, grid)
     taken = [str(name) for name in grid.coords if name in request.names]
     if taken:
         raise InputError(f"the grid has coordinates called {taken}, as the prediction's variables are; rename them")
-    positions = tuple(tuple(dims.index(dim) for dim in coordinate.dims) for coordinate in coordinates)
-    request = replace(request, positions=positions, dimensions=len(dims))
     blocks = _chunks(grid, dims, coordinates, chunks)
     if blocks is None:
         post, shape = request.posterior(tuple(c.values for c in coordinates), progress)
@@ -125,6 +124,23 @@ def predict_on(
     if methods:
         dataset["mean"].attrs["cell_methods"] = methods
     return dataset
+
+
+def points_on(request: Request, grid: Gridded) -> np.ndarray:
+    """The points (T, p) of a whole grid."""
+    located, coordinates, _ = _located(request, grid)
+    return located.points(tuple(coordinate.values for coordinate in coordinates))[0]
+
+
+def _located(request: Request, grid: Gridded) -> tuple[Request, list[xr.DataArray], tuple[Hashable, ...]]:
+    """The request with the places of its axes in the grid, the grid's coordinates for them, and its dimensions."""
+    coordinates = [matching(grid, axis) for axis in request.axes]
+    dims = _dimensions(grid, {dim for coordinate in coordinates for dim in coordinate.dims})
+    empty = [str(dim) for dim in dims if grid.sizes[dim] == 0]
+    if empty:
+        raise InputError(f"the grid has no points along {empty}; choose a larger part of it")
+    positions = tuple(tuple(dims.index(dim) for dim in coordinate.dims) for coordinate in coordinates)
+    return replace(request, positions=positions, dimensions=len(dims)), coordinates, dims
 
 
 def _dimensions(grid: Gridded, needed: set[Hashable]) -> tuple[Hashable, ...]:

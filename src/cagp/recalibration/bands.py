@@ -8,15 +8,19 @@ everywhere it is the average over all.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import torch
 
+from ..errors import InputError
 from ..gram.neighbours import Search, search
 from ..left_out import Gaps, Geometry, LeftOut
-from .shape import scores_at, shape_of, spread_of
+from ..support.validation import count, positive, real
+from .layer import saved_array
+from .shape import KNOTS, scores_at, shape_of, spread_of
 
 _NEIGHBOURS = 16
 _LEVELS = 4
@@ -26,6 +30,9 @@ _SMALLEST = 64
 _STRENGTHS = (1.0, 4.0, 16.0)
 _SAMPLE = 10_000
 """So many left-out observations decide."""
+
+_SCALARS = ("distance", "finest", "strength", "spread")
+"""The fields of a band that are no arrays."""
 
 _SMALLEST_SIZE = 1e-6
 """Error bars are not scaled to nothing, whatever the data say."""
@@ -77,9 +84,32 @@ class Band:
         """Ready for questions about places."""
         return _Sizes(self, geometry, seed)
 
-    def to_json(self) -> dict[str, Any]:
-        """All but the arrays."""
-        return {"distance": self.distance, "finest": self.finest, "strength": self.strength, "spread": self.spread}
+    def to_json(self, path: str, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
+        """As plain JSON values; ``arrays`` is given the arrays, under the ``path`` of the band."""
+        arrays |= {f"{path}.index": self.index, f"{path}.z": self.z, f"{path}.values": self.values}
+        return {name: getattr(self, name) for name in _SCALARS}
+
+    @classmethod
+    def from_json(cls, content: Any, path: str, arrays: Mapping[str, np.ndarray], size: int) -> Band:
+        """The same back, for a model of ``size`` observations; what no band can be is refused."""
+        if not isinstance(content, dict) or set(content) != set(_SCALARS):
+            raise InputError(f"{path} must have exactly the entries {', '.join(_SCALARS)}")
+        index = saved_array(arrays, f"{path}.index", "int64")
+        z, values = (saved_array(arrays, f"{path}.{name}", "float64") for name in ("z", "values"))
+        finest = count(content["finest"], f"{path}.finest")
+        if finest > _levels(len(z)):
+            raise InputError(f"{path}.finest is {finest}, and {len(z)} values have {_levels(len(z))} surroundings")
+        if len(index) != len(z) or not len(z) or index.min() < 0 or index.max() >= size:
+            raise InputError(f"{path}.index must name one of the {size} observations for each value of z")
+        if not np.isfinite(z).all():
+            raise InputError(f"{path}.z must be finite")
+        if values.shape != KNOTS.shape or not np.isfinite(values).all() or not (np.diff(values) > 0).all():
+            raise InputError(f"{path}.values must be {len(KNOTS)} numbers that increase")
+        strength, spread = (positive(content[name], f"{path}.{name}") for name in ("strength", "spread"))
+        distance = real(content["distance"], f"{path}.distance")
+        if distance < 0:
+            raise InputError(f"{path}.distance must not be negative, got {distance:g}")
+        return cls(distance, index, z, finest, strength, values, spread)
 
 
 def _levels(n: int) -> int:

@@ -8,6 +8,8 @@ value, PIT, is equally likely to have each of n + 1 ranks. So the interval betwe
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +19,7 @@ from ..errors import InputError
 from ..prediction import Guarantee, Prediction, probabilities
 from ..support.convert import Output
 from ..support.validation import ArrayLike, as_float64, targets
-from .layer import Layer, LayeredModel
+from .layer import Layer, LayeredModel, Learned, saved_array
 from .shape import KNOTS, scores_at, shape_of, spread_of
 
 if TYPE_CHECKING:
@@ -27,14 +29,45 @@ _ROUNDING = 1e-9
 """A rank that is whole but for rounding is whole."""
 
 
-class ConformalModel(LayeredModel):
-    """A model with intervals that hold for exchangeable points; ``scores`` (n,) are the sorted normal scores of the
-    calibration observations under the inner model.
-    """
+@dataclass(frozen=True)
+class Calibration(Learned):
+    """The normal scores (n,) of calibration observations under the inner model, sorted."""
 
-    def __init__(self, inner: Model | LayeredModel, scores: np.ndarray) -> None:
-        super().__init__(inner)
-        self.scores = np.sort(scores)
+    name = "conformal"
+
+    scores: np.ndarray
+
+    @property
+    def in_words(self) -> str:
+        return f"split conformal with {len(self.scores):,} calibration observations"
+
+    @property
+    def guarantee(self) -> Guarantee:
+        n = len(self.scores)
+        return Guarantee(
+            "marginal, distribution-free",
+            f"Intervals hold new observations at least as often as they promise, on average over data sets, if these "
+            f"are exchangeable with the {n:,} calibration observations, whatever the model; beyond "
+            f"{100 * (1 - 2 / (n + 1)):.3g}% they are infinite.",
+        )
+
+    def to_json(self, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
+        arrays["scores"] = self.scores
+        return {}
+
+    @classmethod
+    def from_json(cls, content: Any, arrays: Mapping[str, np.ndarray], size: int) -> Calibration:
+        scores = saved_array(arrays, "scores", "float64")
+        if content != {} or not len(scores) or np.isnan(scores).any() or (scores[1:] < scores[:-1]).any():
+            raise InputError("a conformal layer must have nothing but sorted scores, at least one")
+        return cls(scores)
+
+
+class ConformalModel(LayeredModel):
+    """A model with intervals that hold for exchangeable points; ``learned`` has the calibration observations."""
+
+    learned: Calibration
+    learns = Calibration
 
     @classmethod
     def calibrated(cls, inner: Model | LayeredModel, calibration: tuple[ArrayLike, ArrayLike]) -> ConformalModel:
@@ -45,8 +78,13 @@ class ConformalModel(LayeredModel):
             raise InputError(f"calibration must be a pair (X, y), got {type(calibration).__name__}") from None
         prediction = inner.predict(X, progress=False).observed()
         truth = targets(y, len(prediction), torch.device("cpu"))
-        pit = as_float64(prediction.cdf(truth), "cdf").cpu()
-        return cls(inner, torch.special.ndtri(pit).numpy())
+        scores = as_float64(prediction.normal_score(truth), "scores").cpu().numpy()
+        return cls(inner, Calibration(np.sort(scores)))
+
+    @property
+    def scores(self) -> np.ndarray:
+        """The sorted normal scores (n,) of the calibration observations under the inner model."""
+        return self.learned.scores
 
     def __repr__(self) -> str:
         return f"ConformalModel({self.inner!r}, {len(self.scores)} calibration points)"
@@ -70,13 +108,7 @@ class Conformal(Layer):
 
     @property
     def guarantee(self) -> Guarantee:
-        n = len(self._known)
-        return Guarantee(
-            "marginal, distribution-free",
-            f"Intervals hold new observations at least as often as they promise, on average over data sets, if these "
-            f"are exchangeable with the {n:,} calibration observations, whatever the model; beyond "
-            f"{100 * (1 - 2 / (n + 1)):.3g}% they are infinite.",
-        )
+        return Calibration(self._known.numpy()).guarantee
 
     @property
     def std(self) -> Any:
@@ -90,10 +122,10 @@ class Conformal(Layer):
     def _quantile(self, p: float) -> torch.Tensor:
         n = len(self._known)
         rank = math.floor((n + 1) * p + _ROUNDING) if p < 0.5 else math.ceil((n + 1) * p - _ROUNDING)
-        inner = 0.0 if rank < 1 else 1.0 if rank > n else float(torch.special.ndtr(self._known[rank - 1]))
-        if 0 < inner < 1:
-            return self._tensor(self.inner.quantile(inner))
-        return torch.full((len(self),), -torch.inf if inner == 0 else torch.inf, dtype=torch.float64)
+        score = -math.inf if rank < 1 else math.inf if rank > n else float(self._known[rank - 1])
+        if math.isfinite(score):
+            return self._tensor(self.inner.at_normal_score(score))
+        return torch.full_like(self._tensor(self.mean), score)
 
     def cdf(self, values: ArrayLike) -> Any:
         return self._convert(torch.special.ndtr(self._reshaped(self._inner_scores(values))[0]))
@@ -105,8 +137,7 @@ class Conformal(Layer):
         return self._convert(self._tensor(self.inner.log_density(values)) + self._reshaped(score)[1] - normal)
 
     def _inner_scores(self, values: ArrayLike) -> torch.Tensor:
-        limits = torch.finfo(torch.float64)
-        return torch.special.ndtri(self._tensor(self.inner.cdf(values)).clamp(limits.tiny, 1 - limits.eps))
+        return self._tensor(self.inner.normal_score(values))
 
     def _reshaped(self, score: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         return scores_at(self._shape.to(score.device).expand(len(score), -1), score)

@@ -1,12 +1,20 @@
-"""A model around another one: the same weights, and predictions that mean something else."""
+"""A model around another one: the same weights, and predictions that mean something else.
+
+A further kind of layer is one file: what it learns (``Learned``, which can be saved), the model with it
+(``LayeredModel``) and its predictions (``Layer``). ``saving.layers`` has the list of those that can be loaded.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+import numpy as np
 import torch
 
+from ..errors import InputError
 from ..predicting.status import Status
 from ..prediction import Guarantee, Prediction
 from ..support.convert import Output
@@ -15,19 +23,70 @@ from ..support.validation import ArrayLike, as_float64
 if TYPE_CHECKING:
     from ..left_out import LeftOut
     from ..model import Model
+    from ..saving import About
+
+
+class Learned(ABC):
+    """What a layer has learned: all that is needed to put it around a model again. ``name`` is that of the layer."""
+
+    name: ClassVar[str]
+
+    @property
+    @abstractmethod
+    def in_words(self) -> str:
+        """What was learned, and from how much, in a few words."""
+
+    @property
+    @abstractmethod
+    def guarantee(self) -> Guarantee:
+        """When the error bars hold."""
+
+    @abstractmethod
+    def to_json(self, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
+        """As plain JSON values; ``arrays`` is given those of float64 and int64 numbers, by name."""
+
+    @classmethod
+    @abstractmethod
+    def from_json(cls, content: Any, arrays: Mapping[str, np.ndarray], size: int) -> Self:
+        """The same, from what ``to_json`` gave, for a model of ``size`` observations; nothing is taken on trust."""
+
+
+def saved_array(arrays: Mapping[str, np.ndarray], name: str, dtype: str) -> np.ndarray:
+    """The array of that name (n,), if it is there and of that type."""
+    array = arrays.get(name)
+    if array is None or array.ndim != 1 or str(array.dtype) != dtype:
+        raise InputError(f"{name} must be an array of {dtype} numbers in the data file")
+    return array
 
 
 class LayeredModel(ABC):
-    """``inner`` is the model that it wraps, ``plain`` the innermost one, a ``Model`` that knows its prior alone."""
+    """A model around another one, made of what was ``learned``.
 
-    def __init__(self, inner: Model | LayeredModel) -> None:
+    ``inner`` is the model that it wraps, ``plain`` the innermost one, a ``Model`` that knows its prior alone.
+    """
+
+    learned: Learned
+    learns: ClassVar[type[Learned]]
+    """What ``learned`` is an instance of."""
+
+    def __init__(self, inner: Model | LayeredModel, learned: Any) -> None:
         self.inner = inner
         self.plain: Model = inner.plain
+        self.learned = learned
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """When the error bars of its predictions hold."""
+        return self.learned.guarantee
 
     def predict(self, X_test: ArrayLike, **settings: Any) -> Prediction:
         """The prediction at X_test (T, p); ``settings`` are those of ``Model.predict``."""
+        return self.over(self.plain.predict(X_test, **settings), X_test)
+
+    def over(self, prediction: Prediction, X_test: ArrayLike) -> Prediction:
+        """A prediction of the plain model at X_test (T, p), whenever it was made, as this one means it."""
         test, _ = self.plain.test_points(X_test)
-        return self.wrapped(self.inner.predict(X_test, **settings), test, Output.like(X_test))
+        return self.wrapped(self.inner.over(prediction, X_test), test, Output.like(X_test))
 
     @abstractmethod
     def wrapped(self, prediction: Prediction, test: torch.Tensor, convert: Output) -> Prediction:
@@ -40,6 +99,12 @@ class LayeredModel(ABC):
     def left_out(self, *arguments: Any, **settings: Any) -> LeftOut:
         """Training observations predicted from the others by the plain model; see ``Model.left_out``."""
         return self.plain.left_out(*arguments, **settings)
+
+    def save(self, folder: str | Path, *, about: About | None = None, overwrite: bool = False) -> Path:
+        """Save the model with all its layers as a folder that ``cagp.load`` reads; see ``Model.save``."""
+        from ..saving import Saved, write
+
+        return write(Saved.of(self, about), folder, overwrite=overwrite)
 
 
 class Layer(Prediction):

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
 from ..errors import InputError
 from ..left_out import Geometry, LeftOut, Voids, leave_out
+from ..prediction import Guarantee
 from ..support.progress import progress as progress_bar
 from ..support.validation import ArrayLike, count, points
 from .bands import Band
+from .layer import Learned
 
 if TYPE_CHECKING:
     from ..model import Model
@@ -34,16 +37,49 @@ _FEWEST = 20
 """Fewer left-out observations say nothing about their spread."""
 
 
+EMPIRICAL = Guarantee(
+    "empirical",
+    "The error bars are as wide as the errors of left-out observations were, at this place and distance from the data: "
+    "right for new observations that are like those.",
+)
+
+
 @dataclass(frozen=True)
-class Recalibration:
+class Recalibration(Learned):
     """Bands of left-out observations, from near the data to far from it; ``how`` they were found, in sentences.
 
     ``seed`` is that of the random choices.
     """
 
+    name = "recalibration"
+
     bands: tuple[Band, ...]
     how: str
     seed: int
+
+    @property
+    def in_words(self) -> str:
+        return f"recalibrated by {sum(len(band.z) for band in self.bands):,} left-out predictions"
+
+    @property
+    def guarantee(self) -> Guarantee:
+        return EMPIRICAL
+
+    def to_json(self, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
+        bands = [band.to_json(f"bands[{i}]", arrays) for i, band in enumerate(self.bands)]
+        return {"bands": bands, "how": self.how, "seed": self.seed}
+
+    @classmethod
+    def from_json(cls, content: Any, arrays: Mapping[str, np.ndarray], size: int) -> Recalibration:
+        if not isinstance(content, dict) or set(content) != {"bands", "how", "seed"}:
+            raise InputError("a recalibration must have exactly the entries bands, how and seed")
+        if not isinstance(content["bands"], list) or not content["bands"]:
+            raise InputError("the bands of a recalibration must be a list with at least one entry")
+        described = enumerate(content["bands"])
+        bands = tuple(Band.from_json(each, f"bands[{i}]", arrays, size) for i, each in described)
+        if any(first.distance >= second.distance for first, second in pairwise(bands)):
+            raise InputError("the bands of a recalibration must lie ever further from the data")
+        return cls(bands, str(content["how"]), count(content["seed"], "seed"))
 
     def __repr__(self) -> str:
         distances = ", ".join(f"{band.distance:.3g}" for band in self.bands)
@@ -120,13 +156,15 @@ def _learn(
             found = leave_out(model, geometry, some.numpy(), gaps)
         except InputError:  # nothing is left outside of gaps as wide as these
             break
-        if len(found) >= _FEWEST:
+        # bands lie ever further from the data: between two of them the sizes of errors are interpolated
+        if len(found) >= _FEWEST and np.median(found.distance) > bands[-1].distance:
             bands.append(Band.learned(found, geometry, seed))
     how = alone.how
     if len(bands) > 1:
         whose = "of all widths" if wanted is None else "as wide as those that the points of like lie in"
+        number = "one band" if len(bands) == 2 else f"{len(bands) - 1} bands"
         how += (
-            f" Up to {_IN_GAPS:,} were left out with the gap around each, for {len(bands) - 1} bands of gaps {whose}, "
+            f" Up to {_IN_GAPS:,} were left out with the gap around each, for {number} of gaps {whose}, "
             f"up to a distance of {bands[-1].distance:.3g} lengthscales from the data."
         )
     return Recalibration(tuple(bands), how, seed)

@@ -15,7 +15,7 @@ from ..prediction import values_at as one_each
 from ..support.convert import Output
 from ..support.validation import ArrayLike
 from .layer import Layer, LayeredModel
-from .learning import Recalibration
+from .learning import EMPIRICAL, Recalibration
 from .shape import scores_at, values_at
 
 if TYPE_CHECKING:
@@ -24,27 +24,28 @@ if TYPE_CHECKING:
 _ROWS = 2**17
 """Test points that are worked on at once."""
 
-_EMPIRICAL = Guarantee(
-    "empirical",
-    "The error bars are as wide as the errors of left-out observations were, at this place and distance from the data: "
-    "right for new observations that are like those.",
-)
-
 
 class RecalibratedModel(LayeredModel):
     """A model with the same means and weights, and error bars from left-out predictions; see ``Model.recalibrated``.
 
-    ``recalibration`` is what was learned from them.
+    ``learned``, or ``recalibration``, is what was learned from them.
     """
 
-    def __init__(self, inner: Model | LayeredModel, recalibration: Recalibration) -> None:
-        super().__init__(inner)
-        self.recalibration = recalibration
+    learned: Recalibration
+    learns = Recalibration
+
+    def __init__(self, inner: Model | LayeredModel, learned: Recalibration) -> None:
+        super().__init__(inner, learned)
         self._geometry = Geometry(self.plain)
-        self._sizes = [band.sizes(self._geometry, recalibration.seed) for band in recalibration.bands]
+        self._sizes = [band.sizes(self._geometry, learned.seed) for band in learned.bands]
+
+    @property
+    def recalibration(self) -> Recalibration:
+        """What was learned from left-out predictions."""
+        return self.learned
 
     def __repr__(self) -> str:
-        return f"RecalibratedModel({self.inner!r}, {self.recalibration!r})"
+        return f"RecalibratedModel({self.inner!r}, {self.learned!r})"
 
     def wrapped(self, prediction: Prediction, test: torch.Tensor, convert: Output) -> Recalibrated:
         return Recalibrated(prediction, convert, self.adjustment(test, self._geometry.distance(test)))
@@ -130,7 +131,7 @@ class Recalibrated(Layer):
 
     @property
     def guarantee(self) -> Guarantee:
-        return _EMPIRICAL
+        return EMPIRICAL
 
     @property
     def std(self) -> Any:
@@ -146,6 +147,12 @@ class Recalibrated(Layer):
         scores = torch.special.ndtri(chosen).reshape(-1)
         columns = [self._at_scores(score.expand(len(self))) for score in scores]
         return self._convert(torch.stack(columns, dim=1) if chosen.ndim else columns[0])
+
+    def normal_score(self, values: ArrayLike) -> Any:
+        return self._convert(self._scores(values)[0])
+
+    def at_normal_score(self, score: float) -> Any:
+        return self._convert(self._at_scores(self._centre.new_full((len(self),), score)))
 
     def cdf(self, values: ArrayLike) -> Any:
         return self._convert(torch.special.ndtr(self._scores(values)[0]))

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import SavedModelError
+from .layers import is_of_layer
 
 _LARGEST_HEADER = 2**20
 
@@ -62,7 +63,10 @@ def read_arrays(path: Path, described: dict[str, Any]) -> dict[str, np.ndarray]:
     if found != described["arrays"]:
         raise SavedModelError(f"{path.name} holds {found}, model.json announces {described['arrays']}")
     for name, array in arrays.items():
-        wanted = "float64" if name in ("X", "y", "noise_variance") else "int64"
-        if str(array.dtype) != wanted:
-            raise SavedModelError(f"the array {name} in {path.name} has type {array.dtype}, expected was {wanted}")
+        wanted = ["float64"] if name in ("X", "y", "noise_variance") else ["int64"]
+        if is_of_layer(name):  # which of its arrays has which type, a layer knows itself
+            wanted = ["float64", "int64"]
+        if str(array.dtype) not in wanted:
+            expected = " or ".join(wanted)
+            raise SavedModelError(f"the array {name} in {path.name} has type {array.dtype}, expected was {expected}")
     return arrays

@@ -25,6 +25,7 @@ from ..kernels import Kernel
 from ..means import Mean
 from ..model import Model
 from ..prior import Prior
+from ..recalibration import LayeredModel
 from ..solvers import Solver
 from ..support.atomic_files import whole_file
 from ..support.convert import float_type, solving_type
@@ -32,16 +33,20 @@ from ..support.validation import choice, points, targets
 from ..support.version import __version__
 from .about import About
 from .data import read_arrays, require_safetensors, sha256, write_arrays
+from .layers import decode_layers, encode_layers
 from .objects import decode, encode
 from .saved import Saved
 
 FORMAT = "cagp model"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+"""A model with layers, such as a recalibration, has this version; a plain one has version 1, which older cagp read."""
+
 DESCRIPTION = "model.json"
 
 _DATA_NAME = re.compile(r"data-[0-9a-f]{16}\.safetensors")
 _LARGEST_DESCRIPTION = 16 * 2**20
 _ENTRIES = {"format", "format_version", "cagp_version", "created", "data", "prior", "solver", "settings", "about"}
+_ENTRIES_OF = {1: _ENTRIES, 2: _ENTRIES | {"layers"}}
 
 
 def is_model_folder(folder: str | Path) -> bool:
@@ -97,9 +102,10 @@ def _describe(saved: Saved, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
     """model.json but for its own hash; ``arrays`` is given what belongs into the data file."""
     prior = saved.prior
     noise = None if np.ndim(prior.noise_variance) else float(prior.noise_variance)
+    layers = {"layers": encode_layers(saved.layers, arrays)} if saved.layers else {}
     return {
         "format": FORMAT,
-        "format_version": FORMAT_VERSION,
+        "format_version": 2 if saved.layers else 1,
         "cagp_version": __version__,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "about": saved.about.to_json(),
@@ -110,6 +116,7 @@ def _describe(saved: Saved, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
         },
         "solver": {"asked": encode(saved.solver, "solver", arrays), "picked": encode(saved.picked, "picked", arrays)},
         "settings": {"storage": saved.storage, "dtype": saved.dtype, "solve_dtype": saved.solve_dtype},
+        **layers,
     }
 
 
@@ -159,8 +166,8 @@ def load(
     memory_budget: float | None = None,
     solve_dtype: Any = None,
     device: str | torch.device | None = None,
-) -> Model:
-    """The model that ``Model.save`` wrote to ``folder``, on the CPU or on ``device``.
+) -> Model | LayeredModel:
+    """The model that ``save`` wrote to ``folder``, on the CPU or on ``device``; a recalibrated one as it was.
 
     ``solver`` and ``solve_dtype`` replace its own: a model that solves in "tf32", which only GPUs do, needs "float32"
     on a CPU.
@@ -225,8 +232,9 @@ def _description(place: Path) -> dict[str, Any]:
         raise SavedModelError(
             f"{DESCRIPTION} does not have the hash that was written with it; it was changed or damaged"
         )
-    if set(content) != _ENTRIES:
-        raise SavedModelError(f"{DESCRIPTION} has the entries {sorted(content)}, expected were {sorted(_ENTRIES)}")
+    expected = _ENTRIES_OF[version]
+    if set(content) != expected:
+        raise SavedModelError(f"{DESCRIPTION} has the entries {sorted(content)}, expected were {sorted(expected)}")
     return content
 
 
@@ -250,6 +258,7 @@ def _saved(content: dict[str, Any], arrays: dict[str, np.ndarray]) -> Saved:
         solve_dtype=settings["solve_dtype"],
         picked=picked,
         about=About.from_json(content["about"]),
+        layers=decode_layers(content["layers"], arrays, len(X)) if "layers" in content else (),
         created=str(content["created"]),
         cagp_version=str(content["cagp_version"]),
         fingerprint=_own_hash(content),

@@ -11,17 +11,22 @@ import torch
 
 from ..errors import InputError, InputTypeError
 from ..model import Model
+from ..posterior import guarantee_of
+from ..prediction import Guarantee
 from ..prior import Prior
+from ..recalibration import LayeredModel, Learned
 from ..solvers import Solver, as_solver
 from .about import About
+from .layers import layers_of, with_layers
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Saved:
     """Data X (d, p) and y (d,), float64; the prior with its mean filled in; solver and settings.
 
-    ``picked`` is the solver that ``Auto`` had chosen, where the model was made with it. ``created`` and
-    ``cagp_version`` say when and by which cagp the folder was written, ``fingerprint`` is its hash (empty before).
+    ``picked`` is the solver that ``Auto`` had chosen, where the model was made with it. ``layers`` are what the layers
+    around the model have learned, innermost first: a recalibration, for example. ``created`` and ``cagp_version`` say
+    when and by which cagp the folder was written, ``fingerprint`` is its hash (empty before).
     """
 
     prior: Prior
@@ -33,6 +38,7 @@ class Saved:
     solve_dtype: str = "float64"
     picked: Solver | None = None
     about: About = field(default_factory=About)
+    layers: tuple[Learned, ...] = ()
     created: str = ""
     cagp_version: str = ""
     fingerprint: str = ""
@@ -46,8 +52,9 @@ class Saved:
             )
 
     @classmethod
-    def of(cls, model: Model, about: About | None = None) -> Saved:
+    def of(cls, whole: Model | LayeredModel, about: About | None = None) -> Saved:
         """What there is to save of a model; names of a data frame's columns are kept."""
+        model = whole.plain
         about = about or About()
         names = model.column_names
         if about.features is None and names is not None and len(set(names)) == len(names):
@@ -62,7 +69,13 @@ class Saved:
             solve_dtype=model.recipe.arithmetic,
             picked=model.prepared.picked,
             about=about,
+            layers=layers_of(whole),
         )
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """When the error bars of the model hold."""
+        return self.layers[-1].guarantee if self.layers else guarantee_of(self.picked or self.solver)
 
     def condition(
         self,
@@ -71,8 +84,11 @@ class Saved:
         memory_budget: float | None = None,
         solve_dtype: Any = None,
         device: str | torch.device | None = None,
-    ) -> Model:
-        """The model, with the solver it was saved with (what ``Auto`` had picked, too) or with another one."""
+    ) -> Model | LayeredModel:
+        """The model, with the solver it was saved with (what ``Auto`` had picked, too) or with another one.
+
+        Layers stay what they were learned to be, also around a model with another solver.
+        """
         if solve_dtype is None and self.solve_dtype == "tf32" and torch.device(device or "cpu").type == "cpu":
             raise InputError(
                 'this model solves in tf32, which only GPUs do; load it with device="cuda", or on a CPU with '
@@ -90,7 +106,7 @@ class Saved:
             device=device,
         )
         model.column_names = None if self.about.features is None else list(self.about.features)
-        return model
+        return with_layers(model, self.layers)
 
     def __repr__(self) -> str:
         return f"Saved({self.prior!r}, X {self.X.shape}, solver={self.solver!r})"
