@@ -89,9 +89,6 @@ def test_left_out_predictions_are_normal() -> None:
     np.testing.assert_allclose(prediction.median, found.mean)
     np.testing.assert_allclose(prediction.variance, found.std**2)
     assert prediction.includes_noise
-    assert prediction.observed() is prediction
     assert prediction.guarantee.kind == "under the prior"
-    draws = prediction.sample(4000, seed=1)
-    np.testing.assert_allclose(draws.std(axis=0) / found.std, 1, atol=0.06)
     greedy = model(cagp.ConjugateGradient(3)).left_out()
     assert greedy.prediction.guarantee.kind == "none"
