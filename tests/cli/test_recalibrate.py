@@ -187,10 +187,16 @@ def test_noise_of_each_row(tmp_path: Path) -> None:
 
 def test_which_error_bars_the_report_is_about(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Written(str):
-        finding = "The error bars are too narrow."
+        finding = "The error bars are right."
 
-    monkeypatch.setattr("cagp.fit_report.write_fit_report", lambda model, place, **options: Written(place))
+    given = []
+
+    def write(model: object, place: Path, **options: object) -> Written:
+        given.append(model)
+        return Written(place)
+
+    monkeypatch.setattr("cagp.fit_report.write_fit_report", write)
     values = [each for each in NARROW if each != "--no-report"]
     result = call("fit", folder / "train.csv", "--target", "height", "--out", tmp_path / "m", *values)
     assert result.exit_code == 0, result.output
-    assert "about the error bars of the prior, before they were recalibrated" in " ".join(result.stdout.split())
+    assert isinstance(given[0], RecalibratedModel)

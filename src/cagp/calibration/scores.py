@@ -11,8 +11,7 @@ from scipy.special import ndtr, ndtri
 from scipy.stats import norm
 
 from ..errors import InputError, InputTypeError
-from ..posterior import Posterior
-from ..prediction import Prediction
+from ..prediction import Normal, Prediction
 from ..support.validation import ArrayLike, choice
 from .checks import fraction, optional, vector
 
@@ -115,7 +114,7 @@ def evaluate(
         reason = "this posterior includes its noise already" if has_noise else "f has no noise"
         raise InputError(f"noise_variance cannot be used here: {reason}; leave it out")
     predicted = posterior.observed(noise_variance) if of == "observed" and not has_noise else posterior
-    if isinstance(predicted, Posterior):
+    if isinstance(predicted, Normal):
         return score(predicted.mean, predicted.std, truth, of=of, level=level)
     return _scored(predicted, truth, of, fraction(level, "level"))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import numpy as np
 import typer
 
 from .option_checks import require_place, require_values, with_iterations
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from ..hyperparameters import FitResult
     from ..model import Model
     from ..prior import Prior
+    from ..recalibration import LayeredModel
     from ..saving import About, Saved
     from ..solvers import Solver
     from .starting import Training
@@ -90,6 +92,7 @@ def fit(
     """
     with told(debug):
         from .. import saving
+        from ..saving.layers import with_layers
         from .expressions import as_solver
         from .fit_steps import Search, printed
         from .recalibrating import ErrorBars
@@ -135,9 +138,7 @@ def fit(
         if not no_report:
             place = report or out.resolve().with_name(out.resolve().name + "-report")
             with told(debug, f"Interrupted: the model is written to {out}, the report is not."):
-                _report(model, saved.about, place, result, seed, voice)
-            if saved.layers:
-                voice("The report is about the error bars of the prior, before they were recalibrated.")
+                _report(with_layers(model, saved.layers), saved.about, place, result, places, seed, voice)
 
 
 def _saved(prior: Prior, training: Training, solver: Solver, result: FitResult | None) -> Saved:
@@ -152,8 +153,18 @@ def _saved(prior: Prior, training: Training, solver: Solver, result: FitResult |
     return Saved(prior, training.X, training.y, solver, about=about)
 
 
-def _report(model: Model, about: About, place: Path, result: FitResult | None, seed: int, voice: Voice) -> None:
+def _report(
+    model: Model | LayeredModel,
+    about: About,
+    place: Path,
+    result: FitResult | None,
+    like: np.ndarray | None,
+    seed: int,
+    voice: Voice,
+) -> None:
     from ..fit_report import write_fit_report
 
-    written = write_fit_report(model, place, fit=result, names=labels(about), seed=seed, progress=voice.progress)
+    written = write_fit_report(
+        model, place, fit=result, like=like, names=labels(about), seed=seed, progress=voice.progress
+    )
     voice(f"Report: {written}\n{written.finding}")

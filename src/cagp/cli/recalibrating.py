@@ -52,6 +52,7 @@ class ErrorBars:
 
     def settled(self, saved: Saved, model: Model, like: np.ndarray | None, seed: int, voice: Voice) -> Saved:
         """The model for its folder, recalibrated where that was asked for or where left-out predictions say so."""
+        from ..left_out import left_out
         from ..recalibration import learn
         from ..reports.diagnosis import FEW, diagnose
         from ..reports.numbers import coverage_percent
@@ -60,8 +61,8 @@ class ErrorBars:
         if n < FEW:
             voice(f"{n} observations are too few to judge error bars by leaving some out: they are those of the prior.")
             return saved
-        found = model.left_out(like, min(n, _JUDGED), seed, progress=voice.progress)
-        judged = diagnose(found.z)
+        found = left_out(model, like, min(n, _JUDGED), seed, voice.progress, correlated=True)
+        judged = diagnose(found.z, found.correlation)
         hold = {each.level: coverage_percent(each.found) for each in judged.coverage}
         found_out = f"50% intervals hold {hold[0.5]}, 95% hold {hold[0.95]}"
         where = "" if like is None else f" in gaps like those of {self.like}"

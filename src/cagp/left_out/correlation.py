@@ -39,7 +39,12 @@ class Correlation:
 
     @classmethod
     def within(cls, covariance: torch.Tensor) -> Correlation | None:
-        """That of errors with this covariance (T, T); None without a pair."""
+        """That of errors with this covariance (T, T); None without a pair.
+
+        An error that the others do not determine has no variance that is finite and positive, and is left out.
+        """
+        known = covariance.diagonal().isfinite() & (covariance.diagonal() > 0)
+        covariance = covariance[known][:, known]
         std = covariance.diagonal().sqrt()
         T = len(std)
         values = (covariance / std / std[:, None])[*torch.triu_indices(T, T, 1)].double()

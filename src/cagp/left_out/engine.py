@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from ..errors import InputError
-from ..posterior import NO_GUARANTEE, UNDER_THE_PRIOR
+from ..posterior import UNDER_THE_PRIOR, guarantee_of
 from ..solvers import NearestNeighbours, Solver
 from ..solvers.nearest_neighbours import PreparedNearestNeighbours
 from ..support.progress import progress as progress_bar
@@ -98,7 +98,7 @@ def leave_out(
         found = by_folds(model, solver, rows, seed, advance, correlated)
         distance, error, variance = found.distance, found.error, found.variance
         how, short, correlation = found.how, found.short, found.correlation
-        guarantee = UNDER_THE_PRIOR if solver.calibrated else NO_GUARANTEE
+        guarantee = guarantee_of(solver)
     else:
         if _exactly(model):
             compared = some_of(len(rows), size, 1, seed) if correlated else np.empty(0, dtype=np.int64)

@@ -12,10 +12,11 @@ from scipy.special import ndtr
 
 from ..calibration import Scores, plots, score
 from ..posterior import UNDER_THE_PRIOR
-from ..prediction import Guarantee
+from ..predicting.status import Status
+from ..prediction import Guarantee, Normal
+from ..support.convert import Output
 from .correlation import Correlation
 from .geometry import Gaps
-from .predictions import LeftOutPrediction
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -59,9 +60,11 @@ class LeftOut:
         return ndtr(self.z)
 
     @property
-    def prediction(self) -> LeftOutPrediction:
-        """The predictions in the form that all predictions have: quantiles, intervals, densities."""
-        return LeftOutPrediction(self.mean, self.std, self.guarantee)
+    def prediction(self) -> Normal:
+        """The predictions in the form that all predictions have: quantiles, intervals, densities; noise included."""
+        mean, variance = (torch.from_numpy(each) for each in (self.mean, self.std**2))
+        status = Status("left out", "Observations were predicted from the others.")
+        return Normal(mean, variance, 0.0, status, self.guarantee, Output(None)).observed()
 
     @cached_property
     def scores(self) -> Scores:

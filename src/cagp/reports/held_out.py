@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from scipy.special import ndtri
 
-from ..calibration import Scores, evaluate, score
+from ..calibration import Scores, evaluate
 from ..left_out import Correlation, Geometry, LeftOut, affordable, correlation_of, left_out
 from ..posterior import Posterior
 from ..prediction import Prediction
@@ -58,17 +57,12 @@ class HeldOut:
     @cached_property
     def scores(self) -> Scores:
         """RMSE, proper scores, z and PIT of the observations."""
-        if isinstance(self.prediction, Layer):
-            return evaluate(self.prediction, self.truth, "observed")
-        return score(array(self.prediction.mean), array(self.prediction.std), self.truth, of="observed")
+        return evaluate(self.prediction, self.truth, "observed")
 
     @cached_property
     def z(self) -> np.ndarray:
         """Error / std where the prediction is normal, else the normal score of the predicted probability, (n,)."""
-        if not isinstance(self.prediction, Layer):
-            return self.scores.z
-        smallest = np.finfo(float).eps
-        return np.asarray(ndtri(np.clip(self.scores.pit, smallest, 1 - smallest)))
+        return array(self.prediction.normal_score(self.truth))
 
     @cached_property
     def diagnosis(self) -> Diagnosis:
