@@ -38,8 +38,8 @@ _MOST_PARTS = 3
 _CLOSE = 0.01
 """A candidate whose score is within so much of the best is as good."""
 
-_FAR = 3.0
-"""Predictions at so many times the usual spacing lie far from the data."""
+_JUDGED = 10_000
+"""So many single observations that are left out say whether the error bars hold."""
 
 
 @dataclass(frozen=True)
@@ -264,14 +264,19 @@ def _judged(
         return model, "The error bars were not compared with left-out observations (recalibrate=False)."
     if len(model.plain.y) < 20:
         return model, "There are too few observations to compare the error bars with left-out ones."
-    found = recalibrated(model, like, seed=seed, progress=False)
+    size = len(model.plain.y)
+    found = recalibrated(model, like, min(size, _JUDGED), seed, progress=False)
     assert isinstance(found, RecalibratedModel)
-    band = found.recalibration.bands[0]
-    diagnosis = diagnose(band.z)
+    diagnosis = diagnose(model.left_out(like, min(size, _SITES), seed, progress=False).z)
+    local = any(band.local for band in found.recalibration.bands)
     held = ", ".join(f"{100 * c.level:g}% intervals hold {100 * c.found:.1f}%" for c in diagnosis.coverage[::3][:2])
-    local = " Their size differs from place to place." if band.local else ""
-    said = f"Left-out observations: {held}; the rms of z is {diagnosis.spread:.3g}.{local}"
-    if recalibrate is True or not diagnosis.right or band.local:
+    differs = " Their size differs from place to place." if local else ""
+    said = f"Left-out observations: {held}; the rms of z is {diagnosis.spread:.3g}.{differs}"
+    if recalibrate is True or not diagnosis.right or local:
+        if size > _JUDGED:  # what differs from place to place is learned from all of them
+            whole = recalibrated(model, like, seed=seed, progress=False)
+            assert isinstance(whole, RecalibratedModel)
+            found = whole
         return found, f"{said} The error bars are recalibrated: scaled and shaped by the left-out errors."
     return model, f"{said} The error bars hold and stay as they are under the prior."
 

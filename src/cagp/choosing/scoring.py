@@ -49,14 +49,6 @@ class Site:
         members = prepared.members(lambda k, among: self.geometry.beyond(at, gaps, k, among))
         return GivenTerms(self.rows, members.cpu().numpy())
 
-    @property
-    def typical_distance(self) -> float:
-        """How far the nearest observation that may be used is, in lengthscales; the median."""
-        at = torch.from_numpy(self.rows).to(self.geometry.points.device)
-        gaps = self.geometry.single(at) if self.gaps is None else self.gaps
-        nearest = self.geometry.beyond(at, gaps, 1)[:, 0]
-        return float((self.geometry.points[nearest] - self.geometry.points[at]).norm(dim=1).median())
-
 
 @dataclass(frozen=True)
 class Scored:

@@ -117,6 +117,12 @@ class Geometry:
             todo, ask = torch.cat(later), min(2 * ask, len(known))
         return found
 
+    def reach(self, rows: torch.Tensor, k: int) -> torch.Tensor:
+        """How far the k-th neighbour of each of the training points ``rows`` (n,) is, shape (n,)."""
+        own = self.points[rows]
+        last = self.search.query(own, min(k + 1, len(self.points)))[:, -1]
+        return (self.points[last] - own).norm(dim=1)
+
     def voids(self, test: torch.Tensor, generator: torch.Generator) -> Voids:
         """The voids that some of ``test`` (T, p) lie in, a sample of at most a few thousand."""
         test = test[torch.randperm(len(test), generator=generator)[:_VOIDS].to(test.device)]

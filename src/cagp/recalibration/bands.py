@@ -37,6 +37,9 @@ _SAMPLE = 10_000
 _CLEARLY = 2.0
 """A log score is clearly better by so many standard errors of the difference."""
 
+_INFLUENCED = 16
+"""So many neighbours of an observation are predicted with it, mostly."""
+
 _FEW = 200
 _SCALARS = ("distance", "finest", "strength", "spread")
 """The fields of a band that are no arrays."""
@@ -67,7 +70,9 @@ class Band:
         start = cls(float(np.median(found.distance)), found.index, found.z, 0, 1.0, np.empty(0), 1.0)
         some = np.sort(np.random.default_rng(seed).permutation(len(found))[:_SAMPLE])
         sizes = _Sizes(start, geometry, seed)
-        near = sizes.around_training(some, found.gaps)
+        # The left-out errors of its close neighbours have an observation's own noise in them, which those around a test
+        # point have not: they would make the most local size look better than it is.
+        near = sizes.around_training(some, found.gaps, apart=True)
         z = torch.from_numpy(found.z[some]).to(geometry.points.device)
         worth = len(some) / sizes.together(some, found.gaps)
         best, chosen = None, (sizes.levels, 1.0)
@@ -82,6 +87,9 @@ class Band:
                     best, values, chosen = density, found_shape, (finest, strength)
         assert best is not None
         finest, strength = chosen
+        if finest < sizes.levels:
+            closest = sizes.around_training(some, found.gaps, apart=False)
+            values = shape_of(z / sizes.averaged(len(some), closest[finest:], strength))
         band = replace(start, finest=finest, strength=strength, values=values.cpu().numpy(), spread=spread_of(values))
         return band, float(best.mean())
 
@@ -155,10 +163,15 @@ class _Sizes:
             near.append((found, apart))
         return self.averaged(len(places), near, self._band.strength)
 
-    def around_training(self, some: np.ndarray, gaps: Gaps) -> list[tuple[torch.Tensor, torch.Tensor]]:
-        """For each level the neighbours of left-out observations ``some`` (m,), outside of their own gaps."""
+    def around_training(self, some: np.ndarray, gaps: Gaps, apart: bool) -> list[tuple[torch.Tensor, torch.Tensor]]:
+        """For each level the neighbours of left-out observations ``some`` (m,), outside of their own gaps.
+
+        Where ``apart``, without those that are predicted with the observation itself.
+        """
         chosen = torch.from_numpy(some).to(self._rows.device)
         rows, around = self._rows[chosen], gaps.some(chosen)
+        if apart:
+            around = replace(around, radius=torch.maximum(around.radius, self._geometry.reach(rows, _INFLUENCED)))
         place = torch.full((len(self._geometry.points),), -1, device=rows.device)
         near = []
         for level in range(self.levels):
@@ -166,8 +179,8 @@ class _Sizes:
             place[self._rows[members]] = members
             among = self._rows[members]
             found = self._geometry.beyond(rows, around, min(_NEIGHBOURS + 1, len(among)), among)
-            apart = (self._geometry.points[found] - self._geometry.points[rows, None]).norm(dim=2)
-            near.append((torch.where(found >= 0, place[found], -1), apart.masked_fill(found < 0, torch.inf)))
+            away = (self._geometry.points[found] - self._geometry.points[rows, None]).norm(dim=2)
+            near.append((torch.where(found >= 0, place[found], -1), away.masked_fill(found < 0, torch.inf)))
         return near
 
     def together(self, some: np.ndarray, gaps: Gaps) -> float:

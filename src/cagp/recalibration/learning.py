@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -197,7 +197,9 @@ def _by_distance(alone: LeftOut, geometry: Geometry, seed: int) -> list[Band]:
         mean = float(np.mean([each for _, each in found]))
         if mean > score + _WORTH_IT:
             best, score = [band for band, _ in found], mean
-    return best
+    # what holds for single observations holds up to the distances that most of them have; then gaps begin to count
+    furthest = float(np.quantile(alone.distance, 0.9))
+    return [*best[:-1], replace(best[-1], distance=max(best[-1].distance, furthest))]
 
 
 def _widest(geometry: Geometry, draws: torch.Generator) -> float:

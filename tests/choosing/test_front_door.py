@@ -1,0 +1,111 @@
+"""``cagp.fit``: from data to a model, with nothing said, and with everything said."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import cagp
+from cagp.calibration import evaluate
+from cagp.choosing.scoring import clearly_worse, stacked
+
+
+def _field(kernel: cagp.Kernel, n: int, seed: int = 0, noise: float = 0.01) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    X = rng.random((n, 2))
+    G = kernel(torch.from_numpy(X), torch.from_numpy(X)).numpy() + noise * np.eye(n)
+    return X, np.linalg.cholesky(G) @ rng.standard_normal(n)
+
+
+@pytest.fixture(scope="module")
+def rough() -> cagp.FittedModel:
+    X, y = _field(cagp.Matern12(0.5), 500)
+    return cagp.fit(X[:400], y[:400] + 100.0)
+
+
+def test_the_right_kernel_is_found_and_the_story_told(rough: cagp.FittedModel) -> None:
+    X, y = _field(cagp.Matern12(0.5), 500)
+    best = min(rough.candidates, key=lambda each: each.crps)
+    assert best.name.startswith(("matern12", "short and long"))
+    worst = max(rough.candidates, key=lambda each: each.crps)
+    assert worst.name.startswith("rbf")
+    assert sum(each.weight for each in rough.candidates) == pytest.approx(1.0)
+    for words in ("candidates were fitted to 400 observations", "Chosen:", "Left-out observations", "took"):
+        assert words in rough.story
+    scores = evaluate(rough.predict(X[400:]), y[400:] + 100.0, "observed")
+    truth = cagp.Prior(cagp.Matern12(0.5), noise_variance=0.01).condition(X[:400], y[:400], cagp.Cholesky())
+    assert scores.crps < 1.1 * evaluate(truth.predict(X[400:]), y[400:], "observed").crps
+
+
+def test_it_is_saved_with_its_story(rough: cagp.FittedModel, tmp_path: Path) -> None:
+    rough.save(tmp_path / "model")
+    back = cagp.load(tmp_path / "model")
+    test = np.random.default_rng(0).random((5, 2))
+    np.testing.assert_array_equal(back.predict(test).std, rough.predict(test).std)
+    assert back.story == rough.story
+    assert back.guarantee == rough.guarantee
+
+
+def test_gaps_are_what_it_is_fitted_to() -> None:
+    X, y = _field(cagp.Matern12(0.5), 1200, seed=1)
+    hole = np.linalg.norm(X - 0.5, axis=1) < 0.2
+    model = cagp.fit(X[~hole], y[~hole], like=X[hole], kernel=["matern32", "matern12"], mean="constant")
+    assert "gaps as wide as those to be predicted" in model.story
+    assert {each.fitted_by for each in model.candidates} == {"likelihood", "left-out score"}
+    scores = evaluate(model.predict(X[hole]), y[hole], "observed")
+    assert 0.85 < scores.coverage(0.95) <= 1.0
+
+
+def test_everything_can_be_said() -> None:
+    X, y = _field(cagp.Matern32(0.4), 300, seed=2)
+    kernel = cagp.RBF((0.3, 0.3))
+    model = cagp.fit(
+        X, y, kernel=kernel, mean=cagp.Zero(), noise_variance=0.02, solver=cagp.GaussSeidel(5), recalibrate=False
+    )
+    assert [each.name for each in model.candidates] == ["as given, as given"]
+    assert isinstance(model.inner, cagp.Model)
+    assert model.inner.solver == cagp.GaussSeidel(5)
+    assert isinstance(model.inner.prior.kernel, cagp.RBF)
+    assert isinstance(model.inner.prior.mean, cagp.Zero)
+    assert model.guarantee.kind == "under the prior"
+    assert "recalibrate=False" in model.story
+    noisy = cagp.fit(X, y, kernel="matern32", noise_variance=np.full(300, 0.01), mixture=False)
+    np.testing.assert_array_equal(noisy.plain.prior.noise_variance, 0.01)
+
+
+def test_many_observations_are_fitted_by_terms() -> None:
+    X, y = _field(cagp.Matern32(0.3), 2500, seed=3)
+    model = cagp.fit(X[:2300], y[:2300], kernel=["matern32", "matern12"], mean="constant", mixture=False)
+    assert isinstance(model.plain.solver, cagp.NearestNeighbours)
+    assert model.candidates[0].crps < model.candidates[1].crps
+    assert 0.9 < evaluate(model.predict(X[2300:]), y[2300:], "observed").coverage(0.95) <= 1.0
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"kernel": "matern"}, "names among"),
+        ({"kernel": []}, "names among"),
+        ({"mean": "quadratic"}, "mean"),
+        ({"recalibrate": "yes"}, "recalibrate"),
+        ({"like": np.zeros((3, 5))}, "like"),
+        ({"seed": -1}, "seed"),
+    ],
+)
+def test_bad_input(wrong: dict[str, object], words: str) -> None:
+    X, y = _field(cagp.Matern32(0.3), 30)
+    with pytest.raises(cagp.InputError, match=words):
+        cagp.fit(X, y, **wrong)  # type: ignore[arg-type]
+
+
+def test_stacking() -> None:
+    rng = np.random.default_rng(0)
+    good, bad = rng.standard_normal(1000) ** 2, rng.standard_normal(1000) ** 2 + 3
+    weights = stacked(np.stack([good, bad]))
+    assert weights.sum() == pytest.approx(1.0)
+    assert 0.7 < weights[0] <= 0.75  # nearly all by the scores, half way to equal
+    assert clearly_worse(bad, good)
+    assert not clearly_worse(good, good + 1e-3 * rng.standard_normal(1000))
