@@ -171,6 +171,7 @@ def test_a_grid_as_the_accessor_writes_it(tmp_path: Path) -> None:
         "--no-report",
         "--solver",
         "cholesky",
+        "--recalibrate",
     ]
     assert call("fit", tmp_path / "field.nc", "--target", "t2m", *options, "--out", tmp_path / "m").exit_code == 0
     region = " ".join(call("info", tmp_path / "m").stdout.split())
@@ -178,7 +179,8 @@ def test_a_grid_as_the_accessor_writes_it(tmp_path: Path) -> None:
     result = call("predict", tmp_path / "m", tmp_path / "grid.nc", "--out", tmp_path / "out.nc")
     assert result.exit_code == 0, result.output
     assert "'latitude' of the model is 'lat' in" in result.stdout
-    conditioned = interop.condition(field["t2m"], saving.read(tmp_path / "m").prior, solver="cholesky")
+    prior = saving.read(tmp_path / "m").prior
+    conditioned = interop.condition(field["t2m"], prior, solver="cholesky", recalibrate=True)
     expected = conditioned.predict(grid, level=0.95)
     with xr.open_dataset(tmp_path / "out.nc", engine="h5netcdf", decode_timedelta=False) as out:
         xr.testing.assert_allclose(out.load(), expected)  # the coordinates as well

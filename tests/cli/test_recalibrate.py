@@ -200,3 +200,14 @@ def test_which_error_bars_the_report_is_about(folder: Path, tmp_path: Path, monk
     result = call("fit", folder / "train.csv", "--target", "height", "--out", tmp_path / "m", *values)
     assert result.exit_code == 0, result.output
     assert isinstance(given[0], RecalibratedModel)
+
+
+def test_interrupted_while_recalibrating(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("cagp.recalibration.learn", interrupted)
+    result = call("fit", folder / "train.csv", "--target", "height", "--out", tmp_path / "m", *NARROW)
+    assert result.exit_code == 130
+    assert "has the error bars of the prior" in result.stderr
+    assert saving.read(tmp_path / "m").layers == ()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import joblib
 import numpy as np
 import pytest
@@ -116,3 +118,18 @@ def test_kept_moments_are_enough(kind: str) -> None:
     np.testing.assert_array_equal(again.interval(0.7), whole.interval(0.7))
     with pytest.raises(cagp.InputError, match="were not kept"):
         again.sample(2)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("calibration", [None, (X_CAL, Y_CAL)], ids=["recalibrated", "conformal"])
+def test_on_a_gpu(calibration: tuple[np.ndarray, np.ndarray] | None, tmp_path: Path) -> None:
+    here = WRONG.recalibrated(calibration=calibration)
+    there = WRONG.prior.condition(X, Y, "cholesky", device="cuda").recalibrated(calibration=calibration)
+    loaded = cagp.load(here.save(tmp_path / "model"), device="cuda")
+    expected = here.predict(X_TEST).observed()
+    for model in (there, loaded):
+        found = model.predict(torch.from_numpy(X_TEST).cuda()).observed()
+        np.testing.assert_allclose(found.std.cpu(), expected.std, rtol=1e-5)
+        np.testing.assert_allclose(model.predict(X_TEST).observed().interval(0.8), expected.interval(0.8), atol=1e-4)
+    jackknife = there.plain.jackknife_interval(X_TEST, 0.8)
+    np.testing.assert_allclose(jackknife, WRONG.jackknife_interval(X_TEST, 0.8), atol=1e-4)

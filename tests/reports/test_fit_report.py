@@ -495,7 +495,7 @@ def test_large_models_are_reported_without_their_own_solver(tmp_path: Path) -> N
     X, y = smooth(100)
     model = prior().condition(X, y, cagp.GaussSeidel(10**9))
     page = Page(write_fit_report(model, tmp_path))
-    assert "with NearestNeighbours() instead of GaussSeidel(iterations=1000000000), which would start anew" in page.text
+    assert "with NearestNeighbours() instead of GaussSeidel(iterations=1000000000), which would take long" in page.text
     assert "Drawn with NearestNeighbours()" in page.text
     assert "Not measured" in page.text
 

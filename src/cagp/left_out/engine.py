@@ -30,6 +30,9 @@ MOST = 100_000
 STAND_IN = NearestNeighbours()
 """What predicts where the solver of the model would take too long."""
 
+_SECONDS = 8.0
+"""More neighbours than the stand-in has are not waited for longer than this, on one core."""
+
 
 class Leaving(Protocol):
     """A model that can predict its training observations from the others; ``plain`` knows the data."""
@@ -106,7 +109,7 @@ def leave_out(
             how = f"{note} in closed form, each from all the others: new weights."
             advance(len(rows))
         else:
-            prepared, which = _neighbours(model, solver)
+            prepared, which = _neighbours(model, solver, len(rows))
             errors, variances = by_neighbours(model, prepared, geometry, at, around, advance)
             how = f"{note} with {which}"
             if correlated:
@@ -142,12 +145,17 @@ def _exactly(model: Model) -> bool:
     return model.prepared.factor is not None and COPIES * model.gram.dense_bytes <= model.gram.budget
 
 
-def _neighbours(model: Model, solver: Solver) -> tuple[PreparedNearestNeighbours, str]:
-    """What finds neighbours for the model, and how it is called in a sentence."""
+def _soon(solver: Solver, size: int, n: int) -> bool:
+    """Whether the solver predicts n of that many points in seconds; by counts of operations, not by a clock."""
+    return solver.operations(size, n).seconds(tiles=True) <= _SECONDS
+
+
+def _neighbours(model: Model, solver: Solver, n: int) -> tuple[PreparedNearestNeighbours, str]:
+    """What finds neighbours of ``n`` points for the model, and how it is called in a sentence."""
     own = model.prepared
-    if isinstance(own, PreparedNearestNeighbours) and own.gram is model.gram:
+    if isinstance(solver, NearestNeighbours) and (solver.k <= STAND_IN.k or _soon(solver, len(model.y), n)):
+        if not isinstance(own, PreparedNearestNeighbours) or own.gram is not model.gram:
+            own = solver.prepare(model.gram)
         return own, f"{solver!r}, as the model predicts."
-    if isinstance(solver, NearestNeighbours):
-        return solver.prepare(model.gram), f"{solver!r}, as the model predicts."
-    which = f"{STAND_IN!r} instead of {solver!r}, which would start anew: this judges the prior, not the solver."
+    which = f"{STAND_IN!r} instead of {solver!r}, which would take long: this judges the prior, not the solver."
     return STAND_IN.prepare(model.gram), which
