@@ -82,6 +82,7 @@ class _Search:
                 standard_errors=False,
                 progress=False,
                 seed=self._settings["seed"],
+                device=self._settings["device"],
                 **options,
             )
             model = self._model(result.prior)

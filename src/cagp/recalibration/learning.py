@@ -152,7 +152,7 @@ def _learn(
     widest = _widest(geometry, draws) if wanted is None else float(wanted.distance.max())
     low = _NEAR * spacing
     while spacing > 0 and low < widest:
-        voids = _evenly(low, min(low * _WIDER, widest), widest, size, draws) if wanted is None else wanted
+        voids = _evenly(geometry, low, min(low * _WIDER, widest), widest, draws) if wanted is None else wanted
         there = ((voids.distance > low) & (voids.distance <= low * _WIDER)).nonzero()[:, 0]
         n = min(size, _IN_GAPS) if len(there) else 0
         low *= _WIDER
@@ -208,10 +208,10 @@ def _widest(geometry: Geometry, draws: torch.Generator) -> float:
     return float((geometry.points[first] - geometry.points[second]).norm(dim=1).median()) / 4
 
 
-def _evenly(low: float, high: float, widest: float, size: int, draws: torch.Generator) -> Voids:
+def _evenly(geometry: Geometry, low: float, high: float, widest: float, draws: torch.Generator) -> Voids:
     """Voids at distances between ``low`` and ``high``, evenly spread, as points in the plane lie in discs."""
-    n = min(size, _IN_GAPS)
-    share, depth = torch.rand(2, n, generator=draws, dtype=torch.float64)
+    n = min(len(geometry.points), _IN_GAPS)
+    share, depth = torch.rand(2, n, generator=draws, dtype=torch.float64).to(geometry.points)
     distance = low * (high / low) ** share
     reach = (distance / (1 - 0.9 * depth.sqrt())).clamp_max(max(widest, high))
     return Voids(distance, reach, reach - distance)
