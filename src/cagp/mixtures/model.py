@@ -21,10 +21,11 @@ from .prediction import Mixture
 class MixtureModel:
     """``components`` are models of the same data with ``weights`` (m,); it predicts their mixture.
 
-    ``plain`` is the one with the most weight: where one model has to stand for all, in a report for example.
+    ``plain`` is where one model has to stand for all, in a report for example: the one with the most weight unless it
+    is given.
     """
 
-    def __init__(self, components: Sequence[Model], weights: ArrayLike) -> None:
+    def __init__(self, components: Sequence[Model], weights: ArrayLike, plain: Model | None = None) -> None:
         self.components = tuple(components)
         self.weights = np.asarray(weights, dtype=np.float64)
         shapes_fit = self.weights.shape == (len(self.components),) and len(self.components) > 0
@@ -32,7 +33,7 @@ class MixtureModel:
             raise InputError(
                 f"weights must be one for each of {len(self.components)} models, positive, and add up to 1"
             )
-        self.plain = self.components[int(np.argmax(self.weights))]
+        self.plain = self.components[int(np.argmax(self.weights))] if plain is None else plain
 
     def __repr__(self) -> str:
         parts = ", ".join(
