@@ -149,7 +149,7 @@ def uniform(shares: np.ndarray) -> float:
 
 
 def test_hyperparameters_from_their_priors() -> None:
-    of_f, of_hyperparameters = simulated(40, seed=1, evaluations=96, components=12)
+    of_f, of_hyperparameters = simulated(30, seed=1, evaluations=96, components=12)
     assert min(uniform(of_f), *map(uniform, of_hyperparameters.T)) > 0.01
 
 
@@ -157,6 +157,24 @@ def test_hyperparameters_from_their_priors() -> None:
 def test_hyperparameters_from_their_priors_in_many_worlds() -> None:
     of_f, of_hyperparameters = simulated(1000, seed=2)
     assert min(uniform(of_f), *map(uniform, of_hyperparameters.T)) > 0.01
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("n", "low", "high"), [(15, 0.92, 0.98), (100, 0.93, 0.97)])
+def test_intervals_hold_where_hyperparameters_are_not_known(n: int, low: float, high: float) -> None:
+    """The experiment of what-calibrated-means, in 600 worlds: the true hyperparameters are one fixed point."""
+    rng = np.random.default_rng(6)
+    truth = cagp.Prior(cagp.Matern32(0.3), noise_variance=0.01)
+    X, x = rng.random((n, 1)), np.array([[0.5]])
+    factor = np.linalg.cholesky(truth.kernel(np.concatenate([X, x])) + 1e-10 * np.eye(n + 1))
+    below = []
+    for _ in range(600):
+        f = factor @ rng.standard_normal(n + 1)
+        model = integrated(truth, X, f[:n] + 0.1 * rng.standard_normal(n))
+        below.append(float(model.predict(x).cdf(f[n:])[0]))
+    inside = np.abs(2 * np.array(below) - 1)
+    assert low < np.mean(inside < 0.95) < high
+    assert 0.42 < np.mean(inside < 0.5) < 0.58
 
 
 def test_the_same_seed_gives_the_same_posterior() -> None:
