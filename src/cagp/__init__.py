@@ -61,6 +61,7 @@ _LAZY = (
     "fit_report",
     "hyperparameters",
     "interop",
+    "mixtures",
     "saving",
     "tables",
 )

@@ -27,11 +27,19 @@ from ..support.interrupt import Interrupt
 from ..support.progress import progress as progress_bar
 from ..support.validation import ArrayLike, choice, column_names, count, points, targets
 from .candidates import DEFAULT_KINDS, KINDS, TRENDS, Candidate, first_candidate
+from .integrating import JUDGED_ALONE, Part, integrated_over, plugged_in
+from .integrating import wanted as uncertainty_wanted
 from .scoring import Scored, Site, clearly_worse, stacked
 
 EXACT_UP_TO = 2000
 """Up to so many observations likelihood and predictions are exact."""
 
+_LIKELIHOOD = "likelihood"
+_PLUGGED_IN = "The hyperparameters are plugged in as fitted, as if they were known (uncertainty=False)."
+_ENOUGH = (
+    f"The hyperparameters are plugged in as fitted: with more than {EXACT_UP_TO:,} observations their standard errors "
+    "are small beside their values, and integrating over them would change little."
+)
 _SITES = 2000
 _NEIGHBOURS = 30
 _MOST_PARTS = 3
@@ -66,7 +74,7 @@ class _Search:
     def run(self, candidate: Candidate, site_terms: bool = False) -> _Fit | None:
         """Fit a candidate by its likelihood, or by the log score of the left-out observations; None where it fails."""
         started, size = time.perf_counter(), len(self._y)
-        by = "left-out score" if site_terms else "likelihood"
+        by = "left-out score" if site_terms else _LIKELIHOOD
         options: dict[str, Any] = {"likelihood": "exact"}
         if size > EXACT_UP_TO or site_terms:
             options = {"likelihood": "nearest-neighbours", "n_neighbours": _NEIGHBOURS}
@@ -119,6 +127,7 @@ def fit(
     noise_variance: float | np.ndarray | None = None,
     solver: Solver | str | None = None,
     mixture: bool = True,
+    uncertainty: bool | str = "auto",
     recalibrate: bool | str = "auto",
     groups: Sequence[Group] | None = None,
     seed: int = 0,
@@ -131,15 +140,17 @@ def fit(
     the CRPS of left-out observations. ``like`` = X_test (T, p) says where predictions are wanted: the observations are
     then left out with gaps as wide as those that these points lie in, the candidates are fitted to such predictions as
     well, and where candidates are about equally good or the points lie far from the data, a mixture of the best
-    predicts. Where the left-out observations say that the error bars are wrong, they are recalibrated. ``story`` tells
-    all of this, ``candidates`` is the table.
+    predicts. Up to 2,000 observations predictions also integrate over the hyperparameters of each candidate. Where the
+    left-out observations say that the error bars are wrong, they are recalibrated. ``story`` tells all of this,
+    ``candidates`` is the table.
 
     Everything can be said by hand: ``kernel`` is a kernel whose values are the start of the fit, the name of one
     ("matern12", "matern32", "matern52", "rbf", "rationalquadratic", "short and long"), or several names to choose from;
     ``mean`` a mean, or "constant" or "linear"; ``noise_variance`` where the noise starts, or the known noise of each
     observation (n,); ``solver`` what predicts, by default Cholesky up to 2,000 observations and NearestNeighbours
-    beyond; ``mixture=False`` takes the best candidate alone; ``recalibrate`` True, False or "auto". ``groups`` say
-    which columns are measured alike, on the globe for example. Ctrl-C ends the search and keeps the best so far.
+    beyond; ``mixture=False`` takes the best candidate alone; ``uncertainty=False`` plugs the hyperparameters in as if
+    they were known; ``recalibrate`` True, False or "auto". ``groups`` say which columns are measured alike, on the
+    globe for example. Ctrl-C ends the search and keeps the best so far.
     """
     names = column_names(X)
     place = torch.device(device or "cpu")
@@ -148,6 +159,7 @@ def fit(
     wanted = None if like is None else points(like, "like", place, columns=train.shape[1])
     if not isinstance(recalibrate, bool):
         choice(recalibrate, "recalibrate", ("auto",))
+    uncertain = uncertainty_wanted(uncertainty, len(values))
     kinds, own = _kinds(kernel)
     chosen_mean = None if mean is None or isinstance(mean, str) else as_mean(mean)
     if isinstance(mean, str):
@@ -165,8 +177,15 @@ def fit(
     with Interrupt() as interrupt, progress_bar("fit", len(kinds) + 3, progress) as advance:
         _tried(search, start, kinds, mean is None, interrupt, advance)
         parts = _parts(search, mixture)
-        model = _predicting(parts)
-        _named(model, names)
+        for each, _ in parts:
+            each.model.column_names = names
+        pieces = [
+            Part(each.model, weight, each.candidate.fixed, each.fitted_by == _LIKELIHOOD) for each, weight in parts
+        ]
+        model = plugged_in(pieces)
+        integrated = _PLUGGED_IN if uncertainty is False else _ENOUGH
+        if uncertain:
+            model, integrated = integrated_over(pieces, settings, interrupt)
         final: Any = model
         judged = ""
         if not interrupt.requested:
@@ -185,7 +204,7 @@ def fit(
         for each in search.fits
     )
     seconds = time.perf_counter() - started
-    story = _story(search, parts, table, judged, used, like is not None, interrupt.requested, seconds)
+    story = _story(search, parts, table, integrated, judged, used, like is not None, interrupt.requested, seconds)
     return FittedModel(final, Story(story, table, final.guarantee))
 
 
@@ -246,19 +265,11 @@ def _parts(search: _Search, mixture: bool) -> list[tuple[_Fit, float]]:
     return list(zip(close, weights.tolist(), strict=True))
 
 
-def _predicting(parts: list[tuple[_Fit, float]]) -> Model | MixtureModel:
-    if len(parts) == 1:
-        return parts[0][0].model
-    return MixtureModel.of([each.model for each, _ in parts], [weight for _, weight in parts])
-
-
-def _named(model: Model | MixtureModel, names: list[str] | None) -> None:
-    for each in model.components if isinstance(model, MixtureModel) else (model,):
-        each.column_names = names
-
-
 def _judged(
-    model: Model | MixtureModel, like: ArrayLike | None, recalibrate: bool | str, seed: int
+    model: Model | MixtureModel,
+    like: ArrayLike | None,
+    recalibrate: bool | str,
+    seed: int,
 ) -> tuple[Model | MixtureModel | RecalibratedModel, str]:
     """The model with error bars that hold, and what was found about those that it has, in words."""
     if recalibrate is False:
@@ -266,18 +277,22 @@ def _judged(
     if len(model.plain.y) < 20:
         return model, "There are too few observations to compare the error bars with left-out ones."
     size = len(model.plain.y)
-    found = recalibrated(model, like, min(size, _JUDGED), seed, progress=False)
+    alone = isinstance(model, MixtureModel) and EXACT_UP_TO >= size > JUDGED_ALONE
+    judged: Model | MixtureModel = model.plain if alone else model
+    found = recalibrated(judged, like, min(size, _JUDGED), seed, progress=False)
     assert isinstance(found, RecalibratedModel)
-    diagnosis = diagnose(model.left_out(like, min(size, _SITES), seed, progress=False).z)
+    diagnosis = diagnose(judged.left_out(like, min(size, _SITES), seed, progress=False).z)
     local = any(band.local for band in found.recalibration.bands)
     held = ", ".join(f"{100 * c.level:g}% intervals hold {100 * c.found:.1f}%" for c in diagnosis.coverage[::3][:2])
     differs = " Their size differs from place to place." if local else ""
-    said = f"Left-out observations: {held}; the rms of z is {diagnosis.spread:.3g}.{differs}"
+    by = ", predicted by the component with the most weight" if alone else ""
+    said = f"Left-out observations{by}: {held}; the rms of z is {diagnosis.spread:.3g}.{differs}"
     if recalibrate is True or not diagnosis.right or local:
         if size > _JUDGED:  # what differs from place to place is learned from all of them
-            whole = recalibrated(model, like, seed=seed, progress=False)
+            whole = recalibrated(judged, like, seed=seed, progress=False)
             assert isinstance(whole, RecalibratedModel)
             found = whole
+        found = RecalibratedModel(model, found.recalibration)
         return found, f"{said} The error bars are recalibrated: scaled and shaped by the left-out errors."
     return model, f"{said} The error bars hold and stay as they are under the prior."
 
@@ -286,6 +301,7 @@ def _story(
     search: _Search,
     parts: list[tuple[_Fit, float]],
     table: tuple[Tried, ...],
+    integrated: str,
     judged: str,
     solver: Solver,
     geometry: bool,
@@ -311,7 +327,7 @@ def _story(
     if not geometry:
         lines.append("Where predictions are wanted was not said: like=X_test judges the candidates there.")
     lines += search.failures
-    lines.append(f"Predictions: {solver!r}.")
+    lines += [integrated, f"Predictions: {solver!r}."]
     if judged:
         lines.append(judged)
     if interrupted:

@@ -1,8 +1,23 @@
-"""Maximum-likelihood hyperparameters: what ``Prior.fit`` does, with everything that it found out."""
+"""Hyperparameters: the most likely ones, which is what ``Prior.fit`` finds, and their posterior."""
 
 from .fitting import fit, log_likelihood
+from .hyperpriors import Around, Hyperpriors, LongRange, SmallDeviation
 from .optimise import TraceStep
 from .result import FitResult, FitWarning
 from .terms import GivenTerms
+from .uncertainty import HyperparameterPosterior, posterior
 
-__all__ = ["FitResult", "FitWarning", "GivenTerms", "TraceStep", "fit", "log_likelihood"]
+__all__ = [
+    "Around",
+    "FitResult",
+    "FitWarning",
+    "GivenTerms",
+    "HyperparameterPosterior",
+    "Hyperpriors",
+    "LongRange",
+    "SmallDeviation",
+    "TraceStep",
+    "fit",
+    "log_likelihood",
+    "posterior",
+]

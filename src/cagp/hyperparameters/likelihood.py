@@ -165,7 +165,7 @@ class ExactLikelihood(Likelihood):
 
     def __call__(self, log_values: np.ndarray) -> Evaluation:
         data, values = self.data, np.exp(log_values).tolist()
-        factor = self._factor(values)
+        factor = self.factor(values)
         b, trend = data.y - data.mean, None
         gain, further = 0.0, None
         if data.basis is not None:
@@ -194,7 +194,7 @@ class ExactLikelihood(Likelihood):
         # the coefficients of the trend maximise the likelihood, so their own change does not matter to first order
         return Evaluation(float(log_likelihood), self._gradient(log_values, alpha, inverse, noise_gradient), trend)
 
-    def _factor(self, values: list[float]) -> torch.Tensor:
+    def factor(self, values: list[float]) -> torch.Tensor:
         """The lower Cholesky factor of G (n, n)."""
         data = self.data
         diagonal = data.diagonal(self.space.noise(values))

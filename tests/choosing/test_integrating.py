@@ -1,0 +1,66 @@
+"""``cagp.fit`` integrates over hyperparameters where there are few observations, and says so."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import cagp
+from cagp.mixtures import MixtureModel
+from cagp.recalibration import RecalibratedModel
+
+RNG = np.random.default_rng(4)
+X = RNG.random((25, 1))
+Y = np.sin(7 * X[:, 0]) + 0.1 * RNG.standard_normal(25)
+T = np.linspace(0, 1.3, 20)[:, None]
+
+
+def test_by_default_and_not_when_told() -> None:
+    known = cagp.fit(X, Y, kernel="matern32", mean="constant", uncertainty=False, recalibrate=False)
+    found = cagp.fit(X, Y, kernel="matern32", mean="constant", recalibrate=False)
+    assert isinstance(known.inner, cagp.Model)
+    assert "plugged in as fitted, as if they were known" in known.story
+    assert isinstance(found.inner, MixtureModel)
+    assert f"a mixture of {len(found.inner.components)} models" in found.story
+    assert "lengthscale, noise variance, variance" in found.story
+    # the error bars are wider where the data say little
+    assert found.predict(T).std[-1] > 1.02 * known.predict(T).std[-1]
+    again = cagp.fit(X, Y, kernel="matern32", mean="constant", recalibrate=False)
+    assert np.array_equal(again.predict(T).std, found.predict(T).std)
+
+
+def test_with_a_mixture_of_kernels_and_a_recalibration() -> None:
+    model = cagp.fit(X, Y, kernel=("matern32", "matern52", "rbf"), mean="constant", recalibrate=True)
+    assert isinstance(model.inner, RecalibratedModel)
+    mixed = model.inner.inner
+    assert isinstance(mixed, MixtureModel)
+    assert len(mixed.components) <= 30
+    shares = {each.name.split(",")[0]: each.weight for each in model.candidates}
+    for kind, share in shares.items():
+        own = [
+            weight
+            for weight, each in zip(mixed.weights, mixed.components, strict=True)
+            if type(each.prior.kernel).__name__.lower() == kind
+        ]
+        assert sum(own) == pytest.approx(share, abs=0.02)
+    low, high = model.predict(T).interval(0.9)
+    assert (low < high).all()
+
+
+def test_with_columns_that_have_names() -> None:
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame(X, columns=["depth"])
+    model = cagp.fit(table, Y, kernel="rbf", mean="constant", recalibrate=False)
+    assert np.array_equal(
+        model.predict(table).mean, cagp.fit(X, Y, kernel="rbf", mean="constant", recalibrate=False).predict(X).mean
+    )
+    with pytest.raises(cagp.InputError, match="columns"):
+        model.predict(table.rename(columns={"depth": "height"}))
+
+
+def test_not_for_many_observations() -> None:
+    many = np.random.default_rng(0).random((2001, 1))
+    with pytest.raises(cagp.InputError, match="uncertainty=True is for at most 2,000 observations, got 2,001"):
+        cagp.fit(many, many[:, 0], uncertainty=True)
+    with pytest.raises(cagp.InputError, match="uncertainty"):
+        cagp.fit(X, Y, uncertainty="sometimes")
