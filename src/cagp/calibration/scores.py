@@ -15,7 +15,7 @@ from ..prediction import Normal, Prediction
 from ..support.validation import ArrayLike, choice
 from .checks import fraction, optional, vector
 
-_QUANTILES = 200
+_QUANTILES = 50
 """So many quantiles make up the CRPS of a prediction that is not normal."""
 
 _TABLE_LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99)

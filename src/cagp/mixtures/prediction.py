@@ -15,7 +15,7 @@ from ..support.convert import Output
 from ..support.validation import ArrayLike, as_float64, count
 
 _STEPS = 60
-_CLOSE = 1e-12
+_CLOSE = 1e-10
 """A quantile is found where its probability is right to so much."""
 
 
@@ -87,7 +87,10 @@ class Mixture(Prediction):
     def _quantile(self, p: float) -> torch.Tensor:
         each = torch.stack([as_float64(part.quantile(p), "quantile") for part in self.parts])
         low, high = each.amin(dim=0), each.amax(dim=0)  # the mixture's lies between those of its parts
-        value = (low + high) / 2
+        mean, variance = self._moments
+        value = (mean + variance.sqrt() * torch.special.ndtri(torch.tensor(p, dtype=torch.float64)).item()).clamp(
+            low, high
+        )
         for _ in range(_STEPS):  # Newton's, kept inside
             excess = self._cdf(value) - p
             low, high = torch.where(excess < 0, value, low), torch.where(excess < 0, high, value)
