@@ -24,6 +24,7 @@ from cagp_studies.era5_means import Era5Means, MeansConfig
 from cagp_studies.era5_study import HeldOutConfig
 from cagp_studies.era5_timings import Era5Timings, TimingsConfig
 from cagp_studies.hybrid import Hybrid, HybridConfig
+from cagp_studies.recalibration import RecalibrationConfig, RecalibrationStudy
 from cagp_studies.sbc import Sbc, SbcIterations
 from cagp_studies.simulated import Case, SimulatedConfig
 from cagp_studies.study import Tables
@@ -186,6 +187,10 @@ class TinyAcceleration(Acceleration):
     )  # type: ignore[assignment]
 
 
+class TinyRecalibration(RecalibrationStudy):
+    scales = both(RecalibrationConfig(("stationary", "concrete"), rows=200, tests=60, runs=1))  # type: ignore[assignment]
+
+
 def on_real_data() -> dict[str, AnyStudy]:
     """Those of the tiny studies that read data files, by name."""
     studies: tuple[AnyStudy, ...] = (
@@ -198,6 +203,7 @@ def on_real_data() -> dict[str, AnyStudy]:
         TinyFullHyperparameters(),
         TinyFull(),
         TinyAcceleration(),
+        TinyRecalibration(),
     )
     return {study.name: study for study in studies}
 

@@ -20,16 +20,10 @@ _LIGHTEST = 0.005
 def few_points(sample: Sample, most: int) -> tuple[np.ndarray, np.ndarray]:
     """Indices (m,) and weights (m,) of at most ``most`` points of a sample that represent all of it.
 
-        They have the averages of the whole sample for as many polynomials of the coordinates as there may be points, those
-    <<<<<<< HEAD
-        of the lowest degree and along the longest axes first: with 30 points in three dimensions all up to degree
-        three, and some of degree four. Such points exist (Tchakaloff), and least squares with weights that are not negative
-        finds them.
-    =======
-        of the lowest degree and along the longest axes first: with 30 points in three dimensions all up to degree three,
-        and some of degree four. Such points exist (Tchakaloff), and least squares with weights that are not negative finds
-        them.
-    >>>>>>> uncertain
+    They have the averages of the whole sample for as many polynomials of the coordinates as there may be points, those
+    of the lowest degree and along the longest axes first: with 30 points in three dimensions all up to degree
+    three, and some of degree four. Such points exist (Tchakaloff), and least squares with weights that are not negative
+    finds them.
     """
     order = np.argsort(sample.weights, kind="stable")
     there = np.sort(order[np.cumsum(sample.weights[order]) > _LIGHTEST])

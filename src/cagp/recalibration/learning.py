@@ -39,8 +39,9 @@ _WORTH_IT = 0.01
 """More bands of single observations need so many in each, at distances so many times apart, and so much better a score.
 """
 
-_FEWEST = 20
-"""Fewer left-out observations say nothing about their spread."""
+_FEWEST, _FEWEST_IN_GAPS = 20, 100
+"""Fewer left-out observations say nothing about their spread; in gaps, where many are wrong together, more are needed.
+"""
 
 
 EMPIRICAL = Guarantee(
@@ -156,7 +157,7 @@ def _learn(
         there = ((voids.distance > low) & (voids.distance <= low * _WIDER)).nonzero()[:, 0]
         n = min(size, _IN_GAPS) if len(there) else 0
         low *= _WIDER
-        if n < _FEWEST:
+        if n < _FEWEST_IN_GAPS:
             continue
         some = torch.randperm(size, generator=draws)[:n].sort().values
         chosen = there[torch.randint(len(there), (n,), generator=draws).to(there.device)]
