@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 MOST = 1_000_000
 """So many single observations are left out where nothing else is said."""
 
-_IN_GAPS = 4_000
+_IN_GAPS = 2_000
 """So many are left out for gaps of about the same width."""
 
 _NEAR = 1.5

@@ -215,6 +215,8 @@ class PreparedNearestNeighbours(Prepared):
 
         ``anchors`` (T, q), or −1, are added where the members do not determine the trend.
         """
+        if members.numel() * members.shape[1] >= _COMPILED_FROM:
+            self.gram.compile_blocks()
         step = min(self._batch(members.shape[1]), -(-len(members) // torch.get_num_threads()))
         rows = torch.arange(cross.size, device=self.gram.device)[:, None]
         parts = zip(members.split(step), rows.split(step), anchors.split(step), strict=True)
