@@ -20,7 +20,13 @@ def run(script: str, *arguments: str) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("script", SCRIPTS)
+_LONG = {"auto", "gauss_seidel"}
+"""Those that take ten seconds even when they are quick."""
+
+
+@pytest.mark.parametrize(
+    "script", [pytest.param(each, marks=pytest.mark.slow) if each in _LONG else each for each in SCRIPTS]
+)
 def test_a_benchmark_runs_and_its_tables_reach_the_page(script: str, tmp_path: Path) -> None:
     if script == "likelihood":
         pytest.importorskip("numba")
