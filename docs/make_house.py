@@ -11,9 +11,10 @@ from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 
 FLOORS = [
-    ("what a user calls", ["cli", "estimator", "interop", "reports"]),
-    ("around a model", ["hyperparameters", "saving", "tables", "datasets"]),
-    ("error bars on the data", ["recalibration", "left_out", "calibration"]),
+    ("what a user calls", ["cli", "estimator", "choosing", "interop", "reports"]),
+    ("around a model", ["saving", "tables", "datasets"]),
+    ("error bars on the data", ["mixtures", "recalibration", "left_out", "calibration"]),
+    ("from data to a prior", ["hyperparameters"]),
     ("what a user holds", ["model", "posterior"]),
     ("from a solver to a posterior", ["predicting", "workers"]),
     ("kernel, mean and noise", ["prior"]),
