@@ -85,3 +85,23 @@ def test_bad_weights(models: list[cagp.Model]) -> None:
     for weights in ([1.0], [0.5, 0.5, 0.5], [1.5, -0.5, 0.0]):
         with pytest.raises(cagp.InputError, match="weights"):
             MixtureModel.of(models, weights)
+
+
+def test_the_command_line_predicts_with_all_of_them(models: list[cagp.Model], tmp_path: Path) -> None:
+    pytest.importorskip("typer")
+    from typer.testing import CliRunner
+
+    from cagp.cli import app
+    from cagp.saving import About
+
+    whole = MixtureModel.of(models, WEIGHTS)
+    whole.save(tmp_path / "model", about=About(("a", "b"), "y"))
+    test = np.array([[0.2, 0.3], [0.7, 0.9]])
+    (tmp_path / "test.csv").write_text("a,b\n" + "\n".join(f"{a},{b}" for a, b in test) + "\n")
+    arguments = ["predict", tmp_path / "model", tmp_path / "test.csv", "--out", tmp_path / "out.csv", "--observed"]
+    result = CliRunner().invoke(app, [str(each) for each in arguments])
+    assert result.exit_code == 0, result.output
+    out = np.genfromtxt(tmp_path / "out.csv", delimiter=",", names=True)
+    expected = whole.predict(test).observed()
+    np.testing.assert_allclose(out["mean"], expected.mean)
+    np.testing.assert_allclose(out["upper"], expected.interval(0.95)[1])

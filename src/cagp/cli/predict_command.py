@@ -98,9 +98,7 @@ def predict(
         else:
             result, message, stopped = _in_batches(model, X, rule, size, pieces, voice)
         columns = {name: table.columns[name] for name in features}
-        columns[f"{prefix}mean"] = result.mean
-        if std:
-            columns |= _error_bars(whole, X, result, observed, interval / 100, prefix)
+        columns |= _predicted(whole, X, result, observed, interval / 100 if std else None, prefix)
         if stopped or rule is not None:
             columns[f"{prefix}iterations"] = result.iterations
         unit = saved.about.units.get(target)
@@ -179,13 +177,19 @@ def _interrupted(iterations: np.ndarray) -> str:
     return f"Interrupted: {each}.{prior} The error bars are right for what was computed."
 
 
-def _error_bars(
-    model: Model | LayeredModel, X: np.ndarray, result: Piece, observed: bool, level: float, prefix: str
+def _predicted(
+    model: Model | LayeredModel, X: np.ndarray, result: Piece, observed: bool, level: float | None, prefix: str
 ) -> dict[str, np.ndarray]:
-    """The columns std, lower and upper, from what batches keep: mean and variance of f by the plain model."""
+    """The columns mean, std, lower and upper, from what batches keep: mean and variance of f by the plain model.
+
+    Without a ``level`` the mean alone.
+    """
     from ..posterior import kept
 
     meant = model.over(kept(model.plain, result.mean, result.variance), X)
+    if level is None:
+        return {f"{prefix}mean": meant.mean}
     shown = meant.observed() if observed else meant
     lower, upper = shown.interval(level)
-    return {f"{prefix}std": shown.std, f"{prefix}lower": lower, f"{prefix}upper": upper}
+    values = {"mean": shown.mean, "std": shown.std, "lower": lower, "upper": upper}
+    return {prefix + name: value for name, value in values.items()}
