@@ -140,14 +140,14 @@ def test_without_numba_torch_does_it() -> None:
 
 
 def test_where_nothing_can_be_written_it_is_compiled_for_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    from cagp.hyperparameters import compiled_profiles
+    from cagp.support import compiling
 
-    real = compiled_profiles.numba.njit
+    real = compiling.numba.njit
 
     def read_only(cache: bool = False, **options: object) -> object:
         if cache:
             raise RuntimeError("cannot cache function: no locator available")
         return real(**options)
 
-    monkeypatch.setattr(compiled_profiles.numba, "njit", read_only)
-    assert compiled_profiles.compiled(lambda x: x + 1)(2) == 3
+    monkeypatch.setattr(compiling.numba, "njit", read_only)
+    assert compiling.compiled(lambda x: x + 1)(2) == 3

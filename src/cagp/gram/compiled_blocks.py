@@ -8,28 +8,17 @@ can use vector units. No lock of Python's is held. Values agree with torch's to 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any
 
-import numba
 import numpy as np
 
 from ..kernels.radial_terms import Terms
+from ..support.compiling import compiled, exponential
 
 _KINDS = ("matern12", "matern32", "matern52", "rbf")
 _MATERN12, _MATERN32, _MATERN52, _RBF = range(4)
 
 _AT_ONCE = 512
 """Values that are computed together, a row at the least: enough for vector units, few enough for the cache."""
-
-_LOG2E = 1.4426950408889634
-_LN2_HIGH = 6.93147180369123816490e-01
-_LN2_LOW = 1.90821492927058770002e-10
-_SHIFT = 6755399441055744.0
-"""1.5 · 2⁵²: adding it leaves the nearest whole number in the last bits of a float64."""
-_BIAS = np.int64(1023) << np.int64(52)
-_LOWEST = -708.0
-"""exp of less is not a normal number any more: zero, here."""
 
 
 class CompiledBlocks:
@@ -58,56 +47,19 @@ class CompiledBlocks:
         _cross(test, self._points, indices, self._factors, self._variances, out)
 
 
-def _compiled(function: Callable[..., Any]) -> Any:
-    """Compiled, and kept on disk for the next process where there is a folder to write to."""
-    # "contract" allows fused multiply-add and nothing else: sums stay in their order, zeros and infinities stay
-    options: dict[str, Any] = {"nogil": True, "fastmath": {"contract"}, "error_model": "numpy"}
-    try:
-        return numba.njit(cache=True, **options)(function)
-    except RuntimeError:  # numba found no folder that it may write to
-        return numba.njit(**options)(function)
-
-
-@_compiled
-def _exponential(x: np.ndarray, n: int, shifted: np.ndarray, scale: np.ndarray) -> None:
-    """exp of the first n of x, all ≤ 0, in place, to the last digit or two: 2ᵐ · exp(r) with |r| ≤ ½ log 2."""
-    whole, bits = shifted.view(np.int64), scale.view(np.int64)
-    for t in range(n):
-        shifted[t] = max(x[t], _LOWEST) * _LOG2E + _SHIFT
-    for t in range(n):
-        bits[t] = (whole[t] << 52) + _BIAS
-    for t in range(n):
-        m = shifted[t] - _SHIFT
-        r = (max(x[t], _LOWEST) - m * _LN2_HIGH) - m * _LN2_LOW
-        p = 1.0 / 479001600.0
-        p = p * r + 1.0 / 39916800.0
-        p = p * r + 1.0 / 3628800.0
-        p = p * r + 1.0 / 362880.0
-        p = p * r + 1.0 / 40320.0
-        p = p * r + 1.0 / 5040.0
-        p = p * r + 1.0 / 720.0
-        p = p * r + 1.0 / 120.0
-        p = p * r + 1.0 / 24.0
-        p = p * r + 1.0 / 6.0
-        p = p * r + 0.5
-        p = p * r + 1.0
-        p = p * r + 1.0
-        x[t] = p * scale[t] if x[t] > _LOWEST else 0.0
-
-
-@_compiled
+@compiled
 def _profile(kind: int, s: np.ndarray, n: int, value: np.ndarray, work: np.ndarray) -> None:
     """The profile of the first n squared distances s, which are lost, into ``value``; ``work`` is (2, n) or wider."""
     if kind == _RBF:
         for t in range(n):
             value[t] = -0.5 * s[t]
-        _exponential(value, n, work[0], work[1])
+        exponential(value, n, work[0], work[1])
         return
     factor = 1.0 if kind == _MATERN12 else math.sqrt(3.0) if kind == _MATERN32 else math.sqrt(5.0)
     for t in range(n):
         s[t] = factor * math.sqrt(s[t])
         value[t] = -s[t]
-    _exponential(value, n, work[0], work[1])
+    exponential(value, n, work[0], work[1])
     if kind == _MATERN32:
         for t in range(n):
             value[t] *= 1.0 + s[t]
@@ -116,7 +68,7 @@ def _profile(kind: int, s: np.ndarray, n: int, value: np.ndarray, work: np.ndarr
             value[t] *= 1.0 + s[t] * (1.0 + s[t] * (1.0 / 3.0))
 
 
-@_compiled
+@compiled
 def _block(
     rows: np.ndarray,
     near: np.ndarray,
@@ -168,14 +120,14 @@ def _block(
         start = stop
 
 
-@_compiled
+@compiled
 def _gather(points: np.ndarray, indices: np.ndarray, near: np.ndarray) -> None:
     for t in range(len(indices)):
         for c in range(len(near)):
             near[c, t] = points[indices[t], c]
 
 
-@_compiled
+@compiled
 def _lower(
     points: np.ndarray,
     noise: np.ndarray,
@@ -193,7 +145,7 @@ def _lower(
             out[b, i, i] += noise[indices[b, i]]
 
 
-@_compiled
+@compiled
 def _cross(
     test: np.ndarray,
     points: np.ndarray,

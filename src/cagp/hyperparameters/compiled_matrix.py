@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .compiled_profiles import compiled, profile
+from ..support.compiling import compiled
+from .compiled_profiles import profile
 
 _WIDTH = 256
 
@@ -31,7 +32,6 @@ def _profiles(
     bend: np.ndarray,
     s: np.ndarray,
     shifted: np.ndarray,
-    bits: np.ndarray,
     scale: np.ndarray,
 ) -> None:
     """The profile of each factor, and its derivatives, between point i and the n points from ``left``."""
@@ -43,7 +43,7 @@ def _profiles(
             for t in range(n):
                 d = own - E[c, left + t]
                 s[t] += d * d
-        profile(kind[f], alpha[f], s, n, value[f], slope[f], bend[f], shifted, bits, scale)
+        profile(kind[f], alpha[f], s, n, value[f], slope[f], bend[f], shifted, scale)
 
 
 @compiled
@@ -63,12 +63,11 @@ def fill_rows(
     """Rows ``start`` … ``stop`` of the lower triangle of G, for points E (coordinates, n), into ``out`` (n, n)."""
     F = len(kind)
     value, slope, bend = np.empty((F, _WIDTH)), np.empty((F, _WIDTH)), np.empty((F, _WIDTH))
-    s, shifted, bits = np.empty(_WIDTH), np.empty(_WIDTH), np.empty(_WIDTH, np.int64)
-    scale = bits.view(np.float64)
+    s, shifted, scale = np.empty(_WIDTH), np.empty(_WIDTH), np.empty(_WIDTH)
     for i in range(start, stop):
         for left in range(0, i, _WIDTH):
             n = min(_WIDTH, i - left)
-            _profiles(E, i, left, n, kind, first, last, alpha, value, slope, bend, s, shifted, bits, scale)
+            _profiles(E, i, left, n, kind, first, last, alpha, value, slope, bend, s, shifted, scale)
             for t in range(n):
                 out[i, left + t] = 0.0
             for term in range(len(term_variance)):
@@ -107,8 +106,7 @@ def slope_rows(
     """
     F, C, rows = len(kind), len(E), stop - start
     value, slope, bend = np.empty((F, _WIDTH)), np.empty((F, _WIDTH)), np.empty((F, _WIDTH))
-    s, shifted, bits = np.empty(_WIDTH), np.empty(_WIDTH), np.empty(_WIDTH, np.int64)
-    scale = bits.view(np.float64)
+    s, shifted, scale = np.empty(_WIDTH), np.empty(_WIDTH), np.empty(_WIDTH)
     weight, rest = np.empty(_WIDTH), np.empty(_WIDTH)
     M, points = np.empty((F, rows, _WIDTH)), np.zeros((_WIDTH, C + 1))
     points[:, C] = 1.0
@@ -120,7 +118,7 @@ def slope_rows(
                 points[t, c] = E[c, left + t]
         for i in range(max(start, left + 1), stop):
             n = min(_WIDTH, i - left)
-            _profiles(E, i, left, n, kind, first, last, alpha, value, slope, bend, s, shifted, bits, scale)
+            _profiles(E, i, left, n, kind, first, last, alpha, value, slope, bend, s, shifted, scale)
             for t in range(n):
                 weight[t] = -inverse[i, left + t]
             for o in range(len(right)):

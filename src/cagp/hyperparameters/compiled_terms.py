@@ -25,7 +25,8 @@ import math
 
 import numpy as np
 
-from .compiled_profiles import compiled, profile
+from ..support.compiling import compiled
+from .compiled_profiles import profile
 
 LANES = 32
 """Terms side by side: several vectors, so that the checks before a loop are paid for, and blocks that fit the cache."""
@@ -133,8 +134,7 @@ def sum_terms(
     factor_slope = np.empty((F, pairs, LANES))
     factor_bend = np.empty((F if alpha_slot.max() >= 0 else 0, pairs, LANES))
     value, slope, bend = np.empty((F, wide)), np.empty((F, wide)), np.empty((F, wide))
-    s, shifted, bits = np.empty(wide), np.empty(wide), np.empty(wide, np.int64)
-    scale = bits.view(np.float64)
+    s, shifted, scale = np.empty(wide), np.empty(wide), np.empty(wide)
     u, w = np.empty((size, LANES)), np.empty((slots, size, LANES))
     acc, square = np.empty(LANES), np.empty(LANES)
     weight = np.empty(LANES)
@@ -173,7 +173,7 @@ def sum_terms(
                         for e in range(lanes):
                             d = x[c, i, e] - x[c, j, e]
                             s[j * lanes + e] += d * d
-                profile(kind[f], alpha[f], s, n, value[f], slope[f], bend[f], shifted, bits, scale)
+                profile(kind[f], alpha[f], s, n, value[f], slope[f], bend[f], shifted, scale)
             for t in range(T):
                 begin, stop = term_factors[t], term_factors[t + 1]
                 for j in range(i):
