@@ -36,13 +36,13 @@ LAYERS = (
     "left_out",  # training observations predicted from the others
     "recalibration",  # error bars that hold on the data
     "mixtures",  # several models that predict together
+    "choosing",  # a fit that needs no expert
     "saving",  # model folders
     "datasets",  # public data
     "interop",  # other libraries' kernels, models and arrays
     "tables",  # files of columns
     "reports",  # HTML about a fit
     "fit_report",  # their front door
-    "choosing",  # a fit that needs no expert
     "estimator",  # scikit-learn
     "cagp",  # the front door: what ``import cagp`` offers
     "cli",  # the command line

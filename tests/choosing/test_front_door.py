@@ -78,7 +78,7 @@ def test_everything_can_be_said() -> None:
     assert isinstance(model.inner.prior.kernel, cagp.RBF)
     assert isinstance(model.inner.prior.mean, cagp.Zero)
     assert model.guarantee.kind == "under the prior"
-    assert "recalibrate=False" in model.story
+    assert "were not compared with left-out observations" in model.story
     noisy = cagp.fit(X, y, kernel="matern32", noise_variance=np.full(300, 0.01), mixture=False, uncertainty=False)
     np.testing.assert_array_equal(noisy.plain.prior.noise_variance, 0.01)
 
@@ -96,7 +96,11 @@ def test_many_observations_are_fitted_by_terms() -> None:
     [
         ({"kernel": "matern"}, "names among"),
         ({"kernel": []}, "names among"),
-        ({"mean": "quadratic"}, "mean"),
+        ({"mean": "cubic"}, "mean"),
+        ({"likelihood": "fast"}, "likelihood"),
+        ({"globe": (0, 2)}, "globe must be two columns"),
+        ({"globe": "lat"}, "globe must be two columns"),
+        ({"globe": (0, 1), "kernel": cagp.RBF()}, "globe is for kernels that are chosen here"),
         ({"recalibrate": "yes"}, "recalibrate"),
         ({"like": np.zeros((3, 5))}, "like"),
         ({"seed": -1}, "seed"),

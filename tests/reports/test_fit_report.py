@@ -17,15 +17,15 @@ from cagp import InputError, hyperparameters
 from cagp.calibration import assess
 from cagp.fit_report import Names, write_check_report, write_fit_report
 from cagp.left_out import Correlation
+from cagp.recalibration.diagnosis import diagnose, visible
 from cagp.reports import correlated_errors
 from cagp.reports.computational_share import measure, sample_points
-from cagp.reports.diagnosis import diagnose, visible
 from cagp.reports.held_out import HeldOut, leave_out, left_out_data
 from cagp.reports.kernel_words import hyperparameters as named
 from cagp.reports.names import shortened
-from cagp.reports.numbers import datum, number, percent, with_error
 from cagp.reports.pictures import new_figure, png
 from cagp.reports.refits import array
+from cagp.support.numbers import datum, number, percent, with_error
 from problems import make_problem
 from reports.pages import RANDOM, Page, prior, smooth
 from solver_cases import CASES

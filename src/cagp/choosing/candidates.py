@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..errors import InputError
-from ..hyperparameters.starting_prior import NOISE_SHARE, Group, scale_of, starting_kernel, starting_lengthscale
+from ..hyperparameters.starting_prior import NOISE_SHARE, Group, column_groups, scale_of, starting_kernel
 from ..kernels import RBF, Kernel, Matern12, Matern32, Matern52, Radial, RationalQuadratic
-from ..means import Constant, Mean, Polynomial
+from ..means import Constant, Mean, Polynomial, Zero
 from ..prior import Prior
 
 KINDS: dict[str, type[Radial]] = {
@@ -26,9 +26,6 @@ SHORT_AND_LONG = "short and long"
 """Matérn 3/2 of a short range plus Matérn 1/2 of a long one."""
 
 DEFAULT_KINDS = ("matern32", "matern12", "matern52", "rbf", SHORT_AND_LONG)
-
-_SHARE = 0.5
-"""Lengthscales start at this share of the spread of the data."""
 
 _PER_COLUMN = 10
 """So many observations for each column are needed for a lengthscale of its own."""
@@ -50,6 +47,14 @@ class Candidate:
         """How a table calls it."""
         return f"{self.kernel}, {self.trend}"
 
+    def starting_at(self, prior: Prior) -> Candidate:
+        """The same, to be fitted from other values."""
+        return replace(self, start=prior)
+
+    def holding(self, fix: str | Sequence[str]) -> Candidate:
+        """The same with more hyperparameters held at their values."""
+        return replace(self, fixed=(*self.fixed, *([fix] if isinstance(fix, str) else fix)))
+
     def with_trend(self, trend: str) -> Candidate:
         """The same with another trend, by its name."""
         return replace(self, trend=trend, start=replace(self.start, mean=TRENDS[trend]))
@@ -58,11 +63,18 @@ class Candidate:
         """A candidate with the kernel of another ``kind``, that starts where this one ended."""
         fixed = self.fixed
         if kind == SHORT_AND_LONG:
-            fixed = tuple(name.replace("kernel", f"kernel.kernels[{i}]", 1) for i in range(2) for name in fixed)
+            inside = [name for name in fixed if name.startswith("kernel")]
+            both = [name.replace("kernel", f"kernel.kernels[{i}]", 1) for i in range(2) for name in inside]
+            fixed = (*(name for name in fixed if name not in inside), *both)
         return Candidate(kind, self.trend, replace(fitted, kernel=in_kind(fitted.kernel, kind)), fixed)
 
 
-TRENDS: dict[str, Mean] = {"constant": Constant(), "linear": Polynomial(1)}
+TRENDS: dict[str, Mean] = {
+    "zero": Zero(),
+    "constant": Constant(),
+    "linear": Polynomial(1),
+    "quadratic": Polynomial(2),
+}
 
 
 def first_candidate(
@@ -82,7 +94,7 @@ def first_candidate(
         name = kernel or DEFAULT_KINDS[0]
         each = len(y) >= _PER_COLUMN * X.shape[1]
         if groups is None:
-            groups = [Group(None, starting_lengthscale(X, _SHARE, each))]
+            groups = column_groups(X, each=each)
         start, fixed = starting_kernel(groups, scale, Matern32)
         start = start if name == DEFAULT_KINDS[0] else in_kind(start, name)
     level: float | np.ndarray = NOISE_SHARE * scale if noise is None else noise

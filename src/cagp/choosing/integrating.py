@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from ..mixtures import MixtureModel, conditioned
 from ..model import Model
 from ..support.interrupt import Interrupt
 from ..support.validation import choice
+from .search import Settings
 
 _FEWEST_COMPONENTS, _FEWEST_EVALUATIONS = 4, 24
 """For each of several candidates that share what there is time for."""
@@ -59,7 +59,7 @@ def plugged_in(parts: Sequence[Part]) -> Model | MixtureModel:
 
 
 def integrated_over(
-    parts: Sequence[Part], settings: dict[str, Any], interrupt: Interrupt
+    parts: Sequence[Part], settings: Settings, interrupt: Interrupt
 ) -> tuple[Model | MixtureModel, str]:
     """The mixture over the posteriors of the hyperparameters of all parts, and what was done, in a sentence.
 
@@ -69,11 +69,11 @@ def integrated_over(
     X, y = simple.plain.recipe.X, simple.plain.recipe.y
     most, size = affordable(len(y))
     several = len(parts)
-    options = {
+    options: dict[str, Any] = {
         "components": most if several == 1 else max(_FEWEST_COMPONENTS, most // several),
         "evaluations": size if several == 1 else max(_FEWEST_EVALUATIONS, size // several),
-        "seed": settings["seed"],
-        "device": settings["device"],
+        "seed": settings.seed,
+        "device": settings.device,
     }
     models: list[Model] = []
     weights: list[float] = []
@@ -84,7 +84,7 @@ def integrated_over(
         if part.likely and not interrupt.requested:
             try:
                 found = posterior(part.model.prior, X, y, fix=part.fixed, **options)
-                mixed = conditioned(found, X, y, settings["solver"], device=settings["device"])
+                mixed = conditioned(found, X, y, settings.solver, device=settings.device, **settings.conditioning)
             except NotPositiveDefiniteError:
                 found = None
         if found is None:

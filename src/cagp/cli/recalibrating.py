@@ -38,7 +38,7 @@ class ErrorBars:
     def places(self, saved: Saved, folder: Path, drop_missing: bool, voice: Voice) -> np.ndarray | None:
         """The points (T, p) in the table that --like names; refuses what cannot be done before work is done."""
         from .. import tables
-        from ..reports.diagnosis import FEW
+        from ..recalibration.diagnosis import FEW
 
         if self.recalibrate and len(saved.y) < FEW:
             raise InputError(f"--recalibrate needs at least {FEW} observations, and there are {len(saved.y)}")
@@ -54,8 +54,8 @@ class ErrorBars:
         """The model for its folder, recalibrated where that was asked for or where left-out predictions say so."""
         from ..left_out import left_out
         from ..recalibration import learn
-        from ..reports.diagnosis import FEW, diagnose
-        from ..reports.numbers import coverage_percent
+        from ..recalibration.diagnosis import FEW, diagnose
+        from ..support.numbers import coverage_percent
 
         n = len(saved.y)
         if n < FEW:

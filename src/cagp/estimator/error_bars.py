@@ -56,8 +56,8 @@ def error_bars(models: list[Model], recalibrate: Any, seed: int) -> ErrorBars:
 
 
 def _where_needed(models: list[Model], seed: int) -> ErrorBars:
-    from ..reports.diagnosis import FEW, diagnose
-    from ..reports.numbers import coverage_percent
+    from ..recalibration.diagnosis import FEW, diagnose
+    from ..support.numbers import coverage_percent
 
     n = len(models[0].y)
     if n < FEW:

@@ -8,14 +8,20 @@ spread of the columns.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..kernels import Geographic, Kernel, Matern32, Product, Radial
+from ..kernels import EARTH_RADIUS, Geographic, Kernel, Matern32, Product, Radial
 
 NOISE_SHARE = 0.1
 """Without a better idea, a tenth of the variance of y is noise."""
+
+SPREAD_SHARE = 0.5
+"""Lengthscales start at this share of the spread of the data."""
+
+_GLOBE_SHARE = 0.05
+"""Those on the globe start at this share of the Earth's radius: about 300 km."""
 
 _IRRELEVANT = 1e3
 """A column with a lengthscale of this many standard deviations says nothing."""
@@ -48,6 +54,23 @@ def starting_kernel(
         factors.append(kernel if group.columns is None else kernel.on(*group.columns))
     held = tuple(f"kernel.kernels[{i}].kernel.variance" for i in range(1, len(factors)))
     return (factors[0] if len(factors) == 1 else Product(tuple(factors))), held
+
+
+def column_groups(
+    X: np.ndarray, globe: tuple[int, int] | None = None, times: Sequence[int] = (), each: bool = True
+) -> list[Group]:
+    """The columns of X (n, p) that are measured alike: latitude and longitude, all other numbers, each of the times.
+
+    ``each`` gives every one of the other numbers a lengthscale of its own.
+    """
+    columns = range(X.shape[1])
+    numbers = tuple(c for c in columns if c not in (globe or ()) and c not in times)
+    groups = [] if globe is None else [Group(globe, _GLOBE_SHARE * EARTH_RADIUS, EARTH_RADIUS)]
+    alike = [numbers] * bool(numbers) + [(c,) for c in times]
+    groups += [Group(some, starting_lengthscale(X[:, some], SPREAD_SHARE, each)) for some in alike]
+    if len(groups) == 1 and groups[0].columns == tuple(columns):
+        groups = [replace(groups[0], columns=None)]
+    return groups
 
 
 def spread_of(X: np.ndarray) -> np.ndarray:

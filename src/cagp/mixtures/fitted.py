@@ -11,8 +11,10 @@ import numpy as np
 import torch
 
 from ..errors import InputError
+from ..hyperparameters import FitResult
 from ..prediction import Guarantee, Prediction
 from ..recalibration import LayeredModel, Learned
+from ..recalibration.layer import Predicting
 from ..support.convert import Output
 
 
@@ -33,13 +35,17 @@ class Tried:
 
 @dataclass(frozen=True)
 class Story(Learned):
-    """What was tried, chosen and found, as ``text`` and as a table of ``candidates``; ``guarantee`` of the whole."""
+    """What was tried, chosen and found, as ``text`` and as a table of ``candidates``; ``guarantee`` of the whole.
+
+    ``interrupted`` says that Ctrl-C ended it: the best so far was kept.
+    """
 
     name = "story"
 
     text: str
     candidates: tuple[Tried, ...]
     held: Guarantee
+    interrupted: bool = False
 
     @property
     def in_words(self) -> str:
@@ -54,21 +60,26 @@ class Story(Learned):
 
     @classmethod
     def from_json(cls, content: Any, arrays: Mapping[str, np.ndarray], size: int) -> Story:
-        if not isinstance(content, dict) or set(content) != {"text", "candidates", "held"}:
-            raise InputError("the story must have exactly the entries text, candidates and held")
+        if not isinstance(content, dict) or set(content) != {"text", "candidates", "held", "interrupted"}:
+            raise InputError("the story must have exactly the entries text, candidates, held and interrupted")
         candidates = tuple(Tried(**each) for each in content["candidates"])
-        return cls(str(content["text"]), candidates, Guarantee(**content["held"]))
+        return cls(str(content["text"]), candidates, Guarantee(**content["held"]), bool(content["interrupted"]))
 
 
 class FittedModel(LayeredModel):
     """A model with its ``story``: what was tried, what was chosen and why, and what the error bars guarantee.
 
     ``candidates`` is the table of what was tried, ``inner`` the model that was chosen: one model, a mixture of several,
-    or a recalibration of either. Predictions are those of ``inner``.
+    or a recalibration of either. Predictions are those of ``inner``. ``result`` is what the fit of the candidate with
+    the most weight found: hyperparameters, standard errors, advice; a model that was loaded has none.
     """
 
     learned: Story
     learns = Story
+
+    def __init__(self, inner: Predicting, learned: Story, result: FitResult | None = None) -> None:
+        super().__init__(inner, learned)
+        self.result = result
 
     @property
     def story(self) -> str:

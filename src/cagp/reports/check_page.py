@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..recalibration.diagnosis import FEW, Diagnosis, diagnose, visible
+from ..support.numbers import number
 from ..support.progress import progress as progress_bar
 from ..support.validation import ArrayLike, count
 from . import pictures
-from .diagnosis import FEW, Diagnosis, diagnose, visible
 from .inputs import attempt, checked
 from .judgement import announced, coverage_table, judged
 from .model_section import facts_table
 from .names import Names
-from .numbers import number
 from .page import Folder
 from .prior_simulations import Simulated, simulate
 from .remedies import remedies_for_method, trial

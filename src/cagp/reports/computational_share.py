@@ -10,7 +10,7 @@ import torch
 
 from ..posterior import Posterior
 from ..solvers.base import MoreWork
-from .numbers import duration, percent
+from ..support.numbers import duration, percent
 from .refits import array, pass_seconds, refit, seconds, working
 
 if TYPE_CHECKING:

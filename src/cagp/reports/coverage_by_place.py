@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtri
 
+from ..support.numbers import coverage_percent, number
 from .held_out import HeldOut
 from .names import Names
-from .numbers import coverage_percent, number
 from .page import Table
 from .unseen import Unseen
 

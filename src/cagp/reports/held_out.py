@@ -14,7 +14,7 @@ from ..left_out import Correlation, Geometry, LeftOut, affordable, correlation_o
 from ..posterior import Posterior
 from ..prediction import Prediction
 from ..recalibration import Layer, LayeredModel
-from .diagnosis import Diagnosis, diagnose
+from ..recalibration.diagnosis import Diagnosis, diagnose
 from .inputs import Given
 from .refits import array, seconds, working
 

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..recalibration.diagnosis import Diagnosis
+from ..support.numbers import coverage_percent, datum, number, with_unit
 from . import pictures, place_pictures
 from .coverage_by_place import LEVELS, WORDS, divisions, table_of
-from .diagnosis import Diagnosis
 from .held_out import HeldOut
 from .kernel_words import hyperparameters
 from .maps import map_of
 from .names import Names
-from .numbers import coverage_percent, datum, number, with_unit
 from .page import Folder, Table
 from .refits import array
 from .remedies import remedies_for_data, trial

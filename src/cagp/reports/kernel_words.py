@@ -8,8 +8,8 @@ import numpy as np
 
 from ..kernels.tree import Part
 from ..prior import Prior
+from ..support.numbers import squared
 from .names import Names
-from .numbers import squared
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,9 @@ from ..kernels import EARTH_RADIUS
 from ..means import Constant, Polynomial, Zero
 from ..support.advice import Advice
 from ..support.memory import human
+from ..support.numbers import datum, number, percent, with_error, with_unit
 from .kernel_words import Hyperparameter, hyperparameters
 from .names import Names
-from .numbers import datum, number, percent, with_error, with_unit
 from .page import Table
 from .refits import array, working
 

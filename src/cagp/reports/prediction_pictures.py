@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
+from ..support.numbers import datum, duration, with_unit
 from .maps import Map, map_of, on_the_globe, two_maps
 from .names import Names
-from .numbers import datum, duration, with_unit
 from .pictures import BLUE, new_figure, png
 from .refits import LOCAL, array, refit, seconds, working
 

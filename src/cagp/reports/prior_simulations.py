@@ -9,7 +9,7 @@ import numpy as np
 
 from ..calibration import SimulationResult, simulation_based_calibration
 from ..solvers import Solver
-from .numbers import percent
+from ..support.numbers import percent
 from .refits import array, working
 
 if TYPE_CHECKING:

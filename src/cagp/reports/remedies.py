@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..recalibration.diagnosis import Diagnosis
 from ..solvers import NearestNeighbours, Solver
-from .diagnosis import Diagnosis
-from .numbers import coverage_percent, number
+from ..support.numbers import coverage_percent, number
 from .refits import working
 from .unseen import Unseen
 

@@ -10,8 +10,8 @@ from scipy.stats import chi2, kurtosistest
 
 from ..calibration import ecdf_band
 from ..left_out import Correlation
+from ..support.numbers import coverage_percent, number
 from .correlated_errors import Effective, test
-from .numbers import coverage_percent, number
 
 LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99)
 

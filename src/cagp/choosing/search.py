@@ -1,0 +1,191 @@
+"""Candidates are fitted one after another, judged by the same left-out observations, and the best are taken."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+
+from ..errors import NotPositiveDefiniteError
+from ..hyperparameters import FitResult, GivenTerms
+from ..hyperparameters import fit as fit_hyperparameters
+from ..model import Model
+from ..prior import Prior
+from ..solvers import Solver
+from ..support.interrupt import Interrupt
+from .candidates import Candidate
+from .scoring import Scored, Site, clearly_worse, stacked
+
+EXACT_UP_TO = 2000
+"""Up to so many observations likelihood and predictions are exact."""
+
+LIKELIHOOD = "likelihood"
+LEFT_OUT_SCORE = "left-out score"
+
+SITES = 2000
+"""So many left-out observations judge the candidates."""
+
+_NEIGHBOURS = 30
+_BY_TERMS = {"likelihood": "nearest-neighbours", "subset": None, "n_restarts": 0}
+_MOST_PARTS = 3
+_CLOSE = 0.01
+"""A candidate whose score is within so much of the best is as good."""
+
+_TREND_ROWS = 10
+"""So many observations for each column are needed for a linear trend to be tried."""
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A candidate after its fit: what the fit found, the model that it makes, its scores, and how long it took."""
+
+    candidate: Candidate
+    fitted_by: str
+    result: FitResult
+    model: Model
+    scores: Scored
+    seconds: float
+
+    @property
+    def prior(self) -> Prior:
+        """The prior that was found."""
+        return self.result.prior
+
+    @property
+    def crps(self) -> float:
+        """The average score."""
+        return float(self.scores.crps.mean())
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What all candidates have in common.
+
+    ``fitting`` and ``conditioning`` are further options of ``hyperparameters.fit`` and ``Prior.condition``.
+    """
+
+    solver: Solver
+    likelihood: str
+    seed: int
+    device: str | torch.device | None
+    fitting: Mapping[str, Any]
+    conditioning: Mapping[str, Any]
+
+    def condition(self, prior: Prior, X: Any, y: Any) -> Model:
+        """The prior given y (n,) at X (n, p)."""
+        return prior.condition(X, y, self.solver, device=self.device, **self.conditioning)
+
+    def fit(self, candidate: Candidate, X: Any, y: Any, **more: Any) -> FitResult:
+        """The candidate by its likelihood of y (n,) at X (n, p), or by ``more``."""
+        subset = self.fitting.get("subset")
+        size = len(y) if subset is None else int(subset) if np.ndim(subset) == 0 else len(subset)
+        exact = self.likelihood == "exact" or (self.likelihood == "auto" and size <= EXACT_UP_TO)
+        options = {
+            "likelihood": "exact" if exact else "nearest-neighbours",
+            "n_neighbours": _NEIGHBOURS,
+            "n_restarts": 0,
+            "standard_errors": False,
+            "seed": self.seed,
+            "device": self.device,
+            "progress": False,
+        }
+        return fit_hyperparameters(candidate.start, X, y, fix=candidate.fixed, **{**options, **self.fitting, **more})
+
+
+class Search:
+    """Fits candidates to y (n,) at X (n, p) one after another; keeps what they found.
+
+    ``like`` (T, p) is where predictions are wanted, None where that was not said.
+    """
+
+    def __init__(self, X: np.ndarray, y: np.ndarray, like: torch.Tensor | None, settings: Settings) -> None:
+        self.X, self.y, self._like, self._settings = X, y, like, settings
+        self.site: Site | None = None
+        self.fits: list[Fit] = []
+        self.failures: list[str] = []
+
+    def run(self, candidate: Candidate, by: str = LIKELIHOOD) -> Fit | None:
+        """Fit a candidate by its likelihood, or by the log score of the left-out observations; None where it fails."""
+        started = time.perf_counter()
+        try:
+            more = _BY_TERMS | {"terms": self._terms(candidate)} if by == LEFT_OUT_SCORE else {}
+            result = self._settings.fit(candidate, self.X, self.y, **more)
+            model = self._settings.condition(result.prior, self.X, self.y)
+            site = self.site or Site.chosen(model, self._like, SITES, self._settings.seed)
+            scores = site.scored(model)
+        except NotPositiveDefiniteError as error:
+            self.failures.append(f"{candidate.name} could not be fitted ({error}).")
+            return None
+        self.site = site
+        found = Fit(candidate, by, result, model, scores, time.perf_counter() - started)
+        self.fits.append(found)
+        return found
+
+    def run_all(
+        self,
+        start: Candidate,
+        kinds: tuple[str, ...],
+        trends: bool,
+        interrupt: Interrupt,
+        advance: Callable[[float], None],
+    ) -> None:
+        """Fit the kinds one after another; the best also with a linear trend, and to the left-out observations."""
+        first = self.run(start)
+        advance(1)
+        if first is None:
+            raise NotPositiveDefiniteError(f"the first fit failed: {self.failures[0]} A larger noise_variance helps.")
+        for kind in kinds[1:]:
+            if interrupt.requested:
+                return
+            self.run(start.from_values_of(first.prior, kind))
+            advance(1)
+        if trends and not interrupt.requested and len(self.y) > _TREND_ROWS * self.X.shape[1]:
+            self.run(self.best.candidate.starting_at(self.best.prior).with_trend("linear"))
+        advance(1)
+        if self.site is not None and self.site.gaps is not None and not interrupt.requested:
+            self.run(self.best.candidate.starting_at(self.best.prior), LEFT_OUT_SCORE)
+        advance(1)
+
+    def with_standard_errors(self, found: Fit) -> FitResult:
+        """What a fit found, with standard errors, where the likelihood has them."""
+        if found.fitted_by != LIKELIHOOD or not self._settings.fitting.get("standard_errors", True):
+            return found.result
+        again = self._settings.fit(
+            found.candidate.starting_at(found.prior), self.X, self.y, standard_errors=True, n_restarts=0
+        )
+        return replace(again, prior=found.prior, story=found.result.story, trace=found.result.trace)
+
+    def _terms(self, candidate: Candidate) -> GivenTerms:
+        assert self.site is not None
+        return self.site.terms(self._settings.condition(candidate.start, self.X, self.y))
+
+    @property
+    def best(self) -> Fit:
+        """The one with the best CRPS."""
+        return min(self.fits, key=lambda each: each.crps)
+
+    def parts(self, mixture: bool) -> list[tuple[Fit, float]]:
+        """What predicts, with weights: the best candidate, or those that are about as good."""
+        best = self.best
+        if not mixture:
+            return [(best, 1.0)]
+        index = best.scores.index
+        for each in self.fits:
+            index = np.intersect1d(index, each.scores.index)
+        scores = {id(each): each.scores.at(index) for each in self.fits}
+        least = float(scores[id(best)].crps.mean())
+        ranked = sorted(self.fits, key=lambda each: float(scores[id(each)].crps.mean()))
+        close = [
+            each
+            for each in ranked
+            if float(scores[id(each)].crps.mean()) <= (1 + _CLOSE) * least
+            or not clearly_worse(scores[id(each)].crps, scores[id(best)].crps)
+        ][:_MOST_PARTS]
+        if len(close) == 1:
+            return [(best, 1.0)]
+        weights = stacked(np.stack([scores[id(each)].log_score for each in close]))
+        return list(zip(close, weights.tolist(), strict=True))

@@ -1,0 +1,63 @@
+"""How a fit came about, in words and as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..mixtures import Tried
+from ..mixtures.fitted import table_of
+from ..solvers import Solver
+from .search import Fit, Search
+
+
+def table(search: Search, parts: Sequence[tuple[Fit, float]]) -> tuple[Tried, ...]:
+    """What was tried, in the order in which it was."""
+    weights = {id(each): weight for each, weight in parts}
+    return tuple(
+        Tried(
+            each.candidate.name,
+            each.fitted_by,
+            each.crps,
+            float(each.scores.log_score.mean()),
+            each.seconds,
+            weights.get(id(each), 0.0),
+        )
+        for each in search.fits
+    )
+
+
+def told(
+    search: Search,
+    parts: Sequence[tuple[Fit, float]],
+    tried: tuple[Tried, ...],
+    findings: Sequence[str],
+    solver: Solver,
+    geometry: bool,
+    interrupted: bool,
+    seconds: float,
+) -> str:
+    """All of it: what was tried and chosen, the ``findings`` about hyperparameters and error bars, the time."""
+    site = search.site
+    assert site is not None
+    where = "left out alone" if site.gaps is None else "left out with gaps as wide as those to be predicted"
+    several = "1 candidate was" if len(tried) == 1 else f"{len(tried)} candidates were"
+    lines = [
+        f"{several} fitted to {len(search.y):,} observations and judged by the CRPS of {len(site.rows):,} of them, "
+        f"{where}:",
+        table_of(tried),
+    ]
+    if len(parts) == 1:
+        lines.append(f"Chosen: {parts[0][0].candidate.name}, {parts[0][0].prior!r}.")
+    else:
+        lines.append(
+            "Chosen: a mixture, since these are about equally good: "
+            + "; ".join(f"{weight:.2f} × {each.prior!r}" for each, weight in parts)
+            + "."
+        )
+    if not geometry:
+        lines.append("Where predictions are wanted was not said; with like, candidates are judged there.")
+    lines += search.failures
+    lines += [f"Predictions: {solver!r}.", *(each for each in findings if each)]
+    if interrupted:
+        lines.append("Interrupted: the best so far was kept, and the error bars were not judged.")
+    return "\n".join([*lines, f"All of it took {seconds:.1f} s."])
