@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 import torch
 
 from ..errors import InputError
+from ..hyperparameters import FitWarning, told_by_a_constant
 from ..hyperparameters.starting_prior import Group, column_groups
 from ..kernels import Kernel
 from ..means import Mean, as_mean
@@ -121,17 +123,18 @@ def fit(
         if not interrupt.requested:
             mended = judged(model, like, recalibrate, seed)
             final, found = mended.model, mended.found
-        result = parts[0][0].result if interrupt.requested else search.with_standard_errors(_heaviest(parts))
+        heaviest = max(parts, key=lambda part: part[1])[0]
+        result = heaviest.result if interrupt.requested else search.with_standard_errors(heaviest)
         advance(1)
+    if constant := told_by_a_constant(observed, result):
+        warnings.warn(constant, FitWarning, stacklevel=2)
     tried = table(search, parts)
     seconds = time.perf_counter() - started
     stopped = interrupt.requested
-    text = told(search, parts, tried, (integrated, found), settings.solver, like is not None, stopped, seconds)
+    text = told(
+        search, parts, tried, (integrated, found, constant), settings.solver, like is not None, stopped, seconds
+    )
     return FittedModel(final, Story(text, tried, final.guarantee, stopped), result)
-
-
-def _heaviest(parts: list[tuple[Any, float]]) -> Any:
-    return max(parts, key=lambda part: part[1])[0]
 
 
 def _solver(solver: Solver | str | None, n: int) -> Solver:

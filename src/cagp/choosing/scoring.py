@@ -59,6 +59,11 @@ class Scored:
     log_score: np.ndarray
 
     @classmethod
+    def unknown(cls) -> Scored:
+        """Where there is but one observation, and nothing to predict it from."""
+        return cls(np.zeros(1, dtype=np.int64), np.full(1, np.nan), np.full(1, np.nan))
+
+    @classmethod
     def of(cls, found: LeftOut) -> Scored:
         z, density = found.z, np.exp(-0.5 * found.z**2) / np.sqrt(2 * np.pi)
         crps = found.std * (z * (2 * ndtr(z) - 1) + 2 * density - 1 / np.sqrt(np.pi))

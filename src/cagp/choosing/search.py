@@ -30,6 +30,9 @@ SITES = 2000
 """So many left-out observations judge the candidates."""
 
 _NEIGHBOURS = 30
+_TOLERANCE = 1e-4
+"""Of the gradient of log p / n: hyperparameters to a small part of their standard errors, in half the evaluations."""
+
 _BY_TERMS = {"likelihood": "nearest-neighbours", "subset": None, "n_restarts": 0}
 _MOST_PARTS = 3
 _CLOSE = 0.01
@@ -89,6 +92,7 @@ class Settings:
             "n_neighbours": _NEIGHBOURS,
             "n_restarts": 0,
             "standard_errors": False,
+            "tolerance": _TOLERANCE,
             "seed": self.seed,
             "device": self.device,
             "progress": False,
@@ -116,7 +120,7 @@ class Search:
             result = self._settings.fit(candidate, self.X, self.y, **more)
             model = self._settings.condition(result.prior, self.X, self.y)
             site = self.site or Site.chosen(model, self._like, SITES, self._settings.seed)
-            scores = site.scored(model)
+            scores = site.scored(model) if len(self.y) > 1 else Scored.unknown()
         except NotPositiveDefiniteError as error:
             self.failures.append(f"{candidate.name} could not be fitted ({error}).")
             return None
@@ -138,7 +142,7 @@ class Search:
         advance(1)
         if first is None:
             raise NotPositiveDefiniteError(f"the first fit failed: {self.failures[0]} A larger noise_variance helps.")
-        for kind in kinds[1:]:
+        for kind in kinds[1:] if len(self.y) > 1 else ():
             if interrupt.requested:
                 return
             self.run(start.from_values_of(first.prior, kind))
@@ -171,7 +175,7 @@ class Search:
     def parts(self, mixture: bool) -> list[tuple[Fit, float]]:
         """What predicts, with weights: the best candidate, or those that are about as good."""
         best = self.best
-        if not mixture:
+        if not mixture or len(self.fits) == 1:
             return [(best, 1.0)]
         index = best.scores.index
         for each in self.fits:

@@ -3,7 +3,7 @@
 | when | how |
 |---|---|
 | at most 2,000 observations | the exact likelihood of all of them |
-| more | the exact likelihood of 2,000 of them, drawn at random |
+| more | the nearest-neighbour likelihood, from a sample of its terms |
 | fit_options names a likelihood or a subset | that |
 | a scikit-learn kernel that cagp has no equal of, or a callable optimizer | scikit-learn's own optimiser, on as many |
 """
@@ -24,7 +24,7 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import WhiteKernel
 
 from ..errors import InputError
-from ..hyperparameters import FitResult, FitWarning, fit
+from ..hyperparameters import FitResult, FitWarning, fit, told_by_a_constant
 from ..hyperparameters.search_space import BOUND_FACTOR
 from ..interop.sklearn_kernels import from_sklearn
 from ..kernels import Kernel
@@ -34,9 +34,6 @@ EXACT_POINTS = 2_000
 """Up to this many observations the likelihood is exact on all of them: about half a minute on one core."""
 
 OPTIMIZER = "fmin_l_bfgs_b"
-
-_ROUNDING = 1e-12
-"""Observations that differ by less than this part of them are the same."""
 
 _NO_ALPHA = float(np.finfo(float).tiny)
 """GaussianProcessRegressor wants a positive alpha even where a WhiteKernel is all the noise."""
@@ -99,16 +96,8 @@ def learn(start: Start, X: np.ndarray, Y: np.ndarray, how: HowToLearn) -> Learne
     result = fit(alone.prior(), X, Y if Y.shape[1] > 1 else Y[:, 0], **settings)
     for sentence in () if how.quiet and result.converged else result.warnings:
         warnings.warn(sentence, FitWarning, stacklevel=4)
-    if (result.at_bounds or len(Y) == 1) and (np.ptp(Y, axis=0) <= _ROUNDING * np.abs(Y).max(axis=0)).all():
-        where = f"at all {len(Y)} training points" if len(Y) > 1 else "at the only training point"
-        bounds = f"the bounds of {', '.join(result.at_bounds)}"
-        makes = f"{bounds} make" if result.at_bounds else "the kernel.variance that the fit began with makes"
-        warnings.warn(
-            f"y has the same value {where}, which does not tell how far it varies elsewhere: the error bars are no "
-            f"wider than {makes} them. Give a kernel and a noise level that you believe in, with optimizer=None.",
-            FitWarning,
-            stacklevel=4,
-        )
+    if constant := told_by_a_constant(Y, result):
+        warnings.warn(constant, FitWarning, stacklevel=4)
     level = None if start.level is None else float(result.prior.noise_variance)
     public = result.prior.kernel
     if start.translation is not None:
@@ -134,7 +123,7 @@ def _settings(start: Start, n: int, how: HowToLearn) -> dict[str, Any]:
         "bounds": {**start.bounds, **(given.pop("bounds", None) or {})},
     }
     if "likelihood" not in given and "subset" not in given and n > EXACT_POINTS:
-        settings["subset"] = EXACT_POINTS
+        settings["likelihood"] = "nearest-neighbours"
     return {**settings, **given}
 
 

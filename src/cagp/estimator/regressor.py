@@ -13,13 +13,16 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..errors import InputError
 from ..hyperparameters import log_likelihood
-from ..solvers import as_solver
+from ..prediction import Prediction
+from ..recalibration import LayeredModel
+from ..solvers import Solver, as_solver
 from ..support.validation import choice, count
-from .error_bars import error_bars
+from .choosing import chosen, is_names
 from .maximum_likelihood import HowToLearn, learn, log_likelihood_at
 from .nested_parameters import nested_parameters, split_nested
-from .several_outputs import covariances, means, means_and_variances, sklearn_draws
-from .starting_prior import prior_prediction, squeezed, start_from
+from .outputs import Outputs, outputs_of
+from .several_outputs import sklearn_draws
+from .starting_prior import Start, prior_prediction, squeezed, start_from
 
 _EXACT_EVIDENCE = 8_000
 """Up to this many observations ``log_marginal_likelihood_value_`` is exact."""
@@ -35,10 +38,10 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     Parameters
     ----------
-    kernel : kernel of cagp or of scikit-learn, or None
-        Kernels of scikit-learn are translated; ``WhiteKernel`` becomes noise. None is Matérn 3/2 with one lengthscale
-        per column, started from the spread of X and y; then ``mean`` is the average of y unless it is given, and the
-        noise is fitted.
+    kernel : kernel of cagp or of scikit-learn, name or names, or None
+        None: everything that is not given is chosen as ``cagp.fit`` does, kernel and trend by left-out predictions,
+        each output by itself. So are names ("matern32", or several to choose from). Kernels of scikit-learn are
+        translated; ``WhiteKernel`` becomes noise. With a kernel the rest is as in ``GaussianProcessRegressor``.
     noise_variance : float, array (n,) or None
         The variance of the noise of y: one number is where the fit starts (kept where ``optimizer`` is None), an array
         is known noise per observation and is kept. None: what a ``WhiteKernel`` and ``alpha`` say; with kernels of cagp
@@ -46,27 +49,31 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     mean : mean of cagp, number, function or None
         The prior mean. None is zero where a kernel is given, as in ``GaussianProcessRegressor`` and ``Prior``.
     solver : solver of cagp or its name
-        "auto" is exact (Cholesky) up to 2,000 observations, and beyond takes what is cheapest within 1% of the exact
-        variance; ``model_`` says which solver it picked. Settings can be
-        reached as ``solver__iterations`` and the like.
+        "auto" is exact (Cholesky) up to 2,000 observations. Beyond, it is NearestNeighbours where the kernel is chosen,
+        too, and else what is cheapest within 1% of the exact variance; ``model_`` says which solver it picked.
+        Settings can be reached as ``solver__iterations`` and the like.
     alpha : float, array (n,) or None
         Known variance that is added to the noise and never fitted. None is 1e-10 for kernels of scikit-learn, as
         there, and zero for others.
     optimizer : "fmin_l_bfgs_b", callable or None
-        Hyperparameters by maximum likelihood; None keeps them. Up to 2,000 observations the likelihood is exact on all,
-        beyond on 2,000 drawn at random; ``fit_options`` chooses otherwise, ``fit_message_`` says what was done. A
-        callable, as in scikit-learn, and kernels of scikit-learn that cagp has no equal of, are served by
-        scikit-learn's own optimiser.
+        Hyperparameters by maximum likelihood; None keeps them (without a kernel, those of a Matérn 3/2 from the spread
+        of the data). Up to 2,000 observations the likelihood is exact, beyond it is that of nearest neighbours;
+        ``fit_options`` chooses otherwise, ``fit_message_`` says what was done. A callable, as in scikit-learn, and
+        kernels of scikit-learn that cagp has no equal of, are served by scikit-learn's own optimiser, on 2,000
+        observations drawn at random where there are more.
     n_restarts_optimizer : int
         Further starts of the optimiser, within a factor of ten of the first.
     normalize_y : bool
         Shift and scale y to mean 0 and variance 1; kernels, priors and all noise variances are then in those units.
     fit_options, condition_options : dict or None
         Further options of ``cagp.hyperparameters.fit`` and of ``cagp.Prior.condition``.
-    recalibrate : bool or "auto"
+    recalibrate : bool, "auto" or None
         True scales and shapes the error bars by predictions of left-out observations, see ``Model.recalibrated``; each
         output by itself. "auto" does so where the left-out predictions reject the error bars of the prior;
-        ``fit_message_`` says what was found and done. Means do not change.
+        ``fit_message_`` says what was found and done. Means do not change. None is "auto" where the kernel is chosen,
+        and False where a kernel is given, as in ``GaussianProcessRegressor``.
+    uncertainty, mixture, globe : as in ``cagp.fit``
+        For kernels that are chosen.
     random_state : int, RandomState or None
         For restarts and subsets. With the default 0 results are the same each time.
     copy_X_train, n_targets : as in ``GaussianProcessRegressor``
@@ -80,13 +87,14 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     model_, models_ : Model
         The ``cagp.Model`` of the first output, and those of all; they have the error bars of the prior.
     recalibrated_models_ : list
-        For each output its model with the error bars that are predicted: a ``RecalibratedModel``, or the plain one.
+        For each output its model with the error bars that are predicted: a ``FittedModel``, a ``RecalibratedModel``, or
+        the plain one.
     noise_variance_ : float or array (n,)
         The variance of the noise of all that is observed.
     fit_result_ : FitResult or None
         What ``cagp.hyperparameters.fit`` found out.
     fit_message_ : str
-        What was done, in words.
+        What was done, in words: the story of ``cagp.fit`` where everything was chosen.
     X_train_, y_train_ : arrays
         The data.
 
@@ -126,7 +134,10 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         random_state: Any = 0,
         copy_X_train: bool = True,
         n_targets: int | None = None,
-        recalibrate: Any = False,
+        recalibrate: Any = None,
+        uncertainty: Any = "auto",
+        mixture: bool = True,
+        globe: Any = None,
     ) -> None:
         self.kernel = kernel
         self.noise_variance = noise_variance
@@ -142,11 +153,14 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.copy_X_train = copy_X_train
         self.n_targets = n_targets
         self.recalibrate = recalibrate
+        self.uncertainty = uncertainty
+        self.mixture = mixture
+        self.globe = globe
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
-        tags.requires_fit = self.kernel is None  # with a kernel there is a prior to predict from
+        tags.requires_fit = not self._has_kernel  # with a kernel there is a prior to predict from
         return tags
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
@@ -161,11 +175,17 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         super().set_params(**rest)
         return self
 
-    def fit(self, X: Any, y: Any, noise_variance: Any = None) -> Self:
+    @property
+    def _has_kernel(self) -> bool:
+        """Whether a whole kernel was given, and not names to choose from or nothing."""
+        return not (self.kernel is None or is_names(self.kernel))
+
+    def fit(self, X: Any, y: Any, noise_variance: Any = None, *, like: Any = None) -> Self:
         """Fit to X (n, p) and y (n,) or (n, outputs).
 
         ``noise_variance`` (n,) is the known noise of these observations; it takes the place of the parameter of that
-        name. Several outputs share the kernel, and, but for solvers that are not calibrated, the solve.
+        name. ``like`` (T, p) says where predictions are wanted, as in ``cagp.fit``: kernels are chosen and error bars
+        judged there. With a kernel, several outputs share it, and, but for solvers that are not calibrated, the solve.
         """
         X, y = validate_data(self, X, y, multi_output=True, y_numeric=True, dtype=np.float64)
         y = np.array(y, dtype=np.float64, copy=bool(self.copy_X_train) or None)
@@ -181,26 +201,43 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self._shift, self._scale = np.atleast_1d(shift), np.atleast_1d(scale)
         self.X_train_, self.y_train_ = np.copy(X) if self.copy_X_train else X, y
         Y = y.reshape(len(y), -1)
-        start = start_from(self.kernel, self.mean, self.noise_variance, self.alpha, X, Y, given_noise=noise_variance)
         how = HowToLearn(
             self.optimizer,
             count(self.n_restarts_optimizer, "n_restarts_optimizer"),
             self._seed,
             self.fit_options or {},
-            quiet=self.kernel is None,
+            quiet=not self._has_kernel,
         )
+        self._evidence: float | None = None
+        self._white = 0.0
+        self._start: Start | None = None
+        if not self._has_kernel and self.optimizer is not None:
+            fitted = chosen(self, X, Y, noise_variance, like, how)
+            self._outputs = Outputs([*fitted], "", shared=False)
+            self.fit_result_, self.fit_message_ = fitted[0].result, "\n\n".join(each.story for each in fitted)
+            self.prior_ = fitted[0].plain.prior
+            self.kernel_ = self.prior_.kernel
+        else:
+            if like is not None:
+                raise InputError("like is for kernels that are chosen; leave the kernel out, or leave out like")
+            self._fit_given(X, Y, noise_variance, how, solver)
+        self.noise_variance_ = self.prior_.noise_variance
+        self.recalibrated_models_ = self._outputs.models
+        self.models_ = self._outputs.plain
+        self.model_ = self.models_[0]
+        return self
+
+    def _fit_given(self, X: np.ndarray, Y: np.ndarray, noise_variance: Any, how: HowToLearn, solver: Solver) -> None:
+        """Fit the kernel that was given, as GaussianProcessRegressor does."""
+        start = start_from(self.kernel, self.mean, self.noise_variance, self.alpha, X, Y, given_noise=noise_variance)
         learned = learn(start, X, Y, how)
         self.kernel_, self.fit_result_, self.fit_message_ = learned.public, learned.result, learned.message
         self.prior_ = start.prior(learned.kernel, learned.level)
-        self.noise_variance_ = self.prior_.noise_variance
         self._start, self._white = start, float(learned.level or 0.0) if start.white else 0.0
-        self._evidence: float | None = None
-        self.model_ = self.prior_.condition(X, Y[:, 0], solver, **(self.condition_options or {}))
-        self.models_ = [self.model_, *(self.model_.with_observations(column) for column in Y.T[1:])]
-        self._error_bars = error_bars(self.models_, self.recalibrate, self._seed)
-        self.recalibrated_models_ = self._error_bars.models
-        self.fit_message_ += self._error_bars.message
-        return self
+        first = self.prior_.condition(X, Y[:, 0], solver, **(self.condition_options or {}))
+        models = [first, *(first.with_observations(column) for column in Y.T[1:])]
+        self._outputs = outputs_of(models, False if self.recalibrate is None else self.recalibrate, self._seed)
+        self.fit_message_ += self._outputs.message
 
     # --- predictions ----------------------------------------------------------------------------------------------
 
@@ -218,7 +255,7 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         if of is not None:
             choice(of, "of", _OF)
         fitted = hasattr(self, "model_")
-        if not fitted and self.kernel is None:
+        if not fitted and not self._has_kernel:
             check_is_fitted(self, "model_")
         X = validate_data(self, X, dtype=np.float64, reset=False)
         if not fitted:
@@ -226,19 +263,17 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             noise, alpha = (None if np.ndim(each) else each for each in (self.noise_variance, self.alpha))
             start = start_from(self.kernel, self.mean, noise, alpha, X, np.zeros((len(X), 1)))
             return prior_prediction(start, X, self.n_targets or 1, return_std, return_cov, of)
+        if not return_std and not return_cov:
+            return self._back(self._outputs.means(X))
+        found = self._predictions(X, of)
+        mean, std = (np.column_stack([getattr(each, name) for each in found]) for name in ("mean", "std"))
         if return_std:
-            mean, variance = means_and_variances(self.models_, X)
-            bars = self._error_bars.predictions(X, mean, variance, self._noise_of(of))
-            return self._back(mean), squeezed(np.column_stack([each.std for each in bars]) * self._scale)
-        mean = means(self.models_, X)
-        if return_cov:
-            covariance = covariances(self.models_, X) + self._noise_of(of) * np.eye(len(X))[:, :, None]
-            if not self._error_bars.plain:
-                variance = np.diagonal(covariance).T - self._noise_of(of)
-                factors = self._error_bars.factors(X, mean, variance, self._noise_of(of))
-                covariance = covariance * factors[:, None] * factors[None]
-            return self._back(mean), squeezed(covariance * self._scale**2)
-        return self._back(mean)
+            return self._back(mean), squeezed(std * self._scale)
+        covariance = self._outputs.covariances(X, self._noise_of(of))
+        if any(isinstance(each, LayeredModel) for each in self.recalibrated_models_):
+            factors = std / np.sqrt(np.diagonal(covariance).T)
+            covariance = covariance * factors[:, None] * factors[None]
+        return self._back(mean), squeezed(covariance * self._scale**2)
 
     def predict_interval(self, X: Any, level: float = 0.95, *, of: str = "observed") -> tuple[np.ndarray, np.ndarray]:
         """The central intervals at X (T, p) that hold with probability ``level``: (lower, upper), each as the mean is.
@@ -249,10 +284,15 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "model_")
         choice(of, "of", _OF)
         X = validate_data(self, X, dtype=np.float64, reset=False)
-        mean, variance = means_and_variances(self.models_, X)
-        bars = self._error_bars.predictions(X, mean, variance, self._noise_of(of))
-        lower, upper = zip(*(each.interval(level) for each in bars), strict=True)
+        lower, upper = zip(*(each.interval(level) for each in self._predictions(X, of)), strict=True)
         return self._back(np.column_stack(lower)), self._back(np.column_stack(upper))
+
+    def _predictions(self, X: np.ndarray, of: str | None) -> list[Prediction]:
+        """What each output says of what ``of`` says, in the units of the model."""
+        noise, found = self._noise_of(of), self._outputs.predictions(X)
+        if of == "observed":  # the components of a mixture have a noise each
+            return [each.observed() for each in found]
+        return [each.observed(noise) if noise else each for each in found]
 
     def _back(self, mean: np.ndarray) -> np.ndarray:
         return squeezed(mean * self._scale + self._shift)
@@ -292,7 +332,7 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         if not hasattr(self, "model_"):
             raise NotFittedError("this CAGPRegressor is not fitted yet; call fit(X, y) first")
         if self._evidence is None:
-            translation = self._start.translation
+            translation = None if self._start is None else self._start.translation
             exact = len(self.X_train_) <= _EXACT_EVIDENCE or (translation is not None and translation.opaque)
             kind = "exact" if exact else "nearest-neighbours"
             self._evidence = log_likelihood(self.prior_, self.X_train_, self.y_train_, likelihood=kind, seed=self._seed)
@@ -309,7 +349,7 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
                 raise ValueError("Gradient can only be evaluated for theta!=None")
             return self.log_marginal_likelihood_value_
         check_is_fitted(self, "model_")
-        if self._start.translation is None:
+        if self._start is None or self._start.translation is None:
             raise InputError("theta needs a kernel of scikit-learn; with kernels of cagp use Prior.log_likelihood")
         Y = self.y_train_.reshape(len(self.y_train_), -1)
         kernel = clone(self.kernel_) if clone_kernel else self.kernel_

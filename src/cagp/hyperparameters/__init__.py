@@ -3,7 +3,7 @@
 from .fitting import fit, log_likelihood
 from .hyperpriors import Around, Hyperpriors, LongRange, SmallDeviation
 from .optimise import TraceStep
-from .result import FitResult, FitWarning
+from .result import FitResult, FitWarning, told_by_a_constant
 from .terms import GivenTerms
 from .uncertainty import HyperparameterPosterior, posterior
 
@@ -20,4 +20,5 @@ __all__ = [
     "fit",
     "log_likelihood",
     "posterior",
+    "told_by_a_constant",
 ]

@@ -20,6 +20,9 @@ _FLAT_LOG_ERROR = 2.0
 _FLAT_GRADIENT = 1e-4
 """... or where log p never changed by more than this times the logarithm of the hyperparameter."""
 
+_ROUNDING = 1e-12
+"""Observations that differ by less than this part of them are the same."""
+
 _AGREEMENT = 1e-2
 """Starts whose log-likelihoods differ by less reached the same optimum."""
 
@@ -91,6 +94,19 @@ class FitResult:
 
     def __repr__(self) -> str:
         return f"FitResult({self.prior!r}, log_likelihood={self.log_likelihood:.6g}, converged={self.converged})"
+
+
+def told_by_a_constant(y: np.ndarray, result: FitResult) -> str:
+    """What is to be said of observations y (n,) or (n, outputs) that are all the same; nothing where they are not."""
+    if len(y) > 1 and not (result.at_bounds and (np.ptp(y, axis=0) <= _ROUNDING * np.abs(y).max(axis=0)).all()):
+        return ""
+    where = f"at all {len(y)} training points" if len(y) > 1 else "at the only training point"
+    bounds = f"the bounds of {', '.join(result.at_bounds)}"
+    makes = f"{bounds} make" if result.at_bounds else "the kernel.variance that the fit began with makes"
+    return (
+        f"y has the same value {where}, which does not tell how far it varies elsewhere: the error bars are no wider "
+        f"than {makes} them. Give a kernel and a noise level that you believe in, and do not fit them."
+    )
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,82 @@
+"""What the estimator predicts with: for each output a model, and the error bars that belong to it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..choosing.judging import judged, recalibration_wanted
+from ..mixtures import MixtureModel
+from ..model import Model
+from ..posterior import kept
+from ..prediction import Prediction
+from ..recalibration import LayeredModel
+from .several_outputs import covariances, means, means_and_variances
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """For each output its model, plain or with layers around it; what was done about the error bars, in words.
+
+    ``shared`` says that the plain models have one prior, so that one solve is enough for all of them.
+    """
+
+    models: list[Model | LayeredModel]
+    message: str
+    shared: bool
+
+    @property
+    def plain(self) -> list[Model]:
+        """The innermost models."""
+        return [model.plain for model in self.models]
+
+    def means(self, X: np.ndarray) -> np.ndarray:
+        """The means at X (T, p), shape (T, outputs)."""
+        if self.shared:
+            return means(self.plain, X)
+        return np.column_stack([model.predict_mean(X) for model in self.models])
+
+    def predictions(self, X: np.ndarray) -> list[Prediction]:
+        """What each output says of f at X (T, p)."""
+        if not self.shared:
+            return [model.predict(X, progress=False) for model in self.models]
+        mean, variance = means_and_variances(self.plain, X)
+        posteriors = [kept(model, mean[:, j], variance[:, j]) for j, model in enumerate(self.plain)]
+        return [model.over(each, X) for model, each in zip(self.models, posteriors, strict=True)]
+
+    def covariances(self, X: np.ndarray, noise: float) -> np.ndarray:
+        """Of f with ``noise`` at X (T, p), before any recalibration, shape (T, T, outputs)."""
+        if self.shared:
+            found = covariances(self.plain, X)
+        else:
+            found = np.stack([_covariance(model, X) for model in self.models], axis=2)
+        return found + noise * np.eye(len(X))[:, :, None]
+
+
+def _covariance(model: Any, X: np.ndarray) -> np.ndarray:
+    """The covariance (T, T) of f by a model below any recalibration: that within, and between, its components."""
+    while isinstance(model, LayeredModel) and not isinstance(model, MixtureModel):
+        model = model.inner
+    if isinstance(model, Model):
+        return np.asarray(model.predict(X, progress=False).covariance())
+    parts = [each.predict(X, progress=False) for each in model.components]
+    mean = sum(weight * part.mean for weight, part in zip(model.weights, parts, strict=True))
+    return np.asarray(
+        sum(
+            weight * (part.covariance() + np.outer(part.mean - mean, part.mean - mean))
+            for weight, part in zip(model.weights, parts, strict=True)
+        )
+    )
+
+
+def outputs_of(models: Sequence[Model], recalibrate: Any, seed: int) -> Outputs:
+    """The models of outputs that share a prior, with the error bars that ``recalibrate`` asks for."""
+    recalibrate = bool(recalibrate) if isinstance(recalibrate, np.bool_) else recalibrate
+    recalibration_wanted(recalibrate, len(models[0].y))
+    if recalibrate is False:
+        return Outputs([*models], "", True)
+    found = [judged(model, recalibrate=recalibrate, seed=seed) for model in models]
+    return Outputs([each.model for each in found], " " + " ".join(each.found for each in found), True)
