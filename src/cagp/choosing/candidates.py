@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..errors import InputError
-from ..hyperparameters.starting_prior import NOISE_SHARE, Group, column_groups, scale_of, starting_kernel
+from ..hyperparameters.starting_prior import NOISE_SHARE, Group, scale_of, starting_kernel
 from ..kernels import RBF, Kernel, Matern12, Matern32, Matern52, Radial, RationalQuadratic
 from ..means import Constant, Mean, Polynomial, Zero
 from ..prior import Prior
@@ -27,7 +27,7 @@ SHORT_AND_LONG = "short and long"
 
 DEFAULT_KINDS = ("matern32", "matern12", "matern52", "rbf", SHORT_AND_LONG)
 
-_PER_COLUMN = 10
+PER_COLUMN = 10
 """So many observations for each column are needed for a lengthscale of its own."""
 
 _LONGER = 10.0
@@ -78,23 +78,19 @@ TRENDS: dict[str, Mean] = {
 
 
 def first_candidate(
-    X: np.ndarray,
     y: np.ndarray,
     kernel: Kernel | str | None,
     mean: Mean | None,
     noise: float | np.ndarray | None,
-    groups: Sequence[Group] | None,
+    groups: Sequence[Group],
 ) -> Candidate:
-    """Where a fit to observations y (n,) at X (n, p) starts: with the kernel as given, or Matérn 3/2."""
+    """Where a fit to observations y (n,) starts: with the kernel as given, or Matérn 3/2."""
     fixed: tuple[str, ...] = ()
     scale = scale_of(y)
     if isinstance(kernel, Kernel):
         start, name = kernel, "as given"
     else:
         name = kernel or DEFAULT_KINDS[0]
-        each = len(y) >= _PER_COLUMN * X.shape[1]
-        if groups is None:
-            groups = column_groups(X, each=each)
         start, fixed = starting_kernel(groups, scale, Matern32)
         start = start if name == DEFAULT_KINDS[0] else in_kind(start, name)
     level: float | np.ndarray = NOISE_SHARE * scale if noise is None else noise

@@ -13,14 +13,14 @@ import torch
 from ..errors import InputError
 from ..hyperparameters import FitWarning, told_by_a_constant
 from ..hyperparameters.starting_prior import Group, column_groups
-from ..kernels import Kernel
+from ..kernels import Kernel, geographic_columns
 from ..means import Mean, as_mean
 from ..mixtures import FittedModel, Story
 from ..solvers import Auto, Cholesky, NearestNeighbours, Solver, as_solver
 from ..support.interrupt import Interrupt
 from ..support.progress import progress as progress_bar
 from ..support.validation import ArrayLike, choice, column_names, count, points, targets
-from .candidates import DEFAULT_KINDS, KINDS, TRENDS, Candidate, first_candidate
+from .candidates import DEFAULT_KINDS, KINDS, PER_COLUMN, TRENDS, Candidate, first_candidate
 from .integrating import Part, integrated_over, plugged_in
 from .integrating import wanted as uncertainty_wanted
 from .judging import judged, recalibration_wanted
@@ -47,8 +47,9 @@ def fit(
     mixture: bool = True,
     uncertainty: bool | str = "auto",
     recalibrate: bool | str = "auto",
-    globe: tuple[Any, Any] | None = None,
-    groups: Sequence[Group] | None = None,
+    ard: bool | None = None,
+    globe: Sequence[Any] | None = None,
+    times: Sequence[Any] = (),
     fit_options: Mapping[str, Any] | None = None,
     condition_options: Mapping[str, Any] | None = None,
     seed: int = 0,
@@ -71,9 +72,10 @@ def fit(
     known noise of each observation (n,); ``solver`` what predicts, by default Cholesky up to 2,000 observations and
     NearestNeighbours beyond; ``likelihood`` "exact", "nearest-neighbours", or "auto": exact up to 2,000 observations;
     ``mixture=False`` takes the best candidate alone; ``uncertainty=False`` plugs the hyperparameters in as if they were
-    known; ``recalibrate`` True, False or "auto". ``globe`` names the columns with latitude and longitude in degrees, by
-    number or by name; then lengthscales are in kilometres. ``groups`` say more generally which columns are measured
-    alike. ``fit_options`` and ``condition_options`` are further options of ``cagp.hyperparameters.fit`` and
+    known; ``recalibrate`` True, False or "auto". ``ard`` gives each column a lengthscale of its own, by default where
+    there are ten observations for each. ``globe`` names the columns with latitude and longitude in degrees, by number
+    or by name: distance there is measured in kilometres. ``times`` names those with times: each has a factor of its own
+    in the kernel. ``fit_options`` and ``condition_options`` are further options of ``cagp.hyperparameters.fit`` and
     ``Prior.condition``. Ctrl-C ends the search and keeps the best so far.
 
     >>> import numpy as np, cagp
@@ -93,13 +95,14 @@ def fit(
     uncertain = uncertainty_wanted(uncertainty, len(values))
     kinds, own = _kinds(kernel)
     data, observed = train.cpu().numpy(), values.cpu().numpy()
-    if globe is not None:
-        if groups is not None or own is not None:
-            raise InputError("globe is for kernels that are chosen here; leave it out beside groups and a whole kernel")
-        groups = column_groups(data, _two_columns(globe, names, data.shape[1]))
+    if own is not None and (globe is not None or len(times) or ard is not None):
+        raise InputError("globe, times and ard are for kernels that are chosen here; leave them out beside a whole one")
+    each_column = len(data) >= PER_COLUMN * data.shape[1] if ard is None else bool(ard)
+    where = None if globe is None else _columns(globe, "globe", names, data.shape[1])
+    groups = column_groups(data, where, _columns(times, "times", names, data.shape[1]), each_column)
     fitting = dict(fit_options or {})
-    start = _start(data, observed, own or kinds[0], mean, noise_variance, groups).holding(fitting.pop("fix", ()))
-    on_globe = groups is not None and any(group.radius is not None for group in groups)
+    start = _start(observed, own or kinds[0], mean, noise_variance, groups).holding(fitting.pop("fix", ()))
+    on_globe = globe is not None or (own is not None and bool(geographic_columns(own, tuple(range(data.shape[1])))))
     settings = Settings(
         _solver(solver, len(values)), likelihood, count(seed, "seed"), device, fitting, dict(condition_options or {})
     )
@@ -146,18 +149,17 @@ def _solver(solver: Solver | str | None, n: int) -> Solver:
 
 
 def _start(
-    X: np.ndarray,
     y: np.ndarray,
     kernel: Kernel | str,
     mean: Mean | str | None,
     noise: float | np.ndarray | None,
-    groups: Sequence[Group] | None,
+    groups: Sequence[Group],
 ) -> Candidate:
     """What is fitted first."""
     if isinstance(mean, str):
         choice(mean, "mean", tuple(TRENDS))
-        return first_candidate(X, y, kernel, None, noise, groups).with_trend(mean)
-    return first_candidate(X, y, kernel, None if mean is None else as_mean(mean), noise, groups)
+        return first_candidate(y, kernel, None, noise, groups).with_trend(mean)
+    return first_candidate(y, kernel, None if mean is None else as_mean(mean), noise, groups)
 
 
 def _kinds(kernel: Kernel | str | Sequence[str] | None) -> tuple[tuple[str, ...], Kernel | None]:
@@ -171,11 +173,12 @@ def _kinds(kernel: Kernel | str | Sequence[str] | None) -> tuple[tuple[str, ...]
     return kinds, None
 
 
-def _two_columns(globe: Any, names: list[str] | None, p: int) -> tuple[int, int]:
-    """Latitude and longitude as numbers of columns."""
-    known = {name: i for i, name in enumerate(names or [])} | {i: i for i in range(p)}
-    given = list(globe) if not isinstance(globe, str) and np.ndim(globe) == 1 else [globe]
-    if len(given) != 2 or len(set(given)) != 2 or not set(given) <= set(known):
+def _columns(given: Any, option: str, names: list[str] | None, p: int) -> tuple[int, ...]:
+    """Columns named by number or by name, as numbers; two of them for the globe."""
+    known: dict[Any, int] = {name: i for i, name in enumerate(names or [])} | {i: i for i in range(p)}
+    asked = [given] if isinstance(given, (str, int)) else list(given)
+    if len(set(asked)) != len(asked) or not set(asked) <= set(known) or (option == "globe" and len(asked) != 2):
         which = ", ".join(map(repr, names)) if names else f"0 to {p - 1}"
-        raise InputError(f"globe must be two columns, latitude and longitude, among {which}; got {globe!r}")
-    return known[given[0]], known[given[1]]
+        wanted = "two columns, latitude and longitude," if option == "globe" else "columns"
+        raise InputError(f"{option} must be {wanted} among {which}; got {given!r}")
+    return tuple(known[each] for each in asked)

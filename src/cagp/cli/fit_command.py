@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,10 +17,8 @@ from .table_columns import names_in
 if TYPE_CHECKING:
     from ..hyperparameters import FitResult
     from ..model import Model
-    from ..prior import Prior
     from ..recalibration import LayeredModel
-    from ..saving import About, Saved
-    from ..solvers import Solver
+    from ..saving import About
     from .starting import Training
 
 
@@ -32,16 +31,24 @@ def fit(
     ] = None,
     exclude: Annotated[str, typer.Option(help="Columns to leave out of the features: 'id,date'.")] = "",
     kernel: Annotated[
-        str, typer.Option(help="matern12, matern32, matern52, rbf, rationalquadratic, periodic; or an expression.")
-    ] = "matern32",
+        str,
+        typer.Option(
+            help="auto, matern12, matern32, matern52, rbf, rationalquadratic, periodic, 'short and long', several with "
+            "commas, or an expression."
+        ),
+    ] = "auto",
     geo: Annotated[
         str | None,
         typer.Option(help="Latitude and longitude in degrees: 'lat,lon'. In NetCDF found by itself, unless 'none'."),
     ] = None,
     ard: Annotated[
-        bool, typer.Option("--ard/--no-ard", help="One lengthscale for each feature, or one for all.")
-    ] = True,
-    mean: Annotated[str, typer.Option(help="Prior mean: zero, constant, linear, quadratic.")] = "constant",
+        bool | None,
+        typer.Option(
+            "--ard/--no-ard",
+            help="One lengthscale for each feature, or one for all; by default the former from ten rows for each.",
+        ),
+    ] = None,
+    mean: Annotated[str, typer.Option(help="Prior mean: auto, zero, constant, linear, quadratic.")] = "auto",
     lengthscale: Annotated[
         str | None, typer.Option(help="Start (with --no-fit: value): one number, or 'a,b,c'.")
     ] = None,
@@ -57,14 +64,26 @@ def fit(
         bool, typer.Option("--no-fit", help="Take --lengthscale, --variance and --noise as they are.")
     ] = False,
     likelihood: Annotated[
-        str, typer.Option(help="exact, nearest-neighbours, or auto: exact, on a sample where there are many rows.")
+        str, typer.Option(help="exact, nearest-neighbours, or auto: exact up to 2,000 rows.")
     ] = "auto",
-    subset: Annotated[int | None, typer.Option(min=2, help="Fit to so many rows; the model has all of them.")] = None,
+    subset: Annotated[
+        int | None, typer.Option(min=2, help="Fit to so many rows, drawn at random; the model has all.")
+    ] = None,
     restarts: Annotated[
-        int | None, typer.Option(min=0, help="Further starts of the optimiser; by default 2 up to 500 rows, then 0.")
+        int | None, typer.Option(min=0, help="Further starts of the optimiser for each candidate; by default 0.")
     ] = None,
     solver: Annotated[str, typer.Option(help="How the model predicts; see `cagp solvers`.")] = "auto",
     iterations: Annotated[int | None, typer.Option(min=0, help="Iterations of that solver.")] = None,
+    mixture: Annotated[
+        bool, typer.Option("--mixture/--no-mixture", help="Where candidates are as good, mix them, or take the best.")
+    ] = True,
+    uncertainty: Annotated[
+        bool | None,
+        typer.Option(
+            "--uncertainty/--no-uncertainty",
+            help="Integrate over the hyperparameters, or take them as known; by default the former up to 2,000 rows.",
+        ),
+    ] = None,
     recalibrate: Annotated[
         bool | None,
         typer.Option(
@@ -73,7 +92,8 @@ def fit(
         ),
     ] = None,
     like: Annotated[
-        Path | None, typer.Option(help="Table with the features where you are going to predict: gaps like there count.")
+        Path | None,
+        typer.Option(help="Table with the features where you are going to predict: the model is chosen there."),
     ] = None,
     report: Annotated[Path | None, typer.Option(help="Folder for the report; by default OUT-report.")] = None,
     no_report: Annotated[bool, typer.Option("--no-report", help="Write no report.")] = False,
@@ -83,74 +103,73 @@ def fit(
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """Fit a Gaussian process to a table by maximum likelihood, and keep it as a model folder.
+    """Fit a Gaussian process to a table, and keep it as a model folder.
 
-    Prints the hyperparameters with their standard errors, and what needs a look. Then observations are left out and
-    predicted from the others: where their errors are not as promised, the error bars of the model are recalibrated, and
-    the command says so. Ctrl-C during the fit writes the model with the best hyperparameters so far, no report, and
-    exit code 130.
+    What is not said is chosen, as `cagp.fit` does in Python: kernels and trends are fitted by maximum likelihood and
+    judged by observations that are left out and predicted from the others, in gaps like those of --like. Where errors
+    are not as promised, the error bars are recalibrated. The command tells all of this, and prints the hyperparameters
+    with their standard errors, and what needs a look. Ctrl-C during the fit writes the best model so far, no report,
+    and exit code 130.
     """
     with told(debug):
         from .. import saving
-        from ..saving.layers import with_layers
         from .expressions import as_solver
-        from .fit_steps import Search, printed
-        from .recalibrating import ErrorBars
+        from .fit_steps import Search, places, printed
         from .starting import PriorAsked
         from .training_data import read_training
 
         voice = Voice(quiet)
-        search = Search(likelihood, subset, restarts, names_in(fix), seed)
-        bars = ErrorBars(recalibrate, like)
+        search = Search(likelihood, subset, restarts, names_in(fix), mixture, uncertainty, recalibrate, seed)
         chosen_solver = with_iterations(as_solver(solver), iterations)
         wished = PriorAsked(kernel, mean, geo, ard, lengthscale, variance, noise)
         if no_fit:
             require_values(wished.written, lengthscale, variance, 0.0 if noise_column else noise)
         require_place(out, overwrite)
         training = read_training(data, target, features, exclude, noise_column, drop_missing, wished, voice)
-        prior, fixed = wished.prior_for(training)
-        places = bars.places(_saved(prior, training, chosen_solver, None), out, drop_missing, voice)
-        result, stopped = None, False
+        search.check(len(training.y))
+        about = _about(training)
+        at_first = saving.Saved(wished.some_prior(training), training.X, training.y, chosen_solver, about=about)
+        where = None if like is None else places(like, at_first, out, drop_missing, voice)
+        result: FitResult | None = None
         if no_fit:
             wished.require_whole(training)
+            plain = wished.prior_for(training).condition(training.X, training.y, chosen_solver)
+            saving.write(saving.Saved.of(plain, about), out, overwrite=overwrite)
+            model: Model | LayeredModel = plain
+            if recalibrate is not False:
+                with told(debug, f"Interrupted: {out} has the error bars of the prior, and no report is written."):
+                    model, found = search.judge(plain, where, voice)
+                    about = dataclasses.replace(about, notes={**about.notes, "left-out observations": found})
+                    saving.write(saving.Saved.of(model, about), out, overwrite=True)
         else:
-            result, stopped = search.run(prior, training, fixed, voice)
-            prior = result.prior
-            printed(result, training.columns, stopped, voice)
-        saved = _saved(prior, training, chosen_solver, result)
-        saving.write(saved, out, overwrite=overwrite)
-        if stopped:
-            typer.echo(
-                f"Interrupted: {out} has the best hyperparameters so far and the error bars of the prior, and no "
-                "report is written. To go on from them, start a fit there (--lengthscale, --variance, --noise).",
-                err=True,
-            )
-            raise typer.Exit(INTERRUPTED)
-        if recalibrate is False and no_report:
-            voice(f"Model: {out}")
-            return
-        model = saved.condition().plain
-        if recalibrate is not False:
-            with told(debug, f"Interrupted: {out} has the error bars of the prior, and no report is written."):
-                saved = bars.settled(saved, model, places, seed, voice)
-                saving.write(saved, out, overwrite=True)
+            fitted = search.run(wished, training, solver if iterations is None else chosen_solver, where, voice)
+            model, result = fitted, fitted.result
+            assert result is not None
+            voice(fitted.story)
+            printed(result, training.columns, fitted.interrupted, voice)
+            about = dataclasses.replace(about, fit=saving.FitSummary.of(result, IN_OPTIONS))
+            saving.write(saving.Saved.of(model, about), out, overwrite=overwrite)
+            if fitted.interrupted:
+                typer.echo(
+                    f"Interrupted: {out} has the best model so far with the error bars of its prior, and no report is "
+                    "written. To go on from it, start a fit there (--kernel, --lengthscale, --variance, --noise).",
+                    err=True,
+                )
+                raise typer.Exit(INTERRUPTED)
         voice(f"Model: {out}")
         if not no_report:
             place = report or out.resolve().with_name(out.resolve().name + "-report")
             with told(debug, f"Interrupted: the model is written to {out}, the report is not."):
-                _report(with_layers(model, saved.layers), saved.about, place, result, places, seed, voice)
+                _report(model, about, place, result, where, seed, voice)
 
 
-def _saved(prior: Prior, training: Training, solver: Solver, result: FitResult | None) -> Saved:
-    """The model for its folder, with what is known about it."""
-    from ..saving import About, FitSummary, Saved
+def _about(training: Training) -> About:
+    """What is known about the data."""
+    from ..saving import About
 
     columns, target, table = training.columns, training.target, training.table
     units = {name: table.units[name] for name in (*columns, target) if name in table.units}
-    notes = notes_on(training.raw, target, table.dropped, training.copied)
-    summary = None if result is None else FitSummary.of(result, IN_OPTIONS)
-    about = About(tuple(columns), target, units, notes, summary)
-    return Saved(prior, training.X, training.y, solver, about=about)
+    return About(tuple(columns), target, units, notes_on(training.raw, target, table.dropped, training.copied))
 
 
 def _report(

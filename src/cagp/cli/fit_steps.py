@@ -1,68 +1,107 @@
-"""The last steps of ``cagp fit``: the search for hyperparameters, and what it found."""
+"""The steps of ``cagp fit``: where it is to predict, the search for a model, and what it found."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from ..prior import Prior
-from ..support.interrupt import Interrupt
+import numpy as np
+
+from ..choosing import fit
+from ..choosing.judging import judged, recalibration_wanted
+from ..errors import InputError
+from ..mixtures import FittedModel
 from ..support.validation import choice
 from .shared import IN_OPTIONS, Voice
-from .starting import Training, near_by, sample
+from .starting import PriorAsked, Training
+from .table_columns import matched
 
 if TYPE_CHECKING:
     from ..hyperparameters import FitResult
+    from ..model import Model
+    from ..recalibration import LayeredModel
+    from ..saving import Saved
+    from ..solvers import Solver
 
 _LIKELIHOODS = ("auto", "exact", "nearest-neighbours")
 
 
 @dataclass(frozen=True)
 class Search:
-    """The options that say how the hyperparameters are found."""
+    """The options that say how the model is found; ``recalibrate`` is None where the error bars are to be judged."""
 
     likelihood: str
     subset: int | None
     restarts: int | None
     fix: list[str]
+    mixture: bool
+    uncertainty: bool | None
+    recalibrate: bool | None
     seed: int
 
     def __post_init__(self) -> None:
         choice(self.likelihood, "--likelihood", _LIKELIHOODS)
 
-    def run(self, prior: Prior, training: Training, fixed: list[str], voice: Voice) -> tuple[FitResult, bool]:
-        """The fit, and whether Ctrl-C ended it early."""
-        from .. import hyperparameters
+    @property
+    def _bars(self) -> bool | str:
+        return "auto" if self.recalibrate is None else self.recalibrate
 
-        rows = None
-        if self.likelihood != "nearest-neighbours" or self.subset is not None:
-            rows = sample(near_by(prior.kernel, training.X), self.subset, self.seed)
-        with Interrupt() as interrupt:
-            size, n = len(training.y) if rows is None else len(rows), len(training.y)
-            kind = "exact" if self.likelihood == "auto" else self.likelihood
-            some = f"all {n:,} observations."
-            if rows is not None:
-                some = (
-                    f"{size:,} of the {n:,} observations, half at random, half in patches; --subset takes more, "
-                    "--likelihood nearest-neighbours takes all."
-                )
-            voice(f"Fitting the hyperparameters by the {kind} likelihood of {some}")
-            result = hyperparameters.fit(
-                prior,
-                training.X,
-                training.y,
-                likelihood=kind,
-                subset=rows,
-                fix=[*fixed, *self.fix],
-                n_restarts=(2 if size <= 500 else 0) if self.restarts is None else self.restarts,
-                seed=self.seed,
-                progress=voice.progress,
-            )
-        return result, interrupt.requested
+    def check(self, n: int) -> None:
+        """Refuse what n observations do not allow, before work is done."""
+        if self.subset is not None and self.subset > n:
+            raise InputError(f"--subset must be between 2 and the number of rows, {n}; got {self.subset}")
+        if self.recalibrate:
+            try:
+                recalibration_wanted(True, n)
+            except InputError as error:
+                raise InputError(str(error).replace("recalibrate=True", "--recalibrate")) from None
+
+    def run(
+        self, wished: PriorAsked, training: Training, solver: Solver | str, like: np.ndarray | None, voice: Voice
+    ) -> FittedModel:
+        """The model that ``cagp.fit`` finds."""
+        told = wished.for_fit(training)
+        options: dict[str, Any] = {"fix": (*told.pop("fix"), *self.fix)}
+        if self.subset is not None:
+            options["subset"] = self.subset
+        if self.restarts is not None:
+            options["n_restarts"] = self.restarts
+        return fit(
+            training.X,
+            training.y,
+            like=like,
+            solver=solver,
+            likelihood=self.likelihood,
+            mixture=self.mixture,
+            uncertainty="auto" if self.uncertainty is None else self.uncertainty,
+            recalibrate=self._bars,
+            fit_options=options,
+            seed=self.seed,
+            progress=voice.progress,
+            **told,
+        )
+
+    def judge(self, model: Model, like: np.ndarray | None, voice: Voice) -> tuple[Model | LayeredModel, str]:
+        """A model that was not fitted, with error bars that hold, and what was found, which is said, too."""
+        found = judged(model, like, self._bars, self.seed, voice.progress)
+        voice(found.found)
+        return found.model, found.found
+
+
+def places(like: Path, saved: Saved, folder: Path, drop_missing: bool, voice: Voice) -> np.ndarray:
+    """The points (T, p) in the table that --like names."""
+    from .. import tables
+
+    features, _ = matched(saved, folder, tables.read_columns(like), voice)
+    table = tables.read_table(like, features, drop_missing=drop_missing)
+    if table.dropped:
+        voice(f"{table.dropped} rows of {like} have missing values and are left out.")
+    return table.matrix(features)
 
 
 def printed(result: FitResult, columns: list[str], stopped: bool, voice: Voice) -> None:
-    """Print what the search found, and what needs a look."""
+    """Print the hyperparameters that the search found, and what needs a look."""
     errors = result.standard_errors or {}
     owners = {f"kernel.lengthscale[{i}]": column for i, column in enumerate(columns)}
     rows = []
@@ -70,7 +109,6 @@ def printed(result: FitResult, columns: list[str], stopped: bool, voice: Voice) 
         error = errors.get(name)
         rows.append((name, owners.get(name, ""), f"{value:.6g}", "" if error is None else f"± {error:.2g}"))
     voice.table(("hyperparameter", "of", "value", "standard error"), rows)
-    voice(f"log p = {result.log_likelihood:.6g}. {result.story}")
     for advice in result.advice:
         if not (stopped and advice.kind == "not converged"):  # that it was interrupted is said at the end
             voice(f"Warning: {advice.worded(IN_OPTIONS)}")

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 def info(folder: Folder, debug: Debug = False) -> None:
     """Show what a model is: data, prior, solver, fit, versions, and the memory it will need."""
     with told(debug):
+        from ..mixtures import Story
         from ..saving import read
 
         saved = read(folder)
@@ -30,6 +31,9 @@ def info(folder: Folder, debug: Debug = False) -> None:
                 for name, values in columns
             ],
         )
+        for layer in saved.layers:
+            if isinstance(layer, Story):
+                voice(layer.text)
         if saved.about.fit is not None:
             for warning in saved.about.fit.warnings:
                 typer.echo(f"Warning: {warning}")

@@ -1,38 +1,26 @@
-"""Where a fit starts, and what it is fitted to, for people who do not want to choose.
-
-Starting values come from the spread of the data. Up to 2,000 observations are fitted to as they are; of more, a sample
-of 2,000 is: half of it at random, half in patches of near neighbours, so that short distances are seen as well as long
-ones (a sample at random alone takes short-range structure for noise).
-"""
+"""What the options of ``cagp fit`` say about the prior: everything, its kind, or nothing, so that it is chosen."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
-import torch
-from scipy.spatial import cKDTree
 
+from ..choosing.candidates import KINDS, SHORT_AND_LONG
+from ..choosing.candidates import TRENDS as _MEANS
 from ..errors import InputError
-from ..hyperparameters.starting_prior import Group, starting_kernel, starting_lengthscale
-from ..kernels import EARTH_RADIUS, Kernel, Radial, geographic_columns
-from ..means import Constant, Mean, Polynomial, Zero
+from ..hyperparameters.starting_prior import Group, column_groups, scale_of, starting_kernel
+from ..kernels import Kernel, Matern32, Periodic, Radial, geographic_columns
+from ..means import Constant, Mean
 from ..prior import Prior
-from ..support.validation import points
 from ..tables import RawColumns, Table
 from .expressions import KERNEL_NAMES, evaluated
 
-_MEANS = {"zero": Zero(), "constant": Constant(), "linear": Polynomial(1), "quadratic": Polynomial(2)}
-
-_AT_MOST = 2000
-_PATCH = 25
-_SPREAD_SHARE = 0.5
-"""Lengthscales start at this share of the spread of the data."""
-
-_GLOBE_SHARE = 0.05
-"""Those on the globe start at this share of the Earth's radius: about 300 km."""
+_AUTO = "auto"
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +41,11 @@ class Training:
     globe: tuple[str, str] | None
     copied: int
 
+    @property
+    def globe_columns(self) -> tuple[int, ...] | None:
+        """Which columns latitude and longitude are."""
+        return None if self.globe is None else tuple(self.columns.index(each) for each in self.globe)
+
 
 @dataclass(frozen=True)
 class PriorAsked:
@@ -61,7 +54,7 @@ class PriorAsked:
     kernel: str
     mean: str
     geo: str | None
-    ard: bool
+    ard: bool | None
     lengthscale: str | None
     variance: float | None
     noise: float | None
@@ -79,20 +72,27 @@ class PriorAsked:
             )
 
     @cached_property
-    def _mean(self) -> Mean:
-        if self.mean not in _MEANS:
-            raise InputError(f"--mean must be one of {', '.join(_MEANS)}, got {self.mean!r}")
-        return _MEANS[self.mean]
+    def _mean(self) -> Mean | None:
+        """The mean of that name; None where it is to be chosen."""
+        if self.mean not in (_AUTO, *_MEANS):
+            raise InputError(f"--mean must be one of {', '.join((_AUTO, *_MEANS))}, got {self.mean!r}")
+        return _MEANS.get(self.mean)
 
     @cached_property
-    def _kernel(self) -> type[Radial] | Kernel:
-        """The kind of kernel of that name, or the kernel that an expression means."""
+    def _kernel(self) -> type[Radial] | Kernel | tuple[str, ...] | None:
+        """The kind of kernel of that name, several names, the kernel that an expression means; None for any kind."""
         radial = {name: kind for name, kind in KERNEL_NAMES.items() if issubclass(kind, Radial)}
-        known = radial.get(self.kernel.lower().replace("-", "").replace("_", ""))
-        if known is not None:
-            return known
-        otherwise = f"--kernel must be one of {', '.join(radial)}, or such as 'Matern32(0.5).on(0, 1) + RBF(2.0).on(2)'"
-        kernel = evaluated(self.kernel, otherwise, list(radial))
+        names = tuple(each.strip().lower().replace("-", "").replace("_", "") for each in self.kernel.split(","))
+        if names == (_AUTO,):
+            return None
+        if len(names) == 1 and names[0] in radial:
+            return radial[names[0]]
+        chosen_from = (*KINDS, SHORT_AND_LONG)
+        if set(names) <= set(chosen_from):
+            return names
+        kinds = ", ".join((_AUTO, *radial, SHORT_AND_LONG))
+        otherwise = f"--kernel must be one of {kinds}, or such as 'Matern32(0.5).on(0, 1) + RBF(2.0).on(2)'"
+        kernel = evaluated(self.kernel, otherwise, [_AUTO, *radial])
         if not isinstance(kernel, Kernel):
             raise InputError(f"{otherwise}; got {self.kernel!r}")
         return kernel
@@ -119,40 +119,60 @@ class PriorAsked:
         pairs = [each for each in geographic_columns(self._kernel, tuple(range(len(columns)))) if len(each) == 2]
         return (columns[pairs[0][0]], columns[pairs[0][1]]) if pairs else None
 
-    def prior_for(self, training: Training) -> tuple[Prior, list[str]]:
-        """The prior with starting values for these data, and the hyperparameters that must stay as they are."""
-        kernel, fixed = self._kernel_for(training)
-        noise: float | np.ndarray | None = self.noise if training.noise is None else training.noise
-        if noise is None:
-            noise = 0.1 * float(np.var(training.y)) or 1e-6
-        return Prior(kernel, mean=self._mean, noise_variance=noise), list(fixed)
+    def for_fit(self, training: Training) -> dict[str, Any]:
+        """What ``cagp.fit`` is told: the prior where its values or its whole kernel were given, else what is known."""
+        told: dict[str, Any] = {"mean": self._mean, "noise_variance": self._noise(training), "fix": ()}
+        if self.written or self._scales is not None or self.variance is not None or self._kernel is Periodic:
+            kernel, fixed = self._kernel_for(training)
+            return {**told, "kernel": kernel, "fix": fixed}
+        where = training.globe_columns
+        kind = self._kernel
+        names = next(name for name, each in KINDS.items() if each is kind) if isinstance(kind, type) else kind
+        return {**told, "kernel": names, "globe": where, "ard": self.ard}
+
+    def some_prior(self, training: Training) -> Prior:
+        """A prior on the columns of the data, to match other tables by."""
+        kernel = (
+            self._kernel
+            if isinstance(self._kernel, Kernel)
+            else starting_kernel(column_groups(training.X, training.globe_columns), 1.0)[0]
+        )
+        return Prior(kernel)
+
+    def prior_for(self, training: Training) -> Prior:
+        """The prior with the values that were given."""
+        kernel, _ = self._kernel_for(training)
+        return Prior(kernel, mean=self._mean or Constant(), noise_variance=self._noise(training))
+
+    def _noise(self, training: Training) -> float | np.ndarray | None:
+        return self.noise if training.noise is None else training.noise
 
     def _kernel_for(self, training: Training) -> tuple[Kernel, tuple[str, ...]]:
+        """The kernel with the values that were given, and others from the spread of the data; what must be held."""
         kind, X, scales = self._kernel, training.X, self._scales
         if isinstance(kind, Kernel):
             return kind, ()
-        variance = self.variance if self.variance is not None else float(np.var(training.y)) or 1.0
-        if training.globe is None:
-            return starting_kernel([Group(None, self._lengthscale(X))], variance, kind)
-        if scales is not None and len(scales) > 1:
-            raise InputError("with --geo, --lengthscale is one number, in kilometres on the globe")
-        where = tuple(training.columns.index(each) for each in training.globe)
-        others = tuple(i for i in range(len(training.columns)) if i not in where)
-        distance = scales[0] if scales else _GLOBE_SHARE * EARTH_RADIUS
-        groups = [Group(where if others or where != (0, 1) else None, distance, radius=EARTH_RADIUS)]
-        if others:
-            groups.append(Group(others, starting_lengthscale(X[:, others], _SPREAD_SHARE, self.ard)))
-        return starting_kernel(groups, variance, kind)
+        if isinstance(kind, tuple):
+            raise InputError(f"--lengthscale and --variance are for one kernel, got --kernel {self.kernel!r}")
+        variance = self.variance if self.variance is not None else scale_of(training.y)
+        where, each = training.globe_columns, self.ard is not False
+        groups = column_groups(X, where, each=each)
+        if where is not None and scales is not None:
+            if len(scales) > 1:
+                raise InputError("with --geo, --lengthscale is one number, in kilometres on the globe")
+            groups[0] = dataclasses.replace(groups[0], lengthscale=scales[0])
+        elif scales is not None:
+            groups = [Group(None, self._lengthscales(X.shape[1]))]
+        return starting_kernel(groups, variance, kind or Matern32)
 
-    def _lengthscale(self, X: np.ndarray) -> float | tuple[float, ...]:
-        given, p = self._scales, X.shape[1]
-        if given is None:
-            return starting_lengthscale(X, _SPREAD_SHARE, self.ard)
+    def _lengthscales(self, p: int) -> float | tuple[float, ...]:
+        """Those that were given, for p features."""
+        given = self._scales or ()
         if len(given) not in (1, p):
             raise InputError(f"--lengthscale has {len(given)} values for {p} features; give one, or one for each")
-        if not self.ard and len(given) > 1:
+        if self.ard is False and len(given) > 1:
             raise InputError(f"--no-ard is one lengthscale for all features, --lengthscale has {len(given)} values")
-        return given[0] if not self.ard or p == 1 else given if len(given) == p else given * p
+        return given[0] if self.ard is False or p == 1 else given if len(given) == p else given * p
 
     def require_whole(self, training: Training) -> None:
         """Refuse ``--no-fit`` where the options cannot hold all hyperparameters."""
@@ -172,31 +192,3 @@ def copies_on_globe(X: np.ndarray, y: np.ndarray, globe: tuple[str, str] | None,
 
     roles = dict(zip(globe, ("latitude", "longitude"), strict=True))
     return copies(X, y, tuple(Axis(name, roles.get(name, "other")) for name in features))
-
-
-def near_by(kernel: Kernel, X: np.ndarray) -> np.ndarray:
-    """X (n, p) in coordinates (n, q) where near is what the kernel calls near; X itself where there are none."""
-    train = points(X, "X")
-    embedding = kernel.embed(train, train.mean(dim=0)) if kernel.radial else None
-    return embedding.T.numpy() if isinstance(embedding, torch.Tensor) else X
-
-
-def sample(X: np.ndarray, size: int | None, seed: int) -> np.ndarray | None:
-    """The rows of X (n, p) to fit to, sorted; None for all of them. ``size`` is what was asked for, if anything was."""
-    n = len(X)
-    size = min(_AT_MOST, n) if size is None else size
-    if not 2 <= size <= n:
-        raise InputError(f"--subset must be between 2 and the number of rows, {n}; got {size}")
-    if size == n:
-        return None
-    generator = np.random.default_rng(seed)
-    chosen = set(generator.choice(n, size - size // 2, replace=False).tolist())
-    spread = X.std(axis=0)
-    scaled = X / np.where(spread > 0, spread, 1.0)
-    tree = cKDTree(scaled)
-    for centre in generator.permutation(n):
-        near = np.atleast_1d(tree.query(scaled[centre], k=min(_PATCH, n))[1]).tolist()
-        chosen.update(near[: size - len(chosen)])
-        if len(chosen) == size:
-            break
-    return np.sort(np.fromiter(chosen, dtype=np.int64))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..choosing.judging import judged, recalibration_wanted
-from ..mixtures import MixtureModel
+from ..mixtures import before_recalibration
 from ..model import Model
 from ..posterior import kept
 from ..prediction import Prediction
@@ -56,10 +56,9 @@ class Outputs:
         return found + noise * np.eye(len(X))[:, :, None]
 
 
-def _covariance(model: Any, X: np.ndarray) -> np.ndarray:
+def _covariance(model: Model | LayeredModel, X: np.ndarray) -> np.ndarray:
     """The covariance (T, T) of f by a model below any recalibration: that within, and between, its components."""
-    while isinstance(model, LayeredModel) and not isinstance(model, MixtureModel):
-        model = model.inner
+    model = before_recalibration(model)
     if isinstance(model, Model):
         return np.asarray(model.predict(X, progress=False).covariance())
     parts = [each.predict(X, progress=False) for each in model.components]

@@ -57,7 +57,7 @@ def starting_kernel(
 
 
 def column_groups(
-    X: np.ndarray, globe: tuple[int, int] | None = None, times: Sequence[int] = (), each: bool = True
+    X: np.ndarray, globe: tuple[int, ...] | None = None, times: Sequence[int] = (), each: bool = True
 ) -> list[Group]:
     """The columns of X (n, p) that are measured alike: latitude and longitude, all other numbers, each of the times.
 

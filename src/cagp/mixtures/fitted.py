@@ -87,6 +87,11 @@ class FittedModel(LayeredModel):
         return self.learned.text
 
     @property
+    def interrupted(self) -> bool:
+        """Whether Ctrl-C ended the search: this is the best so far, and its error bars were not judged."""
+        return self.learned.interrupted
+
+    @property
     def candidates(self) -> tuple[Tried, ...]:
         """What was tried."""
         return self.learned.candidates

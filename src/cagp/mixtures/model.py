@@ -16,7 +16,7 @@ from ..model import Model
 from ..prediction import Guarantee, Prediction
 from ..prior import Prior
 from ..recalibration import ConformalModel, LayeredModel, Learned, RecalibratedModel, recalibrated
-from ..recalibration.layer import saved_array
+from ..recalibration.layer import Predicting, saved_array
 from ..support.convert import Output
 from ..support.validation import ArrayLike
 from .prediction import Mixture, guarantee_of_mixture
@@ -166,3 +166,20 @@ class MixtureModel(LayeredModel):
         mean = self.weights @ means
         std = np.sqrt(self.weights @ (stds**2 + (means - mean) ** 2))
         return replace(found[0], mean=mean, std=std)
+
+
+def before_recalibration(model: Predicting) -> Model | MixtureModel:
+    """What predicts inside a model of any kind: one prior, or a mixture of several."""
+    while isinstance(model, LayeredModel) and not isinstance(model, MixtureModel):
+        model = model.inner
+    assert isinstance(model, (Model, MixtureModel))
+    return model
+
+
+def is_recalibrated(model: Predicting) -> bool:
+    """Whether the error bars of a model are other than those of what predicts inside."""
+    while isinstance(model, LayeredModel):
+        if isinstance(model, (RecalibratedModel, ConformalModel)):
+            return True
+        model = model.inner
+    return False

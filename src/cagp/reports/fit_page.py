@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..hyperparameters import FitResult
+from ..mixtures import FittedModel
 from ..support.progress import progress as progress_bar
 from ..support.validation import ArrayLike, count
 from . import pictures
@@ -43,6 +44,8 @@ _TEMPLATE = """\
 <section id="model"><h2>What was fitted</h2>
 {{ table(facts) }}
 {{ table(columns) }}
+{% if story %}<h3>How it was chosen</h3>
+<pre>{{ story }}</pre>{% endif %}
 </section>
 <section id="parameters"><h2>Hyperparameters</h2>
 {% if fit %}<p>Maximum likelihood ({{ fit.likelihood }}) on {{ "{:,}".format(fit.size) }} observations:
@@ -54,7 +57,6 @@ log p = {{ "%.5g" % fit.log_likelihood }}. {{ fit.story }}</p>{% endif %}
 <section id="predictions"><h2>Predictions</h2>
 {% for picture in predictions %}{{ figure(picture.source, picture.caption) }}{% endfor %}
 {% if predictions_problem %}<p>{{ predictions_problem }}</p>{% endif %}
-{% if layered %}<p>The model is recalibrated; its error bars are drawn here as they are without that.</p>{% endif %}
 </section>
 <section id="calibration"><h2>Are the error bars right?</h2>
 {{ judgement(held_out, held_out_problem, "verdict") }}
@@ -112,14 +114,14 @@ def write_fit_report(
     values: dict[str, Any] = {
         "names": names,
         "fit": fit,
-        "layered": plain is not model,
+        "story": model.story if isinstance(model, FittedModel) else "",
         "facts": facts_table(plain, names),
         "columns": columns_table(plain, names),
         "hyperparameters": hyperparameters_table(plain, fit, names),
         "advice": advice(plain, fit, names),
     }
     with progress_bar("report", 3, progress) as advance:
-        drawn, problem = attempt(lambda: draw(plain, names, seed))
+        drawn, problem = attempt(lambda: draw(model, names, seed))
         values["predictions"] = [place.picture(*each) for each in drawn or []]
         values["predictions_problem"] = problem
         advance(1)

@@ -11,6 +11,7 @@ import torch
 
 from ..calibration import Scores, evaluate
 from ..left_out import Correlation, Geometry, LeftOut, affordable, correlation_of, left_out
+from ..mixtures import MixtureModel
 from ..posterior import Posterior
 from ..prediction import Prediction
 from ..recalibration import Layer, LayeredModel
@@ -97,7 +98,8 @@ def predict_held_out(model: Model | LayeredModel, holdout: Given, seed: int) -> 
             "their average was used."
         )
     X = array(holdout.X)
-    predicted = model.predict(X, progress=False).observed(noise)
+    found = model.predict(X, progress=False)
+    predicted = found.observed(None if noise is plain.prior.noise_variance else noise)
     innermost = plain_of(predicted)
     geometry = Geometry(plain)
     return HeldOut(
@@ -114,13 +116,14 @@ def predict_held_out(model: Model | LayeredModel, holdout: Given, seed: int) -> 
     )
 
 
-def leave_out(model: Model, like: torch.Tensor | None, seed: int) -> LeftOut | None:
-    """Some training observations predicted from the others by the plain model; None where there are not two."""
-    size = len(model.y)
+def leave_out(model: Model | MixtureModel, like: torch.Tensor | None, seed: int) -> LeftOut | None:
+    """Some training observations predicted from the others before any recalibration; None where there are not two."""
+    plain = model.plain
+    size = len(plain.y)
     if size < 2:
         return None
     fewer = min(size, _FEWER_POINTS)
-    n = fewer if like is None and affordable(model, working(model), fewer) else min(size, _POINTS)
+    n = fewer if like is None and affordable(plain, working(plain), fewer) else min(size, _POINTS)
     return left_out(model, like, n, seed, progress=False, correlated=True)
 
 

@@ -96,10 +96,10 @@ def checked(
 
     if not isinstance(model, (ModelClass, LayeredModel)):
         raise InputTypeError(f"model must be a cagp Model, got {type(model).__name__}; prior.condition(X, y) makes one")
-    model = model.plain
+    whole, model = model, model.plain
     if fit is not None and not isinstance(fit, FitResult):
         raise InputTypeError(f"fit must be what cagp.hyperparameters.fit returned, got {type(fit).__name__}")
-    if fit is not None and fit.prior.kernel != model.prior.kernel:
+    if fit is not None and whole is model and fit.prior.kernel != model.prior.kernel:  # layers have several
         raise InputError(
             f"fit found the kernel {fit.prior.kernel!r}, the model has {model.prior.kernel!r}; condition the prior of "
             "the fit: fit.prior.condition(X, y)"

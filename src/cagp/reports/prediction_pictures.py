@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from ..model import Model
+    from ..recalibration import LayeredModel
+
+    Whole = Model | LayeredModel
 
 _CURVE = 300
 _SLICE = 80
@@ -33,10 +36,10 @@ Picture = tuple[str, bytes, str]
 """The name of its file, the PNG, and the caption."""
 
 
-def draw(model: Model, names: Names, seed: int) -> list[Picture]:
+def draw(model: Whole, names: Names, seed: int) -> list[Picture]:
     """A curve for one column; a map for two or for points on the globe; slices along all other columns."""
-    columns = model.X.shape[1]
-    place = map_of(model.prior.kernel, columns)
+    columns = model.plain.X.shape[1]
+    place = map_of(model.plain.prior.kernel, columns)
     if columns == 1:
         return [_curve(model, names, seed)]
     pictures = [] if place is None else [_map(model, names, place, seed)]
@@ -46,13 +49,24 @@ def draw(model: Model, names: Names, seed: int) -> list[Picture]:
 
 @dataclass(frozen=True)
 class _Predictions:
+    """Of f: mean, standard deviation and 95% interval, and the interval of a new observation; each (T,)."""
+
     mean: np.ndarray
     std: np.ndarray
-    note: str
+    interval: tuple[np.ndarray, np.ndarray]
+    observed: tuple[np.ndarray, np.ndarray]
+    note: str = ""
+
+    def part(self, start: int, stop: int) -> _Predictions:
+        """Those from ``start`` to ``stop``."""
+        (low, high), (lowest, highest) = self.interval, self.observed
+        here = slice(start, stop)
+        return _Predictions(self.mean[here], self.std[here], (low[here], high[here]), (lowest[here], highest[here]))
 
 
-def _predict(model: Model, where: np.ndarray) -> _Predictions:
-    """Mean and standard deviation of f at ``where`` (T, p), by a local solver where the model's own takes minutes."""
+def _predict(whole: Whole, where: np.ndarray) -> _Predictions:
+    """What the model says at ``where`` (T, p), with a local solver where its own takes minutes."""
+    model = whole.plain
     solver = working(model)
     expected = seconds(model, solver, len(model.y), len(where))
     note = ""
@@ -62,24 +76,25 @@ def _predict(model: Model, where: np.ndarray) -> _Predictions:
             f"{len(where):,} points."
         )
         model = refit(model, LOCAL)
-    post = model.predict(torch.from_numpy(where).to(model.X.device), progress=False)
-    return _Predictions(array(post.mean), array(post.std), note)
+    test = torch.from_numpy(where).to(model.X.device)
+    found = whole.over(model.predict(test, progress=False), test)
+    noise = model.prior.noise_variance
+    observed = found.observed(float(np.mean(noise)) if np.ndim(noise) else None)
+    low, high = (array(end) for end in found.interval(0.95))
+    lowest, highest = (array(end) for end in observed.interval(0.95))
+    return _Predictions(array(found.mean), array(found.std), (low, high), (lowest, highest), note)
 
 
-def _some(model: Model, seed: int) -> np.ndarray:
-    size = len(model.y)
+def _some(model: Whole, seed: int) -> np.ndarray:
+    size = len(model.plain.y)
     return np.sort(np.random.default_rng(seed).choice(size, min(size, _DOTS), replace=False))
-
-
-def _noise_std(model: Model) -> float:
-    return float(np.sqrt(np.mean(model.prior.noise_variance)))
 
 
 # --- one column -------------------------------------------------------------------------------------------------------
 
 
-def _curve(model: Model, names: Names, seed: int) -> Picture:
-    X, y = array(model.X)[:, 0], array(model.y)
+def _curve(model: Whole, names: Names, seed: int) -> Picture:
+    X, y = array(model.plain.X)[:, 0], array(model.plain.y)
     low, high = X.min(), X.max()
     margin = 0.05 * (high - low) or 1.0
     x = np.linspace(low - margin, high + margin, _CURVE)
@@ -88,7 +103,7 @@ def _curve(model: Model, names: Names, seed: int) -> Picture:
     ax = axes[0, 0]
     shown = _some(model, seed)
     ax.scatter(X[shown], y[shown], s=9, color="black", alpha=0.4, linewidths=0, label=f"{len(shown):,} observations")
-    _band(ax, x, found, _noise_std(model))
+    _band(ax, x, found)
     ax.set(xlabel=names.label(0), ylabel=names.target_label, xlim=(x[0], x[-1]))
     ax.legend(fontsize="small", loc="best")
     caption = (
@@ -97,15 +112,15 @@ def _curve(model: Model, names: Names, seed: int) -> Picture:
     return "prediction", png(figure), caption + found.note
 
 
-def _widths(found: _Predictions, noise_std: float, light: float, dark: float) -> list[tuple[np.ndarray, float, str]]:
-    """The two standard deviations that are drawn, the wider one first, each with how dark it is and its label."""
-    observed = np.sqrt(found.std**2 + noise_std**2)
-    return [(observed, light, "95% of new observations"), (found.std, dark, "95% of the function")]
+def _intervals(
+    found: _Predictions, light: float, dark: float
+) -> list[tuple[tuple[np.ndarray, np.ndarray], float, str]]:
+    """The two intervals that are drawn, the wider one first, each with how dark it is and its label."""
+    return [(found.observed, light, "95% of new observations"), (found.interval, dark, "95% of the function")]
 
 
-def _band(ax: Axes, x: np.ndarray, found: _Predictions, noise_std: float) -> None:
-    for std, alpha, label in _widths(found, noise_std, 0.13, 0.35):
-        low, high = found.mean - 1.96 * std, found.mean + 1.96 * std
+def _band(ax: Axes, x: np.ndarray, found: _Predictions) -> None:
+    for (low, high), alpha, label in _intervals(found, 0.13, 0.35):
         ax.fill_between(x, low, high, color=BLUE, alpha=alpha, linewidth=0, label=label)
     ax.plot(x, found.mean, color=BLUE, linewidth=1.6, label="mean")
 
@@ -113,8 +128,8 @@ def _band(ax: Axes, x: np.ndarray, found: _Predictions, noise_std: float) -> Non
 # --- two columns ------------------------------------------------------------------------------------------------------
 
 
-def _map(model: Model, names: Names, place: Map, seed: int) -> Picture:
-    X = array(model.X)
+def _map(model: Whole, names: Names, place: Map, seed: int) -> Picture:
+    X = array(model.plain.X)
     x, y = X[:, place.across], X[:, place.down]
     ends = place.ends(X)
     shape = place.shape(ends)
@@ -158,9 +173,9 @@ def _medians(X: np.ndarray, columns: list[int], names: Names) -> str:
 # --- many columns -----------------------------------------------------------------------------------------------------
 
 
-def _slices(model: Model, names: Names, columns: list[int]) -> Picture:
+def _slices(model: Whole, names: Names, columns: list[int]) -> Picture:
     """One slice through the median point for each of the columns along which the prediction moves most."""
-    X = array(model.X)
+    X = array(model.plain.X)
     middle = np.median(X, axis=0)
     ranges = [_along(X[:, c], _RANKING) for c in columns[:_MOST_RANKED]]
     ranked = _predict(model, np.concatenate([_moved(middle, c, v) for c, v in zip(columns, ranges, strict=False)]))
@@ -173,17 +188,16 @@ def _slices(model: Model, names: Names, columns: list[int]) -> Picture:
     across = min(len(chosen), 3)
     figure, axes = new_figure(-(-len(chosen) // across), across, 3.9, 3.1)
     ends = np.cumsum([0, *(len(v) for v in values)])
-    noise = _noise_std(model)
-    low = (found.mean - 2.2 * np.sqrt(found.std**2 + noise**2)).min()
-    high = (found.mean + 2.2 * np.sqrt(found.std**2 + noise**2)).max()
+    low, high = found.observed[0].min(), found.observed[1].max()
+    low, high = low - 0.06 * (high - low), high + 0.06 * (high - low)
     for ax, column, v, start, stop in zip(axes.flat, chosen, values, ends[:-1], ends[1:], strict=False):
-        part = _Predictions(found.mean[start:stop], found.std[start:stop], "")
+        part = found.part(start, stop)
         if _discrete(X[:, column]) is not None:
-            _bars(ax, v, part, noise)
+            _bars(ax, v, part)
             margin = 0.5 * float(np.diff(v).min())
             ax.set(xlim=(v[0] - margin, v[-1] + margin), xticks=v if len(v) <= 8 else v[::2])
         else:
-            _band(ax, v, part, noise)
+            _band(ax, v, part)
             ax.plot(X[:, column], np.full(len(X), low), "|", color="black", alpha=0.15, markersize=6)
         ax.axvline(middle[column], color="black", linestyle=":", linewidth=0.9)
         ax.set(xlabel=names.label(column), ylim=(low, high))
@@ -230,7 +244,7 @@ def _moved(middle: np.ndarray, column: int, values: np.ndarray) -> np.ndarray:
     return where
 
 
-def _bars(ax: Axes, x: np.ndarray, found: _Predictions, noise_std: float) -> None:
-    for std, alpha, label in _widths(found, noise_std, 0.25, 0.6):
-        ax.errorbar(x, found.mean, yerr=1.96 * std, fmt="none", ecolor=BLUE, alpha=alpha, elinewidth=5, label=label)
+def _bars(ax: Axes, x: np.ndarray, found: _Predictions) -> None:
+    for (low, high), alpha, label in _intervals(found, 0.25, 0.6):
+        ax.vlines(x, low, high, color=BLUE, alpha=alpha, linewidth=5, label=label)
     ax.plot(x, found.mean, "_", color="black", markersize=9, label="mean")

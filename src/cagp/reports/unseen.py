@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from ..errors import InputError
+from ..mixtures import MixtureModel, before_recalibration, is_recalibrated
 from ..recalibration import GROUPS, ConformalModel, LayeredModel, RecalibratedModel, cross_recalibrated, learn
 from ..support.convert import Output
 from .held_out import HeldOut, leave_out, left_out_data, plain_of, predict_held_out
@@ -57,12 +58,12 @@ def predict_unseen(
 
     None where there is nothing to leave out. Training data are left out in the geometry of ``like`` (T, p).
     """
-    layered = isinstance(model, LayeredModel)
+    layered, base = is_recalibrated(model), before_recalibration(model)
     if holdout is not None:
         found = predict_held_out(model, holdout, seed)
-        result = _already(found) if layered else _tried(model.plain, found, seed)
+        result = _already(found) if layered else _tried(base, found, seed)
     else:
-        left = leave_out(model.plain, like, seed)
+        left = leave_out(base, like, seed)
         if left is None:
             return None
         plain = left_out_data(model.plain, left)
@@ -80,7 +81,7 @@ def predict_unseen(
         )
         if isinstance(model, ConformalModel):
             how += " The conformal step, which has calibration data of its own, was left out of this."
-        recalibrated = plain.predicted_by(cross_recalibrated(left, model.plain, seed), how)
+        recalibrated = plain.predicted_by(cross_recalibrated(left, base.plain, seed), how)
         result = Unseen(plain, recalibrated, layered, how)
     advance(1)
     return result
@@ -93,13 +94,13 @@ def _already(found: HeldOut) -> Unseen:
     return Unseen(plain, found.predicted_by(found.prediction, how), True, how)
 
 
-def _tried(model: Model, found: HeldOut, seed: int) -> Unseen:
+def _tried(model: Model | MixtureModel, found: HeldOut, seed: int) -> Unseen:
     """Held-out data of a plain model: where it is rejected, a recalibration from its training data is tried."""
     if found.diagnosis.state == "right":
         return Unseen(found, None, False, "Recalibration was not tried: there is no sign that it is needed.")
-    X = torch.from_numpy(found.X).to(model.device)
+    X = torch.from_numpy(found.X).to(model.plain.device)
     try:
-        layer = RecalibratedModel(model, learn(model, X, min(len(model.y), _LEARNED_FROM), seed, progress=False))
+        layer = RecalibratedModel(model, learn(model, X, min(len(model.plain.y), _LEARNED_FROM), seed, progress=False))
     except InputError as error:
         return Unseen(found, None, False, f"Recalibration was not tried: {error}.")
     how = f"For the recalibration, only training observations were used. {layer.recalibration.how}"
