@@ -412,13 +412,13 @@ def test_lazy_prediction_can_be_pickled() -> None:
 
 
 def test_default_prior_is_fitted() -> None:
-    conditioned = interop.condition(field(), fit={"n_restarts": 0})
-    kernel = conditioned.model.prior.kernel
-    assert isinstance(kernel.kernel, cagp.Geographic)
-    assert kernel.kernel.kernel.variance != pytest.approx(float(np.var(field().values)))
+    conditioned = interop.condition(field())
+    kernel = conditioned.model.plain.prior.kernel
+    assert {pair for pair in cagp.kernels.geographic_columns(kernel, (0, 1))} == {(0, 1)}
+    assert "Chosen" in conditioned.model.story
     assert abs(conditioned.predict(grid())["mean"] - temperature(grid().lat, grid().lon)).max() < 0.5
-    held = interop.condition(field(), noise_variance=0.04, fit={"n_restarts": 0})
-    assert held.model.prior.noise_variance == 0.04
+    held = field().cagp.fit(noise_variance=0.04, kernel="matern32", uncertainty=False)
+    assert held.model.plain.prior.noise_variance == 0.04
     with pytest.raises(InputError, match="nothing to condition"):
         interop.condition(field(), fit=False)
     with pytest.raises(InputError, match="constant"):
@@ -430,8 +430,8 @@ def test_default_prior_with_time() -> None:
     rng, each = np.random.default_rng(3), field(step=40.0)
     noisy = [each + np.sin(i) * np.cos(np.deg2rad(each.lon)) + 0.3 * rng.normal(size=each.shape) for i in range(3)]
     series = xr.concat(noisy, dim=xr.Variable("time", times))
-    conditioned = interop.condition(series, coords=("lat", "lon", "time"), fit={"n_restarts": 0})
-    place, time = conditioned.model.prior.kernel.kernels
+    conditioned = interop.fit(series, coords=("lat", "lon", "time"), kernel="matern32", uncertainty=False)
+    place, time = conditioned.model.plain.prior.kernel.kernels
     assert isinstance(place.kernel, cagp.Geographic)
     assert time.kernel.variance == 1.0
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -14,8 +14,20 @@ from ..mixtures import FittedModel
 from ..support.validation import not_negative_each
 from .maximum_likelihood import HowToLearn
 
-if TYPE_CHECKING:
-    from .regressor import CAGPRegressor
+
+class Asked(Protocol):
+    """The parameters of an estimator that ``cagp.fit`` has as well."""
+
+    kernel: Any
+    mean: Any
+    noise_variance: Any
+    alpha: Any
+    solver: Any
+    mixture: bool
+    uncertainty: Any
+    recalibrate: Any
+    globe: Any
+    condition_options: Any
 
 
 def is_names(kernel: Any) -> bool:
@@ -26,7 +38,7 @@ def is_names(kernel: Any) -> bool:
 
 
 def chosen(
-    asked: CAGPRegressor, X: np.ndarray, Y: np.ndarray, noise_variance: Any, like: Any, how: HowToLearn
+    asked: Asked, X: np.ndarray, Y: np.ndarray, noise_variance: Any, like: Any, how: HowToLearn
 ) -> list[FittedModel]:
     """For each column of Y (n, outputs) the model that ``cagp.fit`` chooses, with what the estimator was ``asked``."""
     if callable(how.optimizer):
@@ -65,7 +77,7 @@ def chosen(
     return fitted
 
 
-def _noise(asked: CAGPRegressor, given: Any, n: int) -> Any:
+def _noise(asked: Asked, given: Any, n: int) -> Any:
     """Where the noise starts, or the known noise of each observation (n,); None where nothing is known."""
     level = asked.noise_variance if given is None else None
     if asked.alpha is None and (level is None or np.ndim(level) == 0):

@@ -1,7 +1,7 @@
 """Gridded data in, gridded predictions out: xarray objects with their coordinates, units and provenance.
 
 Importing this module (or calling ``cagp.interop.register_xarray()``) gives every DataArray and Dataset the accessor
-``.cagp``: ``field.cagp.condition(prior)`` and ``grid.cagp.predict(conditioned)``.
+``.cagp``: ``field.cagp.fit()``, ``field.cagp.condition(prior)`` and ``grid.cagp.predict(conditioned)``.
 """
 
 from __future__ import annotations
@@ -12,7 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from ..choosing import fit as choose
+from ..choosing.judging import judged
 from ..errors import InputError, InputTypeError
+from ..mixtures import before_recalibration
 from ..model import Model
 from ..prior import Prior
 from ..recalibration import LayeredModel
@@ -25,8 +28,9 @@ try:
 except ImportError as error:
     raise ImportError("predictions on grids need xarray: pip install 'cagp[xarray]'") from error
 
-from .xarray_coordinates import Axis, Gridded, check_geographic, copies, find_axes
+from .xarray_coordinates import Axis, Gridded, check_geographic, find_axes
 from .xarray_metadata import Source
+from .xarray_observations import observed
 from .xarray_prediction import Request, points_on, predict_on
 from .xarray_prior import prepared_prior
 
@@ -57,12 +61,14 @@ class ConditionedField:
         ``like`` is the grid where it is going to predict: gaps as wide as those that its points lie in are left out.
         Without it, gaps of all widths are. For the rest see ``Model.recalibrated``.
         """
-        places = None
-        if like is not None:
-            _require_grid(like, "like")
-            places = points_on(Request(self.model, self.axes, self.longitudes, None, None, None, None), like)
-        model = self.model.plain.recalibrated(places, n, seed, progress=progress)
+        places = None if like is None else self.points_of(like)
+        model = before_recalibration(self.model).recalibrated(places, n, seed, progress=progress)
         return replace(self, model=model)
+
+    def points_of(self, grid: Gridded) -> np.ndarray:
+        """The points (T, p) of a whole grid, as the model takes them."""
+        _require_grid(grid, "like")
+        return points_on(self.axes, self.longitudes, grid)
 
     def predict(
         self,
@@ -93,23 +99,28 @@ class ConditionedField:
             raise InputError(f"level must be between 0 and 1, got {level!r}; for 95% write 0.95")
         _require_grid(grid, "grid")
         request = Request(
-            self.model, self.axes, self.longitudes, noise, None if level is None else float(level), stop, batch_size
+            self.model,
+            self.axes,
+            self.longitudes,
+            bool(observed),
+            noise,
+            None if level is None else float(level),
+            stop,
+            batch_size,
         )
         return predict_on(request, self.source, grid, chunks, progress)
 
     def _noise(self, observed: bool, noise_variance: float | None) -> float | None:
-        """The noise variance to add to predictions; None for the field itself."""
-        if not observed:
-            if noise_variance is not None:
-                raise InputError("noise_variance is for new observations; say observed=True, or leave it out")
-            return None
+        """The noise variance of new observations where it was given; refuses what says nothing."""
         if noise_variance is None:
-            noise_variance = self.model.plain.prior.noise_variance
-            if np.ndim(noise_variance):
+            if observed and np.ndim(self.model.plain.prior.noise_variance):
                 raise InputError(
                     "the noise of the observed field, one variance each, says nothing about new observations; give "
                     "noise_variance=..., one number"
                 )
+            return None
+        if not observed:
+            raise InputError("noise_variance is for new observations; say observed=True, or leave it out")
         noise = real(noise_variance, "noise_variance")
         if noise < 0:
             raise InputError(f"noise_variance must not be negative, got {noise:g}")
@@ -124,7 +135,7 @@ def condition(
     solver: Solver | str = "auto",
     noise_variance: Any = None,
     fit: bool | Mapping[str, Any] | None = None,
-    recalibrate: bool = False,
+    recalibrate: bool | str | None = None,
     like: Gridded | None = None,
     time_unit: str = "D",
     **condition_options: Any,
@@ -137,55 +148,89 @@ def condition(
     curvilinear grid or of stations. Times are numbers of ``time_unit`` ("D", "h", "m" or "s") since 1970. Dimensions
     of size one that no coordinate belongs to are dropped; longer ones are refused.
 
-    Without a prior, a Matérn-3/2 kernel on the globe (times one for each further coordinate), a constant mean and
-    noise are fitted by maximum likelihood to 500 values drawn at random. ``fit=True`` fits a prior that you give, too;
-    a mapping gives the options of ``Prior.fit``, and ``fit=False`` never fits. ``noise_variance`` replaces the prior's:
-    a number, or a DataArray or array in the shape of the field. ``solver`` and ``condition_options`` are those of
-    ``Prior.condition``.
+    Without a prior everything is chosen, as ``fit`` does; a mapping given as ``fit`` is then its ``fit_options``.
+    ``fit=True`` fits a prior that you give; a mapping gives the options of ``Prior.fit``, and ``fit=False`` never fits.
+    ``noise_variance`` replaces the prior's: a number, or a DataArray or array in the shape of the field. ``solver`` and
+    ``condition_options`` are those of ``Prior.condition``.
 
     ``recalibrate`` scales and shapes the error bars by predictions of left-out values, in gaps as wide as those that
-    the points of the grid ``like`` lie in, where it is given; see ``ConditionedField.recalibrated``. The attribute
-    ``cagp_guarantee`` of every prediction says when its error bars hold.
+    the points of the grid ``like`` lie in, where it is given; see ``ConditionedField.recalibrated``. "auto", which is
+    the default without a prior, does so where left-out values reject the error bars. The attribute ``cagp_guarantee``
+    of every prediction says when its error bars hold.
 
     NaN are missing observations: they are left out and counted in ``source.missing``. So are copies of one value
     under several longitudes, at the poles and where a grid repeats its first meridian (``source.copies``). Both
     numbers become attributes of every prediction.
     """
-    if not isinstance(field, xr.DataArray):
-        remedy = 'choose a variable: dataset["t2m"]' if isinstance(field, xr.Dataset) else "pass a DataArray"
-        raise InputTypeError(f"field must be an xarray DataArray, got {type(field).__name__}; {remedy}")
-    if field.dtype.kind not in "fiu":
-        raise InputTypeError(f"field has type {field.dtype}, which is not a real number; convert it with astype(float)")
+    if prior is None:
+        if fit is False:
+            raise InputError("without a prior there is nothing to condition; give one, or leave fit=False out")
+        return fit_field(
+            field,
+            coords=coords,
+            like=like,
+            noise_variance=noise_variance,
+            time_unit=time_unit,
+            solver=solver,
+            recalibrate="auto" if recalibrate is None else recalibrate,
+            fit_options=fit if isinstance(fit, Mapping) else None,
+            condition_options=condition_options,
+        )
     if like is not None:
         _require_grid(like, "like")
         if not recalibrate:
             raise InputError("like says where recalibrated error bars are to hold; say recalibrate=True, too")
-    axes = find_axes(field, coords, time_unit)
-    flat = _flattened(field, axes)
-    noise = None if noise_variance is None else _noise_like(noise_variance, flat)
-    X, y = _observations(flat, axes)
-    present = ~np.isnan(y)
-    if not present.any():
-        raise InputError(f"all {y.size} values of the field are NaN; there is nothing to condition on")
-    kept = present.copy()
-    kept[present] = ~copies(X[present], y[present], axes)
-    X, y = X[kept], y[kept]
-    noise = noise if noise is None or np.ndim(noise) == 0 else noise[kept]
-    prior = prepared_prior(prior, X, y, axes, noise, fit)
-    geographic = check_geographic(prior.kernel, axes)
-    roles = [axis.role for axis in axes]
-    longitudes = None
-    if "longitude" in roles and not geographic:
-        column = X[:, roles.index("longitude")]
-        longitudes = (float(column.min()), float(column.max()))
-    source = Source(
-        name=str(field.name if field.name is not None else "field"),
-        attributes=dict(field.attrs),
-        missing=int((~present).sum()),
-        copies=int((present & ~kept).sum()),
-    )
-    conditioned = ConditionedField(prior.condition(X, y, solver, **condition_options), axes, source, longitudes)
+    seen = observed(field, coords, time_unit, noise_variance)
+    prior = prepared_prior(prior, seen, fit)
+    geographic = check_geographic(prior.kernel, seen.axes)
+    model = prior.condition(seen.X, seen.y, solver, **condition_options)
+    conditioned = ConditionedField(model, seen.axes, seen.source, None if geographic else seen.longitudes)
+    if recalibrate == "auto":
+        where = None if like is None else conditioned.points_of(like)
+        return replace(conditioned, model=judged(model, where).model)
     return conditioned.recalibrated(like) if recalibrate else conditioned
+
+
+def fit(
+    field: xr.DataArray,
+    *,
+    coords: Sequence[str] | None = None,
+    like: Gridded | None = None,
+    noise_variance: Any = None,
+    time_unit: str = "D",
+    **options: Any,
+) -> ConditionedField:
+    """A model of a gridded field with everything chosen that is not said: ``cagp.fit`` on the field's coordinates.
+
+    ``coords``, ``time_unit`` and what becomes of NaN and copies are as in ``condition``. Latitude and longitude are
+    taken together, on the globe; every time has a factor of its own in the kernel. ``like`` is the grid where
+    predictions are wanted: what is chosen, and the error bars, are right for gaps like those. ``noise_variance`` is
+    known noise: a number, or a DataArray or array in the shape of the field. The other ``options`` are those of
+    ``cagp.fit``: kernel, mean, solver, recalibrate and more. ``model.story`` of the result tells what was done.
+    """
+    seen = observed(field, coords, time_unit, noise_variance)
+    seen.require_variation()
+    roles = [axis.role for axis in seen.axes]
+    globe = tuple(roles.index(role) for role in ("latitude", "longitude") if role in roles)
+    on_globe = len(globe) == 2
+    options = {
+        "globe": globe if on_globe else None,
+        "times": [column for column, role in enumerate(roles) if role == "time"],
+        **options,
+    }
+    if noise_variance is not None and np.ndim(seen.noise) == 0:
+        options["fit_options"] = {"fix_noise": True, **(options.get("fit_options") or {})}
+    longitudes = None if on_globe else seen.longitudes
+    places = None
+    if like is not None:
+        _require_grid(like, "like")
+        places = points_on(seen.axes, longitudes, like)
+    model = choose(seen.X, seen.y, like=places, noise_variance=seen.noise, **options)
+    return ConditionedField(model, seen.axes, seen.source, longitudes)
+
+
+fit_field = fit
+"""The same; for functions with an argument called ``fit``."""
 
 
 def predict(
@@ -224,47 +269,6 @@ def register_xarray() -> None:
     """Give DataArrays and Datasets the accessor ``.cagp``; importing this module has done it already."""
 
 
-def _flattened(field: xr.DataArray, axes: tuple[Axis, ...]) -> xr.DataArray:
-    """The field without dimensions of size one that no coordinate belongs to."""
-    covered = {dim for axis in axes for dim in field.coords[axis.name].dims}
-    spare = [dim for dim in field.dims if dim not in covered]
-    long = [str(dim) for dim in spare if field.sizes[dim] != 1]
-    if long:
-        names = tuple(axis.name for axis in axes)
-        raise InputError(
-            f"the field also varies along {long}, which coords={names} leaves out; add a coordinate along it to "
-            f"coords, or choose one: field.isel({long[0]}=0)"
-        )
-    return field.squeeze(spare, drop=True)
-
-
-def _observations(flat: xr.DataArray, axes: tuple[Axis, ...]) -> tuple[np.ndarray, np.ndarray]:
-    """Points (n, p) and values (n,), NaN included, in the order of the array."""
-    template = flat.variable
-    columns = []
-    for axis in axes:
-        coordinate = flat.coords[axis.name].variable
-        numbers = xr.Variable(coordinate.dims, axis.numbers(coordinate.values))
-        columns.append(numbers.set_dims(dict(template.sizes)).values.ravel())
-    return np.column_stack(columns), np.asarray(template.values, dtype=np.float64).ravel()
-
-
-def _noise_like(noise: Any, flat: xr.DataArray) -> Any:
-    """One number, or one per value of the field, shape (n,)."""
-    if isinstance(noise, xr.DataArray):
-        try:
-            same, _ = xr.align(noise, flat, join="exact")
-            values = same.variable.set_dims(dict(flat.sizes)).transpose(*flat.dims).values
-        except ValueError as error:
-            raise InputError(f"noise_variance does not have the coordinates of the field: {error}") from error
-        return values.ravel()
-    if np.ndim(noise) == 0:
-        return noise
-    if np.shape(noise) != flat.shape:
-        raise InputError(f"noise_variance has shape {np.shape(noise)}, the field has {flat.shape}; give one value each")
-    return np.asarray(noise).ravel()
-
-
 @xr.register_dataarray_accessor("cagp")
 class FieldAccessor:
     """``field.cagp``: Gaussian process regression on the coordinates of a DataArray."""
@@ -275,6 +279,10 @@ class FieldAccessor:
     def condition(self, prior: Prior | None = None, **options: Any) -> ConditionedField:
         """Condition a prior on this field; see ``cagp.interop.xarray.condition``."""
         return condition(self._array, prior, **options)
+
+    def fit(self, **options: Any) -> ConditionedField:
+        """A model of this field, with everything chosen that is not said; see ``cagp.interop.xarray.fit``."""
+        return fit(self._array, **options)
 
     def predict(self, model: ConditionedField | Model | LayeredModel, **options: Any) -> xr.Dataset:
         """The prediction at the coordinates of this array; see ``cagp.interop.xarray.predict``."""
@@ -290,10 +298,17 @@ class DatasetAccessor:
 
     def condition(self, variable: str, prior: Prior | None = None, **options: Any) -> ConditionedField:
         """Condition a prior on one variable; see ``cagp.interop.xarray.condition``."""
-        if variable not in self._dataset.data_vars:
+        return condition(self._variable(variable), prior, **options)
+
+    def fit(self, variable: str, **options: Any) -> ConditionedField:
+        """A model of one variable, with everything chosen that is not said; see ``cagp.interop.xarray.fit``."""
+        return fit(self._variable(variable), **options)
+
+    def _variable(self, name: str) -> xr.DataArray:
+        if name not in self._dataset.data_vars:
             names = sorted(map(str, self._dataset.data_vars))
-            raise InputError(f"there is no variable {variable!r}, there are {names}")
-        return condition(self._dataset[variable], prior, **options)
+            raise InputError(f"there is no variable {name!r}, there are {names}")
+        return self._dataset[name]
 
     def predict(self, model: ConditionedField | Model | LayeredModel, **options: Any) -> xr.Dataset:
         """The prediction at the coordinates of this data set; see ``cagp.interop.xarray.predict``."""

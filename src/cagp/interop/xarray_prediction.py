@@ -31,11 +31,15 @@ Chunks = dict[Hashable, tuple[int, ...]]
 
 @dataclass(frozen=True)
 class Request:
-    """What is asked of a model on every block of a grid; ``noise`` is None for the field without noise."""
+    """What is asked of a model on every block of a grid.
+
+    ``observed`` asks for new observations, with the ``noise`` that was given or the model's own.
+    """
 
     model: Model | LayeredModel
     axes: tuple[Axis, ...]
     longitudes: tuple[float, float] | None
+    observed: bool
     noise: float | None
     level: float | None
     stop: Rule | None
@@ -53,21 +57,11 @@ class Request:
         """The prediction on a block given by its coordinates, and the shape of the block."""
         points, shape = self.points(coordinates)
         post = self.model.predict(points, stop=self.stop, batch_size=self.batch_size, progress=progress)
-        return (post if self.noise is None else post.observed(self.noise)), shape
+        return (post.observed(self.noise) if self.observed else post), shape
 
     def points(self, coordinates: tuple[Any, ...]) -> tuple[np.ndarray, tuple[int, ...]]:
         """The points (T, p) of a block given by its coordinates, and the shape of the block."""
-        columns = []
-        for axis, values, positions in zip(self.axes, coordinates, self.positions, strict=True):
-            numbers = axis.numbers(values)
-            if axis.role == "longitude":
-                self._check_convention(numbers)
-            shape = [1] * self.dimensions
-            for position, size in zip(positions, numbers.shape, strict=True):
-                shape[position] = size
-            columns.append(numbers.reshape(shape))
-        full = np.broadcast_arrays(*columns)
-        return np.column_stack([column.ravel() for column in full]), full[0].shape
+        return _points(self.axes, self.longitudes, coordinates, self.positions, self.dimensions)
 
     def statistics(self, post: Prediction, shape: tuple[int, ...]) -> np.ndarray:
         """The variables of the result along a last axis, in float64."""
@@ -83,17 +77,6 @@ class Request:
         if post.status.reason == "interrupted":  # a block has no status to say so in
             raise KeyboardInterrupt
         return self.statistics(post, shape)
-
-    def _check_convention(self, longitudes: np.ndarray) -> None:
-        if self.longitudes is None or not longitudes.size:
-            return
-        low, high = self.longitudes
-        if (high > 180 and longitudes.min() < 0) or (low < 0 and longitudes.max() > 180):
-            raise InputError(
-                f"the observed longitudes run from {low:g} to {high:g}, those of the grid from {longitudes.min():g} to "
-                f"{longitudes.max():g}: two conventions, which this kernel takes for different places; use "
-                "Geographic(kernel), or convert one of them"
-            )
 
 
 def predict_on(
@@ -111,7 +94,7 @@ def predict_on(
     else:
         values = _lazy(request, coordinates, dims, blocks)
         status = "Predicted block by block when the values were needed."
-    observed = request.noise is not None
+    observed = request.observed
     dataset = coordinates_along(grid, dims).copy()
     for axis, coordinate in zip(request.axes, coordinates, strict=True):
         dataset[coordinate.name].attrs = coordinate_attributes(axis.role, coordinate.attrs)
@@ -126,21 +109,62 @@ def predict_on(
     return dataset
 
 
-def points_on(request: Request, grid: Gridded) -> np.ndarray:
-    """The points (T, p) of a whole grid."""
-    located, coordinates, _ = _located(request, grid)
-    return located.points(tuple(coordinate.values for coordinate in coordinates))[0]
+def points_on(axes: tuple[Axis, ...], longitudes: tuple[float, float] | None, grid: Gridded) -> np.ndarray:
+    """The points (T, p) of a whole grid, whose longitudes are written like those seen, where that matters."""
+    positions, coordinates, dims = _places(axes, grid)
+    return _points(axes, longitudes, tuple(each.values for each in coordinates), positions, len(dims))[0]
+
+
+def _points(
+    axes: tuple[Axis, ...],
+    longitudes: tuple[float, float] | None,
+    coordinates: tuple[Any, ...],
+    positions: tuple[tuple[int, ...], ...],
+    dimensions: int,
+) -> tuple[np.ndarray, tuple[int, ...]]:
+    """The points (T, p) of a block given by its coordinates, and the shape of the block."""
+    columns = []
+    for axis, values, where in zip(axes, coordinates, positions, strict=True):
+        numbers = axis.numbers(values)
+        if axis.role == "longitude":
+            _check_convention(longitudes, numbers)
+        shape = [1] * dimensions
+        for position, size in zip(where, numbers.shape, strict=True):
+            shape[position] = size
+        columns.append(numbers.reshape(shape))
+    full = np.broadcast_arrays(*columns)
+    return np.column_stack([column.ravel() for column in full]), full[0].shape
+
+
+def _check_convention(seen: tuple[float, float] | None, longitudes: np.ndarray) -> None:
+    """Refuse longitudes of a grid that are written in another way than those ``seen``."""
+    if seen is None or not longitudes.size:
+        return
+    low, high = seen
+    if (high > 180 and longitudes.min() < 0) or (low < 0 and longitudes.max() > 180):
+        raise InputError(
+            f"the observed longitudes run from {low:g} to {high:g}, those of the grid from {longitudes.min():g} to "
+            f"{longitudes.max():g}: two conventions, which this kernel takes for different places; use "
+            "Geographic(kernel), or convert one of them"
+        )
 
 
 def _located(request: Request, grid: Gridded) -> tuple[Request, list[xr.DataArray], tuple[Hashable, ...]]:
     """The request with the places of its axes in the grid, the grid's coordinates for them, and its dimensions."""
-    coordinates = [matching(grid, axis) for axis in request.axes]
+    positions, coordinates, dims = _places(request.axes, grid)
+    return replace(request, positions=positions, dimensions=len(dims)), coordinates, dims
+
+
+def _places(
+    axes: tuple[Axis, ...], grid: Gridded
+) -> tuple[tuple[tuple[int, ...], ...], list[xr.DataArray], tuple[Hashable, ...]]:
+    """Where the axes are in the grid, the grid's coordinates for them, and its dimensions."""
+    coordinates = [matching(grid, axis) for axis in axes]
     dims = _dimensions(grid, {dim for coordinate in coordinates for dim in coordinate.dims})
     empty = [str(dim) for dim in dims if grid.sizes[dim] == 0]
     if empty:
         raise InputError(f"the grid has no points along {empty}; choose a larger part of it")
-    positions = tuple(tuple(dims.index(dim) for dim in coordinate.dims) for coordinate in coordinates)
-    return replace(request, positions=positions, dimensions=len(dims)), coordinates, dims
+    return tuple(tuple(dims.index(dim) for dim in each.dims) for each in coordinates), coordinates, dims
 
 
 def _dimensions(grid: Gridded, needed: set[Hashable]) -> tuple[Hashable, ...]:
