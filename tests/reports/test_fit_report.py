@@ -17,8 +17,8 @@ from cagp import InputError, hyperparameters
 from cagp.calibration import assess
 from cagp.fit_report import Names, write_check_report, write_fit_report
 from cagp.left_out import Correlation
+from cagp.recalibration import correlated_errors
 from cagp.recalibration.diagnosis import diagnose, visible
-from cagp.reports import correlated_errors
 from cagp.reports.computational_share import measure, sample_points
 from cagp.reports.held_out import HeldOut, leave_out, left_out_data
 from cagp.reports.kernel_words import hyperparameters as named

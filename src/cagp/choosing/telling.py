@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from ..mixtures import Tried
 from ..mixtures.fitted import table_of
+from ..prior import Prior
 from ..solvers import Solver
 from .search import Fit, Search
 
@@ -47,11 +49,11 @@ def told(
         table_of(tried),
     ]
     if len(parts) == 1:
-        lines.append(f"Chosen: {parts[0][0].candidate.name}, {parts[0][0].prior!r}.")
+        lines.append(f"Chosen: {parts[0][0].candidate.name}, {_in_short(parts[0][0].prior)}.")
     else:
         lines.append(
             "Chosen: a mixture, since these are about equally good: "
-            + "; ".join(f"{weight:.2f} × {each.prior!r}" for each, weight in parts)
+            + "; ".join(f"{weight:.2f} × {_in_short(each.prior)}" for each, weight in parts)
             + "."
         )
     if not geometry:
@@ -61,3 +63,9 @@ def told(
     if interrupted:
         lines.append("Interrupted: the best so far was kept, and the error bars were not judged.")
     return "\n".join([*lines, f"All of it took {seconds:.1f} s."])
+
+
+def _in_short(prior: Prior) -> str:
+    """The prior with four digits of each number, and without what is not known."""
+    text = re.sub(r"\d+\.\d+(e[+-]?\d+)?", lambda number: f"{float(number.group()):.4g}", repr(prior))
+    return text.replace(", columns=None", "").replace(", coefficients=None", "")
