@@ -13,8 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.signal import convolve
-from scipy.stats import binom, poisson
+import scipy  # its parts by their full names: stats takes long to import, and is when it is used
 
 from ..errors import InputError
 from ..support.validation import ArrayLike, count
@@ -105,7 +104,8 @@ def _limits(
     """
 
     def at(gamma: float) -> tuple[np.ndarray, np.ndarray, float, float]:
-        lower, upper = binom.ppf(gamma / 2, n, p).astype(int), binom.isf(gamma / 2, n, p).astype(int)
+        count_law = scipy.stats.binom(n, p)
+        lower, upper = count_law.ppf(gamma / 2).astype(int), count_law.isf(gamma / 2).astype(int)
         return lower, upper, probability(n, p, lower, upper), gamma
 
     high = 1 - level
@@ -126,11 +126,11 @@ def _ecdf_probability(n: int, x: np.ndarray, lower: np.ndarray, upper: np.ndarra
     """P(lower ≤ number of values ≤ xᵢ ≤ upper, for all i), for n uniform values."""
     inside, base = np.ones(1), 0  # inside[j]: probability that the count is base + j and was inside so far
     for step, low, high in zip(np.diff(x, prepend=0.0), lower, upper, strict=True):
-        increments = poisson.pmf(np.arange(high - base + 1), n * step)
-        inside = convolve(inside, increments)[low - base : high - base + 1]
+        increments = scipy.stats.poisson.pmf(np.arange(high - base + 1), n * step)
+        inside = scipy.signal.convolve(inside, increments)[low - base : high - base + 1]
         base = low
     rest = n - base - np.arange(len(inside))
-    return float(inside @ poisson.pmf(rest, n * (1 - x[-1])) / poisson.pmf(n, n))
+    return float(inside @ scipy.stats.poisson.pmf(rest, n * (1 - x[-1])) / scipy.stats.poisson.pmf(n, n))
 
 
 def _histogram_probability(n: int, p: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> float:
@@ -138,5 +138,6 @@ def _histogram_probability(n: int, p: np.ndarray, lower: np.ndarray, upper: np.n
     inside, base = np.ones(1), 0
     for share, low, high in zip(p, lower, upper, strict=True):
         base += low
-        inside = convolve(inside, poisson.pmf(np.arange(low, high + 1), n * share))[: max(n - base + 1, 0)]
-    return float(inside[n - base] / poisson.pmf(n, n)) if 0 <= n - base < len(inside) else 0.0
+        increments = scipy.stats.poisson.pmf(np.arange(low, high + 1), n * share)
+        inside = scipy.signal.convolve(inside, increments)[: max(n - base + 1, 0)]
+    return float(inside[n - base] / scipy.stats.poisson.pmf(n, n)) if 0 <= n - base < len(inside) else 0.0
