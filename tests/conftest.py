@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import gc
 import os
 import random
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
 if "PYTEST_XDIST_WORKER" in os.environ:  # the processes share the cores; read when torch and numpy are imported
     os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -51,6 +53,21 @@ def garbage_collected() -> Iterator[None]:
     """What a test leaves is cleaned up while it is responsible, and not in whichever test the collector awakes."""
     yield
     gc.collect()
+
+
+@pytest.fixture
+def words_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Figures are put together and not drawn, for tests of what a page says: drawing is most of the time it takes."""
+    from matplotlib.figure import Figure
+
+    def savefig(self: Figure, file: IO[bytes], **options: object) -> None:
+        file.write(base64.b64decode(DOT))
+
+    monkeypatch.setattr(Figure, "savefig", savefig)
+
+
+DOT = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg=="
+"""A PNG file of one pixel."""
 
 
 @pytest.fixture(scope="session")

@@ -20,8 +20,8 @@ def run(script: str, *arguments: str) -> str:
     return done.stdout
 
 
-_LONG = {"auto", "gauss_seidel"}
-"""Those that take ten seconds even when they are quick."""
+_LONG = {"auto", "gauss_seidel", "time_to_accuracy", "peers", "likelihood", "sbc"}
+"""Those that take many seconds even when they are quick; the others have the same way to the page."""
 
 
 @pytest.mark.parametrize(

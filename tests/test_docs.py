@@ -38,10 +38,32 @@ def agree(said: str, printed: str) -> bool:
     return words[0] == words[1] and numbers[1] == pytest.approx(numbers[0], rel=0.1, abs=0.01)
 
 
+LONG = {
+    "reports.md": "```python",
+    "tutorial.md": "## Scale up",
+    "what-calibrated-means.md": "## Hyperparameters fitted to the same data",
+}
+"""Pages whose programs take long from this line on: up to there they run always, to their ends as slow tests."""
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_python_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The blocks of a page are one program: later ones use what earlier ones made, and it prints what the page says."""
     text = page.read_text(encoding="utf-8")
+    if page.name in LONG:
+        assert f"\n{LONG[page.name]}" in text
+        text = text[: text.index(f"\n{LONG[page.name]}")]
+    check_program(page, text, tmp_path, monkeypatch)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LONG)
+def test_python_runs_to_the_end(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = ROOT / "docs" / name
+    check_program(page, page.read_text(encoding="utf-8"), tmp_path, monkeypatch)
+
+
+def check_program(page: Path, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The blocks of a page are one program: later ones use what earlier ones made, and it prints what the page says."""
     if "cagp.datasets." in text and not os.environ.get("CAGP_DATA"):
         pytest.skip("set CAGP_DATA to the folder with the data sets to run this page")
     monkeypatch.chdir(tmp_path)

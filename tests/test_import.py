@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import ast
+import importlib
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
+
+import pytest
 
 import cagp
 
@@ -94,11 +98,46 @@ def test_no_extra_for_reports_or_commands_asks_for_pandas() -> None:
 
 def test_nothing_optional_is_imported() -> None:
     code = (
-        "import sys, torch, numpy, scipy; before = set(sys.modules); import cagp; print(*(set(sys.modules) - before))"
+        "import sys, torch, numpy, scipy; before = set(sys.modules); import cagp; cagp.Prior, cagp.load;"
+        "print(*(set(sys.modules) - before))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     packages = {name.split(".")[0] for name in done.stdout.split()}
+    assert "cagp" in packages
     assert not packages & set(OPTIONAL)
+    assert not {"scipy.stats", "scipy.signal"} & set(done.stdout.split())  # they take as long as half of torch
+
+
+@pytest.mark.parametrize("line", ["--help", "--version", "fit --help", "predict --help", "check --help", "info --help"])
+def test_help_does_not_wait_for_torch(line: str) -> None:
+    code = (
+        "import sys; from cagp.cli import app; app(sys.argv[1:], 'cagp', standalone_mode=False);"
+        "print('\\nimported:', *sorted({'cagp.cli', 'scipy', 'torch'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code, *line.split()], capture_output=True, text=True, check=True)
+    said, imported = done.stdout.split("imported: ")
+    assert "cagp" in said
+    assert imported.split() == ["cagp.cli"]
+
+
+def test_public_names_are_those_that_type_checkers_see() -> None:
+    tree = ast.parse(Path(cagp.__file__).read_text(encoding="utf-8"))
+    homes = {
+        alias.name: node.module
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.level
+        for alias in node.names
+    }
+    assert set(cagp.__all__) == set(homes) - {"__version__"}
+    for name, home in homes.items():
+        module = importlib.import_module(f"cagp.{home or name}")
+        assert getattr(cagp, name) is (getattr(module, name) if home else module)
+
+
+def test_unknown_names() -> None:
+    assert not hasattr(cagp, "Kriging")
+    with pytest.raises(AttributeError, match="has no attribute 'Kriging'"):
+        _ = cagp.Kriging
 
 
 def test_public_names() -> None:

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from cagp import InputError
-from cagp_studies import STUDIES, run_study
+from cagp_studies import STUDIES, AnyStudy, run_study
 from cagp_studies.report import duration, write_report
 from cagp_studies.uci import Uci
-from tiny import Squares, all_tiny
+from tiny import Squares, all_tiny, simulated
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
@@ -40,24 +40,30 @@ class References(HTMLParser):
         self.text += data
 
 
+@pytest.fixture(scope="module", params=["simulated", pytest.param("all", marks=pytest.mark.slow)])
+def made(request: pytest.FixtureRequest) -> dict[str, AnyStudy]:
+    """Tiny studies by name: those that need no data files, each of which runs in its own tests as well, or all."""
+    return simulated() if request.param == "simulated" else all_tiny()
+
+
 @pytest.fixture(scope="module")
-def everything(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with all studies, tiny, and their report."""
+def everything(made: dict[str, AnyStudy], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with these studies and their report."""
     out = tmp_path_factory.mktemp("out")
-    for study in all_tiny().values():
+    for study in made.values():
         run_study(study, out)
     write_report(out, order=list(STUDIES))
     return out
 
 
-def test_the_page_needs_nothing_else(everything: Path) -> None:
+def test_the_page_needs_nothing_else(made: dict[str, AnyStudy], everything: Path) -> None:
     text = (everything / "report.html").read_text(encoding="utf-8")
     page = References(text)
     images = [value for tag, value in page.found if tag == "img"]
-    expected = 2 + 2 + 2 + 1 + 1 + 2  # rmse and nll twice, histograms twice, p-values, time, hybrid
-    if Uci.name in all_tiny():
-        # uci, maps, timings, histograms, convergence, full, acceleration, recalibration
-        expected += 2 + 2 + 1 + 2 + 2 + 5 + 6 + 2
+    expected = 2 + 2 + 2 + 1 + 1 + 2 + 2  # rmse and nll twice, histograms twice, p-values, time, hybrid, recalibration
+    if Uci.name in made:
+        # uci, maps, timings, histograms, convergence, full, acceleration
+        expected += 2 + 2 + 1 + 2 + 2 + 5 + 6
     assert len(images) == expected
     for image in images:
         head, content = image.split(",", 1)
@@ -69,9 +75,9 @@ def test_the_page_needs_nothing_else(everything: Path) -> None:
     assert "url(" not in text
 
 
-def test_the_page_covers_all_studies_in_order(everything: Path) -> None:
+def test_the_page_covers_all_studies_in_order(made: dict[str, AnyStudy], everything: Path) -> None:
     text = (everything / "report.html").read_text(encoding="utf-8")
-    positions = [text.index(f'<section id="{name}">') for name in STUDIES if name in all_tiny()]
+    positions = [text.index(f'<section id="{name}">') for name in STUDIES if name in made]
     assert positions == sorted(positions)
     words = References(text).text
     for expected in ("0.6689", "0.0084", "0.6802", "prints Matérn 3/2 twice", "warm-up", "torch", "processor", "seed"):
@@ -79,7 +85,7 @@ def test_the_page_covers_all_studies_in_order(everything: Path) -> None:
     assert "nan" not in words.split()
 
 
-def test_the_table_of_figures_is_true(everything: Path) -> None:
+def test_the_table_of_figures_is_true(made: dict[str, AnyStudy], everything: Path) -> None:
     """docs/paper-figures.md names every study and every figure, and no others, but those that go beyond the paper."""
     beyond = {"acceleration", "hybrid", "recalibration", "era5-full", "era5-full-hyperparameters"}
     page = (Path(__file__).parents[2] / "docs" / "paper-figures.md").read_text(encoding="utf-8")
@@ -88,8 +94,8 @@ def test_the_table_of_figures_is_true(everything: Path) -> None:
     commands = {name for command, _ in rows for name in re.findall(r"`([\w-]+)`", command)}
     assert commands | {"era5-hyperparameters"} == set(STUDIES) - beyond  # which has a table and no figure
     named = {file for _, files in rows for file in re.findall(r"`([\w-]+/\w+\.png)`", files)}
-    made = {f"{path.parent.name}/{path.name}" for path in everything.glob("*/*.png") if path.parent.name not in beyond}
-    assert {file for file in named if file.split("/")[0] in all_tiny()} == made
+    found = {f"{path.parent.name}/{path.name}" for path in everything.glob("*/*.png") if path.parent.name not in beyond}
+    assert {file for file in named if file.split("/")[0] in made} == found
 
 
 def test_text_is_escaped_and_later_runs_are_added(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
+@pytest.mark.usefixtures("words_only")
 def test_left_out_rows_and_what_mends_them(folder: Path) -> None:
     result = call("check", folder / "model")
     assert result.exit_code == 3, result.output
@@ -34,6 +35,7 @@ def test_left_out_rows_and_what_mends_them(folder: Path) -> None:
     assert "model.recalibrated()" in result.stdout
 
 
+@pytest.mark.usefixtures("words_only")
 def test_the_geometry_of_another_table(folder: Path) -> None:
     """Its columns may come in any order, and it needs no target."""
     result = call("check", folder / "model", "--like", folder / "gap.csv", "--out", folder / "far")

@@ -69,6 +69,7 @@ def test_info(folder: Path) -> None:
         assert words in result.stdout
 
 
+@pytest.mark.usefixtures("words_only")
 def test_check(folder: Path) -> None:
     result = call("check", folder / "model", folder / "test.csv")
     assert result.exit_code == 0, result.output
@@ -76,6 +77,7 @@ def test_check(folder: Path) -> None:
     assert "hold" in result.stdout
 
 
+@pytest.mark.usefixtures("words_only")
 def test_check_with_noise_of_each_row(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"x": rng.random(200), "s2": np.geomspace(1e-4, 1, 200)})
@@ -92,6 +94,7 @@ def test_check_with_noise_of_each_row(tmp_path: Path) -> None:
     assert "none is given" in call("check", tmp_path / "m", "--noise-column", "s2").stderr
 
 
+@pytest.mark.usefixtures("words_only")
 def test_check_says_no(folder: Path, tmp_path: Path) -> None:
     """A model whose noise is far too small has error bars that are too narrow for observations."""
     values = ["--no-fit", "--lengthscale", 0.4, "--variance", 1, "--noise", 1e-4, "--no-recalibrate"]

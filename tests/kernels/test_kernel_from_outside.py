@@ -143,6 +143,7 @@ def test_saving_says_that_it_cannot_be_saved(kernel: Kernel, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=described)
+@pytest.mark.usefixtures("words_only")
 def test_a_report_describes_it(kernel: Kernel, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     pytest.importorskip("pandas", reason="reports read the studies' palette, which needs pandas")

@@ -78,6 +78,7 @@ def left_out(model: cagp.Model, seed: int = 0) -> HeldOut:
     return left_out_data(model, found)
 
 
+@pytest.mark.usefixtures("words_only")
 def test_scores_are_those_of_dense_leave_one_out(tmp_path: Path) -> None:
     X, y = smooth()
     model = prior().condition(X, y, cagp.Cholesky())
@@ -168,6 +169,7 @@ def test_exact_solvers_have_nothing_to_gain() -> None:
 @pytest.mark.parametrize(
     ("noise", "words"), [(1e-4, "too narrow"), (0.25, "too wide"), (0.01, "No sign that the error bars are wrong")]
 )
+@pytest.mark.usefixtures("words_only")
 def test_misfits_are_found(noise: float, words: str, tmp_path: Path) -> None:
     X, y = smooth(250, seed=3)
     check = write_check_report(prior(noise).condition(X, y, cagp.Cholesky()), tmp_path)
@@ -189,6 +191,7 @@ def between(seed: int = 9) -> np.ndarray:
     return 0.98 * z / z.std(ddof=1)
 
 
+@pytest.mark.usefixtures("words_only")
 def test_suspicious_is_neither_right_nor_wrong(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     found = diagnose(between())
     outside = [c.level for c in found.coverage if not c.inside]
@@ -237,6 +240,7 @@ def test_a_page_never_calls_right_what_its_table_denies() -> None:
             assert "no sign" not in found.sentence
 
 
+@pytest.mark.usefixtures("words_only")
 def test_a_method_that_is_not_calibrated_is_found(tmp_path: Path) -> None:
     X, y = smooth(60)
     check = write_check_report(prior().condition(X, y, cagp.ConjugateGradient(5)), tmp_path)
@@ -306,6 +310,7 @@ def test_constant_observations(solver: cagp.Solver, tmp_path: Path) -> None:
     assert "All observations are equal" in page.text
 
 
+@pytest.mark.usefixtures("words_only")
 def test_one_held_out_observation(tmp_path: Path) -> None:
     X, y = smooth(50)
     model = prior().condition(X, y, dtype="float32")
@@ -319,6 +324,7 @@ def test_one_held_out_observation(tmp_path: Path) -> None:
     assert "too narrow" in far.verdict
 
 
+@pytest.mark.usefixtures("words_only")
 def test_held_out_data_with_their_own_noise(tmp_path: Path) -> None:
     X, y = smooth(130)
     noise = np.geomspace(1e-3, 1.0, 130)
@@ -332,6 +338,7 @@ def test_held_out_data_with_their_own_noise(tmp_path: Path) -> None:
         write_check_report(model, tmp_path, holdout=(X[1::2], y[1::2], noise))
 
 
+@pytest.mark.usefixtures("words_only")
 def test_held_out_data_are_scored_by_the_model_itself(tmp_path: Path) -> None:
     X, y = smooth(130)
     model = prior().condition(X[:100], y[:100], cagp.GaussSeidel(4))
@@ -341,6 +348,7 @@ def test_held_out_data_are_scored_by_the_model_itself(tmp_path: Path) -> None:
     assert page.row("scores", "points")[1] == "30"
 
 
+@pytest.mark.usefixtures("words_only")
 def test_training_rows_are_no_held_out_data(tmp_path: Path) -> None:
     X, y = smooth(130)
     model = prior().condition(X[:100], y[:100])
@@ -362,6 +370,7 @@ def test_training_rows_are_no_held_out_data(tmp_path: Path) -> None:
     assert len(write_check_report(model, tmp_path, holdout=(X[:60], again)).data.z) == 60  # type: ignore[union-attr]
 
 
+@pytest.mark.usefixtures("words_only")
 def test_the_worst_observations_can_be_found(tmp_path: Path) -> None:
     X, y = smooth(140, 8)
     names = Names([f"a long name of a column, number {i} (of eight, in kg per cubic metre)" for i in range(8)])
@@ -416,6 +425,7 @@ def test_short_names_stay_apart() -> None:
         assert max(map(len, short)) <= 16
 
 
+@pytest.mark.usefixtures("words_only")
 def test_the_main_finding_comes_back_with_the_page(tmp_path: Path) -> None:
     X, y = smooth(60)
     report = write_fit_report(prior().condition(X, y, cagp.GaussSeidel(3)), tmp_path)
@@ -426,6 +436,7 @@ def test_the_main_finding_comes_back_with_the_page(tmp_path: Path) -> None:
     assert "computational" in report.finding
 
 
+@pytest.mark.usefixtures("words_only")
 def test_the_size_of_the_test_is_told(tmp_path: Path) -> None:
     X, y = smooth(600)
     page = Page(write_check_report(prior().condition(X, y, cagp.NearestNeighbours(200)), tmp_path).path)
@@ -437,6 +448,7 @@ def test_the_size_of_the_test_is_told(tmp_path: Path) -> None:
     assert "all solvers see the same draws" in page.text
 
 
+@pytest.mark.usefixtures("words_only")
 def test_the_prior_mean_reads_the_same_everywhere(tmp_path: Path) -> None:
     X, y = smooth(60)
     start = prior(mean=cagp.Constant())
@@ -468,6 +480,7 @@ def test_the_globe_gets_a_map_and_tables_get_slices(tmp_path: Path) -> None:
     assert "Earth radii" in page.row("hyperparameters", "term 1: lengthscale")[1]
 
 
+@pytest.mark.usefixtures("words_only")
 def test_noise_of_each_observation(tmp_path: Path) -> None:
     X, y = smooth(40)
     noise = RANDOM(0).uniform(0.005, 0.02, 40)
@@ -487,6 +500,7 @@ def test_the_same_seed_gives_the_same_report(tmp_path: Path) -> None:
     assert checks[0] == checks[1]
 
 
+@pytest.mark.usefixtures("words_only")
 def test_large_models_are_reported_without_their_own_solver(tmp_path: Path) -> None:
     """What would take minutes is done with nearest neighbours, and the page says so."""
     solver = cagp.GaussSeidel(10)
@@ -545,6 +559,7 @@ def test_values_are_rounded_to_their_errors() -> None:
     assert percent(0.99999) == "almost 100%"
 
 
+@pytest.mark.usefixtures("words_only")
 def test_warnings_speak_of_columns(tmp_path: Path) -> None:
     X, y = smooth(40)
     start = cagp.Prior(cagp.Matern32((0.5, 0.015)), noise_variance=0.01)

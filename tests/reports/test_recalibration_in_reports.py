@@ -98,6 +98,7 @@ def test_places_that_are_all_alike_are_not_divided() -> None:
 
 
 @pytest.mark.parametrize("solver", [cagp.Cholesky(), cagp.NearestNeighbours(30)], ids=repr)
+@pytest.mark.usefixtures("words_only")
 def test_the_geometry_of_other_points(solver: cagp.Solver, tmp_path: Path) -> None:
     X, y = smooth(200)
     model = prior().condition(X, y, solver)
@@ -112,6 +113,7 @@ def test_the_geometry_of_other_points(solver: cagp.Solver, tmp_path: Path) -> No
         write_fit_report(model, tmp_path, like=like[:, :1])
 
 
+@pytest.mark.usefixtures("words_only")
 def test_a_recalibrated_model_is_judged_as_it_predicts(tmp_path: Path) -> None:
     X, y = uneven(700)
     plain = prior().condition(X[:500], y[:500], cagp.Cholesky())
@@ -131,6 +133,7 @@ def test_a_recalibrated_model_is_judged_as_it_predicts(tmp_path: Path) -> None:
     assert "no observation judges itself" in page.text
 
 
+@pytest.mark.usefixtures("words_only")
 def test_a_conformal_model_is_judged_as_it_predicts(tmp_path: Path) -> None:
     X, y = uneven(400)
     model = prior().condition(X[:200], y[:200], cagp.Cholesky()).recalibrated(calibration=(X[200:230], y[200:230]))
@@ -158,6 +161,7 @@ def test_held_out_data_that_reject_the_model_try_a_recalibration() -> None:
     assert "no sign that it is needed" in fine.how
 
 
+@pytest.mark.usefixtures("words_only")
 def test_few_observations_do_not_recalibrate_one_another(tmp_path: Path) -> None:
     X, y = smooth(60)
     check = write_check_report(prior(1e-5).condition(X, y, cagp.Cholesky()), tmp_path)

@@ -51,6 +51,7 @@ def model_of(solver: cagp.Solver) -> cagp.Model:
 
 
 @pytest.mark.parametrize("solver", [Relaxation(), OneSweep()], ids=repr)
+@pytest.mark.usefixtures("words_only")
 def test_reports_are_written(solver: cagp.Solver, tmp_path: Path) -> None:
     model = model_of(solver)
     page = write_fit_report(model, tmp_path, progress=False).path.read_text()

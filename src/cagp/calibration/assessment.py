@@ -7,8 +7,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+import scipy  # its parts by their full names: stats takes long to import, and is when it is used
 from scipy.special import ndtr, ndtri
-from scipy.stats import chi2, kstest
 
 from ..solvers import Solver
 from ..support.validation import ArrayLike
@@ -56,7 +56,7 @@ class Assessment:
 
     @cached_property
     def _ks(self) -> tuple[float, float]:
-        result = kstest(self.t, "uniform")
+        result = scipy.stats.kstest(self.t, "uniform")
         return float(result.statistic), float(result.pvalue)
 
     @property
@@ -89,12 +89,12 @@ class Assessment:
         """The two-sided χ² test of whether the standard deviation of z is 1."""
         freedom = len(self.z) - 1
         squares = freedom * self.z_std**2
-        return float(min(1.0, 2 * min(chi2.cdf(squares, freedom), chi2.sf(squares, freedom))))
+        return float(min(1.0, 2 * min(scipy.stats.chi2.cdf(squares, freedom), scipy.stats.chi2.sf(squares, freedom))))
 
     @cached_property
     def coverage_p_value(self) -> float:
         """The Kolmogorov-Smirnov test of whether ``P(|z| ≤ q)`` is right for all q."""
-        return float(kstest(2 * ndtr(np.abs(self.z)) - 1, "uniform").pvalue)
+        return float(scipy.stats.kstest(2 * ndtr(np.abs(self.z)) - 1, "uniform").pvalue)
 
     @property
     def verdict(self) -> Verdict:

@@ -11,10 +11,10 @@ from __future__ import annotations
 import numbers
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
-from scipy.signal import convolve
-from scipy.stats import binom, poisson
+import scipy  # its parts by their full names: stats takes long to import, and is when it is used
 
 from ..errors import InputError
 from ..support.validation import ArrayLike, count
@@ -56,7 +56,7 @@ def ecdf_band(n: int, points: int | ArrayLike | None = None, level: float = 0.95
     """
     n, level = count(n, "n", minimum=1), fraction(level, "level")
     x = _evaluation_points(n, points)
-    lower, upper, coverage, gamma = _limits(n, x, level, _ecdf_probability)
+    lower, upper, coverage, gamma = _limits(n, tuple(x.tolist()), level, _ecdf_probability)
     return Band(x, x, lower / n, upper / n, level, coverage, gamma)
 
 
@@ -67,7 +67,7 @@ def histogram_band(n: int, bins: int | ArrayLike = 20, level: float = 0.95) -> B
     """
     n, level = count(n, "n", minimum=1), fraction(level, "level")
     p = _bin_probabilities(bins)
-    lower, upper, coverage, gamma = _limits(n, p, level, _histogram_probability)
+    lower, upper, coverage, gamma = _limits(n, tuple(p.tolist()), level, _histogram_probability)
     edges = np.concatenate([[0.0], p.cumsum()])
     return Band(edges, n * p, lower.astype(float), upper.astype(float), level, coverage, gamma)
 
@@ -96,17 +96,25 @@ def _bin_probabilities(bins: int | ArrayLike) -> np.ndarray:
     return p / p.sum()
 
 
-def _limits(
-    n: int, p: np.ndarray, level: float, probability: Callable[[int, np.ndarray, np.ndarray, np.ndarray], float]
-) -> tuple[np.ndarray, np.ndarray, float, float]:
-    """Limits (len(p),) of counts out of n that hold together with ``probability`` ≥ level; that probability; and γ.
+_Probability = Callable[[int, np.ndarray, np.ndarray, np.ndarray], float]
 
-    Each is missed on either side with probability at most γ/2 by a binomial (n, p); γ is as large as can be.
+
+@lru_cache(maxsize=64)  # a report asks for the same bands several times, and so do plots of several simulations
+def _limits(
+    n: int, shares: tuple[float, ...], level: float, probability: _Probability
+) -> tuple[np.ndarray, np.ndarray, float, float]:
+    """Limits (len(shares),) of counts out of n that hold together with ``probability`` ≥ level; that; and γ.
+
+    Each is missed on either side with probability at most γ/2 by a binomial (n, share); γ is as large as can be.
     """
+    p, known = np.array(shares), dict[bytes, float]()
 
     def at(gamma: float) -> tuple[np.ndarray, np.ndarray, float, float]:
-        lower, upper = binom.ppf(gamma / 2, n, p).astype(int), binom.isf(gamma / 2, n, p).astype(int)
-        return lower, upper, probability(n, p, lower, upper), gamma
+        lower, upper = (limit(gamma / 2, n, p).astype(int) for limit in (scipy.stats.binom.ppf, scipy.stats.binom.isf))
+        key = lower.tobytes() + upper.tobytes()  # whole numbers: most steps of the bisection do not change them
+        if key not in known:
+            known[key] = probability(n, p, lower, upper)
+        return lower, upper, known[key], gamma
 
     high = 1 - level
     if (found := at(high))[2] >= level:
@@ -126,11 +134,11 @@ def _ecdf_probability(n: int, x: np.ndarray, lower: np.ndarray, upper: np.ndarra
     """P(lower ≤ number of values ≤ xᵢ ≤ upper, for all i), for n uniform values."""
     inside, base = np.ones(1), 0  # inside[j]: probability that the count is base + j and was inside so far
     for step, low, high in zip(np.diff(x, prepend=0.0), lower, upper, strict=True):
-        increments = poisson.pmf(np.arange(high - base + 1), n * step)
-        inside = convolve(inside, increments)[low - base : high - base + 1]
+        increments = _poisson(np.arange(high - base + 1), n * step)
+        inside = scipy.signal.convolve(inside, increments)[low - base : high - base + 1]
         base = low
     rest = n - base - np.arange(len(inside))
-    return float(inside @ poisson.pmf(rest, n * (1 - x[-1])) / poisson.pmf(n, n))
+    return float(inside @ _poisson(rest, n * (1 - x[-1])) / _poisson(n, n))
 
 
 def _histogram_probability(n: int, p: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> float:
@@ -138,5 +146,11 @@ def _histogram_probability(n: int, p: np.ndarray, lower: np.ndarray, upper: np.n
     inside, base = np.ones(1), 0
     for share, low, high in zip(p, lower, upper, strict=True):
         base += low
-        inside = convolve(inside, poisson.pmf(np.arange(low, high + 1), n * share))[: max(n - base + 1, 0)]
-    return float(inside[n - base] / poisson.pmf(n, n)) if 0 <= n - base < len(inside) else 0.0
+        increments = _poisson(np.arange(low, high + 1), n * share)
+        inside = scipy.signal.convolve(inside, increments)[: max(n - base + 1, 0)]
+    return float(inside[n - base] / _poisson(n, n)) if 0 <= n - base < len(inside) else 0.0
+
+
+def _poisson(k: int | np.ndarray, mean: float) -> np.ndarray:
+    """The probabilities of counts k ≥ 0, by the formula: SciPy's checks take longer than it does."""
+    return np.exp(scipy.special.xlogy(k, mean) - scipy.special.gammaln(np.add(k, 1)) - mean)

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy  # its parts by their full names: stats takes long to import, and is when it is used
 import torch
 from scipy.special import ndtr, ndtri
-from scipy.stats import norm
 
 from ..errors import InputError, InputTypeError
 from ..prediction import Normal, Prediction
@@ -183,7 +183,8 @@ def score(
         z=z,
         pit=ndtr(z),
         rmse=float(np.sqrt(np.square(error).mean())),
-        log_score=-float(norm.logpdf(values, mu, sigma).mean()),  # scoringrules' own is infinite beyond 38 std
+        # scoringrules' own is infinite beyond 38 standard deviations
+        log_score=-float(scipy.stats.norm.logpdf(values, mu, sigma).mean()),
         crps=float(np.mean(rules.crps_normal(values, mu, sigma, backend="numpy"))),
         interval_score=float(np.mean(intervals)),
         sharpness=float(2 * half.mean()),

@@ -12,8 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import scipy  # its parts by their full names: stats takes long to import, and is when it is used
 from scipy.special import ndtr
-from scipy.stats import chi2, kstest, kstwo
 
 from ..left_out import Correlation
 
@@ -39,7 +39,7 @@ def test(z: np.ndarray, worth: Effective) -> dict[str, float]:
 
     With independent values they are what ``assess`` computes.
     """
-    freedom = max(worth.spread - 1, 1.0)
+    freedom, chi2 = max(worth.spread - 1, 1.0), scipy.stats.chi2
     squares = freedom * float(z.var(ddof=1))
     return {
         "shift": float(2 * ndtr(-abs(z.mean()) * worth.mean**0.5)),
@@ -51,4 +51,4 @@ def test(z: np.ndarray, worth: Effective) -> dict[str, float]:
 
 def _kolmogorov(values: np.ndarray, n: float) -> float:
     """The p-value of the distance between values in [0, 1] and the uniform law, if they are worth n of them."""
-    return float(kstwo.sf(kstest(values, "uniform").statistic, max(1, round(n))))
+    return float(scipy.stats.kstwo.sf(scipy.stats.kstest(values, "uniform").statistic, max(1, round(n))))

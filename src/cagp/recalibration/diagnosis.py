@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import scipy  # its parts by their full names: stats takes long to import, and is when it is used
 from scipy.special import ndtr, ndtri
-from scipy.stats import chi2, kurtosistest
 
 from ..calibration import ecdf_band
 from ..left_out import Correlation
@@ -138,7 +138,7 @@ def diagnose(z: np.ndarray, correlation: Correlation | None = None) -> Diagnosis
 def visible(worth: Effective) -> float:
     """How many times too large errors must be for the test of their spread to reject, four times in five."""
     freedom = max(worth.spread - 1, 1.0)
-    factor = np.sqrt(chi2.ppf(1 - _LEVEL / 8, freedom) / chi2.ppf(1 - _POWER, freedom))
+    factor = np.sqrt(scipy.stats.chi2.ppf(1 - _LEVEL / 8, freedom) / scipy.stats.chi2.ppf(1 - _POWER, freedom))
     return max(float(factor), _MATERIAL_SPREAD)
 
 
@@ -168,7 +168,7 @@ def _heavy_tails(z: np.ndarray) -> bool:
         return False  # the error bars are wide enough for the tails
     inner = np.median(np.abs(z - np.median(z))) / ndtri(0.75)
     ratio = z.std(ddof=1) / max(inner, np.finfo(float).tiny)
-    result = kurtosistest(z)
+    result = scipy.stats.kurtosistest(z)
     return bool(ratio > _TAIL_RATIO and result.statistic > 0 and result.pvalue < _LEVEL)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -16,6 +15,7 @@ from ..gram import Gram
 from ..gram.neighbours import search
 from ..kernels import Matern32, map_embedding
 from ..support.threads import share_out
+from ..support.timing import least_seconds
 from .nearest_neighbours import NearestNeighbours
 
 _STEP = 1.25
@@ -123,17 +123,7 @@ def _neighbourhood(gram: Gram, k: int, tests: int) -> float:
 
 
 def _seconds(call: Callable[[], object], device: torch.device) -> float:
-    """The least time of a few calls, after one that does not count."""
-
-    def timed() -> float:
-        start = time.perf_counter()
-        call()
-        if device.type == "cuda":
-            torch.cuda.synchronize(device)
-        return time.perf_counter() - start
-
-    timed()
-    return min(timed() for _ in range(_REPEATS))
+    return least_seconds(call, device, _REPEATS)
 
 
 def _rounded(seconds: float) -> float:

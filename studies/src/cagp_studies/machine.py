@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import os
 import platform
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -15,6 +14,7 @@ import torch
 from cagp.algebra.sweeps import sweep
 from cagp.gram import Gram
 from cagp.kernels import Geographic, Matern32, map_embedding
+from cagp.support.timing import least_seconds
 
 
 def default_device() -> torch.device:
@@ -141,14 +141,4 @@ def _gram(n: int, storage: str, dtype: torch.dtype, device: torch.device) -> Gra
 
 
 def _seconds(call: Callable[[], object], device: torch.device) -> float:
-    """The least time of a few calls, after one that does not count."""
-
-    def timed() -> float:
-        start = time.perf_counter()
-        call()
-        if device.type == "cuda":
-            torch.cuda.synchronize(device)
-        return time.perf_counter() - start
-
-    timed()
-    return min(timed() for _ in range(_REPEATS))
+    return least_seconds(call, device, _REPEATS)
