@@ -30,6 +30,7 @@ LAYERS = (
     "predicting",  # a solver on batches of test points, and bounds on what it leaves
     "prediction",  # what every prediction offers
     "posterior",
+    "fields",  # averages of many points
     "model",  # a prior conditioned on data
     "hyperparameters",  # maximum likelihood
     "calibration",  # are the error bars right?
