@@ -23,7 +23,7 @@ class Wanted:
         return int(self.A.shape[0])
 
     def beside_scaled(self, scale: np.ndarray) -> Wanted:
-        """These functionals, then the same of a field that is ``scale`` (T,) times as large: 2m of them."""
+        """These functionals, then the same of a field ``scale`` (T,) times as large at each point: 2m of them."""
         return Wanted(sp.csr_array(sp.vstack([self.A, self.A * scale[None, :]])), None)
 
 

@@ -135,4 +135,4 @@ def _as_tensor(B: sp.csr_array, like: torch.Tensor | Covariances) -> torch.Tenso
         return torch.from_numpy(B.toarray()).to(dtype=like.dtype, device=like.device)
     where = torch.from_numpy(np.stack(B.nonzero()).astype(np.int64))
     values = torch.from_numpy(B.data).to(dtype=like.dtype)
-    return torch.sparse_coo_tensor(where, values, B.shape).to(like.device)
+    return torch.sparse_coo_tensor(where, values, B.shape, check_invariants=False).to(like.device)
