@@ -14,7 +14,6 @@ import torch
 
 from .algebra.weights import certified
 from .errors import InputError, InputTypeError
-from .fields import Average, Wanted, average, wanted
 from .posterior import Posterior, guarantee_of
 from .predicting.batches import Batches
 from .predicting.conditioned import Conditioned
@@ -35,6 +34,7 @@ from .support.progress import progress as progress_bar
 from .support.validation import ArrayLike, as_float64, column_names, points, targets
 
 if TYPE_CHECKING:  # shortcuts into rooms above: a model can save and judge itself
+    from .fields import Average, Wanted
     from .left_out import Gaps, Geometry, LeftOut
     from .recalibration import ConformalModel, RecalibratedModel
     from .saving import About
@@ -186,12 +186,16 @@ class Model(Conditioned):
         >>> halves.groups, halves.mean.shape, halves.covariance().shape
         (array([False,  True]), (2,), (2, 2))
         """
+        from .fields import wanted
+
         test, _ = self.test_points(X_test)
         settings = {"stop": stop, "batch_size": batch_size, "progress": progress}
         return self.averaged(X_test, wanted(len(test), weights, by), **settings)
 
     def averaged(self, X_test: ArrayLike, asked: Wanted, **settings: Any) -> Average:
         """The functionals ``asked`` for, already checked; a layer around a model changes what this gives."""
+        from .fields import average
+
         test, convert = self.test_points(X_test)
         return average(self, test, asked, convert, **settings)
 

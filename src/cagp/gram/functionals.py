@@ -55,7 +55,7 @@ class Functionals(Cross):
         """diag(A k(X′, X′) Aᵀ), shape (m,); computed once."""
         if self._variance is None:
             self._variance = form_diagonal(self.gram, self.A, self.points.test)
-        return self._variance
+        return self._variance.clone()
 
     def prior_scale(self) -> torch.Tensor:
         """|A| times the standard deviations at the points, shape (m,): what is added and subtracted on the way."""
