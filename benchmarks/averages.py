@@ -3,7 +3,7 @@
     python benchmarks/averages.py [--cells 10000] [--data 100000] [--device cuda] [--threads 2]
     CAGP_DATA=... python benchmarks/averages.py --blocks 60
 
-Seconds of the processor stand beside those of the clock: on a busy machine only their ratio to each other says something.
+Seconds of processors stand beside those of the clock, which say little on a busy machine.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ def times(data: int, cells: int, device: str | None) -> None:
                 wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
                 used = np.count_nonzero(found.weights)
                 print(
-                    f"{cells:,} cells on {side:.0%} of the side, {data:,} data, {solver!r}, {what}: {wall:.1f} s "
-                    f"({cpu:.1f} s of processors), mean {found.mean[0]:.5f} ± {found.std[0]:.5f}, {used:,} data weighted",
+                    f"{cells:,} cells on {side:.0%} of the side, {used:,} of {data:,} data, {solver!r}, {what}: "
+                    f"{wall:.1f} s ({cpu:.1f} s of processors), {found.mean[0]:.5f} ± {found.std[0]:.5f}",
                     flush=True,
                 )
 

@@ -79,14 +79,15 @@ def average(
         counted = _counted(kind, column, raw, features, table, voice)
         X = table.matrix(features)
         chosen = with_iterations((asked or saved.picked or saved.solver).for_test_points(len(X)), iterations)
-        voice(f"{len(np.unique(labels)):,} averages of {len(X):,} points with {chosen!r}.")
+        groups, counts = np.unique(labels, return_counts=True)
+        many = "One average" if len(groups) == 1 else f"{len(groups):,} averages"
+        voice(f"{many} of {len(X):,} points with {chosen!r}.")
         model = saved.condition(chosen)
         found = model.average(X, counted, by=labels, progress=voice.progress)
         if found.status.reason == "interrupted":
             raise KeyboardInterrupt
         shown = found.observed() if observed else found
         lower, upper = shown.interval(interval / 100)
-        groups, counts = np.unique(labels, return_counts=True)
         columns = {} if region is None else {region: groups}
         columns |= {"points": counts, "mean": shown.mean, "std": shown.std, "lower": lower, "upper": upper}
         unit = saved.about.units.get(target)

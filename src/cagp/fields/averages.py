@@ -25,8 +25,9 @@ from ..prediction import Prediction
 from ..stopping import Rule
 from ..support.convert import Output
 from ..support.interrupt import Interrupt
+from ..support.positive_definite import joint_draws
 from ..support.progress import progress as progress_bar
-from ..support.validation import as_float64
+from ..support.validation import as_float64, count
 from .wanted import Wanted
 
 _LOOKED_AT = 1000
@@ -96,6 +97,15 @@ class Average(Posterior, AveragePrediction):  # type: ignore[misc]
         result = super().observed(total.diagonal())
         result._shared_noise = torch.from_numpy(total.toarray()).to(self._mean)
         return result
+
+    def sample(self, n: int = 1, seed: int = 0) -> Any:
+        """``n`` joint draws of the averages, shape (n, m). The same ``seed`` gives the same draws."""
+        count(n, "n", minimum=1)
+        remedy = "leave out averages that follow from others, or condition with a larger noise_variance"
+        seed = count(seed, "seed")
+        return self._convert(
+            joint_draws(self._mean, self._covariance(), n, seed, "the covariance of the averages", remedy)
+        )
 
     def _covariance(self) -> torch.Tensor:
         cross, weights = self._single()
