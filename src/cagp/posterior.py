@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 
+from .algebra.weights import Weights
 from .errors import MemoryBudgetError
 from .gram import Cross
 from .predicting.batch_bounds import bounds_of_batches
@@ -89,6 +90,11 @@ class Posterior(Normal):
         return C
 
     def _single_batch(self) -> tuple[Cross, torch.Tensor]:
+        MemoryPlan(self._model).require_dense_weights(len(self._mean))
+        cross, weights = self._single()
+        return cross, weights.dense()
+
+    def _single(self) -> tuple[Cross, Weights]:
         batch = self._batches[0]
         if len(self._batches) > 1:
             size = human(len(self._mean) * self._model.gram.size * self._model.gram.dtype.itemsize)
@@ -97,9 +103,8 @@ class Posterior(Normal):
                 f"budget of {human(self._model.recipe.budget)} beside the work, or batch_size cut them up; predict "
                 "fewer points at a time, raise memory_budget, or leave batch_size out"
             )
-        MemoryPlan(self._model).require_dense_weights(len(self._mean))
-        weights = batch.weights or run_to(self._model, batch.cross, batch.iterations)  # solved elsewhere: once more
-        return batch.cross, weights.dense()
+        # solved elsewhere: once more
+        return batch.cross, batch.weights or run_to(self._model, batch.cross, batch.iterations)
 
     # --- what users do with it ------------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ except ImportError as error:  # pragma: no cover
     raise SystemExit(f'cagp: the command line needs {error.name}; pip install "cagp[cli]" brings it') from None
 
 from ..support.version import __version__
+from .average_command import average
 from .check_command import check
 from .fit_command import fit
 from .info_command import info, solvers
@@ -38,7 +39,7 @@ def _cagp(
     """Gaussian process regression with honest error bars at any compute budget."""
 
 
-for command in (fit, predict, check, info, solvers):
+for command in (fit, predict, average, check, info, solvers):
     app.command()(command)
 app.command(cls=FromElsewhere)(reproduce)
 

@@ -46,6 +46,10 @@ class CompiledBlocks:
         """k(test, X[i]) for every row i of ``indices`` (B, k) and test points (q, B, s), into ``out`` (B, s, k)."""
         _cross(test, self._points, indices, self._factors, self._variances, out)
 
+    def between(self, rows: np.ndarray, columns: np.ndarray, out: np.ndarray) -> None:
+        """k(rows, columns) for any points (q, m) and (q, n), without noise, into ``out`` (m, n)."""
+        _between(rows, columns, self._factors, self._variances, out)
+
 
 @compiled
 def _profile(kind: int, s: np.ndarray, n: int, value: np.ndarray, work: np.ndarray) -> None:
@@ -161,3 +165,11 @@ def _cross(
         _gather(points, indices[b], near)
         rows[:] = test[:, b]
         _block(rows, near, False, factors, variances, out[b], work)
+
+
+@compiled
+def _between(
+    rows: np.ndarray, columns: np.ndarray, factors: np.ndarray, variances: np.ndarray, out: np.ndarray
+) -> None:
+    work = np.empty((6, max(columns.shape[1], _AT_ONCE)))
+    _block(rows, columns, False, factors, variances, out, work)

@@ -55,7 +55,7 @@ class Covariances:
 
     def submatrix(self, indices: torch.Tensor) -> torch.Tensor:
         """G[indices, indices], shape (k, k), as a new matrix."""
-        chosen = self._chosen(indices)
+        chosen = self.chosen(indices)
         matrix = self._kernel.evaluate(chosen, chosen)
         matrix.diagonal().add_(self.noise[indices])
         return matrix
@@ -79,9 +79,20 @@ class Covariances:
                 self._kernel.evaluate(test, chosen, V, buffers)
             yield G, V
 
+    @contextmanager
+    def between(self, A: Embedding, B: Embedding) -> Iterator[torch.Tensor]:
+        """Lend k(A, B) of any two sets of points, given by their embeddings, without noise."""
+        with self._entries.buffers.borrow((embedding_size(A), embedding_size(B))) as out:
+            if (compiled := self._compiled_blocks()) is not None:
+                rows, columns = (torch.cat(embedding_leaves(each)).contiguous().numpy() for each in (A, B))
+                compiled.between(rows, columns, out.numpy())
+            else:
+                self._entries.fill_cross(A, B, out)
+            yield out
+
     def compile_blocks(self) -> None:
-        """From now on compute what ``systems`` lends in one compiled pass, where there is numba and code for
-        the kernel. To load that code takes a fraction of a second, and several seconds when it is compiled
+        """From now on compute what ``systems`` and ``between`` lend in one compiled pass, where there is numba and code
+        for the kernel. To load that code takes a fraction of a second, and several seconds when it is compiled
         first; values differ in the last digits.
         """
         with self._lock:
@@ -108,17 +119,18 @@ class Covariances:
 
     def kernel_rows(self, indices: torch.Tensor) -> torch.Tensor:
         """k(X[indices], X), without noise, shape (k, d), as a new matrix."""
-        return self.cross_block(self._chosen(indices))
+        return self.cross_block(self.chosen(indices))
 
     def cross_block(self, test: Embedding, indices: torch.Tensor | None = None) -> torch.Tensor:
         """V = k(test, X), or only the columns ``indices`` of it, shape (T, d) or (T, k), as a new matrix."""
-        train = None if indices is None else self._chosen(indices)
+        train = None if indices is None else self.chosen(indices)
         columns = self.size if indices is None else len(indices)
         out = torch.empty(embedding_size(test), columns, dtype=self.dtype, device=self.device)
         self._entries.fill_cross(test, train, out)
         return out
 
-    def _chosen(self, indices: torch.Tensor) -> Embedding:
+    def chosen(self, indices: torch.Tensor) -> Embedding:
+        """The embedding of the training points ``indices`` (k,)."""
         return map_embedding(self.embedding, lambda part: part[:, indices].contiguous())
 
     @property

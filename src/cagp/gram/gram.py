@@ -236,6 +236,9 @@ class Cross:
     ``basis`` (T, q) are the functions of a trend with unknown coefficients at the test points, where there is one.
     """
 
+    travels = True
+    """Whether it can be sent to other processes, as ``portable`` points."""
+
     def __init__(
         self,
         gram: Gram,
@@ -245,7 +248,7 @@ class Cross:
         neighbourhoods: Neighbourhoods | None = None,
     ) -> None:
         self.gram = gram
-        self._kernel = kernel
+        self.kernel = kernel
         self.test, self.basis, self.neighbourhoods = test, basis, neighbourhoods
         self._matrix: torch.Tensor | None = None
         self.size = embedding_size(test)
@@ -265,7 +268,7 @@ class Cross:
         """Some of the test points: a slice, a mask (T,), or indices."""
         basis = None if self.basis is None else self.basis[part]
         shared = None if self.neighbourhoods is None else self.neighbourhoods.rows(part)
-        return Cross(self.gram, self._kernel, map_embedding(self.test, lambda leaf: leaf[:, part]), basis, shared)
+        return Cross(self.gram, self.kernel, map_embedding(self.test, lambda leaf: leaf[:, part]), basis, shared)
 
     def seen_by(self, gram: Gram) -> Cross:
         """The same test points for another Gram matrix of the same training points; itself where it is this one."""
@@ -273,7 +276,7 @@ class Cross:
 
     def shared(self, neighbourhoods: Neighbourhoods) -> Cross:
         """The same test points with what was found out about who shares whose neighbours."""
-        return Cross(self.gram, self._kernel, self.test, self.basis, neighbourhoods)
+        return Cross(self.gram, self.kernel, self.test, self.basis, neighbourhoods)
 
     def portable(self) -> PortablePoints:
         """These test points as they travel; a view would be sent with all it views."""
@@ -314,8 +317,12 @@ class Cross:
 
     def prior_variance(self) -> torch.Tensor:
         """diag(K″), shape (T,)."""
-        return self._kernel.diagonal(self.test)
+        return self.kernel.diagonal(self.test)
+
+    def prior_scale(self) -> torch.Tensor:
+        """The size of the terms that make up a variance, as a standard deviation, shape (T,): what rounding goes by."""
+        return self.prior_variance().sqrt()
 
     def prior_covariance(self) -> torch.Tensor:
         """K″, shape (T, T)."""
-        return self._kernel.evaluate(self.test, self.test)
+        return self.kernel.evaluate(self.test, self.test)

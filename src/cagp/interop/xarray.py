@@ -28,6 +28,7 @@ try:
 except ImportError as error:
     raise ImportError("predictions on grids need xarray: pip install 'cagp[xarray]'") from error
 
+from .xarray_average import average_on
 from .xarray_coordinates import Axis, Gridded, check_geographic, find_axes
 from .xarray_metadata import Source
 from .xarray_observations import observed
@@ -109,6 +110,34 @@ class ConditionedField:
             batch_size,
         )
         return predict_on(request, self.source, grid, chunks, progress)
+
+    def average(
+        self,
+        grid: Gridded,
+        by: xr.DataArray | str | Mapping[str, Any] | None = None,
+        *,
+        weights: xr.DataArray | str = "area",
+        observed: bool = False,
+        noise_variance: float | None = None,
+        level: float | None = None,
+        covariance: bool = False,
+        progress: bool | None = None,
+    ) -> xr.Dataset:
+        """The mean of the field over regions of ``grid``, each with the error bar of the mean: ``mean`` and ``std``.
+
+        ``by`` says which: a DataArray of booleans is one region; of other labels, one for each, along a dimension of
+        the array's name, where NaN is outside all of them; or the name of such a variable or coordinate of the grid. A
+        mapping of slices or values, as for ``grid.sel``, is a box. Without it, the mean over the whole grid.
+        ``weights`` are those of cells, a DataArray, "equal", or "area": the cosine of the latitude where there is one.
+        ``level`` adds ``lower`` and ``upper``, ``covariance`` the covariances between regions. ``observed`` is about
+        means of new observations, one in each cell. See ``Model.average`` for what it costs.
+        """
+        noise = self._noise(observed, noise_variance)
+        if level is not None and not 0 < real(level, "level") < 1:
+            raise InputError(f"level must be between 0 and 1, got {level!r}; for 95% write 0.95")
+        _require_grid(grid, "grid")
+        request = Request(self.model, self.axes, self.longitudes, bool(observed), noise, level, None, None)
+        return average_on(request, self.source, grid, by, weights, covariance, progress)
 
     def _noise(self, observed: bool, noise_variance: float | None) -> float | None:
         """The noise variance of new observations where it was given; refuses what says nothing."""
@@ -233,6 +262,21 @@ fit_field = fit
 """The same; for functions with an argument called ``fit``."""
 
 
+def average(
+    model: ConditionedField | Model | LayeredModel,
+    grid: Gridded,
+    by: xr.DataArray | str | Mapping[str, Any] | None = None,
+    *,
+    coords: Sequence[str] | None = None,
+    **options: Any,
+) -> xr.Dataset:
+    """The mean over regions of ``grid``, from a conditioned field or from any cagp model.
+
+    ``coords`` is that of ``predict``, the options are those of ``ConditionedField.average``.
+    """
+    return _conditioned(model, grid, coords).average(grid, by, **options)
+
+
 def predict(
     model: ConditionedField | Model | LayeredModel,
     grid: Gridded,
@@ -246,10 +290,17 @@ def predict(
     For a cagp model, ``coords`` names the coordinates of the grid that are its columns, by default latitude and
     longitude. The options are those of ``ConditionedField.predict``.
     """
+    return _conditioned(model, grid, coords).predict(grid, **options)
+
+
+def _conditioned(
+    model: ConditionedField | Model | LayeredModel, grid: Gridded, coords: Sequence[str] | None
+) -> ConditionedField:
+    """The model with what the coordinates of the grid are."""
     if isinstance(model, ConditionedField):
         if coords is not None:
             raise InputError(f"coords were chosen with the field: {[axis.name for axis in model.axes]}; leave them out")
-        return model.predict(grid, **options)
+        return model
     if not isinstance(model, (Model, LayeredModel)):
         raise InputTypeError(f"model must be a conditioned field or a cagp.Model, got {type(model).__name__}")
     _require_grid(grid, "grid")
@@ -257,7 +308,7 @@ def predict(
     if any(axis.role == "time" for axis in axes):
         raise InputError("a model made without xarray does not know its unit of time; give the grid numbers instead")
     check_geographic(model.plain.prior.kernel, axes)
-    return ConditionedField(model, axes).predict(grid, **options)
+    return ConditionedField(model, axes)
 
 
 def _require_grid(grid: Any, name: str) -> None:
@@ -284,6 +335,18 @@ class FieldAccessor:
         """A model of this field, with everything chosen that is not said; see ``cagp.interop.xarray.fit``."""
         return fit(self._array, **options)
 
+    def average(
+        self,
+        by: xr.DataArray | str | Mapping[str, Any] | None = None,
+        model: ConditionedField | Model | LayeredModel | None = None,
+        **options: Any,
+    ) -> xr.Dataset:
+        """The mean over regions of this array's coordinates; see ``cagp.interop.xarray.average``.
+
+        Without a ``model``, given the values that this array has: what is missing is filled in, and its error counted.
+        """
+        return average(condition(self._array) if model is None else model, self._array, by, **options)
+
     def predict(self, model: ConditionedField | Model | LayeredModel, **options: Any) -> xr.Dataset:
         """The prediction at the coordinates of this array; see ``cagp.interop.xarray.predict``."""
         return predict(model, self._array, **options)
@@ -309,6 +372,15 @@ class DatasetAccessor:
             names = sorted(map(str, self._dataset.data_vars))
             raise InputError(f"there is no variable {name!r}, there are {names}")
         return self._dataset[name]
+
+    def average(
+        self,
+        by: xr.DataArray | str | Mapping[str, Any] | None,
+        model: ConditionedField | Model | LayeredModel,
+        **options: Any,
+    ) -> xr.Dataset:
+        """The mean over regions of this data set's coordinates; see ``cagp.interop.xarray.average``."""
+        return average(model, self._dataset, by, **options)
 
     def predict(self, model: ConditionedField | Model | LayeredModel, **options: Any) -> xr.Dataset:
         """The prediction at the coordinates of this data set; see ``cagp.interop.xarray.predict``."""

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from ..errors import InputError
+from ..fields import Wanted
 from ..left_out import Gaps, Geometry, LeftOut
 from ..left_out import left_out as leave_some_out
 from ..model import Model
@@ -19,6 +20,7 @@ from ..recalibration import ConformalModel, LayeredModel, Learned, RecalibratedM
 from ..recalibration.layer import Predicting, saved_array
 from ..support.convert import Output
 from ..support.validation import ArrayLike
+from .averages import MixtureOfAverages
 from .prediction import Mixture, guarantee_of_mixture
 
 
@@ -126,6 +128,12 @@ class MixtureModel(LayeredModel):
         place = test if convert.device is not None else test.cpu().numpy()
         others = [each.predict(place, progress=False) for each in self.components[1:]]
         return Mixture([prediction, *others], self.weights, convert)
+
+    def averaged(self, X_test: ArrayLike, asked: Wanted, **settings: Any) -> MixtureOfAverages:
+        first, *others = self.components
+        parts = [first.averaged(X_test, asked, **settings)]
+        parts += [each.averaged(X_test, asked, progress=False) for each in others]
+        return MixtureOfAverages(parts, self.weights, Output.like(X_test), asked.groups)
 
     def predict_mean(self, X_test: ArrayLike) -> Any:
         """The mean at X_test (T, p), shape (T,)."""

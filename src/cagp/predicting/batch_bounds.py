@@ -23,7 +23,8 @@ _PIECES_PER_WORKER = 4
 
 def bounds_of_batches(model: Conditioned, batches: Sequence[Solved]) -> ComputationalVariance:
     """The bounds for all test points; by the workers of ``joblib.parallel_config`` where weights were not kept."""
-    pool = find_pool(None) if all(batch.weights is None for batch in batches) else None
+    elsewhere = all(batch.weights is None and batch.cross.travels for batch in batches)
+    pool = find_pool(None) if elsewhere else None
     if pool is None:
         parts = [_bounds(model, batch.cross, batch.iterations, batch.weights) for batch in batches]
     else:

@@ -39,7 +39,7 @@ class Solved:
         prior_variance = cross.prior_variance()
         variance, at_rounding = _no_finer_than_rounding(
             prior_variance - weights.reduction,
-            weights.absolute().apply(model.gram.diagonal().sqrt()) + prior_variance.sqrt(),
+            weights.absolute().apply(model.gram.diagonal().sqrt()) + cross.prior_scale(),
             outcome.iterations,
         )
         if not bool(torch.isfinite(variance).all()):

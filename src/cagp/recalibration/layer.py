@@ -15,6 +15,7 @@ import numpy as np
 import torch
 
 from ..errors import InputError
+from ..fields import AveragePrediction, Wanted, wanted
 from ..predicting.status import Status
 from ..prediction import Guarantee, Prediction
 from ..support.convert import Output
@@ -71,6 +72,8 @@ class Predicting(Protocol):
 
     def over(self, prediction: Prediction, X_test: ArrayLike) -> Prediction: ...
 
+    def averaged(self, X_test: ArrayLike, asked: Wanted, **settings: Any) -> AveragePrediction: ...
+
     def left_out(self, *arguments: Any, **settings: Any) -> LeftOut: ...
 
 
@@ -106,6 +109,22 @@ class LayeredModel(ABC):
     @abstractmethod
     def wrapped(self, prediction: Prediction, test: torch.Tensor, convert: Output) -> Prediction:
         """A prediction of the inner model at ``test`` (T, p) as this one means it."""
+
+    def average(
+        self, X_test: ArrayLike, weights: ArrayLike | None = None, by: ArrayLike | None = None, **settings: Any
+    ) -> AveragePrediction:
+        """Averages over the points X_test (T, p), as this model means them; see ``Model.average``.
+
+        A recalibrated model scales the errors of the field at each point by what it has learned there, and keeps how
+        they go together; a mixture gives the mixture of the averages of its models. Split conformal prediction
+        promises something about single observations and nothing about averages: those are the inner model's.
+        """
+        test, _ = self.plain.test_points(X_test)
+        return self.averaged(X_test, wanted(len(test), weights, by), **settings)
+
+    def averaged(self, X_test: ArrayLike, asked: Wanted, **settings: Any) -> AveragePrediction:
+        """The functionals ``asked`` for, already checked: those of the inner model, where a layer says no more."""
+        return self.inner.averaged(X_test, asked, **settings)
 
     def predict_mean(self, X_test: ArrayLike) -> Any:
         """The mean at X_test (T, p), shape (T,), which is that of the inner model."""

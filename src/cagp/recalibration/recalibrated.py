@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 
+from ..fields import Wanted
 from ..left_out import Geometry, Leaving
 from ..prediction import Guarantee, Prediction, probabilities
 from ..prediction import values_at as one_each
@@ -17,6 +18,7 @@ from ..support.validation import ArrayLike
 from .conformal import ConformalModel
 from .layer import Layer, LayeredModel, Predicting
 from .learning import EMPIRICAL, Recalibration, learn
+from .scaled_average import ScaledAverage
 from .shape import scores_at, values_at
 
 _ROWS = 2**17
@@ -47,6 +49,12 @@ class RecalibratedModel(LayeredModel):
 
     def wrapped(self, prediction: Prediction, test: torch.Tensor, convert: Output) -> Recalibrated:
         return Recalibrated(prediction, convert, self.adjustment(test, self._geometry.distance(test)))
+
+    def averaged(self, X_test: ArrayLike, asked: Wanted, **settings: Any) -> ScaledAverage:
+        test, convert = self.plain.test_points(X_test)
+        spread = self.adjustment(test, self._geometry.distance(test)).spread.cpu().numpy()
+        both = self.inner.averaged(X_test, asked.beside_scaled(spread), **settings)
+        return ScaledAverage(both, asked, convert)
 
     def adjustment(self, test: torch.Tensor, distance: torch.Tensor) -> Adjustment:
         """What changes at ``test`` (T, p), at a ``distance`` (T,) from the data that predict there."""

@@ -10,7 +10,7 @@ import torch
 from ..algebra.operations import Operations
 from ..algebra.weights import Weights, zero_weights
 from ..errors import InputError, NotPositiveDefiniteError
-from ..gram import Cross, Gram
+from ..gram import Cross, Functionals, Gram
 from ..gram.neighbourhoods import Neighbourhoods
 from ..gram.neighbours import TreeSearch
 from ..kernels import Embedding, map_embedding
@@ -18,6 +18,7 @@ from ..support.memory import require
 from ..support.threads import share_out
 from ..support.validation import count
 from .base import CalibratedSolver, MoreWork, Prepared
+from .combined_neighbours import combined, functionals_at_once
 from .levels import Level, levels_of, with_far
 from .local_trend import LocalTrend, constrained
 from .sharing import WIDEST, Asked, shared_neighbourhoods
@@ -62,6 +63,9 @@ class NearestNeighbours(CalibratedSolver):
     batches; it is calibrated whatever they are, and its variance is never larger than with its own neighbours alone.
     With a trend of unknown coefficients each neighbourhood is solved by universal kriging: the weights are unbiased for
     every value of the coefficients. Calibrated, with the exact covariance between test points too.
+
+    Averages add up the weights of their points, and correct the sum on up to a thousand training points; see
+    ``combined_neighbours``.
     """
 
     k: int = 100
@@ -142,6 +146,8 @@ class PreparedNearestNeighbours(Prepared):
 
     def arrange(self, cross: Cross) -> Cross:
         """With the groups of test points that share their neighbours; on a CPU, where there is a search tree."""
+        if isinstance(cross, Functionals):
+            return cross.at(self.arrange(cross.points))
         if cross.size * self._size**2 >= _COMPILED_FROM:
             self.gram.compile_blocks()
         test, neighbours = self.gram.search_coordinates(cross.seen_by(self.gram).test), self.gram.neighbours
@@ -156,6 +162,8 @@ class PreparedNearestNeighbours(Prepared):
 
     def pieces(self, cross: Cross) -> list[torch.Tensor]:
         """A few test points at a time; those that share neighbours stay together."""
+        if isinstance(cross, Functionals):
+            return functionals_at_once(cross)
         few = self._batch(self._size) * _BATCHES_AT_ONCE.get(self.gram.device.type, 1)
         if cross.neighbourhoods is None:
             return list(torch.arange(cross.size).split(few))
@@ -208,6 +216,12 @@ class PreparedNearestNeighbours(Prepared):
         """The weights on each test point's own neighbours; where those are not positive definite to working precision,
         zero, or with a trend useless, which a reduction of −∞ says.
         """
+        if isinstance(cross, Functionals):
+            try:
+                return self._solve(self.arrange(cross))
+            except (InputError, NotPositiveDefiniteError):
+                useless = zero_weights(cross.size, self.gram)
+                return replace(useless, reduction=torch.full_like(useless.reduction, -torch.inf))
         return self._solve(cross, strict=False, share=False)
 
     def weights_on(self, cross: Cross, members: torch.Tensor, anchors: torch.Tensor) -> Weights:
@@ -223,6 +237,9 @@ class PreparedNearestNeighbours(Prepared):
         return self._weights(cross, [_Task(*part) for part in parts], strict=False)
 
     def _solve(self, cross: Cross, strict: bool = True, share: bool = True) -> Weights:
+        if isinstance(cross, Functionals):
+            points = self.pieces(cross.points)
+            return combined(cross, points, self._solve, self._trend)
         groups = cross.neighbourhoods if share else None
         alone = torch.arange(cross.size, device=self.gram.device)
         tasks: list[_Task] = []

@@ -14,6 +14,7 @@ import numpy as np
 
 from ..errors import InputError, TableError
 from . import comma_separated, netcdf, parquet
+from .labels import read_labelled
 from .table import Grid, RawColumns, Table, cleaned, select
 
 _READERS = {
@@ -86,4 +87,14 @@ def write_table(
         comma_separated.write(place, columns)
 
 
-__all__ = ["ENDINGS", "Grid", "RawColumns", "Table", "ending_of", "read_columns", "read_table", "write_table"]
+__all__ = [
+    "ENDINGS",
+    "Grid",
+    "RawColumns",
+    "Table",
+    "ending_of",
+    "read_columns",
+    "read_labelled",
+    "read_table",
+    "write_table",
+]

@@ -92,6 +92,17 @@ def _parsed(path: Path, names: Sequence[str], width: int, kind: Any) -> Any:
     )
 
 
+def labels(path: Path, raw: RawColumns, name: str) -> list[str | None]:
+    """A column of labels as texts, None where there is none."""
+    import pyarrow as pa
+
+    try:
+        texts = _parsed(path, [name], len(raw.names), pa.string()).column(name).to_pylist()
+    except (pa.ArrowInvalid, OSError) as error:
+        raise TableError(f"{path} cannot be read as CSV ({short(error)})") from error
+    return [None if text is None else text.strip() for text in texts]
+
+
 def _complaint(path: Path, names: Sequence[str], width: int, error: Exception) -> str:
     """What is wrong with a file that did not come out as numbers: the first text that is none, or the layout."""
     import pyarrow as pa

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -60,6 +62,18 @@ def _take(path: Path, names: Sequence[str]) -> Mapping[str, np.ndarray]:
     return columns
 
 
+def labels(path: Path, name: str) -> list[Any]:
+    """A column of labels as Python's values, None where there is none."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    try:
+        column = parquet.read_table(path, columns=[name], partitioning=None).column(name)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise TableError(f"{path} cannot be read as Parquet ({error}); it is damaged or truncated") from error
+    return [None if isinstance(label, float) and math.isnan(label) else label for label in column.to_pylist()]
+
+
 def write(path: Path, columns: Mapping[str, np.ndarray], units: Mapping[str, str], notes: Mapping[str, object]) -> None:
     """Write columns as Parquet, units with the columns and notes with the file."""
     import pyarrow as pa
@@ -68,7 +82,7 @@ def write(path: Path, columns: Mapping[str, np.ndarray], units: Mapping[str, str
     fields = []
     for name, values in columns.items():
         about = {_UNITS: units[name]} if name in units else None
-        fields.append(pa.field(name, pa.from_numpy_dtype(values.dtype), metadata=about))
+        fields.append(pa.field(name, pa.array(values[:0]).type, metadata=about))
     schema = pa.schema(fields, metadata={name: str(note) for name, note in notes.items()} or None)
     with whole_file(path) as temporary:
         parquet.write_table(pa.table(dict(columns), schema=schema), temporary)

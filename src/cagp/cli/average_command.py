@@ -1,0 +1,148 @@
+"""``cagp average``: from a model and a table of points in regions to the mean of each region, with its error bar."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import numpy as np
+import typer
+
+from ..errors import InputError
+from .option_checks import with_iterations
+from .output_metadata import described
+from .shared import IN_OPTIONS, Debug, DropMissing, Folder, Quiet, Voice, told
+from .table_columns import find_column, matched
+
+if TYPE_CHECKING:
+    from ..tables import RawColumns, Table
+
+_AREA, _EQUAL = "area", "equal"
+
+
+def average(
+    folder: Folder,
+    data: Annotated[
+        Path, typer.Argument(metavar="DATA", help="Table of points with the features; NetCDF grids as well.")
+    ],
+    out: Annotated[Path, typer.Option(dir_okay=False, help="Table to write: .csv, .csv.gz, .parquet or .nc.")],
+    by: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Column with the region of each point; without it, one mean.")
+    ] = None,
+    weights: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="Column with what each point counts, or equal, or area: the cosine of the latitude, as is the default "
+            "on NetCDF grids.",
+        ),
+    ] = None,
+    interval: Annotated[float, typer.Option(help="Per cent that lower and upper hold.")] = 95.0,
+    observed: Annotated[
+        bool, typer.Option("--observed", help="About means of new observations, one at each point, noise included.")
+    ] = False,
+    solver: Annotated[str | None, typer.Option(help="Another solver than the model's; see `cagp solvers`.")] = None,
+    iterations: Annotated[int | None, typer.Option(min=0, help="Iterations of the solver.")] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace OUT if it is there.")] = False,
+    drop_missing: DropMissing = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Average what a model predicts over regions, with the error bar of each average.
+
+    The output has a row for each region: its label, the number of its points, mean, std, lower and upper. Errors at
+    points go together, and that is taken into account: the error bar of a mean is not the mean of error bars. Rows
+    without a label belong to no region.
+    """
+    with told(debug):
+        from .. import tables
+        from ..saving import read
+        from .expressions import as_solver
+
+        voice = Voice(quiet)
+        if not 1 < interval < 100:
+            raise InputError(f"--interval is in per cent, between 1 and 100, got {interval:g}; for 95% write 95")
+        tables.ending_of(out)
+        asked = None if solver is None else as_solver(solver)
+        if out.exists() and data.exists() and out.samefile(data):
+            raise InputError(f"--out {out} is the input itself; choose another name")
+        if out.exists() and not overwrite:
+            raise InputError(f"{out} is there already; --overwrite replaces it")
+        saved = read(folder)
+        raw = tables.read_columns(data)
+        features, target = matched(saved, folder, raw, voice)
+        if observed and np.ndim(saved.prior.noise_variance):
+            raise InputError("--observed: this model has one noise variance per training row, none for new ones")
+        region = None if by is None else find_column(raw, by, "--by")
+        kind, column = _weights(weights, raw, features)
+        table, labels = _rows(raw, [*features, *([] if column is None else [column])], region, drop_missing, voice)
+        counted = _counted(kind, column, raw, features, table, voice)
+        X = table.matrix(features)
+        chosen = with_iterations((asked or saved.picked or saved.solver).for_test_points(len(X)), iterations)
+        groups, counts = np.unique(labels, return_counts=True)
+        many = "One average" if len(groups) == 1 else f"{len(groups):,} averages"
+        voice(f"{many} of {len(X):,} points with {chosen!r}.")
+        model = saved.condition(chosen)
+        found = model.average(X, counted, by=labels, progress=voice.progress)
+        if found.status.reason == "interrupted":
+            raise KeyboardInterrupt
+        shown = found.observed() if observed else found
+        lower, upper = shown.interval(interval / 100)
+        columns = {} if region is None else {region: groups}
+        columns |= {"points": counts, "mean": shown.mean, "std": shown.std, "lower": lower, "upper": upper}
+        unit = saved.about.units.get(target)
+        units = {} if unit is None else dict.fromkeys(("mean", "std", "lower", "upper"), unit)
+        message = found.status.worded(IN_OPTIONS)
+        attributes, notes = described(
+            saved.about, target, model, None, level=interval / 100, observed=observed, message=message, prefix=""
+        )
+        notes["cagp_guarantee"] = f"{found.guarantee.kind}: {found.guarantee}"
+        notes["cagp_weights"] = kind if column is None else column
+        tables.write_table(out, columns, units=units, notes=notes, attributes=attributes)
+        voice(message)
+        voice(f"Written: {out}")
+
+
+def _weights(asked: str | None, raw: RawColumns, features: tuple[str, ...]) -> tuple[str, str | None]:
+    """What points count, "equal", "area" or "column", and which column."""
+    if asked is None:
+        return (_AREA if raw.globe is not None and raw.globe[0] in features else _EQUAL), None
+    if asked in (_AREA, _EQUAL) and asked not in raw.names:
+        return asked, None
+    return "column", find_column(raw, asked, "--weights")
+
+
+def _rows(
+    raw: RawColumns, columns: list[str], region: str | None, drop_missing: bool, voice: Voice
+) -> tuple[Table, np.ndarray]:
+    """The points that belong to a region, and the label of each."""
+    from .. import tables
+
+    if region is None:
+        table = tables.read_table(raw.path, columns, drop_missing=drop_missing)
+        labels, outside = np.zeros(len(table), dtype=np.int64), 0
+    else:
+        if region in columns:
+            raise InputError(f"--by {region!r} is a feature or the weights; give the regions in a column of their own")
+        table, labels, outside = tables.read_labelled(raw, columns, region, drop_missing=drop_missing)
+    if outside:
+        voice(f"{outside:,} rows of {raw.path} have no {region!r} and belong to no region.")
+    if table.dropped:
+        voice(f"{table.dropped} rows of {raw.path} have missing values and are left out.")
+    return table, labels
+
+
+def _counted(
+    kind: str, column: str | None, raw: RawColumns, features: tuple[str, ...], table: Table, voice: Voice
+) -> np.ndarray | None:
+    """What each point counts, shape (n,); None where all count the same."""
+    if column is not None:
+        return table.columns[column]
+    if kind == _EQUAL:
+        return None
+    named = [name for name in features if name.lower() in ("lat", "latitude")]
+    latitude = raw.globe[0] if raw.globe is not None else next(iter(named), None)
+    if latitude is None or latitude not in features:
+        raise InputError(f"--weights area needs a latitude among the features, which are {', '.join(features)}")
+    voice(f"Points count by the cosine of {latitude!r}, as the areas of cells do; --weights equal counts all the same.")
+    return np.cos(np.deg2rad(table.columns[latitude])).clip(min=0.0)
