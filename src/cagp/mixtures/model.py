@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from ..errors import InputError
+from ..fields import Simulator
 from ..left_out import Gaps, Geometry, LeftOut
 from ..left_out import left_out as leave_some_out
 from ..model import Model
@@ -20,7 +21,7 @@ from ..recalibration.layer import Predicting, saved_array
 from ..support.convert import Output
 from ..support.validation import ArrayLike
 from .prediction import Mixture, guarantee_of_mixture
-
+from .simulator import MixtureSimulator
 
 @dataclass(frozen=True, eq=False)
 class Blend(Learned):
@@ -126,6 +127,11 @@ class MixtureModel(LayeredModel):
         place = test if convert.device is not None else test.cpu().numpy()
         others = [each.predict(place, progress=False) for each in self.components[1:]]
         return Mixture([prediction, *others], self.weights, convert)
+
+    def simulator(self, X_test: ArrayLike, *, method: str = "auto") -> Simulator:
+        """What draws fields at X_test (T, p): each field is one of a single component, chosen by its weight."""
+        parts = [each.simulator(X_test, method=method) for each in self.components]
+        return MixtureSimulator(parts, self.weights, Output.like(X_test))
 
     def predict_mean(self, X_test: ArrayLike) -> Any:
         """The mean at X_test (T, p), shape (T,)."""
