@@ -34,7 +34,7 @@ from .support.progress import progress as progress_bar
 from .support.validation import ArrayLike, as_float64, column_names, points, targets
 
 if TYPE_CHECKING:  # shortcuts into rooms above: a model can save and judge itself
-    from .fields import Simulation, Simulator
+    from .fields import ModelSimulator, Simulation
     from .left_out import Gaps, Geometry, LeftOut
     from .recalibration import ConformalModel, RecalibratedModel
     from .saving import About
@@ -276,7 +276,8 @@ class Model(Conditioned):
 
         ``method`` is how the prior is drawn at all points together: "dense" is exact, for a few thousand points;
         "circulant" is exact on regular grids that training and test points share; "vecchia" draws each point given its
-        neighbours, anywhere, which is approximate. "auto" takes the first of them that suits.
+        neighbours, anywhere, which is approximate. "auto" takes the first of them that suits the points and fits the
+        memory budget.
 
         Field i depends on the model, X_test, the ``seed`` and i alone, not on n, on batches or on the device but for
         rounding: ``first`` = 10 gives the fields from number 10 on, so that many fields can be drawn in several calls.
@@ -285,7 +286,7 @@ class Model(Conditioned):
         simulator = self.simulator(X_test, method=method)
         return simulator.draw(n, seed, first=first, observed=observed, noise_variance=noise_variance, progress=progress)
 
-    def simulator(self, X_test: ArrayLike, *, method: str = "auto") -> Simulator:
+    def simulator(self, X_test: ArrayLike, *, method: str = "auto") -> ModelSimulator:
         """What draws fields at X_test (T, p), in several calls of ``draw(n, seed, first=…)``; see ``simulate``."""
         from .fields import ModelSimulator
 

@@ -67,7 +67,7 @@ def circulant_draws(kernel: Kernel, points: torch.Tensor, budget: int) -> tuple[
         shape = tuple(_fast(math.ceil(enlarged * (n - 1))) if n > 1 else 1 for n in sizes)
         if 6 * 8 * math.prod(shape) > budget:
             return None, "the wrapped grid does not fit the memory budget"
-        first_row = _first_row(kernel, shape, steps)
+        first_row = _first_row(kernel, shape, steps).to(points.device)
         eigenvalues = torch.fft.rfftn(first_row).real.contiguous()
         whole = torch.fft.fftn(first_row).real
         negative = float(-whole.clamp_max(0).sum() / whole.clamp_min(0).sum())

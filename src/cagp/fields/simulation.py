@@ -223,7 +223,7 @@ class ModelSimulator(Simulator):
         for cross in self._crosses:
             for piece in model.prepared.pieces(cross):
                 rows, at = first + piece, piece.to(model.device)
-                part = cross if len(piece) == cross.size else cross.rows(at)
+                part = cross.rows(at)
                 outcome = self._outcome(part, rows)
                 if self._prediction is None:
                     solved.append((rows, Solved.of(model, part, outcome, offset[rows.to(model.device)], keep=False)))
@@ -231,7 +231,10 @@ class ModelSimulator(Simulator):
                 part.forget()
                 n_bytes += _bytes_of(weights)
                 keep = keep and n_bytes <= model.gram.working_budget // _KEPT
-                kept = [*kept, (rows, weights)] if keep else []
+                if keep:
+                    kept.append((rows, weights))
+                else:
+                    kept.clear()
                 yield rows, weights
             first += cross.size
         if self._prediction is None:

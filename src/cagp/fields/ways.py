@@ -33,9 +33,10 @@ def prior_draws(kernel: Kernel, points: torch.Tensor, method: str, budget: int) 
         embedding = map_embedding(embedding, lambda part: part[:, first].contiguous())
     size = embedding_size(embedding)
     inner: PriorDraws
-    if method == "dense" or (method == "auto" and size <= _DENSE):
+    needed = 5 * 8 * size**2
+    if method == "dense" or (method == "auto" and size <= _DENSE and needed <= budget):
         remedy = 'draw at fewer points, or use method="vecchia"'
-        require(5 * 8 * size**2, budget, f"the covariance matrix of {size} points", remedy)
+        require(needed, budget, f"the covariance matrix of {size} points", remedy)
         inner = DenseDraws(kernel, embedding)
     else:
         inner = VecchiaDraws(kernel, embedding)

@@ -1,7 +1,8 @@
 """Gridded data in, gridded predictions out: xarray objects with their coordinates, units and provenance.
 
 Importing this module (or calling ``cagp.interop.register_xarray()``) gives every DataArray and Dataset the accessor
-``.cagp``: ``field.cagp.fit()``, ``field.cagp.condition(prior)`` and ``grid.cagp.predict(conditioned)``.
+``.cagp``: ``field.cagp.fit()``, ``field.cagp.condition(prior)``, ``grid.cagp.predict(conditioned)`` and
+``grid.cagp.simulate(100, conditioned)``.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from .xarray_metadata import Source
 from .xarray_observations import observed
 from .xarray_prediction import Request, points_on, predict_on
 from .xarray_prior import prepared_prior
+from .xarray_simulation import simulate_on
 
 
 @dataclass(frozen=True)
@@ -109,6 +111,27 @@ class ConditionedField:
             batch_size,
         )
         return predict_on(request, self.source, grid, chunks, progress)
+
+    def simulate(
+        self,
+        grid: Gridded,
+        n: int = 1,
+        seed: int = 0,
+        *,
+        observed: bool = False,
+        noise_variance: float | None = None,
+        chunks: Mapping[str, int] | None = None,
+        progress: bool | None = None,
+    ) -> xr.DataArray:
+        """``n`` fields at the coordinates of ``grid``, drawn jointly: an array with a first dimension "realisation".
+
+        Where the grid is backed by dask, or ``chunks`` cuts the realisations (``{"realisation": 10}``), nothing is
+        drawn yet; the fields are the same. For the rest see ``Model.simulate`` and ``predict``.
+        """
+        noise = self._noise(observed, noise_variance)
+        _require_grid(grid, "grid")
+        request = Request(self.model, self.axes, self.longitudes, bool(observed), noise, None, None, None)
+        return simulate_on(request, self.source, grid, n, seed, chunks, progress)
 
     def _noise(self, observed: bool, noise_variance: float | None) -> float | None:
         """The noise variance of new observations where it was given; refuses what says nothing."""
@@ -246,10 +269,32 @@ def predict(
     For a cagp model, ``coords`` names the coordinates of the grid that are its columns, by default latitude and
     longitude. The options are those of ``ConditionedField.predict``.
     """
+    return _conditioned(model, grid, coords).predict(grid, **options)
+
+
+def simulate(
+    model: ConditionedField | Model | LayeredModel,
+    grid: Gridded,
+    n: int = 1,
+    *,
+    coords: Sequence[str] | None = None,
+    **options: Any,
+) -> xr.DataArray:
+    """``n`` fields at the coordinates of ``grid``, from a conditioned field or from any cagp model.
+
+    ``coords`` is that of ``predict``, the options are those of ``ConditionedField.simulate``.
+    """
+    return _conditioned(model, grid, coords).simulate(grid, n, **options)
+
+
+def _conditioned(
+    model: ConditionedField | Model | LayeredModel, grid: Gridded, coords: Sequence[str] | None
+) -> ConditionedField:
+    """The model with what the coordinates of the grid are."""
     if isinstance(model, ConditionedField):
         if coords is not None:
             raise InputError(f"coords were chosen with the field: {[axis.name for axis in model.axes]}; leave them out")
-        return model.predict(grid, **options)
+        return model
     if not isinstance(model, (Model, LayeredModel)):
         raise InputTypeError(f"model must be a conditioned field or a cagp.Model, got {type(model).__name__}")
     _require_grid(grid, "grid")
@@ -257,7 +302,7 @@ def predict(
     if any(axis.role == "time" for axis in axes):
         raise InputError("a model made without xarray does not know its unit of time; give the grid numbers instead")
     check_geographic(model.plain.prior.kernel, axes)
-    return ConditionedField(model, axes).predict(grid, **options)
+    return ConditionedField(model, axes)
 
 
 def _require_grid(grid: Any, name: str) -> None:
@@ -288,6 +333,15 @@ class FieldAccessor:
         """The prediction at the coordinates of this array; see ``cagp.interop.xarray.predict``."""
         return predict(model, self._array, **options)
 
+    def simulate(
+        self, n: int = 1, model: ConditionedField | Model | LayeredModel | None = None, **options: Any
+    ) -> xr.DataArray:
+        """``n`` fields at the coordinates of this array; see ``cagp.interop.xarray.simulate``.
+
+        Without a ``model``, given the values that this array has: what is missing is filled in, differently each time.
+        """
+        return simulate(fit(self._array) if model is None else model, self._array, n, **options)
+
 
 @xr.register_dataset_accessor("cagp")
 class DatasetAccessor:
@@ -313,3 +367,7 @@ class DatasetAccessor:
     def predict(self, model: ConditionedField | Model | LayeredModel, **options: Any) -> xr.Dataset:
         """The prediction at the coordinates of this data set; see ``cagp.interop.xarray.predict``."""
         return predict(model, self._dataset, **options)
+
+    def simulate(self, n: int, model: ConditionedField | Model | LayeredModel, **options: Any) -> xr.DataArray:
+        """``n`` fields at the coordinates of this data set; see ``cagp.interop.xarray.simulate``."""
+        return simulate(model, self._dataset, n, **options)

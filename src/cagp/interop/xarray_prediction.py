@@ -83,7 +83,7 @@ def predict_on(
     request: Request, source: Source, grid: Gridded, chunks: Mapping[str, int] | None, progress: bool | None
 ) -> xr.Dataset:
     """The data set with the prediction at the coordinates of ``grid``."""
-    request, coordinates, dims = _located(request, grid)
+    request, coordinates, dims = located(request, grid)
     taken = [str(name) for name in grid.coords if name in request.names]
     if taken:
         raise InputError(f"the grid has coordinates called {taken}, as the prediction's variables are; rename them")
@@ -149,7 +149,7 @@ def _check_convention(seen: tuple[float, float] | None, longitudes: np.ndarray) 
         )
 
 
-def _located(request: Request, grid: Gridded) -> tuple[Request, list[xr.DataArray], tuple[Hashable, ...]]:
+def located(request: Request, grid: Gridded) -> tuple[Request, list[xr.DataArray], tuple[Hashable, ...]]:
     """The request with the places of its axes in the grid, the grid's coordinates for them, and its dimensions."""
     positions, coordinates, dims = _places(request.axes, grid)
     return replace(request, positions=positions, dimensions=len(dims)), coordinates, dims

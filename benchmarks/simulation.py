@@ -2,7 +2,7 @@
 
 Not part of the performance page: one problem, and which way the prior was drawn.
 
-    python benchmarks/simulate.py [--fields 100] [--side 300] [--data 100000] [--threads 2]
+    python benchmarks/simulation.py [--fields 100] [--side 300] [--data 100000] [--threads 2]
 """
 
 from __future__ import annotations
