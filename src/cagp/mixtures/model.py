@@ -23,6 +23,7 @@ from ..support.validation import ArrayLike
 from .prediction import Mixture, guarantee_of_mixture
 from .simulator import MixtureSimulator
 
+
 @dataclass(frozen=True, eq=False)
 class Blend(Learned):
     """The ``priors`` of a mixture but for the first, which is that of the inner model; the ``weights`` (m,) of all."""
