@@ -11,7 +11,7 @@ import torch
 from ..gram.covariances import Covariances
 from ..hyperparameters.previous_neighbours import NONE, previous_neighbours_of
 from ..kernels import Embedding, Kernel, embedding_leaves, embedding_size, map_embedding
-from ..support.threads import share_out
+from ..support.threads import on_one_thread, share_out
 from .prior_draws import PriorDraws
 
 NEIGHBOURS = 30
@@ -19,6 +19,9 @@ NEIGHBOURS = 30
 
 _PROBES = 16
 """Points whose covariances with all others are compared with those of the prior."""
+
+_DRAWS_AT_ONCE = 32
+"""Draws that a thread of a CPU makes together. Threads that shared a level would wait for each other at every one."""
 
 _BLOCK_BYTES = {"cpu": 2**21, "cuda": 2**30}
 _COMPILED_FROM = 4e7
@@ -38,7 +41,7 @@ class VecchiaDraws(PriorDraws):
         near = previous_neighbours_of(kernel, ordered, min(k, size - 1)).to(order.device)
         blocks = _Blocks(kernel, ordered)
         weights, std, nuggets = blocks.solve(torch.arange(size, device=order.device), near)
-        level = _levels(near)
+        level = on_one_thread(lambda: _levels(near), order.device)
         by_level = level.argsort(stable=True)
         place = torch.empty_like(by_level)
         place[by_level] = torch.arange(size, device=order.device)
@@ -50,7 +53,8 @@ class VecchiaDraws(PriorDraws):
         self._back = torch.empty_like(order)
         self._back[self._noise_of] = torch.arange(size, device=order.device)
         self.noises = size
-        self.largest_error, self.typical_error = self._errors(kernel, embedding)
+        errors = on_one_thread(lambda: self._errors(kernel, embedding), order.device)
+        self.largest_error, self.typical_error = errors
         self.how = (
             f"by the Vecchia process, {near.shape[1]} neighbours for each of {size:,} points, approximate: judged at "
             f"{min(_PROBES, size)} of them, covariances are off by {self.typical_error:.1g} of the variance (root mean "
@@ -74,7 +78,15 @@ class VecchiaDraws(PriorDraws):
         return float(error.max()), float(error.square().mean().sqrt())
 
     def __call__(self, noise: torch.Tensor) -> torch.Tensor:
-        return self._drawn(noise[:, self._noise_of].T.contiguous())[self._back].T
+        out = torch.empty_like(noise)
+        step = _DRAWS_AT_ONCE if noise.device.type == "cpu" else len(noise)
+
+        def work(start: int) -> None:
+            rows = slice(start, start + step)
+            out[rows] = self._drawn(noise[rows, self._noise_of].T.contiguous())[self._back].T
+
+        share_out(work, range(0, len(noise), max(1, step)), noise.device)
+        return out
 
     def _drawn(self, noise: torch.Tensor) -> torch.Tensor:
         """Draws as columns from white noise (N, n), both in the order of the levels."""
