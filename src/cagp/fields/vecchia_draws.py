@@ -36,7 +36,8 @@ class VecchiaDraws(PriorDraws):
 
     def __init__(self, kernel: Kernel, embedding: Embedding, k: int = NEIGHBOURS) -> None:
         size = embedding_size(embedding)
-        order = _coarse_to_fine(torch.cat(embedding_leaves(embedding)).T)
+        coordinates = torch.cat(embedding_leaves(embedding)).T
+        order = on_one_thread(lambda: _coarse_to_fine(coordinates), coordinates.device)
         ordered = map_embedding(embedding, lambda part: part[:, order].contiguous())
         near = previous_neighbours_of(kernel, ordered, min(k, size - 1)).to(order.device)
         blocks = _Blocks(kernel, ordered)
