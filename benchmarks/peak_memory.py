@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 
-def _high_water() -> int:
+def high_water() -> int:
     """The largest resident size of this process so far. Not getrusage: that one inherits the parent's."""
     with open("/proc/self/status") as lines:
         return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:"))
@@ -15,9 +15,9 @@ def _high_water() -> int:
 
 def _child(connection: Any, setup: Callable[[], Any], work: Callable[[Any], None]) -> None:
     state = setup()
-    before = _high_water()
+    before = high_water()
     work(state)
-    connection.send(_high_water() - before)
+    connection.send(high_water() - before)
 
 
 def peak_bytes(setup: Callable[[], Any], work: Callable[[Any], None]) -> int:

@@ -34,7 +34,7 @@ LAYERS = (
     "hyperparameters",  # maximum likelihood
     "calibration",  # are the error bars right?
     "left_out",  # training observations predicted from the others
-    "fields",  # averages over whole fields
+    "fields",  # averages over whole fields, and draws of them
     "recalibration",  # error bars that hold on the data
     "mixtures",  # several models that predict together
     "choosing",  # a fit that needs no expert
@@ -57,7 +57,8 @@ EXCEPTIONS = {
     ("model", "saving"): "so is Model.save",
     ("model", "left_out"): "and Model.left_out",
     ("model", "recalibration"): "and Model.recalibrated",
-    ("model", "fields"): "and Model.average",
+    ("model", "fields"): "and Model.average and Model.simulate",
+    ("posterior", "fields"): "Posterior.sample simulates where a covariance matrix does not fit",
     ("mixtures", "saving.objects"): "the priors of a mixture are written like those of models",
     ("recalibration", "saving"): "LayeredModel.save is to a model with layers what Model.save is to a plain one",
 }

@@ -34,7 +34,7 @@ from .support.progress import progress as progress_bar
 from .support.validation import ArrayLike, as_float64, column_names, points, targets
 
 if TYPE_CHECKING:  # shortcuts into rooms above: a model can save and judge itself
-    from .fields import Average, Wanted
+    from .fields import Average, ModelSimulator, Simulation, Wanted
     from .left_out import Gaps, Geometry, LeftOut
     from .recalibration import ConformalModel, RecalibratedModel
     from .saving import About
@@ -154,7 +154,7 @@ class Model(Conditioned):
                 solved, where = solve_with(workers, work, batch_size is not None, interrupt, advance)
         seconds = time.perf_counter() - start
         status = status_of(model, solved, stop, interrupt.requested, seconds, where, expected)
-        return Posterior(model, solved, convert, status)
+        return Posterior(model, solved, convert, status, test)
 
     def average(
         self,
@@ -299,6 +299,42 @@ class Model(Conditioned):
                 if len(crosses) > 1:  # V as a whole would exceed the budget
                     cross.forget()
             yield convert(prior_mean + torch.cat(products))
+
+    def simulate(
+        self,
+        X_test: ArrayLike,
+        n: int = 1,
+        seed: int = 0,
+        *,
+        observed: bool = False,
+        noise_variance: Any = None,
+        first: int = 0,
+        method: str = "auto",
+        progress: bool | None = None,
+    ) -> Simulation:
+        """``n`` joint draws of f at X_test (T, p): whole fields, with exactly the mean and covariance of the posterior.
+
+        ``fields`` of the result has shape (n, T); ``how`` says how the prior was drawn and how good that is. With
+        ``observed`` the fields are of new observations: noise is added, of ``noise_variance`` where that is given.
+
+        ``method`` is how the prior is drawn at all points together: "dense" is exact, for a few thousand points;
+        "circulant" is exact on regular grids that training and test points share; "vecchia" draws each point given its
+        neighbours, anywhere, which is approximate. "auto" takes the first of them that suits the points and fits the
+        memory budget.
+
+        Field i depends on the model, X_test, the ``seed`` and i alone, not on n, on batches or on the device but for
+        rounding: ``first`` = 10 gives the fields from number 10 on, so that many fields can be drawn in several calls.
+        ``simulator`` keeps what such calls share.
+        """
+        simulator = self.simulator(X_test, method=method)
+        return simulator.draw(n, seed, first=first, observed=observed, noise_variance=noise_variance, progress=progress)
+
+    def simulator(self, X_test: ArrayLike, *, method: str = "auto") -> ModelSimulator:
+        """What draws fields at X_test (T, p), in several calls of ``draw(n, seed, first=…)``; see ``simulate``."""
+        from .fields import ModelSimulator
+
+        test, convert = self.test_points(X_test)
+        return ModelSimulator.of(self, test, convert, method)
 
     def left_out(
         self,

@@ -54,8 +54,15 @@ class Posterior(Normal):
     ``status`` says why the solver stopped.
     """
 
-    def __init__(self, model: Conditioned, batches: Sequence[Solved], convert: Output, status: Status) -> None:
-        self._model = model
+    def __init__(
+        self,
+        model: Conditioned,
+        batches: Sequence[Solved],
+        convert: Output,
+        status: Status,
+        test: torch.Tensor | None = None,
+    ) -> None:
+        self._model, self._test = model, test
         self._batches = tuple(batches)
         limited = sum(int(batch.at_rounding.sum()) for batch in batches)
         if limited:
@@ -115,12 +122,28 @@ class Posterior(Normal):
         return self._convert(rows.T)
 
     def sample(self, n: int = 1, seed: int = 0) -> Any:
-        """``n`` joint draws at the test points, shape (n, T). The same ``seed`` gives the same draws."""
+        """``n`` joint draws at the test points, shape (n, T). The same ``seed`` gives the same draws.
+
+        From the covariance of all test points where that fits the memory budget, else by ``Model.simulate``.
+        """
         count(n, "n", minimum=1)
         remedy = "condition with dtype=torch.float64 or a larger noise_variance"
         seed = count(seed, "seed")
-        draws = joint_draws(self._mean, self._covariance(), n, seed, "the posterior covariance", remedy)
-        return self._convert(draws)
+        try:
+            covariance = self._covariance()
+        except MemoryBudgetError:
+            if self._test is None:
+                raise
+            return self._simulated(self._test, n, seed)
+        return self._convert(joint_draws(self._mean, covariance, n, seed, "the posterior covariance", remedy))
+
+    def _simulated(self, test: torch.Tensor, n: int, seed: int) -> Any:
+        from .fields import ModelSimulator
+
+        crosses = [batch.cross for batch in self._batches]
+        iterations = torch.cat([batch.iterations for batch in self._batches])
+        simulator = ModelSimulator(self._model, test, self._convert, crosses, iterations=iterations)
+        return simulator.draw(n, seed, noise_variance=self._noise, progress=False).fields
 
     # --- what the computation left undone -------------------------------------------------------------------------
 

@@ -18,6 +18,7 @@ from .fit_command import fit
 from .info_command import info, solvers
 from .other_commands import FromElsewhere, reproduce
 from .predict_command import predict
+from .simulate_command import simulate
 
 app = typer.Typer(
     name="cagp", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None
@@ -39,7 +40,7 @@ def _cagp(
     """Gaussian process regression with honest error bars at any compute budget."""
 
 
-for command in (fit, predict, average, check, info, solvers):
+for command in (fit, predict, average, simulate, check, info, solvers):
     app.command()(command)
 app.command(cls=FromElsewhere)(reproduce)
 

@@ -1,4 +1,4 @@
-"""Finished batches of a prediction on disk, so that the same command continues where it was stopped.
+"""Finished batches of a prediction or a simulation on disk, so that the same command continues where it was stopped.
 
 They lie in OUT.parts/<key>/, where the key is the hash of model, input and settings: change one of them and nothing
 kept from before is used.
@@ -16,7 +16,7 @@ import numpy as np
 
 from ..support.atomic_files import whole_file
 
-_NAME = re.compile(r"rows-\d+-\d+\.npz")
+_NAME = re.compile(r"rows-\d+-\d+\.npz|fields-\d+-\d+\.npy")
 
 
 @dataclass(frozen=True)
@@ -77,3 +77,30 @@ class Pieces:
         for folder in (*keys, self.folder):
             with suppress(OSError):  # it is gone, or holds something else
                 folder.rmdir()
+
+
+class FinishedFields(Pieces):
+    """The fields of one simulation at T points, some in each piece, beside its output file."""
+
+    def __init__(self, out: Path, key: str, size: int) -> None:
+        super().__init__(out, key)
+        self._size = size
+
+    def save_fields(self, start: int, fields: np.ndarray) -> None:
+        """Keep the fields numbered from ``start`` on, (n, T)."""
+        content = io.BytesIO()
+        np.save(content, fields)
+        with suppress(FileNotFoundError), whole_file(self._fields(start, start + len(fields))) as temporary:
+            temporary.write_bytes(content.getbuffer())
+
+    def load_fields(self, start: int, stop: int) -> np.ndarray | None:
+        """The fields start … stop − 1 if they were finished before; None also where the file is damaged."""
+        try:
+            fields = np.load(self._fields(start, stop), allow_pickle=False)
+        except Exception:  # whatever is wrong with it, the fields are drawn again
+            return None
+        right = fields.shape == (stop - start, self._size) and fields.dtype == np.float64
+        return fields if right and np.isfinite(fields).all() else None
+
+    def _fields(self, start: int, stop: int) -> Path:
+        return self._own / f"fields-{start}-{stop}.npy"

@@ -6,7 +6,7 @@
 | 1 | failure: a file that cannot be written, not enough memory, arithmetic |
 | 2 | wrong use: an option, a table or a model folder that cannot be used |
 | 3 | ``cagp check`` only: the error bars are not calibrated |
-| 130 | interrupted by Ctrl-C; ``cagp fit`` and ``cagp predict`` have written what they had, and say so |
+| 130 | interrupted by Ctrl-C; ``fit``, ``predict`` and ``simulate`` have kept what they had, and say so |
 """
 
 from __future__ import annotations

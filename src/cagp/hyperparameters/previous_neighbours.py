@@ -36,11 +36,17 @@ def previous_neighbours(kernel: Kernel, X: torch.Tensor, k: int, places: torch.T
     The order is that of the rows of X. ``places`` (m,) are the points asked about, ascending; None for all of them.
     Only these cost anything, beside the search trees. Searched where X is, given on the CPU.
     """
-    embedding = kernel.embed(X, X.mean(dim=0))
-    asked = torch.arange(len(X)) if places is None else places
+    return previous_neighbours_of(kernel, kernel.embed(X, X.mean(dim=0)), k, places).cpu()
+
+
+def previous_neighbours_of(
+    kernel: Kernel, embedding: Embedding, k: int, places: torch.Tensor | None = None
+) -> torch.Tensor:
+    """The same for points that are given by their ``embedding``; where a tree is searched, given where they are."""
+    asked = torch.arange(embedding_size(embedding)) if places is None else places
     coordinates = search_coordinates(kernel, embedding, len(asked))
     if coordinates is not None:
-        return _by_search(coordinates, k, asked.to(X.device)).cpu()
+        return _by_search(coordinates, k, asked.to(coordinates.device))
     return _by_correlation(kernel, embedding, k, asked)
 
 

@@ -1,7 +1,8 @@
 """Gridded data in, gridded predictions out: xarray objects with their coordinates, units and provenance.
 
 Importing this module (or calling ``cagp.interop.register_xarray()``) gives every DataArray and Dataset the accessor
-``.cagp``: ``field.cagp.fit()``, ``field.cagp.condition(prior)`` and ``grid.cagp.predict(conditioned)``.
+``.cagp``: ``field.cagp.fit()``, ``field.cagp.condition(prior)``, ``grid.cagp.predict(conditioned)`` and
+``grid.cagp.simulate(100, conditioned)``.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from .xarray_metadata import Source
 from .xarray_observations import observed
 from .xarray_prediction import Request, points_on, predict_on
 from .xarray_prior import prepared_prior
+from .xarray_simulation import simulate_on
 
 
 @dataclass(frozen=True)
@@ -138,6 +140,27 @@ class ConditionedField:
         _require_grid(grid, "grid")
         request = Request(self.model, self.axes, self.longitudes, bool(observed), noise, level, None, None)
         return average_on(request, self.source, grid, by, weights, covariance, progress)
+
+    def simulate(
+        self,
+        grid: Gridded,
+        n: int = 1,
+        seed: int = 0,
+        *,
+        observed: bool = False,
+        noise_variance: float | None = None,
+        chunks: Mapping[str, int] | None = None,
+        progress: bool | None = None,
+    ) -> xr.DataArray:
+        """``n`` fields at the coordinates of ``grid``, drawn jointly: an array with a first dimension "realisation".
+
+        Where the grid is backed by dask, or ``chunks`` cuts the realisations (``{"realisation": 10}``), nothing is
+        drawn yet; the fields are the same. For the rest see ``Model.simulate`` and ``predict``.
+        """
+        noise = self._noise(observed, noise_variance)
+        _require_grid(grid, "grid")
+        request = Request(self.model, self.axes, self.longitudes, bool(observed), noise, None, None, None)
+        return simulate_on(request, self.source, grid, n, seed, chunks, progress)
 
     def _noise(self, observed: bool, noise_variance: float | None) -> float | None:
         """The noise variance of new observations where it was given; refuses what says nothing."""
@@ -293,6 +316,21 @@ def predict(
     return _conditioned(model, grid, coords).predict(grid, **options)
 
 
+def simulate(
+    model: ConditionedField | Model | LayeredModel,
+    grid: Gridded,
+    n: int = 1,
+    *,
+    coords: Sequence[str] | None = None,
+    **options: Any,
+) -> xr.DataArray:
+    """``n`` fields at the coordinates of ``grid``, from a conditioned field or from any cagp model.
+
+    ``coords`` is that of ``predict``, the options are those of ``ConditionedField.simulate``.
+    """
+    return _conditioned(model, grid, coords).simulate(grid, n, **options)
+
+
 def _conditioned(
     model: ConditionedField | Model | LayeredModel, grid: Gridded, coords: Sequence[str] | None
 ) -> ConditionedField:
@@ -351,6 +389,15 @@ class FieldAccessor:
         """The prediction at the coordinates of this array; see ``cagp.interop.xarray.predict``."""
         return predict(model, self._array, **options)
 
+    def simulate(
+        self, n: int = 1, model: ConditionedField | Model | LayeredModel | None = None, **options: Any
+    ) -> xr.DataArray:
+        """``n`` fields at the coordinates of this array; see ``cagp.interop.xarray.simulate``.
+
+        Without a ``model``, given the values that this array has: what is missing is filled in, differently each time.
+        """
+        return simulate(fit(self._array) if model is None else model, self._array, n, **options)
+
 
 @xr.register_dataset_accessor("cagp")
 class DatasetAccessor:
@@ -385,3 +432,7 @@ class DatasetAccessor:
     def predict(self, model: ConditionedField | Model | LayeredModel, **options: Any) -> xr.Dataset:
         """The prediction at the coordinates of this data set; see ``cagp.interop.xarray.predict``."""
         return predict(model, self._dataset, **options)
+
+    def simulate(self, n: int, model: ConditionedField | Model | LayeredModel, **options: Any) -> xr.DataArray:
+        """``n`` fields at the coordinates of this data set; see ``cagp.interop.xarray.simulate``."""
+        return simulate(model, self._dataset, n, **options)

@@ -118,6 +118,21 @@ def provenance(source: Source, whole: Model | LayeredModel, observed: bool, stat
     }
 
 
+def simulated(
+    name: str, given: Mapping[str, Any], whole: Model | LayeredModel, observed: bool, how: str, seed: int
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The attributes of simulated fields of what has these ``given`` ones, and of the data set that they are in."""
+    source = Source(name, given)
+    attributes = {key: given[key] for key in ("units", "units_metadata") if key in given}
+    attributes["long_name"] = f"simulated {'observations of ' if observed else ''}{source.label}"
+    if source.standard_name:
+        attributes["standard_name"] = source.standard_name
+    notes = provenance(source, whole, observed, f"Fields drawn {how}." if how else "Fields drawn before.")
+    notes["title"] = f"Gaussian process simulation of {source.label}"
+    notes["cagp_seed"] = seed
+    return attributes, notes
+
+
 def coordinate_attributes(role: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """A coordinate's attributes, with what the CF conventions ask of a latitude or longitude where it is missing."""
     return {**_COORDINATES.get(role, {}), **given}

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from ..errors import InputError
-from ..fields import Wanted
+from ..fields import Simulator, Wanted
 from ..left_out import Gaps, Geometry, LeftOut
 from ..left_out import left_out as leave_some_out
 from ..model import Model
@@ -22,6 +22,7 @@ from ..support.convert import Output
 from ..support.validation import ArrayLike
 from .averages import MixtureOfAverages
 from .prediction import Mixture, guarantee_of_mixture
+from .simulator import MixtureSimulator
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,6 +135,11 @@ class MixtureModel(LayeredModel):
         parts = [first.averaged(X_test, asked, **settings)]
         parts += [each.averaged(X_test, asked, progress=False) for each in others]
         return MixtureOfAverages(parts, self.weights, Output.like(X_test), asked.groups)
+
+    def simulator(self, X_test: ArrayLike, *, method: str = "auto") -> Simulator:
+        """What draws fields at X_test (T, p): each field is one of a single component, chosen by its weight."""
+        parts = [each.simulator(X_test, method=method) for each in self.components]
+        return MixtureSimulator(parts, self.weights, Output.like(X_test))
 
     def predict_mean(self, X_test: ArrayLike) -> Any:
         """The mean at X_test (T, p), shape (T,)."""

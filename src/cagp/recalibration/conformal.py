@@ -142,6 +142,6 @@ class Conformal(Layer):
     def observed(self, noise_variance: Any = None) -> Conformal:
         return Conformal(self.inner.observed(noise_variance), self._convert, self._known.numpy())
 
-    def sample(self, n: int = 1, seed: int = 0) -> Any:
-        """``n`` joint draws, shape (n, T): those of the inner prediction, as far from the mean as ``std`` says."""
-        return self.mean + (self.inner.sample(n, seed) - self.mean) * spread_of(self._shape)
+    def shaped(self, draws: Any) -> Any:
+        """Joint draws (n, T) of the inner prediction, as far from the mean as ``std`` says."""
+        return self.mean + (draws - self.mean) * spread_of(self._shape)

@@ -7,7 +7,8 @@ A further kind of layer is one file: what it learns (``Learned``, which can be s
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
@@ -15,7 +16,7 @@ import numpy as np
 import torch
 
 from ..errors import InputError
-from ..fields import AveragePrediction, Wanted, wanted
+from ..fields import AveragePrediction, Simulation, Simulator, Wanted, wanted
 from ..predicting.status import Status
 from ..prediction import Guarantee, Prediction
 from ..support.convert import Output
@@ -74,6 +75,8 @@ class Predicting(Protocol):
 
     def averaged(self, X_test: ArrayLike, asked: Wanted, **settings: Any) -> AveragePrediction: ...
 
+    def simulator(self, X_test: ArrayLike, *, method: str = "auto") -> Simulator: ...
+
     def left_out(self, *arguments: Any, **settings: Any) -> LeftOut: ...
 
 
@@ -130,6 +133,17 @@ class LayeredModel(ABC):
         """The mean at X_test (T, p), shape (T,), which is that of the inner model."""
         return self.inner.predict_mean(X_test)
 
+    def simulate(
+        self, X_test: ArrayLike, n: int = 1, seed: int = 0, *, method: str = "auto", **settings: Any
+    ) -> Simulation:
+        """``n`` joint draws at X_test (T, p) as this model means them; see ``Model.simulate``."""
+        return self.simulator(X_test, method=method).draw(n, seed, **settings)
+
+    def simulator(self, X_test: ArrayLike, *, method: str = "auto") -> Simulator:
+        """What draws fields at X_test (T, p): those of the inner model with the error bars of this one."""
+        test, convert = self.plain.test_points(X_test)
+        return _LayeredSimulator(self, self.inner.simulator(X_test, method=method), test, convert)
+
     def left_out(self, *arguments: Any, **settings: Any) -> LeftOut:
         """Training observations predicted from the others by the inner model; see ``Model.left_out``."""
         return self.inner.left_out(*arguments, **settings)
@@ -139,6 +153,23 @@ class LayeredModel(ABC):
         from ..saving import Saved, write
 
         return write(Saved.of(self, about), folder, overwrite=overwrite)
+
+
+class _LayeredSimulator(Simulator):
+    """Fields of an inner model, changed as a layer changes its predictions."""
+
+    def __init__(self, model: LayeredModel, inner: Simulator, test: torch.Tensor, convert: Output) -> None:
+        self._model, self._inner, self._test, self._convert = model, inner, test, convert
+
+    def numbered(
+        self, numbers: Sequence[int], seed: int, observed: bool, noise_variance: Any, progress: bool | None
+    ) -> Simulation:
+        found = self._inner.numbered(numbers, seed, observed, noise_variance, progress)
+        prediction = self._model.wrapped(found.prediction, self._test, self._convert)
+        if prediction is found.prediction or not isinstance(prediction, Layer):  # it means what it did
+            return found
+        how = f"{found.how}; margins: {self._model.learned.in_words}"
+        return replace(found, fields=prediction.shaped(found.fields), prediction=prediction, how=how)
 
 
 class Layer(Prediction):
@@ -172,6 +203,14 @@ class Layer(Prediction):
     @property
     @abstractmethod
     def guarantee(self) -> Guarantee: ...
+
+    @abstractmethod
+    def shaped(self, draws: Any) -> Any:
+        """Joint draws (n, T) of the inner prediction as draws of this one: with the margins that it has."""
+
+    def sample(self, n: int = 1, seed: int = 0) -> Any:
+        """``n`` joint draws, shape (n, T): those of the inner prediction, ``shaped``."""
+        return self.shaped(self.inner.sample(n, seed))
 
     def _tensor(self, values: Any) -> torch.Tensor:
         """What the inner prediction says, in float64."""

@@ -169,10 +169,10 @@ class Recalibrated(Layer):
     def observed(self, noise_variance: Any = None) -> Recalibrated:
         return Recalibrated(self.inner.observed(noise_variance), self._convert, self._adjustment)
 
-    def sample(self, n: int = 1, seed: int = 0) -> Any:
-        """``n`` joint draws, shape (n, T): those of the inner prediction, with margins of the left-out shape."""
-        draws = self._tensor(self.inner.sample(n, seed)).to(self._centre.device)
-        return self._convert(torch.stack([self._at_scores((draw - self._centre) / self._promised) for draw in draws]))
+    def shaped(self, draws: Any) -> Any:
+        """Joint draws (n, T) of the inner prediction with margins of the left-out shape."""
+        inner = self._tensor(draws).to(self._centre.device)
+        return self._convert(torch.stack([self._at_scores((draw - self._centre) / self._promised) for draw in inner]))
 
     def _at_scores(self, scores: torch.Tensor) -> torch.Tensor:
         parts = [values_at(self._adjustment.shapes(rows), scores[rows]) for rows in self._parts()]

@@ -6,7 +6,7 @@ representable is refused with the file, the place and the remedy.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +87,33 @@ def write_table(
         comma_separated.write(place, columns)
 
 
+def write_fields(
+    path: str | Path,
+    name: str,
+    parts: Iterable[np.ndarray],
+    count: int,
+    table: Table,
+    *,
+    attributes: Mapping[str, Mapping[str, Any]],
+    notes: Mapping[str, Any],
+) -> None:
+    """Write ``count`` fields (T,) at the rows of ``table``, whole or not at all; ``parts`` are some of them, (n, T).
+
+    NetCDF is written one part at a time, on the grid that the rows came from; other tables have a column for each
+    field, ``name_0``, ``name_1``, … after those of ``table``.
+    """
+    place, ending = Path(path), ending_of(path)
+    if ending == ".nc":
+        about = {key: {"units": unit} for key, unit in table.units.items()} | dict(attributes)
+        netcdf.write_fields(place, name, parts, count, table.columns, about, notes, table.grid, table.rows)
+        return
+    fields = (field for part in parts for field in part)
+    columns = dict(table.columns) | {f"{name}_{i}": field for i, field in enumerate(fields)}
+    unit = attributes.get(name, {}).get("units")
+    units = {**table.units, **({} if unit is None else {key: unit for key in columns if key not in table.columns})}
+    write_table(place, columns, units=units, notes=notes)
+
+
 __all__ = [
     "ENDINGS",
     "Grid",
@@ -96,5 +123,6 @@ __all__ = [
     "read_columns",
     "read_labelled",
     "read_table",
+    "write_fields",
     "write_table",
 ]

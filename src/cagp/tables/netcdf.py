@@ -5,7 +5,7 @@ Every point of the grid is a row, every coordinate and every variable a column. 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -143,6 +143,49 @@ def write(
     dataset = xarray.Dataset(variables, None if grid is None else grid.coordinates.coords, dict(notes))
     with whole_file(path) as temporary:
         dataset.to_netcdf(temporary, engine="h5netcdf")
+
+
+def write_fields(
+    path: Path,
+    name: str,
+    parts: Iterable[np.ndarray],
+    count: int,
+    columns: Mapping[str, np.ndarray],
+    attributes: Mapping[str, Mapping[str, Any]],
+    notes: Mapping[str, Any],
+    grid: Grid | None,
+    rows: np.ndarray | None,
+) -> None:
+    """``count`` fields as a variable along "realisation" and the grid, or the rows: ``parts`` (n, T) one at a time.
+
+    ``columns`` are those that say where the rows are, where there is no grid.
+    """
+    import h5netcdf  # type: ignore[import-untyped]
+    import xarray
+
+    dims, shape = (("row",), (len(rows) if rows is not None else 0,)) if grid is None else (grid.dims, grid.shape)
+    places = {} if grid is not None else {key: (dims, values) for key, values in columns.items()}
+    dataset = xarray.Dataset(places, None if grid is None else grid.coordinates.coords, dict(notes))
+    about = {"standard_name": "realization", "units": "1"}
+    dataset = dataset.assign_coords(realisation=("realisation", np.arange(count), about))
+    for key in places:
+        dataset[key].attrs = dict(attributes.get(key, {}))
+    with whole_file(path) as temporary:
+        dataset.to_netcdf(temporary, engine="h5netcdf")
+        with h5netcdf.File(temporary, "a") as file:
+            for dim, size in zip(dims, shape, strict=True):
+                if dim not in file.dimensions:  # a dimension without coordinates
+                    file.dimensions[dim] = size
+            variable = file.create_variable(
+                name, ("realisation", *dims), "f8", chunks=(1, *shape), fillvalue=np.nan, compression="gzip"
+            )
+            for key, value in attributes.get(name, {}).items():
+                variable.attrs[key] = value
+            first = 0
+            for fields in parts:
+                each = [field if grid is None else _on_grid(field, grid, rows) for field in fields]
+                variable[first : first + len(each)] = np.stack(each)
+                first += len(each)
 
 
 def _on_grid(values: np.ndarray, grid: Grid, rows: np.ndarray | None) -> np.ndarray:
