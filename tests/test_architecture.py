@@ -36,6 +36,7 @@ LAYERS = (
     "left_out",  # training observations predicted from the others
     "recalibration",  # error bars that hold on the data
     "mixtures",  # several models that predict together
+    "transforms",  # observations on another scale than the Gaussian process
     "choosing",  # a fit that needs no expert
     "saving",  # model folders
     "datasets",  # public data
@@ -53,6 +54,7 @@ LAYERS = (
 EXCEPTIONS = {
     ("prior", "model"): "Prior.condition is a short cut to what is above: a prior is the first thing a user holds",
     ("prior", "hyperparameters"): "so is Prior.fit",
+    ("prior", "transforms"): "and Prior.transformed",
     ("model", "saving"): "so is Model.save",
     ("model", "left_out"): "and Model.left_out",
     ("model", "recalibration"): "and Model.recalibrated",

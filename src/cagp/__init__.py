@@ -64,6 +64,7 @@ _LAZY = (
     "mixtures",
     "saving",
     "tables",
+    "transforms",
 )
 
 
