@@ -106,7 +106,7 @@ def fit(
     fitting = dict(fit_options or {})
     held = fitting.pop("fix", ())
     transform_wanted(transform, observed)
-    by_hand = own is not None or noise_variance is not None or not isinstance(mean, (str, type(None)))
+    by_hand = own is not None or noise_variance is not None or not isinstance(mean, (str, type(None))) or bool(held)
     on_globe = globe is not None or (own is not None and bool(geographic_columns(own, tuple(range(data.shape[1])))))
     settings = Settings(
         _solver(solver, len(values)), likelihood, count(seed, "seed"), device, fitting, dict(condition_options or {})
