@@ -49,7 +49,7 @@ def fit(
     mixture: bool = True,
     uncertainty: bool | str = "auto",
     recalibrate: bool | str = "auto",
-    transform: Transform | str | None = None,
+    transform: Transform | str | None = "auto",
     ard: bool | None = None,
     globe: Sequence[Any] | None = None,
     times: Sequence[Any] = (),
@@ -67,7 +67,8 @@ def fit(
     well, and where candidates are about equally good or the points lie far from the data, a mixture of the best
     predicts. Up to 2,000 observations predictions also integrate over the hyperparameters of each candidate. Where the
     left-out observations say that the error bars are wrong, they are recalibrated. ``story`` tells all of this,
-    ``candidates`` is the table. The command line, ``CAGPRegressor`` and gridded fields do the same.
+    ``candidates`` is the table. The command line, ``CAGPRegressor`` and gridded fields do the same; the estimator does not
+    transform its target.
 
     Everything can be said by hand: ``kernel`` is a kernel whose values are the start of the fit, the name of one
     ("matern12", "matern32", "matern52", "rbf", "rationalquadratic", "short and long"), or several names to choose from;
@@ -75,7 +76,10 @@ def fit(
     known noise of each observation (n,); ``solver`` what predicts, by default Cholesky up to 2,000 observations and
     NearestNeighbours beyond; ``likelihood`` "exact", "nearest-neighbours", or "auto": exact up to 2,000 observations;
     ``mixture=False`` takes the best candidate alone; ``uncertainty=False`` plugs the hyperparameters in as if they were
-    known; ``recalibrate`` True, False or "auto". ``ard`` gives each column a lengthscale of its own, by default where
+    known; ``recalibrate`` True, False or "auto". ``transform`` is of the observations: "log", "box-cox", "yeo-johnson",
+    "sinh-arcsinh", "logit" for shares, one from ``cagp.transforms`` with its parameters, None, or "auto": one where it
+    predicts left-out observations clearly better, none where a kernel, a known mean or a noise was given, which are on
+    the scale of the observations. Predictions are on that scale; "log" and "box-cox" never predict below 0. ``ard`` gives each column a lengthscale of its own, by default where
     there are ten observations for each. ``globe`` names the columns with latitude and longitude in degrees, by number
     or by name: distance there is measured in kilometres. ``times`` names those with times: each has a factor of its own
     in the kernel. ``fit_options`` and ``condition_options`` are further options of ``cagp.hyperparameters.fit`` and
@@ -106,7 +110,8 @@ def fit(
     fitting = dict(fit_options or {})
     held = fitting.pop("fix", ())
     transform_wanted(transform, observed)
-    by_hand = own is not None or noise_variance is not None or not isinstance(mean, (str, type(None))) or bool(held)
+    trend_unknown = mean is None or (isinstance(mean, str) and mean != "zero")
+    by_hand = own is not None or noise_variance is not None or not trend_unknown or bool(held)
     on_globe = globe is not None or (own is not None and bool(geographic_columns(own, tuple(range(data.shape[1])))))
     settings = Settings(
         _solver(solver, len(values)), likelihood, count(seed, "seed"), device, fitting, dict(condition_options or {})

@@ -10,13 +10,28 @@ import numpy as np
 import torch
 
 from ..errors import InputError
-from ..transforms import KINDS, BoxCox, Log, Logit, Profile, Transform, YeoJohnson, most_likely, named
+from ..prior import Prior
+from ..transforms import (
+    KINDS,
+    BoxCox,
+    Log,
+    Logit,
+    Profile,
+    SinhArcsinh,
+    Transform,
+    YeoJohnson,
+    most_likely,
+    named,
+)
 from .candidates import Candidate
 from .scoring import clearly_worse
 from .search import Search
 
 _FEWEST = 50
 """With fewer observations a transform is not sought: their shape is not known well enough."""
+
+_ROWS = 4000
+"""So many observations tell the parameters of a transform well enough."""
 
 _MORE_LIKELY = 5.0
 """By so much a transform must raise the log-likelihood for a fit with it to be tried."""
@@ -65,8 +80,7 @@ def begun(transform: Any, X: np.ndarray, y: np.ndarray, beginning: Beginning, by
     found = kind.starting(y) if isinstance(kind, type) else kind
     search, start = beginning(found)
     if isinstance(kind, type) and kind.free and (first := search.run(start)) is not None:
-        inside = found.telling(y)
-        found, _ = most_likely(found, Profile(first.prior, X[inside], y[inside], seed=seed))
+        found, _ = most_likely(found, _profile(first.prior, X, y, found, seed))
         search, start = beginning(found)
     return Begun(search, start, f"The observations are transformed: {found.in_words}, as asked for.")
 
@@ -79,7 +93,7 @@ def _chosen(X: np.ndarray, y: np.ndarray, beginning: Beginning, seed: int) -> Be
     first = search.run(start)
     if first is None or search.site is None:
         return as_they_are
-    proposed = proposal(y, lambda rows: Profile(first.prior, X[rows], y[rows], seed=seed))
+    proposed = _proposal(first.prior, X, y, seed)
     if proposed is None:
         said = "The observations are taken as they are: no transform makes them clearly more likely."
         return replace(as_they_are, found=said)
@@ -97,7 +111,17 @@ def _chosen(X: np.ndarray, y: np.ndarray, beginning: Beginning, seed: int) -> Be
     return replace(as_they_are, found=said)
 
 
-def proposal(y: np.ndarray, profile_of: Callable[[np.ndarray], Profile]) -> Transform | None:
+def _profile(prior: Prior, X: np.ndarray, y: np.ndarray, transform: Transform, seed: int) -> Profile:
+    """The likelihood of those observations that tell the parameters of a transform, or of some where they are many."""
+    rows = np.flatnonzero(transform.telling(y))
+    if len(rows) > _ROWS:
+        rows = np.sort(np.random.default_rng(seed).choice(rows, _ROWS, replace=False))
+    noise = prior.noise_variance
+    prior = replace(prior, noise_variance=noise[rows]) if isinstance(noise, np.ndarray) else prior
+    return Profile(prior, X[rows], y[rows], seed=seed)
+
+
+def _proposal(prior: Prior, X: np.ndarray, y: np.ndarray, seed: int) -> Transform | None:
     """The most likely transform of y (n,), where one is clearly more likely than none.
 
     Of data that end at 0 those are tried that end there as well, so that nothing below is predicted.
@@ -108,9 +132,9 @@ def proposal(y: np.ndarray, profile_of: Callable[[np.ndarray], Profile]) -> Tran
         if y.min() > 0 and y.max() < 1:
             kinds = (*kinds, Logit)
     else:
-        kinds = (YeoJohnson, KINDS["sinh-arcsinh"])
+        kinds = (YeoJohnson, SinhArcsinh)
     starts = [kind.starting(y) for kind in kinds]
-    profile = profile_of(starts[0].telling(y))
+    profile = _profile(prior, X, y, starts[0], seed)
     found = [most_likely(each, profile) for each in starts]
     # a parameter more must be worth it
     best, likely = max(found, key=lambda each: each[1] - len(each[0].free))

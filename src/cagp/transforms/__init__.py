@@ -2,7 +2,7 @@
 
 from .fitting import Profile, most_likely
 from .kinds import KINDS, BoxCox, Log, Logit, SinhArcsinh, Transform, YeoJohnson, named
-from .layer import Transformation, Transformed, TransformedModel
+from .layer import Transformation, Transformed, TransformedModel, untransformed
 from .prior import TransformedPrior
 
 __all__ = [
@@ -20,4 +20,5 @@ __all__ = [
     "YeoJohnson",
     "most_likely",
     "named",
+    "untransformed",
 ]

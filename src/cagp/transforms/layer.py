@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -104,6 +105,20 @@ class TransformedModel(LayeredModel):
         return TransformedModel.around(
             inner.recalibrated(*arguments, calibration=calibration, **settings), self.transform
         )
+
+
+def untransformed(model: Any) -> tuple[Any, Transform | None]:
+    """The model of g(y) inside, with what else is around it, and g; the model itself and None where there is no g."""
+    if isinstance(model, TransformedModel):
+        return model.inner, model.transform
+    if not isinstance(model, LayeredModel):
+        return model, None
+    inner, transform = untransformed(model.inner)
+    if transform is None:
+        return model, None
+    outer = copy.copy(model)
+    outer.inner = inner
+    return outer, transform
 
 
 class Transformed(Layer):
