@@ -67,8 +67,8 @@ def fit(
     well, and where candidates are about equally good or the points lie far from the data, a mixture of the best
     predicts. Up to 2,000 observations predictions also integrate over the hyperparameters of each candidate. Where the
     left-out observations say that the error bars are wrong, they are recalibrated. ``story`` tells all of this,
-    ``candidates`` is the table. The command line, ``CAGPRegressor`` and gridded fields do the same; the estimator does not
-    transform its target.
+    ``candidates`` is the table. The command line, ``CAGPRegressor`` and gridded fields do the same, but for the
+    transform, which the estimator leaves to scikit-learn.
 
     Everything can be said by hand: ``kernel`` is a kernel whose values are the start of the fit, the name of one
     ("matern12", "matern32", "matern52", "rbf", "rationalquadratic", "short and long"), or several names to choose from;
@@ -79,11 +79,12 @@ def fit(
     known; ``recalibrate`` True, False or "auto". ``transform`` is of the observations: "log", "box-cox", "yeo-johnson",
     "sinh-arcsinh", "logit" for shares, one from ``cagp.transforms`` with its parameters, None, or "auto": one where it
     predicts left-out observations clearly better, none where a kernel, a known mean or a noise was given, which are on
-    the scale of the observations. Predictions are on that scale; "log" and "box-cox" never predict below 0. ``ard`` gives each column a lengthscale of its own, by default where
-    there are ten observations for each. ``globe`` names the columns with latitude and longitude in degrees, by number
-    or by name: distance there is measured in kilometres. ``times`` names those with times: each has a factor of its own
-    in the kernel. ``fit_options`` and ``condition_options`` are further options of ``cagp.hyperparameters.fit`` and
-    ``Prior.condition``. Ctrl-C ends the search and keeps the best so far.
+    the scale of the observations. Predictions are on that scale; "log" and "box-cox" never predict below 0. ``ard``
+    gives each column a lengthscale of its own, by default where there are ten observations for each. ``globe`` names
+    the columns with latitude and longitude in degrees, by number or by name: distance there is measured in kilometres.
+    ``times`` names those with times: each has a factor of its own in the kernel. ``fit_options`` and
+    ``condition_options`` are further options of ``cagp.hyperparameters.fit`` and ``Prior.condition``. Ctrl-C ends the
+    search and keeps the best so far.
 
     >>> import numpy as np, cagp
     >>> X = np.linspace(0, 1, 30)[:, None]

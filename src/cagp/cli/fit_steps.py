@@ -49,9 +49,7 @@ class Search:
     def require_no_transform(self) -> None:
         """Refuse a transform of values that are taken as they are."""
         if self.transform not in ("auto", "none"):
-            raise InputError(
-                f"--transform {self.transform} is found by a fit; leave --no-fit out, or transform the table"
-            )
+            raise InputError(f"--transform {self.transform} is for a fit; leave --no-fit out, or transform the table")
 
     @property
     def _bars(self) -> bool | str:
