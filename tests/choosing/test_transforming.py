@@ -126,7 +126,7 @@ def test_reports_are_about_transformed_values() -> None:
         "the logarithm of rain: this page is about the transformed values; predictions are carried back",
     ) in rows
     np.testing.assert_allclose(model.predict(TEST).median, np.log(found.predict(TEST).median))
-    with pytest.raises(InputError, match="y of holdout has values .* 0 at row 0"):
+    with pytest.raises(InputError, match=r"y of holdout has values .* 0 at row 0"):
         on_the_scale_of_the_model(found, (X, np.zeros(120)), names)
     plain = cagp.Prior(cagp.Matern52(0.3)).condition(X, F)
     assert on_the_scale_of_the_model(plain, None, None) == (plain, None, None, "")

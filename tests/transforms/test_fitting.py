@@ -8,7 +8,7 @@ import torch
 from scipy import optimize, stats
 
 import cagp
-from cagp.errors import InputError, InputTypeError
+from cagp.errors import InputError, InputTypeError, NotPositiveDefiniteError
 from cagp.transforms import BoxCox, Log, Profile, SinhArcsinh, TransformedPrior, YeoJohnson, most_likely
 
 RNG = np.random.default_rng(8)
@@ -43,7 +43,7 @@ def test_of_independent_observations_it_is_the_power_transformer() -> None:
     preprocessing = pytest.importorskip("sklearn.preprocessing")
     # a kernel that correlates nothing: what is left is the likelihood of a normal sample
     prior = cagp.Prior(cagp.Matern12(1e-9, 1e-9), mean=cagp.Constant(), noise_variance=1.0)
-    profile = Profile(prior, X, Y)
+    profile = Profile(prior, X, Y, Log())
     found, _ = most_likely(BoxCox(1.0), profile)
     expected = preprocessing.PowerTransformer("box-cox", standardize=False).fit(Y[:, None]).lambdas_[0]
     assert found.power == pytest.approx(expected, abs=0.03)
@@ -66,7 +66,7 @@ def test_the_size_of_the_covariance_follows() -> None:
         found = optimize.minimize_scalar(cost, bounds=(-9, 9), method="bounded", options={"xatol": 1e-6})
         return float(-found.fun + (len(Y) - 1) * transform.log_slope(torch.from_numpy(Y)).mean())
 
-    profile = Profile(PRIOR, X, Y)
+    profile = Profile(PRIOR, X, Y, Log())
     for transform in (BoxCox(0.0), BoxCox(0.7), BoxCox(2.0)):
         assert profile(transform) == pytest.approx(best_size(transform), abs=1e-5)
 
@@ -92,16 +92,16 @@ def test_parameters_and_hyperparameters_together() -> None:
 
 def test_known_means_and_known_noise() -> None:
     known = cagp.Prior(cagp.Matern52(0.3, 0.5), mean=cagp.Constant(2.0), noise_variance=0.05)
-    assert most_likely(BoxCox(0.5), Profile(known, X, Y))[0].power < 2
+    assert most_likely(BoxCox(0.5), Profile(known, X, Y, Log()))[0].power < 2
     each = cagp.Prior(cagp.Matern52(0.3, 0.5), mean=cagp.Constant(), noise_variance=np.full(80, 0.05))
     less = float(BoxCox(0.5).log_slope(torch.from_numpy(Y)).mean())
     expected = each.transformed(BoxCox(0.5)).log_likelihood(X, Y) - less
-    assert Profile(each, X, Y)(BoxCox(0.5)) == pytest.approx(expected)
+    assert Profile(each, X, Y, Log())(BoxCox(0.5)) == pytest.approx(expected)
 
 
 def test_two_parameters() -> None:
     skewed = torch.sinh((torch.asinh(torch.from_numpy(F - 2)) + 0.6) / 0.7).numpy()
-    profile = Profile(PRIOR, X, skewed)
+    profile = Profile(PRIOR, X, skewed, YeoJohnson())
     start = SinhArcsinh.starting(skewed)
     found, likely = most_likely(start, profile)
     assert likely > profile(start) + 3
@@ -129,9 +129,14 @@ def test_draws_of_the_prior() -> None:
     np.testing.assert_allclose(draws, np.exp(known.sample(X[:5], 3, seed=2)))
 
 
-def test_many_observations_take_neighbours(monkeypatch: pytest.MonkeyPatch) -> None:
-    exact, exactly = most_likely(BoxCox(1.0), Profile(PRIOR, X, Y))
-    monkeypatch.setattr("cagp.transforms.fitting.EXACT_UP_TO", 50)
-    found, likely = most_likely(BoxCox(1.0), Profile(PRIOR, X, Y, seed=1))
-    assert found.power == pytest.approx(exact.power, abs=0.1)
-    assert likely == pytest.approx(exactly, abs=5)
+def test_some_of_many_observations_are_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    exact, _ = most_likely(BoxCox(1.0), Profile(PRIOR, X, Y, Log()))
+    monkeypatch.setattr("cagp.transforms.fitting.MOST", 60)
+    some = Profile(PRIOR, X, Y, Log(), seed=1)
+    assert len(some.y) == 60
+    assert most_likely(BoxCox(1.0), some)[0].power == pytest.approx(exact.power, abs=0.2)
+    zeros = np.where(Y > 4, Y, 0.0)
+    assert len(Profile(PRIOR, X, zeros, BoxCox.starting(zeros)).y) == min(60, int((zeros > 0).sum()))
+    alike = cagp.Prior(cagp.RBF(100.0), mean=cagp.Constant(), noise_variance=1e-300)
+    with pytest.raises(NotPositiveDefiniteError, match="larger noise_variance"):
+        Profile(alike, X, Y, Log())

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..errors import InputError
+from ..errors import InputError, NotPositiveDefiniteError
 from ..prior import Prior
 from ..transforms import (
     KINDS,
@@ -29,9 +29,6 @@ from .search import Search
 
 _FEWEST = 50
 """With fewer observations a transform is not sought: their shape is not known well enough."""
-
-_ROWS = 4000
-"""So many observations tell the parameters of a transform well enough."""
 
 _MORE_LIKELY = 5.0
 """By so much a transform must raise the log-likelihood for a fit with it to be tried."""
@@ -80,7 +77,7 @@ def begun(transform: Any, X: np.ndarray, y: np.ndarray, beginning: Beginning, by
     found = kind.starting(y) if isinstance(kind, type) else kind
     search, start = beginning(found)
     if isinstance(kind, type) and kind.free and (first := search.run(start)) is not None:
-        found, _ = most_likely(found, _profile(first.prior, X, y, found, seed))
+        found, _ = most_likely(found, Profile(first.prior, X, y, found, seed))
         search, start = beginning(found)
     return Begun(search, start, f"The observations are transformed: {found.in_words}, as asked for.")
 
@@ -93,7 +90,10 @@ def _chosen(X: np.ndarray, y: np.ndarray, beginning: Beginning, seed: int) -> Be
     first = search.run(start)
     if first is None or search.site is None:
         return as_they_are
-    proposed = _proposal(first.prior, X, y, seed)
+    try:
+        proposed = _proposal(first.prior, X, y, seed)
+    except NotPositiveDefiniteError:
+        return as_they_are
     if proposed is None:
         said = "The observations are taken as they are: no transform makes them clearly more likely."
         return replace(as_they_are, found=said)
@@ -111,16 +111,6 @@ def _chosen(X: np.ndarray, y: np.ndarray, beginning: Beginning, seed: int) -> Be
     return replace(as_they_are, found=said)
 
 
-def _profile(prior: Prior, X: np.ndarray, y: np.ndarray, transform: Transform, seed: int) -> Profile:
-    """The likelihood of those observations that tell the parameters of a transform, or of some where they are many."""
-    rows = np.flatnonzero(transform.telling(y))
-    if len(rows) > _ROWS:
-        rows = np.sort(np.random.default_rng(seed).choice(rows, _ROWS, replace=False))
-    noise = prior.noise_variance
-    prior = replace(prior, noise_variance=noise[rows]) if isinstance(noise, np.ndarray) else prior
-    return Profile(prior, X[rows], y[rows], seed=seed)
-
-
 def _proposal(prior: Prior, X: np.ndarray, y: np.ndarray, seed: int) -> Transform | None:
     """The most likely transform of y (n,), where one is clearly more likely than none.
 
@@ -134,7 +124,7 @@ def _proposal(prior: Prior, X: np.ndarray, y: np.ndarray, seed: int) -> Transfor
     else:
         kinds = (YeoJohnson, SinhArcsinh)
     starts = [kind.starting(y) for kind in kinds]
-    profile = _profile(prior, X, y, starts[0], seed)
+    profile = Profile(prior, X, y, starts[0], seed)
     found = [most_likely(each, profile) for each in starts]
     # a parameter more must be worth it
     best, likely = max(found, key=lambda each: each[1] - len(each[0].free))

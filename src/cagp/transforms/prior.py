@@ -82,11 +82,10 @@ class TransformedPrior:
         kind = named(self.transform)
         transform = kind.starting(values.numpy()) if isinstance(kind, type) else kind
         transform.of(values)
-        inside = transform.telling(values.numpy())
         prior = self.prior
         for _ in range(_ROUNDS if transform.free else 1):
             prior = self._fitted(prior, X, transform.of(values), options)
-            found, _ = most_likely(transform, Profile(prior, places[inside], values.numpy()[inside]))
+            found, _ = most_likely(transform, Profile(prior, places, values.numpy(), transform))
             moved = float(np.abs(found.values - transform.values).max(initial=0.0))
             transform = found
             if moved <= _SETTLED:
