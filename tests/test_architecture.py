@@ -37,6 +37,7 @@ LAYERS = (
     "fields",  # averages over whole fields, and draws of them
     "recalibration",  # error bars that hold on the data
     "mixtures",  # several models that predict together
+    "transforms",  # observations on another scale than the Gaussian process
     "choosing",  # a fit that needs no expert
     "saving",  # model folders
     "datasets",  # public data
@@ -54,6 +55,7 @@ LAYERS = (
 EXCEPTIONS = {
     ("prior", "model"): "Prior.condition is a short cut to what is above: a prior is the first thing a user holds",
     ("prior", "hyperparameters"): "so is Prior.fit",
+    ("prior", "transforms"): "and Prior.transformed",
     ("model", "saving"): "so is Model.save",
     ("model", "left_out"): "and Model.left_out",
     ("model", "recalibration"): "and Model.recalibrated",

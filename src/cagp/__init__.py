@@ -82,6 +82,7 @@ _MODULES = (
     "mixtures",
     "saving",
     "tables",
+    "transforms",
 )
 """What ``dir(cagp)`` has beside the public names."""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
@@ -19,6 +20,11 @@ from .errors import InputError
 from .predicting.status import Status
 from .support.convert import Output
 from .support.validation import ArrayLike, as_float64, real
+
+_FURTHEST, _STEP = 12.0, 0.125
+"""Expected values are sums over normal scores up to so far, so far apart. What is smooth is exact to rounding, also
+the exponential of a normal variable up to a standard deviation of four.
+"""
 
 
 @dataclass(frozen=True)
@@ -101,6 +107,10 @@ class Prediction(ABC):
     def at_normal_score(self, score: float) -> Any:
         """The values of that normal score, shape (T,): quantiles, also of probabilities that round to 0 or 1."""
         return self.quantile(float(torch.special.ndtr(torch.tensor(score, dtype=torch.float64))))
+
+    def expected(self, function: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
+        """The mean of a ``function`` of the predicted values, in float64: it maps (T,), or (T,) to (m, T)."""
+        return over_normal_scores(lambda score: function(as_float64(self.at_normal_score(score), "values")))
 
     @property
     def median(self) -> Any:
@@ -228,6 +238,21 @@ class Normal(Prediction):
     def sample(self, n: int = 1, seed: int = 0) -> Any:
         """Refused: how errors at different test points go together was not kept."""
         raise InputError("joint draws need the covariances of the prediction, which were not kept; predict again")
+
+
+def over_normal_scores(function: Callable[[float], torch.Tensor]) -> torch.Tensor:
+    """The mean of a ``function`` of a standard normal variable, by the trapezoidal rule."""
+    steps = round(_FURTHEST / _STEP)
+    scores = np.arange(-steps, steps + 1) * _STEP
+    weights = np.exp(-0.5 * scores**2)
+    terms = (
+        weight * function(score)
+        for score, weight in zip(scores.tolist(), (weights / weights.sum()).tolist(), strict=True)
+    )
+    total = next(terms)
+    for term in terms:
+        total += term
+    return total
 
 
 def probabilities(p: ArrayLike, device: torch.device) -> torch.Tensor:

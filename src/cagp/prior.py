@@ -18,11 +18,12 @@ from .support.memory import require, resolve_budget
 from .support.positive_definite import joint_draws
 from .support.validation import ArrayLike, as_float64, count, points, positive
 
-# A prior is the lowest thing that a user holds, and its verbs (condition, fit) are short cuts into rooms above it. So
-# these are imported where they are used, and nothing below the model imports it.
+# A prior is the lowest thing that a user holds, and its verbs (condition, fit, transformed) are short cuts into rooms
+# above it. So these are imported where they are used, and nothing below the model imports it.
 if TYPE_CHECKING:
     from .hyperparameters.fitting import FitOptions, LikelihoodOptions
     from .model import Model
+    from .transforms import Transform, TransformedPrior
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,6 +130,15 @@ class Prior:
         for sentence in result.warnings:
             warnings.warn(sentence, FitWarning, stacklevel=2)
         return result.prior
+
+    def transformed(self, transform: Transform | str) -> TransformedPrior:
+        """The prior of observations y with g(y) = f(x) + noise, for a ``transform`` g: of positive data, or of shares.
+
+        "log", "box-cox", "yeo-johnson", "sinh-arcsinh" or "logit", or one from ``cagp.transforms`` with its parameters.
+        """
+        from .transforms import TransformedPrior
+
+        return TransformedPrior(self, transform=transform)
 
 
 def _checked_noise(noise: Any) -> float | np.ndarray:

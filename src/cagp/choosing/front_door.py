@@ -20,12 +20,14 @@ from ..solvers import Auto, Cholesky, NearestNeighbours, Solver, as_solver
 from ..support.interrupt import Interrupt
 from ..support.progress import progress as progress_bar
 from ..support.validation import ArrayLike, choice, column_names, count, points, targets
+from ..transforms import Transform, TransformedModel
 from .candidates import DEFAULT_KINDS, KINDS, PER_COLUMN, TRENDS, Candidate, first_candidate
 from .integrating import Part, integrated_over, plugged_in
 from .integrating import wanted as uncertainty_wanted
 from .judging import judged, recalibration_wanted
 from .search import EXACT_UP_TO, LIKELIHOOD, Search, Settings
 from .telling import table, told
+from .transforming import begun, transform_wanted
 
 _PLUGGED_IN = "The hyperparameters are plugged in as fitted, as if they were known (uncertainty=False)."
 _ENOUGH = (
@@ -47,6 +49,7 @@ def fit(
     mixture: bool = True,
     uncertainty: bool | str = "auto",
     recalibrate: bool | str = "auto",
+    transform: Transform | str | None = "auto",
     ard: bool | None = None,
     globe: Sequence[Any] | None = None,
     times: Sequence[Any] = (),
@@ -64,7 +67,8 @@ def fit(
     well, and where candidates are about equally good or the points lie far from the data, a mixture of the best
     predicts. Up to 2,000 observations predictions also integrate over the hyperparameters of each candidate. Where the
     left-out observations say that the error bars are wrong, they are recalibrated. ``story`` tells all of this,
-    ``candidates`` is the table. The command line, ``CAGPRegressor`` and gridded fields do the same.
+    ``candidates`` is the table. The command line, ``CAGPRegressor`` and gridded fields do the same, but for the
+    transform, which the estimator leaves to scikit-learn.
 
     Everything can be said by hand: ``kernel`` is a kernel whose values are the start of the fit, the name of one
     ("matern12", "matern32", "matern52", "rbf", "rationalquadratic", "short and long"), or several names to choose from;
@@ -72,11 +76,15 @@ def fit(
     known noise of each observation (n,); ``solver`` what predicts, by default Cholesky up to 2,000 observations and
     NearestNeighbours beyond; ``likelihood`` "exact", "nearest-neighbours", or "auto": exact up to 2,000 observations;
     ``mixture=False`` takes the best candidate alone; ``uncertainty=False`` plugs the hyperparameters in as if they were
-    known; ``recalibrate`` True, False or "auto". ``ard`` gives each column a lengthscale of its own, by default where
-    there are ten observations for each. ``globe`` names the columns with latitude and longitude in degrees, by number
-    or by name: distance there is measured in kilometres. ``times`` names those with times: each has a factor of its own
-    in the kernel. ``fit_options`` and ``condition_options`` are further options of ``cagp.hyperparameters.fit`` and
-    ``Prior.condition``. Ctrl-C ends the search and keeps the best so far.
+    known; ``recalibrate`` True, False or "auto". ``transform`` is of the observations: "log", "box-cox", "yeo-johnson",
+    "sinh-arcsinh", "logit" for shares, one from ``cagp.transforms`` with its parameters, None, or "auto": one where it
+    predicts left-out observations clearly better, none where a kernel, a known mean or a noise was given, which are on
+    the scale of the observations. Predictions are on that scale; "log" and "box-cox" never predict below 0. ``ard``
+    gives each column a lengthscale of its own, by default where there are ten observations for each. ``globe`` names
+    the columns with latitude and longitude in degrees, by number or by name: distance there is measured in kilometres.
+    ``times`` names those with times: each has a factor of its own in the kernel. ``fit_options`` and
+    ``condition_options`` are further options of ``cagp.hyperparameters.fit`` and ``Prior.condition``. Ctrl-C ends the
+    search and keeps the best so far.
 
     >>> import numpy as np, cagp
     >>> X = np.linspace(0, 1, 30)[:, None]
@@ -101,13 +109,23 @@ def fit(
     where = None if globe is None else _columns(globe, "globe", names, data.shape[1])
     groups = column_groups(data, where, _columns(times, "times", names, data.shape[1]), each_column)
     fitting = dict(fit_options or {})
-    start = _start(observed, own or kinds[0], mean, noise_variance, groups).holding(fitting.pop("fix", ()))
+    held = fitting.pop("fix", ())
+    transform_wanted(transform, observed)
+    trend_unknown = mean is None or (isinstance(mean, str) and mean != "zero")
+    by_hand = own is not None or noise_variance is not None or not trend_unknown or bool(held)
     on_globe = globe is not None or (own is not None and bool(geographic_columns(own, tuple(range(data.shape[1])))))
     settings = Settings(
         _solver(solver, len(values)), likelihood, count(seed, "seed"), device, fitting, dict(condition_options or {})
     )
-    search = Search(data, observed, wanted, settings)
+
+    def beginning(given: Transform | None) -> tuple[Search, Candidate]:
+        of = observed if given is None else given.of(torch.from_numpy(observed)).numpy()
+        start = _start(of, own or kinds[0], mean, noise_variance, groups).holding(held)
+        return Search(data, of, wanted, settings, given), start
+
     with Interrupt() as interrupt, progress_bar("fit", len(kinds) + 4, progress) as advance:
+        begin = begun(transform, data, observed, beginning, by_hand, settings.seed)
+        search, start = begin.search, begin.start
         # a trend that is linear in longitude would jump where the globe closes
         search.run_all(start, kinds, mean is None and not on_globe, interrupt, advance)
         parts = search.parts(mixture)
@@ -126,6 +144,8 @@ def fit(
         if not interrupt.requested:
             mended = judged(model, like, recalibrate, seed)
             final, found = mended.model, mended.found
+        if search.transform is not None:
+            final = TransformedModel.around(final, search.transform)
         heaviest = max(parts, key=lambda part: part[1])[0]
         result = heaviest.result if interrupt.requested else search.with_standard_errors(heaviest)
         advance(1)
@@ -134,9 +154,8 @@ def fit(
     tried = table(search, parts)
     seconds = time.perf_counter() - started
     stopped = interrupt.requested
-    text = told(
-        search, parts, tried, (integrated, found, constant), settings.solver, like is not None, stopped, seconds
-    )
+    findings = (begin.found, integrated, found, constant)
+    text = told(search, parts, tried, findings, settings.solver, like is not None, stopped, seconds)
     return FittedModel(final, Story(text, tried, final.guarantee, stopped), result)
 
 

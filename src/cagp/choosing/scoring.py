@@ -11,7 +11,10 @@ from scipy.special import ndtr
 from ..hyperparameters import GivenTerms
 from ..left_out import Gaps, Geometry, LeftOut
 from ..model import Model
+from ..prediction import over_normal_scores
 from ..solvers.nearest_neighbours import NearestNeighbours
+from ..support.convert import Output
+from ..transforms import Transform, Transformed
 
 _NEIGHBOURS = 50
 _FAR = 10
@@ -19,14 +22,20 @@ _FAR = 10
 
 @dataclass(frozen=True)
 class Site:
-    """Training observations ``rows`` (n,) that candidates are judged by, left out alone or with ``gaps``."""
+    """Training observations ``rows`` (n,) that candidates are judged by, left out alone or with ``gaps``.
+
+    Scores are on the scale of the observations before a ``transform``, where there is one.
+    """
 
     geometry: Geometry
     rows: np.ndarray
     gaps: Gaps | None
+    transform: Transform | None = None
 
     @classmethod
-    def chosen(cls, model: Model, like: torch.Tensor | None, n: int, seed: int) -> Site:
+    def chosen(
+        cls, model: Model, like: torch.Tensor | None, n: int, seed: int, transform: Transform | None = None
+    ) -> Site:
         """At most n observations, drawn at random; with gaps as wide as those that ``like`` (T, p) lie in."""
         draws, size, geometry = torch.Generator().manual_seed(seed), len(model.y), Geometry(model)
         rows = torch.randperm(size, generator=draws)[:n].sort().values
@@ -35,11 +44,12 @@ class Site:
             voids = geometry.voids(like, draws)
             some = torch.randint(len(voids.distance), (len(rows),), generator=draws).to(model.device)
             gaps = geometry.like(rows.to(model.device), voids.some(some), draws)
-        return cls(geometry, rows.numpy(), gaps)
+        return cls(geometry, rows.numpy(), gaps, transform)
 
     def scored(self, model: Model) -> Scored:
         """The left-out predictions of a model here."""
-        return Scored.of(model.leave_out(self.geometry, self.rows, self.gaps))
+        found = model.leave_out(self.geometry, self.rows, self.gaps)
+        return Scored.of(found) if self.transform is None else Scored.carried_over(found, self.transform)
 
     def terms(self, model: Model) -> GivenTerms:
         """The same predictions as terms of a likelihood, from neighbours that are not in the gaps."""
@@ -68,6 +78,18 @@ class Scored:
         z, density = found.z, np.exp(-0.5 * found.z**2) / np.sqrt(2 * np.pi)
         crps = found.std * (z * (2 * ndtr(z) - 1) + 2 * density - 1 / np.sqrt(np.pi))
         return cls(found.index, crps, 0.5 * z**2 + np.log(found.std) + 0.5 * np.log(2 * np.pi))
+
+    @classmethod
+    def carried_over(cls, found: LeftOut, transform: Transform) -> Scored:
+        """Scores on the scale of the observations, of predictions of what ``transform`` makes of them."""
+        prediction = Transformed(found.prediction, Output(None), transform)
+        y = transform.inverse(torch.from_numpy(found.y))
+
+        def pinball(score: float) -> torch.Tensor:
+            quantile = torch.from_numpy(prediction.at_normal_score(score))
+            return 2 * ((y <= quantile).double() - float(ndtr(score))) * (quantile - y)
+
+        return cls(found.index, over_normal_scores(pinball).numpy(), -prediction.log_density(y.numpy()))
 
     def at(self, index: np.ndarray) -> Scored:
         """Those of the observations ``index`` (m,)."""

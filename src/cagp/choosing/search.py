@@ -17,6 +17,7 @@ from ..model import Model
 from ..prior import Prior
 from ..solvers import Solver
 from ..support.interrupt import Interrupt
+from ..transforms import Transform
 from .candidates import Candidate
 from .scoring import Scored, Site, clearly_worse, stacked
 
@@ -103,10 +104,19 @@ class Settings:
 class Search:
     """Fits candidates to y (n,) at X (n, p) one after another; keeps what they found.
 
-    ``like`` (T, p) is where predictions are wanted, None where that was not said.
+    ``like`` (T, p) is where predictions are wanted, None where that was not said. Where y is what a ``transform`` made
+    of the observations, scores are on their own scale.
     """
 
-    def __init__(self, X: np.ndarray, y: np.ndarray, like: torch.Tensor | None, settings: Settings) -> None:
+    def __init__(
+        self,
+        X: np.ndarray,
+        y: np.ndarray,
+        like: torch.Tensor | None,
+        settings: Settings,
+        transform: Transform | None = None,
+    ) -> None:
+        self.transform = transform
         self.X, self.y, self._like, self._settings = X, y, like, settings
         self.site: Site | None = None
         self.fits: list[Fit] = []
@@ -119,7 +129,7 @@ class Search:
             more = _BY_TERMS | {"terms": self._terms(candidate)} if by == LEFT_OUT_SCORE else {}
             result = self._settings.fit(candidate, self.X, self.y, **more)
             model = self._settings.condition(result.prior, self.X, self.y)
-            site = self.site or Site.chosen(model, self._like, SITES, self._settings.seed)
+            site = self.site or Site.chosen(model, self._like, SITES, self._settings.seed, self.transform)
             scores = site.scored(model) if len(self.y) > 1 else Scored.unknown()
         except NotPositiveDefiniteError as error:
             self.failures.append(f"{candidate.name} could not be fitted ({error}).")
@@ -138,7 +148,7 @@ class Search:
         advance: Callable[[float], None],
     ) -> None:
         """Fit the kinds one after another; the best also with a linear trend, and to the left-out observations."""
-        first = self.run(start)
+        first = self.fits[0] if self.fits else self.run(start)
         advance(1)
         if first is None:
             raise NotPositiveDefiniteError(f"the first fit failed: {self.failures[0]} A larger noise_variance helps.")

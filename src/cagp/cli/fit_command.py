@@ -91,6 +91,13 @@ def fit(
             help="Error bars from left-out predictions, or the prior's; by default the former where they differ.",
         ),
     ] = None,
+    transform: Annotated[
+        str,
+        typer.Option(
+            help="Of the target: auto, none, log, box-cox, yeo-johnson, sinh-arcsinh, or logit for shares between 0 "
+            "and 1."
+        ),
+    ] = "auto",
     like: Annotated[
         Path | None,
         typer.Option(help="Table with the features where you are going to predict: the model is chosen there."),
@@ -119,11 +126,12 @@ def fit(
         from .training_data import read_training
 
         voice = Voice(quiet)
-        search = Search(likelihood, subset, restarts, names_in(fix), mixture, uncertainty, recalibrate, seed)
+        search = Search(likelihood, subset, restarts, names_in(fix), mixture, uncertainty, recalibrate, transform, seed)
         chosen_solver = with_iterations(as_solver(solver), iterations)
         wished = PriorAsked(kernel, mean, geo, ard, lengthscale, variance, noise)
         if no_fit:
             require_values(wished.written, lengthscale, variance, 0.0 if noise_column else noise)
+            search.require_no_transform()
         require_place(out, overwrite)
         training = read_training(data, target, features, exclude, noise_column, drop_missing, wished, voice)
         search.check(len(training.y))

@@ -13,6 +13,7 @@ from ..choosing.judging import judged, recalibration_wanted
 from ..errors import InputError
 from ..mixtures import FittedModel
 from ..support.validation import choice
+from ..transforms import KINDS
 from .shared import IN_OPTIONS, Voice
 from .starting import PriorAsked, Training
 from .table_columns import matched
@@ -38,10 +39,17 @@ class Search:
     mixture: bool
     uncertainty: bool | None
     recalibrate: bool | None
+    transform: str
     seed: int
 
     def __post_init__(self) -> None:
         choice(self.likelihood, "--likelihood", _LIKELIHOODS)
+        choice(self.transform, "--transform", ("auto", "none", *KINDS))
+
+    def require_no_transform(self) -> None:
+        """Refuse a transform of values that are taken as they are."""
+        if self.transform not in ("auto", "none"):
+            raise InputError(f"--transform {self.transform} is for a fit; leave --no-fit out, or transform the table")
 
     @property
     def _bars(self) -> bool | str:
@@ -76,6 +84,7 @@ class Search:
             mixture=self.mixture,
             uncertainty="auto" if self.uncertainty is None else self.uncertainty,
             recalibrate=self._bars,
+            transform=None if self.transform == "none" else self.transform,
             fit_options=options,
             seed=self.seed,
             progress=voice.progress,

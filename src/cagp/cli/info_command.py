@@ -23,7 +23,7 @@ def info(folder: Folder, debug: Debug = False) -> None:
         voice = Voice(quiet=False)
         voice.table(("", ""), _facts(saved), title=str(folder))
         features = saved.about.features or tuple(f"column {i}" for i in range(saved.X.shape[1]))
-        columns = [*zip(features, saved.X.T, strict=True), (saved.about.target or "target", saved.y)]
+        columns = [*zip(features, saved.X.T, strict=True), (saved.about.target or "target", saved.observations)]
         voice.table(
             ("column", "unit", "least", "mean", "greatest"),
             [

@@ -62,6 +62,7 @@ def predict(
         from .. import tables
         from ..saving import read
         from ..stopping import ComputationalShare
+        from ..transforms import untransformed
         from .expressions import as_solver
 
         voice = Voice(quiet)
@@ -93,7 +94,8 @@ def predict(
         voice(f"{len(X):,} rows with {chosen!r}.")
         whole = saved.condition(chosen)
         model = whole.plain
-        if not std and stop_share is None and model.means_are_cheap:
+        whole_mean = untransformed(whole)[1] is None  # after a transform it takes the variance, too
+        if not std and stop_share is None and model.means_are_cheap and whole_mean:
             result, message, stopped = Piece(model.predict_mean(X), np.ones(len(X)), np.ones(len(X))), "", False
         else:
             result, message, stopped = _in_batches(model, X, rule, size, pieces, voice)

@@ -63,6 +63,7 @@ def chosen(
                 mixture=asked.mixture,
                 uncertainty=asked.uncertainty,
                 recalibrate="auto" if asked.recalibrate is None else asked.recalibrate,
+                transform=None,  # what transforms a target in scikit-learn is TransformedTargetRegressor
                 globe=asked.globe,
                 fit_options=options,
                 condition_options=asked.condition_options,

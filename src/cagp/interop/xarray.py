@@ -23,6 +23,7 @@ from ..recalibration import LayeredModel
 from ..solvers import Solver
 from ..stopping import Rule
 from ..support.validation import real
+from ..transforms import TransformedModel, untransformed
 
 try:
     import xarray as xr
@@ -65,8 +66,9 @@ class ConditionedField:
         Without it, gaps of all widths are. For the rest see ``Model.recalibrated``.
         """
         places = None if like is None else self.points_of(like)
-        model = before_recalibration(self.model).recalibrated(places, n, seed, progress=progress)
-        return replace(self, model=model)
+        model: Any = before_recalibration(self.model).recalibrated(places, n, seed, progress=progress)
+        transform = untransformed(self.model)[1]
+        return replace(self, model=model if transform is None else TransformedModel.around(model, transform))
 
     def points_of(self, grid: Gridded) -> np.ndarray:
         """The points (T, p) of a whole grid, as the model takes them."""

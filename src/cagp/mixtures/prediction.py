@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -114,6 +114,10 @@ class Mixture(Prediction):
         each = torch.stack([as_float64(part.log_density(values), "density") for part in self.parts])
         total = (each + torch.from_numpy(self.weights).to(each).log()[:, None]).logsumexp(dim=0)
         return total if logarithm else total.exp()
+
+    def expected(self, function: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
+        parts = zip(self.weights.tolist(), self.parts, strict=True)
+        return torch.stack([weight * part.expected(function) for weight, part in parts]).sum(dim=0)
 
     def observed(self, noise_variance: Any = None) -> Mixture:
         return Mixture([part.observed(noise_variance) for part in self.parts], self.weights, self._convert)

@@ -8,7 +8,7 @@ value, PIT, is equally likely to have each of n + 1 ranks. So the interval betwe
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,14 +16,17 @@ import numpy as np
 import torch
 
 from ..errors import InputError
-from ..prediction import Guarantee, Prediction, probabilities
+from ..prediction import Guarantee, Prediction, over_normal_scores, probabilities
 from ..support.convert import Output
 from ..support.validation import ArrayLike, as_float64, targets
 from .layer import Layer, LayeredModel, Learned, Predicting, saved_array
-from .shape import KNOTS, scores_at, shape_of, spread_of
+from .shape import KNOTS, scores_at, shape_of, spread_of, values_at
 
 _ROUNDING = 1e-9
 """A rank that is whole but for rounding is whole."""
+
+_FURTHEST = 8.0
+"""Beyond this normal score probabilities round to 0 or 1."""
 
 
 @dataclass(frozen=True)
@@ -138,6 +141,15 @@ class Conformal(Layer):
 
     def _reshaped(self, score: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         return scores_at(self._shape.to(score.device).expand(len(score), -1), score)
+
+    def expected(self, function: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
+        """By the smooth shape, since quantiles far out may be infinite."""
+
+        def at(score: float) -> torch.Tensor:
+            moved = float(values_at(self._shape[None], torch.tensor([score], dtype=torch.float64)))
+            return function(self._tensor(self.inner.at_normal_score(min(max(moved, -_FURTHEST), _FURTHEST))))
+
+        return over_normal_scores(at)
 
     def observed(self, noise_variance: Any = None) -> Conformal:
         return Conformal(self.inner.observed(noise_variance), self._convert, self._known.numpy())

@@ -12,7 +12,7 @@ from ..support.numbers import number
 from ..support.progress import progress as progress_bar
 from ..support.validation import ArrayLike, count
 from . import pictures
-from .inputs import attempt, checked
+from .inputs import attempt, checked, on_the_scale_of_the_model
 from .judgement import announced, coverage_table, judged
 from .model_section import facts_table
 from .names import Names
@@ -109,6 +109,7 @@ def write_check_report(
     recalibration. ``names`` are for labels. The same ``seed`` gives the same report. ``progress`` shows a bar: None on
     a terminal only.
     """
+    model, holdout, names, scale = on_the_scale_of_the_model(model, holdout, names)
     given = checked(model, None, holdout, like, names)
     plain, names = given.plain, given.names
     count(seed, "seed")
@@ -128,7 +129,7 @@ def write_check_report(
     values: dict[str, Any] = {
         "verdict": verdict,
         "state": next((state for state in ("suspicious", "right") if calibrated and state in states), "wrong"),
-        "facts": facts_table(plain, names),
+        "facts": facts_table(plain, names, scale),
         "method": None if simulated is None or method is None else _method(simulated, method, place),
         "method_problem": method_problem,
         "data": None if unseen is None else judged(unseen, plain, names, place),

@@ -13,7 +13,7 @@ from ..support.progress import progress as progress_bar
 from ..support.validation import ArrayLike, count
 from . import pictures
 from .computational_share import Computation, measure
-from .inputs import attempt, checked
+from .inputs import attempt, checked, on_the_scale_of_the_model
 from .judgement import judged
 from .model_section import advice, columns_table, facts_table, hyperparameters_table
 from .names import Names
@@ -107,6 +107,7 @@ def write_fit_report(
     ``seed`` gives the same report. ``progress`` shows a bar: None on a terminal only. Returns where the page is, and
     what it found in a few sentences.
     """
+    model, holdout, names, scale = on_the_scale_of_the_model(model, holdout, names)
     given = checked(model, fit, holdout, like, names)
     plain, names = given.plain, given.names
     count(seed, "seed")
@@ -115,7 +116,7 @@ def write_fit_report(
         "names": names,
         "fit": fit,
         "story": model.story if isinstance(model, FittedModel) else "",
-        "facts": facts_table(plain, names),
+        "facts": facts_table(plain, names, scale),
         "columns": columns_table(plain, names),
         "hyperparameters": hyperparameters_table(plain, fit, names),
         "advice": advice(plain, fit, names),

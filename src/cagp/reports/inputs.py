@@ -12,7 +12,8 @@ import torch
 from ..errors import DivergenceError, InputError, InputTypeError, MemoryBudgetError, NotPositiveDefiniteError
 from ..hyperparameters import FitResult
 from ..recalibration import LayeredModel
-from ..support.validation import column_names, not_negative_each, points, targets
+from ..support.validation import as_float64, column_names, not_negative_each, points, targets
+from ..transforms import untransformed
 from .names import Names
 from .refits import array
 
@@ -76,6 +77,23 @@ def _as_keys(X: torch.Tensor, y: torch.Tensor) -> list[bytes]:
     """Each row with its observation as bytes: equal where all numbers are, and -0 is 0."""
     values = np.ascontiguousarray(np.column_stack([array(X), array(y)]) + 0.0)
     return [row.tobytes() for row in values]
+
+
+def on_the_scale_of_the_model(model: Any, holdout: Any, names: Any) -> tuple[Any, Any, Any, str]:
+    """A model of transformed observations without its transform, data held out as it sees them, names; and a sentence.
+
+    A report is about what the Gaussian process is a model of: its hyperparameters have the units of that.
+    """
+    model, transform = untransformed(model)
+    if transform is None:
+        return model, holdout, names, ""
+    known = names if isinstance(names, Names) else Names()
+    called = known.target or "y"
+    if isinstance(holdout, (tuple, list)) and len(holdout) in (2, 3):
+        values = as_float64(holdout[1], "y of holdout", model.plain.device)
+        holdout = (holdout[0], transform.of(values, "y of holdout"), *holdout[2:])
+    said = f"{transform.in_words} of {called}: this page is about the transformed values; predictions are carried back"
+    return model, holdout, replace(known, target=f"{called}, transformed", target_unit=""), said
 
 
 @dataclass(frozen=True, eq=False)

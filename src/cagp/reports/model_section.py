@@ -27,8 +27,8 @@ _VAGUE = 0.5
 """A standard error of half the value: the data say little more than the order of magnitude."""
 
 
-def facts_table(model: Model, names: Names) -> Table:
-    """The model in a table: one line a fact."""
+def facts_table(model: Model, names: Names, scale: str = "") -> Table:
+    """The model in a table: one line a fact; ``scale`` says what was done to the observations before."""
     from ..support.version import __version__
 
     gram, solver = model.prepared.gram, working(model)
@@ -45,6 +45,7 @@ def facts_table(model: Model, names: Names) -> Table:
     rows = [
         ("data", f"{size:,} observations, {columns} {'column' if columns == 1 else 'columns'}"),
         ("target", f"{names.target}: {low} to {high}, average {average}"),
+        *([("scale", scale)] if scale else []),
         ("kernel", model.prior.kernel.in_words(names.features or ())),
         ("formula", f"k(x, x′) = {model.prior.kernel.formula(number)}"),
         ("prior mean", _mean(model, names)),

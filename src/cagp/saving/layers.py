@@ -16,8 +16,15 @@ from ..mixtures import FittedModel, MixtureModel
 from ..model import Model
 from ..recalibration import ConformalModel, LayeredModel, Learned, RecalibratedModel
 from ..recalibration.layer import Predicting
+from ..transforms import TransformedModel
 
-_KNOWN: tuple[type[LayeredModel], ...] = (MixtureModel, RecalibratedModel, ConformalModel, FittedModel)
+_KNOWN: tuple[type[LayeredModel], ...] = (
+    MixtureModel,
+    RecalibratedModel,
+    ConformalModel,
+    TransformedModel,
+    FittedModel,
+)
 LAYERS = {each.learns.name: each for each in _KNOWN}
 
 

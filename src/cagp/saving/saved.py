@@ -16,6 +16,7 @@ from ..prediction import Guarantee
 from ..prior import Prior
 from ..recalibration import LayeredModel, Learned
 from ..solvers import Solver, as_solver
+from ..transforms import Transformation
 from .about import About
 from .layers import layers_of, with_layers
 
@@ -71,6 +72,14 @@ class Saved:
             about=about,
             layers=layers_of(whole),
         )
+
+    @property
+    def observations(self) -> np.ndarray:
+        """The observations (d,) on their own scale: ``y`` is what a transform made of them, where there is one."""
+        values = torch.from_numpy(self.y)
+        for layer in self.layers:
+            values = layer.transform.inverse(values) if isinstance(layer, Transformation) else values
+        return values.numpy()
 
     @property
     def guarantee(self) -> Guarantee:

@@ -1,0 +1,139 @@
+"""cagp.fit takes a transform where left-out observations say so, and predicts on the scale of the observations."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+
+import cagp
+from cagp.choosing.scoring import Scored
+from cagp.errors import InputError
+from cagp.fit_report import Names
+from cagp.interop.xarray import ConditionedField
+from cagp.left_out import left_out
+from cagp.reports.inputs import on_the_scale_of_the_model
+from cagp.reports.model_section import facts_table
+from cagp.transforms import BoxCox, Log, TransformedModel, untransformed
+
+RNG = np.random.default_rng(12)
+X = RNG.random((120, 1))
+F = 1.5 * np.sin(7 * X[:, 0]) + 0.4 * RNG.normal(size=120)
+SKEWED = np.exp(F)
+TEST = np.linspace(0, 1.2, 30)[:, None]
+QUICK: dict[str, Any] = {"kernel": "matern52", "mean": "constant", "uncertainty": False, "progress": False}
+
+
+def test_skewed_data_are_transformed_and_normal_ones_are_not() -> None:
+    found = cagp.fit(X, SKEWED, **QUICK)
+    assert isinstance(found.inner, TransformedModel)
+    assert isinstance(found.inner.transform, (Log, BoxCox))
+    assert "The observations are transformed: " in found.story
+    prediction = found.predict(TEST).observed()
+    assert (prediction.interval(0.99)[0] >= 0).all()
+    plain = cagp.fit(X, SKEWED, transform=None, **QUICK)
+    assert untransformed(plain)[1] is None
+    truth = np.exp(1.5 * np.sin(7 * TEST[:, 0]))
+    error, other = (np.abs(each.predict(TEST).median - truth)[:25].mean() for each in (found, plain))
+    assert error < other
+    normal = cagp.fit(X, F, **QUICK)
+    assert untransformed(normal)[1] is None
+    assert "The observations are taken as they are" in normal.story
+
+
+def test_it_is_kept(tmp_path: Path) -> None:
+    found = cagp.fit(X, SKEWED, transform="log", **QUICK)
+    assert "the logarithm, as asked for" in found.story
+    loaded: Any = cagp.load(found.save(tmp_path / "model"))
+    for name in ("mean", "std", "median"):
+        np.testing.assert_array_equal(getattr(loaded.predict(TEST), name), getattr(found.predict(TEST), name))
+    np.testing.assert_allclose(cagp.saving.read(tmp_path / "model").observations, SKEWED)
+
+
+def test_parameters_are_found_or_given() -> None:
+    found = cagp.fit(X, SKEWED, transform="box-cox", **QUICK)
+    assert untransformed(found)[1].power < 0.4
+    given = cagp.fit(X, SKEWED, transform=BoxCox(0.5), **QUICK)
+    assert untransformed(given)[1] == BoxCox(0.5)
+    zeros = np.maximum(F, 0)
+    with_zeros = cagp.fit(X, zeros, transform="box-cox", recalibrate=False, **QUICK)
+    assert (with_zeros.predict(TEST).observed().quantile([0.01, 0.5]) >= 0).all()
+    np.testing.assert_allclose(with_zeros.candidates[0].crps, _crps(with_zeros, zeros), rtol=2e-3)
+
+
+def _crps(model: Any, y: np.ndarray) -> float:
+    """The average CRPS of left-out observations from their quantiles."""
+    inner, transform = untransformed(model)
+    found = left_out(inner.plain, progress=False)
+    p = (np.arange(4000) + 0.5) / 4000
+    total = 0.0
+    for mean, std, truth in zip(found.mean, found.std, y[found.index], strict=True):
+        q = transform.inverse(torch.from_numpy(stats.norm.ppf(p, mean, std))).numpy()
+        total += float((2 * ((truth <= q) - p) * (q - truth)).mean())
+    return total / len(found)
+
+
+def test_scores_are_on_the_scale_of_the_observations() -> None:
+    prior = cagp.Prior(cagp.Matern52(0.3), mean=cagp.Constant(), noise_variance=0.2)
+    found = left_out(prior.condition(X, F, cagp.Cholesky()), progress=False)
+    scores = Scored.carried_over(found, Log())
+    law = stats.lognorm(s=found.std, scale=np.exp(found.mean))
+    np.testing.assert_allclose(scores.log_score, -law.logpdf(SKEWED[found.index]), rtol=1e-9)
+    # closed form for a log-normal law (Baran and Lerch 2015)
+    y, mean, std = SKEWED[found.index], found.mean, found.std
+    w = (np.log(y) - mean) / std
+    terms = stats.norm.cdf(w - std) + stats.norm.cdf(std / np.sqrt(2)) - 1
+    crps = y * (2 * stats.norm.cdf(w) - 1) - 2 * np.exp(mean + std**2 / 2) * terms
+    np.testing.assert_allclose(scores.crps, crps, rtol=0.03)
+    np.testing.assert_allclose(scores.crps.mean(), crps.mean(), rtol=2e-3)
+
+
+def test_what_is_given_by_hand_is_on_the_scale_of_the_observations() -> None:
+    for given in ({"kernel": cagp.Matern52(0.3)}, {"noise_variance": 0.1}, {"mean": "zero"}):
+        found = cagp.fit(X[:60], SKEWED[:60], **{**QUICK, **given})
+        assert untransformed(found)[1] is None
+
+
+def test_what_cannot_be_is_refused_before_work() -> None:
+    with pytest.raises(InputError, match=r'transform must be None, "auto", "log"'):
+        cagp.fit(X, F, transform="square")
+    with pytest.raises(InputError, match=r'"log" cannot take, .* at row'):
+        cagp.fit(X, F, transform="log")
+    with pytest.raises(InputError, match="shares lie strictly between 0 and 1"):
+        cagp.fit(X, SKEWED, transform="logit")
+
+
+def test_few_observations_are_taken_as_they_are() -> None:
+    assert untransformed(cagp.fit(X[:30], SKEWED[:30], **QUICK))[1] is None
+
+
+def test_reports_are_about_transformed_values() -> None:
+    found = cagp.fit(X, SKEWED, transform="log", **QUICK)
+    names = Names(("place",), "rain", target_unit="mm")
+    model, (places, values), seen, scale = on_the_scale_of_the_model(found, (X, SKEWED), names)
+    assert untransformed(model)[1] is None
+    assert model.story == found.story
+    np.testing.assert_allclose(values, F)
+    np.testing.assert_array_equal(places, X)
+    assert (seen.target, seen.target_unit, seen.features) == ("rain, transformed", "", ("place",))
+    rows = facts_table(model.plain, seen.filled_in(model.plain), scale).rows
+    assert (
+        "scale",
+        "the logarithm of rain: this page is about the transformed values; predictions are carried back",
+    ) in rows
+    np.testing.assert_allclose(model.predict(TEST).median, np.log(found.predict(TEST).median))
+    with pytest.raises(InputError, match=r"y of holdout has values .* 0 at row 0"):
+        on_the_scale_of_the_model(found, (X, np.zeros(120)), names)
+    plain = cagp.Prior(cagp.Matern52(0.3)).condition(X, F)
+    assert on_the_scale_of_the_model(plain, None, None) == (plain, None, None, "")
+
+
+def test_a_field_is_recalibrated_inside_of_its_transform() -> None:
+    found = cagp.fit(X, SKEWED, transform="log", recalibrate=False, **QUICK)
+    again = ConditionedField(found, ()).recalibrated().model
+    assert untransformed(again)[1] == Log()
+    assert again.guarantee.kind == "empirical"
