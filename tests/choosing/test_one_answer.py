@@ -68,3 +68,24 @@ def test_covariances_of_what_was_chosen() -> None:
     draws = regressor.sample_y(X + 0.05, 4000)
     np.testing.assert_allclose(np.cov(draws), covariance, atol=6 * np.max(std**2) / 4000**0.5)
     np.testing.assert_allclose(draws.mean(axis=1), mean, atol=5 * std.max() / 4000**0.5)
+
+
+def test_positive_observations_stay_positive_in_scikit_learn() -> None:
+    rng = np.random.default_rng(2)
+    X = rng.random((120, 1))
+    y = np.exp(2 * np.sin(6 * X[:, 0]) + 0.3 * rng.standard_normal(120))
+    some = {"kernel": "matern32", "uncertainty": False, "transform": "log"}
+    expected = cagp.fit(X, y, progress=False, **some).predict(X[:7], progress=False).observed()
+    regressor = CAGPRegressor(**some).fit(X, y)
+    mean, std = regressor.predict(X[:7], return_std=True, of="observed")
+    np.testing.assert_allclose(mean, expected.mean, rtol=1e-9)
+    np.testing.assert_allclose(std, expected.std, rtol=1e-9)
+    np.testing.assert_allclose(regressor.predict(X[:7]), regressor.predict(X[:7], return_std=True)[0], rtol=1e-9)
+    draws = regressor.sample_y(X[:7], 500, of="observed")
+    assert draws.shape == (7, 500)
+    assert (draws > 0).all()
+    assert (np.quantile(draws, 0.2, axis=1) < expected.median).all()
+    with pytest.raises(cagp.InputError, match="transform=None"):
+        regressor.predict(X[:7], return_cov=True)
+    with pytest.raises(cagp.InputError, match="simulated fields"):
+        regressor.recalibrated_models_[0].average(X[:7])

@@ -67,8 +67,7 @@ def fit(
     well, and where candidates are about equally good or the points lie far from the data, a mixture of the best
     predicts. Up to 2,000 observations predictions also integrate over the hyperparameters of each candidate. Where the
     left-out observations say that the error bars are wrong, they are recalibrated. ``story`` tells all of this,
-    ``candidates`` is the table. The command line, ``CAGPRegressor`` and gridded fields do the same, but for the
-    transform, which the estimator leaves to scikit-learn.
+    ``candidates`` is the table. The command line, ``CAGPRegressor`` and gridded fields do the same.
 
     Everything can be said by hand: ``kernel`` is a kernel whose values are the start of the fit, the name of one
     ("matern12", "matern32", "matern52", "rbf", "rationalquadratic", "short and long"), or several names to choose from;

@@ -26,6 +26,7 @@ class Asked(Protocol):
     mixture: bool
     uncertainty: Any
     recalibrate: Any
+    transform: Any
     globe: Any
     condition_options: Any
 
@@ -63,7 +64,7 @@ def chosen(
                 mixture=asked.mixture,
                 uncertainty=asked.uncertainty,
                 recalibrate="auto" if asked.recalibrate is None else asked.recalibrate,
-                transform=None,  # what transforms a target in scikit-learn is TransformedTargetRegressor
+                transform=asked.transform,
                 globe=asked.globe,
                 fit_options=options,
                 condition_options=asked.condition_options,

@@ -14,6 +14,7 @@ from ..model import Model
 from ..posterior import kept
 from ..prediction import Prediction
 from ..recalibration import LayeredModel
+from ..transforms import untransformed
 from .several_outputs import covariances, means, means_and_variances
 
 
@@ -32,6 +33,11 @@ class Outputs:
     def plain(self) -> list[Model]:
         """The innermost models."""
         return [model.plain for model in self.models]
+
+    @property
+    def transformed(self) -> bool:
+        """Whether some output is predicted on another scale than it was modelled on."""
+        return any(untransformed(model)[1] is not None for model in self.models)
 
     def means(self, X: np.ndarray) -> np.ndarray:
         """The means at X (T, p), shape (T, outputs)."""

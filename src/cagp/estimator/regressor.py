@@ -72,7 +72,7 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         output by itself. "auto" does so where the left-out predictions reject the error bars of the prior;
         ``fit_message_`` says what was found and done. Means do not change. None is "auto" where the kernel is chosen,
         and False where a kernel is given, as in ``GaussianProcessRegressor``.
-    uncertainty, mixture, globe : as in ``cagp.fit``
+    uncertainty, mixture, transform, globe : as in ``cagp.fit``
         For kernels that are chosen.
     random_state : int, RandomState or None
         For restarts and subsets. With the default 0 results are the same each time.
@@ -137,6 +137,7 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         recalibrate: Any = None,
         uncertainty: Any = "auto",
         mixture: bool = True,
+        transform: Any = "auto",
         globe: Any = None,
     ) -> None:
         self.kernel = kernel
@@ -155,6 +156,7 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.recalibrate = recalibrate
         self.uncertainty = uncertainty
         self.mixture = mixture
+        self.transform = transform
         self.globe = globe
 
     def __sklearn_tags__(self) -> Any:
@@ -269,6 +271,11 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         mean, std = (np.column_stack([getattr(each, name) for each in found]) for name in ("mean", "std"))
         if return_std:
             return self._back(mean), squeezed(std * self._scale)
+        if self._outputs.transformed:
+            raise InputError(
+                "a transform of y was chosen, and transformed predictions have no covariance that says it all; draw "
+                "with sample_y, or leave y as it is: CAGPRegressor(transform=None)"
+            )
         covariance = self._outputs.covariances(X, self._noise_of(of))
         if any(isinstance(each, LayeredModel) for each in self.recalibrated_models_):
             factors = std / np.sqrt(np.diagonal(covariance).T)
@@ -313,6 +320,12 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0, *, of: str | None = None) -> np.ndarray:
         """Joint draws at X (T, p), shape (T, n_samples) or (T, outputs, n_samples), of what ``of`` says in predict."""
         rng = check_random_state(random_state)
+        if hasattr(self, "model_") and self._outputs.transformed:
+            X = validate_data(self, X, dtype=np.float64, reset=False)
+            seeds = rng.randint(np.iinfo(np.int32).max, size=len(self.models_))
+            drawn = [each.sample(n_samples, seed).T for each, seed in zip(self._predictions(X, of), seeds, strict=True)]
+            whole = np.stack(drawn, axis=-1) * self._scale + self._shift  # (T, n_samples, outputs)
+            return whole[..., 0] if len(seeds) == 1 else whole.swapaxes(1, 2)
         mean, covariance = self.predict(X, return_cov=True, of=of)
         single = hasattr(self, "model_") and self.model_.gram.dtype.itemsize == 4
         eps = float(np.finfo(np.float32 if single else np.float64).eps)

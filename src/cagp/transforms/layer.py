@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 from ..errors import InputError
+from ..fields import AveragePrediction, Wanted
 from ..left_out import LeftOut
 from ..posterior import UNDER_THE_PRIOR
 from ..prediction import Guarantee, Prediction, values_at
@@ -85,6 +86,12 @@ class TransformedModel(LayeredModel):
     def predict_mean(self, X_test: ArrayLike) -> Any:
         """The mean at X_test (T, p), shape (T,), the same as that of ``predict``, whose variances it takes."""
         return self.predict(X_test).mean
+
+    def averaged(self, X_test: ArrayLike, asked: Wanted, **settings: Any) -> AveragePrediction:
+        raise InputError(
+            "averages of transformed observations have no closed form; average simulated fields instead: "
+            "model.simulate(X, 1000).fields @ weights, or fit with transform=None (--transform none)"
+        )
 
     def left_out(self, *arguments: Any, **settings: Any) -> LeftOut:
         """Training observations predicted from the others, on the scale of g(y); see ``Model.left_out``."""
@@ -200,6 +207,5 @@ class Transformed(Layer):
         """The prediction of observations y; ``noise_variance`` is that of g(y), by default the prior's."""
         return Transformed(self.inner.observed(noise_variance), self._convert, self.transform)
 
-    def sample(self, n: int = 1, seed: int = 0) -> Any:
-        """``n`` joint draws, shape (n, T): those of the inner prediction, carried over."""
-        return self._convert(self.transform.inverse(self._tensor(self.inner.sample(n, seed))))
+    def shaped(self, draws: Any) -> Any:
+        return self._convert(self.transform.inverse(self._tensor(draws)))
