@@ -334,6 +334,24 @@ def test_a_parquet_file_with_every_kind_of_column(tmp_path: Path) -> None:
     assert pd.read_csv(tmp_path / "out.csv")["t"].str.startswith("2024-01-11").sum() == 1
 
 
+def test_repeated_rows(tmp_path: Path) -> None:
+    """Kept, and told; averaged where their noise is known, which changes no prediction."""
+    rows = np.resize(np.arange(5), N)
+    train, new = written(tmp_path, (lines({"a": A[rows], "b": B[rows], "s": 0.01 + 0 * A, "y": Y}).encode(), PLAIN[1]))
+    said = fit(train, "--exclude", "s")[1]
+    assert "at 5 different points; each is an observation of its own" in said
+    assert len(saving.read(tmp_path / "m").y) == N
+    values = ("--no-fit", "--lengthscale", "0.4", "--variance", "1", "--noise-column", "s", "--no-report")
+    done = call("fit", train, "--target", "y", "--out", tmp_path / "n", *values, "--no-recalibrate")
+    assert "at 5 different points: those at the same point are averaged" in " ".join(done.stdout.split())
+    assert len(saving.read(tmp_path / "n").y) == 5
+    meant = dense_mean(np.column_stack([A, B])[rows], Y, np.column_stack([NEW_A, NEW_B]))
+    for model in ("m", "n"):
+        done = call("predict", tmp_path / model, new, "--out", tmp_path / f"{model}.csv")
+        assert done.exit_code == 0, done.stderr
+        np.testing.assert_allclose(read_table(tmp_path / f"{model}.csv", ["mean"]).columns["mean"], meant)
+
+
 @pytest.mark.slow
 def test_a_million_rows(tmp_path: Path) -> None:
     """Categories and dates among them; the one bad value far down is found in its line."""

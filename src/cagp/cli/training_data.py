@@ -5,8 +5,11 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
+import numpy as np
+
 from .. import tables
 from ..errors import InputError
+from ..hyperparameters import averaged_rows
 from ..tables.columns import ColumnsAsked, in_words
 from .shared import Voice
 from .starting import PriorAsked, Training, copies_on_globe
@@ -86,6 +89,16 @@ def read_training(
         )
     if kept.sum() < 2:
         raise InputError(f"{data} has {kept.sum()} row; at least two are needed")
-    noise = None if noisy is None else table.columns[noisy][kept]
-    voice(f"{kept.sum():,} observations of {target!r} at {', '.join(map(repr, columns))}.")
-    return Training(raw, table, target, columns, X[kept], y[kept], noise, globe, copied)
+    X, y, noise = X[kept], y[kept], None if noisy is None else table.columns[noisy][kept]
+    voice(f"{len(y):,} observations of {target!r} at {', '.join(map(repr, columns))}.")
+    different = len(np.unique(X, axis=0))
+    if noise is not None and different < len(y) and (noise > 0).all():
+        found = averaged_rows(X, y, noise)
+        X, y, noise = found.X, found.y, found.noise_variance
+        voice(
+            f"They are at {different:,} different points: those at the same point are averaged, weighted by their "
+            "noise, which changes no prediction."
+        )
+    elif different < len(y):
+        voice(f"They are at {different:,} different points; each is an observation of its own, with its own noise.")
+    return Training(raw, table, target, columns, X, y, noise, globe, copied)

@@ -52,8 +52,8 @@ def learned(raw: RawColumns, name: str, values: Any, asked: ColumnsAsked, *, tar
         return None if found.kind == "number" else found
     gaps = missing_in(values)
     if found.kind == "category":
-        counts = np.unique(_texts_of(values)[~gaps], return_counts=True)
-        return replace(found, fill=str(counts[0][counts[1].argmax()]))
+        texts, codes = _coded(values)
+        return replace(found, fill=texts[int(np.bincount(codes[~gaps], minlength=len(texts)).argmax())])
     numbers = encoded(raw, found, values)[name]
     fill = float(np.median(numbers[~gaps]))
     return replace(found, fill=fill)
@@ -84,21 +84,21 @@ def _kind(raw: RawColumns, name: str, values: Any, asked: ColumnsAsked) -> Encod
 
 
 def _category(raw: RawColumns, name: str, values: Any, remedy: str) -> Encoding:
-    texts = _texts_of(values)[~missing_in(values)]
-    levels = np.unique(texts)
-    said = remedy.endswith(")")
+    levels, codes = _coded(values)
+    rows, said = int((codes >= 0).sum()), remedy.endswith(")")
     if len(levels) > MOST_LEVELS and not said:
         raise TableError(
             f"{raw.path}: column {name!r} has {len(levels)} different texts, too many categories; {remedy}"
         )
-    if len(levels) == len(texts) > 2 and not said:
+    if len(levels) == rows > 2 and not said:
+        row = int((codes >= 0).argmax())
         raise TableError(
-            f"{raw.path}: column {name!r} is not numeric, and its {len(levels)} texts all differ, the first is "
-            f"{str(texts[0])!r} in {raw.place_of(0)}, so that they say nothing about other rows; {remedy}"
+            f"{raw.path}: column {name!r} is not numeric, and its {rows} texts all differ, the first is "
+            f"{levels[codes[row]]!r} in {raw.place_of(row)}, so that they say nothing about other rows; {remedy}"
         )
     if len(levels) == 1:
-        raise TableError(f"{raw.path}: column {name!r} has one category only, {str(levels[0])!r}; {remedy}")
-    return Encoding(name, "category", tuple(levels.tolist()))
+        raise TableError(f"{raw.path}: column {name!r} has one category only, {levels[0]!r}; {remedy}")
+    return Encoding(name, "category", tuple(sorted(levels)))
 
 
 def encoded(raw: RawColumns, encoding: Encoding | None, values: Any, name: str = "") -> dict[str, np.ndarray]:
@@ -111,17 +111,17 @@ def encoded(raw: RawColumns, encoding: Encoding | None, values: Any, name: str =
     gaps = missing_in(values)
     if encoding.kind == "boolean":
         return {name: np.where(gaps, np.nan, _truths(raw, name, values, gaps))}
-    texts = _texts_of(values)
-    known = np.isin(texts, encoding.levels) | gaps
-    if not known.all():
-        row = int((~known).argmax())
+    texts, codes = _coded(values)
+    unseen = [i for i, text in enumerate(texts) if text not in encoding.levels]
+    if unseen:
+        row = int(np.isin(codes, unseen).argmax())
         raise TableError(
-            f"{raw.path}: column {name!r} holds {str(texts[row])!r} in {raw.place_of(row)}, a category that the model "
-            f"has never seen, it knows {', '.join(map(repr, encoding.levels))}; leave such rows out, or fit again with "
-            "data that have it"
+            f"{raw.path}: column {name!r} holds {texts[codes[row]]!r} in {raw.place_of(row)}, a category that the "
+            f"model has never seen, it knows {', '.join(map(repr, encoding.levels))}; leave such rows out, or fit "
+            "again with data that have it"
         )
     return {
-        feature: np.where(gaps, np.nan, (texts == level).astype(np.float64))
+        feature: np.where(gaps, np.nan, codes == (texts.index(level) if level in texts else len(texts)))
         for feature, level in zip(encoding.features, encoding.shown, strict=True)
     }
 
@@ -186,30 +186,40 @@ def _days(raw: RawColumns, encoding: Encoding, values: Any) -> np.ndarray:
 
 def _truths(raw: RawColumns, name: str, values: Any, gaps: np.ndarray) -> np.ndarray:
     if isinstance(values, np.ndarray):
-        wrong = ~(np.isin(values, (0.0, 1.0)) | gaps)
-        texts, yes = values, values == 1.0
+        wrong, yes = ~(np.isin(values, (0.0, 1.0)) | gaps), values == 1.0
     else:
-        texts = np.array([str(each).lower() for each in values.to_pylist()])
+        import pyarrow.compute as pc
+
+        texts, codes = _coded(pc.utf8_lower(values))
         words = [word for pair in _WORDS for word in pair]
-        wrong, yes = ~(np.isin(texts, words) | gaps), np.isin(texts, list(_YES))
+        wrong = np.isin(codes, [i for i, text in enumerate(texts) if text not in words])
+        yes = np.isin(codes, [i for i, text in enumerate(texts) if text in _YES])
     if wrong.any():
         row = int(wrong.argmax())
+        held = values[row].item() if isinstance(values, np.ndarray) else values[row].as_py()
         raise TableError(
-            f"{raw.path}: column {name!r} holds {texts[row].item()!r} in {raw.place_of(row)}, where the model has yes "
+            f"{raw.path}: column {name!r} holds {held!r} in {raw.place_of(row)}, where the model has yes "
             "and no; write true or false"
         )
     return yes.astype(np.float64)
 
 
-def _texts_of(values: Any) -> np.ndarray:
-    """A column as texts (n,), "None" where it is missing; whole numbers without a decimal point."""
+def _coded(values: Any) -> tuple[list[str], np.ndarray]:
+    """The different values of a column as texts, and which of them each row has, (n,): -1 where it is missing.
+
+    Whole numbers are written without a decimal point.
+    """
     if not isinstance(values, np.ndarray):
-        return np.array([str(each) for each in values.to_pylist()])
-    if values.dtype.kind == "f":
-        return np.array(
-            [f"{each:.0f}" if each == round(each) else repr(each) for each in np.nan_to_num(values).tolist()]
-        )
-    return values.astype(str)
+        coded = values.combine_chunks().dictionary_encode()
+        codes = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+        return coded.dictionary.to_pylist(), codes
+    gaps = missing_in(values)
+    found, inverse = np.unique(values[~gaps], return_inverse=True)
+    codes = np.full(len(values), -1)
+    codes[~gaps] = inverse
+    if found.dtype.kind != "f":
+        return [str(each) for each in found], codes
+    return [f"{each:.0f}" if each == round(each) else repr(each) for each in found.tolist()], codes
 
 
 def _is_number(text: str) -> bool:

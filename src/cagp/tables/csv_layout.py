@@ -44,10 +44,13 @@ class Layout:
 
     def rows(self) -> Iterator[tuple[int, list[str]]]:
         """The rows below the names with the number of the line that each ends in; without empty ones."""
+        return islice((each for each in self._lines() if self.is_row(each[1])), 1, None)
+
+    def _lines(self) -> Iterator[tuple[int, list[str]]]:
         with opened(self.path, self.encoding) as file:
             reader = csv.reader(file, delimiter=self.delimiter)
-            found = ((reader.line_num, fields) for fields in reader)
-            yield from islice((each for each in found if self.is_row(each[1])), 1, None)
+            for fields in reader:
+                yield reader.line_num, fields
 
     def is_row(self, fields: list[str]) -> bool:
         """Whether these fields are a row: a single column may be empty, several may not all be."""
@@ -60,10 +63,8 @@ class Layout:
 
     def ragged(self) -> str | None:
         """What is wrong with the first line that has too many fields or too few; None where there is none."""
-        if len(self.names) == self.width == 1:
-            return None
-        for line, fields in self.rows():
-            if len(fields) != self.width:
+        for line, fields in islice(self._lines(), self.skipped + 1, None):
+            if fields and len(fields) != self.width:
                 extra = "" if len(fields) < self.width else f", the last of them {fields[-1][:40]!r} in no column"
                 return (
                     f"line {line} has {len(fields)} fields where {self.width} are expected{extra}: the columns are "
@@ -141,20 +142,19 @@ def _cut(text: str) -> tuple[str, list[list[str]], int]:
     """The delimiter that cuts the lines alike, the first rows cut by it, and how many lines before them are empty."""
     lines = text.splitlines(keepends=True)
     skipped = next((i for i, line in enumerate(lines) if line.strip()), len(lines))
-    best: tuple[float, int, str, list[list[str]]] = (-1.0, 0, ",", [])
+    cut, share = {}, {}
     for delimiter in _DELIMITERS:
-        rows = list(islice(csv.reader(lines[skipped:], delimiter=delimiter, strict=delimiter == ","), _SAMPLE))
+        rows = list(islice(csv.reader(lines[skipped:], delimiter=delimiter), _SAMPLE))
         if len(text) >= _BYTES and len(rows) < _SAMPLE:
-            rows = rows[: max(1, len(rows) - 1)]  # the last one may be cut off
-        rows = [row for row in rows if row]
+            del rows[max(1, len(rows) - 1) :]  # the last one may be cut off
+        cut[delimiter] = rows = [row for row in rows if any(field.strip() for field in row)]
         wide = len(rows[0]) if rows else 0
-        alike = sum(abs(len(row) - wide) <= 1 for row in rows) / max(len(rows), 1) if wide > 1 else -0.5
-        if (alike, wide > 1) > best[:2]:
-            best = (alike, wide > 1, delimiter, rows)
-        if delimiter == "," and best[0] < 0:
-            best = (alike, 0, ",", rows)
-    kept = [row for row in best[3] if any(field.strip() for field in row)]
-    return best[2], kept, skipped
+        alike = (wide, wide + 1) if wide and rows[0][-1].strip() else (wide - 1, wide)
+        share[delimiter] = sum(len(row) in alike for row in rows) / len(rows) if wide > 1 else 0.0
+    best = max(_DELIMITERS, key=lambda delimiter: share[delimiter])
+    best = best if share[best] else ","
+    next(csv.reader(lines[skipped:], delimiter=best, strict=True), None)  # refuses quotes that are not closed
+    return best, cut[best], skipped
 
 
 def _is_number(text: str) -> bool:

@@ -87,19 +87,27 @@ def dates_in(raw: RawColumns, name: str, texts: Any, day_first: bool | None, rem
     if impossible.any():
         read = "" if day_first is None else f" with the {'day' if day_first else 'month'} first"
         raise refuse(int(impossible.argmax()), f"which is no date{read}; correct it")
-    half = np.array(pc.utf8_lower(pc.fill_null(pc.struct_field(fields, "half"), "")).to_pylist())
-    hour = np.where(half == "pm", hour % 12 + 12, np.where(half == "am", hour % 12, hour))
+    half, which = _coded(pc.utf8_lower(pc.struct_field(fields, "half")))
+    hour = np.where(np.isin(half, ["am", "pm"])[which], hour % 12 + 12 * (half == "pm")[which], hour)
     second = pc.replace_substring(pc.fill_null(pc.struct_field(fields, "second"), "0"), ",", ".")
     second = pc.if_else(pc.equal(second, ""), "0", second).cast(pa.float64()).to_numpy()
-    zones = np.array(pc.fill_null(pc.struct_field(fields, "zone"), "").to_pylist())
-    zoned = bool((zones[there] != "").any())
-    if zoned and (zones[there] == "").any():
-        raise refuse(int((there & (zones == "")).argmax()), "without a time zone, which others have; write all alike")
-    east = {zone: _minutes(zone) for zone in np.unique(zones)}
-    minute = minute + 60 * hour - np.array([east[zone] for zone in zones.tolist()], dtype=np.int64)
+    zones, which = _coded(pc.struct_field(fields, "zone"))
+    local = (zones == "")[which] & there
+    zoned = bool((there & ~local).any())
+    if zoned and local.any():
+        raise refuse(int(local.argmax()), "without a time zone, which others have; write all alike")
+    minute = minute + 60 * hour - np.array([_minutes(zone) for zone in zones.tolist()])[which]
     micro = np.round(second * 1e6).astype(np.int64) + 60_000_000 * minute
     values = moment.astype("datetime64[us]") + micro.astype("timedelta64[us]")
     return Dates(np.where(there, values, np.datetime64("NaT")), day_first, zoned)
+
+
+def _coded(texts: Any) -> tuple[np.ndarray, np.ndarray]:
+    """The different texts, "" for none, and which of them each row (n,) has."""
+    import pyarrow.compute as pc
+
+    coded = pc.fill_null(texts, "").combine_chunks().dictionary_encode()
+    return np.array(coded.dictionary.to_pylist()), coded.indices.to_numpy(zero_copy_only=False)
 
 
 def _minutes(zone: str) -> int:
