@@ -14,6 +14,7 @@ import numpy as np
 from ..errors import TableError
 from ..saving import Encoding
 from ..support.days import days_since_1970
+from .csv_layout import is_number
 from .date_texts import dates_in, form_of, has_two_digit_year
 from .table import RawColumns, missing_in
 
@@ -78,7 +79,7 @@ def _kind(raw: RawColumns, name: str, values: Any, asked: ColumnsAsked) -> Encod
             f"{raw.path}: column {name!r} holds {first!r} in {place}, whose century is not said; write years with "
             "four digits"
         )
-    if any(_is_number(each) for each in distinct):
+    if any(is_number(each) for each in distinct):
         raise TableError(not_numeric(raw, name, values, f"say --categories {name!r} if all of it are categories"))
     return _category(raw, name, values, f"leave the column out (--exclude {name!r}), or say --categories {name!r}")
 
@@ -154,7 +155,7 @@ def in_words(encoding: Encoding) -> str:
 def not_numeric(raw: RawColumns, name: str, values: Any, more: str = "", *, target: bool = False) -> str:
     """The message about a column of texts where numbers are needed: where the first text stands."""
     texts = values.to_pylist()
-    row = next(i for i, text in enumerate(texts) if text is not None and not _is_number(text))
+    row = next(i for i, text in enumerate(texts) if text is not None and not is_number(text))
     remedy = "correct it or leave it empty" if target else "turn it into numbers, or leave the column out (--exclude)"
     also = f", or {more}" if more else ""
     where = f"in {raw.place_of(row)} it holds {texts[row][:40]!r}"
@@ -220,11 +221,3 @@ def _coded(values: Any) -> tuple[list[str], np.ndarray]:
     if found.dtype.kind != "f":
         return [str(each) for each in found], codes
     return [f"{each:.0f}" if each == round(each) else repr(each) for each in found.tolist()], codes
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True

@@ -9,6 +9,7 @@ import io
 import re
 from collections.abc import Mapping, Sequence
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +17,12 @@ import numpy as np
 
 from ..errors import TableError
 from ..support.atomic_files import whole_file
-from .csv_layout import Layout, layout_of
+from .csv_layout import Layout, is_number, layout_of
 from .number_texts import as_numbers
 from .table import RawColumns, Taken, missing_in, short, taken_at, too_large
 
 _MISSING = ("", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "None", "-nan", "-NaN", "#N/A")
+_LOOKED_AT = 200
 _INTEGER = re.compile(r"[+-]?\d{16,}")
 
 
@@ -34,21 +36,26 @@ def _take(layout: Layout, names: Sequence[str]) -> Taken:
     """Columns of numbers as float64 (n,), all others as Arrow texts without spaces around them."""
     import pyarrow as pa
 
-    path, notes = layout.path, list(layout.notes)
+    path, numeric = layout.path, _numeric_at_first(layout, names)
     columns: dict[str, Any] = {}
     try:
-        table = _parsed(layout, names, pa.float64())
-        columns = {name: table.column(i).to_numpy(zero_copy_only=False) for i, name in enumerate(names)}
+        if numeric:
+            table = _parsed(layout, dict.fromkeys(numeric, pa.float64()))
+            columns = {name: table.column(i).to_numpy(zero_copy_only=False) for i, name in enumerate(numeric)}
     except pa.ArrowInvalid:
-        texts, layout = _texts(layout, names)
+        numeric = []
+    except (OSError, KeyError, ValueError) as error:
+        raise TableError(f"{path} cannot be read as CSV ({short(error)}); it is damaged or truncated") from error
+    notes = list(layout.notes)
+    if len(numeric) < len(names):
+        texts, layout = _texts(layout, [name for name in names if name not in numeric])
         notes = list(layout.notes)
         for name, column in texts.items():
             numbers, how = as_numbers(column, layout.delimiter == ",", layout.decimal)
             columns[name] = column if numbers is None else numbers.to_numpy(zero_copy_only=False)
             if how and layout.decimal == ".":
                 notes.append(f"The numbers of {name!r} are read with {how}.")
-    except (OSError, KeyError, ValueError) as error:
-        raise TableError(f"{path} cannot be read as CSV ({short(error)}); it is damaged or truncated") from error
+        columns = {name: columns[name] for name in names}
     columns, empty = _without_empty_rows(layout, columns)
     if empty:
         notes.append(f"{empty} of its rows are empty and skipped.")
@@ -58,13 +65,24 @@ def _take(layout: Layout, names: Sequence[str]) -> Taken:
     return Taken(columns, tuple(f"{path}: {note}" for note in notes))
 
 
+def _numeric_at_first(layout: Layout, names: Sequence[str]) -> list[str]:
+    """Those of the columns that have nothing but numbers in the first rows, so that texts need not be kept of them."""
+    rows = [fields for _, fields in islice(layout.rows(), _LOOKED_AT)]
+
+    def numeric(i: int) -> bool:
+        fields = [row[i].strip() for row in rows if i < len(row)]
+        return all(f in _MISSING or is_number(f.replace(layout.decimal, ".")) for f in fields)
+
+    return [name for name in names if numeric(layout.names.index(name))]
+
+
 def _texts(layout: Layout, names: Sequence[str]) -> tuple[dict[str, Any], Layout]:
     """The columns as trimmed texts, missing ones null; and the layout, in another encoding where UTF-8 was wrong."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     try:
-        table = _parsed(layout, names, pa.string())
+        table = _parsed(layout, dict.fromkeys(names, pa.string()))
     except pa.ArrowInvalid as error:
         if "UTF8" in str(error) and layout.encoding == "utf-8-sig":
             note = "It is not encoded in UTF-8 and read as Windows-1252 (Latin-1)."
@@ -81,11 +99,11 @@ def _texts(layout: Layout, names: Sequence[str]) -> tuple[dict[str, Any], Layout
     return found, layout
 
 
-def _parsed(layout: Layout, names: Sequence[str], kind: Any) -> Any:
-    """The columns as the Arrow type ``kind``, in the order asked for; exact: floats are rounded correctly."""
+def _parsed(layout: Layout, kinds: Mapping[str, Any]) -> Any:
+    """Columns of Arrow types, in the order asked for; exact: floats are rounded correctly."""
     from pyarrow import csv as arrow
 
-    wanted = [str(layout.names.index(name)) for name in names]
+    wanted = {str(layout.names.index(name)): kind for name, kind in kinds.items()}
     return arrow.read_csv(
         layout.path,
         read_options=arrow.ReadOptions(
@@ -99,8 +117,8 @@ def _parsed(layout: Layout, names: Sequence[str], kind: Any) -> Any:
             delimiter=layout.delimiter, ignore_empty_lines=layout.width > 1, newlines_in_values=True
         ),
         convert_options=arrow.ConvertOptions(
-            include_columns=wanted,
-            column_types=dict.fromkeys(wanted, kind),
+            include_columns=list(wanted),
+            column_types=wanted,
             null_values=list(_MISSING),
             strings_can_be_null=True,
             quoted_strings_can_be_null=True,

@@ -22,6 +22,7 @@ _SAMPLE = 200
 """So many rows say how a file is laid out."""
 
 _BYTES = 1 << 18
+_DAMAGED = (csv.Error, gzip.BadGzipFile, zlib.error, EOFError)
 _DECIMAL_COMMA = re.compile(r"\s*[+-]?\d+,\d+\s*")
 _DECIMAL_POINT = re.compile(r"\s*[+-]?(\d*\.\d{1,2}|\d*\.\d{4,}|\d{4,}\.\d+|0\.\d+)\s*")
 
@@ -47,10 +48,13 @@ class Layout:
         return islice((each for each in self._lines() if self.is_row(each[1])), 1, None)
 
     def _lines(self) -> Iterator[tuple[int, list[str]]]:
-        with opened(self.path, self.encoding) as file:
-            reader = csv.reader(file, delimiter=self.delimiter)
-            for fields in reader:
-                yield reader.line_num, fields
+        try:
+            with opened(self.path, self.encoding) as file:
+                reader = csv.reader(file, delimiter=self.delimiter)
+                for fields in reader:
+                    yield reader.line_num, fields
+        except _DAMAGED as error:
+            raise TableError(f"{self.path} cannot be read as CSV ({error}); it is damaged or truncated") from error
 
     def is_row(self, fields: list[str]) -> bool:
         """Whether these fields are a row: a single column may be empty, several may not all be."""
@@ -88,7 +92,7 @@ def layout_of(path: Path) -> Layout:
         with opened(path, encoding) as file:
             lines = file.read(_BYTES)
         delimiter, rows, skipped = _cut(lines)
-    except (csv.Error, gzip.BadGzipFile, zlib.error, EOFError) as error:
+    except _DAMAGED as error:
         raise TableError(f"{path} cannot be read as CSV ({error}); it is damaged or another kind of file") from error
     if not rows:
         raise TableError(f"{path} has no columns: all of its lines are empty")
@@ -100,7 +104,7 @@ def layout_of(path: Path) -> Layout:
     widths = {len(row) for row in body}
     if len(widths) == 1 and len(names) <= min(widths) <= width + 1 and _empty_from(body, len(names)):
         width = min(widths)  # a delimiter at the end of every row, or of the names alone, begins no column
-    if names and all(_is_number(name) for name in names):
+    if names and all(is_number(name) for name in names):
         raise TableError(
             f"{path} begins with numbers ({', '.join(names[:3])}, …) where the names of the columns should be; "
             "add a first line with names, such as x1,x2,y"
@@ -157,7 +161,8 @@ def _cut(text: str) -> tuple[str, list[list[str]], int]:
     return best, cut[best], skipped
 
 
-def _is_number(text: str) -> bool:
+def is_number(text: str) -> bool:
+    """Whether a text is a number as Python writes it."""
     try:
         float(text)
     except ValueError:
