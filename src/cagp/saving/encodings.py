@@ -16,7 +16,7 @@ KINDS = ("number", "boolean", "date", "category")
 class Encoding:
     """The ``kind`` of a ``column``: "number", "boolean" (0 or 1), "date" (days since 1970) or "category".
 
-    A category becomes one feature of 0 and 1 for each of its ``levels``, or a single one where there are two of them.
+    A category becomes one feature of 0 and 1 for each of its ``levels`` but the first, where all of them are 0.
     ``day_first`` says how dates such as 03/04/2024 are read, None where none were seen; ``zoned`` whether they had a
     time zone. ``fill`` takes the place of missing values: a number, for a category one of its levels, or None.
     """
@@ -44,7 +44,7 @@ class Encoding:
     @property
     def shown(self) -> tuple[str, ...]:
         """The levels that have a feature of their own."""
-        return self.levels[1:] if len(self.levels) == 2 else self.levels
+        return self.levels[1:]
 
     @property
     def features(self) -> tuple[str, ...]:

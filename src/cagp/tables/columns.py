@@ -142,8 +142,9 @@ def in_words(encoding: Encoding) -> str:
     name = encoding.column
     if encoding.kind == "category":
         shown = ", ".join(map(repr, encoding.levels[:6])) + (", …" if len(encoding.levels) > 6 else "")
-        return f"{name!r} holds {len(encoding.levels)} categories ({shown}), one feature of 0 and 1 for each" + (
-            f": for {encoding.shown[0]!r}." if len(encoding.shown) == 1 else "."
+        return (
+            f"{name!r} holds {len(encoding.levels)} categories ({shown}), one feature of 0 and 1 for each but "
+            f"{encoding.levels[0]!r}, where all are 0."
         )
     if encoding.kind == "date":
         order = {None: "", True: ", read with the day first", False: ", read with the month first"}[encoding.day_first]
