@@ -82,9 +82,17 @@ def test_the_estimator_counts_days_and_keeps_names(kind: str) -> None:
     frame = frames()[kind]
     regressor = cagp.CAGPRegressor(PRIOR.kernel, noise_variance=0.01, optimizer=None).fit(frame, Y)
     assert list(regressor.feature_names_in_) == ["a", "i", "f", "t"]
+    assert regressor.fit_message_.startswith("Dates and times in 't' are counted in days since 1970-01-01.")
     np.testing.assert_allclose(regressor.X_train_, MEANT, rtol=1e-14)
     plain = cagp.CAGPRegressor(PRIOR.kernel, noise_variance=0.01, optimizer=None).fit(MEANT, Y)
     np.testing.assert_allclose(regressor.predict(frame), plain.predict(MEANT))
+
+
+def test_the_story_tells_how_dates_are_counted() -> None:
+    options = {"kernel": "matern32", "uncertainty": False, "recalibrate": False, "progress": False}
+    model = cagp.fit(FRAME[["a", "t"]], Y, **options)
+    assert "Dates and times in 't' are counted in days since 1970-01-01." in model.story
+    assert model.plain.column_names == ["a", "t"]
 
 
 def test_what_is_no_number_is_named() -> None:

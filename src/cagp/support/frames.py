@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError, InputTypeError
-from .days import days_since_1970
+from .days import DAYS, days_since_1970
 
 _EXACT_INTEGERS = 2**53
 
@@ -41,6 +41,13 @@ def is_plain(X: Any) -> bool:
     return names is not None and all(
         _values(_column(X, i, each)[:0]).dtype.kind in "fiub" for i, each in enumerate(names)
     )
+
+
+def told_about(X: Any) -> str:
+    """What is made of the dates in a data frame, in words; nothing where there are none."""
+    names = column_names(X) or []
+    dates = [each for i, each in enumerate(names) if _values(_column(X, i, each)[:1]).dtype.kind in "Mm"]
+    return f"Dates and times in {', '.join(map(repr, dates))} are counted in {DAYS}." if dates else ""
 
 
 def dated(X: Any, name: str) -> Any:
