@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import xarray as xr
 
 from cagp import saving
 from cagp.errors import TableError
@@ -332,6 +333,23 @@ def test_a_parquet_file_with_every_kind_of_column(tmp_path: Path) -> None:
     done = call("predict", tmp_path / "m", tmp_path / "train.parquet", "--out", tmp_path / "out.csv")
     assert done.exit_code == 0, done.stderr
     assert pd.read_csv(tmp_path / "out.csv")["t"].str.startswith("2024-01-11").sum() == 1
+
+
+def test_times_of_a_grid_and_dates_of_a_table_are_the_same(tmp_path: Path) -> None:
+    """A model of a NetCDF file predicts from a CSV file with dates, and the other way round."""
+    when = pd.date_range("2024-03-01", periods=N, freq="D")
+    grid = xr.Dataset({"y": ("time", Y)}, {"time": when.to_numpy()})
+    grid.to_netcdf(tmp_path / "grid.nc", engine="h5netcdf")
+    (tmp_path / "table.csv").write_text(lines({"time": when.strftime("%d.%m.%Y"), "y": Y}))
+    means = []
+    for fitted, other in (("grid.nc", "table.csv"), ("table.csv", "grid.nc")):
+        code, said = fit(tmp_path / fitted, "--overwrite")
+        assert code == 0, said
+        assert "'time' holds dates: days since 1970-01-01" in said
+        done = call("predict", tmp_path / "m", tmp_path / other, "--out", tmp_path / f"{fitted}.csv")
+        assert done.exit_code == 0, done.stderr
+        means.append(read_table(tmp_path / f"{fitted}.csv", ["mean"]).columns["mean"])
+    np.testing.assert_allclose(means[0], means[1])
 
 
 def test_repeated_rows(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ class AveragedRows:
 
     ``log_likelihood`` is what the scatter around the averages adds: log p of all observations is that of the averages
     plus this, which depends on the noise alone. The restricted likelihood of an unknown mean has a constant beside it,
-    which no hyperparameter changes: ½ log |HᵀH| of all rows less that of the averages.
+    which no hyperparameter changes: ½ log det HᵀH of all rows less that of the averages.
     """
 
     X: np.ndarray

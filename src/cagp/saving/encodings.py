@@ -18,14 +18,15 @@ class Encoding:
 
     A category becomes one feature of 0 and 1 for each of its ``levels`` but the first, where all of them are 0.
     ``day_first`` says how dates such as 03/04/2024 are read, None where none were seen; ``zoned`` whether they had a
-    time zone. ``fill`` takes the place of missing values: a number, for a category one of its levels, or None.
+    time zone, None where the file counts time by itself. ``fill`` takes the place of missing values: a number, for a
+    category one of its levels, or None.
     """
 
     column: str
     kind: str
     levels: tuple[str, ...] = ()
     day_first: bool | None = None
-    zoned: bool = False
+    zoned: bool | None = None
     fill: float | str | None = None
 
     def __post_init__(self) -> None:
@@ -63,6 +64,6 @@ class Encoding:
         wanted = {each.name for each in dataclasses.fields(cls)}
         if not isinstance(content, dict) or set(content) != wanted:
             raise InputError(f"an encoding must have exactly the entries {', '.join(sorted(wanted))}")
-        if not isinstance(content["levels"], list) or not isinstance(content["zoned"], bool):
-            raise InputError("the levels of an encoding must be a list, and zoned true or false")
+        if not isinstance(content["levels"], list) or content["zoned"] not in (True, False, None):
+            raise InputError("the levels of an encoding must be a list, and zoned true, false or null")
         return cls(**content)

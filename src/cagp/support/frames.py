@@ -11,9 +11,19 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError, InputTypeError
-from .days import DAYS, days_since_1970
 
+DAYS = "days since 1970-01-01"
+"""The unit of dates and times, in the words of the CF conventions."""
+
+_EPOCH = np.datetime64("1970-01-01", "s")
+_DAY = np.timedelta64(1, "D")
 _EXACT_INTEGERS = 2**53
+
+
+def days_since_1970(values: np.ndarray) -> np.ndarray:
+    """datetime64 (n,) as days since 1970-01-01, or timedelta64 (n,) as days: float64, NaN where it is missing."""
+    numbers = (values - _EPOCH) / _DAY if values.dtype.kind == "M" else values / _DAY
+    return np.where(np.isnat(values), np.nan, numbers)
 
 
 def column_names(X: Any) -> list[str] | None:

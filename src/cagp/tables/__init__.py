@@ -14,7 +14,7 @@ import numpy as np
 
 from ..errors import InputError, TableError
 from ..saving import Encoding
-from ..support.days import DAYS
+from ..support.frames import DAYS
 from . import comma_separated, netcdf, parquet
 from .columns import ColumnsAsked, encoded, fill_in, learned
 from .table import Grid, RawColumns, Table, Taken, complete, missing_in, select, without

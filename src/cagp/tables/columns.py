@@ -13,7 +13,7 @@ import numpy as np
 
 from ..errors import TableError
 from ..saving import Encoding
-from ..support.days import days_since_1970
+from ..support.frames import DAYS, days_since_1970
 from .csv_layout import is_number
 from .date_texts import dates_in, form_of, has_two_digit_year
 from .table import RawColumns, missing_in
@@ -64,7 +64,7 @@ def _kind(raw: RawColumns, name: str, values: Any, asked: ColumnsAsked) -> Encod
     if name in asked.categories:
         return _category(raw, name, values, f"leave the column out (--exclude {name!r})")
     if isinstance(values, np.ndarray):
-        return Encoding(name, "date" if values.dtype.kind == "M" else "number")
+        return Encoding(name, "date" if values.dtype.kind == "M" or raw.units.get(name) == DAYS else "number")
     texts = values.drop_null()
     distinct = {str(each).lower() for each in texts.unique().to_pylist()}
     if any(distinct <= set(pair) for pair in _WORDS):
@@ -170,7 +170,8 @@ def _numbers(raw: RawColumns, name: str, values: Any) -> np.ndarray:
 
 
 def _days(raw: RawColumns, encoding: Encoding, values: Any) -> np.ndarray:
-    if isinstance(values, np.ndarray) and (values.dtype.kind == "M" or np.isnan(values).all()):
+    counted = raw.units.get(encoding.column) == DAYS
+    if isinstance(values, np.ndarray) and (counted or values.dtype.kind == "M" or np.isnan(values).all()):
         return _numbers(raw, encoding.column, values)
     if isinstance(values, np.ndarray):
         place = raw.place_of(int((~np.isnan(values)).argmax()))
@@ -178,7 +179,7 @@ def _days(raw: RawColumns, encoding: Encoding, values: Any) -> np.ndarray:
             f"{raw.path}: column {encoding.column!r} holds a number in {place}, the model has dates; {_WRITE}"
         )
     dates = dates_in(raw, encoding.column, values, encoding.day_first, _WRITE)
-    if dates.zoned != encoding.zoned:
+    if encoding.zoned is not None and dates.zoned != encoding.zoned:
         raise TableError(
             f"{raw.path}: the dates in column {encoding.column!r} have {'a' if dates.zoned else 'no'} time zone, those "
             f"that the model was fitted to have {'one' if encoding.zoned else 'none'}; write them alike"

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..errors import InputError, TableError
 from ..support.atomic_files import whole_file
-from ..support.days import DAYS, days_since_1970
+from ..support.frames import DAYS, days_since_1970
 from .table import Grid, RawColumns, Taken, check_names, exact, short
 
 _FAILURES = (OSError, ValueError, KeyError, TypeError, RuntimeError, IndexError, AttributeError, OverflowError)
