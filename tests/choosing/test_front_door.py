@@ -100,7 +100,7 @@ def test_many_observations_are_fitted_by_terms() -> None:
         ({"likelihood": "fast"}, "likelihood"),
         ({"globe": (0, 2)}, "globe must be two columns"),
         ({"globe": "lat"}, "globe must be two columns"),
-        ({"globe": (0, 1), "kernel": cagp.RBF()}, "globe is for kernels that are chosen here"),
+        ({"globe": (0, 1), "kernel": cagp.RBF()}, "are for kernels that are chosen here"),
         ({"recalibrate": "yes"}, "recalibrate"),
         ({"like": np.zeros((3, 5))}, "like"),
         ({"seed": -1}, "seed"),

@@ -101,7 +101,7 @@ def test_a_grid_comes_back_as_a_grid(folder: Path, tmp_path: Path) -> None:
         (["MODEL", "test.csv", "--out", "o.csv", "--interval", "0.95"], "in per cent"),
         (["MODEL", "test.csv", "--out", "o.csv", "--stop-share", "5"], "share must be between 0 and 1"),
         (["MODEL", "test.csv", "--out", "o.csv", "--solver", "x"], "--solver must be one of"),
-        (["MODEL", "test.csv", "--out", "o.csv", "--iterations", "3"], "no meaning for Auto"),
+        (["MODEL", "test.csv", "--out", "o.csv", "--iterations", "3"], "no meaning for Cholesky"),
         (["MODEL", "test.csv", "--out", "o.csv", "--batch", "0"], "batch"),
         (["test.csv", "test.csv", "--out", "o.csv"], "not a folder"),
         (["nowhere", "test.csv", "--out", "o.csv"], "not a folder"),

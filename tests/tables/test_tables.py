@@ -84,12 +84,12 @@ def test_a_late_change_of_type(tmp_path: Path) -> None:
     ("text", "words"),
     [
         ("", "is empty"),
-        ("\n", "has no columns|no name"),
+        ("\n", "has no columns: all of its lines are empty"),
         ("a,b\n", "no rows"),
         ("a,a\n1,2\n", "two columns called 'a'"),
         ("a,,c\n1,2,3\n", "column 2 has no name"),
-        ("a,b\n1,2\n3\n", "Expected 2 columns, got 1"),
-        ("a,b\n1,2\n3,4,5\n", "Expected 2 columns, got 3"),
+        ("a,b\n1,2\n3\n", "line 3 has 1 fields where 2 are expected"),
+        ("a,b\n1,2\n3,4,5\n", "line 3 has 3 fields where 2 .*complete the line"),
         ("a,b\n1,2\n3,oops\n", r"column 'b' is not numeric, in row 2 .* 'oops'.*--exclude"),
         ("a,b\n1,2\n3,1.000.000\n", "not numeric"),
         ("a,b\n1,2\n3,true\n", "not numeric"),
@@ -102,9 +102,7 @@ def test_a_late_change_of_type(tmp_path: Path) -> None:
         ("a,b\n1,-1e999\n", "infinite"),
         ("a,b\n1,9007199254740993\n", r"integer 9007199254740993, beyond 2\*\*53.*offset"),
         ("a,b\n1,123456789012345678901\n", r"beyond 2\*\*53"),
-        ("a;b\n1;2\n", "separated by ';'"),
         ("1.5,2\n3,4\n", "begins with numbers"),
-        (b"a,\xe9\n1,2\n", "not UTF-8"),
         ('a,"b\n1,2\n', "CSV"),
         (b"\x00\x01\x02\x03", "."),
     ],
@@ -153,13 +151,14 @@ def test_dropping_missing_rows(tmp_path: Path) -> None:
 def test_parquet(tmp_path: Path) -> None:
     frame = pd.DataFrame({"i": np.array([1, 2], dtype="int8"), "f": np.array([0.1, 2], dtype="float32")})
     frame = frame.assign(t=pd.to_datetime(["2020-01-01", "2020-01-02"]), s=["a", "b"], flag=[True, False])
-    frame = frame.assign(big=[1, 2**60 + 1], gap=pd.array([1, None], dtype="Int64"))
+    frame = frame.assign(d=pd.to_timedelta([1, 2], "D"), big=[1, 2**60 + 1], gap=pd.array([1, None], dtype="Int64"))
     path = tmp_path / "data.parquet"
     frame.to_parquet(path)
     table = read_table(path, ["i", "f", "flag"])
     assert table.columns["f"].tolist() == [float(np.float32(0.1)), 2.0]
     assert table.columns["flag"].tolist() == [1.0, 0.0]
-    for name, words in [("t", "type timestamp"), ("s", "not numeric"), ("big", "beyond"), ("gap", "1 missing")]:
+    assert read_table(path, ["t"]).columns["t"].tolist() == [18262.0, 18263.0]
+    for name, words in [("d", "type duration"), ("s", "not numeric"), ("big", "beyond"), ("gap", "1 missing")]:
         with pytest.raises(TableError, match=words):
             read_table(path, ["i", name])
     write_table(path, {"a": np.ones(2)}, units={"a": "m"}, notes={"status": "fine"})

@@ -17,6 +17,7 @@ from ..kernels import Kernel, geographic_columns
 from ..means import Mean, as_mean
 from ..mixtures import FittedModel, Story
 from ..solvers import Auto, Cholesky, NearestNeighbours, Solver, as_solver
+from ..support.frames import told_about
 from ..support.interrupt import Interrupt
 from ..support.progress import progress as progress_bar
 from ..support.validation import ArrayLike, choice, column_names, count, points, targets
@@ -153,7 +154,7 @@ def fit(
     tried = table(search, parts)
     seconds = time.perf_counter() - started
     stopped = interrupt.requested
-    findings = (begin.found, integrated, found, constant)
+    findings = (told_about(X), begin.found, integrated, found, constant)
     text = told(search, parts, tried, findings, settings.solver, like is not None, stopped, seconds)
     return FittedModel(final, Story(text, tried, final.guarantee, stopped), result)
 

@@ -43,6 +43,24 @@ _TREND_ROWS = 10
 """So many observations for each column are needed for a linear trend to be tried."""
 
 
+_UNDETERMINED = (
+    "A linear trend was not tried, because the columns do not determine one: some of them add up to a constant, as "
+    "those of all categories do, or one of them varies in a single row."
+)
+_ROUNDING = 1e-10
+
+
+def determines_trend(X: np.ndarray) -> bool:
+    """Whether X (n, p) determines a linear trend, and still does when any one row is left out."""
+    centred = X - X.mean(axis=0)
+    centred = centred / np.where(centred.any(axis=0), np.abs(centred).max(axis=0), 1.0)
+    values, vectors = np.linalg.eigh(centred.T @ centred / len(X))
+    if not values[0] > _ROUNDING * values[-1]:
+        return False
+    leverage = 1 / len(X) + np.square(centred @ (vectors / np.sqrt(values * len(X)))).sum(axis=1)
+    return bool(leverage.max() < 1 - 1e-6)
+
+
 @dataclass(frozen=True)
 class Fit:
     """A candidate after its fit: what the fit found, the model that it makes, its scores, and how long it took."""
@@ -158,7 +176,10 @@ class Search:
             self.run(start.from_values_of(first.prior, kind))
             advance(1)
         if trends and not interrupt.requested and len(self.y) > _TREND_ROWS * self.X.shape[1]:
-            self.run(self.best.candidate.starting_at(self.best.prior).with_trend("linear"))
+            if determines_trend(self.X):
+                self.run(self.best.candidate.starting_at(self.best.prior).with_trend("linear"))
+            else:
+                self.failures.append(_UNDETERMINED)
         advance(1)
         if self.site is not None and self.site.gaps is not None and not interrupt.requested:
             self.run(self.best.candidate.starting_at(self.best.prior), LEFT_OUT_SCORE)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,6 +16,7 @@ from .shared import IN_OPTIONS, Debug, DropMissing, Folder, Quiet, Voice, told
 from .table_columns import find_column, matched
 
 if TYPE_CHECKING:
+    from ..saving import Encoding
     from ..tables import RawColumns, Table
 
 _AREA, _EQUAL = "area", "equal"
@@ -75,7 +77,8 @@ def average(
             raise InputError("--observed: this model has one noise variance per training row, none for new ones")
         region = None if by is None else find_column(raw, by, "--by")
         kind, column = _weights(weights, raw, features)
-        table, labels = _rows(raw, [*features, *([] if column is None else [column])], region, drop_missing, voice)
+        wanted = [*features, *([] if column is None else [column])]
+        table, labels = _rows(raw, wanted, region, saved.about.encodings, drop_missing, voice)
         counted = _counted(kind, column, raw, features, table, voice)
         X = table.matrix(features)
         chosen = with_iterations((asked or saved.picked or saved.solver).for_test_points(len(X)), iterations)
@@ -113,18 +116,27 @@ def _weights(asked: str | None, raw: RawColumns, features: tuple[str, ...]) -> t
 
 
 def _rows(
-    raw: RawColumns, columns: list[str], region: str | None, drop_missing: bool, voice: Voice
+    raw: RawColumns,
+    columns: list[str],
+    region: str | None,
+    encodings: Sequence[Encoding],
+    drop_missing: bool,
+    voice: Voice,
 ) -> tuple[Table, np.ndarray]:
     """The points that belong to a region, and the label of each."""
     from .. import tables
 
     if region is None:
-        table = tables.read_table(raw.path, columns, drop_missing=drop_missing)
+        table = tables.read_table(raw.path, columns, drop_missing=drop_missing, encodings=encodings)
         labels, outside = np.zeros(len(table), dtype=np.int64), 0
     else:
         if region in columns:
             raise InputError(f"--by {region!r} is a feature or the weights; give the regions in a column of their own")
-        table, labels, outside = tables.read_labelled(raw, columns, region, drop_missing=drop_missing)
+        table, labels, outside = tables.read_labelled(
+            raw, columns, region, drop_missing=drop_missing, encodings=encodings
+        )
+    for note in table.notes:
+        voice(note)
     if outside:
         voice(f"{outside:,} rows of {raw.path} have no {region!r} and belong to no region.")
     if table.dropped:

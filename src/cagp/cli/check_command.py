@@ -48,18 +48,20 @@ def check(
         voice = Voice(quiet)
         saved = read(folder)
         given, places = None, None
+        encodings = saved.about.encodings
         if holdout is not None and like is not None:
             raise InputError("--like is for a check without HOLDOUT, which leaves training data out; give one of them")
         if like is not None:
             names, _ = matched(saved, folder, read_columns(like), voice)
-            table = read_table(like, list(names), drop_missing=drop_missing)
+            table = read_table(like, list(names), drop_missing=drop_missing, encodings=encodings)
             if table.dropped:
                 voice(f"{table.dropped} rows of {like} have missing values and are left out.")
             places = table.matrix(list(names))
         if holdout is not None:
             features, target = about_of(saved, folder)
             noisy = [] if noise_column is None else [find_column(read_columns(holdout), noise_column, "--noise-column")]
-            table = read_table(holdout, [*features, target, *noisy], drop_missing=drop_missing)
+            needed = [*features, target, *noisy]
+            table = read_table(holdout, needed, drop_missing=drop_missing, encodings=encodings)
             if table.dropped:
                 voice(f"{table.dropped} rows of {holdout} have missing values and are left out.")
             if np.ndim(saved.prior.noise_variance) and not noisy:

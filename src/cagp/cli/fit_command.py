@@ -30,6 +30,9 @@ def fit(
         str | None, typer.Option(help="Columns to predict from: 'a,b,c'; by default all others that vary.")
     ] = None,
     exclude: Annotated[str, typer.Option(help="Columns to leave out of the features: 'id,date'.")] = "",
+    categories: Annotated[str, typer.Option(help="Numbers that are names of categories: 'zone,type'.")] = "",
+    dates: Annotated[str | None, typer.Option(help="How 03/04/2024 is read: day-first or month-first.")] = None,
+    impute: Annotated[str | None, typer.Option(help="'median' fills missing features in, and says so.")] = None,
     kernel: Annotated[
         str,
         typer.Option(
@@ -123,7 +126,7 @@ def fit(
         from .expressions import as_solver
         from .fit_steps import Search, places, printed
         from .starting import PriorAsked
-        from .training_data import read_training
+        from .training_data import columns_asked, read_training
 
         voice = Voice(quiet)
         search = Search(likelihood, subset, restarts, names_in(fix), mixture, uncertainty, recalibrate, transform, seed)
@@ -133,7 +136,8 @@ def fit(
             require_values(wished.written, lengthscale, variance, 0.0 if noise_column else noise)
             search.require_no_transform()
         require_place(out, overwrite)
-        training = read_training(data, target, features, exclude, noise_column, drop_missing, wished, voice)
+        asked = columns_asked(categories, dates, impute)
+        training = read_training(data, target, features, exclude, noise_column, drop_missing, wished, voice, asked)
         search.check(len(training.y))
         about = _about(training)
         at_first = saving.Saved(wished.some_prior(training), training.X, training.y, chosen_solver, about=about)
@@ -177,7 +181,8 @@ def _about(training: Training) -> About:
 
     columns, target, table = training.columns, training.target, training.table
     units = {name: table.units[name] for name in (*columns, target) if name in table.units}
-    return About(tuple(columns), target, units, notes_on(training.raw, target, table.dropped, training.copied))
+    notes = notes_on(training.raw, target, table.dropped, training.copied)
+    return About(tuple(columns), target, units, notes, encodings=table.encodings)
 
 
 def _report(

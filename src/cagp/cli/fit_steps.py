@@ -103,7 +103,7 @@ def places(like: Path, saved: Saved, folder: Path, drop_missing: bool, voice: Vo
     from .. import tables
 
     features, _ = matched(saved, folder, tables.read_columns(like), voice)
-    table = tables.read_table(like, features, drop_missing=drop_missing)
+    table = tables.read_table(like, features, drop_missing=drop_missing, encodings=saved.about.encodings)
     if table.dropped:
         voice(f"{table.dropped} rows of {like} have missing values and are left out.")
     return table.matrix(features)

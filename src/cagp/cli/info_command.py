@@ -43,6 +43,7 @@ def _facts(saved: Saved) -> list[tuple[str, str]]:
     import torch  # after the folder was found to be readable
 
     from ..support.memory import available_bytes, human
+    from ..tables.columns import in_words
 
     d, p = saved.X.shape
     noise = saved.prior.noise_variance
@@ -77,6 +78,7 @@ def _facts(saved: Saved) -> list[tuple[str, str]]:
         for name, value in fit.values.items():
             error = fit.standard_errors.get(name)
             facts.append((f"  {name}", f"{value:.6g}" + ("" if error is None else f" ± {error:.2g}")))
+    facts += [(f"column {each.column}", words) for each in saved.about.encodings if (words := in_words(each))]
     facts += list(saved.about.notes.items())
     return facts
 

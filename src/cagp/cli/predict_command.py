@@ -81,7 +81,9 @@ def predict(
             raise InputError(f"the feature {min(clash)!r} is called like a new column; try --prefix predicted_")
         if observed and np.ndim(saved.prior.noise_variance):
             raise InputError("--observed: this model has one noise variance per training row, none for new ones")
-        table = tables.read_table(data, features, drop_missing=drop_missing)
+        table = tables.read_table(data, features, drop_missing=drop_missing, encodings=saved.about.encodings)
+        for note in table.notes:
+            voice(note)
         if table.dropped:
             voice(f"{table.dropped} rows of {data} have missing values and are left out.")
         X = table.matrix(features)
@@ -99,7 +101,7 @@ def predict(
             result, message, stopped = Piece(model.predict_mean(X), np.ones(len(X)), np.ones(len(X))), "", False
         else:
             result, message, stopped = _in_batches(model, X, rule, size, pieces, voice)
-        columns = {name: table.columns[name] for name in features}
+        columns = dict(table.given)
         columns |= _predicted(whole, X, result, observed, interval / 100 if std else None, prefix)
         if stopped or rule is not None:
             columns[f"{prefix}iterations"] = result.iterations

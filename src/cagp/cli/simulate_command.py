@@ -63,7 +63,9 @@ def simulate(
         features, target = matched(saved, folder, raw, voice)
         if observed and np.ndim(saved.prior.noise_variance):
             raise InputError("--observed: this model has one noise variance per training row, none for new ones")
-        table = tables.read_table(data, features, drop_missing=drop_missing)
+        table = tables.read_table(data, features, drop_missing=drop_missing, encodings=saved.about.encodings)
+        for note in table.notes:
+            voice(note)
         if table.dropped:
             voice(f"{table.dropped} rows of {data} have missing values and are left out.")
         X = table.matrix(features)

@@ -54,7 +54,8 @@ def matched(saved: Saved, folder: Path, raw: RawColumns, voice: Voice) -> tuple[
         if set(numbered) <= set(raw.names):
             return numbered, saved.about.target or "y"
     features, target = about_of(saved, folder)
-    names = list(features)
+    encoded = {feature for each in saved.about.encodings for feature in each.features}
+    names = [name if name in encoded else _spelled(raw, name) for name in features]
     if raw.globe is not None and not set(features) <= set(raw.names):
         from ..kernels import geographic_columns
 
@@ -64,6 +65,12 @@ def matched(saved: Saved, folder: Path, raw: RawColumns, voice: Voice) -> tuple[
                 voice(f"{names[column]!r} of the model is {here!r} in {raw.path}.")
                 names[column] = here
     return tuple(names), target
+
+
+def _spelled(raw: RawColumns, name: str) -> str:
+    """The column of that name, with spaces around it or without."""
+    close = [each for each in raw.names if each.strip() == name.strip()]
+    return close[0] if name not in raw.names and len(close) == 1 else name
 
 
 def about_of(saved: Saved, folder: Path) -> tuple[tuple[str, ...], str]:
@@ -93,6 +100,21 @@ def varying(table: Table, columns: list[str], voice: Voice) -> list[str]:
     if constant:
         voice(f"Left out, because they have one value only: {', '.join(map(repr, constant))}.")
     return [name for name in columns if name not in constant]
+
+
+def distinct(table: Table, columns: list[str], keep: bool, voice: Voice) -> list[str]:
+    """The columns without those that repeat another one, value by value; says which, and only says it with ``keep``."""
+    parts = {feature for each in table.encodings if len(each.features) > 1 for feature in each.features}
+    first: dict[bytes, str] = {}
+    twins = {}
+    for name in columns:
+        earlier = first.setdefault(table.columns[name].tobytes(), name)
+        if earlier != name and name not in parts:
+            twins[name] = earlier
+    if twins:
+        said = ", ".join(f"{name!r} is {earlier!r} again" for name, earlier in twins.items())
+        voice(f"{'Note' if keep else 'Left out, because they repeat another column'}: {said}.")
+    return columns if keep else [name for name in columns if name not in twins]
 
 
 def globe_among(geo: str | None, raw: RawColumns, columns: list[str], voice: Voice) -> tuple[str, str] | None:

@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
+
+import numpy as np
 
 from .. import tables
 from ..errors import InputError
+from ..hyperparameters import averaged_rows
+from ..tables.columns import ColumnsAsked, in_words
 from .shared import Voice
 from .starting import PriorAsked, Training, copies_on_globe
-from .table_columns import features_of, find_column, globe_among, names_in, varying
+from .table_columns import distinct, features_of, find_column, globe_among, names_in, varying
+
+
+def columns_asked(categories: str, dates: str | None, impute: str | None) -> ColumnsAsked:
+    """The options --categories, --dates and --impute, checked."""
+    if dates is not None and dates not in ("day-first", "month-first"):
+        raise InputError(f"--dates must be day-first or month-first, got {dates!r}")
+    if impute not in (None, "median"):
+        raise InputError(f"--impute must be median, got {impute!r}")
+    day_first = None if dates is None else dates == "day-first"
+    return ColumnsAsked(tuple(names_in(categories)), day_first, impute is not None)
 
 
 def read_training(
@@ -20,8 +35,14 @@ def read_training(
     drop_missing: bool,
     wished: PriorAsked,
     voice: Voice,
+    asked: ColumnsAsked | None = None,
 ) -> Training:
-    """The observations in a table, by the options that say what to read; says what was left out."""
+    """The observations in a table, by the options that say what to read; says what was assumed and left out.
+
+    ``columns`` of the result are features: those that categories become among them. ``table.encodings`` are what a
+    saved model must remember.
+    """
+    asked = asked or ColumnsAsked()
     raw = tables.read_columns(data)
     target = find_column(raw, target, "--target")
     noisy = None if noise_column is None else find_column(raw, noise_column, "--noise-column")
@@ -37,11 +58,25 @@ def read_training(
         raise InputError(f"{min(clash)!r} cannot be a feature: it is the target or excluded")
     if not columns:
         raise InputError(f"{data} has no column left to predict {target!r} from")
-    needed = [*columns, target] if noisy is None else [*columns, target, noisy]
-    table = tables.read_table(data, needed, drop_missing=drop_missing)
+    categories = tuple(find_column(raw, each, "--categories") for each in asked.categories)
+    if strange := [each for each in categories if each not in columns]:
+        raise InputError(f"--categories: {strange[0]!r} is not a feature; it is the target or excluded")
+    asked = dataclasses.replace(asked, categories=categories)
+    others = [target] if noisy is None else [target, noisy]
+    table, columns = tables.read_training_table(
+        data, columns, others, asked, drop_missing=drop_missing, keep=bool(given)
+    )
+    for words in (*table.notes, *map(in_words, table.encodings)):
+        if words:
+            voice(words)
     if table.dropped:
         voice(f"{table.dropped} rows of {data} have missing values and are left out.")
-    columns = given or varying(table, columns, voice)
+    if not given:
+        columns = varying(table, columns, voice)
+    columns = distinct(table, columns, bool(given), voice)
+    table = dataclasses.replace(
+        table, encodings=tuple(each for each in table.encodings if set(each.features) <= {*columns, target})
+    )
     globe = None if wished.written else globe_among(wished.geo, raw, columns, voice)
     on_globe = globe or wished.globe_among(columns) or (raw.globe if wished.geo is None else None)
     X, y = table.matrix(columns), table.columns[target]
@@ -54,6 +89,16 @@ def read_training(
         )
     if kept.sum() < 2:
         raise InputError(f"{data} has {kept.sum()} row; at least two are needed")
-    noise = None if noisy is None else table.columns[noisy][kept]
-    voice(f"{kept.sum():,} observations of {target!r} at {', '.join(map(repr, columns))}.")
-    return Training(raw, table, target, columns, X[kept], y[kept], noise, globe, copied)
+    X, y, noise = X[kept], y[kept], None if noisy is None else table.columns[noisy][kept]
+    voice(f"{len(y):,} observations of {target!r} at {', '.join(map(repr, columns))}.")
+    different = len(np.unique(X, axis=0))
+    if noise is not None and different < len(y) and (noise > 0).all():
+        found = averaged_rows(X, y, noise)
+        X, y, noise = found.X, found.y, found.noise_variance
+        voice(
+            f"They are at {different:,} different points: those at the same point are averaged, weighted by their "
+            "noise, which changes no prediction."
+        )
+    elif different < len(y):
+        voice(f"They are at {different:,} different points; each is an observation of its own, with its own noise.")
+    return Training(raw, table, target, columns, X, y, noise, globe, copied)

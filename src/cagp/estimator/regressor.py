@@ -16,6 +16,7 @@ from ..hyperparameters import log_likelihood
 from ..prediction import Prediction
 from ..recalibration import LayeredModel
 from ..solvers import Solver, as_solver
+from ..support.frames import dated, told_about
 from ..support.validation import choice, count
 from .choosing import chosen, is_names
 from .maximum_likelihood import HowToLearn, learn, log_likelihood_at
@@ -189,7 +190,8 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         name. ``like`` (T, p) says where predictions are wanted, as in ``cagp.fit``: kernels are chosen and error bars
         judged there. With a kernel, several outputs share it, and, but for solvers that are not calibrated, the solve.
         """
-        X, y = validate_data(self, X, y, multi_output=True, y_numeric=True, dtype=np.float64)
+        dates = told_about(X)
+        X, y = validate_data(self, dated(X, "X"), y, multi_output=True, y_numeric=True, dtype=np.float64)
         y = np.array(y, dtype=np.float64, copy=bool(self.copy_X_train) or None)
         solver, seen = as_solver(self.solver), y.shape[1] if y.ndim == 2 else 1
         if self.n_targets is not None and seen != self.n_targets:
@@ -223,6 +225,7 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             if like is not None:
                 raise InputError("like is for kernels that are chosen; leave the kernel out, or leave out like")
             self._fit_given(X, Y, noise_variance, how, solver)
+        self.fit_message_ = f"{dates} {self.fit_message_}".strip()
         self.noise_variance_ = self.prior_.noise_variance
         self.recalibrated_models_ = self._outputs.models
         self.models_ = self._outputs.plain
@@ -259,7 +262,7 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         fitted = hasattr(self, "model_")
         if not fitted and not self._has_kernel:
             check_is_fitted(self, "model_")
-        X = validate_data(self, X, dtype=np.float64, reset=False)
+        X = validate_data(self, dated(X, "X"), dtype=np.float64, reset=False)
         if not fitted:
             # noise per observation is that of the data to come
             noise, alpha = (None if np.ndim(each) else each for each in (self.noise_variance, self.alpha))
@@ -290,7 +293,7 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self, "model_")
         choice(of, "of", _OF)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
+        X = validate_data(self, dated(X, "X"), dtype=np.float64, reset=False)
         lower, upper = zip(*(each.interval(level) for each in self._predictions(X, of)), strict=True)
         return self._back(np.column_stack(lower)), self._back(np.column_stack(upper))
 

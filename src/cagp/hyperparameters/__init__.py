@@ -3,12 +3,14 @@
 from .fitting import fit, log_likelihood
 from .hyperpriors import Around, Hyperpriors, LongRange, SmallDeviation
 from .optimise import TraceStep
+from .repeated_rows import AveragedRows, averaged_rows
 from .result import FitResult, FitWarning, told_by_a_constant
 from .terms import GivenTerms
 from .uncertainty import HyperparameterPosterior, posterior
 
 __all__ = [
     "Around",
+    "AveragedRows",
     "FitResult",
     "FitWarning",
     "GivenTerms",
@@ -17,6 +19,7 @@ __all__ = [
     "LongRange",
     "SmallDeviation",
     "TraceStep",
+    "averaged_rows",
     "fit",
     "log_likelihood",
     "posterior",

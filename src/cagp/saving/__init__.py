@@ -5,7 +5,8 @@ Loading runs no code from the folder and checks everything it reads.
 """
 
 from .about import About, FitSummary
+from .encodings import Encoding
 from .folder import is_model_folder, load, read, require_writable, write
 from .saved import Saved
 
-__all__ = ["About", "FitSummary", "Saved", "is_model_folder", "load", "read", "require_writable", "write"]
+__all__ = ["About", "Encoding", "FitSummary", "Saved", "is_model_folder", "load", "read", "require_writable", "write"]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError, InputTypeError
 from ..support.advice import IN_PYTHON
+from .encodings import Encoding
 
 if TYPE_CHECKING:
     from ..hyperparameters import FitResult
@@ -82,7 +83,8 @@ class About:
     """Names and units of the columns, provenance, and the summary of the fit; all of it optional.
 
     ``features`` are the names of the columns of X, ``target`` is that of y; ``units`` maps names to units. ``notes``
-    are texts by name: where the data came from, the command, anything.
+    are texts by name: where the data came from, the command, anything. ``encodings`` say how columns of a table that
+    were not plain numbers became features.
     """
 
     features: tuple[str, ...] | None = None
@@ -90,6 +92,7 @@ class About:
     units: Mapping[str, str] = field(default_factory=dict)
     notes: Mapping[str, str] = field(default_factory=dict)
     fit: FitSummary | None = None
+    encodings: tuple[Encoding, ...] = ()
 
     def __post_init__(self) -> None:
         if self.features is not None:
@@ -105,18 +108,28 @@ class About:
             object.__setattr__(self, name, dict(pairs))
         if self.fit is not None and not isinstance(self.fit, FitSummary):
             raise InputTypeError(f"fit must be a FitSummary, got {self.fit!r}; write FitSummary.of(result)")
+        object.__setattr__(self, "encodings", tuple(self.encodings))
+        for each in self.encodings:
+            if not isinstance(each, Encoding) or not set(each.features) <= {*(self.features or ()), self.target}:
+                raise InputError(f"encodings must be of columns whose features are there, got {each!r}")
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON values."""
-        return dataclasses.asdict(self) | {"fit": None if self.fit is None else self.fit.to_json()}
+        content = dataclasses.asdict(self) | {"fit": None if self.fit is None else self.fit.to_json()}
+        content["encodings"] = [each.to_json() for each in self.encodings]
+        if not self.encodings:  # so that older cagp reads what it can read
+            del content["encodings"]
+        return content
 
     @classmethod
     def from_json(cls, content: Any) -> About:
         """The same, from what ``to_json`` gave."""
-        if not isinstance(content, dict) or set(content) != {"features", "target", "units", "notes", "fit"}:
+        known = {"features", "target", "units", "notes", "fit"}
+        if not isinstance(content, dict) or set(content) - {"encodings"} != known:
             raise InputError("the entry 'about' must have exactly the entries features, target, units, notes and fit")
         fit = None if content["fit"] is None else FitSummary.from_json(content["fit"])
-        return cls(content["features"], content["target"], content["units"], content["notes"], fit)
+        encodings = tuple(Encoding.from_json(each) for each in content.get("encodings", ()))
+        return cls(content["features"], content["target"], content["units"], content["notes"], fit, encodings)
 
 
 def number_to_json(value: float) -> float | str:

@@ -15,6 +15,8 @@ import numpy as np
 import torch
 
 from ..errors import InputError, InputTypeError
+from .frames import column_names as column_names
+from .frames import frame_numbers
 
 ArrayLike = Any
 """Anything that numpy or torch can read as a rectangular array of real numbers."""
@@ -35,8 +37,10 @@ def as_float64(array: ArrayLike, name: str, device: torch.device | None = None) 
     bad = ~torch.isfinite(tensor)
     if bool(bad.any()):
         first = tuple(int(i) for i in bad.nonzero()[0])
+        names = column_names(array)
+        where = "" if names is None else f", in column {names[first[1]]!r}"
         raise InputError(
-            f"{name} has {int(bad.sum())} values that are NaN or infinite, the first at index {first}; "
+            f"{name} has {int(bad.sum())} values that are NaN or infinite, the first at index {first}{where}; "
             "remove those rows or fill them in first"
         )
     return tensor
@@ -48,15 +52,14 @@ def _as_numpy(array: ArrayLike, name: str) -> np.ndarray:
             f"{name} is a masked array with {int(np.ma.getmaskarray(array).sum())} masked values; "
             "remove those rows or fill them in first"
         )
+    if column_names(array) is not None:
+        return frame_numbers(array, name)
     try:
         converted = np.asarray(array)
     except ValueError as error:
         raise InputTypeError(f"{name} is not a rectangular array: {error}") from error
     if converted.dtype.kind not in "fiubc":
-        raise InputTypeError(
-            f"{name} has type {converted.dtype}, which is not numeric; convert it to numbers first "
-            "(for a data frame: select the numeric columns, then .to_numpy(float))"
-        )
+        raise InputTypeError(f"{name} has type {converted.dtype}, which is not numeric; convert it to numbers first")
     if converted.dtype.kind == "f" and converted.dtype.itemsize > 8:
         raise InputTypeError(f"{name} has type {converted.dtype}, wider than float64; convert it to float64 yourself")
     if converted.dtype.kind == "u" and converted.size and int(converted.max()) > _EXACT_INTEGERS:
@@ -70,12 +73,6 @@ def _as_numpy(array: ArrayLike, name: str) -> np.ndarray:
 
 def _awkward_strides(array: np.ndarray) -> bool:
     return any(stride < 0 or stride % array.itemsize for stride in array.strides)
-
-
-def column_names(X: ArrayLike) -> list[str] | None:
-    """The names of the columns of a data frame; None for anything else."""
-    names = getattr(X, "columns", None)
-    return None if names is None or callable(names) else [str(name) for name in names]
 
 
 def points(X: ArrayLike, name: str, device: torch.device | None = None, columns: int | None = None) -> torch.Tensor:

@@ -13,9 +13,12 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError, TableError
+from ..saving import Encoding
 from . import comma_separated, netcdf, parquet
+from .columns import ColumnsAsked, learned
+from .encoded_table import encoded_table, sources_of
 from .labels import read_labelled
-from .table import Grid, RawColumns, Table, cleaned, select
+from .table import Grid, RawColumns, Table, Taken, missing_in, select, without
 
 _READERS = {
     ".csv": comma_separated.read,
@@ -50,13 +53,67 @@ def read_columns(path: str | Path) -> RawColumns:
     return _READERS[ending](place)
 
 
-def read_table(path: str | Path, columns: Sequence[str] | None = None, *, drop_missing: bool = False) -> Table:
+def read_table(
+    path: str | Path,
+    columns: Sequence[str] | None = None,
+    *,
+    drop_missing: bool = False,
+    encodings: Sequence[Encoding] = (),
+) -> Table:
     """The columns of that name (all, by default) of a table file, float64.
 
-    Rows with missing values are refused, or left out with ``drop_missing``: ``Table.dropped`` says how many.
+    Among ``columns`` may be features that the ``encodings`` of a model make of a column of the file. Rows with missing
+    values are refused, or left out with ``drop_missing``: ``Table.dropped`` says how many.
     """
     raw = read_columns(path)
-    return cleaned(raw, select(raw, columns), drop_missing)
+    names = select(raw, None if columns is None else sources_of(columns, encodings))
+    return encoded_table(raw, raw.take(names), dict.fromkeys(names) | {e.column: e for e in encodings}, drop_missing)
+
+
+def read_training_table(
+    path: str | Path,
+    features: Sequence[str],
+    others: Sequence[str],
+    asked: ColumnsAsked,
+    *,
+    drop_missing: bool = False,
+    keep: bool = False,
+) -> tuple[Table, list[str]]:
+    """A table to fit to, and its features, those that columns which are not numbers become among them.
+
+    ``others`` are the target and other columns, which are numbers. Columns that have no value or one category only are
+    left out and told, unless all are to be kept (``keep``).
+    """
+    raw = read_columns(path)
+    taken = raw.take(select(raw, [*features, *others]))
+    columns, notes = dict(taken.columns), list(taken.notes)
+    for name in () if keep else features:
+        if (only := _only(columns[name])) is not None:
+            notes.append(f"Left out, because it has {only}: {name!r}.")
+            del columns[name]
+    used = [name for name in features if name in columns]
+    if not used:
+        raise TableError(f"{raw.path}: no feature varies, so there is nothing to predict from")
+    if drop_missing:  # a category that only rows which are left out have is none
+        needed = others if asked.impute else columns
+        gone = np.logical_or.reduce([missing_in(columns[name]) for name in needed])
+        columns = {name: without(values, gone) for name, values in columns.items()}
+    found: dict[str, Encoding | None] = {}
+    for name in columns:
+        there = not missing_in(columns[name]).all()
+        wished = asked if name in used else ColumnsAsked()
+        found[name] = learned(raw, name, columns[name], wished, target=name not in used) if there else None
+    table = encoded_table(raw, Taken(columns, tuple(notes)), found, drop_missing)
+    encodings = [found[name] or Encoding(name, "number") for name in used]
+    return table, [feature for each in encodings for feature in each.features]
+
+
+def _only(values: Any) -> str | None:
+    """What little a column has that says nothing, in words: no value, or a single text; None for other columns."""
+    if len(values) and missing_in(values).all():
+        return "no value at all"
+    one = len(values) and not isinstance(values, np.ndarray) and len(values.drop_null().unique()) == 1
+    return "one value only" if one else None
 
 
 def write_table(

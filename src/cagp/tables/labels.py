@@ -4,58 +4,50 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ..errors import TableError
-from . import comma_separated, parquet
-from .table import RawColumns, Table, cleaned, select
+from ..saving import Encoding
+from .encoded_table import encoded_table, sources_of
+from .table import RawColumns, Table, Taken, missing_in, select, taken_at
 
 
 def read_labelled(
-    raw: RawColumns, columns: Sequence[str], by: str, *, drop_missing: bool = False
+    raw: RawColumns,
+    columns: Sequence[str],
+    by: str,
+    *,
+    drop_missing: bool = False,
+    encodings: Sequence[Encoding] = (),
 ) -> tuple[Table, np.ndarray, int]:
     """The rows of a file that have a label in the column ``by``: their columns, their labels (n,), how many have none.
 
-    Labels are numbers where all of them are. What else may be missing is refused, as ``read_table`` does.
+    Labels are numbers where all of them are. What else may be missing is refused, as ``read_table`` does; what is
+    missing in a row without a label does not matter.
     """
-    select(raw, [by])
-    names = tuple(dict.fromkeys(select(raw, columns)))
-    labels, taken = _labels(raw, names, by)
-    inside = np.array([label is not None for label in labels])
-    if not inside.any():
+    names = select(raw, sources_of(list(dict.fromkeys(columns)), encodings))
+    taken = raw.take(select(raw, [*names, by]))
+    outside = missing_in(taken.columns[by])
+    inside = np.flatnonzero(~outside)
+    if not len(inside):
         raise TableError(f"{raw.path}: no row has a label in column {by!r}")
-    # what is missing in a row without a label does not matter
-    filled = {name: np.where(inside, values, 0.0) for name, values in taken.items()}
-    table = cleaned(replace(raw, take=lambda wanted: {name: filled[name] for name in wanted}), names, drop_missing)
-    kept = inside[table.rows]
-    table = replace(
-        table, columns={name: values[kept] for name, values in table.columns.items()}, rows=table.rows[kept], grid=None
-    )
-    if not len(table):
-        raise TableError(f"{raw.path}: every row with a label has a missing value in one of {', '.join(names)}")
-    return table, as_labels([labels[row] for row in table.rows]), int((~inside).sum())
+    some = Taken({name: taken_at(taken.columns[name], inside) for name in names}, taken.notes)
+    there = replace(raw, grid_of=lambda names: None, place_of=lambda row: raw.place_of(int(inside[row])))
+    table = encoded_table(there, some, dict.fromkeys(names) | {each.column: each for each in encodings}, drop_missing)
+    rows = inside[table.rows]
+    return replace(table, rows=rows), as_labels(taken_at(taken.columns[by], rows)), int(outside.sum())
 
 
-def _labels(raw: RawColumns, names: tuple[str, ...], by: str) -> tuple[list[Any], dict[str, np.ndarray]]:
-    """The label of each row of the file, or None, and the columns."""
-    ending = Path(raw.path).name.lower()
-    if ending.endswith(".nc"):
-        both = dict(raw.take(tuple(dict.fromkeys((*names, by)))))
-        return [None if np.isnan(each) else float(each) for each in both[by]], {name: both[name] for name in names}
-    texts = parquet.labels(raw.path, by) if ending.endswith(".parquet") else comma_separated.labels(raw.path, raw, by)
-    return texts, dict(raw.take(names))
-
-
-def as_labels(labels: Sequence[Any]) -> np.ndarray:
+def as_labels(labels: Any) -> np.ndarray:
     """Labels (n,) as whole numbers, numbers or texts: the first of these that all of them are."""
+    values = labels if isinstance(labels, np.ndarray) else labels.to_pylist()
     try:
-        numbers = np.array([float(label) for label in labels])
+        numbers = np.array([float(label) for label in values])
     except (TypeError, ValueError):
-        return np.array([str(label) for label in labels])
+        return np.array([str(label) for label in values])
     if not np.isfinite(numbers).all():
-        return np.array([str(label) for label in labels])
+        return np.array([str(label) for label in values])
     whole = numbers.astype(np.int64)
     return whole if (whole == numbers).all() else numbers

@@ -15,10 +15,9 @@ import numpy as np
 
 from ..errors import InputError, TableError
 from ..support.atomic_files import whole_file
-from .table import Grid, RawColumns, check_names, exact, short
+from ..support.frames import DAYS, days_since_1970
+from .table import Grid, RawColumns, Taken, check_names, exact, short
 
-_DAY = np.timedelta64(1, "D")
-_TIME_UNIT = "days since 1970-01-01"
 _FAILURES = (OSError, ValueError, KeyError, TypeError, RuntimeError, IndexError, AttributeError, OverflowError)
 """What damaged files make the libraries raise."""
 
@@ -62,7 +61,7 @@ def read(path: Path) -> RawColumns:
             for name in names
         }
         units = {name: said["units"] for name, said in attributes.items() if "units" in said}
-        units |= {name: _TIME_UNIT for name in names if dataset[name].dtype.kind == "M"}
+        units |= {name: DAYS for name in names if dataset[name].dtype.kind == "M"}
         dims = {name: tuple(map(str, dataset[name].dims)) for name in names}
         roles = {name: _role(name, dataset[name]) for name in coordinates}
     latitude, longitude = ([name for name in coordinates if roles[name] == role] for role in ("latitude", "longitude"))
@@ -99,21 +98,20 @@ def _grid(path: Path, names: Sequence[str]) -> Grid:
         return Grid(dims, tuple(dataset.sizes[dim] for dim in dims), kept)
 
 
-def _take(path: Path, names: Sequence[str]) -> Mapping[str, np.ndarray]:
-    columns = {}
+def _take(path: Path, names: Sequence[str]) -> Taken:
+    columns: dict[str, Any] = {}
     with _opened(path) as dataset:
         dims = _dims(dataset, names)
         sizes = {dim: dataset.sizes[dim] for dim in dims}
         for name in names:
             variable = dataset[name].variable.set_dims(sizes).transpose(*dims)
             columns[name] = _numbers(np.asarray(variable.values).ravel(), path, name)
-    return columns
+    return Taken(columns)
 
 
 def _numbers(values: np.ndarray, path: Path, name: str) -> np.ndarray:
     if values.dtype.kind == "M":
-        numbers = (values - np.datetime64("1970-01-01")) / _DAY
-        return np.where(np.isnat(values), np.nan, numbers)
+        return days_since_1970(values)
     if values.dtype.kind not in "fiub" or values.dtype.itemsize > 8:
         raise TableError(
             f"{path}: variable {name!r} has the type {values.dtype}, which is not numeric; turn it into numbers, or "

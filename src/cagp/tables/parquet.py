@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -12,7 +11,7 @@ import numpy as np
 
 from ..errors import TableError
 from ..support.atomic_files import whole_file
-from .table import RawColumns, check_names, exact
+from .table import RawColumns, Taken, check_names, exact
 
 _UNITS = b"units"
 
@@ -34,44 +33,38 @@ def read(path: Path) -> RawColumns:
     return RawColumns(path, check_names(path, names), partial(_take, path), units)
 
 
-def _take(path: Path, names: Sequence[str]) -> Mapping[str, np.ndarray]:
+def _take(path: Path, names: Sequence[str]) -> Taken:
     import pyarrow as pa
     from pyarrow import parquet
 
-    schema = parquet.read_schema(path)
-    for name in names:
-        kind = schema.field(name).type
-        numeric = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
-        if not numeric:
-            raise TableError(
-                f"{path}: column {name!r} has the type {kind}, which is not numeric; turn it into numbers, or leave "
-                "the column out (--exclude)"
-            )
     try:
         table = parquet.read_table(path, columns=list(names), partitioning=None)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise TableError(f"{path} cannot be read as Parquet ({error}); it is damaged or truncated") from error
-    columns = {}
-    for name in names:
-        column = table.column(name)
-        if pa.types.is_integer(column.type):
-            exact(column.drop_null().to_numpy(), path, name)
-        elif pa.types.is_boolean(column.type):
-            column = column.cast(pa.int8())
-        columns[name] = np.asarray(column.cast(pa.float64()).to_numpy(), dtype=np.float64)
-    return columns
+    return Taken({name: _values(path, name, table.column(name)) for name in names})
 
 
-def labels(path: Path, name: str) -> list[Any]:
-    """A column of labels as Python's values, None where there is none."""
+def _values(path: Path, name: str, column: Any) -> Any:
+    """Numbers as float64 (n,), dates as datetime64 (n,), texts as an Arrow column."""
     import pyarrow as pa
-    from pyarrow import parquet
 
-    try:
-        column = parquet.read_table(path, columns=[name], partitioning=None).column(name)
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise TableError(f"{path} cannot be read as Parquet ({error}); it is damaged or truncated") from error
-    return [None if isinstance(label, float) and math.isnan(label) else label for label in column.to_pylist()]
+    types, kind = pa.types, column.type
+    if types.is_dictionary(kind):
+        return _values(path, name, column.cast(kind.value_type))
+    if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
+        return column.cast(pa.string())
+    if types.is_timestamp(kind) or types.is_date(kind):
+        return np.asarray(column.to_numpy(), dtype="datetime64[us]")
+    if types.is_integer(kind):
+        exact(column.drop_null().to_numpy(), path, name)
+    elif types.is_boolean(kind):
+        column = column.cast(pa.int8())
+    elif not (types.is_floating(kind) or types.is_decimal(kind) or types.is_null(kind)):
+        raise TableError(
+            f"{path}: column {name!r} has the type {kind}, which is not numeric; turn it into numbers, or leave the "
+            "column out (--exclude)"
+        )
+    return np.asarray(column.cast(pa.float64()).to_numpy(), dtype=np.float64)
 
 
 def write(path: Path, columns: Mapping[str, np.ndarray], units: Mapping[str, str], notes: Mapping[str, object]) -> None:
@@ -82,7 +75,8 @@ def write(path: Path, columns: Mapping[str, np.ndarray], units: Mapping[str, str
     fields = []
     for name, values in columns.items():
         about = {_UNITS: units[name]} if name in units else None
-        fields.append(pa.field(name, pa.array(values[:0]).type, metadata=about))
+        kind = pa.string() if values.dtype.kind == "O" else pa.from_numpy_dtype(values.dtype)
+        fields.append(pa.field(name, kind, metadata=about))
     schema = pa.schema(fields, metadata={name: str(note) for name, note in notes.items()} or None)
     with whole_file(path) as temporary:
         parquet.write_table(pa.table(dict(columns), schema=schema), temporary)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import TableError
+from ..saving import Encoding
 from ..support.spelling import suggestion
 
 _EXACT_INTEGERS = 2**53
@@ -25,22 +26,38 @@ class Grid:
 
 
 @dataclass(frozen=True)
+class Taken:
+    """Columns as a file has them: float64 (n,), NaN where missing; datetime64 (n,); or texts, an Arrow array (n,).
+
+    ``notes`` say what was assumed in reading them.
+    """
+
+    columns: dict[str, Any]
+    notes: tuple[str, ...] = ()
+
+
+def _row(row: int) -> str:
+    return f"row {row + 1}"
+
+
+@dataclass(frozen=True)
 class RawColumns:
     """A file whose columns are known and whose values are not read yet.
 
-    ``take(names)`` reads columns as float64, NaN where missing. ``dims`` names the dimensions of each column of a grid:
-    a column that is its own only dimension is a coordinate. ``globe`` is the pair (latitude, longitude) where the
-    file itself says which columns these are. ``attributes`` are the texts that a file has about a column.
+    ``take(names)`` reads columns. ``dims`` names the dimensions of each column of a grid: a column that is its own only
+    dimension is a coordinate. ``globe`` is the pair (latitude, longitude) where the file itself says which columns
+    these are. ``attributes`` are the texts that a file has about a column. ``place_of(row)`` says where a row stands.
     """
 
     path: Path
     names: tuple[str, ...]
-    take: Callable[[Sequence[str]], Mapping[str, np.ndarray]]
+    take: Callable[[Sequence[str]], Taken]
     units: Mapping[str, str] = field(default_factory=dict)
     dims: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     globe: tuple[str, str] | None = None
     grid_of: Callable[[Sequence[str]], Grid | None] = lambda names: None
     attributes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    place_of: Callable[[int], str] = _row
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -48,6 +65,8 @@ class Table:
     """Columns (n,) of float64 by name, all finite. ``rows`` (n,) are their places in the file, counted from 0.
 
     ``dropped`` rows had missing values and were left out, as asked. ``grid`` is the grid that the rows came from.
+    ``encodings`` say how columns that are not plain numbers became those; ``given`` are the columns as the file has
+    them. ``notes`` say what was assumed and done.
     """
 
     path: Path
@@ -56,6 +75,9 @@ class Table:
     rows: np.ndarray
     dropped: int = 0
     grid: Grid | None = None
+    encodings: tuple[Encoding, ...] = ()
+    given: Mapping[str, Any] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -95,35 +117,60 @@ def select(raw: RawColumns, columns: Sequence[str] | None) -> tuple[str, ...]:
     return tuple(columns)
 
 
-def cleaned(raw: RawColumns, names: Sequence[str], drop_missing: bool) -> Table:
-    """The columns, checked: nothing infinite, nothing missing, or the rows where something is missing left out."""
-    columns = dict(raw.take(names))
-    n = len(next(iter(columns.values())))
-    if not n:
-        raise TableError(f"{raw.path} has column names but no rows")
+def missing_in(values: Any) -> np.ndarray:
+    """Where a column has no value, shape (n,)."""
+    if not isinstance(values, np.ndarray):
+        return np.asarray(values.is_null().to_numpy(zero_copy_only=False), dtype=bool)
+    return np.isnat(values) if values.dtype.kind == "M" else np.isnan(values)
+
+
+def taken_at(values: Any, rows: np.ndarray) -> Any:
+    """The values of a column in these rows."""
+    return values[rows] if isinstance(values, np.ndarray) else values.take(rows)
+
+
+def without(values: Any, gone: np.ndarray) -> Any:
+    """A column of texts with nothing in the rows that are ``gone`` (n,); other columns as they are."""
+    if isinstance(values, np.ndarray):
+        return values
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    return pc.if_else(pa.array(gone), pa.scalar(None, pa.string()), values)
+
+
+def complete(
+    raw: RawColumns, numbers: Mapping[str, np.ndarray], given: Mapping[str, Any], drop_missing: bool
+) -> tuple[dict[str, np.ndarray], dict[str, Any], np.ndarray]:
+    """Columns and given columns in the rows (n,) where nothing is missing; refuses what is infinite, and gaps.
+
+    With ``drop_missing`` rows with gaps are left out instead.
+    """
+    n = len(next(iter(numbers.values())))
     missing = np.zeros(n, dtype=bool)
     first: str | None = None
-    for name, values in columns.items():
+    for name, values in numbers.items():
         infinite = np.isinf(values)
         if infinite.any():
-            row = int(infinite.argmax())
-            raise TableError(f"{raw.path}: column {name!r} is infinite in row {row + 1}; replace it or leave it empty")
+            place = raw.place_of(int(infinite.argmax()))
+            raise TableError(f"{raw.path}: column {name!r} is infinite in {place}; replace it or leave it empty")
         gaps = np.isnan(values)
         if first is None and gaps.any():
-            first = f"{int(gaps.sum())} missing values in column {name!r}, the first in row {int(gaps.argmax()) + 1}"
+            place = raw.place_of(int(gaps.argmax()))
+            first = f"{int(gaps.sum())} missing values in column {name!r}, the first in {place}"
         missing |= gaps
     kept = np.flatnonzero(~missing)
     if first is not None and not drop_missing:
         raise TableError(
-            f"{raw.path} has {first} (rows are counted from 1, without the line of names), in {n - len(kept)} of {n} "
-            "rows; fill them in, or leave these rows out with --drop-missing"
+            f"{raw.path} has {first}, in {n - len(kept)} of {n} rows; fill them in, or leave these rows out with "
+            "--drop-missing"
         )
     if not len(kept):
-        raise TableError(f"{raw.path}: every row has a missing value in one of {', '.join(names)}")
-    if first is not None:
-        columns = {name: values[kept] for name, values in columns.items()}
-    units = {name: raw.units[name] for name in names if name in raw.units}
-    return Table(raw.path, columns, units, kept, n - len(kept), raw.grid_of(names))
+        raise TableError(f"{raw.path}: every row has a missing value in one of {', '.join(numbers)}")
+    if first is None:
+        return dict(numbers), dict(given), kept
+    found = {name: values[kept] for name, values in numbers.items()}
+    return found, {name: taken_at(values, kept) for name, values in given.items()}, kept
 
 
 def exact(values: np.ndarray, path: Path, name: str) -> np.ndarray:

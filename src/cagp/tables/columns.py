@@ -1,0 +1,225 @@
+"""What a column holds, numbers, yes and no, dates or categories, and how it becomes numbers.
+
+A fit learns an ``Encoding`` for each column that is not plain numbers; it is saved with the model, and a table to
+predict from is read by it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ..errors import TableError
+from ..saving import Encoding
+from ..support.frames import DAYS, days_since_1970
+from .csv_layout import is_number
+from .date_texts import dates_in, form_of, has_two_digit_year
+from .table import RawColumns, missing_in
+
+MOST_LEVELS = 50
+"""A text column with more different values is not taken for categories."""
+
+_WORDS = (("false", "true"), ("no", "yes"), ("f", "t"), ("n", "y"), ("off", "on"))
+_YES = {yes for _, yes in _WORDS}
+_SAY_WHICH = "say which with --dates day-first or --dates month-first, or write dates as 2024-04-03"
+_WRITE = "write dates as 2024-04-03"
+
+
+@dataclass(frozen=True)
+class ColumnsAsked:
+    """What was said about the columns: which are ``categories``, whether slashed dates have the ``day_first``.
+
+    ``impute`` asks that missing features are filled in: by the median, a category by its most frequent level.
+    """
+
+    categories: tuple[str, ...] = ()
+    day_first: bool | None = None
+    impute: bool = False
+
+
+def learned(raw: RawColumns, name: str, values: Any, asked: ColumnsAsked, *, target: bool = False) -> Encoding | None:
+    """How a column, which has at least one value, becomes numbers; None for plain ones that are not to be filled in.
+
+    Refuses what is of no known kind, and a ``target`` that is neither numbers nor yes and no.
+    """
+    if target and not isinstance(values, np.ndarray):
+        words = {str(each).lower() for each in values.drop_null().unique().to_pylist()}
+        if not any(words <= set(pair) for pair in _WORDS):
+            raise TableError(not_numeric(raw, name, values, target=True))
+    found = _kind(raw, name, values, asked)
+    if not asked.impute:
+        return None if found.kind == "number" else found
+    gaps = missing_in(values)
+    if found.kind == "category":
+        texts, codes = _coded(values)
+        return replace(found, fill=texts[int(np.bincount(codes[~gaps], minlength=len(texts)).argmax())])
+    numbers = encoded(raw, found, values)[name]
+    fill = float(np.median(numbers[~gaps]))
+    return replace(found, fill=fill)
+
+
+def _kind(raw: RawColumns, name: str, values: Any, asked: ColumnsAsked) -> Encoding:
+    if name in asked.categories:
+        return _category(raw, name, values, f"leave the column out (--exclude {name!r})")
+    if isinstance(values, np.ndarray):
+        return Encoding(name, "date" if values.dtype.kind == "M" or raw.units.get(name) == DAYS else "number")
+    texts = values.drop_null()
+    distinct = {str(each).lower() for each in texts.unique().to_pylist()}
+    if any(distinct <= set(pair) for pair in _WORDS):
+        return Encoding(name, "boolean")
+    first = texts[0].as_py()
+    if form_of(first) is not None:
+        dates = dates_in(raw, name, values, asked.day_first, _SAY_WHICH)
+        return Encoding(name, "date", day_first=dates.day_first, zoned=dates.zoned)
+    if has_two_digit_year(first):
+        place = raw.place_of(int((~missing_in(values)).argmax()))
+        raise TableError(
+            f"{raw.path}: column {name!r} holds {first!r} in {place}, whose century is not said; write years with "
+            "four digits"
+        )
+    if any(is_number(each) for each in distinct):
+        raise TableError(not_numeric(raw, name, values, f"say --categories {name!r} if all of it are categories"))
+    return _category(raw, name, values, f"leave the column out (--exclude {name!r}), or say --categories {name!r}")
+
+
+def _category(raw: RawColumns, name: str, values: Any, remedy: str) -> Encoding:
+    levels, codes = _coded(values)
+    rows, said = int((codes >= 0).sum()), remedy.endswith(")")
+    if len(levels) > MOST_LEVELS and not said:
+        raise TableError(
+            f"{raw.path}: column {name!r} has {len(levels)} different texts, too many categories; {remedy}"
+        )
+    if len(levels) == rows > 2 and not said:
+        row = int((codes >= 0).argmax())
+        raise TableError(
+            f"{raw.path}: column {name!r} is not numeric, and its {rows} texts all differ, the first is "
+            f"{levels[codes[row]]!r} in {raw.place_of(row)}, so that they say nothing about other rows; {remedy}"
+        )
+    if len(levels) == 1:
+        raise TableError(f"{raw.path}: column {name!r} has one category only, {levels[0]!r}; {remedy}")
+    return Encoding(name, "category", tuple(sorted(levels)))
+
+
+def encoded(raw: RawColumns, encoding: Encoding | None, values: Any, name: str = "") -> dict[str, np.ndarray]:
+    """The features (n,) that a column becomes, by their names; NaN where it is missing."""
+    name = encoding.column if encoding is not None else name
+    if encoding is None or encoding.kind == "number":
+        return {name: _numbers(raw, name, values)}
+    if encoding.kind == "date":
+        return {name: _days(raw, encoding, values)}
+    gaps = missing_in(values)
+    if encoding.kind == "boolean":
+        return {name: np.where(gaps, np.nan, _truths(raw, name, values, gaps))}
+    texts, codes = _coded(values)
+    unseen = [i for i, text in enumerate(texts) if text not in encoding.levels]
+    if unseen:
+        row = int(np.isin(codes, unseen).argmax())
+        raise TableError(
+            f"{raw.path}: column {name!r} holds {texts[codes[row]]!r} in {raw.place_of(row)}, a category that the "
+            f"model has never seen, it knows {', '.join(map(repr, encoding.levels))}; leave such rows out, or fit "
+            "again with data that have it"
+        )
+    return {
+        feature: np.where(gaps, np.nan, codes == (texts.index(level) if level in texts else len(texts)))
+        for feature, level in zip(encoding.features, encoding.shown, strict=True)
+    }
+
+
+def fill_in(encoding: Encoding | None, features: dict[str, np.ndarray]) -> np.ndarray | None:
+    """Put what is to be filled in where the features of a column are missing; returns where (n,) that was."""
+    if encoding is None or encoding.fill is None:
+        return None
+    gaps = np.isnan(features[encoding.features[0]])
+    for name, level in zip(encoding.features, encoding.shown or (None,), strict=True):
+        features[name][gaps] = encoding.fill if level is None else float(encoding.fill == level)
+    return gaps
+
+
+def in_words(encoding: Encoding) -> str:
+    """What is told about a column that became numbers; nothing about plain ones."""
+    name = encoding.column
+    if encoding.kind == "category":
+        shown = ", ".join(map(repr, encoding.levels[:6])) + (", …" if len(encoding.levels) > 6 else "")
+        return (
+            f"{name!r} holds {len(encoding.levels)} categories ({shown}), one feature of 0 and 1 for each but "
+            f"{encoding.levels[0]!r}, where all are 0."
+        )
+    if encoding.kind == "date":
+        order = {None: "", True: ", read with the day first", False: ", read with the month first"}[encoding.day_first]
+        zone = ", times in UTC" if encoding.zoned else ""
+        return f"{name!r} holds dates{order}: days since 1970-01-01{zone}."
+    return f"{name!r} holds yes and no, as 1 and 0." if encoding.kind == "boolean" else ""
+
+
+def not_numeric(raw: RawColumns, name: str, values: Any, more: str = "", *, target: bool = False) -> str:
+    """The message about a column of texts where numbers are needed: where the first text stands."""
+    texts = values.to_pylist()
+    row = next(i for i, text in enumerate(texts) if text is not None and not is_number(text))
+    remedy = "correct it or leave it empty" if target else "turn it into numbers, or leave the column out (--exclude)"
+    also = f", or {more}" if more else ""
+    where = f"in {raw.place_of(row)} it holds {texts[row][:40]!r}"
+    return f"{raw.path}: column {name!r} is not numeric, {where}; {remedy}{also}"
+
+
+def _numbers(raw: RawColumns, name: str, values: Any) -> np.ndarray:
+    if not isinstance(values, np.ndarray):
+        raise TableError(not_numeric(raw, name, values))
+    return days_since_1970(values) if values.dtype.kind == "M" else values.copy()
+
+
+def _days(raw: RawColumns, encoding: Encoding, values: Any) -> np.ndarray:
+    counted = raw.units.get(encoding.column) == DAYS
+    if isinstance(values, np.ndarray) and (counted or values.dtype.kind == "M" or np.isnan(values).all()):
+        return _numbers(raw, encoding.column, values)
+    if isinstance(values, np.ndarray):
+        place = raw.place_of(int((~np.isnan(values)).argmax()))
+        raise TableError(
+            f"{raw.path}: column {encoding.column!r} holds a number in {place}, the model has dates; {_WRITE}"
+        )
+    dates = dates_in(raw, encoding.column, values, encoding.day_first, _WRITE)
+    if encoding.zoned is not None and dates.zoned != encoding.zoned:
+        raise TableError(
+            f"{raw.path}: the dates in column {encoding.column!r} have {'a' if dates.zoned else 'no'} time zone, those "
+            f"that the model was fitted to have {'one' if encoding.zoned else 'none'}; write them alike"
+        )
+    return days_since_1970(dates.values)
+
+
+def _truths(raw: RawColumns, name: str, values: Any, gaps: np.ndarray) -> np.ndarray:
+    if isinstance(values, np.ndarray):
+        wrong, yes = ~(np.isin(values, (0.0, 1.0)) | gaps), values == 1.0
+    else:
+        import pyarrow.compute as pc
+
+        texts, codes = _coded(pc.utf8_lower(values))
+        words = [word for pair in _WORDS for word in pair]
+        wrong = np.isin(codes, [i for i, text in enumerate(texts) if text not in words])
+        yes = np.isin(codes, [i for i, text in enumerate(texts) if text in _YES])
+    if wrong.any():
+        row = int(wrong.argmax())
+        held = values[row].item() if isinstance(values, np.ndarray) else values[row].as_py()
+        raise TableError(
+            f"{raw.path}: column {name!r} holds {held!r} in {raw.place_of(row)}, where the model has yes "
+            "and no; write true or false"
+        )
+    return yes.astype(np.float64)
+
+
+def _coded(values: Any) -> tuple[list[str], np.ndarray]:
+    """The different values of a column as texts, and which of them each row has, (n,): -1 where it is missing.
+
+    Whole numbers are written without a decimal point.
+    """
+    if not isinstance(values, np.ndarray):
+        coded = values.combine_chunks().dictionary_encode()
+        codes = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+        return coded.dictionary.to_pylist(), codes
+    gaps = missing_in(values)
+    found, inverse = np.unique(values[~gaps], return_inverse=True)
+    codes = np.full(len(values), -1)
+    codes[~gaps] = inverse
+    if found.dtype.kind != "f":
+        return [str(each) for each in found], codes
+    return [f"{each:.0f}" if each == round(each) else repr(each) for each in found.tolist()], codes

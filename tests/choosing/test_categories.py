@@ -1,0 +1,43 @@
+"""Columns of categories, whose features add up to one, and cagp.fit: no trend that they do not determine."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import cagp
+from cagp.choosing.search import determines_trend
+
+RNG = np.random.default_rng(0)
+CODES = RNG.integers(0, 3, 60)
+HOT = np.eye(3)[CODES]
+X = RNG.random((60, 1))
+SINGLE = (np.arange(60) == 7.0).astype(float)
+
+
+@pytest.mark.parametrize(
+    ("columns", "determined"),
+    [
+        (np.hstack([X, HOT[:, 1:]]), True),
+        (np.hstack([X, HOT]), False),
+        (np.hstack([X, 2 * X]), False),
+        (np.hstack([X, np.ones((60, 1))]), False),
+        (np.column_stack([X, SINGLE]), False),
+        (np.column_stack([X + 1e4, 1e-6 * X**2]), True),
+    ],
+)
+def test_which_columns_determine_a_trend(columns: np.ndarray, determined: bool) -> None:
+    design = np.column_stack([np.ones(60), columns])
+    ranks = [np.linalg.matrix_rank(np.delete(design / np.abs(design).max(axis=0), i, 0)) for i in range(60)]
+    if columns.max() < 1e3:  # the independent route loses digits otherwise
+        assert (min(ranks) == design.shape[1]) == determined
+    assert determines_trend(columns) == determined
+
+
+def test_all_categories_at_once() -> None:
+    rows, columns = slice(0, 45), np.hstack([X, HOT])
+    y = X[:, 0] + CODES + 0.1 * RNG.normal(size=60)
+    options = {"uncertainty": False, "recalibrate": False, "progress": False}
+    model = cagp.fit(columns[rows], y[rows], kernel="matern32", **options)
+    assert "A linear trend was not tried" in model.story
+    assert np.abs(model.predict(columns).mean - y).mean() < 0.3
