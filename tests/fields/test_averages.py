@@ -83,10 +83,14 @@ def test_averages_of_observations() -> None:
         MODEL.average(PROBLEM.X_test, A).observed(each[:4])
 
 
-def test_sums_in_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("compiled", [False, True])
+def test_sums_in_tiles(monkeypatch: pytest.MonkeyPatch, compiled: bool) -> None:
     """More points than a tile and a strip have, with sparse and dense weights, against plain products."""
     monkeypatch.setattr("cagp.gram.weighted._TILE", {"cpu": (50, 70)})
     monkeypatch.setattr("cagp.gram.weighted._STRIP", 300)
+    if compiled:
+        pytest.importorskip("numba")
+        monkeypatch.setattr("cagp.gram.weighted._COMPILED_FROM", 0)
     gram, rng = make_problem(d=3).gram("tiles"), np.random.default_rng(1)
     P, Q = (torch.from_numpy(rng.random((2, n))) for n in (700, 150))
     problem = make_problem()
