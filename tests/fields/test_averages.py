@@ -172,6 +172,15 @@ def test_a_recalibration_scales_the_field_and_keeps_correlations(inner: Any) -> 
     assert_allclose(fitted.average(PROBLEM.X_test, A).std, found.std, rtol=1e-12)
 
 
+def test_a_transform_has_no_linear_averages() -> None:
+    prior = PROBLEM.prior.transformed(cagp.transforms.Log())
+    model = prior.condition(PROBLEM.X, np.exp(PROBLEM.y), cagp.Cholesky())
+    with pytest.raises(cagp.InputError, match="simulated fields"):
+        model.average(PROBLEM.X_test)
+    inner: Any = model.inner
+    assert_allclose(inner.average(PROBLEM.X_test, A).mean, A @ POINTS.mean, rtol=1e-9)
+
+
 # --- refusals ---------------------------------------------------------------------------------------------------------
 
 
