@@ -83,10 +83,14 @@ def test_averages_of_observations() -> None:
         MODEL.average(PROBLEM.X_test, A).observed(each[:4])
 
 
-def test_sums_in_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("compiled", [False, True])
+def test_sums_in_tiles(monkeypatch: pytest.MonkeyPatch, compiled: bool) -> None:
     """More points than a tile and a strip have, with sparse and dense weights, against plain products."""
     monkeypatch.setattr("cagp.gram.weighted._TILE", {"cpu": (50, 70)})
     monkeypatch.setattr("cagp.gram.weighted._STRIP", 300)
+    if compiled:
+        pytest.importorskip("numba")
+        monkeypatch.setattr("cagp.gram.weighted._COMPILED_FROM", 0)
     gram, rng = make_problem(d=3).gram("tiles"), np.random.default_rng(1)
     P, Q = (torch.from_numpy(rng.random((2, n))) for n in (700, 150))
     problem = make_problem()
@@ -166,6 +170,15 @@ def test_a_recalibration_scales_the_field_and_keeps_correlations(inner: Any) -> 
     _protocol(found, 4)
     fitted = cagp.recalibration.ConformalModel.calibrated(model, (PROBLEM.X_test, POINTS.mean + 0.1))
     assert_allclose(fitted.average(PROBLEM.X_test, A).std, found.std, rtol=1e-12)
+
+
+def test_a_transform_has_no_linear_averages() -> None:
+    prior = PROBLEM.prior.transformed(cagp.transforms.Log())
+    model = prior.condition(PROBLEM.X, np.exp(PROBLEM.y), cagp.Cholesky())
+    with pytest.raises(cagp.InputError, match="simulated fields"):
+        model.average(PROBLEM.X_test)
+    inner: Any = model.inner
+    assert_allclose(inner.average(PROBLEM.X_test, A).mean, A @ POINTS.mean, rtol=1e-9)
 
 
 # --- refusals ---------------------------------------------------------------------------------------------------------
