@@ -13,7 +13,7 @@ from matplotlib.patches import FancyBboxPatch
 FLOORS = [
     ("what a user calls", ["cli", "estimator", "choosing", "interop", "reports"]),
     ("around a model", ["saving", "tables", "datasets"]),
-    ("error bars on the data", ["mixtures", "recalibration", "fields", "left_out", "calibration"]),
+    ("error bars on the data", ["transforms", "mixtures", "recalibration", "fields", "left_out", "calibration"]),
     ("from data to a prior", ["hyperparameters"]),
     ("what a user holds", ["model", "posterior"]),
     ("from a solver to a posterior", ["predicting", "workers"]),

@@ -13,6 +13,7 @@ from scipy import stats
 import cagp
 from cagp.choosing.scoring import Scored
 from cagp.errors import InputError
+from cagp.estimator import CAGPRegressor
 from cagp.fit_report import Names
 from cagp.interop.xarray import ConditionedField
 from cagp.left_out import left_out
@@ -130,6 +131,12 @@ def test_reports_are_about_transformed_values() -> None:
         on_the_scale_of_the_model(found, (X, np.zeros(120)), names)
     plain = cagp.Prior(cagp.Matern52(0.3)).condition(X, F)
     assert on_the_scale_of_the_model(plain, None, None) == (plain, None, None, "")
+
+
+def test_the_likelihood_of_an_estimator_has_the_slope_in_it() -> None:
+    found = CAGPRegressor("matern52", mean="constant", uncertainty=False, transform="log").fit(X, SKEWED)
+    expected = found.prior_.transformed("log").log_likelihood(X, SKEWED)
+    assert found.log_marginal_likelihood_value_ == pytest.approx(expected)
 
 
 def test_a_field_is_recalibrated_inside_of_its_transform() -> None:

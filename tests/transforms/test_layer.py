@@ -164,6 +164,14 @@ def test_a_variance_beyond_all_numbers_is_infinite() -> None:
     assert np.isfinite(found.median).all()
 
 
+def test_fields_are_carried_over_and_averages_refused() -> None:
+    whole = model(Log(), "recalibrated")
+    fields, inside = (each.simulate(TEST, 3, seed=2, progress=False).fields for each in (whole, whole.inner))
+    np.testing.assert_allclose(fields, np.exp(inside), rtol=1e-9)
+    with pytest.raises(InputError, match=r"average simulated fields instead: model\.simulate"):
+        whole.average(TEST)
+
+
 def test_torch_in_torch_out() -> None:
     found = model(BoxCox(0.3)).predict(torch.from_numpy(TEST)).observed()
     expected = model(BoxCox(0.3)).predict(TEST).observed()

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 
 from ..choosing.judging import judged, recalibration_wanted
 from ..mixtures import before_recalibration
@@ -38,6 +39,16 @@ class Outputs:
     def transformed(self) -> bool:
         """Whether some output is predicted on another scale than it was modelled on."""
         return any(untransformed(model)[1] is not None for model in self.models)
+
+    def log_likelihood(self, **options: Any) -> float:
+        """log p(y) of all outputs together, each under its own prior, with the slope of a transform in it."""
+        total = 0.0
+        for model in self.models:
+            recipe, transform = model.plain.recipe, untransformed(model)[1]
+            total += recipe.prior.log_likelihood(recipe.X, recipe.y, **options)
+            if transform is not None:
+                total += float(transform.log_slope(transform.inverse(torch.from_numpy(recipe.y))).sum())
+        return total
 
     def means(self, X: np.ndarray) -> np.ndarray:
         """The means at X (T, p), shape (T, outputs)."""

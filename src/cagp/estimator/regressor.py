@@ -351,7 +351,11 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             translation = None if self._start is None else self._start.translation
             exact = len(self.X_train_) <= _EXACT_EVIDENCE or (translation is not None and translation.opaque)
             kind = "exact" if exact else "nearest-neighbours"
-            self._evidence = log_likelihood(self.prior_, self.X_train_, self.y_train_, likelihood=kind, seed=self._seed)
+            how: Any = {"likelihood": kind, "seed": self._seed}
+            if self._outputs.transformed:
+                self._evidence = self._outputs.log_likelihood(**how)
+            else:
+                self._evidence = log_likelihood(self.prior_, self.X_train_, self.y_train_, **how)
         return self._evidence
 
     def log_marginal_likelihood(self, theta: Any = None, eval_gradient: bool = False, clone_kernel: bool = True) -> Any:
