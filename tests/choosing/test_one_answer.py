@@ -74,9 +74,9 @@ def test_positive_observations_stay_positive_in_scikit_learn() -> None:
     rng = np.random.default_rng(2)
     X = rng.random((120, 1))
     y = np.exp(2 * np.sin(6 * X[:, 0]) + 0.3 * rng.standard_normal(120))
-    some = {"kernel": "matern32", "uncertainty": False, "transform": "log"}
-    expected = cagp.fit(X, y, progress=False, **some).predict(X[:7], progress=False).observed()
-    regressor = CAGPRegressor(**some).fit(X, y)
+    some = {"kernel": "matern32", "uncertainty": False}
+    expected = cagp.fit(X, y, progress=False, transform="log", **some).predict(X[:7], progress=False).observed()
+    regressor = CAGPRegressor(**some, target_transform="log").fit(X, y)
     mean, std = regressor.predict(X[:7], return_std=True, of="observed")
     np.testing.assert_allclose(mean, expected.mean, rtol=1e-9)
     np.testing.assert_allclose(std, expected.std, rtol=1e-9)
@@ -85,7 +85,7 @@ def test_positive_observations_stay_positive_in_scikit_learn() -> None:
     assert draws.shape == (7, 500)
     assert (draws > 0).all()
     assert (np.quantile(draws, 0.2, axis=1) < expected.median).all()
-    with pytest.raises(cagp.InputError, match="transform=None"):
+    with pytest.raises(cagp.InputError, match="target_transform=None"):
         regressor.predict(X[:7], return_cov=True)
     with pytest.raises(cagp.InputError, match="simulated fields"):
         regressor.recalibrated_models_[0].average(X[:7])

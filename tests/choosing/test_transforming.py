@@ -134,7 +134,7 @@ def test_reports_are_about_transformed_values() -> None:
 
 
 def test_the_likelihood_of_an_estimator_has_the_slope_in_it() -> None:
-    found = CAGPRegressor("matern52", mean="constant", uncertainty=False, transform="log").fit(X, SKEWED)
+    found = CAGPRegressor("matern52", mean="constant", uncertainty=False, target_transform="log").fit(X, SKEWED)
     expected = found.prior_.transformed("log").log_likelihood(X, SKEWED)
     assert found.log_marginal_likelihood_value_ == pytest.approx(expected)
 

@@ -79,7 +79,7 @@ def test_missing_labels_and_one_mean(folder: Path, tmp_path: Path) -> None:
     table = read_table(tmp_path / "one.csv")
     np.testing.assert_allclose(table.columns["mean"], model.average(four).mean, rtol=1e-10)
     labelled, labels, outside = read_labelled(read_columns(tmp_path / "zones.csv"), ["east"], "zone")
-    assert (labels.tolist(), outside, labelled.rows.tolist()) == ([1, 2, 1], 2, [0, 3, 4])
+    assert (labels.tolist(), outside, labelled.rows.tolist()) == ([1, 2, 1], 1, [0, 2, 3])
 
 
 def test_grids_count_by_area(tmp_path: Path) -> None:

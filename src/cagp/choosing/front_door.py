@@ -11,7 +11,8 @@ import numpy as np
 import torch
 
 from ..errors import InputError
-from ..hyperparameters import FitWarning, told_by_a_constant
+from ..hyperparameters import FitWarning
+from ..hyperparameters.result import told_by_a_constant
 from ..hyperparameters.starting_prior import Group, column_groups
 from ..kernels import Kernel, geographic_columns
 from ..means import Mean, as_mean

@@ -26,7 +26,7 @@ class Asked(Protocol):
     mixture: bool
     uncertainty: Any
     recalibrate: Any
-    transform: Any
+    target_transform: Any
     globe: Any
     condition_options: Any
 
@@ -64,7 +64,7 @@ def chosen(
                 mixture=asked.mixture,
                 uncertainty=asked.uncertainty,
                 recalibrate="auto" if asked.recalibrate is None else asked.recalibrate,
-                transform=asked.transform,
+                transform=asked.target_transform,
                 globe=asked.globe,
                 fit_options=options,
                 condition_options=asked.condition_options,

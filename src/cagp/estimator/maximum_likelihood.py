@@ -24,7 +24,8 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import WhiteKernel
 
 from ..errors import InputError
-from ..hyperparameters import FitResult, FitWarning, fit, told_by_a_constant
+from ..hyperparameters import FitResult, FitWarning, fit
+from ..hyperparameters.result import told_by_a_constant
 from ..hyperparameters.search_space import BOUND_FACTOR
 from ..interop.sklearn_kernels import from_sklearn
 from ..kernels import Kernel

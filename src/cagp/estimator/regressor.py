@@ -73,7 +73,7 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         output by itself. "auto" does so where the left-out predictions reject the error bars of the prior;
         ``fit_message_`` says what was found and done. Means do not change. None is "auto" where the kernel is chosen,
         and False where a kernel is given, as in ``GaussianProcessRegressor``.
-    uncertainty, mixture, transform, globe : as in ``cagp.fit``
+    uncertainty, mixture, target_transform, globe : as in ``cagp.fit``, whose ``transform`` is called so here
         For kernels that are chosen.
     random_state : int, RandomState or None
         For restarts and subsets. With the default 0 results are the same each time.
@@ -138,7 +138,7 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         recalibrate: Any = None,
         uncertainty: Any = "auto",
         mixture: bool = True,
-        transform: Any = "auto",
+        target_transform: Any = "auto",
         globe: Any = None,
     ) -> None:
         self.kernel = kernel
@@ -157,7 +157,7 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.recalibrate = recalibrate
         self.uncertainty = uncertainty
         self.mixture = mixture
-        self.transform = transform
+        self.target_transform = target_transform
         self.globe = globe
 
     def __sklearn_tags__(self) -> Any:
@@ -277,7 +277,7 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         if self._outputs.transformed:
             raise InputError(
                 "a transform of y was chosen, and transformed predictions have no covariance that says it all; draw "
-                "with sample_y, or leave y as it is: CAGPRegressor(transform=None)"
+                "with sample_y, or leave y as it is: CAGPRegressor(target_transform=None)"
             )
         covariance = self._outputs.covariances(X, self._noise_of(of))
         if any(isinstance(each, LayeredModel) for each in self.recalibrated_models_):

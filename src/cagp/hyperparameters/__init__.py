@@ -4,7 +4,7 @@ from .fitting import fit, log_likelihood
 from .hyperpriors import Around, Hyperpriors, LongRange, SmallDeviation
 from .optimise import TraceStep
 from .repeated_rows import AveragedRows, averaged_rows
-from .result import FitResult, FitWarning, told_by_a_constant
+from .result import FitResult, FitWarning
 from .terms import GivenTerms
 from .uncertainty import HyperparameterPosterior, posterior
 
@@ -23,5 +23,4 @@ __all__ = [
     "fit",
     "log_likelihood",
     "posterior",
-    "told_by_a_constant",
 ]
