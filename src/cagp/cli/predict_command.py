@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ..saving import Saved
     from ..stopping import Rule
 
-_SMALLEST_BATCH = 1000
+_SMALLEST_BATCH = 4000
 _PIECES = 100
 
 

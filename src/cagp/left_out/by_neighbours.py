@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from functools import partial
 
@@ -65,5 +66,12 @@ def _weights(
     """The weights of training points ``rows`` (n,), given by their ``cross``, on what lies outside of their gaps."""
     anchors = prepared.anchors.expand(len(rows), -1)
     forbidden = gaps.hold(geometry.points[rows], geometry.points[anchors]) | (anchors == rows[:, None])
-    members = prepared.members(partial(geometry.beyond, rows, gaps))
+    # the models of a mixture, and candidates that are compared, ask for the same neighbours one after another
+    asked = (prepared.choice, *(_digest(each) for each in (rows, gaps.radius, gaps.centre, gaps.reach)))
+    members = geometry.remembered(asked, lambda: prepared.members(partial(geometry.beyond, rows, gaps)))
     return prepared.weights_on(cross, members, anchors.masked_fill(forbidden, -1))
+
+
+def _digest(values: torch.Tensor) -> bytes:
+    """What tells an array from others."""
+    return hashlib.sha256(values.cpu().numpy().tobytes()).digest()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 
 import torch
@@ -14,6 +15,10 @@ _ENTRIES = 2**24
 
 _VOIDS = 3000
 """So many points say how wide gaps are."""
+
+
+_REMEMBERED = 4
+"""So many answers about neighbours are kept."""
 
 
 @dataclass(frozen=True)
@@ -71,8 +76,18 @@ class Geometry:
             self._spread = torch.where(spread > 0, spread, 1.0)
             scaled = model.X / self._spread
         self.points = scaled
+        self._memory: dict[Hashable, torch.Tensor] = {}
         known = model.gram.neighbours
         self.search: Search = search(scaled) if known is None else known
+
+    def remembered(self, asked: Hashable, compute: Callable[[], torch.Tensor]) -> torch.Tensor:
+        """What ``compute`` gives, or gave when the same was ``asked`` for lately."""
+        if asked not in self._memory:
+            found = compute()
+            while len(self._memory) >= _REMEMBERED:
+                del self._memory[next(iter(self._memory))]
+            self._memory[asked] = found
+        return self._memory[asked]
 
     def coordinates(self, test: torch.Tensor) -> torch.Tensor:
         """Points (T, p) in these coordinates, shape (T, q)."""

@@ -10,6 +10,7 @@ one widens the error bars and never makes them wrong. With A = S G Sáµ€, what Wâ
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import torch
 
@@ -88,13 +89,22 @@ class Trend:
         assert gram.basis is not None
         self._H = gram.basis
         self._unbiased = prepared.unbiased
+        self._gram = gram
         self._support: torch.Tensor | None = None
         if prepared.unbiased:
             self._S, self._support = _from_some(gram)
-            self._GS = self._S[:, self._support] @ gram.kernel_rows(self._support) + self._S * gram.noise
+            some = self._S[:, self._support]
+            self._A = some @ gram.submatrix(self._support) @ some.T
         else:
             self._S, self._GS = _better(gram, prepared)
-        self._A = self._GS @ self._S.T
+            self._A = self._GS @ self._S.T
+
+    @cached_property
+    def _GS(self) -> torch.Tensor:
+        """S G (q, d); where S is on some of the points only, hardly ever asked for: before the first iteration."""
+        assert self._support is not None
+        rows = self._gram.kernel_rows(self._support)
+        return self._S[:, self._support] @ rows + self._S * self._gram.noise
 
     def unbiased(self, weights: Weights, cross: Cross, order: torch.Tensor | None = None) -> Weights:
         """The weights with what makes them unbiased. ``cross`` are their test points, with V in that ``order`` (d,)."""

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ..model import Model
 
 _POINTS = 20_000
+_POINTS_OF_MIXTURES = 5000
 _FEWER_POINTS = 1000
 """So many are left out where the model's own solver conditions anew on the others."""
 
@@ -123,7 +124,8 @@ def leave_out(model: Model | MixtureModel, like: torch.Tensor | None, seed: int)
     if size < 2:
         return None
     fewer = min(size, _FEWER_POINTS)
-    n = fewer if like is None and affordable(plain, working(plain), fewer) else min(size, _POINTS)
+    most = _POINTS if model is plain else _POINTS_OF_MIXTURES
+    n = fewer if like is None and affordable(plain, working(plain), fewer) else min(size, most)
     return left_out(model, like, n, seed, progress=False, correlated=True)
 
 

@@ -192,6 +192,11 @@ class PreparedNearestNeighbours(Prepared):
         return with_far(nearest(self._k, None), self._levels, lambda level: nearest(level.ask, level.points))
 
     @property
+    def choice(self) -> tuple[int, ...]:
+        """What the rule of ``members`` depends on, beside the training points."""
+        return (self._k, *(n for level in self._levels for n in (level.take, level.ask, int(level.points[0]))))
+
+    @property
     def members_each(self) -> int:
         """How many neighbours a test point has."""
         return self._size
