@@ -8,7 +8,7 @@ Importing this module (or calling ``cagp.interop.register_xarray()``) gives ever
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,169 +16,20 @@ import numpy as np
 from ..choosing import fit as choose
 from ..choosing.judging import judged
 from ..errors import InputError, InputTypeError
-from ..mixtures import before_recalibration
 from ..model import Model
 from ..prior import Prior
 from ..recalibration import LayeredModel
 from ..solvers import Solver
-from ..stopping import Rule
-from ..support.validation import real
-from ..transforms import TransformedModel, untransformed
 
 try:
     import xarray as xr
 except ImportError as error:
     raise ImportError("predictions on grids need xarray: pip install 'cagp[xarray]'") from error
 
-from .xarray_average import average_on
-from .xarray_coordinates import Axis, Gridded, check_geographic, find_axes
-from .xarray_metadata import Source
-from .xarray_observations import observed
-from .xarray_prediction import Request, points_on, predict_on
-from .xarray_prior import prepared_prior
-from .xarray_simulation import simulate_on
-
-
-@dataclass(frozen=True)
-class ConditionedField:
-    """A field that a prior was conditioned on; made by ``condition``.
-
-    ``model`` is the cagp model, plain or recalibrated, ``axes`` say which coordinate each of its columns is, ``source``
-    describes the field.
-    """
-
-    model: Model | LayeredModel
-    axes: tuple[Axis, ...]
-    source: Source = field(default_factory=Source)
-    longitudes: tuple[float, float] | None = None
-
-    def recalibrated(
-        self,
-        like: Gridded | None = None,
-        n: int | None = None,
-        seed: int = 0,
-        *,
-        progress: bool | None = None,
-    ) -> ConditionedField:
-        """The same with error bars that hold on the data of the field, not only under the prior.
-
-        ``like`` is the grid where it is going to predict: gaps as wide as those that its points lie in are left out.
-        Without it, gaps of all widths are. For the rest see ``Model.recalibrated``.
-        """
-        places = None if like is None else self.points_of(like)
-        model: Any = before_recalibration(self.model).recalibrated(places, n, seed, progress=progress)
-        transform = untransformed(self.model)[1]
-        return replace(self, model=model if transform is None else TransformedModel.around(model, transform))
-
-    def points_of(self, grid: Gridded) -> np.ndarray:
-        """The points (T, p) of a whole grid, as the model takes them."""
-        _require_grid(grid, "like")
-        return points_on(self.axes, self.longitudes, grid)
-
-    def predict(
-        self,
-        grid: Gridded,
-        *,
-        observed: bool = False,
-        noise_variance: float | None = None,
-        level: float | None = None,
-        chunks: Mapping[str, int] | None = None,
-        stop: Rule | None = None,
-        batch_size: int | None = None,
-        progress: bool | None = None,
-    ) -> xr.Dataset:
-        """The prediction at the coordinates of ``grid``: a Dataset with ``mean`` and ``std``, each in the grid's shape.
-
-        ``grid`` is any DataArray or Dataset; only its coordinates matter. Latitude and longitude may have other names
-        than in the observed field, and Geographic takes any convention for longitudes. ``observed`` predicts new
-        observations (the noise, or ``noise_variance``, is added) and not the field without noise. ``level`` adds the
-        ends of central intervals, ``lower`` and ``upper``. ``stop``, ``batch_size`` and ``progress`` are those of
-        ``Model.predict``.
-
-        Where the grid is backed by dask, or ``chunks`` cuts it (``{"lat": 100}``), nothing is computed yet: each block
-        is predicted when it is asked for, one at a time, so that the memory stays bounded; a stopping rule then
-        applies to each block by itself, and Ctrl-C interrupts as usual. The numbers are the same.
-        """
-        noise = self._noise(observed, noise_variance)
-        if level is not None and not 0 < real(level, "level") < 1:
-            raise InputError(f"level must be between 0 and 1, got {level!r}; for 95% write 0.95")
-        _require_grid(grid, "grid")
-        request = Request(
-            self.model,
-            self.axes,
-            self.longitudes,
-            bool(observed),
-            noise,
-            None if level is None else float(level),
-            stop,
-            batch_size,
-        )
-        return predict_on(request, self.source, grid, chunks, progress)
-
-    def average(
-        self,
-        grid: Gridded,
-        by: xr.DataArray | str | Mapping[str, Any] | None = None,
-        *,
-        weights: xr.DataArray | str = "area",
-        observed: bool = False,
-        noise_variance: float | None = None,
-        level: float | None = None,
-        covariance: bool = False,
-        progress: bool | None = None,
-    ) -> xr.Dataset:
-        """The mean of the field over regions of ``grid``, each with the error bar of the mean: ``mean`` and ``std``.
-
-        ``by`` says which: a DataArray of booleans is one region; of other labels, one for each, along a dimension of
-        the array's name, where NaN is outside all of them; or the name of such a variable or coordinate of the grid. A
-        mapping of slices or values, as for ``grid.sel``, is a box. Without it, the mean over the whole grid.
-        ``weights`` are those of cells, a DataArray, "equal", or "area": the cosine of the latitude where there is one.
-        ``level`` adds ``lower`` and ``upper``, ``covariance`` the covariances between regions. ``observed`` is about
-        means of new observations, one in each cell. See ``Model.average`` for what it costs.
-        """
-        noise = self._noise(observed, noise_variance)
-        if level is not None and not 0 < real(level, "level") < 1:
-            raise InputError(f"level must be between 0 and 1, got {level!r}; for 95% write 0.95")
-        _require_grid(grid, "grid")
-        request = Request(self.model, self.axes, self.longitudes, bool(observed), noise, level, None, None)
-        return average_on(request, self.source, grid, by, weights, covariance, progress)
-
-    def simulate(
-        self,
-        grid: Gridded,
-        n: int = 1,
-        seed: int = 0,
-        *,
-        observed: bool = False,
-        noise_variance: float | None = None,
-        chunks: Mapping[str, int] | None = None,
-        progress: bool | None = None,
-    ) -> xr.DataArray:
-        """``n`` fields at the coordinates of ``grid``, drawn jointly: an array with a first dimension "realisation".
-
-        Where the grid is backed by dask, or ``chunks`` cuts the realisations (``{"realisation": 10}``), nothing is
-        drawn yet; the fields are the same. For the rest see ``Model.simulate`` and ``predict``.
-        """
-        noise = self._noise(observed, noise_variance)
-        _require_grid(grid, "grid")
-        request = Request(self.model, self.axes, self.longitudes, bool(observed), noise, None, None, None)
-        return simulate_on(request, self.source, grid, n, seed, chunks, progress)
-
-    def _noise(self, observed: bool, noise_variance: float | None) -> float | None:
-        """The noise variance of new observations where it was given; refuses what says nothing."""
-        if noise_variance is None:
-            if observed and np.ndim(self.model.plain.prior.noise_variance):
-                raise InputError(
-                    "the noise of the observed field, one variance each, says nothing about new observations; give "
-                    "noise_variance=..., one number"
-                )
-            return None
-        if not observed:
-            raise InputError("noise_variance is for new observations; say observed=True, or leave it out")
-        noise = real(noise_variance, "noise_variance")
-        if noise < 0:
-            raise InputError(f"noise_variance must not be negative, got {noise:g}")
-        return noise
+from .xarray_coordinates import Gridded, check_geographic, find_axes
+from .xarray_field import ConditionedField, require_grid
+from .xarray_observations import Observed, observed
+from .xarray_prediction import points_on
 
 
 def condition(
@@ -231,11 +82,11 @@ def condition(
             condition_options=condition_options,
         )
     if like is not None:
-        _require_grid(like, "like")
+        require_grid(like, "like")
         if not recalibrate:
             raise InputError("like says where recalibrated error bars are to hold; say recalibrate=True, too")
     seen = observed(field, coords, time_unit, noise_variance)
-    prior = prepared_prior(prior, seen, fit)
+    prior = _prepared(prior, seen, fit)
     geographic = check_geographic(prior.kernel, seen.axes)
     model = prior.condition(seen.X, seen.y, solver, **condition_options)
     conditioned = ConditionedField(model, seen.axes, seen.source, None if geographic else seen.longitudes)
@@ -277,7 +128,7 @@ def fit(
     longitudes = None if on_globe else seen.longitudes
     places = None
     if like is not None:
-        _require_grid(like, "like")
+        require_grid(like, "like")
         places = points_on(seen.axes, longitudes, like)
     model = choose(seen.X, seen.y, like=places, noise_variance=seen.noise, **options)
     return ConditionedField(model, seen.axes, seen.source, longitudes)
@@ -343,7 +194,7 @@ def _conditioned(
         return model
     if not isinstance(model, (Model, LayeredModel)):
         raise InputTypeError(f"model must be a conditioned field or a cagp.Model, got {type(model).__name__}")
-    _require_grid(grid, "grid")
+    require_grid(grid, "grid")
     axes = find_axes(grid, coords, "D")
     if any(axis.role == "time" for axis in axes):
         raise InputError("a model made without xarray does not know its unit of time; give the grid numbers instead")
@@ -351,9 +202,17 @@ def _conditioned(
     return ConditionedField(model, axes)
 
 
-def _require_grid(grid: Any, name: str) -> None:
-    if not isinstance(grid, (xr.DataArray, xr.Dataset)):
-        raise InputTypeError(f"{name} must be an xarray DataArray or Dataset, got {type(grid).__name__}")
+def _prepared(prior: Prior, seen: Observed, fit: bool | Mapping[str, Any] | None) -> Prior:
+    """The prior to condition on the observations; ``fit`` is that of ``condition``."""
+    if not isinstance(prior, Prior):
+        raise InputTypeError(f"prior must be a cagp.Prior, got {prior!r}")
+    options: dict[str, Any] = {}
+    if seen.noise is not None:
+        prior = replace(prior, noise_variance=seen.noise)
+        options["fix_noise"] = True
+    if fit is None or fit is False:
+        return prior
+    return prior.fit(seen.X, seen.y, **{**options, **(fit if isinstance(fit, Mapping) else {})})
 
 
 def register_xarray() -> None:
