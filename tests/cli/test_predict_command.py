@@ -376,3 +376,12 @@ def test_damage_is_a_message(folder: Path, tmp_path_factory: pytest.TempPathFact
         assert snapshot(place) == before
     else:  # a number in the table that is another number now
         assert victim.name == table
+
+
+def test_without_a_name_it_is_written_beside_the_table(folder: Path, tmp_path: Path) -> None:
+    shutil.copy(folder / "test.csv", tmp_path / "new.csv")
+    result = call("predict", folder / "model", tmp_path / "new.csv")
+    assert result.exit_code == 0, result.output
+    assert f"Written: {tmp_path / 'new-predicted.csv'}" in result.stdout.replace("\n", "")
+    assert len(read_table(tmp_path / "new-predicted.csv")) == len(read_table(tmp_path / "new.csv"))
+    assert call("predict", folder / "model", tmp_path / "new.csv").exit_code == 2  # nothing is replaced unasked

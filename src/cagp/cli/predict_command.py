@@ -31,7 +31,13 @@ _PIECES = 100
 def predict(
     folder: Folder,
     data: Annotated[Path, typer.Argument(metavar="DATA", help="Table with the features; NetCDF grids as well.")],
-    out: Annotated[Path, typer.Option(dir_okay=False, help="Table to write: .csv, .csv.gz, .parquet or .nc.")],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            dir_okay=False,
+            help="Table to write: .csv, .csv.gz, .parquet, .nc; by default DATA-predicted, beside DATA.",
+        ),
+    ] = None,
     std: Annotated[
         bool, typer.Option("--std/--no-std", help="Error bars, or the mean alone (often much faster).")
     ] = True,
@@ -68,6 +74,9 @@ def predict(
         voice = Voice(quiet)
         if not 1 < interval < 100:
             raise InputError(f"--interval is in per cent, between 1 and 100, got {interval:g}; for 95% write 95")
+        if out is None:
+            ending = tables.ending_of(data)
+            out = data.with_name(f"{data.name[: -len(ending)]}-predicted{data.name[-len(ending) :]}")
         tables.ending_of(out)
         rule = None if stop_share is None else ComputationalShare(stop_share)
         asked = None if solver is None else as_solver(solver)
