@@ -52,6 +52,16 @@ def test_moments_quantiles_and_densities(models: list[cagp.Model], noisy: bool) 
     np.testing.assert_allclose(prediction.cdf(upper) - prediction.cdf(lower), 0.9, atol=1e-10)
 
 
+def test_stopping_rules_are_for_all_components(models: list[cagp.Model]) -> None:
+    test = np.random.default_rng(1).random((4, 2))
+    slow = [model.again(solver=cagp.GaussSeidel(50)) for model in models]
+    settings = {"stop": cagp.stopping.Iterations(2), "batch_size": 3}
+    mixed = MixtureModel.of(slow, WEIGHTS).recalibrated().predict(test, **settings).inner
+    parts = [model.predict(test, **settings) for model in slow]
+    np.testing.assert_allclose(mixed.mean, WEIGHTS @ np.stack([part.mean for part in parts]))
+    assert (mixed.std > MixtureModel.of(slow, WEIGHTS).predict(test).std).all()
+
+
 def test_samples(models: list[cagp.Model]) -> None:
     prediction = MixtureModel.of(models, WEIGHTS).predict(np.array([[0.5, 0.5], [0.9, 0.1]]))
     draws = prediction.sample(5000, seed=2)

@@ -82,8 +82,8 @@ class Blend(Learned):
 class MixtureModel(LayeredModel):
     """A model with others of the same data beside it; it predicts their mixture. ``inner`` has the most weight.
 
-    ``components`` are all of them, ``weights`` (m,) theirs. What ``predict`` is told about stopping rules and workers
-    is for the inner model; the others are predicted as they are.
+    ``components`` are all of them, ``weights`` (m,) theirs. What ``predict`` is told about stopping rules, batches and
+    workers is for all of them.
     """
 
     learned: Blend
@@ -124,6 +124,13 @@ class MixtureModel(LayeredModel):
     def __repr__(self) -> str:
         parts = zip(self.weights, self.components, strict=True)
         return f"MixtureModel({', '.join(f'{weight:.2g} × {each.prior!r}' for weight, each in parts)})"
+
+    def predict(self, X_test: ArrayLike, **settings: Any) -> Mixture:
+        """The mixture at X_test (T, p); ``settings`` are those of ``Model.predict``, for each of the components."""
+        first, *others = self.components
+        parts = [first.predict(X_test, **settings)]  # which shows progress; the others take as long each
+        parts += [each.predict(X_test, **{**settings, "progress": False}) for each in others]
+        return Mixture(parts, self.weights, Output.like(X_test))
 
     def wrapped(self, prediction: Prediction, test: torch.Tensor, convert: Output) -> Mixture:
         place = test if convert.device is not None else test.cpu().numpy()

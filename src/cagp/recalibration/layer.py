@@ -102,7 +102,8 @@ class LayeredModel(ABC):
 
     def predict(self, X_test: ArrayLike, **settings: Any) -> Prediction:
         """The prediction at X_test (T, p); ``settings`` are those of ``Model.predict``."""
-        return self.over(self.plain.predict(X_test, **settings), X_test)
+        test, _ = self.plain.test_points(X_test)
+        return self.wrapped(self.inner.predict(X_test, **settings), test, Output.like(X_test))
 
     def over(self, prediction: Prediction, X_test: ArrayLike) -> Prediction:
         """A prediction of the plain model at X_test (T, p), whenever it was made, as this one means it."""
