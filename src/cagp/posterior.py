@@ -135,7 +135,8 @@ class Posterior(Normal):
             if self._test is None:
                 raise
             return self._simulated(self._test, n, seed)
-        return self._convert(joint_draws(self._mean, covariance, n, seed, "the posterior covariance", remedy))
+        scale = float(self._model.gram.kernel_diagonal().max())
+        return self._convert(joint_draws(self._mean, covariance, n, seed, "the posterior covariance", remedy, scale))
 
     def _simulated(self, test: torch.Tensor, n: int, seed: int) -> Any:
         from .fields import ModelSimulator

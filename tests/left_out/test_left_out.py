@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 import torch
@@ -141,8 +143,15 @@ def test_bad_input() -> None:
         model.left_out(like=np.zeros((3, 5)))
     with pytest.raises(cagp.InputError, match="one observation cannot"):
         prior.condition(X[:1], y[:1], cagp.Cholesky()).left_out()
-    with pytest.raises(cagp.InputError, match="nearer to the data"):
-        model.left_out(like=X + 1000.0)
+
+
+def test_gaps_leave_half_of_the_data_however_far_points_lie() -> None:
+    prior, X, y = _problem(60)
+    for mean in (cagp.Zero(), cagp.Polynomial(1)):
+        model = dataclasses.replace(prior, mean=mean).condition(X, y, cagp.Cholesky())
+        found = model.left_out(like=X + 1000.0)
+        assert len(found) > 40
+        assert (found.std < 100).all()  # nothing that the rest does not determine
 
 
 def test_plot() -> None:

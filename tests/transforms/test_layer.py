@@ -168,7 +168,7 @@ def test_fields_are_carried_over_and_averages_refused() -> None:
     whole = model(Log(), "recalibrated")
     fields, inside = (each.simulate(TEST, 3, seed=2, progress=False).fields for each in (whole, whole.inner))
     np.testing.assert_allclose(fields, np.exp(inside), rtol=1e-9)
-    with pytest.raises(InputError, match=r"average simulated fields instead: model\.simulate"):
+    with pytest.raises(InputError, match=r"average simulated fields instead"):
         whole.average(TEST)
 
 

@@ -113,6 +113,11 @@ def fit(
     held = fitting.pop("fix", ())
     transform_wanted(transform, observed)
     trend_unknown = mean is None or (isinstance(mean, str) and mean != "zero")
+    if transform not in (None, "auto") and (noise_variance is not None or not (trend_unknown or as_mean(mean).unknown)):
+        raise InputError(
+            f"noise_variance and a known mean are on the scale of the observations, and transform={transform!r} models "
+            "another one; leave them out, or transform y yourself"
+        )
     by_hand = own is not None or noise_variance is not None or not trend_unknown or bool(held)
     on_globe = globe is not None or (own is not None and bool(geographic_columns(own, tuple(range(data.shape[1])))))
     settings = Settings(

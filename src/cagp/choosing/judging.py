@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from ..errors import InputError
 from ..left_out import left_out
 from ..mixtures import MixtureModel
@@ -14,6 +16,8 @@ from ..support.numbers import coverage_percent
 from ..support.validation import ArrayLike, choice
 from .integrating import JUDGED_ALONE
 from .search import EXACT_UP_TO, SITES
+
+_ROUNDING = 1e-12
 
 _LEARNED_FROM = 10_000
 """So many left-out observations say whether errors differ from place to place."""
@@ -49,6 +53,9 @@ def judged(
     if size < FEW:
         few = f"{size} observations are too few to judge error bars by leaving some out: they are those of the prior."
         return Judged(model, few)
+    y = model.plain.recipe.y
+    if np.ptp(y) <= _ROUNDING * np.abs(y).max():
+        return Judged(model, "All observations are the same, so that left-out errors say nothing about error bars.")
     alone = isinstance(model, MixtureModel) and EXACT_UP_TO >= size > JUDGED_ALONE
     by: Model | MixtureModel = model.plain if alone else model
     seen = left_out(by, like, min(size, SITES), seed, progress, correlated=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -18,6 +19,7 @@ from ..transforms import Transform, Transformed
 
 _NEIGHBOURS = 50
 _FAR = 10
+_LOOKED_AT = 200
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,8 @@ class Site:
     rows: np.ndarray
     gaps: Gaps | None
     transform: Transform | None = None
+    capped: float = 0.0
+    """The share of gaps that are narrower than those to be predicted, since hardly any data would be left."""
 
     @classmethod
     def chosen(
@@ -39,12 +43,23 @@ class Site:
         """At most n observations, drawn at random; with gaps as wide as those that ``like`` (T, p) lie in."""
         draws, size, geometry = torch.Generator().manual_seed(seed), len(model.y), Geometry(model)
         rows = torch.randperm(size, generator=draws)[:n].sort().values
-        gaps = None
+        gaps, capped = None, 0.0
         if like is not None:
             voids = geometry.voids(like, draws)
             some = torch.randint(len(voids.distance), (len(rows),), generator=draws).to(model.device)
             gaps = geometry.like(rows.to(model.device), voids.some(some), draws)
-        return cls(geometry, rows.numpy(), gaps, transform)
+            capped = float((gaps.radius < voids.distance[some]).double().mean())
+        return cls(geometry, rows.numpy(), gaps, transform, capped)
+
+    @cached_property
+    def crowd(self) -> float:
+        """How many of the observations that judge lie in the gap of one of them, on average; 1 without gaps."""
+        if self.gaps is None:
+            return 1.0
+        own = self.geometry.points[torch.from_numpy(self.rows).to(self.geometry.points.device)]
+        some = torch.linspace(0, len(own) - 1, min(len(own), _LOOKED_AT)).long().to(own.device)
+        held = self.gaps.some(some).hold(own[some], own[None].expand(len(some), -1, -1))
+        return float(held.sum(dim=1).clamp_min(1).double().mean())
 
     def scored(self, model: Model) -> Scored:
         """The left-out predictions of a model here."""

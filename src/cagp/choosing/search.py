@@ -52,8 +52,10 @@ _ROUNDING = 1e-10
 
 def determines_trend(X: np.ndarray) -> bool:
     """Whether X (n, p) determines a linear trend, and still does when any one row is left out."""
+    if (np.ptp(X, axis=0) <= _ROUNDING * np.abs(X).max(axis=0)).any():  # a constant beside the constant
+        return False
     centred = X - X.mean(axis=0)
-    centred = centred / np.where(centred.any(axis=0), np.abs(centred).max(axis=0), 1.0)
+    centred = centred / np.abs(centred).max(axis=0)
     values, vectors = np.linalg.eigh(centred.T @ centred / len(X))
     if not values[0] > _ROUNDING * values[-1]:
         return False
@@ -214,12 +216,19 @@ class Search:
         scores = {id(each): each.scores.at(index) for each in self.fits}
         least = float(scores[id(best)].crps.mean())
         ranked = sorted(self.fits, key=lambda each: float(scores[id(each)].crps.mean()))
+        # observations that are left out with each other err together: so many count like one
+        errors = 2.0 * (1.0 if self.site is None else self.site.crowd) ** 0.5
         close = [
             each
             for each in ranked
             if float(scores[id(each)].crps.mean()) <= (1 + _CLOSE) * least
-            or not clearly_worse(scores[id(each)].crps, scores[id(best)].crps)
-        ][:_MOST_PARTS]
+            or not clearly_worse(scores[id(each)].crps, scores[id(best)].crps, errors)
+        ]
+        # different kernels first: they differ more from each other than trends and objectives do
+        kernels = [each.candidate.kernel for each in close]
+        new = [kernel not in kernels[:i] for i, kernel in enumerate(kernels)]
+        close = [each for wanted in (True, False) for each, is_new in zip(close, new, strict=True) if is_new is wanted]
+        close = close[:_MOST_PARTS]
         if len(close) == 1:
             return [(best, 1.0)]
         weights = stacked(np.stack([scores[id(each)].log_score for each in close]))

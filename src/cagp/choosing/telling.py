@@ -58,6 +58,11 @@ def told(
         )
     if not geometry:
         lines.append("Where predictions are wanted was not said; with like, candidates are judged there.")
+    if site.capped:
+        lines.append(
+            f"{site.capped:.0%} of the points to be predicted lie so far from the data that no gap as wide can be left "
+            "out: the widest possible ones judge, and predictions there are extrapolations."
+        )
     lines += search.failures
     lines += [f"Predictions: {solver!r}.", *(each for each in findings if each)]
     if interrupted:

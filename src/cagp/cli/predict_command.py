@@ -103,6 +103,8 @@ def predict(
         if out.exists() and not overwrite and not pieces.started:
             raise InputError(f"{out} is there already; --overwrite replaces it")
         voice(f"{len(X):,} rows with {chosen!r}.")
+        if not observed and std:
+            voice("Intervals are about the function; --observed makes them about new observations, noise included.")
         whole = saved.condition(chosen)
         model = whole.plain
         whole_mean = untransformed(whole)[1] is None  # after a transform it takes the variance, too

@@ -63,6 +63,8 @@ def read_training(
         raise InputError(f"--categories: {strange[0]!r} is not a feature; it is the target or excluded")
     asked = dataclasses.replace(asked, categories=categories)
     others = [target] if noisy is None else [target, noisy]
+    # in a gridded field what is missing is what is to be predicted, as in field.cagp.fit
+    drop_missing = drop_missing or bool(raw.dims)
     table, columns = tables.read_training_table(
         data, columns, others, asked, drop_missing=drop_missing, keep=bool(given)
     )

@@ -29,6 +29,7 @@ class Asked(Protocol):
     target_transform: Any
     globe: Any
     condition_options: Any
+    normalize_y: bool
 
 
 def is_names(kernel: Any) -> bool:
@@ -46,6 +47,11 @@ def chosen(
         raise InputError(
             "a callable optimizer needs a scikit-learn kernel, whose theta it can move; leave it out where the kernel "
             "is chosen"
+        )
+    if asked.normalize_y and asked.target_transform not in (None, "auto"):
+        raise InputError(
+            f"target_transform={asked.target_transform!r} is for y as it was given, and normalize_y=True changes it "
+            "first; leave normalize_y out"
         )
     options = {"n_restarts": how.n_restarts, **how.options}
     likelihood = options.pop("likelihood", "auto")

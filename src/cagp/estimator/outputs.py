@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from ..choosing.judging import judged, recalibration_wanted
-from ..mixtures import before_recalibration
+from ..mixtures import MixtureModel, before_recalibration
 from ..model import Model
 from ..posterior import kept
 from ..prediction import Prediction
@@ -64,13 +64,24 @@ class Outputs:
         posteriors = [kept(model, mean[:, j], variance[:, j]) for j, model in enumerate(self.plain)]
         return [model.over(each, X) for model, each in zip(self.models, posteriors, strict=True)]
 
-    def covariances(self, X: np.ndarray, noise: float) -> np.ndarray:
-        """Of f with ``noise`` at X (T, p), before any recalibration, shape (T, T, outputs)."""
+    @property
+    def noises(self) -> np.ndarray:
+        """The noise variance of new observations of each output, (outputs,): the average one of a mixture."""
+        return np.array([_noise(before_recalibration(model)) for model in self.models])
+
+    def covariances(self, X: np.ndarray, noise: Any) -> np.ndarray:
+        """Of f with ``noise``, one or one each, at X (T, p), before any recalibration, shape (T, T, outputs)."""
         if self.shared:
             found = covariances(self.plain, X)
         else:
             found = np.stack([_covariance(model, X) for model in self.models], axis=2)
         return found + noise * np.eye(len(X))[:, :, None]
+
+
+def _noise(model: Model | MixtureModel) -> float:
+    if isinstance(model, Model):
+        return float(model.prior.noise_variance)
+    return float(model.weights @ np.array([each.prior.noise_variance for each in model.components]))
 
 
 def _covariance(model: Model | LayeredModel, X: np.ndarray) -> np.ndarray:

@@ -253,6 +253,7 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         (T, T, outputs). They are of what ``of`` says: None is as in ``GaussianProcessRegressor``, f and the noise of a
         ``WhiteKernel``; "latent" is f; "observed" is y, with all noise. Without them the mean takes a short cut.
         With ``recalibrate`` the rows and columns of the covariance are scaled as the standard deviations are.
+        Where a transform of y was chosen, None is "observed": the mean of y, and not its median.
         Before ``fit`` this is the prior, where a kernel is given.
         """
         if return_std and return_cov:
@@ -268,10 +269,12 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             noise, alpha = (None if np.ndim(each) else each for each in (self.noise_variance, self.alpha))
             start = start_from(self.kernel, self.mean, noise, alpha, X, np.zeros((len(X), 1)))
             return prior_prediction(start, X, self.n_targets or 1, return_std, return_cov, of)
-        if not return_std and not return_cov:
+        if not return_std and not return_cov and (of is None and not self._outputs.transformed):
             return self._back(self._outputs.means(X))
         found = self._predictions(X, of)
         mean, std = (np.column_stack([getattr(each, name) for each in found]) for name in ("mean", "std"))
+        if not return_std and not return_cov:
+            return self._back(mean)
         if return_std:
             return self._back(mean), squeezed(std * self._scale)
         if self._outputs.transformed:
@@ -279,7 +282,8 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
                 "a transform of y was chosen, and transformed predictions have no covariance that says it all; draw "
                 "with sample_y, or leave y as it is: CAGPRegressor(target_transform=None)"
             )
-        covariance = self._outputs.covariances(X, self._noise_of(of))
+        noise = self._noise_of(of)  # refuses noise that is known for the training observations alone
+        covariance = self._outputs.covariances(X, self._outputs.noises if of == "observed" else noise)
         if any(isinstance(each, LayeredModel) for each in self.recalibrated_models_):
             factors = std / np.sqrt(np.diagonal(covariance).T)
             covariance = covariance * factors[:, None] * factors[None]
@@ -299,6 +303,8 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     def _predictions(self, X: np.ndarray, of: str | None) -> list[Prediction]:
         """What each output says of what ``of`` says, in the units of the model."""
+        if of is None and self._outputs.transformed:
+            of = "observed"  # the mean of f on another scale is not that of y, which scikit-learn expects
         noise, found = self._noise_of(of), self._outputs.predictions(X)
         if of == "observed":  # the components of a mixture have a noise each
             return [each.observed() for each in found]
@@ -324,7 +330,7 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """Joint draws at X (T, p), shape (T, n_samples) or (T, outputs, n_samples), of what ``of`` says in predict."""
         rng = check_random_state(random_state)
         if hasattr(self, "model_") and self._outputs.transformed:
-            X = validate_data(self, X, dtype=np.float64, reset=False)
+            X = validate_data(self, dated(X, "X"), dtype=np.float64, reset=False)
             seeds = rng.randint(np.iinfo(np.int32).max, size=len(self.models_))
             drawn = [each.sample(n_samples, seed).T for each, seed in zip(self._predictions(X, of), seeds, strict=True)]
             whole = np.stack(drawn, axis=-1) * self._scale + self._shift  # (T, n_samples, outputs)
@@ -352,7 +358,7 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             exact = len(self.X_train_) <= _EXACT_EVIDENCE or (translation is not None and translation.opaque)
             kind = "exact" if exact else "nearest-neighbours"
             how: Any = {"likelihood": kind, "seed": self._seed}
-            if self._outputs.transformed:
+            if not self._outputs.shared:
                 self._evidence = self._outputs.log_likelihood(**how)
             else:
                 self._evidence = log_likelihood(self.prior_, self.X_train_, self.y_train_, **how)

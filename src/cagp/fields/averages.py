@@ -103,9 +103,8 @@ class Average(Posterior, AveragePrediction):  # type: ignore[misc]
         count(n, "n", minimum=1)
         remedy = "leave out averages that follow from others, or condition with a larger noise_variance"
         seed = count(seed, "seed")
-        return self._convert(
-            joint_draws(self._mean, self._covariance(), n, seed, "the covariance of the averages", remedy)
-        )
+        scale, what = float(self._model.gram.kernel_diagonal().max()), "the covariance of the averages"
+        return self._convert(joint_draws(self._mean, self._covariance(), n, seed, what, remedy, scale))
 
     def _covariance(self) -> torch.Tensor:
         cross, weights = self._single()

@@ -18,6 +18,10 @@ COPIES = 3
 """How many matrices of the size of G there are at once."""
 
 
+_LEFT = 1e-8
+"""So much of what all points say about a trend must be said by those outside of a gap."""
+
+
 def in_closed_form(
     model: Conditioned, geometry: Geometry, rows: torch.Tensor, gaps: Gaps, compared: np.ndarray
 ) -> tuple[torch.Tensor, torch.Tensor, Correlation | None]:
@@ -30,6 +34,7 @@ def in_closed_form(
     factor = model.prepared.factor
     assert factor is not None
     P = torch.cholesky_inverse(factor.to(model.gram.dtype))
+    H: torch.Tensor | None = None
     if model.basis is not None:
         H = model.basis.at_training_points.to(P.dtype)
         PH = P @ H
@@ -45,8 +50,19 @@ def in_closed_form(
         inside[rows[i]] = False
         gap = torch.cat([rows[i, None], inside.nonzero()[:, 0]])
         if len(gap) > 1:
-            inverse = torch.linalg.inv(P[gap[:, None], gap])
+            inverse, info = torch.linalg.inv_ex(P[gap[:, None], gap])
+            if int(info) or not _determined(H, gap):
+                variance[i] = torch.inf
+                continue
             error[i], variance[i] = inverse[0] @ residual[gap], inverse[0, 0]
             if i in place:
                 parts[place[i], gap] = inverse[0]
     return error, variance, Correlation.within(parts @ P @ parts.T)
+
+
+def _determined(H: torch.Tensor | None, gap: torch.Tensor) -> bool:
+    """Whether a trend with the basis H (d, q), whose columns are orthogonal, is determined without the rows ``gap``."""
+    if H is None:
+        return True
+    rest = torch.eye(H.shape[1]).to(H) - H[gap].T @ H[gap] / len(H)
+    return bool(torch.linalg.eigvalsh(rest)[0] > _LEFT)

@@ -156,7 +156,14 @@ class Geometry:
         way *= (voids.offset / way.norm(dim=1).clamp_min(torch.finfo(way.dtype).tiny))[:, None]
         centre = self.points[self.search.query(own + way, 1)[:, 0]]
         shift = (centre - own).norm(dim=1) - voids.offset  # the point stays as deep in its gap
-        return Gaps(voids.distance, centre, voids.reach + shift)
+        radius, reach = voids.distance, voids.reach + shift
+        return Gaps(torch.minimum(radius, self.widest(own)), centre, torch.minimum(reach, self.widest(centre)))
+
+    def widest(self, centres: torch.Tensor) -> torch.Tensor:
+        """The widest gaps around ``centres`` (n, q) that leave about half of the training points, shape (n,)."""
+        step = max(1, len(self.points) // _VOIDS)
+        some = self.points[::step]
+        return torch.cat([torch.cdist(part, some).median(dim=1).values for part in centres.split(1000)])
 
     def single(self, rows: torch.Tensor) -> Gaps:
         """No gap but the training points ``rows`` (n,) themselves."""

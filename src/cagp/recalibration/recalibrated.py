@@ -171,8 +171,8 @@ class Recalibrated(Layer):
 
     def shaped(self, draws: Any) -> Any:
         """Joint draws (n, T) of the inner prediction with margins of the left-out shape."""
-        inner = self._tensor(draws).to(self._centre.device)
-        return self._convert(torch.stack([self._at_scores((draw - self._centre) / self._promised) for draw in inner]))
+        scores = [self._tensor(self.inner.normal_score(draw)).to(self._centre.device) for draw in draws]
+        return self._convert(torch.stack([self._at_scores(score) for score in scores]))
 
     def _at_scores(self, scores: torch.Tensor) -> torch.Tensor:
         parts = [values_at(self._adjustment.shapes(rows), scores[rows]) for rows in self._parts()]

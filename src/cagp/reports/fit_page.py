@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..hyperparameters import FitResult
-from ..mixtures import FittedModel
+from ..mixtures import FittedModel, MixtureModel, before_recalibration
 from ..support.progress import progress as progress_bar
 from ..support.validation import ArrayLike, count
 from . import pictures
@@ -119,7 +119,7 @@ def write_fit_report(
         "facts": facts_table(plain, names, scale),
         "columns": columns_table(plain, names),
         "hyperparameters": hyperparameters_table(plain, fit, names),
-        "advice": advice(plain, fit, names),
+        "advice": advice(plain, fit, names, mixed=isinstance(before_recalibration(model), MixtureModel)),
     }
     with progress_bar("report", 3, progress) as advance:
         drawn, problem = attempt(lambda: draw(model, names, seed))

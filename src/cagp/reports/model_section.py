@@ -11,6 +11,7 @@ import numpy as np
 from ..hyperparameters import FitResult
 from ..kernels import EARTH_RADIUS
 from ..means import Constant, Polynomial, Zero
+from ..prior import Prior
 from ..support.advice import Advice
 from ..support.memory import human
 from ..support.numbers import datum, number, percent, with_error, with_unit
@@ -110,10 +111,10 @@ def _arithmetic(model: Model) -> str:
 
 
 def hyperparameters_table(model: Model, fit: FitResult | None, names: Names) -> Table:
-    """Every hyperparameter with its standard error, where it was fitted."""
+    """Every hyperparameter with its standard error, where it was fitted: those of the fit, all from one candidate."""
     errors = (fit.standard_errors or {}) if fit else {}
     rows = []
-    for parameter in hyperparameters(model.prior, names):
+    for parameter in hyperparameters(model.prior if fit is None else fit.prior, names):
         fitted = fit is not None and parameter.name in fit.values
         error = errors.get(parameter.name)
         how = "fitted" if fitted else ("held fixed" if fit else "given")
@@ -147,37 +148,40 @@ def _meaning(parameter: Hyperparameter, model: Model, names: Names) -> str:
     return f"observations scatter by {std} around f" if kind == "noise" else f"f moves by about {std} around the mean"
 
 
-def advice(model: Model, fit: FitResult | None, names: Names) -> list[str]:
-    """What a statistician would say about these values."""
-    said = [_warning(each, model, names) for each in fit.advice] if fit else []
+def advice(model: Model, fit: FitResult | None, names: Names, mixed: bool = False) -> list[str]:
+    """What a statistician would say about these values; ``mixed`` says that several models predict together."""
+    prior = model.prior if fit is None else fit.prior
+    said = [_warning(each, prior, names) for each in fit.advice] if fit else []
     if fit is None:
         said.append("The hyperparameters were given, not fitted to these data, so their uncertainty is not known.")
     elif fit.standard_errors is None:
         said.append("Standard errors were not computed: fit with standard_errors=True to see what the data determine.")
     else:
-        said += _vague(model, fit, names)
-    said += _lengthscales(model, names)
+        said += _vague(fit, names)
+    said += _lengthscales(model, prior, names)
     said += _noise(model)
     if not said:
         said.append("Nothing unusual: every hyperparameter is determined by the data and of a plausible size.")
     said.append(
-        "The error bars of the predictions take the hyperparameters as known; their uncertainty is not included."
+        "These are the values of the candidate with the most weight; a mixture predicts, as said above."
+        if mixed
+        else "The error bars of the predictions take the hyperparameters as known; their uncertainty is not included."
     )
     return said
 
 
-def _warning(found: Advice, model: Model, names: Names) -> str:
+def _warning(found: Advice, prior: Prior, names: Names) -> str:
     """A warning with the names that a reader knows."""
-    labels = {parameter.name: f"the {parameter.label}" for parameter in hyperparameters(model.prior, names)}
+    labels = {parameter.name: f"the {parameter.label}" for parameter in hyperparameters(prior, names)}
     sentence = found.worded(subject=labels.get(found.subject))
     return sentence[:1].upper() + sentence[1:]
 
 
-def _vague(model: Model, fit: FitResult, names: Names) -> list[str]:
+def _vague(fit: FitResult, names: Names) -> list[str]:
     errors, told = fit.standard_errors or {}, {found.subject for found in fit.advice}
     vague = [
         p.label
-        for p in hyperparameters(model.prior, names)
+        for p in hyperparameters(fit.prior, names)
         if p.name in errors and errors[p.name] > _VAGUE * p.value and p.name not in told
     ]
     if not vague:
@@ -188,10 +192,10 @@ def _vague(model: Model, fit: FitResult, names: Names) -> list[str]:
     ]
 
 
-def _lengthscales(model: Model, names: Names) -> list[str]:
+def _lengthscales(model: Model, prior: Prior, names: Names) -> list[str]:
     X = array(model.X)
     long, short = [], []
-    for parameter in hyperparameters(model.prior, names):
+    for parameter in hyperparameters(prior, names):
         if parameter.kind != "lengthscale" or parameter.column is None:
             continue
         values = np.unique(X[:, parameter.column])

@@ -34,13 +34,16 @@ def solve_lower(factor: torch.Tensor, B: torch.Tensor) -> torch.Tensor:
 
 
 def joint_draws(
-    mean: torch.Tensor, covariance: torch.Tensor, n: int, seed: int, what: str, remedy: str
+    mean: torch.Tensor, covariance: torch.Tensor, n: int, seed: int, what: str, remedy: str, scale: float = 0.0
 ) -> torch.Tensor:
-    """``n`` draws from N(mean (T,), covariance (T, T)), shape (n, T). The same ``seed`` gives the same draws."""
+    """``n`` draws from N(mean (T,), covariance (T, T)), shape (n, T). The same ``seed`` gives the same draws.
+
+    ``scale`` is the size of what the covariance is a small difference of, and rounding errors with it.
+    """
     generator = torch.Generator().manual_seed(seed)
     values, vectors = torch.linalg.eigh(covariance)
     # eigenvalues that rounding made negative are zero; anything beyond rounding is an error
-    tolerance = 100 * len(values) * torch.finfo(values.dtype).eps * values.abs().max()
+    tolerance = 100 * len(values) * torch.finfo(values.dtype).eps * values.abs().max().clamp_min(scale)
     if bool(values[0] < -tolerance):
         raise NotPositiveDefiniteError(f"{what} has the eigenvalue {float(values[0]):.3g}, beyond rounding; {remedy}")
     normal = torch.randn(n, len(values), generator=generator, dtype=torch.float64).to(values)

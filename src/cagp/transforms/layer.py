@@ -89,8 +89,9 @@ class TransformedModel(LayeredModel):
 
     def averaged(self, X_test: ArrayLike, asked: Wanted, **settings: Any) -> AveragePrediction:
         raise InputError(
-            "averages of transformed observations have no closed form; average simulated fields instead: "
-            "model.simulate(X, 1000).fields @ weights, or fit with transform=None (--transform none)"
+            "averages of transformed observations have no closed form; average simulated fields instead "
+            "(model.simulate(X, 1000).fields @ weights, or cagp simulate), or fit without a transform (transform=None, "
+            "or --transform none)"
         )
 
     def left_out(self, *arguments: Any, **settings: Any) -> LeftOut:

@@ -1,0 +1,74 @@
+"""Data as they should not be: the front door either fits them or says in one sentence why not."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+import cagp
+from cagp.estimator import CAGPRegressor
+from cagp.hyperparameters import FitWarning
+
+QUICK = {"kernel": "matern32", "uncertainty": False, "progress": False}
+
+
+@pytest.mark.parametrize("value", [0.1, 0.3, 0.5, 273.15])
+def test_a_constant_column_is_no_trend(value: float) -> None:
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.random(40), np.full(40, value)])
+    model = cagp.fit(X, np.sin(6 * X[:, 0]) + 0.1 * rng.standard_normal(40), **QUICK)
+    assert np.isfinite(model.predict(X).std).all()
+    assert "No linear trend" in model.story or "trend" in model.story
+
+
+@pytest.mark.parametrize("far", [[[2.5]], [[0.5], [3.0]], [[40.0]]])
+@pytest.mark.parametrize("mean", ["constant", "linear"])
+def test_points_far_from_the_data(far: list[list[float]], mean: str) -> None:
+    rng = np.random.default_rng(1)
+    X = rng.random((30, 1))
+    y = np.sin(6 * X[:, 0]) + 0.1 * rng.standard_normal(30)
+    model = cagp.fit(X, y, like=np.array(far), mean=mean, **QUICK)
+    assert all(each.crps < 10 for each in model.candidates)  # y is of the size of one
+    assert "extrapolations" in model.story
+
+
+def test_observations_that_are_all_the_same_are_not_recalibrated() -> None:
+    X = np.random.default_rng(2).random((30, 1))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FitWarning)
+        model = cagp.fit(X, np.full(30, 3.0), **QUICK)
+    assert "left-out errors say nothing" in model.story
+    assert model.guarantee.kind == "under the prior"
+
+
+def test_each_output_has_its_own_noise_and_likelihood() -> None:
+    rng = np.random.default_rng(3)
+    X = rng.random((60, 1))
+    Y = np.column_stack([10 * np.sin(6 * X[:, 0]) + rng.standard_normal(60), 0.01 * rng.standard_normal(60)])
+    options = {"kernel": "matern32", "uncertainty": False, "mixture": False, "recalibrate": False}
+    both = CAGPRegressor(**options).fit(X, Y)
+    alone = [CAGPRegressor(**options).fit(X, y) for y in Y.T]
+    covariance = both.predict(X[:4], return_cov=True, of="observed")[1]
+    for j, each in enumerate(alone):
+        np.testing.assert_allclose(covariance[:, :, j], each.predict(X[:4], return_cov=True, of="observed")[1])
+    total = sum(each.log_marginal_likelihood_value_ for each in alone)
+    assert both.log_marginal_likelihood_value_ == pytest.approx(total)
+
+
+def test_smooth_models_can_be_sampled() -> None:
+    rng = np.random.default_rng(4)
+    X = rng.random((40, 1))
+    model = cagp.Prior(cagp.RBF(5.0, 2000.0), noise_variance=1e-4).condition(X, X[:, 0], cagp.Cholesky())
+    draws = model.predict(np.repeat(X[:10], 2, axis=0)).sample(5)
+    assert np.isfinite(draws).all()
+    assert np.isfinite(model.average(X, by=np.arange(40) % 3).sample(5)).all()
+
+
+def test_noise_and_a_transform_are_on_different_scales() -> None:
+    X, y = np.linspace(0, 1, 60)[:, None], np.linspace(1, 2, 60)
+    with pytest.raises(cagp.InputError, match="on the scale of the observations"):
+        cagp.fit(X, y, noise_variance=np.full(60, 0.1), transform="log")
+    with pytest.raises(cagp.InputError, match="on the scale of the observations"):
+        cagp.fit(X, y, mean=3.0, transform="log")
