@@ -22,8 +22,11 @@ from .support.convert import Output
 from .support.validation import ArrayLike, as_float64, real
 
 _FURTHEST, _STEP = 12.0, 0.125
-"""Expected values are sums over normal scores up to so far, so far apart. What is smooth is exact to rounding, also
-the exponential of a normal variable up to a standard deviation of four.
+"""Means over normal scores are sums up to so far, so far apart. What is smooth and bounded is exact to rounding."""
+
+_FURTHEST_OF_ALL = 28.0
+"""Up to here for expected values: an exponential has its mean, and its square, far out. Exact up to a standard
+deviation of about ten, whose values further out cannot be written in float64.
 """
 
 
@@ -110,7 +113,9 @@ class Prediction(ABC):
 
     def expected(self, function: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
         """The mean of a ``function`` of the predicted values, in float64: it maps (T,), or (T,) to (m, T)."""
-        return over_normal_scores(lambda score: function(as_float64(self.at_normal_score(score), "values")))
+        return over_normal_scores(
+            lambda score: function(as_float64(self.at_normal_score(score), "values")), _FURTHEST_OF_ALL
+        )
 
     @property
     def median(self) -> Any:
@@ -240,9 +245,9 @@ class Normal(Prediction):
         raise InputError("joint draws need the covariances of the prediction, which were not kept; predict again")
 
 
-def over_normal_scores(function: Callable[[float], torch.Tensor]) -> torch.Tensor:
+def over_normal_scores(function: Callable[[float], torch.Tensor], furthest: float = _FURTHEST) -> torch.Tensor:
     """The mean of a ``function`` of a standard normal variable, by the trapezoidal rule."""
-    steps = round(_FURTHEST / _STEP)
+    steps = round(furthest / _STEP)
     scores = np.arange(-steps, steps + 1) * _STEP
     weights = np.exp(-0.5 * scores**2)
     terms = (

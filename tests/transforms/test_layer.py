@@ -221,3 +221,12 @@ def test_recalibration_stays_inside() -> None:
     assert "Transformed" in repr(found.predict(TEST))
     with pytest.raises(InputError, match=r"calibration\[1\] has values .* 0 at row 0"):
         model(Log()).recalibrated(calibration=(X[:3], [0.0, 1.0, 1.0]))
+
+
+@pytest.mark.parametrize("spread", [1.0, 6.0, 10.0])
+def test_means_of_wide_predictions(spread: float) -> None:
+    """Far out, where a logarithm is hardly known, its exponential has a mean and a spread that are all in the tail."""
+    prior = cagp.Prior(cagp.RBF(1.0, spread**2), noise_variance=1e-4).transformed("log")
+    found = prior.condition(np.zeros((1, 1)), np.ones(1)).predict(np.array([[100.0]]))
+    law = stats.lognorm(s=spread)
+    np.testing.assert_allclose([found.mean[0], found.std[0]], [law.mean(), law.std()], rtol=1e-6)
