@@ -10,7 +10,7 @@ import numpy as np
 import typer
 
 from ..errors import InputError
-from .option_checks import with_iterations
+from .option_checks import require_noise, require_other, with_iterations
 from .output_metadata import described
 from .shared import IN_OPTIONS, Debug, DropMissing, Folder, Quiet, Voice, told
 from .table_columns import find_column, matched
@@ -66,15 +66,13 @@ def average(
             raise InputError(f"--interval is in per cent, between 1 and 100, got {interval:g}; for 95% write 95")
         tables.ending_of(out)
         asked = None if solver is None else as_solver(solver)
-        if out.exists() and data.exists() and out.samefile(data):
-            raise InputError(f"--out {out} is the input itself; choose another name")
+        require_other(out, data)
         if out.exists() and not overwrite:
             raise InputError(f"{out} is there already; --overwrite replaces it")
         saved = read(folder)
         raw = tables.read_columns(data)
         features, target = matched(saved, folder, raw, voice)
-        if observed and np.ndim(saved.prior.noise_variance):
-            raise InputError("--observed: this model has one noise variance per training row, none for new ones")
+        require_noise(saved, observed)
         region = None if by is None else find_column(raw, by, "--by")
         kind, column = _weights(weights, raw, features)
         wanted = [*features, *([] if column is None else [column])]

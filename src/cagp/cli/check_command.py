@@ -10,7 +10,7 @@ import typer
 
 from ..errors import InputError
 from .shared import NOT_CALIBRATED, Debug, DropMissing, Folder, Quiet, Seed, Voice, labels, told
-from .table_columns import about_of, find_column, matched
+from .table_columns import about_of, find_column, places, read_for
 
 
 def check(
@@ -42,28 +42,20 @@ def check(
     with told(debug):
         from ..fit_report import write_check_report
         from ..saving import read
-        from ..tables import read_columns, read_table
+        from ..tables import read_columns
         from .expressions import as_solver
 
         voice = Voice(quiet)
         saved = read(folder)
-        given, places = None, None
-        encodings = saved.about.encodings
+        given, where = None, None
         if holdout is not None and like is not None:
             raise InputError("--like is for a check without HOLDOUT, which leaves training data out; give one of them")
         if like is not None:
-            names, _ = matched(saved, folder, read_columns(like), voice)
-            table = read_table(like, list(names), drop_missing=drop_missing, encodings=encodings)
-            if table.dropped:
-                voice(f"{table.dropped} rows of {like} have missing values and are left out.")
-            places = table.matrix(list(names))
+            where = places(like, saved, folder, drop_missing, voice)
         if holdout is not None:
             features, target = about_of(saved, folder)
             noisy = [] if noise_column is None else [find_column(read_columns(holdout), noise_column, "--noise-column")]
-            needed = [*features, target, *noisy]
-            table = read_table(holdout, needed, drop_missing=drop_missing, encodings=encodings)
-            if table.dropped:
-                voice(f"{table.dropped} rows of {holdout} have missing values and are left out.")
+            table = read_for(saved, holdout, [*features, target, *noisy], drop_missing, voice)
             if np.ndim(saved.prior.noise_variance) and not noisy:
                 voice("Without --noise-column the rows have the average noise variance of the training data.")
             given = (table.matrix(features), table.columns[target], table.columns[noisy[0]] if noisy else None)
@@ -72,7 +64,7 @@ def check(
         model = saved.condition(None if solver is None else as_solver(solver))
         place = out or folder.resolve().with_name(folder.resolve().name + "-check")
         report = write_check_report(
-            model, place, holdout=given, like=places, names=labels(saved.about), seed=seed, progress=voice.progress
+            model, place, holdout=given, like=where, names=labels(saved.about), seed=seed, progress=voice.progress
         )
         voice(report.summary())
         if not report.calibrated:

@@ -12,7 +12,7 @@ import typer
 from .option_checks import require_place, require_values, with_iterations
 from .output_metadata import notes_on
 from .shared import IN_OPTIONS, INTERRUPTED, Debug, DropMissing, Quiet, Seed, Voice, labels, told
-from .table_columns import names_in
+from .table_columns import names_in, places
 
 if TYPE_CHECKING:
     from ..hyperparameters import FitResult
@@ -124,7 +124,7 @@ def fit(
     with told(debug):
         from .. import saving
         from .expressions import as_solver
-        from .fit_steps import Search, places, printed
+        from .fit_steps import Search, printed
         from .starting import PriorAsked
         from .training_data import columns_asked, read_training
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,13 +15,11 @@ from ..support.validation import choice
 from ..transforms import KINDS
 from .shared import IN_OPTIONS, Voice
 from .starting import PriorAsked, Training
-from .table_columns import matched
 
 if TYPE_CHECKING:
     from ..hyperparameters import FitResult
     from ..model import Model
     from ..recalibration import LayeredModel
-    from ..saving import Saved
     from ..solvers import Solver
 
 _LIKELIHOODS = ("auto", "exact", "nearest-neighbours")
@@ -96,17 +93,6 @@ class Search:
         found = judged(model, like, self._bars, self.seed, voice.progress)
         voice(found.found)
         return found.model, found.found
-
-
-def places(like: Path, saved: Saved, folder: Path, drop_missing: bool, voice: Voice) -> np.ndarray:
-    """The points (T, p) in the table that --like names."""
-    from .. import tables
-
-    features, _ = matched(saved, folder, tables.read_columns(like), voice)
-    table = tables.read_table(like, features, drop_missing=drop_missing, encodings=saved.about.encodings)
-    if table.dropped:
-        voice(f"{table.dropped} rows of {like} have missing values and are left out.")
-    return table.matrix(features)
 
 
 def printed(result: FitResult, columns: list[str], stopped: bool, voice: Voice) -> None:

@@ -6,9 +6,12 @@ import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from ..errors import InputError
 
 if TYPE_CHECKING:
+    from ..saving import Saved
     from ..solvers import Solver
 
 
@@ -19,6 +22,18 @@ def require_place(out: Path, overwrite: bool) -> None:
     if not overwrite and is_model_folder(out):
         raise InputError(f"{out} already holds a model; --overwrite replaces it, or choose another name")
     require_writable(out, overwrite)
+
+
+def require_other(out: Path, data: Path) -> None:
+    """Refuse to write over what is read."""
+    if out.exists() and data.exists() and out.samefile(data):
+        raise InputError(f"--out {out} is the input itself; choose another name")
+
+
+def require_noise(saved: Saved, observed: bool) -> None:
+    """Refuse ``--observed`` where the noise of new observations is not known."""
+    if observed and np.ndim(saved.prior.noise_variance):
+        raise InputError("--observed: this model has one noise variance per training row, none for new ones")
 
 
 def require_values(written: bool, lengthscale: str | None, variance: float | None, noise: float | None) -> None:

@@ -13,10 +13,10 @@ import typer
 
 from ..errors import InputError
 from .finished_batches import Piece, Pieces
-from .option_checks import with_iterations
+from .option_checks import require_noise, require_other, with_iterations
 from .output_metadata import described
 from .shared import IN_OPTIONS, INTERRUPTED, KEPT, Debug, DropMissing, Folder, Quiet, Voice, told
-from .table_columns import matched
+from .table_columns import matched, read_for
 
 if TYPE_CHECKING:
     from ..model import Model
@@ -80,21 +80,15 @@ def predict(
         tables.ending_of(out)
         rule = None if stop_share is None else ComputationalShare(stop_share)
         asked = None if solver is None else as_solver(solver)
-        if out.exists() and data.exists() and out.samefile(data):
-            raise InputError(f"--out {out} is the input itself; choose another name")
+        require_other(out, data)
         saved = read(folder)
         raw = tables.read_columns(data)
         features, target = matched(saved, folder, raw, voice)
         new = [prefix + name for name in ("mean", "std", "lower", "upper", "iterations")]
         if clash := set(new) & set(features):
             raise InputError(f"the feature {min(clash)!r} is called like a new column; try --prefix predicted_")
-        if observed and np.ndim(saved.prior.noise_variance):
-            raise InputError("--observed: this model has one noise variance per training row, none for new ones")
-        table = tables.read_table(data, features, drop_missing=drop_missing, encodings=saved.about.encodings)
-        for note in table.notes:
-            voice(note)
-        if table.dropped:
-            voice(f"{table.dropped} rows of {data} have missing values and are left out.")
+        require_noise(saved, observed)
+        table = read_for(saved, data, features, drop_missing, voice)
         X = table.matrix(features)
         own = asked or saved.picked or saved.solver
         chosen = with_iterations(own.for_test_points(len(X)), iterations)

@@ -13,8 +13,9 @@ import typer
 
 from ..errors import InputError
 from .finished_batches import FinishedFields
+from .option_checks import require_noise, require_other
 from .shared import KEPT, Debug, DropMissing, Folder, Quiet, Seed, Voice, told
-from .table_columns import matched
+from .table_columns import matched, read_for
 
 if TYPE_CHECKING:
     from ..fields import Simulator
@@ -56,18 +57,12 @@ def simulate(
         voice = Voice(quiet)
         tables.ending_of(out)
         asked = None if solver is None else as_solver(solver)
-        if out.exists() and data.exists() and out.samefile(data):
-            raise InputError(f"--out {out} is the input itself; choose another name")
+        require_other(out, data)
         saved = read(folder)
         raw = tables.read_columns(data)
         features, target = matched(saved, folder, raw, voice)
-        if observed and np.ndim(saved.prior.noise_variance):
-            raise InputError("--observed: this model has one noise variance per training row, none for new ones")
-        table = tables.read_table(data, features, drop_missing=drop_missing, encodings=saved.about.encodings)
-        for note in table.notes:
-            voice(note)
-        if table.dropped:
-            voice(f"{table.dropped} rows of {data} have missing values and are left out.")
+        require_noise(saved, observed)
+        table = read_for(saved, data, features, drop_missing, voice)
         X = table.matrix(features)
         chosen = (asked or saved.picked or saved.solver).for_test_points(len(X))
         size = batch or max(1, min(-(-n // _PIECES), _PIECE_BYTES // (8 * len(X))))

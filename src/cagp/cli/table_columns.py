@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -71,6 +72,26 @@ def _spelled(raw: RawColumns, name: str) -> str:
     """The column of that name, with spaces around it or without."""
     close = [each for each in raw.names if each.strip() == name.strip()]
     return close[0] if name not in raw.names and len(close) == 1 else name
+
+
+def read_for(saved: Saved, path: Path, columns: Sequence[str], drop_missing: bool, voice: Voice) -> Table:
+    """The columns of a table as a model takes them; says what was assumed and what was left out."""
+    from .. import tables
+
+    table = tables.read_table(path, list(columns), drop_missing=drop_missing, encodings=saved.about.encodings)
+    for note in table.notes:
+        voice(note)
+    if table.dropped:
+        voice(f"{table.dropped} rows of {path} have missing values and are left out.")
+    return table
+
+
+def places(like: Path, saved: Saved, folder: Path, drop_missing: bool, voice: Voice) -> np.ndarray:
+    """The points (T, p) in the table that --like names."""
+    from .. import tables
+
+    features, _ = matched(saved, folder, tables.read_columns(like), voice)
+    return read_for(saved, like, features, drop_missing, voice).matrix(features)
 
 
 def about_of(saved: Saved, folder: Path) -> tuple[tuple[str, ...], str]:
