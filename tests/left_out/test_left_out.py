@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import cagp
+from cagp.left_out import Geometry
 
 KERNEL = cagp.Matern32(lengthscale=[0.3, 0.5], variance=2.0)
 
@@ -74,8 +75,6 @@ def test_a_gap_is_left_out_as_a_whole(mean: cagp.Mean, solver: cagp.Solver) -> N
 
 
 def _coordinates(prior: cagp.Prior, X: np.ndarray, y: np.ndarray, solver: cagp.Solver) -> torch.Tensor:
-    from cagp.left_out import Geometry
-
     return Geometry(prior.condition(X, y, solver)).points
 
 
@@ -158,3 +157,16 @@ def test_plot() -> None:
     prior, X, y = _problem(40)
     axes = prior.condition(X, y, cagp.Cholesky()).left_out().plot()
     assert axes[2].get_ylabel() == "z = error / std"
+
+
+def test_what_is_remembered_is_not_taken_for_something_else() -> None:
+    prior, X, y = _problem(80)
+    model = prior.condition(X, y, cagp.NearestNeighbours(8))
+    rows, shared = np.arange(0, 80, 4), Geometry(model)
+    narrow = shared.single(torch.from_numpy(rows))
+    wide = dataclasses.replace(narrow, radius=torch.full((20,), 0.3, dtype=torch.float64))
+    for gaps in (narrow, wide, narrow):
+        again = model.leave_out(shared, rows, gaps)
+        alone = model.leave_out(Geometry(model), rows, gaps)
+        np.testing.assert_array_equal(again.mean, alone.mean)
+    assert (model.leave_out(shared, rows, wide).std > model.leave_out(shared, rows, narrow).std).any()

@@ -228,3 +228,15 @@ def test_copies_with_hardly_any_noise() -> None:
     model = prior.condition(X, X[:, 0], cagp.NearestNeighbours(3), dtype="float32")
     assert np.isfinite(model.predict(np.array([[1.5]])).variance).all()
     assert model.trend is not None
+
+
+def test_the_error_of_the_trend_of_neighbours_is_that_of_least_squares() -> None:
+    """As long as there are few points, all of them estimate it: (Hᵀ G⁻¹ H)⁻¹."""
+    rng = np.random.default_rng(3)
+    X = rng.random((40, 2))
+    prior = cagp.Prior(cagp.Matern32(0.4, 2.0), mean=cagp.Polynomial(1), noise_variance=0.1)
+    trend = prior.condition(X, X[:, 0], cagp.NearestNeighbours(10)).trend
+    assert trend is not None
+    G = prior.kernel(X) + 0.1 * np.eye(40)
+    H = np.column_stack([np.ones(40), X])
+    np.testing.assert_allclose(trend.covariance.numpy(), np.linalg.inv(H.T @ np.linalg.solve(G, H)), rtol=1e-8)
