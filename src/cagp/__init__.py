@@ -30,9 +30,11 @@ if TYPE_CHECKING:  # for type checkers; when the program runs, __getattr__ finds
         Matern12,
         Matern32,
         Matern52,
+        Pattern,
         Periodic,
         Power,
         RationalQuadratic,
+        Varying,
     )
     from .means import Basis, Constant, Mean, Polynomial, Zero
     from .model import Model
@@ -145,6 +147,7 @@ __all__ = [
     "NearestNeighbours",
     "NotPositiveDefiniteError",
     "Nystrom",
+    "Pattern",
     "Periodic",
     "Polynomial",
     "Posterior",
@@ -160,6 +163,7 @@ __all__ = [
     "SweepsThenCG",
     "SymmetricGaussSeidel",
     "TableError",
+    "Varying",
     "Weights",
     "Zero",
     "kernels",

@@ -215,7 +215,7 @@ class Model(Conditioned):
                 message = f"Iteration {weights.iteration} of {self.solver!r}, {weights.passes:g} passes over G."
                 outcome = outcome_of(iterates.reported(weights.frozen()))
                 batch = Solved.of(model, cross, outcome, prior_mean, keep=True)
-                yield Posterior(model, [batch], convert, Status("iterating", message))
+                yield Posterior(model, [batch], convert, Status("iterating", message), test)
 
     def posterior(self, X_test: ArrayLike, weights: ArrayLike) -> Posterior:
         """The posterior at X_test (T, p) from any kriging weights W (d, T), one column a test point.
@@ -237,7 +237,7 @@ class Model(Conditioned):
             weights_given = model.unbiasing.unbiased(weights_given, cross)
         given = outcome_of(weights_given)
         batch = Solved.of(model, cross, given, self.offset(test), keep=True)
-        return Posterior(model, [batch], convert, Status("given", "The weights were given."))
+        return Posterior(model, [batch], convert, Status("given", "The weights were given."), test)
 
     def prior_at(self, X_test: ArrayLike) -> Posterior:
         """What is known at X_test (T, p) before any iteration: the prior, or what an unknown trend alone says."""
@@ -245,7 +245,7 @@ class Model(Conditioned):
         cross = self.unarranged(test)
         nothing = outcome_of(Iterates(self, cross).nothing())
         batch = Solved.of(self, cross, nothing, self.offset(test), keep=False)
-        return Posterior(self, [batch], convert, Status("prior", "Nothing was computed yet."))
+        return Posterior(self, [batch], convert, Status("prior", "Nothing was computed yet."), test)
 
     def predict_mean(self, X_test: ArrayLike) -> Any:
         """The posterior mean at X_test (T, p), shape (T,), without variances: T times cheaper where the solver allows.

@@ -60,7 +60,7 @@ class Posterior(Normal):
         batches: Sequence[Solved],
         convert: Output,
         status: Status,
-        test: torch.Tensor | None = None,
+        test: torch.Tensor,
     ) -> None:
         self._model, self._test = model, test
         self._batches = tuple(batches)
@@ -71,7 +71,7 @@ class Posterior(Normal):
         super().__init__(
             torch.cat([batch.mean for batch in batches]),
             torch.cat([batch.variance for batch in batches]),
-            model.recipe.prior.noise_variance,
+            model.recipe.prior.new_noise(test),
             status,
             guarantee_of(model.recipe.solver),
             convert,
@@ -132,18 +132,16 @@ class Posterior(Normal):
         try:
             covariance = self._covariance()
         except MemoryBudgetError:
-            if self._test is None:
-                raise
-            return self._simulated(self._test, n, seed)
+            return self._simulated(n, seed)
         scale = float(self._model.gram.kernel_diagonal().max())
         return self._convert(joint_draws(self._mean, covariance, n, seed, "the posterior covariance", remedy, scale))
 
-    def _simulated(self, test: torch.Tensor, n: int, seed: int) -> Any:
+    def _simulated(self, n: int, seed: int) -> Any:
         from .fields import ModelSimulator
 
         crosses = [batch.cross for batch in self._batches]
         iterations = torch.cat([batch.iterations for batch in self._batches])
-        simulator = ModelSimulator(self._model, test, self._convert, crosses, iterations=iterations)
+        simulator = ModelSimulator(self._model, self._test, self._convert, crosses, iterations=iterations)
         return simulator.draw(n, seed, noise_variance=self._noise, progress=False).fields
 
     # --- what the computation left undone -------------------------------------------------------------------------
@@ -170,13 +168,13 @@ class Posterior(Normal):
         return ComputationalVariance(*(self._convert(bound) for bound in (bounds.lower, bounds.estimate, bounds.upper)))
 
 
-def kept(model: Conditioned, mean: ArrayLike, variance: ArrayLike) -> Normal:
-    """A posterior of a model of which the mean and the variance of f, each (T,), were kept and nothing else."""
+def kept(model: Conditioned, X_test: ArrayLike, mean: ArrayLike, variance: ArrayLike) -> Normal:
+    """A posterior at X_test (T, p) of which the mean and the variance of f, each (T,), were kept and nothing else."""
     status = Status("kept", "The mean and the variance were computed before.")
     return Normal(
         as_float64(mean, "mean", model.device),
         as_float64(variance, "variance", model.device),
-        model.recipe.prior.noise_variance,
+        model.recipe.prior.new_noise(as_float64(X_test, "X_test", model.device)),
         status,
         guarantee_of(model.recipe.solver),
         Output.like(mean),

@@ -94,7 +94,8 @@ class Prediction(ABC):
     def observed(self, noise_variance: Any = None) -> Prediction:
         """The prediction of observations y at the test points: the noise variance is added.
 
-        ``noise_variance`` is one number or one per test point (T,); by default the prior's, where that is one number.
+        ``noise_variance`` is one number or one per test point (T,); by default the prior's, where that is known for new
+        observations.
         """
 
     @abstractmethod
@@ -134,15 +135,15 @@ class Normal(Prediction):
     """Normal distributions of f with mean (T,) and variance (T,), each by itself: a posterior without its covariances.
 
     What was predicted before and kept is one; it has no draws, because it does not know how errors go together.
-    ``prior_noise`` is the noise variance that ``observed`` adds where it is given none: one number, or an array of
-    those of other observations, which say nothing about new ones.
+    ``prior_noise`` is the noise variance that ``observed`` adds where it is given none: one number, one per test point
+    (T,), or None where nothing is known of new observations.
     """
 
     def __init__(
         self,
         mean: torch.Tensor,
         variance: torch.Tensor,
-        prior_noise: Any,
+        prior_noise: float | torch.Tensor | None,
         status: Status,
         guarantee: Guarantee,
         convert: Output,
@@ -191,10 +192,11 @@ class Normal(Prediction):
     def observed(self, noise_variance: Any = None) -> Self:
         """The belief about observations y at the test points: the noise variance is added.
 
-        ``noise_variance`` is one number or one per test point (T,); by default the prior's, where that is one number.
+        ``noise_variance`` is one number or one per test point (T,); by default the prior's, where that is known for new
+        observations.
         """
         noise = self._prior_noise if noise_variance is None else noise_variance
-        if noise_variance is None and np.ndim(noise):
+        if noise is None:
             raise InputError(
                 "the noise of the training observations, one variance each, says nothing about new ones: call "
                 "observed(noise_variance=...) with one number or one per test point"

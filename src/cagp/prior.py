@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from .errors import InputError, InputTypeError
-from .kernels import Kernel
+from .kernels import Kernel, Pattern
 from .means import Mean, Zero, as_mean
 from .solvers import Solver
 from .support.convert import Output
@@ -31,7 +31,8 @@ class Prior:
     """f ~ GP(mean, kernel), observed as y = f(x) + noise.
 
     ``mean`` is a mean, a number, or a function of the points. ``noise_variance`` is the variance of the Gaussian
-    noise: one positive number, or one per observation, shape (d,).
+    noise: one positive number, or one per observation, shape (d,). Where a ``noise_pattern`` is given, its standard
+    deviation at x is √noise_variance · noise_pattern(x).
 
     >>> import cagp
     >>> prior = cagp.Prior(cagp.Matern32(lengthscale=0.2, variance=1.0), noise_variance=0.01)
@@ -40,30 +41,52 @@ class Prior:
     kernel: Kernel
     mean: Mean = field(default_factory=Zero, kw_only=True)
     noise_variance: Any = field(default=1e-2, kw_only=True)
+    noise_pattern: Pattern | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         if not isinstance(self.kernel, Kernel):
             raise InputTypeError(f"kernel must be a kernel such as Matern32(0.2), got {self.kernel!r}")
         object.__setattr__(self, "mean", as_mean(self.mean))
         object.__setattr__(self, "noise_variance", _checked_noise(self.noise_variance))
+        if self.noise_pattern is not None:
+            if not isinstance(self.noise_pattern, Pattern):
+                raise InputTypeError(f"noise_pattern must be a cagp.Pattern, got {self.noise_pattern!r}")
+            if np.ndim(self.noise_variance):
+                raise InputError("noise_pattern is for one noise_variance; one per observation says all there is")
+
+    def __repr__(self) -> str:
+        pattern = "" if self.noise_pattern is None else f", noise_pattern={self.noise_pattern!r}"
+        return f"Prior(kernel={self.kernel!r}, mean={self.mean!r}, noise_variance={self.noise_variance!r}{pattern})"
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Prior):
             return NotImplemented
         same_noise = np.array_equal(self.noise_variance, other.noise_variance)
+        same_noise = same_noise and self.noise_pattern == other.noise_pattern
         return self.kernel == other.kernel and self.mean == other.mean and same_noise
 
     __hash__ = None  # type: ignore[assignment]
 
-    def noise(self, size: int) -> torch.Tensor:
-        """The noise variance of each of ``size`` observations, shape (size,), float64."""
-        noise = torch.tensor(self.noise_variance, dtype=torch.float64)
-        if noise.ndim == 1 and noise.shape[0] != size:
+    def noise(self, X: torch.Tensor) -> torch.Tensor:
+        """The noise variance of each of the observations at X (n, p), shape (n,), float64."""
+        noise = torch.tensor(self.noise_variance, dtype=torch.float64, device=X.device)
+        if noise.ndim == 1 and noise.shape[0] != len(X):
             raise InputError(
-                f"noise_variance has {noise.shape[0]} values for {size} observations; "
+                f"noise_variance has {noise.shape[0]} values for {len(X)} observations; "
                 "give one number, or one per observation"
             )
-        return noise.expand(size).clone()
+        if self.noise_pattern is not None:
+            return noise * self.noise_pattern.at(X).square()
+        return noise.expand(len(X)).clone()
+
+    def new_noise(self, X: torch.Tensor) -> float | torch.Tensor | None:
+        """The noise variance of new observations at X (T, p): one number, or one each (T,).
+
+        None where it is known for the training observations alone: that says nothing about new ones.
+        """
+        if np.ndim(self.noise_variance):
+            return None
+        return self.noise_variance if self.noise_pattern is None else self.noise(X)
 
     def condition(
         self,

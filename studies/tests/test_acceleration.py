@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 import cagp
 from cagp_studies import run_study
@@ -126,7 +127,7 @@ def test_tables_of_the_report(tables: Tables) -> None:
 
 def test_uneven_noise_differs_and_jacobi_helps() -> None:
     posed = pose(Case("uneven", 400, 4, TINY_SIZES), seed=0)
-    noise = posed.prior.noise(400).sqrt()
+    noise = posed.prior.noise(torch.from_numpy(posed.problem.X)).sqrt()
     assert 0.1 <= noise.min() < 0.12
     assert 2.5 < noise.max() <= 3
     variance = {

@@ -25,6 +25,7 @@ KERNELS = {
     "periodic": cagp.Periodic(0.7, period=0.4),
     "a sum": SHORT + 2 * LONG,
     "a product": cagp.Matern32(0.5).on(0) * SHORT.on(1, 2) * cagp.Matern52(0.3).on(0),
+    "an amplitude": cagp.Varying(SHORT + LONG, cagp.Pattern(LONG, RNG.random((4, 3)), [0.3, 1.0, 2.0, 5.0])),
     "both": (SHORT + LONG) * cagp.Matern32(1.0).on(2) + cagp.Matern32(0.1),
 }
 NOISE = RNG.uniform(0.01, 0.1, len(X))

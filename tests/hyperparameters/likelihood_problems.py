@@ -27,11 +27,17 @@ KERNELS = {
     "sum": cagp.Matern32(0.2, 0.5) + cagp.RBF((1.0, 2.0), 1.5),
     "product": cagp.Matern32(0.5).on(0) * cagp.Periodic(1.0, 1.0, 0.7).on(1) + 0.1 * cagp.RBF(0.2),
     "custom": cagp.CustomKernel(warped, 0.6) + cagp.RBF(0.4),
+    "varying": cagp.Varying(
+        cagp.Matern32((0.4, 0.9), 2.0),
+        cagp.Pattern(cagp.RBF(0.4), [[0.1, 0.2], [0.9, 0.4], [0.5, 1.0]], [0.3, 1.0, 2.5]),
+    ),
 }
 
 
-def observations(n: int = 40, *, basis: bool = False, noise: bool = False, seed: int = 3) -> Observations:
-    """n points in the unit square with rough values, some points twice."""
+def observations(
+    n: int = 40, *, basis: bool = False, noise: bool = False, pattern: bool = False, seed: int = 3
+) -> Observations:
+    """n points in the unit square with rough values, some points twice; ``pattern`` makes their noise vary."""
     generator = np.random.default_rng(seed)
     X = generator.random((n, 2))
     X[-1] = X[0]
@@ -40,7 +46,13 @@ def observations(n: int = 40, *, basis: bool = False, noise: bool = False, seed:
     columns = torch.stack([torch.ones(n, dtype=torch.float64), points[:, 0], points[:, 1] ** 2], dim=1)
     each = torch.from_numpy(generator.uniform(0.05, 0.3, n))
     return Observations(
-        points, values, torch.full_like(values, 0.1), columns if basis else None, each if noise else None, 0.0
+        points,
+        values,
+        torch.full_like(values, 0.1),
+        columns if basis else None,
+        each if noise else None,
+        0.0,
+        noise_slope=20 * each.square() if pattern else None,
     )
 
 
@@ -55,7 +67,7 @@ def dense_log_likelihood(space: Space, data: Observations, log_values: torch.Ten
     kernel = space.kernel(values)
     origin = data.X.mean(dim=0)
     K = kernel.evaluate(kernel.embed(data.X, origin), kernel.embed(data.X, origin))
-    noise = data.noise if data.noise is not None else space.noise(values) * torch.ones_like(data.y)
+    noise = data.noise if data.noise is not None else space.noise(values) * data.noise_slopes
     G = K + torch.diag(noise + data.jitter)
     mean = data.mean
     if data.basis is not None:

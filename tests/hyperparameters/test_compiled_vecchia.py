@@ -61,6 +61,15 @@ def test_value_gradient_and_trend(name: str, trend: str, noise: bool) -> None:
         torch.testing.assert_close(found.trend.covariance, expected.trend.covariance)
 
 
+@pytest.mark.parametrize("name", ["rbf", "varying"])
+def test_noise_that_varies(name: str) -> None:
+    data = replace(observations(300, basis=True, pattern=True), restricted=True)
+    space, compiled, reference = both(CASES[name], data, terms=90)
+    found, expected = compiled(space.start), reference(space.start)
+    assert found.log_likelihood == pytest.approx(expected.log_likelihood, rel=1e-10)
+    assert_allclose(found.gradient, expected.gradient, rtol=1e-9, atol=1e-9)
+
+
 def test_a_sample_of_terms_with_several_outputs_and_known_noise() -> None:
     data = replace(observations(300, basis=True), restricted=True, known_noise=torch.linspace(0, 0.1, 300).double())
     several = torch.stack([data.y, data.y.flip(0)], dim=1)

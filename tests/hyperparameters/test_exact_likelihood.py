@@ -31,6 +31,11 @@ def test_trend_and_noise_per_observation(basis, noise):
     _agree(space_of("matern32-ard", noise=not noise), observations(basis=basis, noise=noise))
 
 
+@pytest.mark.parametrize("name", ["rbf", "varying"])
+def test_noise_that_varies(name):
+    _agree(space_of(name), observations(pattern=True))
+
+
 @pytest.mark.parametrize(("rows", "columns"), [(7, 16), (64, 5), (1, 1)])
 def test_tiles_do_not_matter(monkeypatch, rows, columns):
     monkeypatch.setattr(module, "_TILES", {"cpu": (rows, columns)})

@@ -39,6 +39,14 @@ def test_all_predecessors_give_the_exact_trend():
     torch.testing.assert_close(found.trend.covariance, expected.trend.covariance)
 
 
+def test_noise_that_varies():
+    data, space = observations(30, pattern=True), space_of("varying")
+    found = _vecchia(space, data, 29)(space.start)
+    expected = ExactLikelihood(space, data, 2**30)(space.start)
+    assert found.log_likelihood == pytest.approx(expected.log_likelihood, rel=1e-10)
+    np.testing.assert_allclose(found.gradient, expected.gradient, rtol=1e-7, atol=1e-9)
+
+
 def test_it_is_the_product_of_conditional_densities():
     data, space, k = observations(40), space_of("product"), 5
     likelihood = _vecchia(space, data, k)

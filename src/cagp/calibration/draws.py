@@ -50,7 +50,7 @@ def draw(
     what = f"{n} joint prior draws at {d} training points"
     require(n_bytes, budget, what, "simulate with fewer training points or simulations, or raise memory_budget")
     covariance = _joint_covariance(prior.kernel, train, test, w)
-    covariance.diagonal()[:d] += prior.noise(d).to(train.device)
+    covariance.diagonal()[:d] += prior.noise(train)
     root, factor = _root(covariance)
     normal = torch.from_numpy(rng.standard_normal((n, d + 1))).to(train.device)
     joint = normal @ root.T

@@ -42,7 +42,7 @@ class Projection:
         budget: int,
     ) -> None:
         origin = train.mean(dim=0)
-        noise = prior.noise(len(train)).to(train.device)
+        noise = prior.noise(train)
         self.device = train.device
         functions = TrendBasis(prior.mean, train) if prior.mean.unknown else None
         H, h = (None, None) if functions is None else (functions.at_training_points, functions(test))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from ..errors import InputError
 from ..hyperparameters.starting_prior import NOISE_SHARE, Group, scale_of, starting_kernel
-from ..kernels import RBF, Kernel, Matern12, Matern32, Matern52, Radial, RationalQuadratic
+from ..kernels import RBF, Kernel, Matern12, Matern32, Matern52, Radial, RationalQuadratic, Varying
 from ..means import Constant, Mean, Polynomial, Zero
 from ..prior import Prior
 
@@ -35,17 +36,21 @@ _LONGER = 10.0
 
 @dataclass(frozen=True)
 class Candidate:
-    """A prior to start a fit from: the ``kernel`` and the ``trend`` in words, and the hyperparameters ``fixed``."""
+    """A prior to start a fit from: the ``kernel`` and the ``trend`` in words, and the hyperparameters ``fixed``.
+
+    ``varies`` says in words what has a pattern, "" where nothing has.
+    """
 
     kernel: str
     trend: str
     start: Prior
     fixed: tuple[str, ...] = ()
+    varies: str = ""
 
     @property
     def name(self) -> str:
         """How a table calls it."""
-        return f"{self.kernel}, {self.trend}"
+        return f"{self.kernel}, {self.trend}{self.varies and ', varying ' + self.varies}"
 
     def starting_at(self, prior: Prior) -> Candidate:
         """The same, to be fitted from other values."""
@@ -58,6 +63,13 @@ class Candidate:
     def with_trend(self, trend: str) -> Candidate:
         """The same with another trend, by its name."""
         return replace(self, trend=trend, start=replace(self.start, mean=TRENDS[trend]))
+
+    def with_patterns(self, prior: Prior, varies: str) -> Candidate:
+        """The same with a prior that has patterns in what ``varies``."""
+        fixed = self.fixed
+        if isinstance(prior.kernel, Varying):  # the kernel is one further in
+            fixed = tuple(re.sub(r"^kernel\b", "kernel.kernel", name) for name in fixed)
+        return replace(self, start=prior, fixed=fixed, varies=varies)
 
     def from_values_of(self, fitted: Prior, kind: str) -> Candidate:
         """A candidate with the kernel of another ``kind``, that starts where this one ended."""

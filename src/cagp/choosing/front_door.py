@@ -52,6 +52,7 @@ def fit(
     uncertainty: bool | str = "auto",
     recalibrate: bool | str = "auto",
     transform: Transform | str | None = "auto",
+    varying: bool | str = "auto",
     ard: bool | None = None,
     globe: Sequence[Any] | None = None,
     times: Sequence[Any] = (),
@@ -80,12 +81,14 @@ def fit(
     known; ``recalibrate`` True, False or "auto". ``transform`` is of the observations: "log", "box-cox", "yeo-johnson",
     "sinh-arcsinh", "logit" for shares, one from ``cagp.transforms`` with its parameters, None, or "auto": one where it
     predicts left-out observations clearly better, none where a kernel, a known mean or a noise was given, which are on
-    the scale of the observations. Predictions are on that scale; "log" and "box-cox" never predict below 0. ``ard``
-    gives each column a lengthscale of its own, by default where there are ten observations for each. ``globe`` names
-    the columns with latitude and longitude in degrees, by number or by name: distance there is measured in kilometres.
-    ``times`` names those with times: each has a factor of its own in the kernel. ``fit_options`` and
-    ``condition_options`` are further options of ``cagp.hyperparameters.fit`` and ``Prior.condition``. Ctrl-C ends the
-    search and keeps the best so far.
+    the scale of the observations. Predictions are on that scale; "log" and "box-cox" never predict below 0. ``varying``
+    tries an amplitude of the function and a noise level that vary with the inputs, and takes them where they predict
+    left-out observations better; "auto" tries unless a kernel, a known mean or a noise was given. ``ard`` gives each
+    column a lengthscale of its own, by default where there are ten observations for each. ``globe`` names the columns
+    with latitude and longitude in degrees, by number or by name: distance there is measured in kilometres. ``times``
+    names those with times: each has a factor of its own in the kernel. ``fit_options`` and ``condition_options`` are
+    further options of ``cagp.hyperparameters.fit`` and ``Prior.condition``. Ctrl-C ends the search and keeps the best
+    so far.
 
     >>> import numpy as np, cagp
     >>> X = np.linspace(0, 1, 30)[:, None]
@@ -119,6 +122,9 @@ def fit(
             "another one; leave them out, or transform y yourself"
         )
     by_hand = own is not None or noise_variance is not None or not trend_unknown or bool(held)
+    if varying not in (True, False, "auto"):
+        raise InputError(f'varying must be True, False or "auto", got {varying!r}')
+    vary = not by_hand if varying == "auto" else bool(varying)
     on_globe = globe is not None or (own is not None and bool(geographic_columns(own, tuple(range(data.shape[1])))))
     settings = Settings(
         _solver(solver, len(values)), likelihood, count(seed, "seed"), device, fitting, dict(condition_options or {})
@@ -129,11 +135,11 @@ def fit(
         start = _start(of, own or kinds[0], mean, noise_variance, groups).holding(held)
         return Search(data, of, wanted, settings, given), start
 
-    with Interrupt() as interrupt, progress_bar("fit", len(kinds) + 4, progress) as advance:
+    with Interrupt() as interrupt, progress_bar("fit", len(kinds) + 5, progress) as advance:
         begin = begun(transform, data, observed, beginning, by_hand, settings.seed)
         search, start = begin.search, begin.start
         # a trend that is linear in longitude would jump where the globe closes
-        search.run_all(start, kinds, mean is None and not on_globe, interrupt, advance)
+        search.run_all(start, kinds, mean is None and not on_globe, vary, interrupt, advance)
         parts = search.parts(mixture)
         for each, _ in parts:
             each.model.column_names = names

@@ -106,6 +106,10 @@ class Scored:
 
         return cls(found.index, over_normal_scores(pinball).numpy(), -prediction.log_density(y.numpy()))
 
+    def charged(self, share: float) -> Scored:
+        """Made worse: the CRPS by that share of it, the log score by as many nats."""
+        return Scored(self.index, (1 + share) * self.crps, self.log_score + share)
+
     def at(self, index: np.ndarray) -> Scored:
         """Those of the observations ``index`` (m,)."""
         there = np.isin(self.index, index)

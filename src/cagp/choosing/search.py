@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..errors import NotPositiveDefiniteError
-from ..hyperparameters import FitResult, GivenTerms
+from ..errors import InputError, NotPositiveDefiniteError
+from ..hyperparameters import FitResult, GivenTerms, fit_patterns
 from ..hyperparameters import fit as fit_hyperparameters
 from ..model import Model
 from ..prior import Prior
@@ -43,6 +43,13 @@ _TREND_ROWS = 10
 """So many observations for each column are needed for a linear trend to be tried."""
 
 
+_PATTERNS = ((True, True), (False, True), (True, False))
+"""What varies, amplitude and noise, in the order in which it is tried."""
+
+_CENTRES, _MANY_CENTRES = 30, 300
+_PER_CENTRE = 50
+"""So many observations are needed for each centre of a pattern to be tried."""
+
 _UNDETERMINED = (
     "A linear trend was not tried, because the columns do not determine one: some of them add up to a constant, as "
     "those of all categories do, or one of them varies in a single row."
@@ -61,6 +68,10 @@ def determines_trend(X: np.ndarray) -> bool:
         return False
     leverage = 1 / len(X) + np.square(centred @ (vectors / np.sqrt(values * len(X)))).sum(axis=1)
     return bool(leverage.max() < 1 - 1e-6)
+
+
+def _in_words(amplitude: bool, noise: bool) -> str:
+    return " and ".join(["amplitude"] * amplitude + ["noise"] * noise)
 
 
 @dataclass(frozen=True)
@@ -142,15 +153,18 @@ class Search:
         self.fits: list[Fit] = []
         self.failures: list[str] = []
 
-    def run(self, candidate: Candidate, by: str = LIKELIHOOD) -> Fit | None:
-        """Fit a candidate by its likelihood, or by the log score of the left-out observations; None where it fails."""
+    def run(self, candidate: Candidate, by: str = LIKELIHOOD, charge: float = 0.0) -> Fit | None:
+        """Fit a candidate by its likelihood, or by the log score of the left-out observations; None where it fails.
+
+        Its scores are made worse by the share ``charge``.
+        """
         started = time.perf_counter()
         try:
             more = _BY_TERMS | {"terms": self._terms(candidate)} if by == LEFT_OUT_SCORE else {}
             result = self._settings.fit(candidate, self.X, self.y, **more)
             model = self._settings.condition(result.prior, self.X, self.y)
             site = self.site or Site.chosen(model, self._like, SITES, self._settings.seed, self.transform)
-            scores = site.scored(model) if len(self.y) > 1 else Scored.unknown()
+            scores = site.scored(model).charged(charge) if len(self.y) > 1 else Scored.unknown()
         except NotPositiveDefiniteError as error:
             self.failures.append(f"{candidate.name} could not be fitted ({error}).")
             return None
@@ -164,10 +178,11 @@ class Search:
         start: Candidate,
         kinds: tuple[str, ...],
         trends: bool,
+        varying: bool,
         interrupt: Interrupt,
         advance: Callable[[float], None],
     ) -> None:
-        """Fit the kinds one after another; the best also with a linear trend, and to the left-out observations."""
+        """Fit the kinds one after another; the best also with a trend, to left-out observations, and with patterns."""
         first = self.fits[0] if self.fits else self.run(start)
         advance(1)
         if first is None:
@@ -186,6 +201,40 @@ class Search:
         if self.site is not None and self.site.gaps is not None and not interrupt.requested:
             self.run(self.best.candidate.starting_at(self.best.prior), LEFT_OUT_SCORE)
         advance(1)
+        if varying and len(self.y) >= 2 * _PER_CENTRE:
+            self._run_varying(interrupt)
+        advance(1)
+
+    def _run_varying(self, interrupt: Interrupt) -> None:
+        """The best one with an amplitude, or a noise level, that varies; with more centres where that is better."""
+        plain, most = self.best, len(self.y) // _PER_CENTRE
+        kinds = [kind for kind in _PATTERNS if not (kind[1] and np.ndim(plain.prior.noise_variance))]
+        for kind in kinds:
+            if not interrupt.requested:
+                self._vary(plain, kind, min(_CENTRES, most))
+        best = self.best
+        if best is not plain and most >= _MANY_CENTRES and not interrupt.requested:
+            kind = next(kind for kind in kinds if _in_words(*kind) == best.candidate.varies)
+            self._vary(plain, kind, _MANY_CENTRES)
+
+    def _vary(self, plain: Fit, kind: tuple[bool, bool], centres: int) -> None:
+        values = sum(kind) * centres
+        try:
+            prior = fit_patterns(
+                plain.prior,
+                self.X,
+                self.y,
+                amplitude=kind[0],
+                noise=kind[1],
+                n_centres=centres,
+                seed=self._settings.seed,
+                device=self._settings.device,
+            )
+        except (NotPositiveDefiniteError, InputError) as error:
+            self.failures.append(f"A varying {_in_words(*kind)} could not be fitted ({error}).")
+            return
+        # every value was chosen by the observations that judge it: one counts like an observation less
+        self.run(plain.candidate.with_patterns(prior, _in_words(*kind)), plain.fitted_by, values / len(self.y))
 
     def with_standard_errors(self, found: Fit) -> FitResult:
         """What a fit found, with standard errors, where the likelihood has them."""

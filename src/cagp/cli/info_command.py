@@ -48,6 +48,9 @@ def _facts(saved: Saved) -> list[tuple[str, str]]:
     d, p = saved.X.shape
     noise = saved.prior.noise_variance
     said = f"one per observation, {noise.min():.3g} … {noise.max():.3g}" if np.ndim(noise) else f"{noise:.6g}"
+    if (pattern := saved.prior.noise_pattern) is not None:
+        low, high = (float(noise) * end(pattern.values) ** 2 for end in (min, max))
+        said = f"varies with the inputs, {low:.3g} … {high:.3g}"
     arithmetic = saved.dtype if saved.dtype == saved.solve_dtype else f"{saved.dtype}, solved in {saved.solve_dtype}"
     solver = repr(saved.solver)
     if saved.picked is not None:

@@ -195,7 +195,7 @@ def _predicted(
     """
     from ..posterior import kept
 
-    meant = model.over(kept(model.plain, result.mean, result.variance), X)
+    meant = model.over(kept(model.plain, X, result.mean, result.variance), X)
     if level is None:
         return {f"{prefix}mean": meant.mean}
     shown = meant.observed() if observed else meant

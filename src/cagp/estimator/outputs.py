@@ -61,27 +61,26 @@ class Outputs:
         if not self.shared:
             return [model.predict(X, progress=False) for model in self.models]
         mean, variance = means_and_variances(self.plain, X)
-        posteriors = [kept(model, mean[:, j], variance[:, j]) for j, model in enumerate(self.plain)]
+        posteriors = [kept(model, X, mean[:, j], variance[:, j]) for j, model in enumerate(self.plain)]
         return [model.over(each, X) for model, each in zip(self.models, posteriors, strict=True)]
 
-    @property
-    def noises(self) -> np.ndarray:
-        """The noise variance of new observations of each output, (outputs,): the average one of a mixture."""
-        return np.array([_noise(before_recalibration(model)) for model in self.models])
+    def noises(self, X: np.ndarray) -> np.ndarray:
+        """The noise variance of new observations at X (T, p), (T, outputs): the average one of a mixture."""
+        return np.column_stack([_noise(before_recalibration(model), X) for model in self.models])
 
     def covariances(self, X: np.ndarray, noise: Any) -> np.ndarray:
-        """Of f with ``noise``, one or one each, at X (T, p), before any recalibration, shape (T, T, outputs)."""
+        """Of f with ``noise``, one or (T, outputs), at X (T, p), before any recalibration, shape (T, T, outputs)."""
         if self.shared:
             found = covariances(self.plain, X)
         else:
             found = np.stack([_covariance(model, X) for model in self.models], axis=2)
-        return found + noise * np.eye(len(X))[:, :, None]
+        return found + np.broadcast_to(noise, found.shape[1:])[:, None] * np.eye(len(X))[:, :, None]
 
 
-def _noise(model: Model | MixtureModel) -> float:
+def _noise(model: Model | MixtureModel, X: np.ndarray) -> np.ndarray:
     if isinstance(model, Model):
-        return float(model.prior.noise_variance)
-    return float(model.weights @ np.array([each.prior.noise_variance for each in model.components]))
+        return model.prior.noise(torch.from_numpy(X)).numpy()
+    return np.asarray(model.weights @ np.stack([_noise(each, X) for each in model.components]))
 
 
 def _covariance(model: Model | LayeredModel, X: np.ndarray) -> np.ndarray:

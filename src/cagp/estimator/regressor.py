@@ -283,7 +283,7 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
                 "with sample_y, or leave y as it is: CAGPRegressor(target_transform=None)"
             )
         noise = self._noise_of(of)  # refuses noise that is known for the training observations alone
-        covariance = self._outputs.covariances(X, self._outputs.noises if of == "observed" else noise)
+        covariance = self._outputs.covariances(X, self._outputs.noises(X) if of == "observed" else noise)
         if any(isinstance(each, LayeredModel) for each in self.recalibrated_models_):
             factors = std / np.sqrt(np.diagonal(covariance).T)
             covariance = covariance * factors[:, None] * factors[None]

@@ -63,9 +63,10 @@ class Average(Posterior, AveragePrediction):  # type: ignore[misc]
         batches: Sequence[Solved],
         convert: Output,
         status: Status,
+        test: torch.Tensor,
         wanted: Wanted,
     ) -> None:
-        super().__init__(model, batches, convert, status)
+        super().__init__(model, batches, convert, status, test)
         self._wanted = wanted
         self.groups = wanted.groups
         self._shared_noise: torch.Tensor | None = None
@@ -78,11 +79,12 @@ class Average(Posterior, AveragePrediction):  # type: ignore[misc]
     def observed(self, noise_variance: Any = None) -> Self:
         """The belief about averages of new observations, one at each point: noise of variance A Σ Aᵀ is added.
 
-        ``noise_variance`` is one number or one per point (T,); by default the prior's, where that is one number.
+        ``noise_variance`` is one number or one per point (T,); by default the prior's, where that is known for new
+        observations.
         """
         noise = self._prior_noise if noise_variance is None else noise_variance
         points = self._wanted.A.shape[1]
-        if noise_variance is None and np.ndim(noise):
+        if noise is None:
             raise InputError(
                 "the noise of the training observations, one variance each, says nothing about new ones: call "
                 "observed(noise_variance=...) with one number or one per point"
@@ -145,7 +147,7 @@ def average(
     status = status_of(settled, solved, stop, interrupt.requested, seconds, "", expected)
     many = f"{len(wanted)} averages" if len(wanted) > 1 else "One average"
     status = replace(status, circumstances=f"{status.circumstances} {many} of {len(test):,} points.")
-    return Average(settled, solved, convert, status, wanted)
+    return Average(settled, solved, convert, status, test, wanted)
 
 
 def _some_of(test: torch.Tensor, m: int) -> torch.Tensor:

@@ -65,6 +65,17 @@ class RepeatedDraws(PriorDraws):
         return self._inner(noise)[:, self._place]
 
 
+class ScaledDraws(PriorDraws):
+    """Draws times an ``amplitude`` (N,) at each point."""
+
+    def __init__(self, inner: PriorDraws, amplitude: torch.Tensor) -> None:
+        self._inner, self._amplitude = inner, amplitude
+        self.noises, self.how, self.exact, self.method = inner.noises, inner.how, inner.exact, inner.method
+
+    def __call__(self, noise: torch.Tensor) -> torch.Tensor:
+        return self._inner(noise).mul_(self._amplitude)
+
+
 def distinct(embedding: Embedding) -> tuple[torch.Tensor, torch.Tensor]:
     """The first of each set of points that are the same to the kernel (U,), and for each point which set (N,).
 

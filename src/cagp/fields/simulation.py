@@ -201,7 +201,7 @@ class ModelSimulator(Simulator):
         drawn = self.prior(noise)
         del noise
         observed = torch.stack([self._normal(seed, number, _NOISE, d) for number in numbers])
-        observed *= model.recipe.prior.noise(d).to(observed).sqrt()
+        observed *= model.recipe.prior.noise(model.X).to(observed).sqrt()
         observed += drawn[:, :d]
         residual = (model.b - observed.to(model.b)).T.contiguous()
         out.copy_(model.offset(self._test) + drawn[:, d:].to(out))
@@ -255,7 +255,8 @@ class ModelSimulator(Simulator):
         mean, variance = (torch.cat([getattr(part, name) for part in parts])[back] for name in ("mean", "variance"))
         status = status_of(self._model, parts, None, False, seconds, expected=self._expected)
         recipe = self._model.recipe
-        return Normal(mean, variance, recipe.prior.noise_variance, status, guarantee_of(recipe.solver), self._convert)
+        noise = recipe.prior.new_noise(self._test)
+        return Normal(mean, variance, noise, status, guarantee_of(recipe.solver), self._convert)
 
 
 def _applied(weights: Weights, b: torch.Tensor) -> torch.Tensor:

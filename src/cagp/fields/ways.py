@@ -7,10 +7,10 @@ from __future__ import annotations
 import torch
 
 from ..errors import InputError
-from ..kernels import Kernel, embedding_size, map_embedding
+from ..kernels import Kernel, Varying, embedding_size, map_embedding
 from ..support.memory import require
 from .circulant import circulant_draws
-from .prior_draws import DenseDraws, PriorDraws, RepeatedDraws, distinct
+from .prior_draws import DenseDraws, PriorDraws, RepeatedDraws, ScaledDraws, distinct
 from .vecchia_draws import VecchiaDraws
 
 METHODS = ("auto", "dense", "circulant", "vecchia")
@@ -21,6 +21,8 @@ _DENSE = 2500
 
 def prior_draws(kernel: Kernel, points: torch.Tensor, method: str, budget: int) -> PriorDraws:
     """Draws at ``points`` (N, p) by that method; "auto" takes the first of dense, circulant and Vecchia that suits."""
+    if isinstance(kernel, Varying):
+        return ScaledDraws(prior_draws(kernel.kernel, points, method, budget), kernel.amplitude.at(points))
     if method == "circulant" or (method == "auto" and len(points) > _DENSE):
         on_grid, reason = circulant_draws(kernel, points, budget)
         if on_grid is not None:

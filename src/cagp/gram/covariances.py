@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ..kernels import Embedding, Kernel, embedding_leaves, embedding_size, map_embedding
+from ..kernels import Embedding, Kernel, Varying, embedding_leaves, embedding_size, map_embedding
 from ..kernels.nearness import near_leaves
+from ..kernels.varying import without_amplitude
 from .entries import Entries, Tiling
 from .fused import fused_entries
 from .neighbours import Search, search
@@ -72,6 +73,10 @@ class Covariances:
                 which = indices.contiguous().numpy()
                 compiled.lower(which, G.numpy())
                 compiled.cross(torch.cat(leaves).numpy(), which, V.numpy())
+                if isinstance(self._kernel, Varying):
+                    near = self.embedding[1][0][indices]
+                    G.mul_(near[:, :, None]).mul_(near[:, None, :])
+                    V.mul_(leaves[-1][0][:, :, None]).mul_(near[:, None, :])
             else:
                 chosen = map_embedding(self.embedding, lambda part: part[:, indices])
                 self._kernel.evaluate(chosen, chosen, G, buffers)
@@ -86,6 +91,8 @@ class Covariances:
             if (compiled := self._compiled_blocks()) is not None:
                 rows, columns = (torch.cat(embedding_leaves(each)).contiguous().numpy() for each in (A, B))
                 compiled.between(rows, columns, out.numpy())
+                if isinstance(self._kernel, Varying):
+                    out.mul_(A[1][0][:, None]).mul_(B[1][0][None, :])
             else:
                 self._entries.fill_cross(A, B, out)
             yield out
@@ -106,7 +113,10 @@ class Covariances:
         return self._compiled
 
     def _compile(self) -> CompiledBlocks | None:
-        terms = self._kernel.radial_terms(self.embedding)
+        kernel, embedding, amplitude = without_amplitude(self._kernel, self.embedding)
+        # with an amplitude S, G = S (K + S⁻¹ N S⁻¹) S: what is compiled lies in between
+        noise = self.noise if amplitude is None else self.noise / amplitude.square()
+        terms = kernel.radial_terms(embedding)
         if terms is None or self.device.type != "cpu" or self.dtype != torch.float64:
             return None
         try:
@@ -115,7 +125,7 @@ class Covariances:
             return None
         if not CompiledBlocks.knows(terms):
             return None
-        return CompiledBlocks(terms, torch.cat(embedding_leaves(self.embedding)).numpy(), self.noise.numpy())
+        return CompiledBlocks(terms, torch.cat(embedding_leaves(embedding)).numpy(), noise.numpy())
 
     def kernel_rows(self, indices: torch.Tensor) -> torch.Tensor:
         """k(X[indices], X), without noise, shape (k, d), as a new matrix."""
@@ -140,7 +150,7 @@ class Covariances:
 
     def coordinates(self) -> torch.Tensor:
         """The points in the kernel's own scaled coordinates, shape (d, q): near means strongly correlated."""
-        return torch.cat(embedding_leaves(self.embedding)).T
+        return torch.cat(embedding_leaves(without_amplitude(self._kernel, self.embedding)[1])).T
 
     def search_coordinates(self, embedding: Embedding | None = None) -> torch.Tensor | None:
         """Points in the coordinates in which neighbours are searched, shape (n, q); the training points by default.

@@ -3,6 +3,7 @@
 from .fitting import fit, log_likelihood
 from .hyperpriors import Around, Hyperpriors, LongRange, SmallDeviation
 from .optimise import TraceStep
+from .patterns import fit_patterns
 from .repeated_rows import AveragedRows, averaged_rows
 from .result import FitResult, FitWarning
 from .terms import GivenTerms
@@ -21,6 +22,7 @@ __all__ = [
     "TraceStep",
     "averaged_rows",
     "fit",
+    "fit_patterns",
     "log_likelihood",
     "posterior",
 ]

@@ -93,6 +93,7 @@ def sum_terms(
     E: np.ndarray,
     columns: np.ndarray,
     noise: np.ndarray,
+    noise_slope: np.ndarray,
     members: np.ndarray,
     weights: np.ndarray,
     term_factors: np.ndarray,
@@ -114,7 +115,8 @@ def sum_terms(
 ) -> int:
     """Add the terms ``members`` (terms, k+1), −1 where there is no neighbour, to the sums; −1, or the row that failed.
 
-    E (n, coordinates), ``columns`` (n, m) and ``noise`` (n,) belong to all points. The kernel is a sum of terms, each
+    E (n, coordinates), ``columns`` (n, m), ``noise`` (n,) and its derivative in its level, ``noise_slope`` (n,), belong
+    to all points. The kernel is a sum of terms, each
     the variance times a product of factors ``term_factors[t]`` … ``term_factors[t + 1]``; a factor is a profile of the
     coordinates ``first`` … ``last``. Slots are the numbers of hyperparameters, −1 for those that are held.
 
@@ -127,7 +129,7 @@ def sum_terms(
     wide = size * LANES
     x = np.empty((C, size, LANES))
     real = np.empty((size, LANES))
-    own_noise = np.empty((size, LANES))
+    own_noise, own_slope = np.empty((size, LANES)), np.empty((size, LANES))
     Z = np.empty((M, size, LANES))
     K = np.empty((pairs, LANES))
     term_value = np.empty((T, pairs, LANES))
@@ -150,6 +152,7 @@ def sum_terms(
                 if who >= 0:
                     real[i, e] = 1.0
                     own_noise[i, e] = noise[who]
+                    own_slope[i, e] = noise_slope[who]
                     for c in range(C):
                         x[c, i, e] = E[who, c]
                     for m in range(M):
@@ -157,6 +160,7 @@ def sum_terms(
                 else:  # independent of all others, with variance 1 and no influence
                     real[i, e] = 0.0
                     own_noise[i, e] = 0.0
+                    own_slope[i, e] = 0.0
                     for c in range(C):
                         x[c, i, e] = 0.0
                     for m in range(M):
@@ -230,7 +234,7 @@ def sum_terms(
         if noise_slot >= 0:
             for i in range(size):
                 for e in range(lanes):
-                    w[noise_slot, i, e] = real[i, e] * u[i, e]
+                    w[noise_slot, i, e] = own_slope[i, e] * u[i, e]
         for t in range(T):
             p = term_slot[t]
             if p >= 0:

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 
 from ..errors import NotPositiveDefiniteError
+from ..kernels import Varying
 from ..support.threads import share_out
 from .likelihood import Evaluation, Likelihood, Trend, not_determined, orthonormal
 from .observations import Observations
@@ -76,7 +77,12 @@ class CompiledVecchiaLikelihood(Likelihood):
             self._plain = torch.linalg.inv(R) @ (Q.T @ whole)
             own = self._local.y.reshape(self._local.size, -1) - self._local.basis @ self._plain
             y = torch.column_stack([self._local.basis @ self._to_coefficients, own])
-        self._columns = np.ascontiguousarray(y.numpy())
+        # with an amplitude s, y/s has the kernel without it, and noise over s²
+        self._amplitude = y.new_ones(len(y))
+        if isinstance(space.prior.kernel, Varying):
+            self._amplitude = space.prior.kernel.amplitude.at(self._local.X)
+        self._log_slope = float(self._own.weights @ self._amplitude.log()[self._own.places])
+        self._columns = np.ascontiguousarray((y / self._amplitude[:, None]).numpy())
 
     @property
     def computed(self) -> int:
@@ -86,7 +92,7 @@ class CompiledVecchiaLikelihood(Likelihood):
         sums, noise = self._pass(log_values)
         contrasts, trend, gain, covariance = self._without_trend(sums.normal)
         quadratic = float(np.einsum("ao,ab,bo->", contrasts, sums.normal, contrasts))
-        constant = 0.5 * float(self.terms.weights.sum()) * math.log(2 * math.pi)
+        constant = 0.5 * float(self.terms.weights.sum()) * math.log(2 * math.pi) + self._log_slope
         log_likelihood = gain - 0.5 * quadratic - self._outputs * (float(sums.half_log_det[0]) + constant)
         if not math.isfinite(log_likelihood):
             raise NotPositiveDefiniteError("the log-likelihood is not finite: G is singular to working precision")
@@ -101,7 +107,8 @@ class CompiledVecchiaLikelihood(Likelihood):
         values, plan, data = np.exp(log_values).tolist(), self._plan, self._local
         kernel, level = self.space.kernel(values), self.space.noise(values)
         coordinates, variances, alpha = plan.numbers(kernel, kernel.embed(data.X, self.data.X.mean(dim=0)))
-        diagonal = data.diagonal(level).numpy()
+        squares = self._amplitude.square()
+        diagonal, slope = (data.diagonal(level) / squares).numpy(), (data.noise_slopes / squares).numpy()
         members, weights = self._own.members.numpy(), self._own.weights.numpy()
         starts = range(0, len(members), _CHUNK)
         parts = [_Sums.zeros(self._columns.shape[1], plan.slots) for _ in starts]
@@ -109,7 +116,7 @@ class CompiledVecchiaLikelihood(Likelihood):
         def work(number: int) -> None:
             chunk = slice(number * _CHUNK, (number + 1) * _CHUNK)
             failed = self._compiled.sum_terms(
-                coordinates, self._columns, diagonal, members[chunk], weights[chunk],
+                coordinates, self._columns, diagonal, slope, members[chunk], weights[chunk],
                 plan.term_factors, variances, plan.term_slot, plan.kind, plan.first, plan.last, alpha,
                 plan.alpha_slot, plan.coordinate_slot, plan.noise_slot, plan.slots, *parts[number].arrays,
             )  # fmt: skip

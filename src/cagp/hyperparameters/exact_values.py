@@ -52,7 +52,8 @@ def _factors(likelihood: ExactLikelihood, log_values: np.ndarray) -> tuple[torch
     values = np.exp(log_values).tolist()
     if data.size >= _TOGETHER:
         try:
-            return likelihood.factor(values[0])[None], torch.tensor([False], device=data.y.device)
+            factor = likelihood.factor(values[0]) * likelihood.amplitude[:, None]
+            return factor[None], torch.tensor([False], device=data.y.device)
         except NotPositiveDefiniteError:
             unit = torch.ones(data.size, dtype=data.y.dtype, device=data.y.device).diag()
             return unit[None], torch.tensor([True], device=data.y.device)

@@ -18,7 +18,7 @@ import torch
 
 from ..errors import InputError, NotPositiveDefiniteError
 from ..gram import Gram
-from ..kernels import Embedding, embedding_leaves, map_embedding, slice_embedding
+from ..kernels import Embedding, Varying, embedding_leaves, map_embedding, slice_embedding
 from ..support.memory import require
 from ..support.threads import share_out
 from .exact_matrix import CompiledMatrix, inverse_lower
@@ -162,6 +162,10 @@ class ExactLikelihood(Likelihood):
 
         plan = compiled_plan(space, data.X) if n >= _WORTH_COMPILING else None
         self._compiled = None if plan is None else CompiledMatrix(space, data.X, plan)
+        # compiled code sees y / s, with the kernel without its amplitude s
+        self.amplitude = data.X.new_ones(n)
+        if self._compiled is not None and isinstance(space.prior.kernel, Varying):
+            self.amplitude = space.prior.kernel.amplitude.at(data.X)
 
     def __call__(self, log_values: np.ndarray) -> Evaluation:
         data, values = self.data, np.exp(log_values).tolist()
@@ -170,34 +174,35 @@ class ExactLikelihood(Likelihood):
         gain, further = 0.0, None
         if data.basis is not None:
             right = torch.column_stack([data.basis, data.y])
-            whitened = torch.linalg.solve_triangular(factor, right, upper=False)
+            whitened = torch.linalg.solve_triangular(factor, right / self.amplitude[:, None], upper=False)
             q = data.basis.shape[1]
             trend = fit_trend(whitened[:, :q], whitened[:, q:].reshape(data.y.shape))
             b = data.y - data.basis @ trend.coefficients
             if data.restricted:
                 gain, further = integrated_out(data, trend, self._basis_log_det)
-        b = b.reshape(data.size, -1)
+        b = b.reshape(data.size, -1) / self.amplitude[:, None]
         outputs = b.shape[1]
         alpha = torch.cholesky_solve(b, factor)
-        normalising = factor.diagonal().log().sum() + 0.5 * data.size * math.log(2 * math.pi)
+        normalising = (factor.diagonal() * self.amplitude).log().sum() + 0.5 * data.size * math.log(2 * math.pi)
         log_likelihood = gain - 0.5 * (b * alpha).sum() - outputs * normalising
         if not math.isfinite(log_likelihood):
             raise NotPositiveDefiniteError("the log-likelihood is not finite: G is singular to working precision")
         if not self.space.names:  # nothing to differentiate
             return Evaluation(float(log_likelihood), np.zeros(0), trend)
         if further is not None:
-            alpha = torch.column_stack([alpha, torch.cholesky_solve(further, factor)])
+            alpha = torch.column_stack([alpha, torch.cholesky_solve(further / self.amplitude[:, None], factor)])
         inverse = inverse_lower(factor)
         if outputs > 1:
             inverse.mul_(outputs)
-        noise_gradient = float(0.5 * (alpha.square().sum() - inverse.diagonal().sum()))
+        slopes = data.noise_slopes / self.amplitude.square()
+        noise_gradient = float(0.5 * slopes @ (alpha.square().sum(dim=1) - inverse.diagonal()))
         # the coefficients of the trend maximise the likelihood, so their own change does not matter to first order
         return Evaluation(float(log_likelihood), self._gradient(log_values, alpha, inverse, noise_gradient), trend)
 
     def factor(self, values: list[float]) -> torch.Tensor:
-        """The lower Cholesky factor of G (n, n)."""
+        """The lower Cholesky factor of G (n, n), both sides divided by the amplitude where that is taken out."""
         data = self.data
-        diagonal = data.diagonal(self.space.noise(values))
+        diagonal = data.diagonal(self.space.noise(values)) / self.amplitude.square()
         if self._compiled is not None:
             return self._compiled.factor(values, diagonal)
         kernel = self.space.kernel(values)

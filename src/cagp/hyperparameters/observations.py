@@ -20,6 +20,7 @@ class Observations:
     Points ``X`` (n, p), observations ``y`` (n,), and either ``basis`` (n, q), whose coefficients are unknown, or a
     known mean, ``mean`` (n,). Where ``restricted``, the coefficients are integrated out (restricted likelihood, REML),
     else they are chosen together with the kernel. ``noise`` (n,) where it is known per observation, else None.
+    ``noise_slope`` (n,) is what the noise level is multiplied by at each point, where a pattern says that.
     ``jitter`` is added to the diagonal of G, and is zero unless the user asked for it. ``known_noise`` (n,) is there
     beside the noise that is fitted. ``y`` and ``mean`` may be (n, outputs): independent functions with the same
     hyperparameters, whose likelihoods multiply.
@@ -33,6 +34,7 @@ class Observations:
     jitter: float
     known_noise: torch.Tensor | None = None
     restricted: bool = False
+    noise_slope: torch.Tensor | None = None
 
     @property
     def size(self) -> int:
@@ -45,17 +47,23 @@ class Observations:
         basis = None if self.basis is None else self.basis[at]
         noise = None if self.noise is None else self.noise[at]
         known = None if self.known_noise is None else self.known_noise[at]
+        slope = None if self.noise_slope is None else self.noise_slope[at]
         parts = self.X[at], self.y[at], self.mean[at], basis, noise
-        return Observations(*parts, self.jitter, known, self.restricted)
+        return Observations(*parts, self.jitter, known, self.restricted, slope)
 
     def with_mean(self, mean: Mean) -> Observations:
         """The same with ``mean`` filled in from the data, for each output by itself."""
         columns = [mean.fit(self.X, y)(self.X) for y in self.y.reshape(self.size, -1).unbind(dim=1)]
         return replace(self, mean=torch.stack(columns, dim=1).reshape(self.y.shape))
 
+    @property
+    def noise_slopes(self) -> torch.Tensor:
+        """The derivative of every observation's noise in its level, shape (n,)."""
+        return self.X.new_ones(self.size) if self.noise_slope is None else self.noise_slope
+
     def diagonal(self, noise: float | np.ndarray) -> torch.Tensor:
         """Noise and jitter of every observation, shape (n,)."""
-        own = self.noise if self.noise is not None else self.X.new_full((self.size,), float(noise))
+        own = self.noise if self.noise is not None else self.noise_slopes * float(noise)
         return own + self.jitter if self.known_noise is None else own + self.known_noise + self.jitter
 
 
@@ -84,7 +92,9 @@ def observations(
             f"refit_mean=True, but y has {values.shape[1]} outputs, each with a mean of its own; leave refit_mean out"
         )
     each = np.ndim(prior.noise_variance) == 1
-    noise = prior.noise(n).to(train.device) if each else None
+    noise = prior.noise(train) if each else None
+    slope = None if prior.noise_pattern is None else prior.noise_pattern.at(train).square()
     known = None if known_noise is None else not_negative_each(known_noise, "known_noise", n, train.device)
     parts = train, values, torch.zeros_like(values), basis, noise
-    return Observations(*parts, float(jitter), known, restricted=prior.mean.unknown and not refit_mean)
+    restricted = prior.mean.unknown and not refit_mean
+    return Observations(*parts, float(jitter), known, restricted, slope)

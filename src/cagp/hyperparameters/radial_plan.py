@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from ..kernels import Embedding, Geographic, Kernel, OnColumns, Product, Radial, Sum, embedding_leaves
+from ..kernels.varying import without_amplitude
 from .search_space import NOISE, Space
 
 _KINDS = {"matern12": 0, "matern32": 1, "matern52": 2, "rbf": 3, "rational_quadratic": 4}
@@ -48,6 +49,7 @@ class RadialPlan:
 
     def numbers(self, kernel: Kernel, embedding: Embedding) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """For hyperparameters as they are now: coordinates (n, C), variances of terms, exponents of factors."""
+        kernel, embedding, _ = without_amplitude(kernel, embedding)
         terms = kernel.radial_terms(embedding)
         assert terms is not None
         coordinates = torch.cat(embedding_leaves(embedding)).T.contiguous().numpy()
@@ -71,15 +73,15 @@ def compiled_plan(space: Space, X: torch.Tensor) -> RadialPlan | None:
 
 
 def radial_plan(space: Space, X: torch.Tensor) -> RadialPlan | None:
-    """The plan for the kernel of ``space`` on points like X (n, p); None where it has no such form.
+    """The plan for the kernel of ``space``, without its amplitude, on points like X (n, p); None if there is none.
 
     That is where a part is not radial, or where a hyperparameter is free that is no lengthscale, variance or exponent.
     """
-    kernel = space.kernel(np.exp(space.start).tolist())
-    parts = _radial_parts(kernel, "kernel")
+    whole = space.kernel(np.exp(space.start).tolist())
+    kernel, embedding, amplitude = without_amplitude(whole, whole.embed(X[:1], X[:1].mean(dim=0)))
+    parts = _radial_parts(kernel, "kernel" if amplitude is None else "kernel.kernel")
     if parts is None:
         return None
-    embedding = kernel.embed(X[:1], X[:1].mean(dim=0))
     terms = kernel.radial_terms(embedding)
     if terms is None:
         return None

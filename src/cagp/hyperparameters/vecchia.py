@@ -58,12 +58,14 @@ class _Right:
     """Right-hand sides: ``columns`` (n, outputs + q), and what else depends on hyperparameters but not on the batch.
 
     The first columns are those of the ``outputs``; the others count in the derivative alone, see ``integrated_out``.
-    ``diagonal`` (n,) is the noise; ``gain`` is what integrating the coefficients of the trend out adds.
+    ``diagonal`` (n,) is the noise, ``slopes`` (n,) its derivative in the noise level; ``gain`` is what integrating the
+    coefficients of the trend out adds.
     """
 
     columns: torch.Tensor
     outputs: int
     diagonal: torch.Tensor
+    slopes: torch.Tensor
     trend: Trend | None
     gain: float
 
@@ -153,7 +155,7 @@ class VecchiaLikelihood(Likelihood):
             if data.restricted:
                 gain, further = integrated_out(data, trend, self._basis_log_det)
         b = b.reshape(data.size, -1)
-        return _Right(torch.column_stack([b, further]), b.shape[1], diagonal, trend, gain)
+        return _Right(torch.column_stack([b, further]), b.shape[1], diagonal, data.noise_slopes, trend, gain)
 
     def _add(self, batch: _Batch, leaves: list[torch.Tensor], right: _Right) -> torch.Tensor:
         """The batch's log-likelihood, without log 2π, and derivative in the noise (2,); leaves collect the others."""
@@ -176,4 +178,4 @@ class VecchiaLikelihood(Likelihood):
         if covariance.requires_grad:
             weight = s[:, :, None] * u[:, None, :]  # the kernel is symmetric: half of the sum with its transpose is it
             (weight * covariance).sum().backward()  # type: ignore[no-untyped-call]
-        return torch.stack([(batch.weights * terms).sum(), (s * u).sum()])
+        return torch.stack([(batch.weights * terms).sum(), (s * u * right.slopes[batch.members]).sum()])

@@ -6,6 +6,7 @@ from .custom import CustomKernel
 from .embeddings import Embedding, embedding_leaves, embedding_size, map_embedding, slice_embedding
 from .geographic import EARTH_RADIUS, Geographic, geographic_columns
 from .radial import RBF, Matern12, Matern32, Matern52, Periodic, Radial, RationalQuadratic
+from .varying import Pattern, Varying
 
 __all__ = [
     "EARTH_RADIUS",
@@ -20,12 +21,14 @@ __all__ = [
     "Matern32",
     "Matern52",
     "OnColumns",
+    "Pattern",
     "Periodic",
     "Power",
     "Product",
     "Radial",
     "RationalQuadratic",
     "Sum",
+    "Varying",
     "embedding_leaves",
     "embedding_size",
     "geographic_columns",

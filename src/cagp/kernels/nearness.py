@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from .base import Kernel, OnColumns, Product, Sum
 from .embeddings import Embedding, embedding_leaves, slice_embedding
+from .varying import Varying
 
 Columns = frozenset[int] | None
 """Columns of the points; None for all of them."""
@@ -40,6 +41,8 @@ def _part(kernel: Kernel, embedding: Embedding, first: int) -> _Part | None:
     if isinstance(kernel, OnColumns):
         inner = _part(kernel.kernel, embedding, first)
         return inner and _Part(inner.leaves, frozenset(kernel.columns), inner.variance)
+    if isinstance(kernel, Varying):
+        return _part(kernel.kernel, embedding[0], first)
     if not isinstance(kernel, (Sum, Product)):
         inner_kernel = getattr(kernel, "kernel", None)  # Geographic, and wrappers from outside
         return _part(inner_kernel, embedding, first) if isinstance(inner_kernel, Kernel) else None

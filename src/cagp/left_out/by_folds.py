@@ -66,7 +66,7 @@ def by_folds(
     folds = _folds(n, size)
     shuffled = np.random.default_rng(seed).permutation(n)
     mean, variance, distance = np.empty(n), np.empty(n), np.empty(n)
-    noise = np.broadcast_to(model.prior.noise_variance, size)
+    noise = _array(model.prior.noise(model.X))
     together: list[Correlation | None] = []
     for group in np.array_split(shuffled, folds):
         places = rows[group]

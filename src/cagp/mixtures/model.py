@@ -57,12 +57,15 @@ class Blend(Learned):
                 arrays[f"noise_variance[{i}]"] = np.asarray(prior.noise_variance, dtype=np.float64)
             noise = None if np.ndim(prior.noise_variance) else float(prior.noise_variance)
             kernel, mean = (encode(each, f"priors[{i}]", {}) for each in (prior.kernel, prior.mean))
-            written.append({"kernel": kernel, "mean": mean, "noise_variance": noise})
+            own = {"kernel": kernel, "mean": mean, "noise_variance": noise}
+            if prior.noise_pattern is not None:
+                own["noise_pattern"] = encode(prior.noise_pattern, f"priors[{i}]", {})
+            written.append(own)
         return {"priors": written}
 
     @classmethod
     def from_json(cls, content: Any, arrays: Mapping[str, np.ndarray], size: int) -> Blend:
-        from ..kernels import Kernel
+        from ..kernels import Kernel, Pattern
         from ..means import Mean
         from ..saving.objects import decode
 
@@ -74,8 +77,11 @@ class Blend(Learned):
             if noise is None:
                 noise = saved_array(arrays, f"noise_variance[{i}]", "float64")
             kernel, mean = decode(each["kernel"], "kernel", {}, Kernel), decode(each["mean"], "mean", {}, Mean)
-            priors.append(Prior(kernel, mean=mean, noise_variance=noise))
-            priors[-1].noise(size)
+            pattern = each.get("noise_pattern")
+            pattern = pattern and decode(pattern, "noise_pattern", {}, Pattern)
+            priors.append(Prior(kernel, mean=mean, noise_variance=noise, noise_pattern=pattern))
+            if np.shape(noise) not in ((), (size,)):
+                raise InputError(f"a mixture has {len(noise)} noise variances for {size} observations")
         return cls(tuple(priors), saved_array(arrays, "weights", "float64"))
 
 

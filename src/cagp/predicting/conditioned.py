@@ -35,7 +35,7 @@ class Conditioned:
     def __init__(self, recipe: Recipe, device: torch.device) -> None:
         self.recipe = recipe
         self.device = torch.empty(0, device=device).device  # "cuda" becomes the current one, with its number
-        noise = recipe.prior.noise(len(recipe.X)).to(device=device, dtype=recipe.dtype)
+        noise = recipe.prior.noise(self.X).to(recipe.dtype)
         if bool((noise.to(recipe.solve_dtype) <= 0).any()):
             raise InputError(f"noise_variance is so small that it is zero in {recipe.solve_dtype}; solve in float64")
         if not recipe.accurate and tf32_refused(device, recipe.storage):

@@ -45,8 +45,8 @@ def jackknife_interval(model: Model, X_test: ArrayLike, level: float, noise_vari
             f"jackknife_interval needs an exact model, and this one predicts with {model.solver!r}; condition with "
             'solver="cholesky", or take recalibrated(), which works for every solver'
         )
-    noise = model.prior.noise_variance if noise_variance is None else noise_variance
-    if noise_variance is None and np.ndim(noise):
+    noise = model.prior.new_noise(test) if noise_variance is None else noise_variance
+    if noise is None:
         raise InputError(
             "the noise of the training observations, one variance each, says nothing about new ones; give "
             "noise_variance, one number or one per test point"

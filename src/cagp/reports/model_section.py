@@ -50,7 +50,7 @@ def facts_table(model: Model, names: Names, scale: str = "") -> Table:
         ("kernel", model.prior.kernel.in_words(names.features or ())),
         ("formula", f"k(x, x′) = {model.prior.kernel.formula(number)}"),
         ("prior mean", _mean(model, names)),
-        ("noise", _noise_in_words(model.prior.noise_variance, unit)),
+        ("noise", _noise_in_words(model.prior, unit)),
         ("solver", f"{solver!r}{picked}{iterations}, {calibrated}"),
         ("Gram matrix", memory),
         ("memory budget", human(model.budget)),
@@ -93,8 +93,11 @@ def _mean(model: Model, names: Names) -> str:
     )
 
 
-def _noise_in_words(noise: float | np.ndarray, unit: str) -> str:
-    std = np.sqrt(noise)
+def _noise_in_words(prior: Prior, unit: str) -> str:
+    std = np.sqrt(prior.noise_variance)
+    if prior.noise_pattern is not None:
+        low, high = (number(float(std) * end(prior.noise_pattern.values)) for end in (min, max))
+        return f"standard deviation that varies with the inputs, from {low} to {with_unit(high, unit)}"
     if np.ndim(std) == 0:
         return f"standard deviation {with_unit(number(float(std)), unit)}, the same for all observations"
     low, high = number(float(std.min())), with_unit(number(float(std.max())), unit)
@@ -218,7 +221,7 @@ def _lengthscales(model: Model, prior: Prior, names: Names) -> list[str]:
 
 
 def _noise(model: Model) -> list[str]:
-    noise = float(np.mean(model.prior.noise_variance))
+    noise = float(model.prior.noise(model.X).mean())
     signal = float(model.gram.kernel_diagonal().double().mean())
     spread = float(np.var(array(model.y)))
     said = f"Noise makes up {percent(noise / (noise + signal))} of the variance that the prior expects."

@@ -21,7 +21,7 @@ import torch
 
 from ..errors import InputError, SavedModelError
 from ..gram import STORAGES
-from ..kernels import Kernel
+from ..kernels import Kernel, Pattern
 from ..means import Mean
 from ..model import Model
 from ..prior import Prior
@@ -38,15 +38,17 @@ from .objects import decode, encode
 from .saved import Saved
 
 FORMAT = "cagp model"
-FORMAT_VERSION = 2
-"""A model with layers, such as a recalibration, has this version; a plain one has version 1, which older cagp read."""
+FORMAT_VERSION = 3
+"""A model whose noise has a pattern has this version, others with layers, such as a recalibration, version 2; a plain
+one has version 1. Each is read by every cagp that knows what is in it."""
 
 DESCRIPTION = "model.json"
 
 _DATA_NAME = re.compile(r"data-[0-9a-f]{16}\.safetensors")
 _LARGEST_DESCRIPTION = 16 * 2**20
 _ENTRIES = {"format", "format_version", "cagp_version", "created", "data", "prior", "solver", "settings", "about"}
-_ENTRIES_OF = {1: _ENTRIES, 2: _ENTRIES | {"layers"}}
+_LAYERED = _ENTRIES | {"layers"}
+_ENTRIES_OF = {1: (_ENTRIES,), 2: (_LAYERED,), 3: (_ENTRIES, _LAYERED)}
 
 
 def is_model_folder(folder: str | Path) -> bool:
@@ -102,10 +104,13 @@ def _describe(saved: Saved, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
     """model.json but for its own hash; ``arrays`` is given what belongs into the data file."""
     prior = saved.prior
     noise = None if np.ndim(prior.noise_variance) else float(prior.noise_variance)
+    priors = [prior, *(each for layer in saved.layers for each in getattr(layer, "priors", ()))]
+    patterned = any(each.noise_pattern is not None for each in priors)
     layers = {"layers": encode_layers(saved.layers, arrays)} if saved.layers else {}
+    pattern = {"noise_pattern": encode(prior.noise_pattern, "noise_pattern", arrays)} if patterned else {}
     return {
         "format": FORMAT,
-        "format_version": 2 if saved.layers else 1,
+        "format_version": 3 if patterned else 2 if saved.layers else 1,
         "cagp_version": __version__,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "about": saved.about.to_json(),
@@ -113,6 +118,7 @@ def _describe(saved: Saved, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
             "kernel": encode(prior.kernel, "kernel", arrays),
             "mean": encode(prior.mean, "mean", arrays),
             "noise_variance": noise,
+            **pattern,
         },
         "solver": {"asked": encode(saved.solver, "solver", arrays), "picked": encode(saved.picked, "picked", arrays)},
         "settings": {"storage": saved.storage, "dtype": saved.dtype, "solve_dtype": saved.solve_dtype},
@@ -233,8 +239,8 @@ def _description(place: Path) -> dict[str, Any]:
             f"{DESCRIPTION} does not have the hash that was written with it; it was changed or damaged"
         )
     expected = _ENTRIES_OF[version]
-    if set(content) != expected:
-        raise SavedModelError(f"{DESCRIPTION} has the entries {sorted(content)}, expected were {sorted(expected)}")
+    if set(content) not in expected:
+        raise SavedModelError(f"{DESCRIPTION} has the entries {sorted(content)}, expected were {sorted(expected[-1])}")
     return content
 
 
@@ -243,8 +249,10 @@ def _saved(content: dict[str, Any], arrays: dict[str, np.ndarray]) -> Saved:
     y = targets(arrays["y"], len(X)).numpy()
     noise = arrays.get("noise_variance", content["prior"]["noise_variance"])
     kernel = decode(content["prior"]["kernel"], "kernel", arrays, Kernel)
-    prior = Prior(kernel, mean=decode(content["prior"]["mean"], "mean", arrays, Mean), noise_variance=noise)
-    prior.noise(len(X))
+    mean, pattern = decode(content["prior"]["mean"], "mean", arrays, Mean), content["prior"].get("noise_pattern")
+    pattern = pattern and decode(pattern, "noise_pattern", arrays, Pattern)
+    prior = Prior(kernel, mean=mean, noise_variance=noise, noise_pattern=pattern)
+    prior.noise(torch.from_numpy(X))
     solver, settings = content["solver"], content["settings"]
     picked = None if solver["picked"] is None else decode(solver["picked"], "picked", arrays, Solver)
     solving_type(settings["solve_dtype"], float_type(settings["dtype"], "dtype"))

@@ -18,7 +18,7 @@ import numpy as np
 
 from .. import kernels
 from ..errors import InputError, SavedModelError
-from ..kernels import CustomKernel, Kernel
+from ..kernels import CustomKernel, Kernel, Pattern
 from ..means import Basis, CallableMean, Constant, Mean, Polynomial, Zero
 from ..preconditioners import Identity, Jacobi, Nystrom, Preconditioner, SymmetricGaussSeidel
 from ..solvers import ALL as SOLVERS
@@ -32,7 +32,7 @@ KERNELS: tuple[type[Kernel], ...] = tuple(
 
 MEANS: tuple[type[Mean], ...] = (Zero, Constant, Polynomial)
 PRECONDITIONERS: tuple[type[Preconditioner], ...] = (Identity, Jacobi, Nystrom, SymmetricGaussSeidel)
-_CLASSES: tuple[type[Any], ...] = (*KERNELS, *MEANS, *SOLVERS, *PRECONDITIONERS)
+_CLASSES: tuple[type[Any], ...] = (*KERNELS, Pattern, *MEANS, *SOLVERS, *PRECONDITIONERS)
 KNOWN: dict[str, type[Any]] = {each.__name__: each for each in _CLASSES}
 
 _LONG = 64

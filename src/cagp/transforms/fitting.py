@@ -44,7 +44,7 @@ class Profile:
             rows = np.sort(np.random.default_rng(seed).choice(rows, MOST, replace=False))
         self.y, places = torch.from_numpy(y[rows]), torch.from_numpy(X[rows])
         embedding = prior.kernel.embed(places, places.mean(dim=0))
-        G = prior.kernel.evaluate(embedding, embedding) + torch.diag(prior.noise(len(y))[rows])
+        G = prior.kernel.evaluate(embedding, embedding) + torch.diag(prior.noise(torch.from_numpy(X))[rows])
         self._factor = positive_definite_factor(G, "the covariance of the observations", "a larger noise_variance")
         # noise that is known leaves no size to be chosen
         self._sized = not np.ndim(prior.noise_variance)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 
 from cagp import datasets
 from cagp.datasets import Dataset, era5_grid
@@ -233,7 +234,7 @@ class Posed:
         """What one must know to compare data sets: sizes, and noise relative to the prior variance of f."""
         d, p = self.problem.X.shape
         variance = float(self.prior.kernel(self.problem.X_test[:1])[0, 0])
-        noise = self.prior.noise(d)
+        noise = self.prior.noise(torch.from_numpy(self.problem.X))
         return {
             "d": d,
             "T": len(self.problem.truth),

@@ -58,7 +58,7 @@ def draw(prior: Prior, n: int, side: int, rng: np.random.Generator) -> Problem:
     """
     X, X_test = uniform_points(n, rng), grid(side)
     normal = rng.standard_normal(n + len(X_test))
-    noise = rng.standard_normal(n) * prior.noise(n).sqrt().numpy()
+    noise = rng.standard_normal(n) * prior.noise(torch.from_numpy(X)).sqrt().numpy()
     covariance = torch.from_numpy(prior.kernel(np.concatenate([X, X_test])))
     f = positive_definite_factor(covariance, "the prior covariance of a draw", "fewer points").numpy() @ normal
     return Problem(X, f[:n] + noise, X_test, f[n:])
