@@ -27,6 +27,7 @@ from .candidates import DEFAULT_KINDS, KINDS, PER_COLUMN, TRENDS, Candidate, fir
 from .integrating import Part, integrated_over, plugged_in
 from .integrating import wanted as uncertainty_wanted
 from .judging import judged, recalibration_wanted
+from .patterns import try_patterns, varying_wanted
 from .search import EXACT_UP_TO, LIKELIHOOD, Search, Settings
 from .telling import table, told
 from .transforming import begun, transform_wanted
@@ -122,9 +123,7 @@ def fit(
             "another one; leave them out, or transform y yourself"
         )
     by_hand = own is not None or noise_variance is not None or not trend_unknown or bool(held)
-    if varying not in (True, False, "auto"):
-        raise InputError(f'varying must be True, False or "auto", got {varying!r}')
-    vary = not by_hand if varying == "auto" else bool(varying)
+    vary = varying_wanted(varying, by_hand)
     on_globe = globe is not None or (own is not None and bool(geographic_columns(own, tuple(range(data.shape[1])))))
     settings = Settings(
         _solver(solver, len(values)), likelihood, count(seed, "seed"), device, fitting, dict(condition_options or {})
@@ -139,7 +138,10 @@ def fit(
         begin = begun(transform, data, observed, beginning, by_hand, settings.seed)
         search, start = begin.search, begin.start
         # a trend that is linear in longitude would jump where the globe closes
-        search.run_all(start, kinds, mean is None and not on_globe, vary, interrupt, advance)
+        search.run_all(start, kinds, mean is None and not on_globe, interrupt, advance)
+        if vary:
+            try_patterns(search, recalibrate is not False, interrupt)
+        advance(1)
         parts = search.parts(mixture)
         for each, _ in parts:
             each.model.column_names = names

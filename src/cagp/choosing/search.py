@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..errors import InputError, NotPositiveDefiniteError
-from ..hyperparameters import FitResult, GivenTerms, fit_patterns
+from ..errors import NotPositiveDefiniteError
+from ..hyperparameters import FitResult, GivenTerms
 from ..hyperparameters import fit as fit_hyperparameters
 from ..model import Model
 from ..prior import Prior
@@ -43,13 +43,6 @@ _TREND_ROWS = 10
 """So many observations for each column are needed for a linear trend to be tried."""
 
 
-_PATTERNS = ((True, True), (False, True), (True, False))
-"""What varies, amplitude and noise, in the order in which it is tried."""
-
-_CENTRES, _MANY_CENTRES = 30, 300
-_PER_CENTRE = 50
-"""So many observations are needed for each centre of a pattern to be tried."""
-
 _UNDETERMINED = (
     "A linear trend was not tried, because the columns do not determine one: some of them add up to a constant, as "
     "those of all categories do, or one of them varies in a single row."
@@ -70,13 +63,12 @@ def determines_trend(X: np.ndarray) -> bool:
     return bool(leverage.max() < 1 - 1e-6)
 
 
-def _in_words(amplitude: bool, noise: bool) -> str:
-    return " and ".join(["amplitude"] * amplitude + ["noise"] * noise)
-
-
 @dataclass(frozen=True)
 class Fit:
-    """A candidate after its fit: what the fit found, the model that it makes, its scores, and how long it took."""
+    """A candidate after its fit: what the fit found, the model that it makes, its scores, and how long it took.
+
+    ``charge`` is the share by which the scores were made worse.
+    """
 
     candidate: Candidate
     fitted_by: str
@@ -84,6 +76,7 @@ class Fit:
     model: Model
     scores: Scored
     seconds: float
+    charge: float = 0.0
 
     @property
     def prior(self) -> Prior:
@@ -148,7 +141,7 @@ class Search:
         transform: Transform | None = None,
     ) -> None:
         self.transform = transform
-        self.X, self.y, self._like, self._settings = X, y, like, settings
+        self.X, self.y, self._like, self.settings = X, y, like, settings
         self.site: Site | None = None
         self.fits: list[Fit] = []
         self.failures: list[str] = []
@@ -161,15 +154,15 @@ class Search:
         started = time.perf_counter()
         try:
             more = _BY_TERMS | {"terms": self._terms(candidate)} if by == LEFT_OUT_SCORE else {}
-            result = self._settings.fit(candidate, self.X, self.y, **more)
-            model = self._settings.condition(result.prior, self.X, self.y)
-            site = self.site or Site.chosen(model, self._like, SITES, self._settings.seed, self.transform)
+            result = self.settings.fit(candidate, self.X, self.y, **more)
+            model = self.settings.condition(result.prior, self.X, self.y)
+            site = self.site or Site.chosen(model, self._like, SITES, self.settings.seed, self.transform)
             scores = site.scored(model).charged(charge) if len(self.y) > 1 else Scored.unknown()
         except NotPositiveDefiniteError as error:
             self.failures.append(f"{candidate.name} could not be fitted ({error}).")
             return None
         self.site = site
-        found = Fit(candidate, by, result, model, scores, time.perf_counter() - started)
+        found = Fit(candidate, by, result, model, scores, time.perf_counter() - started, charge)
         self.fits.append(found)
         return found
 
@@ -178,11 +171,10 @@ class Search:
         start: Candidate,
         kinds: tuple[str, ...],
         trends: bool,
-        varying: bool,
         interrupt: Interrupt,
         advance: Callable[[float], None],
     ) -> None:
-        """Fit the kinds one after another; the best also with a trend, to left-out observations, and with patterns."""
+        """Fit the kinds one after another; the best also with a linear trend, and to the left-out observations."""
         first = self.fits[0] if self.fits else self.run(start)
         advance(1)
         if first is None:
@@ -201,53 +193,19 @@ class Search:
         if self.site is not None and self.site.gaps is not None and not interrupt.requested:
             self.run(self.best.candidate.starting_at(self.best.prior), LEFT_OUT_SCORE)
         advance(1)
-        if varying and len(self.y) >= 2 * _PER_CENTRE:
-            self._run_varying(interrupt)
-        advance(1)
-
-    def _run_varying(self, interrupt: Interrupt) -> None:
-        """The best one with an amplitude, or a noise level, that varies; with more centres where that is better."""
-        plain, most = self.best, len(self.y) // _PER_CENTRE
-        kinds = [kind for kind in _PATTERNS if not (kind[1] and np.ndim(plain.prior.noise_variance))]
-        for kind in kinds:
-            if not interrupt.requested:
-                self._vary(plain, kind, min(_CENTRES, most))
-        best = self.best
-        if best is not plain and most >= _MANY_CENTRES and not interrupt.requested:
-            kind = next(kind for kind in kinds if _in_words(*kind) == best.candidate.varies)
-            self._vary(plain, kind, _MANY_CENTRES)
-
-    def _vary(self, plain: Fit, kind: tuple[bool, bool], centres: int) -> None:
-        values = sum(kind) * centres
-        try:
-            prior = fit_patterns(
-                plain.prior,
-                self.X,
-                self.y,
-                amplitude=kind[0],
-                noise=kind[1],
-                n_centres=centres,
-                seed=self._settings.seed,
-                device=self._settings.device,
-            )
-        except (NotPositiveDefiniteError, InputError) as error:
-            self.failures.append(f"A varying {_in_words(*kind)} could not be fitted ({error}).")
-            return
-        # every value was chosen by the observations that judge it: one counts like an observation less
-        self.run(plain.candidate.with_patterns(prior, _in_words(*kind)), plain.fitted_by, values / len(self.y))
 
     def with_standard_errors(self, found: Fit) -> FitResult:
         """What a fit found, with standard errors, where the likelihood has them."""
-        if found.fitted_by != LIKELIHOOD or not self._settings.fitting.get("standard_errors", True):
+        if found.fitted_by != LIKELIHOOD or not self.settings.fitting.get("standard_errors", True):
             return found.result
-        again = self._settings.fit(
+        again = self.settings.fit(
             found.candidate.starting_at(found.prior), self.X, self.y, standard_errors=True, n_restarts=0
         )
         return replace(again, prior=found.prior, story=found.result.story, trace=found.result.trace)
 
     def _terms(self, candidate: Candidate) -> GivenTerms:
         assert self.site is not None
-        return self.site.terms(self._settings.condition(candidate.start, self.X, self.y))
+        return self.site.terms(self.settings.condition(candidate.start, self.X, self.y))
 
     @property
     def best(self) -> Fit:

@@ -101,6 +101,13 @@ def fit(
             "and 1."
         ),
     ] = "auto",
+    varying: Annotated[
+        bool | None,
+        typer.Option(
+            "--varying/--no-varying",
+            help="Try an amplitude and a noise level that vary with the features; by default where nothing is given.",
+        ),
+    ] = None,
     like: Annotated[
         Path | None,
         typer.Option(help="Table with the features where you are going to predict: the model is chosen there."),
@@ -129,7 +136,9 @@ def fit(
         from .training_data import columns_asked, read_training
 
         voice = Voice(quiet)
-        search = Search(likelihood, subset, restarts, names_in(fix), mixture, uncertainty, recalibrate, transform, seed)
+        search = Search(
+            likelihood, subset, restarts, names_in(fix), mixture, uncertainty, recalibrate, transform, varying, seed
+        )
         chosen_solver = with_iterations(as_solver(solver), iterations)
         wished = PriorAsked(kernel, mean, geo, ard, lengthscale, variance, noise)
         if no_fit:

@@ -37,6 +37,7 @@ class Search:
     uncertainty: bool | None
     recalibrate: bool | None
     transform: str
+    varying: bool | None
     seed: int
 
     def __post_init__(self) -> None:
@@ -82,6 +83,7 @@ class Search:
             uncertainty="auto" if self.uncertainty is None else self.uncertainty,
             recalibrate=self._bars,
             transform=None if self.transform == "none" else self.transform,
+            varying="auto" if self.varying is None else self.varying,
             fit_options=options,
             seed=self.seed,
             progress=voice.progress,
@@ -98,7 +100,8 @@ class Search:
 def printed(result: FitResult, columns: list[str], stopped: bool, voice: Voice) -> None:
     """Print the hyperparameters that the search found, and what needs a look."""
     errors = result.standard_errors or {}
-    owners = {f"kernel.lengthscale[{i}]": column for i, column in enumerate(columns)}
+    whole = ("kernel", "kernel.kernel")  # the second where an amplitude varies
+    owners = {f"{path}.lengthscale[{i}]": column for path in whole for i, column in enumerate(columns)}
     rows = []
     for name, value in result.values.items():
         error = errors.get(name)

@@ -27,6 +27,7 @@ class Asked(Protocol):
     uncertainty: Any
     recalibrate: Any
     target_transform: Any
+    varying: Any
     globe: Any
     condition_options: Any
     normalize_y: bool
@@ -71,6 +72,7 @@ def chosen(
                 uncertainty=asked.uncertainty,
                 recalibrate="auto" if asked.recalibrate is None else asked.recalibrate,
                 transform=asked.target_transform,
+                varying=asked.varying,
                 globe=asked.globe,
                 fit_options=options,
                 condition_options=asked.condition_options,

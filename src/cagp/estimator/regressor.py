@@ -73,7 +73,7 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         output by itself. "auto" does so where the left-out predictions reject the error bars of the prior;
         ``fit_message_`` says what was found and done. Means do not change. None is "auto" where the kernel is chosen,
         and False where a kernel is given, as in ``GaussianProcessRegressor``.
-    uncertainty, mixture, target_transform, globe : as in ``cagp.fit``, whose ``transform`` is called so here
+    uncertainty, mixture, target_transform, varying, globe : as in ``cagp.fit``, whose ``transform`` is called so here
         For kernels that are chosen.
     random_state : int, RandomState or None
         For restarts and subsets. With the default 0 results are the same each time.
@@ -139,6 +139,7 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         uncertainty: Any = "auto",
         mixture: bool = True,
         target_transform: Any = "auto",
+        varying: Any = "auto",
         globe: Any = None,
     ) -> None:
         self.kernel = kernel
@@ -158,6 +159,7 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.uncertainty = uncertainty
         self.mixture = mixture
         self.target_transform = target_transform
+        self.varying = varying
         self.globe = globe
 
     def __sklearn_tags__(self) -> Any:

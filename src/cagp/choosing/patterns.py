@@ -1,0 +1,94 @@
+"""Whether an amplitude, or a noise level, that varies with the inputs predicts left-out observations better."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..errors import InputError, NotPositiveDefiniteError
+from ..hyperparameters import fit_patterns
+from ..recalibration.bands import Band
+from ..support.interrupt import Interrupt
+from .search import Fit, Search
+
+_KINDS = ((True, True), (False, True), (True, False))
+"""What varies, amplitude and noise, in the order in which it is tried."""
+
+_CENTRES, _MANY = 30, 300
+_PER_CENTRE = 50
+"""So many observations are needed for each centre of a pattern."""
+
+_JUDGED = 100
+"""From fewer left-out observations little can be learnt from place to place."""
+
+
+def varying_wanted(varying: bool | str, by_hand: bool) -> bool:
+    """Whether patterns are tried: "auto" does so unless something was given by hand."""
+    if varying not in (True, False, "auto"):
+        raise InputError(f'varying must be True, False or "auto", got {varying!r}')
+    return not by_hand if varying == "auto" else bool(varying)
+
+
+def try_patterns(search: Search, recalibrates: bool, interrupt: Interrupt) -> None:
+    """Fit the best candidate with patterns; with many more centres where a few of them predict better.
+
+    A recalibration learns from place to place, too. Where there is going to be one, a pattern has to be better with it.
+    """
+    plain, most = search.best, len(search.y) // _PER_CENTRE
+    if most < 2:
+        return
+    known = bool(np.ndim(plain.prior.noise_variance))
+    for amplitude, noise in _KINDS:
+        if not (interrupt.requested or (noise and known)):
+            _run(search, plain, amplitude, noise, min(_CENTRES, most))
+    best, site = search.best, search.site
+    assert site is not None
+    # what a pattern with many centres knows about the inside of a left-out gap, it would not know about a real one
+    if best is not plain and most >= _MANY and site.gaps is None and not interrupt.requested:
+        words = best.candidate.varies.split(" and ")
+        _run(search, plain, "amplitude" in words, "noise" in words, _MANY)
+    if recalibrates and len(site.rows) >= _JUDGED and search.best is not plain and not interrupt.requested:
+        _leave_out_what_recalibration_does(search, plain)
+
+
+def _leave_out_what_recalibration_does(search: Search, plain: Fit) -> None:
+    """Take candidates with patterns out of the race where the plain one is as good after a recalibration."""
+    best = search.best
+    before, after = (_recalibrated_log_score(search, each) for each in (plain, best))
+    if after + best.charge < before:
+        return
+    search.fits[:] = [each for each in search.fits if not each.candidate.varies]
+    search.failures.append(
+        f"Varying {best.candidate.varies} was tried and left out: the CRPS of left-out observations is {best.crps:.4g} "
+        f"with it and {plain.crps:.4g} without, but after a recalibration, which learns from place to place as well, "
+        f"their log score is {after + best.charge:.3f} with it and {before:.3f} without."
+    )
+
+
+def _recalibrated_log_score(search: Search, fit: Fit) -> float:
+    """Of the left-out observations, by the error bars that a recalibration learns from them."""
+    assert search.site is not None
+    geometry = search.site.geometry
+    found = fit.model.leave_out(geometry, search.site.rows, search.site.gaps)
+    _, log_density = Band.learned(found, geometry, search.settings.seed)
+    return float(np.log(found.std).mean()) - log_density
+
+
+def _run(search: Search, plain: Fit, amplitude: bool, noise: bool, centres: int) -> None:
+    varies = " and ".join(["amplitude"] * amplitude + ["noise"] * noise)
+    try:
+        prior = fit_patterns(
+            plain.prior,
+            search.X,
+            search.y,
+            amplitude=amplitude,
+            noise=noise,
+            n_centres=centres,
+            seed=search.settings.seed,
+            device=search.settings.device,
+        )
+    except (NotPositiveDefiniteError, InputError) as error:
+        search.failures.append(f"Varying {varies} could not be fitted ({error}).")
+        return
+    # every value was chosen by the observations that judge it: one counts like an observation less
+    charge = (amplitude + noise) * centres / len(search.y)
+    search.run(plain.candidate.with_patterns(prior, varies), plain.fitted_by, charge)

@@ -1,0 +1,125 @@
+"""Patterns of amplitude and noise: their likelihood against dense algebra, and what a fit finds."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose
+from scipy.stats import multivariate_normal
+
+import cagp
+from cagp.hyperparameters import fit_patterns
+from cagp.hyperparameters import patterns as module
+
+RNG = np.random.default_rng(4)
+
+
+def uneven(n: int = 400) -> tuple[np.ndarray, np.ndarray]:
+    """On the left a small function with much noise, on the right a large one with little: 0.3, 3 and 0.3, 0.03."""
+    X = np.sort(RNG.random((n, 1)), axis=0)
+    left = X[:, 0] < 0.5
+    f = cagp.Prior(cagp.Matern32(0.05)).sample(X, seed=1)[0]
+    return X, np.where(left, 0.3, 3.0) * f + np.where(left, 0.3, 0.03) * RNG.normal(size=n)
+
+
+def test_the_likelihood_and_its_slopes_are_those_of_dense_algebra() -> None:
+    """With all predecessors as neighbours, and two outputs; slopes by central differences."""
+    n = 12
+    X = RNG.random((n, 2))
+    b = RNG.normal(size=(n, 2))
+    amplitude, noise, fixed = RNG.uniform(0.5, 2, n), RNG.uniform(0.1, 1, n), RNG.uniform(0, 0.1, n)
+    members = torch.tensor([[j if j < i else -1 for j in range(n - 1)] + [i] for i in range(n)])
+    kernel = cagp.Matern32(0.5, 1.3)
+    data = module.observations(cagp.Prior(kernel), X, b, None)
+    blocks = module._Blocks.of(kernel, data, members, torch.from_numpy(b), data.X.mean(dim=0))
+
+    def by_hand(logs: np.ndarray) -> float:
+        s, t = np.exp(logs).T
+        G = s[:, None] * kernel(X) * s + np.diag(t**2 * noise + fixed)
+        return sum(multivariate_normal(np.zeros(n), G).logpdf(column) for column in b.T) + n * np.log(2 * np.pi)
+
+    start = np.column_stack([np.log(amplitude), np.zeros(n)])
+    found, slopes = blocks.log_likelihood(*map(torch.from_numpy, (amplitude, noise, fixed)))
+    assert found == pytest.approx(by_hand(start), rel=1e-10)
+    for i, which in [(0, 0), (5, 0), (11, 1), (3, 1)]:
+        step = np.zeros((n, 2))
+        step[i, which] = 1e-5
+        assert float(slopes[i, which]) == pytest.approx(
+            (by_hand(start + step) - by_hand(start - step)) / 2e-5, rel=1e-6
+        )
+
+
+def test_both_are_found() -> None:
+    X, y = uneven()
+    prior = cagp.Prior(cagp.Matern32(0.05), mean=cagp.Constant(), noise_variance=0.05)
+    found = fit_patterns(prior, X, y, n_centres=6)
+    assert isinstance(found.kernel, cagp.Varying)
+    assert found.noise_pattern is not None
+    ends = np.array([[0.2], [0.8]])
+    amplitudes = found.kernel.kernel.variance**0.5 * found.kernel.amplitude(ends)
+    noises = found.noise_variance**0.5 * found.noise_pattern(ends)
+    assert_allclose(amplitudes, [0.3, 3.0], rtol=0.35)
+    assert_allclose(noises, [0.3, 0.03], rtol=0.35)
+
+
+def test_one_of_them() -> None:
+    X, y = uneven()
+    prior = cagp.Prior(cagp.Matern32(0.05), noise_variance=0.05)
+    assert fit_patterns(prior, X, y, amplitude=False, n_centres=4).kernel == prior.kernel
+    assert fit_patterns(prior, X, y, noise=False, n_centres=4).noise_pattern is None
+    each = cagp.Prior(cagp.Matern32(0.05), noise_variance=np.full(len(y), 0.05))
+    assert isinstance(fit_patterns(each, X, y, noise=False, n_centres=4).kernel, cagp.Varying)
+
+
+def test_where_nothing_varies_hardly_any_pattern_is_found() -> None:
+    X = RNG.random((500, 2))
+    y = cagp.Prior(cagp.Matern32(0.3)).sample(X, seed=2)[0] + 0.1 * RNG.normal(size=500)
+    found = fit_patterns(cagp.Prior(cagp.Matern32(0.3), noise_variance=0.01), X, y, n_centres=5)
+    assert found.noise_pattern is not None
+    assert max(found.noise_pattern.values) < 1.4
+    assert min(found.noise_pattern.values) > 0.7
+
+
+def test_what_it_finds_does_not_depend_on_units() -> None:
+    X, y = uneven(300)
+    one = fit_patterns(cagp.Prior(cagp.Matern32(0.05), noise_variance=0.05), X, y, n_centres=4)
+    other = fit_patterns(cagp.Prior(cagp.Matern32(50.0, 1e6), noise_variance=5e4), 1000 * X, 1000 * y, n_centres=4)
+    assert one.noise_pattern is not None
+    assert other.noise_pattern is not None
+    assert_allclose(other.noise_pattern.values, one.noise_pattern.values, rtol=0.02)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "near"),
+    [
+        (cagp.Matern12(0.2, 3.0), cagp.RBF(0.2)),
+        (cagp.Geographic(cagp.Matern12(0.2, 3.0)), cagp.Geographic(cagp.RBF(0.2))),
+        (cagp.Matern12(0.2, 3.0) + cagp.Matern32((1.0, 2.0), 4.0), cagp.RBF((1.0, 2.0))),
+        (cagp.Matern12(0.2).on(0) * cagp.Linear().on(1), cagp.RBF(0.2).on(0)),
+        (cagp.Linear() + cagp.Matern12(0.2), cagp.RBF(0.2)),
+        (cagp.Linear(), None),
+    ],
+)
+def test_what_is_near_is_what_the_kernel_says(kernel: cagp.Kernel, near: cagp.Kernel | None) -> None:
+    found = module._nearness(kernel)
+    if isinstance(found, cagp.kernels.Product):
+        found = found.kernels[0]
+    assert found == near
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"amplitude": False, "noise": False}, "nothing to find"),
+        ({"n_centres": 0}, "n_centres must be"),
+        ({"prior": cagp.Prior(cagp.Linear())}, "falls with distance"),
+        ({"prior": cagp.Prior(cagp.RBF(0.1), noise_variance=np.ones(100))}, "say noise=False"),
+        ({"X": np.zeros((100, 1))}, "too few for a pattern"),
+        ({"X": np.zeros((30, 1)), "y": np.zeros(30)}, "30 observations are too few"),
+    ],
+)
+def test_what_cannot_be_is_refused(wrong: dict[str, object], words: str) -> None:
+    given = {"prior": cagp.Prior(cagp.RBF(0.1)), "X": np.linspace(0, 1, 100)[:, None], "y": np.zeros(100)} | wrong
+    with pytest.raises(cagp.InputError, match=words):
+        fit_patterns(**given)  # type: ignore[arg-type]
