@@ -81,9 +81,7 @@ class Recipe:
     def with_more(self, X: torch.Tensor, y: torch.Tensor, noise_variance: Any = None) -> Recipe:
         """The recipe with observations y (m,) at X (m, p) behind its own; their noise as for ``Model.with_more``."""
         prior = _with_noise(self.prior, len(self.X), len(X), noise_variance)
-        train, observations = (
-            torch.cat([torch.from_numpy(old), new.cpu()]) for old, new in ((self.X, X), (self.y, y))
-        )
+        train, observations = (torch.cat([torch.from_numpy(old), new.cpu()]) for old, new in ((self.X, X), (self.y, y)))
         offset = prior.mean.fit(train, observations)
         return replace(self, prior=prior, offset=offset, X=train.numpy(), y=observations.numpy())
 
