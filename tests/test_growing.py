@@ -43,7 +43,7 @@ def test_the_factor_is_extended_and_is_that_of_dense_algebra(
 
 
 @given(st.lists(st.integers(0, 59), max_size=4), st.sampled_from(["float64", "float32"]), st.booleans())
-@examples(25)
+@examples(15)
 def test_any_splits_in_any_arithmetic(cuts: list[int], solve_dtype: str, repeated: bool) -> None:
     """Also with observations of which several are at one place, and with batches of one."""
     places, values = (np.concatenate([each, each[:5]]) if repeated else each for each in (X, Y))
@@ -71,18 +71,20 @@ def test_all_that_a_model_does() -> None:
 
 def test_neighbours_are_those_of_a_new_model() -> None:
     """Far subsets are drawn from all points, and on a grid, where many are as near, the same ones are taken."""
-    axis = np.linspace(0, 1, 40)
+    axis = np.linspace(0, 1, 24)
     grid = np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
-    values, test = np.sin(5 * grid[:, 0]), np.random.default_rng(1).random((300, 2))
+    values, test = np.sin(5 * grid[:, 0]), np.random.default_rng(1).random((60, 2))
     prior = cagp.Prior(cagp.Matern32(0.2), mean=cagp.Constant(), noise_variance=0.01)
     solver = cagp.NearestNeighbours(12, far=9)
-    whole = prior.condition(grid[:1500], values[:1500], solver).with_more(grid[1500:], values[1500:])
+    whole = prior.condition(grid[:500], values[:500], solver).with_more(grid[500:], values[500:])
     wanted = prior.condition(grid, values, solver)
-    assert_array_equal(whole.predict(test).mean, wanted.predict(test).mean)
-    assert_array_equal(whole.average(test).std, wanted.average(test).std)
+    found, same = whole.predict(test), wanted.predict(test)
+    assert_array_equal(found.weights != 0, same.weights != 0)
+    assert_allclose(found.mean, same.mean, rtol=1e-10)
+    assert_allclose(whole.average(test).std, wanted.average(test).std, rtol=1e-10)
 
 
-def test_where_the_block_fails_the_whole_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_the_block_fails_the_whole_is_tried() -> None:
     """A copy of a point without noise is no worse in a block than in a new model: the same error."""
     exact = cagp.Prior(cagp.RBF(0.5), noise_variance=1e-30)
     model = exact.condition(X[:3], Y[:3], "cholesky")
@@ -117,7 +119,7 @@ def test_frames_and_tensors() -> None:
     whole = model.with_more(frame[45:], pd.Series(Y)[45:])
     assert whole.column_names == ["east", "north"]
     same = first(45).with_more(torch.from_numpy(X[45:]), Y[45:].tolist())
-    assert_array_equal(whole.predict(frame[:3]).mean, same.predict(X[:3]).mean)
+    assert_allclose(whole.predict(frame[:3]).mean, same.predict(X[:3]).mean, rtol=1e-12)
     with pytest.raises(InputError, match=r"put them in the same order: X\[\['east', 'north'\]\]"):
         model.with_more(frame[["north", "east"]], Y)
 
