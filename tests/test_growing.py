@@ -84,6 +84,14 @@ def test_neighbours_are_those_of_a_new_model() -> None:
     assert_allclose(whole.average(test).std, wanted.average(test).std, rtol=1e-10)
 
 
+@pytest.mark.gpu
+def test_on_a_gpu() -> None:
+    whole = first(45, device="cuda").with_more(X[45:], Y[45:])
+    assert_allclose(whole.predict(X_TEST).mean, PROBLEM.exact_weights.T @ Y, atol=1e-10)
+    near = first(45, cagp.NearestNeighbours(9), device="cuda").with_more(X[45:], Y[45:]).predict(X_TEST)
+    assert_allclose(near.mean, first(60, cagp.NearestNeighbours(9)).predict(X_TEST).mean, atol=1e-10)
+
+
 def test_where_the_block_fails_the_whole_is_tried() -> None:
     """A copy of a point without noise is no worse in a block than in a new model: the same error."""
     exact = cagp.Prior(cagp.RBF(0.5), noise_variance=1e-30)

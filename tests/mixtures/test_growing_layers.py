@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -67,11 +68,13 @@ def test_a_transform_is_of_the_new_observations_too() -> None:
 def test_the_story_goes_on(tmp_path: Path) -> None:
     inside = PRIOR.transformed("log").condition(X[:50], Y[:50], "cholesky").recalibrated(progress=False)
     tried = Tried("matern32, constant", "likelihood", 0.1, -0.2, 1.0, 1.0)
-    model = FittedModel(inside, Story("One candidate was fitted.", (tried,), inside.guarantee))
+    result: Any = object()  # what the fit found is passed on, whatever it is
+    model = FittedModel(inside, Story("One candidate was fitted.", (tried,), inside.guarantee), result)
     more = model.with_more(X[50:], Y[50:])
     assert more.story.startswith(model.story)
     assert "Since then 20 observations were added." in more.story
     assert more.candidates == model.candidates
+    assert more.result is result
     assert more.plain.prior == model.plain.prior
     assert "before 20 observations were added" in str(more.guarantee)
     loaded = cagp.load(more.save(tmp_path / "fitted"))

@@ -80,7 +80,7 @@ class Recipe:
 
     def with_more(self, X: torch.Tensor, y: torch.Tensor, noise_variance: Any = None) -> Recipe:
         """The recipe with observations y (m,) at X (m, p) behind its own; their noise as for ``Model.with_more``."""
-        prior = _with_noise(self.prior, len(self.X), len(X), noise_variance)
+        prior = _with_noise(self.prior, torch.from_numpy(self.X), X.cpu(), noise_variance)
         train, observations = (torch.cat([torch.from_numpy(old), new.cpu()]) for old, new in ((self.X, X), (self.y, y)))
         offset = prior.mean.fit(train, observations)
         return replace(self, prior=prior, offset=offset, X=train.numpy(), y=observations.numpy())
@@ -96,8 +96,8 @@ class Recipe:
         return self.solve_dtype != self.dtype or not self.accurate
 
 
-def _with_noise(prior: Prior, size: int, more: int, noise_variance: Any) -> Prior:
-    """The prior for ``more`` observations beside ``size``; None for noise like that of the others, where it is one."""
+def _with_noise(prior: Prior, old: torch.Tensor, new: torch.Tensor, noise_variance: Any) -> Prior:
+    """The prior for observations at ``old`` (d, p) and ``new`` (m, p); None is noise like that of the old ones."""
     if noise_variance is None:
         if np.ndim(prior.noise_variance):
             raise InputError(
@@ -105,7 +105,7 @@ def _with_noise(prior: Prior, size: int, more: int, noise_variance: Any) -> Prio
                 "noise_variance for these: one number, or one per observation"
             )
         return prior
-    new, old = replace(prior, noise_variance=noise_variance).noise(more), prior.noise(size)
-    if not np.ndim(prior.noise_variance) and bool((new == old[0]).all()):
+    own, theirs = prior.noise(len(old)), replace(prior, noise_variance=noise_variance).noise(len(new))
+    if not np.ndim(prior.noise_variance) and bool((theirs == prior.noise_variance).all()):
         return prior
-    return replace(prior, noise_variance=torch.cat([old, new]).numpy())
+    return replace(prior, noise_variance=torch.cat([own, theirs]).numpy())
