@@ -45,7 +45,7 @@ def test_the_new_model_predicts_as_one_of_all_rows(place: Path) -> None:
     before = snapshot(place / "plain")
     done = call("update", place / "plain", place / "more.csv", "--out", place / "grown")
     assert done.exit_code == 0, done.output
-    assert "30 observations of 'height' are added to 60. Nothing is fitted anew" in done.stdout
+    assert "Observations of 'height' added: 30, to 60 that were there. Nothing is fitted anew" in done.stdout
     assert snapshot(place / "plain") == before
     pd.testing.assert_frame_equal(predicted(place, "grown"), predicted(place, "all"))
     again = call("update", place / "grown", place / "more.csv", "--out", place / "grown", "--overwrite")
@@ -62,7 +62,7 @@ def test_a_recalibrated_model_stays_one(place: Path) -> None:
     assert not done.stdout
     model, before = cagp.load(place / "larger"), cagp.load(place / "mended")
     assert model.learned.bands[0].z.tolist() == before.learned.bands[0].z.tolist()
-    assert "before 30 observations were added" in " ".join(call("info", place / "larger").stdout.split())
+    assert "observations added since: 30" in " ".join(call("info", place / "larger").stdout.split())
     test = pd.read_csv(place / "new.csv")[["east", "north"]]
     more = pd.read_csv(place / "more.csv")
     grown = before.with_more(more[["east", "north"]], more["height"])
@@ -91,6 +91,10 @@ def test_copies_on_the_globe_are_no_observations(tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     assert "1 of 2 rows are left out" in done.stdout
     assert cagp.saving.read(tmp_path / "out").y.tolist() == [1.0, 2.0, 3.0, 4.0]
+    pd.DataFrame({"lat": [90.0], "lon": [10.0], "t": [3.0]}).to_csv(tmp_path / "none.csv", index=False)
+    nothing = call("update", tmp_path / "model", tmp_path / "none.csv", "--out", tmp_path / "x")
+    assert nothing.exit_code == 2
+    assert "no further observation" in nothing.stderr
 
 
 def test_what_cannot_be_added_is_refused(place: Path) -> None:

@@ -43,8 +43,8 @@ def test_a_recalibration_is_kept_and_says_so(tmp_path: Path) -> None:
     assert_allclose(more.predict(X_TEST).mean, mixture(70).predict(X_TEST).mean, rtol=1e-9)
     by_hand = RecalibratedModel(mixture(70), model.recalibration)
     assert_allclose(more.predict(X_TEST).std, by_hand.predict(X_TEST).std, rtol=1e-9)
-    assert more.recalibration.in_words == model.recalibration.in_words + ", before 20 observations were added"
-    assert "before 20 observations were added" in str(more.guarantee)
+    assert more.recalibration.in_words == model.recalibration.in_words + " (observations added since: 20)"
+    assert "Observations added to the model since this was learned: 20." in str(more.guarantee)
     assert more.predict(X_TEST).observed().guarantee == more.guarantee
     assert more.guarantee.kind == "empirical"
     assert "added" not in str(model.guarantee)
@@ -72,11 +72,11 @@ def test_the_story_goes_on(tmp_path: Path) -> None:
     model = FittedModel(inside, Story("One candidate was fitted.", (tried,), inside.guarantee), result)
     more = model.with_more(X[50:], Y[50:])
     assert more.story.startswith(model.story)
-    assert "Since then 20 observations were added." in more.story
+    assert "Observations added since: 20." in more.story
     assert more.candidates == model.candidates
     assert more.result is result
     assert more.plain.prior == model.plain.prior
-    assert "before 20 observations were added" in str(more.guarantee)
+    assert "Observations added to the model since this was learned: 20." in str(more.guarantee)
     loaded = cagp.load(more.save(tmp_path / "fitted"))
     assert loaded.story == more.story
     assert_allclose(loaded.predict(X_TEST).mean, more.predict(X_TEST).mean, rtol=1e-9)

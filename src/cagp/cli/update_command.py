@@ -67,6 +67,8 @@ def update(
                 f"{int((~new).sum()):,} of {len(y):,} rows are left out: they repeat the value of another one at the "
                 "same place on the globe (a pole, or a meridian given twice)."
             )
+        if not new.any():
+            raise InputError(f"{data} has no further observation for {folder}")
         noise = table.columns[noisy[0]][new] if noisy else None
         whole = saved.with_more(X[new], y[new], noise_variance=noise)
         if again := _repeated(whole, len(saved.y)):
@@ -79,8 +81,8 @@ def update(
         about = dataclasses.replace(whole.about, notes={**whole.about.notes, **notes})
         saving.write(dataclasses.replace(whole, about=about), out, overwrite=overwrite)
         voice(
-            f"{int(new.sum()):,} observations of {target!r} are added to {len(saved.y):,}. Nothing is fitted anew: "
-            "hyperparameters and error bars are what they were found to be before.\n"
+            f"Observations of {target!r} added: {int(new.sum()):,}, to {len(saved.y):,} that were there. Nothing is fitted "
+            "anew: hyperparameters and error bars are what they were found to be before.\n"
             f"Model: {out}"
         )
 

@@ -68,14 +68,14 @@ class Recalibration(Learned):
 
     @property
     def in_words(self) -> str:
-        later = f", before {self.added:,} observations were added" if self.added else ""
+        later = f" (observations added since: {self.added:,})" if self.added else ""
         return f"recalibrated by {sum(len(band.z) for band in self.bands):,} left-out predictions{later}"
 
     @property
     def guarantee(self) -> Guarantee:
         if not self.added:
             return EMPIRICAL
-        later = f" This was learned before {self.added:,} observations were added to the model."
+        later = f" Observations added to the model since this was learned: {self.added:,}."
         return replace(EMPIRICAL, sentence=EMPIRICAL.sentence + later)
 
     def after(self, added: int, held: Guarantee) -> Recalibration:
