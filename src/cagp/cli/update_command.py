@@ -81,8 +81,8 @@ def update(
         about = dataclasses.replace(whole.about, notes={**whole.about.notes, **notes})
         saving.write(dataclasses.replace(whole, about=about), out, overwrite=overwrite)
         voice(
-            f"Observations of {target!r} added: {int(new.sum()):,}, to {len(saved.y):,} that were there. Nothing is fitted "
-            "anew: hyperparameters and error bars are what they were found to be before.\n"
+            f"Observations of {target!r} added: {int(new.sum()):,}, to {len(saved.y):,} that were there. Nothing is "
+            "fitted anew: hyperparameters and error bars are what they were found to be before.\n"
             f"Model: {out}"
         )
 

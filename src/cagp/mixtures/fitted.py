@@ -55,8 +55,8 @@ class Story(Learned):
         if not self.added:
             return self.text
         return (
-            f"{self.text}\nObservations added since: {self.added:,}. The hyperparameters, the choice among candidates and "
-            "what was found about the error bars are from before."
+            f"{self.text}\nObservations added since: {self.added:,}. The hyperparameters, the choice among candidates "
+            "and what was found about the error bars are from before."
         )
 
     @property
