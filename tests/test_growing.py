@@ -122,6 +122,19 @@ def test_noise_of_the_new_observations() -> None:
         model.with_more(X[:2], Y[:2], noise_variance=[0.1, 0.0])
 
 
+def test_noise_and_amplitude_that_vary_do_so_at_new_places() -> None:
+    louder = cagp.Pattern(cagp.RBF(0.3), centres=[[0.0, 0.5], [1.0, 0.5]], values=[0.5, 2.0])
+    kernel = cagp.Varying(cagp.Matern32(0.3), louder)
+    prior = cagp.Prior(kernel, noise_variance=0.05, noise_pattern=louder)
+    model, wanted = prior.condition(X[:45], Y[:45], "cholesky"), prior.condition(X, Y, "cholesky")
+    whole = model.with_more(X[45:], Y[45:])
+    assert whole.prior == prior
+    assert_allclose(whole.predict(X_TEST).observed().std, wanted.predict(X_TEST).observed().std, rtol=1e-9)
+    other = model.with_more(X[45:], Y[45:], noise_variance=0.2).prior
+    assert_allclose(other.noise_variance[:45], 0.05 * louder(X[:45]) ** 2)
+    assert_array_equal(other.noise_variance[45:], 0.2)
+
+
 def test_frames_and_tensors() -> None:
     frame = pd.DataFrame(X, columns=["east", "north"])
     model = PROBLEM.prior.condition(frame[:45], Y[:45], "cholesky")

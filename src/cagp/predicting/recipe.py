@@ -97,7 +97,7 @@ class Recipe:
 
 
 def _with_noise(prior: Prior, old: torch.Tensor, new: torch.Tensor, noise_variance: Any) -> Prior:
-    """The prior for observations at ``old`` (d, p) and ``new`` (m, p); None is noise like that of the old ones."""
+    """The prior for observations at ``old`` (d, p) and ``new`` (m, p); None is the noise that it has anyway."""
     if noise_variance is None:
         if np.ndim(prior.noise_variance):
             raise InputError(
@@ -105,7 +105,7 @@ def _with_noise(prior: Prior, old: torch.Tensor, new: torch.Tensor, noise_varian
                 "noise_variance for these: one number, or one per observation"
             )
         return prior
-    own, theirs = prior.noise(len(old)), replace(prior, noise_variance=noise_variance).noise(len(new))
-    if not np.ndim(prior.noise_variance) and bool((theirs == prior.noise_variance).all()):
+    theirs = replace(prior, noise_variance=noise_variance, noise_pattern=None).noise(new)
+    if not np.ndim(prior.noise_variance) and bool((theirs == prior.noise(new)).all()):
         return prior
-    return replace(prior, noise_variance=torch.cat([own, theirs]).numpy())
+    return replace(prior, noise_variance=torch.cat([prior.noise(old), theirs]).numpy(), noise_pattern=None)

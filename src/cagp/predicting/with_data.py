@@ -79,7 +79,7 @@ class WithData(Conditioned):
         nearest neighbours must be the nearest of all points.
 
         ``noise_variance`` is that of the new observations, one number or (m,): by default the prior's, where that is
-        one number; with another one the model has a noise variance for each observation.
+        known for new ones; with another one the model has a noise variance for each observation.
 
         >>> import numpy as np, cagp
         >>> X = np.linspace(0, 1, 50)[:, None]
