@@ -41,6 +41,7 @@ bench: $(READY)  ## speed, as ratios taken side by side; rewrites docs/performan
 	$(RUN) benchmarks/time_to_accuracy.py
 	$(RUN) benchmarks/peers.py
 	$(RUN) benchmarks/growth.py
+	$(RUN) benchmarks/growing.py
 	$(RUN) benchmarks/neighbours.py
 	$(RUN) benchmarks/auto.py
 	$(RUN) benchmarks/likelihood.py

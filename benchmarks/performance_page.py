@@ -25,6 +25,7 @@ FIRST = (
     "cpu-time_to_accuracy",
     "cpu-peers",
     "cpu-growth",
+    "cpu-growing",
     "cpu-neighbours",
     "cpu-auto",
     "cpu-likelihood",

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-SCRIPTS = ("auto", "gauss_seidel", "time_to_accuracy", "peers", "growth", "likelihood", "neighbours", "sbc")
+SCRIPTS = ("auto", "gauss_seidel", "time_to_accuracy", "peers", "growth", "growing", "likelihood", "neighbours", "sbc")
 
 
 def run(script: str, *arguments: str) -> str:
@@ -20,8 +20,9 @@ def run(script: str, *arguments: str) -> str:
     return done.stdout
 
 
-_LONG = {"auto", "gauss_seidel", "time_to_accuracy", "peers", "likelihood", "sbc"}
-"""Those that take many seconds even when they are quick; the others have the same way to the page."""
+_LONG = {"auto", "growing", "gauss_seidel", "time_to_accuracy", "peers", "likelihood", "sbc"}
+"""Those that take many seconds even when they are quick, or are like another one; all have the same way to the page.
+"""
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,22 +14,17 @@ from .algebra.weights import certified
 from .errors import InputError, InputTypeError
 from .posterior import Posterior, guarantee_of
 from .predicting.batches import Batches
-from .predicting.conditioned import Conditioned
 from .predicting.elsewhere import find_workers, solve_with
 from .predicting.memory_plan import MemoryPlan
-from .predicting.recipe import Recipe
 from .predicting.solved import Solved
 from .predicting.solving import Iterates, outcome_of
 from .predicting.status import Status, status_of
+from .predicting.with_data import WithData
 from .prediction import Guarantee, Prediction
-from .prior import Prior
-from .solvers import Solver
 from .stopping import Rule
-from .support.convert import Output
 from .support.interrupt import Interrupt
-from .support.memory import available_bytes
 from .support.progress import progress as progress_bar
-from .support.validation import ArrayLike, as_float64, column_names, points, targets
+from .support.validation import ArrayLike, as_float64
 
 if TYPE_CHECKING:  # shortcuts into rooms above: a model can save and judge itself
     from .fields import Average, ModelSimulator, Simulation, Wanted
@@ -40,64 +33,12 @@ if TYPE_CHECKING:  # shortcuts into rooms above: a model can save and judge itse
     from .saving import About
 
 
-class Model(Conditioned):
+class Model(WithData):
     """A prior conditioned on data with a solver; made by ``Prior.condition``.
 
     ``column_names`` are those of a data frame, None for anything else. ``recipe`` is what it takes to make the model
     again. ``gram`` and ``b`` = y − m₀(X) (d,) are in the order of the data.
     """
-
-    def __init__(self, recipe: Recipe, device: torch.device, column_names: list[str] | None = None) -> None:
-        super().__init__(recipe, device)
-        self.column_names = column_names
-
-    @classmethod
-    def of(
-        cls, prior: Prior, X: ArrayLike, y: ArrayLike, solver: Solver | str, device: torch.device, **settings: Any
-    ) -> Model:
-        """The prior conditioned on observations y (d,) at points X (d, p); ``settings`` are those of ``Recipe.of``."""
-        recipe = Recipe.of(prior, X, y, solver, device, **settings)
-        return cls(recipe, device, column_names(X))
-
-    @property
-    def prior(self) -> Prior:
-        """The prior as it was given; ``trend`` is what the data say of an unknown mean."""
-        return self.recipe.prior
-
-    @property
-    def solver(self) -> Solver:
-        """The solver as it was asked for; ``prepared.picked`` is what ``Auto`` made of it."""
-        return self.recipe.solver
-
-    @property
-    def budget(self) -> int:
-        """The memory budget in bytes."""
-        return self.recipe.budget
-
-    @property
-    def storage(self) -> str:
-        """How G was asked to be stored: "auto", "dense" or "tiles"."""
-        return self.recipe.storage
-
-    def with_observations(self, y: ArrayLike) -> Model:
-        """The same prior, points and solver with other observations y (d,).
-
-        The work that a calibrated solver did before it saw test points is shared: it does not depend on y.
-        """
-        observations = targets(y, len(self.X), self.device)
-        other = copy.copy(self)
-        other.see(self.recipe.seeing(observations))
-        return other
-
-    def again(self, kept: np.ndarray | None = None, **settings: Any) -> Model:
-        """The model once more, on its training points ``kept`` (n,) or on all, with other settings of its recipe.
-
-        It may use the budget of this one, or half of the memory that is free now where that is less.
-        """
-        recipe = self.recipe if kept is None else self.recipe.restricted(kept)
-        budget = max(1, min(self.budget, available_bytes(self.device) // 2))
-        recipe = replace(recipe, **{"budget": budget, **settings})
-        return Model(recipe, self.device, self.column_names)
 
     def __repr__(self) -> str:
         picked = f" → {self.prepared.picked!r}" if self.prepared.picked else ""
@@ -426,15 +367,3 @@ class Model(Conditioned):
         from .recalibration.jackknife import jackknife_interval
 
         return jackknife_interval(self, X_test, level, noise_variance)
-
-    # --- how ------------------------------------------------------------------------------------------------------
-
-    def test_points(self, X_test: ArrayLike, name: str = "X_test") -> tuple[torch.Tensor, Output]:
-        """X_test (T, p), checked, on the device of the model; and how results go out: as X_test came in."""
-        names = column_names(X_test)
-        if self.column_names is not None and names is not None and names != self.column_names:
-            raise InputError(
-                f"{name} has the columns {names}, the training points have {self.column_names}; "
-                f"put them in the same order: {name}[{self.column_names}]"
-            )
-        return points(X_test, name, self.device, columns=self.X.shape[1]), Output.like(X_test)

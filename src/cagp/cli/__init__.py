@@ -19,6 +19,7 @@ from .info_command import info, solvers
 from .other_commands import FromElsewhere, reproduce
 from .predict_command import predict
 from .simulate_command import simulate
+from .update_command import update
 
 app = typer.Typer(
     name="cagp", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None
@@ -40,7 +41,7 @@ def _cagp(
     """Gaussian process regression with honest error bars at any compute budget."""
 
 
-for command in (fit, predict, average, simulate, check, info, solvers):
+for command in (fit, update, predict, average, simulate, check, info, solvers):
     app.command()(command)
 app.command(cls=FromElsewhere)(reproduce)
 

@@ -33,7 +33,7 @@ def info(folder: Folder, debug: Debug = False) -> None:
         )
         for layer in saved.layers:
             if isinstance(layer, Story):
-                voice(layer.text)
+                voice(layer.told)
         if saved.about.fit is not None:
             for warning in saved.about.fit.warnings:
                 typer.echo(f"Warning: {warning}")

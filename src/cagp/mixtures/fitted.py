@@ -16,6 +16,7 @@ from ..prediction import Guarantee, Prediction
 from ..recalibration import LayeredModel, Learned
 from ..recalibration.layer import Predicting
 from ..support.convert import Output
+from ..support.validation import ArrayLike, count
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class Tried:
 class Story(Learned):
     """What was tried, chosen and found, as ``text`` and as a table of ``candidates``; ``guarantee`` of the whole.
 
-    ``interrupted`` says that Ctrl-C ended it: the best so far was kept.
+    ``interrupted`` says that Ctrl-C ended it: the best so far was kept. ``added`` observations came to the model later.
     """
 
     name = "story"
@@ -46,6 +47,17 @@ class Story(Learned):
     candidates: tuple[Tried, ...]
     held: Guarantee
     interrupted: bool = False
+    added: int = 0
+
+    @property
+    def told(self) -> str:
+        """The whole story: the ``text``, and what has happened since."""
+        if not self.added:
+            return self.text
+        return (
+            f"{self.text}\nObservations added since: {self.added:,}. The hyperparameters, the choice among candidates "
+            "and what was found about the error bars are from before."
+        )
 
     @property
     def in_words(self) -> str:
@@ -55,15 +67,23 @@ class Story(Learned):
     def guarantee(self) -> Guarantee:
         return self.held
 
+    def after(self, added: int, held: Guarantee) -> Story:
+        return dataclasses.replace(self, added=self.added + added, held=held)
+
     def to_json(self, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
-        return dataclasses.asdict(self)
+        content = dataclasses.asdict(self)
+        if not self.added:  # so that older cagp reads what it can read
+            del content["added"]
+        return content
 
     @classmethod
     def from_json(cls, content: Any, arrays: Mapping[str, np.ndarray], size: int) -> Story:
-        if not isinstance(content, dict) or set(content) != {"text", "candidates", "held", "interrupted"}:
+        wanted = {"text", "candidates", "held", "interrupted"}
+        if not isinstance(content, dict) or set(content) - {"added"} != wanted:
             raise InputError("the story must have exactly the entries text, candidates, held and interrupted")
         candidates = tuple(Tried(**each) for each in content["candidates"])
-        return cls(str(content["text"]), candidates, Guarantee(**content["held"]), bool(content["interrupted"]))
+        held, added = Guarantee(**content["held"]), count(content.get("added", 0), "added")
+        return cls(str(content["text"]), candidates, held, bool(content["interrupted"]), added)
 
 
 class FittedModel(LayeredModel):
@@ -84,7 +104,7 @@ class FittedModel(LayeredModel):
     @property
     def story(self) -> str:
         """What was done and found, in words."""
-        return self.learned.text
+        return self.learned.told
 
     @property
     def interrupted(self) -> bool:
@@ -101,6 +121,15 @@ class FittedModel(LayeredModel):
 
     def __str__(self) -> str:
         return self.story
+
+    def with_more(self, X: ArrayLike, y: ArrayLike, *, noise_variance: Any = None) -> FittedModel:
+        """The model with further observations y (m,) at X (m, p), and nothing fitted anew; the story says so.
+
+        ``noise_variance`` is theirs, where it is not that of the model; after a transform g, that of g(y).
+        """
+        more = super().with_more(X, y, noise_variance=noise_variance)
+        more.result = self.result
+        return more
 
     def wrapped(self, prediction: Prediction, test: torch.Tensor, convert: Output) -> Prediction:
         return prediction

@@ -170,6 +170,11 @@ class MixtureModel(LayeredModel):
         """Training observations predicted from the others by the mixture; see ``Model.left_out``."""
         return leave_some_out(self, like, n, seed, progress)
 
+    def with_more(self, X: ArrayLike, y: ArrayLike, *, noise_variance: Any = None) -> MixtureModel:
+        """The mixture with further observations y (m,) at X (m, p) in each of its models; their weights stay."""
+        first, *others = (each.with_more(X, y, noise_variance=noise_variance) for each in self.components)
+        return MixtureModel(first, Blend(tuple(each.prior for each in others), self.weights), others)
+
     def recalibrated(self, *arguments: Any, **settings: Any) -> RecalibratedModel | ConformalModel:
         """The mixture with error bars that hold on its data; see ``Model.recalibrated``."""
         return recalibrated(self, *arguments, **settings)

@@ -29,10 +29,11 @@ class Conditioned:
 
     ``gram`` and ``b`` = y − m₀(X) (d,) are in the order of the data and in the precision of the results; m₀ is the
     offset of the recipe. The solver may work in an order and a precision of its own: its ``prepared.gram`` is what it
-    works with. ``basis`` is that of a trend with unknown coefficients, None where the mean is known.
+    works with. ``basis`` is that of a trend with unknown coefficients, None where the mean is known. ``earlier`` is one
+    for the first of these data, whose work is used again where that leads to the same results.
     """
 
-    def __init__(self, recipe: Recipe, device: torch.device) -> None:
+    def __init__(self, recipe: Recipe, device: torch.device, earlier: Conditioned | None = None) -> None:
         self.recipe = recipe
         self.device = torch.empty(0, device=device).device  # "cuda" becomes the current one, with its number
         noise = recipe.prior.noise(self.X).to(recipe.dtype)
@@ -56,7 +57,7 @@ class Conditioned:
             basis=None if H is None else H.to(recipe.solve_dtype),
         )
         self.b = (self.y - recipe.offset(self.X)).to(recipe.dtype)
-        self._prepare()
+        self._prepare(None if earlier is None else earlier._prepared)
         self.gram = self._given
         if recipe.certifies:  # the certificate is matrix-free
             full = map_embedding(embedding, lambda part: part.to(recipe.dtype))
@@ -74,8 +75,9 @@ class Conditioned:
         """The observations (d,), in float64; the model's own, not to be changed."""
         return torch.from_numpy(self.recipe.y).to(self.device)
 
-    def _prepare(self) -> None:
-        self._prepared = self.recipe.solver.prepared_for(self._given, self.b.to(self.recipe.solve_dtype))
+    def _prepare(self, earlier: Prepared | None = None) -> None:
+        grown = None if earlier is None else earlier.grown(self._given)
+        self._prepared = grown or self.recipe.solver.prepared_for(self._given, self.b.to(self.recipe.solve_dtype))
         self._settled: Self | None = None
 
     @property

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from ..errors import InputError
 from ..means import Mean
 from ..prior import Prior
 from ..solvers import Solver, as_solver
@@ -77,6 +78,13 @@ class Recipe:
         prior = replace(self.prior, noise_variance=noise[kept] if np.ndim(noise) else noise)
         return replace(self, prior=prior, X=self.X[kept], y=self.y[kept])
 
+    def with_more(self, X: torch.Tensor, y: torch.Tensor, noise_variance: Any = None) -> Recipe:
+        """The recipe with observations y (m,) at X (m, p) behind its own; their noise as for ``Model.with_more``."""
+        prior = _with_noise(self.prior, torch.from_numpy(self.X), X.cpu(), noise_variance)
+        train, observations = (torch.cat([torch.from_numpy(old), new.cpu()]) for old, new in ((self.X, X), (self.y, y)))
+        offset = prior.mean.fit(train, observations)
+        return replace(self, prior=prior, offset=offset, X=train.numpy(), y=observations.numpy())
+
     @property
     def arithmetic(self) -> str:
         """How the solver computes, as a user writes it: "float64", "float32" or "tf32"."""
@@ -86,3 +94,18 @@ class Recipe:
     def certifies(self) -> bool:
         """Whether the solver works in a lower precision than the model reports in."""
         return self.solve_dtype != self.dtype or not self.accurate
+
+
+def _with_noise(prior: Prior, old: torch.Tensor, new: torch.Tensor, noise_variance: Any) -> Prior:
+    """The prior for observations at ``old`` (d, p) and ``new`` (m, p); None is the noise that it has anyway."""
+    if noise_variance is None:
+        if np.ndim(prior.noise_variance):
+            raise InputError(
+                "the model has a noise variance for each observation, which says nothing about further ones; give "
+                "noise_variance for these: one number, or one per observation"
+            )
+        return prior
+    theirs = replace(prior, noise_variance=noise_variance, noise_pattern=None).noise(new)
+    if not np.ndim(prior.noise_variance) and bool((theirs == prior.noise(new)).all()):
+        return prior
+    return replace(prior, noise_variance=torch.cat([prior.noise(old), theirs]).numpy(), noise_pattern=None)

@@ -81,6 +81,14 @@ class ConformalModel(LayeredModel):
         scores = as_float64(prediction.normal_score(truth), "scores").cpu().numpy()
         return cls(inner, Calibration(np.sort(scores)))
 
+    def with_more(self, X: ArrayLike, y: ArrayLike, *, noise_variance: Any = None) -> ConformalModel:
+        """Refused: the calibration observations were predicted without these, so nothing is promised with them."""
+        raise InputError(
+            "the intervals of this model hold for the observations that it has, since the calibration observations "
+            "were predicted from those; add further ones to the model inside and calibrate again: "
+            "model.plain.with_more(X, y).recalibrated(calibration=(X_calibration, y_calibration))"
+        )
+
     @property
     def scores(self) -> np.ndarray:
         """The sorted normal scores (n,) of the calibration observations under the inner model."""

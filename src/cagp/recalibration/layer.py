@@ -52,6 +52,10 @@ class Learned(ABC):
     def from_json(cls, content: Any, arrays: Mapping[str, np.ndarray], size: int) -> Self:
         """The same, from what ``to_json`` gave, for a model of ``size`` observations; nothing is taken on trust."""
 
+    def after(self, added: int, held: Guarantee) -> Self:
+        """The same when so many observations were added to the model inside, whose guarantee is then ``held``."""
+        return self
+
 
 def saved_array(arrays: Mapping[str, np.ndarray], name: str, dtype: str) -> np.ndarray:
     """The array of that name (n,), if it is there and of that type."""
@@ -67,6 +71,9 @@ class Predicting(Protocol):
     @property
     def plain(self) -> Model: ...
 
+    @property
+    def guarantee(self) -> Guarantee: ...
+
     def predict(self, *arguments: Any, **settings: Any) -> Prediction: ...
 
     def predict_mean(self, X_test: ArrayLike) -> Any: ...
@@ -78,6 +85,8 @@ class Predicting(Protocol):
     def simulator(self, X_test: ArrayLike, *, method: str = "auto") -> Simulator: ...
 
     def left_out(self, *arguments: Any, **settings: Any) -> LeftOut: ...
+
+    def with_more(self, X: ArrayLike, y: ArrayLike, *, noise_variance: Any = None) -> Predicting: ...
 
 
 class LayeredModel(ABC):
@@ -148,6 +157,17 @@ class LayeredModel(ABC):
     def left_out(self, *arguments: Any, **settings: Any) -> LeftOut:
         """Training observations predicted from the others by the inner model; see ``Model.left_out``."""
         return self.inner.left_out(*arguments, **settings)
+
+    def with_more(self, X: ArrayLike, y: ArrayLike, *, noise_variance: Any = None) -> Self:
+        """The model with further observations y (m,) at X (m, p); this one stays what it is. See ``Model.with_more``.
+
+        What was chosen and learned stays as it was, from the observations before, and says so: hyperparameters, the
+        weights of a mixture, a transform, and how much wider or narrower a recalibration makes the error bars. Learn
+        it anew when the new observations are many, or of another kind.
+        """
+        inner = self.inner.with_more(X, y, noise_variance=noise_variance)
+        added = len(inner.plain.y) - len(self.plain.y)
+        return type(self)(inner, self.learned.after(added, inner.guarantee))
 
     def save(self, folder: str | Path, *, about: About | None = None, overwrite: bool = False) -> Path:
         """Save the model with all its layers as a folder that ``cagp.load`` reads; see ``Model.save``."""

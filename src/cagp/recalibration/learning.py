@@ -55,7 +55,8 @@ EMPIRICAL = Guarantee(
 class Recalibration(Learned):
     """Bands of left-out observations, from near the data to far from it; ``how`` they were found, in sentences.
 
-    ``seed`` is that of the random choices.
+    ``seed`` is that of the random choices. ``added`` observations came to the model later: nothing was learned from
+    them.
     """
 
     name = "recalibration"
@@ -63,22 +64,31 @@ class Recalibration(Learned):
     bands: tuple[Band, ...]
     how: str
     seed: int
+    added: int = 0
 
     @property
     def in_words(self) -> str:
-        return f"recalibrated by {sum(len(band.z) for band in self.bands):,} left-out predictions"
+        later = f" (observations added since: {self.added:,})" if self.added else ""
+        return f"recalibrated by {sum(len(band.z) for band in self.bands):,} left-out predictions{later}"
 
     @property
     def guarantee(self) -> Guarantee:
-        return EMPIRICAL
+        if not self.added:
+            return EMPIRICAL
+        later = f" Observations added to the model since this was learned: {self.added:,}."
+        return replace(EMPIRICAL, sentence=EMPIRICAL.sentence + later)
+
+    def after(self, added: int, held: Guarantee) -> Recalibration:
+        return replace(self, added=self.added + added)
 
     def to_json(self, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
         bands = [band.to_json(f"bands[{i}]", arrays) for i, band in enumerate(self.bands)]
-        return {"bands": bands, "how": self.how, "seed": self.seed}
+        later = {"added": self.added} if self.added else {}
+        return {"bands": bands, "how": self.how, "seed": self.seed, **later}
 
     @classmethod
     def from_json(cls, content: Any, arrays: Mapping[str, np.ndarray], size: int) -> Recalibration:
-        if not isinstance(content, dict) or set(content) != {"bands", "how", "seed"}:
+        if not isinstance(content, dict) or set(content) - {"added"} != {"bands", "how", "seed"}:
             raise InputError("a recalibration must have exactly the entries bands, how and seed")
         if not isinstance(content["bands"], list) or not content["bands"]:
             raise InputError("the bands of a recalibration must be a list with at least one entry")
@@ -86,7 +96,8 @@ class Recalibration(Learned):
         bands = tuple(Band.from_json(each, f"bands[{i}]", arrays, size) for i, each in described)
         if any(first.distance >= second.distance for first, second in pairwise(bands)):
             raise InputError("the bands of a recalibration must lie ever further from the data")
-        return cls(bands, str(content["how"]), count(content["seed"], "seed"))
+        seed, added = (count(content.get(name, 0), name) for name in ("seed", "added"))
+        return cls(bands, str(content["how"]), seed, added)
 
     def __repr__(self) -> str:
         distances = ", ".join(f"{band.distance:.3g}" for band in self.bands)

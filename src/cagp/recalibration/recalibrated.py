@@ -48,7 +48,8 @@ class RecalibratedModel(LayeredModel):
         return f"RecalibratedModel({self.inner!r}, {self.learned!r})"
 
     def wrapped(self, prediction: Prediction, test: torch.Tensor, convert: Output) -> Recalibrated:
-        return Recalibrated(prediction, convert, self.adjustment(test, self._geometry.distance(test)))
+        adjustment = self.adjustment(test, self._geometry.distance(test))
+        return Recalibrated(prediction, convert, adjustment, self.guarantee)
 
     def averaged(self, X_test: ArrayLike, asked: Wanted, **settings: Any) -> ScaledAverage:
         test, convert = self.plain.test_points(X_test)
@@ -129,15 +130,17 @@ class Recalibrated(Layer):
     prediction of f is scaled and shaped in the same way, which no observation can check.
     """
 
-    def __init__(self, inner: Prediction, convert: Output, adjustment: Adjustment) -> None:
+    def __init__(
+        self, inner: Prediction, convert: Output, adjustment: Adjustment, guarantee: Guarantee = EMPIRICAL
+    ) -> None:
         super().__init__(inner, convert)
-        self._adjustment = adjustment
+        self._adjustment, self._guarantee = adjustment, guarantee
         device = adjustment.size.device
         self._centre, self._promised = (self._tensor(each).to(device) for each in (inner.mean, inner.std))
 
     @property
     def guarantee(self) -> Guarantee:
-        return EMPIRICAL
+        return self._guarantee
 
     @property
     def std(self) -> Any:
@@ -167,7 +170,8 @@ class Recalibrated(Layer):
         return self._convert(self._scores(values)[1])
 
     def observed(self, noise_variance: Any = None) -> Recalibrated:
-        return Recalibrated(self.inner.observed(noise_variance), self._convert, self._adjustment)
+        observed = self.inner.observed(noise_variance)
+        return Recalibrated(observed, self._convert, self._adjustment, self._guarantee)
 
     def shaped(self, draws: Any) -> Any:
         """Joint draws (n, T) of the inner prediction with margins of the left-out shape."""

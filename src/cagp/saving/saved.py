@@ -15,7 +15,8 @@ from ..posterior import guarantee_of
 from ..prediction import Guarantee
 from ..prior import Prior
 from ..recalibration import LayeredModel, Learned
-from ..solvers import Solver, as_solver
+from ..solvers import NearestNeighbours, Solver, as_solver
+from ..support.validation import ArrayLike
 from ..transforms import Transformation
 from .about import About
 from .layers import layers_of, with_layers
@@ -116,6 +117,13 @@ class Saved:
         )
         model.column_names = None if self.about.features is None else list(self.about.features)
         return with_layers(model, self.layers)
+
+    def with_more(self, X: ArrayLike, y: ArrayLike, *, noise_variance: Any = None) -> Saved:
+        """The same with further observations y (m,) at X (m, p), as ``Model.with_more``; nothing is solved for it."""
+        quick = self.condition(NearestNeighbours(1), solve_dtype=self.dtype)
+        found = Saved.of(quick.with_more(X, y, noise_variance=noise_variance), self.about)
+        own = {"solver": self.solver, "picked": self.picked, "solve_dtype": self.solve_dtype}
+        return dataclasses.replace(found, **own)  # type: ignore[arg-type]
 
     def __repr__(self) -> str:
         return f"Saved({self.prior!r}, X {self.X.shape}, solver={self.solver!r})"

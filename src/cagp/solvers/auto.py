@@ -88,15 +88,20 @@ class Auto(CalibratedSolver):
 class _PreparedAuto(Prepared):
     """Chooses when it is asked to settle, and keeps what it has prepared for the next time."""
 
-    def __init__(self, solver: Auto, gram: Gram) -> None:
+    def __init__(self, solver: Auto, gram: Gram, earlier: dict[Solver, Prepared] | None = None) -> None:
         super().__init__(gram)
         self._solver = solver
+        self._earlier = earlier or {}
         self._kept: dict[Solver, Prepared] = {}
         self._judged: _Judged | None = None
         self._now: Prepared | None = None
         self._small = gram.size <= _EXACT_AT_ONCE and 2 * gram.dense_bytes <= gram.budget
         if self._small and gram.size <= _FACTOR_AT_ONCE:
             self._get(Cholesky())
+
+    def grown(self, gram: Gram) -> Prepared:
+        """It chooses anew, as for other points; what was prepared before is used again if the choice falls on it."""
+        return _PreparedAuto(self._solver, gram, dict(self._kept))
 
     def settled(self, cross: Cross | None = None) -> tuple[Prepared, str]:
         if cross is None and self._now is not None:
@@ -118,7 +123,9 @@ class _PreparedAuto(Prepared):
         if prepared is None:
             if not isinstance(solver, NearestNeighbours):
                 self._kept = {each: kept for each, kept in self._kept.items() if isinstance(each, NearestNeighbours)}
-            prepared = self._kept[solver] = solver.prepared_for(self.gram)
+            before, self._earlier = self._earlier.get(solver), {}  # the first choice decides: then it is let go
+            grown = None if before is None else before.grown(self.gram)
+            prepared = self._kept[solver] = grown or solver.prepared_for(self.gram)
             prepared.picked = solver
         return prepared
 

@@ -57,6 +57,13 @@ class Prepared(ABC):
     factor: torch.Tensor | None = None
     """The Cholesky factor of G (d, d), in the order of the data, where the solver has it."""
 
+    def grown(self, gram: Gram) -> Prepared | None:
+        """The solver for a ``gram`` that begins with the training points of its own and has more behind them.
+
+        With the results of a solver that is prepared anew, to rounding, for less work; None where there is no such way.
+        """
+        return None
+
     def inverse(self, rows: torch.Tensor) -> torch.Tensor | None:
         """The last iterate for other right-hand sides, rows (n, d) in the order that the solver was given.
 

@@ -35,9 +35,18 @@ class Cholesky(CalibratedSolver):
 
 
 class _PreparedCholesky(Prepared):
-    def __init__(self, gram: Gram) -> None:
+    def __init__(self, gram: Gram, factor: torch.Tensor | None = None) -> None:
         super().__init__(gram)
-        self.factor: torch.Tensor = gram.cholesky()
+        self.factor: torch.Tensor = gram.cholesky() if factor is None else factor
+
+    def grown(self, gram: Gram) -> Prepared | None:
+        """By the block below the factor, O(d² m) for m more points; anew where that fails, to succeed or to say why."""
+        factor = _extended(self.factor, gram)
+        if factor is None:
+            return None
+        other = _PreparedCholesky(gram, factor)
+        other.picked = self.picked
+        return other
 
     def corrections(self, rhs: torch.Tensor) -> Iterator[Weights]:
         half = torch.linalg.solve_triangular(self.factor, rhs.T, upper=False)
@@ -50,3 +59,23 @@ class _PreparedCholesky(Prepared):
 
     def stopped(self, iteration: int) -> str:
         return "Cholesky solved the system exactly: there is no computational uncertainty."
+
+
+def _extended(factor: torch.Tensor, gram: Gram) -> torch.Tensor | None:
+    """The factor of G (n, n) from that of its first rows and columns (d, d); None where memory or precision end.
+
+    What is below is that of [[L, 0], [B, M]] with B Lᵀ = G[d:, :d] and M Mᵀ = G[d:, d:] − B Bᵀ.
+    """
+    n, d = gram.size, len(factor)
+    if (n + 3 * (n - d)) * n * gram.dtype.itemsize > gram.budget:
+        return None
+    new = torch.arange(d, n, device=gram.device)
+    rows = gram.kernel_rows(new)
+    rows[:, d:].diagonal().add_(gram.noise[new])
+    below = torch.linalg.solve_triangular(factor, rows[:, :d].T, upper=False)
+    corner, info = torch.linalg.cholesky_ex(rows[:, d:] - below.T @ below)
+    if int(info):
+        return None
+    whole = factor.new_empty(n, n).T  # by columns, as factors are
+    whole[:d, :d], whole[:d, d:], whole[d:, :d], whole[d:, d:] = factor, 0, below.T, corner
+    return whole

@@ -44,6 +44,9 @@ class Transformation(Learned):
         own = {"kind": self.transform.name} | dataclasses.asdict(self.transform)  # type: ignore[call-overload]
         return {"transform": own, "held": dataclasses.asdict(self.held)}
 
+    def after(self, added: int, held: Guarantee) -> Transformation:
+        return dataclasses.replace(self, held=held)
+
     @classmethod
     def from_json(cls, content: Any, arrays: Mapping[str, np.ndarray], size: int) -> Transformation:
         if not isinstance(content, dict) or set(content) != {"transform", "held"}:
@@ -97,6 +100,12 @@ class TransformedModel(LayeredModel):
     def left_out(self, *arguments: Any, **settings: Any) -> LeftOut:
         """Training observations predicted from the others, on the scale of g(y); see ``Model.left_out``."""
         return self.inner.left_out(*arguments, **settings)
+
+    def with_more(self, X: ArrayLike, y: ArrayLike, *, noise_variance: Any = None) -> TransformedModel:
+        """The model with further observations y (m,) at X (m, p); ``noise_variance`` is that of g(y)."""
+        new, _ = self.plain.test_points(X, "X")
+        values = self.transform.of(targets(y, len(new), self.plain.device))
+        return super().with_more(X, values, noise_variance=noise_variance)
 
     def recalibrated(
         self, *arguments: Any, calibration: tuple[ArrayLike, ArrayLike] | None = None, **settings: Any

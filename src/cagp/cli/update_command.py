@@ -1,0 +1,105 @@
+"""``cagp update``: further observations for a model that is there."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import numpy as np
+import typer
+
+from ..errors import InputError
+from .option_checks import require_place
+from .shared import Debug, DropMissing, Folder, Quiet, Voice, told
+from .table_columns import find_column, matched, read_for
+
+if TYPE_CHECKING:
+    from ..saving import Saved
+
+
+def update(
+    folder: Folder,
+    data: Annotated[
+        Path, typer.Argument(metavar="DATA", help="Table with the features and the target of further observations.")
+    ],
+    out: Annotated[
+        Path, typer.Option(file_okay=False, help="Folder for the new model; MODEL itself with --overwrite.")
+    ],
+    noise_column: Annotated[str | None, typer.Option(help="Column with the noise variance of each new row.")] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a model that is there.")] = False,
+    drop_missing: DropMissing = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Add the rows of a table to the observations of a model, and keep it as a new model.
+
+    Nothing is fitted: hyperparameters, the choice among kernels, a transform and a recalibration stay as they are, and
+    `cagp info` tells from how many observations. The table has the columns of the model. To fit anew, give `cagp fit`
+    all rows.
+    """
+    with told(debug):
+        from .. import saving, tables
+        from ..transforms import Transformation
+        from .starting import copies_on_globe
+
+        voice = Voice(quiet)
+        require_place(out, overwrite)
+        saved = saving.read(folder)
+        raw = tables.read_columns(data)
+        features, target = matched(saved, folder, raw, voice)
+        noisy = [] if noise_column is None else [find_column(raw, noise_column, "--noise-column")]
+        if noisy and any(isinstance(layer, Transformation) for layer in saved.layers):
+            raise InputError(
+                "--noise-column is on the scale of the target, and this model is of a transform of it; leave it out"
+            )
+        if not noisy and np.ndim(saved.prior.noise_variance):
+            raise InputError("this model has one noise variance per row: --noise-column names those of the new rows")
+        if noisy and not np.ndim(saved.prior.noise_variance):
+            voice("The new model has one noise variance per row; for others `cagp predict --observed` knows none.")
+        # in a gridded field what is missing is what is to be predicted, as for `cagp fit`
+        table = read_for(saved, data, [*features, target, *noisy], drop_missing or bool(raw.dims), voice)
+        X, y = table.matrix(features), table.columns[target]
+        both = np.concatenate([saved.X, X]), np.concatenate([saved.observations, y])
+        new = ~copies_on_globe(*both, _globe(saved, features), features)[len(saved.y) :]
+        if not new.all():
+            voice(
+                f"{int((~new).sum()):,} of {len(y):,} rows are left out: they repeat the value of another one at the "
+                "same place on the globe (a pole, or a meridian given twice)."
+            )
+        if not new.any():
+            raise InputError(f"{data} has no further observation for {folder}")
+        noise = table.columns[noisy[0]][new] if noisy else None
+        whole = saved.with_more(X[new], y[new], noise_variance=noise)
+        if again := _repeated(whole, len(saved.y)):
+            voice(
+                f"Note: {again:,} of the rows repeat an observation that the model has, place and value; each counts "
+                "as a further one with its own noise. Was this table added before?"
+            )
+        before = whole.about.notes.get(_ADDED)
+        notes = {_ADDED: "; ".join([*([before] if before else []), f"{int(new.sum())} from {data}"])}
+        about = dataclasses.replace(whole.about, notes={**whole.about.notes, **notes})
+        saving.write(dataclasses.replace(whole, about=about), out, overwrite=overwrite)
+        voice(
+            f"Observations of {target!r} added: {int(new.sum()):,}, to {len(saved.y):,} that were there. Nothing is "
+            "fitted anew: hyperparameters and error bars are what they were found to be before.\n"
+            f"Model: {out}"
+        )
+
+
+_ADDED = "observations added"
+
+
+def _globe(saved: Saved, features: tuple[str, ...]) -> tuple[str, str] | None:
+    """The columns with latitude and longitude, where the model measures on the globe."""
+    from ..kernels import geographic_columns
+
+    pairs = geographic_columns(saved.prior.kernel, tuple(range(len(features))))
+    return (features[pairs[0][0]], features[pairs[0][1]]) if pairs else None
+
+
+def _repeated(saved: Saved, first: int) -> int:
+    """How many observations are the same, place and value, as one of the ``first`` so many."""
+    rows = np.column_stack([saved.X, saved.y])
+    known = {row.tobytes() for row in rows[:first]}
+    return sum(row.tobytes() in known for row in rows[first:])
