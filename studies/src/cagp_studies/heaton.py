@@ -25,6 +25,11 @@ from .heaton_scores import scores_of
 from .study import Presentation, Study, Tables
 
 LEVELS = (0.5, 0.95)
+TRUE_PRIOR = cagp.Prior(
+    cagp.Matern12(lengthscale=1 / 0.75, variance=16.40771), mean=cagp.Constant(44.49105), noise_variance=0.05
+)
+"""What the simulated field was drawn from: Code/FormatData/FormatData.R of the organisers."""
+
 _DECIMALS = 4
 
 
@@ -89,7 +94,7 @@ class Heaton(Study[HeatonConfig, HeatonPiece]):
             ("predict", "predict in the gaps", predicted.predict_seconds),
             ("", "score", scoring),
         ]
-        return {
+        tables = {
             "table": pd.DataFrame([facts | scored]),
             "candidates": pd.DataFrame([data | vars(each) for each in model.candidates]),
             "model": pd.DataFrame([data | each for each in parts_of(model)]),
@@ -98,11 +103,15 @@ class Heaton(Study[HeatonConfig, HeatonPiece]):
             "given": _columns(data, field.given.X, {"temperature": field.given.y}),
             "gaps": _columns(data, field.given.gaps, predicted.columns() | {"truth": field.truth}),
         }
+        if piece.field == SIMULATED:
+            tables["oracle"] = pd.DataFrame([data | scores_of(oracle(field.given), field.truth)])
+        return tables
 
     def present(self, config: HeatonConfig, tables: Tables) -> Presentation:
         drawings, comparisons, remarks = {}, [], []
         for name in tables["table"]["data"]:
-            own = {table: rows[rows["data"] == name] for table, rows in tables.items()}
+            parts = {table: rows[rows["data"] == name] for table, rows in tables.items()}
+            own = {table: rows for table, rows in parts.items() if len(rows)}
             drawings[f"fields_{name}"] = figures.fields(own, config.every)
             drawings[f"errors_{name}"] = figures.errors(own, config.every)
             drawings[f"coverage_{name}"] = figures.by_distance(own, config.every)
@@ -142,6 +151,12 @@ def fit_and_predict(given: Given, seed: int = 0) -> Predicted:
     predicted = time.perf_counter()
     distance, _ = cKDTree(given.X).query(given.gaps)
     return Predicted(model, prediction, distance, fitted - started, predicted - fitted)
+
+
+def oracle(given: Given) -> Prediction:
+    """What nobody in a competition could do: the simulated field predicted with the prior that it was drawn from."""
+    model = TRUE_PRIOR.condition(given.X, given.y, cagp.NearestNeighbours(60, far=60))
+    return model.predict(given.gaps, progress=False).observed()
 
 
 def parts_of(model: FittedModel) -> list[dict[str, Any]]:

@@ -19,7 +19,8 @@ CITATION = (
     "M. J. Heaton et al., A case study competition among methods for analyzing large spatial data, Journal of "
     "Agricultural, Biological and Environmental Statistics 24 (2019), 398–425, doi 10.1007/s13253-018-00348-w"
 )
-SOURCE = "https://github.com/finnlindgren/heatoncomparison, folder Data"
+REPOSITORY = "https://github.com/finnlindgren/heatoncomparison"
+SOURCE = f"{REPOSITORY}, folder Data"
 
 ENVIRONMENT = "CAGP_SATELLITE"
 """The environment variable that names the file of the satellite data, where that is not in CAGP_DATA."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _GAP = "0.88"
 _BINS = 10
 _ROOM = {0.5: (30, 70), 0.95: (80, 100)}
-"""Of the axes of coverage, in per cent."""
+"""Of the axes of coverage, in per cent, where nothing lies beyond."""
 
 _LOOKS: dict[float, dict[str, Any]] = {
     0.5: {"color": "#D55E00", "marker": "s"},
@@ -88,6 +88,7 @@ def _which(own: Tables, every: int) -> str:
 def _tagged(figure: Figure, every: int) -> Figure:
     """The figure, with a line on it where it is not about the whole field."""
     if every > 1:
+        figure.set_figheight(figure.get_figheight() + 0.25)
         figure.suptitle(f"QUICK, {thinned_in_words(every)}: not the competition", fontsize=9, color="#A02000")
     return figure
 
@@ -148,11 +149,15 @@ def by_distance(own: Tables, every: int) -> Drawing:
         points = table["points"].to_numpy()
         low, high = (100 * each / points for each in binom.interval(0.95, points, level))
         cover.axhline(100 * level, color="0.4", linewidth=0.8, linestyle=":")
-        cover.fill_between(distance, low, high, color=look["color"], alpha=0.2, linewidth=0, label="by chance alone")
-        cover.plot(distance, 100 * table[f"holds_{100 * level:g}"], label="found", **look)
+        cover.fill_between(
+            distance, low, high, color=look["color"], alpha=0.2, linewidth=0, label="exact intervals, by chance"
+        )
+        found = 100 * table[f"holds_{100 * level:g}"].to_numpy()
+        cover.plot(distance, found, label="found", **look)
         cover.set(ylabel="hold the truth (%)")
         cover.set_title(f"central {100 * level:g}% intervals", fontsize=10)
-        cover.set_ylim(*_ROOM[level])
+        shown = np.array([*_ROOM[level], found.min(), found.max()]) / 5
+        cover.set_yticks(np.arange(5 * np.floor(shown.min()), 5 * np.ceil(shown.max()) + 1, 5))
     size.plot(distance, table["rmse"], color="#000000", marker="D", label="RMSE")
     size.plot(distance, table["std"], color="#009E73", marker="^", linestyle="--", label="rms of the predicted std")
     size.set(ylabel="°C")
@@ -204,8 +209,8 @@ def stages(own: Tables) -> Drawing:
     ax.spines[["top", "right"]].set_visible(False)
     return Drawing(
         _tagged(figure, int(facts.every)),
-        f"{TITLES[facts.data]}: seconds of each stage on {facts.threads} core{'s' if facts.threads > 1 else ''}; blue "
-        f"is cagp.fit, {facts.fit_seconds:.0f} s, green predict. '{REST}' is all that cagp.fit does beside fitting candidates: to see whether a "
-        "transform is needed, to weigh the candidates, to hold the error bars against left-out observations, and the "
-        "standard errors.",
+        f"{_which(own, int(facts.every))}: seconds of each stage on {facts.threads} "
+        f"core{'s' if facts.threads > 1 else ''}; blue is cagp.fit, {facts.fit_seconds:.0f} s, green predict. '{REST}' "
+        "is all that cagp.fit does beside fitting candidates: to see whether a transform is needed, to weigh the "
+        "candidates, to hold the error bars against left-out observations, and the standard errors.",
     )
