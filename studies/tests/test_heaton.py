@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
 import inspect
+import json
 import sys
 from pathlib import Path
 
@@ -254,3 +256,23 @@ def test_the_simulated_field_of_the_competition(data_folder: Path, monkeypatch: 
     quick = field.thinned(Heaton.scales["quick"].every)
     assert (len(quick.given.y), len(quick.given.gaps)) == (6634, 2741)
     assert Heaton.scales["paper"].every == 1
+
+
+# --- the page ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_page_has_the_numbers_of_the_run() -> None:
+    docs = Path(__file__).parents[2] / "docs"
+    spec = importlib.util.spec_from_file_location("make_competition", docs / "make_competition.py")
+    assert spec is not None
+    assert spec.loader is not None
+    maker = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(maker)
+    page, found = maker.PAGE.read_text(encoding="utf-8"), json.loads(maker.RESULTS.read_text(encoding="utf-8"))
+    assert maker.refreshed(page, found) == page, "python docs/make_competition.py --page writes it anew"
+    assert found["fields"][SIMULATED]["facts"]["every"] == 1
+    assert all(f"figures/competition-{name}.png" in page for name in maker.DRAWN)
+    # with a row of our own for the satellite image, too
+    found["fields"][SATELLITE] = found["fields"][SIMULATED]
+    assert "We have no row of our own" not in maker.satellite(found)
+    assert "**cagp.fit**" in maker.satellite(found)
