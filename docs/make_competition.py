@@ -28,7 +28,7 @@ from cagp_studies.heaton_results import PUBLISHED, SOURCES, TRUTH
 HERE = Path(__file__).parent
 RESULTS, PAGE, FIGURES = HERE / "competition.json", HERE / "competition.md", HERE / "figures"
 DRAWN = ("fields", "errors", "coverage", "stages")
-_WIDTH, _BYTES = 1200, 150_000
+_WIDTH, _BYTES = 1100, 150_000
 
 Found = dict[str, Any]
 """What the study found, as docs/competition.json has it."""
