@@ -226,7 +226,7 @@ def test_without_the_reader_of_r_files(own_folder: Path, monkeypatch: pytest.Mon
     path = own_folder / "AllSatelliteTemps.RData"
     path.write_bytes(b"RDX3\n")
     with pytest.raises(ImportError, match=r"needs rdata: pip install 'cagp-studies\[r\]', or save the table as \.csv"):
-        load(SATELLITE)
+        Tiny().pieces(HeatonConfig(1))  # before the other field is computed
 
 
 def test_files_that_cannot_be_used(own_folder: Path) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -70,10 +72,10 @@ class Field:
 def satellite_file() -> Path | None:
     """The file of the satellite data: the one that CAGP_SATELLITE names, or one in CAGP_DATA or the cache, or None."""
     named = os.environ.get(ENVIRONMENT)
-    if not named:
-        return _found(_STEMS[SATELLITE])
-    path = Path(named).expanduser()
-    if not path.is_file():
+    path = Path(named).expanduser() if named else _found(_STEMS[SATELLITE])
+    if path is not None and path.is_file():
+        _reader(path)  # what is missing to read it is said now, and not after the other field
+    elif path is not None:
         raise DataError(
             f"the environment variable {ENVIRONMENT} names {path}, which is not a file; correct or unset it"
         )
@@ -137,22 +139,28 @@ def _found(stem: str) -> Path | None:
 
 
 def _table(path: Path) -> pd.DataFrame:
+    read = _reader(path)
+    try:
+        return read(path)
+    except (OSError, ValueError, EOFError, NotImplementedError) as error:
+        raise DataError(f"{path} cannot be read ({error}); it is damaged, truncated or of another kind") from error
+
+
+def _reader(path: Path) -> Callable[[Path], pd.DataFrame]:
+    """What reads such a file; refused where nothing does, or where a package for it is missing."""
     name = path.name.lower()
     if not name.endswith(_ENDINGS):
         raise DataError(f"{path} is none of the files that can be read: {', '.join(_ENDINGS)}")
+    if name.endswith((".csv", ".csv.gz")):
+        return pd.read_csv
+    needed, extra = ("pyarrow", "parquet") if name.endswith(".parquet") else ("rdata", "r")
     try:
-        if name.endswith((".csv", ".csv.gz")):
-            return pd.read_csv(path)
-        if name.endswith(".parquet"):
-            return pd.read_parquet(path)
-        return _data_frame_of_r(path)
+        import_module(needed)
     except ImportError as error:
-        needed, extra = ("pyarrow", "parquet") if name.endswith(".parquet") else ("rdata", "r")
         raise ImportError(
             f"reading {path} needs {needed}: pip install 'cagp-studies[{extra}]', or save the table as .csv"
         ) from error
-    except (OSError, ValueError, EOFError, NotImplementedError) as error:
-        raise DataError(f"{path} cannot be read ({error}); it is damaged, truncated or of another kind") from error
+    return pd.read_parquet if needed == "pyarrow" else _data_frame_of_r
 
 
 def _data_frame_of_r(path: Path) -> pd.DataFrame:

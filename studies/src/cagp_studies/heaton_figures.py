@@ -88,7 +88,7 @@ def _which(own: Tables, every: int) -> str:
 def _tagged(figure: Figure, every: int) -> Figure:
     """The figure, with a line on it where it is not about the whole field."""
     if every > 1:
-        figure.set_figheight(figure.get_figheight() + 0.25)
+        figure.set_figheight(figure.get_figheight() + 0.4)
         figure.suptitle(f"QUICK, {thinned_in_words(every)}: not the competition", fontsize=9, color="#A02000")
     return figure
 
