@@ -168,15 +168,19 @@ def _ratio(rows: Sequence[Sequence[str]]) -> list[str]:
         return []
     scale = (float(found[1]) + float(found[2] or found[1])) / 2
     true_ratio, ratio = float(truth[3]) / float(truth[1]), float(found[3]) / scale
-    short = (
-        " The mixture also holds kernels with a second range, which the field does not have: left-out gaps hardly tell "
-        "them from the right one."
+    not_there = [
+        *(["kernels with a second range"] if any(" + " in row[1] for row in rows) else []),
+        *(["a size or a noise that varies"] if any("Pattern" in row[1] + row[3] for row in rows) else []),
+    ]
+    more = (
+        f" The mixture also holds {' and '.join(not_there)}, which the field does not have: left-out gaps hardly tell "
+        "these from the right one, and they do little harm."
     )
     return [
         f"**Hyperparameters**: the plain Matérn 1/2 of the mixture has a variance of {float(found[3]):.3g} and a "
         f"lengthscale of about {scale:.2g}°, where the truth has {float(truth[3]):.3g} and {float(truth[1]):.3g}°. "
         "Data from one small region cannot tell the two apart; their ratio, which decides what is predicted between "
-        f"data, they can: {ratio:.3g} against {true_ratio:.3g}.{short if any(' + ' in row[1] for row in rows) else ''}"
+        f"data, they can: {ratio:.3g} against {true_ratio:.3g}.{more if not_there else ''}"
     ]
 
 

@@ -170,10 +170,16 @@ def parts_of(model: FittedModel) -> list[dict[str, Any]]:
             "weight": float(weight),
             "kernel": _short(each.prior.kernel),
             "trend": _short(each.prior.mean),
-            "noise_variance": float(each.prior.noise_variance),
+            "noise": _noise(each.prior),
         }
         for each, weight in parts
     ]
+
+
+def _noise(prior: cagp.Prior) -> str:
+    """The noise variance in words: it differs from place to place where it has a pattern."""
+    pattern = prior.noise_pattern
+    return f"{prior.noise_variance:.4g}" + ("" if pattern is None else f" · {_short(pattern)}²")
 
 
 def _short(part: object) -> str:

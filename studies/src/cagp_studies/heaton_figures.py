@@ -211,6 +211,7 @@ def stages(own: Tables) -> Drawing:
         _tagged(figure, int(facts.every)),
         f"{_which(own, int(facts.every))}: seconds of each stage on {facts.threads} "
         f"core{'s' if facts.threads > 1 else ''}; blue is cagp.fit, {facts.fit_seconds:.0f} s, green predict. '{REST}' "
-        "is all that cagp.fit does beside fitting candidates: to see whether a transform is needed, to weigh the "
-        "candidates, to hold the error bars against left-out observations, and the standard errors.",
+        "is all that cagp.fit does beside fitting candidates: to see whether a transform is needed, to find what "
+        "varies, to weigh the candidates, to hold the error bars against left-out observations, and the standard "
+        "errors.",
     )

@@ -118,8 +118,7 @@ def model(own: Tables) -> Comparison:
     """What predicts: kernels, trends and noise with their fitted values."""
     name, parts = own["table"].iloc[0].data, own["model"]
     rows: list[Sequence[str]] = [
-        [f"{each.weight:.2f}", each.kernel, each.trend, f"{each.noise_variance:.4g}"]
-        for each in parts.head(_SHOWN).itertuples()
+        [f"{each.weight:.2f}", each.kernel, each.trend, str(each.noise)] for each in parts.head(_SHOWN).itertuples()
     ]
     if len(parts) > _SHOWN:
         weight = parts["weight"].iloc[_SHOWN:].sum()
