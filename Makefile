@@ -4,7 +4,7 @@ VENV := .venv
 RUN := $(VENV)/bin/python
 READY := $(VENV)/.ready
 
-.PHONY: demo docs test test-all lint bench clean
+.PHONY: demo docs test test-all lint bench competition clean
 
 $(READY): pyproject.toml studies/pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit("cagp needs Python 3.11 or newer, this is " + sys.version.split()[0] + "; try: make PYTHON=python3.11") if sys.version_info < (3, 11) else None'
@@ -48,6 +48,9 @@ bench: $(READY)  ## speed, as ratios taken side by side; rewrites docs/performan
 	$(RUN) benchmarks/sbc.py
 	$(RUN) benchmarks/cluster.py
 	$(RUN) benchmarks/performance_page.py
+
+competition: $(READY)  ## the competition of Heaton et al. at full size; rewrites docs/competition.md and its figures
+	$(RUN) docs/make_competition.py
 
 clean:
 	rm -rf $(VENV) demo out dist build docs/_build .pytest_cache .mypy_cache .ruff_cache

@@ -23,6 +23,7 @@ from cagp_studies.era5_hyperparameters import Era5Hyperparameters, Hyperparamete
 from cagp_studies.era5_means import Era5Means, MeansConfig
 from cagp_studies.era5_study import HeldOutConfig
 from cagp_studies.era5_timings import Era5Timings, TimingsConfig
+from cagp_studies.heaton import Heaton, HeatonConfig
 from cagp_studies.hybrid import Hybrid, HybridConfig
 from cagp_studies.recalibration import RecalibrationConfig, RecalibrationStudy
 from cagp_studies.sbc import Sbc, SbcIterations
@@ -191,6 +192,10 @@ class TinyRecalibration(RecalibrationStudy):
     scales = both(RecalibrationConfig(("stationary", "concrete"), rows=200, tests=60, runs=1))  # type: ignore[assignment]
 
 
+class TinyHeaton(Heaton):
+    scales = both(HeatonConfig(every=25))  # type: ignore[assignment]
+
+
 class SmallerRecalibration(RecalibrationStudy):
     """On simulated data alone."""
 
@@ -210,6 +215,7 @@ def on_real_data() -> dict[str, AnyStudy]:
         TinyFull(),
         TinyAcceleration(),
         TinyRecalibration(),
+        TinyHeaton(),
     )
     return {study.name: study for study in studies}
 

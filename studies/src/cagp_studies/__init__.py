@@ -10,6 +10,7 @@ from .era5_held_out import Era5Calibration, Era5Convergence
 from .era5_hyperparameters import Era5Hyperparameters
 from .era5_means import Era5Means
 from .era5_timings import Era5Timings
+from .heaton import Heaton
 from .hybrid import Hybrid
 from .machine import Forecast
 from .recalibration import RecalibrationStudy
@@ -39,6 +40,7 @@ STUDIES: dict[str, AnyStudy] = {
         Acceleration(),
         Hybrid(),
         RecalibrationStudy(),
+        Heaton(),
     )
 }
 """All studies by name, in the order of the report."""

@@ -1,0 +1,240 @@
+"""Run the competition at full size and bring docs/competition.md up to date; no number on it is written by hand.
+
+    CAGP_DATA=... python docs/make_competition.py          # a minute of computing on two cores, then all of the below
+    python docs/make_competition.py --page                 # the page alone, from docs/competition.json
+
+The study ``cagp reproduce heaton --scale paper`` is run in a new folder, what it found is written to
+docs/competition.json, its figures to docs/figures, and the parts of the page between marks are written anew. With the
+satellite data (CAGP_DATA, CAGP_SATELLITE) the page has their table as well.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from cagp_studies import STUDIES, load_all, run_study
+from cagp_studies.heaton_data import SATELLITE, SIMULATED
+from cagp_studies.heaton_figures import binned
+from cagp_studies.heaton_results import PUBLISHED, SOURCES, TRUTH
+
+HERE = Path(__file__).parent
+RESULTS, PAGE, FIGURES = HERE / "competition.json", HERE / "competition.md", HERE / "figures"
+DRAWN = ("fields", "errors", "coverage", "stages")
+_WIDTH, _BYTES = 1100, 150_000
+
+Found = dict[str, Any]
+"""What the study found, as docs/competition.json has it."""
+
+
+# --- from the study to the file ---------------------------------------------------------------------------------------
+
+
+def collected(out: Path) -> Found:
+    """What the page needs of the study in the folder ``out``."""
+    [record] = [each for each in load_all(out) if each.name == "heaton"]
+    if record.scale != "paper":
+        raise SystemExit(f"{out} holds the scale {record.scale!r}, which is not the competition; run --scale paper")
+    tables = {name: pd.read_csv(out / "heaton" / f"{name}.csv") for name in record.tables}
+    names = list(tables["table"]["data"])
+    found: Found = {"environment": dict(record.environments[-1]), "fields": {}}
+    for i, name in enumerate(names):
+        own = {table: rows[rows["data"] == name] for table, rows in tables.items()}
+        scores, tried, model = record.comparisons[3 * i : 3 * i + 3]
+        found["fields"][name] = {
+            "facts": own["table"].iloc[0].to_dict(),
+            "scores": {"columns": scores.columns, "rows": scores.rows},
+            "candidates": {"columns": tried.columns, "rows": tried.rows},
+            "model": {"columns": model.columns, "rows": model.rows},
+            "story": [line for line in own["story"]["told"] if not line.startswith("  ")],
+            "by_distance": binned(own["gaps"]).round(4).to_dict(orient="records"),
+            "stages": own["stages"][["stage", "seconds"]].round(2).to_dict(orient="records"),
+        }
+    return found
+
+
+def shrink(source: Path, target: Path) -> None:
+    """A picture that is not too large for a page: noise does not compress, unless it has fewer dots and colours."""
+    from PIL import Image
+
+    with Image.open(source) as picture:
+        height = round(picture.height * min(1.0, _WIDTH / picture.width))
+        small = picture.convert("RGB").resize((min(_WIDTH, picture.width), height), Image.Resampling.LANCZOS)
+    small.save(target, optimize=True)
+    if target.stat().st_size > _BYTES:
+        small.quantize(256, kmeans=2, dither=Image.Dither.NONE).save(target, optimize=True)
+
+
+# --- from the file to the page ----------------------------------------------------------------------------------------
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table in Markdown."""
+    return "\n".join(f"| {' | '.join(line)} |" for line in (columns, ["---"] * len(columns), *rows))
+
+
+def scores(found: Found) -> str:
+    own = found["fields"][SIMULATED]["scores"]
+    rows = [[f"**{cell}**" if row[0].startswith("cagp") else cell for cell in row] for row in own["rows"]]
+    return table(own["columns"], rows) + "\n\n" + "\n".join(f"- {each}" for each in SOURCES[:1])
+
+
+def satellite(found: Found) -> str:
+    own = found["fields"].get(SATELLITE)
+    columns = found["fields"][SIMULATED]["scores"]["columns"]
+    if own is None:
+        said = (
+            "**We have no row of our own here**: the file is not among the data that this page is made with. Where it "
+            "is found, the same command adds the row. Until then this table says nothing about cagp."
+        )
+        shown = table(columns, sorted(PUBLISHED[SATELLITE], key=lambda row: float(row[2])))
+    else:
+        facts = own["facts"]
+        said = (
+            f"{facts['train']:,} observations; {facts['scored']:,} of {facts['gaps']:,} places are scored, for the "
+            f"truth is not known at the others. 50% intervals hold {facts['holds_50']:.1%}."
+        )
+        rows = [[f"**{cell}**" if row[0].startswith("cagp") else cell for cell in row] for row in own["scores"]["rows"]]
+        shown = table(columns, rows)
+    return f"{said}\n\n{shown}\n\n" + "\n".join(f"- {each}" for each in SOURCES)
+
+
+def candidates(found: Found) -> str:
+    own = found["fields"][SIMULATED]["candidates"]
+    return table(own["columns"], own["rows"])
+
+
+def model(found: Found) -> str:
+    own = found["fields"][SIMULATED]["model"]
+    return table(own["columns"], [[cell if i != 1 else f"`{cell}`" for i, cell in enumerate(r)] for r in own["rows"]])
+
+
+def story(found: Found) -> str:
+    kept = [line for line in found["fields"][SIMULATED]["story"] if not line.startswith(("Chosen", "All of it"))]
+    return "\n".join(f"> {line.rstrip(':')}" + ("." if line.endswith(":") else "") for line in kept)
+
+
+def setting(found: Found) -> str:
+    facts, versions = found["fields"][SIMULATED]["facts"], found["environment"]
+    threads = "1 core" if facts["threads"] == 1 else f"{facts['threads']} cores"
+    return (
+        f"{facts['train']:,} observations are given, {facts['gaps']:,} places are to be predicted. Measured with cagp "
+        f"{versions['cagp']}, torch {versions['torch']} and Python {versions['Python']} on {threads} of a machine with "
+        f"{versions['processor']}; seed {facts['seed']}."
+    )
+
+
+def findings(found: Found) -> str:
+    """What is better and what is worse, in sentences."""
+    own = found["fields"][SIMULATED]
+    facts, rows = own["facts"], {row[0]: row for row in own["scores"]["rows"]}
+    best = min(PUBLISHED[SIMULATED], key=lambda row: float(row[2]))
+    oracle = rows["kriging with the true parameters"]
+    change = facts["rmse"] / float(best[2]) - 1
+    word = "below" if change < 0 else "above"
+    left_out = float(own["candidates"]["rows"][0][2])
+    lines = [
+        f"**RMSE {facts['rmse']:.3f}: {abs(change):.0%} {word} the best published one** ({best[0]}, {best[2]}). "
+        f"Whoever knows the true parameters gets {oracle[2]}; CRPS {facts['crps']:.3f} against {oracle[3]}, interval "
+        f"score {facts['interval_score']:.2f} against {oracle[4]}. What is left to gain is small.",
+        f"**Intervals**: 95% hold {facts['holds_95']:.1%}, and 50% hold {facts['holds_50']:.1%}. With the true "
+        f"parameters 95% hold {oracle[5]}: one field in large gaps is few independent errors. By the competition's own "
+        "formulas, which take predictions as normal with the same mean and standard deviation: CRPS "
+        f"{facts['normal_crps']:.3f}, interval score {facts['normal_interval_score']:.2f}, 95% hold "
+        f"{facts['normal_holds_95']:.1%}.",
+        f"**The real gaps are harder than the left-out ones**: the best candidate had a CRPS of {left_out:.3f} in the "
+        f"latter, and in the former it is {facts['crps']:.3f}, {facts['crps'] / left_out - 1:+.0%}. It is not the "
+        f"choice of the model, for the true parameters give {oracle[3]}; a likely reason is that left-out gaps have "
+        "data on all sides more often than the real ones at the edge of the field.",
+        *_ratio(own["model"]["rows"]),
+    ]
+    return "\n".join(f"- {line}" for line in lines)
+
+
+def _ratio(rows: Sequence[Sequence[str]]) -> list[str]:
+    """What data in a small region can and cannot say of an exponential covariance, where one is among the parts."""
+    plain = re.compile(r"Matern12\(lengthscale=\(?([\d.]+)(?:, ([\d.]+)\))?, variance=([\d.]+)\)")
+    truth, found = (plain.fullmatch(row[1]) for row in (TRUTH, next((r for r in rows if plain.fullmatch(r[1])), TRUTH)))
+    assert truth is not None
+    assert found is not None
+    if found[0] == truth[0]:
+        return []
+    scale = (float(found[1]) + float(found[2] or found[1])) / 2
+    true_ratio, ratio = float(truth[3]) / float(truth[1]), float(found[3]) / scale
+    not_there = [
+        *(["kernels with a second range"] if any(" + " in row[1] for row in rows) else []),
+        *(["a size or a noise that varies"] if any("Pattern" in row[1] + row[3] for row in rows) else []),
+    ]
+    more = (
+        f" The mixture also holds {' and '.join(not_there)}, which the field does not have: left-out gaps hardly tell "
+        "these from the right one, and they do little harm."
+    )
+    return [
+        f"**Hyperparameters**: the plain Matérn 1/2 of the mixture has a variance of {float(found[3]):.3g} and a "
+        f"lengthscale of about {scale:.2g}°, where the truth has {float(truth[3]):.3g} and {float(truth[1]):.3g}°. "
+        "Data from one small region cannot tell the two apart; their ratio, which decides what is predicted between "
+        f"data, they can: {ratio:.3g} against {true_ratio:.3g}.{more if not_there else ''}"
+    ]
+
+
+def distance(found: Found) -> str:
+    groups = found["fields"][SIMULATED]["by_distance"]
+    near, far = groups[0], groups[-1]
+    return (
+        f"Next to the data ({near['distance']:.3f}° on average) 50% intervals hold {near['holds_50']:.1%} and 95% "
+        f"intervals {near['holds_95']:.1%}; furthest from them ({far['distance']:.2f}°) {far['holds_50']:.1%} and "
+        f"{far['holds_95']:.1%}. The RMSE grows from {near['rmse']:.2f} to {far['rmse']:.2f} °C, and the predicted "
+        f"standard deviation from {near['std']:.2f} to {far['std']:.2f} °C."
+    )
+
+
+def times(found: Found) -> str:
+    facts = found["fields"][SIMULATED]["facts"]
+    took = facts["fit_seconds"] + facts["predict_seconds"]
+    cores = "1 core" if facts["threads"] == 1 else f"{facts['threads']} cores"
+    return (
+        f"From the data to all {facts['gaps']:,} predictions: {took:.0f} s on {cores}, {facts['fit_seconds']:.0f} s of "
+        f"them for the fit with all its candidates and {facts['predict_seconds']:.0f} s for the predictions."
+    )
+
+
+PARTS: dict[str, Callable[[Found], str]] = {
+    each.__name__: each for each in (setting, scores, findings, candidates, model, story, distance, times, satellite)
+}
+
+
+def refreshed(text: str, found: Found) -> str:
+    """The page with each part between its marks written anew."""
+    for name, part in PARTS.items():
+        start, end = f"<!-- {name} -->\n", f"<!-- /{name} -->"
+        before, rest = text.split(start)
+        _, after = rest.split(end)
+        text = f"{before}{start}{part(found)}\n{end}{after}"
+    return text
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--page", action="store_true", help="only write the page again")
+    parser.add_argument("--out", type=Path, help="folder of the study; what is finished there is not run again")
+    asked = parser.parse_args()
+    if not asked.page:
+        with tempfile.TemporaryDirectory() as new:
+            out = asked.out or Path(new)
+            run_study(STUDIES["heaton"], out, scale="paper")
+            RESULTS.write_text(json.dumps(collected(out), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+            for name in DRAWN:
+                shrink(out / "heaton" / f"{name}_{SIMULATED}.png", FIGURES / f"competition-{name}.png")
+    found = json.loads(RESULTS.read_text(encoding="utf-8"))
+    PAGE.write_text(refreshed(PAGE.read_text(encoding="utf-8"), found), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
