@@ -62,9 +62,9 @@ def test_coverage_over_exchangeable_replications(level: float, n: int) -> None:
     held = np.empty((500, new))
     for i, rows in enumerate(np.split(np.arange(len(truth)), 500)):
         here, there = rows[:n], rows[n:]
-        calibrating = kept(WRONG, prediction.mean[here], prediction.variance[here]).observed()
+        calibrating = kept(WRONG, points[here], prediction.mean[here], prediction.variance[here]).observed()
         scores = np.sort(calibrating.normal_score(truth[here]))
-        inner = kept(WRONG, prediction.mean[there], prediction.variance[there]).observed()
+        inner = kept(WRONG, points[there], prediction.mean[there], prediction.variance[there]).observed()
         lower, upper = Conformal(inner, Output(None), scores).interval(level)
         held[i] = (lower <= truth[there]) & (truth[there] <= upper)
     each = held.mean(axis=1)
@@ -113,7 +113,7 @@ def test_batches_and_workers(kind: str) -> None:
 def test_kept_moments_are_enough(kind: str) -> None:
     model = MODELS[kind]
     plain, whole = WRONG.predict(X_TEST), model.predict(X_TEST).observed()
-    again = model.over(kept(WRONG, plain.mean, plain.variance), X_TEST).observed()
+    again = model.over(kept(WRONG, X_TEST, plain.mean, plain.variance), X_TEST).observed()
     np.testing.assert_array_equal(again.std, whole.std)
     np.testing.assert_array_equal(again.interval(0.7), whole.interval(0.7))
     with pytest.raises(cagp.InputError, match="were not kept"):
