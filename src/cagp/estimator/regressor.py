@@ -91,7 +91,7 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         For each output its model with the error bars that are predicted: a ``FittedModel``, a ``RecalibratedModel``, or
         the plain one.
     noise_variance_ : float or array (n,)
-        The variance of the noise of all that is observed.
+        The variance of the noise of all that is observed; where it varies with X, that at an average place.
     fit_result_ : FitResult or None
         What ``cagp.hyperparameters.fit`` found out.
     fit_message_ : str
