@@ -222,7 +222,9 @@ class Search:
             index = np.intersect1d(index, each.scores.index)
         scores = {id(each): each.scores.at(index) for each in self.fits}
         least = float(scores[id(best)].crps.mean())
-        ranked = sorted(self.fits, key=lambda each: float(scores[id(each)].crps.mean()))
+        # patterns that do not predict better add nothing to a mixture
+        able = [each for each in self.fits if best.candidate.varies or not each.candidate.varies]
+        ranked = sorted(able, key=lambda each: float(scores[id(each)].crps.mean()))
         # observations that are left out with each other err together: so many count like one
         errors = 2.0 * (1.0 if self.site is None else self.site.crowd) ** 0.5
         close = [
