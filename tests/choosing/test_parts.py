@@ -14,10 +14,11 @@ RNG = np.random.default_rng(0)
 NOISE = RNG.standard_normal(400)
 
 
-def fitted(kernel: str, crps: float, noise: float = 0.0) -> Any:
+def fitted(kernel: str, crps: float, noise: float = 0.0, varies: str = "") -> Any:
     each = crps + noise * np.roll(NOISE, len(kernel))
     scores = Scored(np.arange(400), each, each)
-    return SimpleNamespace(candidate=SimpleNamespace(kernel=kernel), scores=scores, crps=float(each.mean()))
+    candidate = SimpleNamespace(kernel=kernel, varies=varies)
+    return SimpleNamespace(candidate=candidate, scores=scores, crps=float(each.mean()))
 
 
 def chosen(fits: list[Any], crowd: float = 1.0) -> list[str]:
@@ -30,6 +31,12 @@ def test_different_kernels_come_first() -> None:
     fits = [fitted("a", 1.0), fitted("a", 1.001), fitted("b", 1.002), fitted("a", 1.003), fitted("c", 1.004)]
     assert chosen(fits) == ["a", "b", "c"]
     assert chosen(fits[:3]) == ["a", "b", "a"]
+
+
+def test_patterns_that_do_not_predict_better_are_left_out() -> None:
+    plain, patterned = fitted("a", 1.0), fitted("a", 1.001, varies="noise")
+    assert chosen([plain, patterned]) == ["a"]
+    assert chosen([fitted("a", 1.002), patterned]) == ["a", "a"]
 
 
 def test_observations_that_err_together_tell_less() -> None:
