@@ -39,7 +39,7 @@ lint: $(READY)
 bench: $(READY)  ## speed, as ratios taken side by side; rewrites docs/performance.md
 	$(RUN) benchmarks/gauss_seidel.py
 	$(RUN) benchmarks/time_to_accuracy.py
-	$(RUN) benchmarks/peers.py
+	$(RUN) benchmarks/same_prediction.py
 	$(RUN) benchmarks/growth.py
 	$(RUN) benchmarks/growing.py
 	$(RUN) benchmarks/neighbours.py
