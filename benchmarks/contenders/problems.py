@@ -101,7 +101,7 @@ def field(n: int, side: int = _SIDE, tests: int = TESTS, seed: int = 0) -> Probl
 
 
 def simulated(side: int, rng: np.random.Generator) -> np.ndarray:
-    """A draw (side, side) on the unit square, exact: the embedding in a torus of twice the size has no negative part."""
+    """An exact draw (side, side) on the unit square: embedded in a torus of twice the size, it has no negative part."""
     m = 2 * side
     d = np.minimum(np.arange(m), m - np.arange(m)) / (side - 1)
     r = np.sqrt(3) * np.hypot(d[:, None], d[None, :]) / LENGTHSCALE

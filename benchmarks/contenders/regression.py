@@ -105,7 +105,7 @@ CONTENDERS = (
     Contender(
         "muygps",
         "MuyGPyS",
-        "muygps",
+        "MuyGPyS",
         muygps,
         "Matérn 3/2, 30 exact neighbours, a batch of 1,000 points, leave-one-out likelihood by L-BFGS-B for "
         "lengthscales and noise, then its analytic scale; standardised data; a lengthscale a column in tables.",
