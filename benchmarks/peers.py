@@ -5,10 +5,11 @@
     python benchmarks/peers.py --only gpboost --size 100000 # one cell again
 
 Every package fits its hyperparameters itself, by the means that its documentation shows, and sees no test value; how
-it was used, and which of our settings were changed after a look at scores, stands in ``contenders/`` and on the page. Every cell of the tables is a process of its own, with the same
-number of threads, a time limit and a memory limit. Results are appended to benchmarks/results/peers.jsonl as they come,
-and the last line of a cell counts: a run that was interrupted goes on where it stopped. ``peers_page.py`` writes
-docs/comparison.md from that file. Linux only: memory is read from /proc.
+it was used, and which of our settings were changed after a look at scores, stands in ``contenders/`` and on the page.
+Every cell of the tables is a process of its own, with the same number of threads, a time limit and a memory limit.
+Results are appended to benchmarks/results/peers.jsonl as they come, and the last line of a cell counts: a run that was
+interrupted goes on where it stopped. ``peers_page.py`` writes docs/comparison.md from that file. Linux only: memory is
+read from /proc.
 """
 
 from __future__ import annotations

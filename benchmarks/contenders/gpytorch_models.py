@@ -32,12 +32,13 @@ def _forward(self: Any, x: Any) -> Any:
     return gpytorch.distributions.MultivariateNormal(self.mean_module(x), self.covar_module(x))
 
 
-def _tensors(X: np.ndarray, y: np.ndarray) -> tuple[Standardised, Any, Any]:
+def _tensors(X: np.ndarray, y: np.ndarray, device: str = "cpu") -> tuple[Standardised, Any, Any]:
     import torch
 
     torch.manual_seed(0)
     form = Standardised.of(X, y)
-    return form, torch.tensor(form.points(X), dtype=torch.float32), torch.tensor(form.values(y), dtype=torch.float32)
+    points, values = (torch.tensor(each, dtype=torch.float32) for each in (form.points(X), form.values(y)))
+    return form, points.to(device), values.to(device)
 
 
 def _predicts(form: Standardised, model: Any, likelihood: Any, *settings: Callable[[], Any]) -> Predict:
@@ -50,7 +51,7 @@ def _predicts(form: Standardised, model: Any, likelihood: Any, *settings: Callab
     def predict(X_test: np.ndarray) -> Gaussian:
         model.eval()
         likelihood.eval()
-        test = torch.tensor(form.points(X_test), dtype=torch.float32)
+        test = torch.tensor(form.points(X_test), dtype=torch.float32).to(next(model.parameters()).device)
         with contextlib.ExitStack() as stack:
             for each in (torch.no_grad, gpytorch.settings.fast_pred_var, *settings):
                 stack.enter_context(each())
@@ -59,12 +60,12 @@ def _predicts(form: Standardised, model: Any, likelihood: Any, *settings: Callab
             found = [likelihood(model(part)) for part in test.split(BATCH)]
             mean = torch.cat([each.mean for each in found])
             variance = torch.cat([each.variance for each in found])
-        return form.back(mean.numpy(), variance.numpy())
+        return form.back(mean.cpu().numpy(), variance.cpu().numpy())
 
     return predict
 
 
-def exact(X: np.ndarray, y: np.ndarray, cholesky_up_to: int | None) -> Predict:
+def exact(X: np.ndarray, y: np.ndarray, cholesky_up_to: int | None, device: str = "cpu") -> Predict:
     """``cholesky_up_to`` = None leaves GPyTorch its default: conjugate gradients beyond 800 points."""
     import gpytorch
     import torch
@@ -77,9 +78,9 @@ def exact(X: np.ndarray, y: np.ndarray, cholesky_up_to: int | None) -> Predict:
 
         forward = _forward
 
-    form, train, values = _tensors(X, y)
-    likelihood = gpytorch.likelihoods.GaussianLikelihood()
-    model = Exact(train, values, likelihood)
+    form, train, values = _tensors(X, y, device)
+    likelihood = gpytorch.likelihoods.GaussianLikelihood().to(device)
+    model = Exact(train, values, likelihood).to(device)
     largest = gpytorch.settings.max_cholesky_size.value() if cholesky_up_to is None else cholesky_up_to
     setting = functools.partial(gpytorch.settings.max_cholesky_size, largest)
     model.train()

@@ -61,7 +61,7 @@ def muygps(X: np.ndarray, y: np.ndarray) -> Predict:
         noise=HomoscedasticNoise(0.1, (1e-5, 1.0)),
         scale=AnalyticScale(),
     )
-    batch, neighbours = sample_batch(search, min(1_000, len(y)), len(y))
+    batch, neighbours = sample_batch(search, min(500, len(y)), len(y))
     cross, pairs, targets, near = model.make_train_tensors(batch, neighbours, train, values)
     model = L_BFGS_B_optimize(model, targets, near, cross, pairs, loss_fn=lool_fn)
     model = model.optimize_scale(pairs, near)
@@ -107,7 +107,7 @@ CONTENDERS = (
         "MuyGPyS",
         "MuyGPyS",
         muygps,
-        "Matérn 3/2, 30 exact neighbours, a batch of 1,000 points, leave-one-out likelihood by L-BFGS-B for "
+        "Matérn 3/2, 30 exact neighbours, a batch of 500 points, leave-one-out likelihood by L-BFGS-B for "
         "lengthscales and noise, then its analytic scale; standardised data; a lengthscale a column in tables.",
     ),
     Contender(
