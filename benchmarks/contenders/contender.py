@@ -52,7 +52,10 @@ Fit = Callable[[np.ndarray, np.ndarray], Predict]
 
 @dataclass(frozen=True)
 class Contender:
-    """One row of the tables. ``note`` says how the package was used; ``note`` and ``title`` are Markdown."""
+    """One row of the tables. ``note`` says how the package was used; ``note`` and ``title`` are Markdown.
+
+    ``warm_up`` is what a small problem is fitted with before the clock runs, where ``fit`` itself would take long.
+    """
 
     name: str
     title: str
@@ -61,6 +64,7 @@ class Contender:
     note: str
     on_tables: bool = True
     on_fields: bool = True
+    warm_up: Fit | None = None
 
 
 @dataclass(frozen=True)

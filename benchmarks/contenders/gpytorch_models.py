@@ -139,7 +139,7 @@ def _train(model: Any, likelihood: Any, rows: int, steps: Iterable[tuple[Any, Ca
         optimiser.step()
 
 
-def svgp(X: np.ndarray, y: np.ndarray) -> Predict:
+def svgp(X: np.ndarray, y: np.ndarray, total: int = SVGP_STEPS) -> Predict:
     import gpytorch
     import torch
 
@@ -156,8 +156,8 @@ def svgp(X: np.ndarray, y: np.ndarray) -> Predict:
 
     def steps() -> Iterable[tuple[Any, Callable[[], Any]]]:
         taken = 0
-        while taken < SVGP_STEPS:
-            for rows in torch.randperm(len(train)).split(BATCH)[: SVGP_STEPS - taken]:
+        while taken < total:
+            for rows in torch.randperm(len(train)).split(BATCH)[: total - taken]:
                 taken += 1
                 yield train[rows], lambda rows=rows: values[rows]  # type: ignore[misc]
 
@@ -165,7 +165,7 @@ def svgp(X: np.ndarray, y: np.ndarray) -> Predict:
     return _predicts(form, model, likelihood)
 
 
-def vnngp(X: np.ndarray, y: np.ndarray) -> Predict:
+def vnngp(X: np.ndarray, y: np.ndarray, least: int = VNNGP_STEPS) -> Predict:
     import gpytorch
     from gpytorch.variational.nearest_neighbor_variational_strategy import NNVariationalStrategy
 
@@ -185,7 +185,7 @@ def vnngp(X: np.ndarray, y: np.ndarray) -> Predict:
     strategy = model.variational_strategy
 
     def steps() -> Iterable[tuple[Any, Callable[[], Any]]]:
-        for _ in range(max(VNNGP_STEPS, VNNGP_EPOCHS * strategy._total_training_batches)):
+        for _ in range(max(least, VNNGP_EPOCHS * strategy._total_training_batches)):
             yield None, lambda: values[strategy.current_training_indices]
 
     _train(model, likelihood, len(train), steps())
@@ -215,6 +215,7 @@ CONTENDERS = (
         svgp,
         f"{_SAME} {INDUCING} inducing points, batches of {BATCH:,}, {SVGP_STEPS:,} Adam steps with rate 0.01. "
         "Its example takes 1,360 steps, four epochs of its data.",
+        warm_up=functools.partial(svgp, total=3),
     ),
     Contender(
         "gpytorch-vnngp",
@@ -225,5 +226,6 @@ CONTENDERS = (
         f"{VNNGP_EPOCHS} epochs or {VNNGP_STEPS:,} steps, whichever is more, with rate 0.01. Its example has 256 "
         "neighbours, which take longer, and 20 epochs; it ends with an RMSE of 0.81 of standardised observations. The "
         "batches, first of 256, and the steps were changed after a look at test scores, for the better.",
+        warm_up=functools.partial(vnngp, least=3),
     ),
 )

@@ -63,7 +63,7 @@ def timed(work: Callable[[], Any], device: str) -> tuple[Any, float]:
 
 def row(name: str, fit: Fit, problem: Problem, device: str) -> list[str]:
     """Seconds, peak memory on the GPU, and scores; a small problem first loads and compiles."""
-    small = problem.first(300)
+    small = problem.first(100)
     fit(small.X, small.y)(small.X_test)
     memory = "—"
     if device != "cpu":
