@@ -73,7 +73,7 @@ CONTENDERS = (
         "cagp",
         true_parameters,
         "Not a contender: the parameters that the field was drawn with, predicted by `cagp.NearestNeighbours(200)`. "
-        "About the lowest CRPS that one can expect.",
+        "About the lowest CRPS that one can expect, up to chance.",
         on_tables=False,
     ),
 )
