@@ -10,7 +10,17 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-SCRIPTS = ("auto", "gauss_seidel", "time_to_accuracy", "same_prediction", "growth", "growing", "likelihood", "neighbours", "sbc")
+SCRIPTS = (
+    "auto",
+    "gauss_seidel",
+    "time_to_accuracy",
+    "same_prediction",
+    "growth",
+    "growing",
+    "likelihood",
+    "neighbours",
+    "sbc",
+)
 
 
 def run(script: str, *arguments: str) -> str:
