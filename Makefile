@@ -4,7 +4,7 @@ VENV := .venv
 RUN := $(VENV)/bin/python
 READY := $(VENV)/.ready
 
-.PHONY: demo docs test test-all lint bench competition clean
+.PHONY: demo docs test test-all lint bench competition peers clean
 
 $(READY): pyproject.toml studies/pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit("cagp needs Python 3.11 or newer, this is " + sys.version.split()[0] + "; try: make PYTHON=python3.11") if sys.version_info < (3, 11) else None'
@@ -39,7 +39,7 @@ lint: $(READY)
 bench: $(READY)  ## speed, as ratios taken side by side; rewrites docs/performance.md
 	$(RUN) benchmarks/gauss_seidel.py
 	$(RUN) benchmarks/time_to_accuracy.py
-	$(RUN) benchmarks/peers.py
+	$(RUN) benchmarks/same_prediction.py
 	$(RUN) benchmarks/growth.py
 	$(RUN) benchmarks/growing.py
 	$(RUN) benchmarks/neighbours.py
@@ -52,5 +52,17 @@ bench: $(READY)  ## speed, as ratios taken side by side; rewrites docs/performan
 competition: $(READY)  ## the competition of Heaton et al. at full size; rewrites docs/competition.md and its figures
 	$(RUN) docs/make_competition.py
 
+# other packages live in an environment of their own, at the versions of the extra "peers"
+PEERS := .venv-peers
+$(PEERS)/.ready: pyproject.toml studies/pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(PEERS)
+	$(PEERS)/bin/python -m pip install --quiet --constraint constraints.txt torch
+	$(PEERS)/bin/python -m pip install --quiet --constraint constraints.txt --editable '.[peers]' --editable ./studies
+	@touch $(PEERS)/.ready
+
+peers: $(PEERS)/.ready  ## other packages side by side, needs CAGP_DATA; goes on where it stopped; rewrites docs/comparison.md
+	$(PEERS)/bin/python benchmarks/peers.py
+	$(PEERS)/bin/python benchmarks/peers_page.py
+
 clean:
-	rm -rf $(VENV) demo out dist build docs/_build .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(PEERS) demo out dist build docs/_build .pytest_cache .mypy_cache .ruff_cache

@@ -1,105 +1,209 @@
-"""The same prediction with other libraries: mean and variance of 25 points from d = 10,638 in the plane, Matérn 3/2.
+"""Other packages side by side with cagp: fit, prediction, memory, and how good the error bars are.
 
-scikit-learn's GaussianProcessRegressor without its optimiser (fit, then predict with return_std), GPyTorch's exact
-prediction by Cholesky and by conjugate gradients, float64, the same parameters for all. Error is the largest difference
-of a standard deviation from the exact one, relative to it. The others aim at the exact one. cagp's is wider on purpose
-where its computation stopped early, and covers the truth as often as it says.
+    make peers                                              # sets itself up, measures what is missing, writes the page
+    CAGP_DATA=... python benchmarks/peers.py                # the same in an environment with cagp[peers]
+    python benchmarks/peers.py --only gpboost --size 100000 # one cell again
 
-    python benchmarks/peers.py [--quick]
+Every package fits its hyperparameters itself, by the means that its documentation shows, and sees no test value; how
+it was used, and which of our settings were changed after a look at scores, stands in ``contenders/`` and on the page.
+Every cell of the tables is a process of its own, with the same number of threads, a time limit and a memory limit.
+Results are appended to benchmarks/results/peers.jsonl as they come, and the last line of a cell counts: a run that was
+interrupted goes on where it stopped. ``peers_page.py`` writes docs/comparison.md from that file. Linux only: memory is
+read from /proc.
 """
 
 from __future__ import annotations
 
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
 import time
-import warnings
-from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
-import gpytorch
-import numpy as np
-import torch
-from problem import LENGTHSCALE, NOISE, PRIOR, data
-from record import options, table, write
-from sklearn.gaussian_process import GaussianProcessRegressor
-from sklearn.gaussian_process.kernels import Matern
+from contenders import ALL
+from contenders.problems import ROWS, SIZES, field_name, problem
 
-import cagp
-
-T = 25
-Problem = tuple[np.ndarray, np.ndarray, np.ndarray]
+HERE = Path(__file__).parent
+RESULTS = HERE / "results" / "peers.jsonl"
+THREAD_VARIABLES = ("OMP", "MKL", "OPENBLAS", "NUMBA", "RAYON", "NUMEXPR")
+Result = dict[str, Any]
+Cell = tuple[str, str]
+"""A contender and a problem, by name."""
 
 
-def ours(solver: cagp.Solver, problem: Problem, solve_dtype: str | None = None) -> np.ndarray:
-    X, y, X_test = problem
-    return np.asarray(PRIOR.condition(X, y, solver, solve_dtype=solve_dtype).predict(X_test, progress=False).std)
+def read(path: Path) -> dict[Cell, Result]:
+    """The last result of each cell."""
+    if not path.exists():
+        return {}
+    lines = (json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip())
+    return {(each["contender"], each["problem"]): each for each in lines}
 
 
-def scikit_learn(problem: Problem) -> np.ndarray:
-    X, y, X_test = problem
-    model = GaussianProcessRegressor(Matern(LENGTHSCALE, nu=1.5), alpha=NOISE, optimizer=None).fit(X, y)
-    return np.asarray(model.predict(X_test, return_std=True)[1])
+def append(path: Path, result: Result) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(result, ensure_ascii=False) + "\n")
 
 
-class ExactGP(gpytorch.models.ExactGP):  # type: ignore[misc]
-    def __init__(self, X: torch.Tensor, y: torch.Tensor) -> None:
-        likelihood = gpytorch.likelihoods.GaussianLikelihood()
-        super().__init__(X, y, likelihood)
-        self.mean_module = gpytorch.means.ZeroMean()
-        self.covar_module = gpytorch.kernels.MaternKernel(nu=1.5)
-        self.covar_module.lengthscale = LENGTHSCALE
-        likelihood.noise = NOISE
-
-    def forward(self, x: torch.Tensor) -> gpytorch.distributions.MultivariateNormal:
-        return gpytorch.distributions.MultivariateNormal(self.mean_module(x), self.covar_module(x))
+def cells() -> list[Cell]:
+    """All cells, small problems first: a contender that has failed on one is not tried on a larger one."""
+    return [
+        (name, chosen)
+        for chosen in sorted(ROWS, key=lambda each: ROWS[each])
+        for name, contender in ALL.items()
+        if (contender.on_fields if chosen.startswith("field") else contender.on_tables)
+    ]
 
 
-def gpytorch_exact(problem: Problem, largest_cholesky: int) -> np.ndarray:
-    """GPyTorch takes conjugate gradients beyond ``largest_cholesky`` points; 800 is its default."""
-    X, y, X_test = (torch.from_numpy(part) for part in problem)
-    model = ExactGP(X, y).double()
-    model.eval()
-    with torch.no_grad(), gpytorch.settings.max_cholesky_size(largest_cholesky), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that conjugate gradients stopped at their limit: the error column tells
-        prediction = model(X_test)
-        prediction.mean  # noqa: B018, it is computed here
-        return np.asarray(prediction.variance.sqrt())
+def hopeless(name: str, chosen: str, known: dict[Cell, Result], limit: float) -> str:
+    """Why a cell need not be tried: the same contender did not manage a problem that has no more rows."""
+    for (contender, smaller), result in known.items():
+        failed = result["status"] == "over memory" or (result["status"] == "over time" and result["limit"] >= limit)
+        if contender == name and failed and smaller != chosen and ROWS[smaller] <= ROWS[chosen]:
+            return f"{told(result)} with {ROWS[smaller]:,} rows"
+    return ""
+
+
+def told(result: Result) -> str:
+    """The outcome of a cell that was not finished, in words."""
+    if result["status"] == "over time":
+        return f"over {result['limit']:g} s"
+    if result["status"] == "over memory":
+        return f"over {result['memory_limit']:g} GiB"
+    if result["status"] == "not tried":
+        return f"not tried: {result['reason']}"
+    return str(result["status"])
+
+
+def measure(name: str, data: Path, folder: Path, arguments: argparse.Namespace) -> Result:
+    """Run one cell and watch over it."""
+    out = folder / "result.json"
+    ready = out.with_suffix(".ready")
+    for old in (out, ready):
+        old.unlink(missing_ok=True)
+    environment = dict(os.environ) | {f"{each}_NUM_THREADS": str(arguments.threads) for each in THREAD_VARIABLES}
+    environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(HERE), environment.get("PYTHONPATH", "")]))
+    command = [sys.executable, "-m", "contenders.cell", name, str(data), str(out)]
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
+        try:
+            stopped = _watched(process, ready, arguments)
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+    if stopped:
+        return {"status": stopped}
+    if not out.exists():
+        last = (folder / "log").read_text(errors="replace").strip().splitlines()[-1:]
+        return {"status": "failed", "reason": f"the process ended with {process.returncode}: {' '.join(last)}"[:300]}
+    return dict(json.loads(out.read_text(encoding="utf-8")))
+
+
+def _watched(process: subprocess.Popen[bytes], ready: Path, arguments: argparse.Namespace) -> str:
+    """Wait for the end; "over time" or "over memory" where a limit was passed, which the caller then enforces."""
+    clock = time.perf_counter()
+    running = False
+    while process.poll() is None:
+        if not running and ready.exists():
+            running, clock = True, time.perf_counter()
+        if time.perf_counter() - clock > arguments.limit:
+            return "over time"
+        if resident(process.pid) > arguments.memory * 2**30:
+            return "over memory"
+        time.sleep(0.05)
+    return ""
+
+
+def resident(pid: int) -> int:
+    """Bytes in memory of a process; 0 when it has just ended."""
+    try:
+        with open(f"/proc/{pid}/status") as lines:
+            return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmRSS:")), 0)
+    except OSError:
+        return 0
+
+
+def machine(threads: int) -> str:
+    from cagp_studies.machine import describe
+
+    found = describe()
+    versions = [f"{package} {found[package]}" for package in ("Python", "torch", "numpy", "scipy")]
+    return ", ".join([found["processor"], f"{threads} threads", *versions])
+
+
+def matches(name: str, wanted: list[str]) -> bool:
+    """``gpytorch`` means all of gpytorch-exact, gpytorch-cg, …, and ``cagp`` only itself."""
+    return name in wanted or any(each not in ALL and name.startswith(f"{each}-") for each in wanted)
+
+
+def due(known: Result | None, arguments: argparse.Namespace) -> bool:
+    """Whether a cell has to be run: it never was, it was asked for by name, or it now has more time."""
+    if known is None or arguments.only:
+        return True
+    more_time = known["limit"] < arguments.limit or known["memory_limit"] < arguments.memory
+    return known["status"] in ("not tried", "not installed") or (known["status"] != "done" and more_time)
+
+
+def parsed() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default="", help=f"contenders to measure again: {', '.join(ALL)}")
+    parser.add_argument("--problem", default="", help=f"problems, of {', '.join(ROWS)}")
+    parser.add_argument("--size", type=int, action="append", help=f"sizes of the field, of {SIZES}")
+    parser.add_argument("--limit", type=float, default=120.0, help="seconds for fit and prediction of a cell")
+    parser.add_argument("--memory", type=float, default=12.0, help="GiB of a cell")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    arguments = parser.parse_args()
+    arguments.only = [each for each in arguments.only.split(",") if each]
+    arguments.problem = [each for each in arguments.problem.split(",") if each]
+    arguments.problem += [field_name(n) for n in arguments.size or ()]
+    for each in arguments.problem:
+        if each not in ROWS:
+            parser.error(f"there is no problem {each!r}; choose from {', '.join(ROWS)}")
+    for each in arguments.only:
+        if not any(matches(name, [each]) for name in ALL):
+            parser.error(f"there is no contender {each!r}; choose from {', '.join(ALL)}")
+    return arguments
 
 
 def main() -> None:
-    arguments = options(__doc__).parse_args()
-    d = 400 if arguments.quick else 10_638
-    problem = data(d, T)
-    contenders: dict[str, Callable[[], np.ndarray]] = {
-        "cagp `Cholesky()`": lambda: ours(cagp.Cholesky(), problem),
-        "cagp `NearestNeighbours(100)`": lambda: ours(cagp.NearestNeighbours(100), problem),
-        "cagp `CalibratedCG(15, Nystrom(1000))`": lambda: ours(cagp.CalibratedCG(15, cagp.Nystrom(1000)), problem),
-        "cagp `GaussSeidel(80)`": lambda: ours(cagp.GaussSeidel(80), problem),
-        "cagp `GaussSeidel(80)`, sweeps in float32": lambda: ours(cagp.GaussSeidel(80), problem, "float32"),
-        "scikit-learn `GaussianProcessRegressor`": lambda: scikit_learn(problem),
-        "GPyTorch, Cholesky": lambda: gpytorch_exact(problem, 10**9),
-        "GPyTorch, conjugate gradients (its default at this size)": lambda: gpytorch_exact(
-            problem, 800 if d > 800 else 1
-        ),
-    }
-    small = data(900, T)
-    for warm in (lambda: scikit_learn(small), lambda: gpytorch_exact(small, 800), lambda: ours(cagp.Cholesky(), small)):
-        warm()
-    seconds, std = {}, {}
-    for name, call in contenders.items():
-        start = time.perf_counter()
-        std[name] = call()
-        seconds[name] = time.perf_counter() - start
-    exact = std["scikit-learn `GaussianProcessRegressor`"]
-    rows = [[name, f"{seconds[name]:.3g}", f"{100 * np.abs(std[name] / exact - 1).max():.2g}%"] for name in contenders]
-    tables = [
-        table(
-            f"Mean and standard deviation of {T} points, d = {d:,}, float64",
-            ["what", "seconds", "largest error of a standard deviation"],
-            rows,
-            "From the data to the prediction, one run each after a small one that loads the libraries. Exact: "
-            "scikit-learn's. cagp's are wider, never narrower, where the computation stopped early.",
-        )
-    ]
-    write(arguments.out, "peers", "Other libraries on the same prediction", tables, arguments.quick)
+    arguments = parsed()
+    where = machine(arguments.threads)
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        for name, chosen in cells():
+            known = read(arguments.results)
+            if arguments.only and not matches(name, arguments.only):
+                continue
+            if arguments.problem and chosen not in arguments.problem:
+                continue
+            if not due(known.get((name, chosen)), arguments):
+                continue
+            data = folder / f"{chosen}.npz"
+            if reason := "" if arguments.only else hopeless(name, chosen, known, arguments.limit):
+                result: Result = {"status": "not tried", "reason": reason}
+            else:
+                if not data.exists():
+                    problem(chosen).save(data)
+                result = measure(name, data, folder, arguments)
+            setting = {"limit": arguments.limit, "memory_limit": arguments.memory, "machine": where}
+            result = {"contender": name, "problem": chosen, **setting, **result}
+            append(arguments.results, result)
+            print(f"{chosen:15} {name:16} {summary(result)}", flush=True)
+
+
+def summary(result: Result) -> str:
+    if result["status"] != "done":
+        return told(result) + (f" ({result['reason']})" if result["status"] == "failed" else "")
+    scores = result["scores"]
+    times = f"fit {result['fit']:8.2f} s, predict {result['predict']:6.2f} s, {result['memory'] / 2**30:5.2f} GiB"
+    return f"{times}, RMSE {scores['rmse']:.4f}, CRPS {scores['crps']:.4f}, {scores['50']:.3f}, {scores['95']:.3f}"
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[1]
 FIRST = (
     "cpu-gauss_seidel",
     "cpu-time_to_accuracy",
-    "cpu-peers",
+    "cpu-same_prediction",
     "cpu-growth",
     "cpu-growing",
     "cpu-neighbours",

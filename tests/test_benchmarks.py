@@ -10,7 +10,17 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-SCRIPTS = ("auto", "gauss_seidel", "time_to_accuracy", "peers", "growth", "growing", "likelihood", "neighbours", "sbc")
+SCRIPTS = (
+    "auto",
+    "gauss_seidel",
+    "time_to_accuracy",
+    "same_prediction",
+    "growth",
+    "growing",
+    "likelihood",
+    "neighbours",
+    "sbc",
+)
 
 
 def run(script: str, *arguments: str) -> str:
@@ -20,7 +30,7 @@ def run(script: str, *arguments: str) -> str:
     return done.stdout
 
 
-_LONG = {"auto", "growing", "gauss_seidel", "time_to_accuracy", "peers", "likelihood", "sbc"}
+_LONG = {"auto", "growing", "gauss_seidel", "time_to_accuracy", "same_prediction", "likelihood", "sbc"}
 """Those that take many seconds even when they are quick, or are like another one; all have the same way to the page.
 """
 
@@ -31,7 +41,7 @@ _LONG = {"auto", "growing", "gauss_seidel", "time_to_accuracy", "peers", "likeli
 def test_a_benchmark_runs_and_its_tables_reach_the_page(script: str, tmp_path: Path) -> None:
     if script == "likelihood":
         pytest.importorskip("numba")
-    if script == "peers":
+    if script == "same_prediction":
         pytest.importorskip("gpytorch")
     printed = run(script, "--quick", "--out", str(tmp_path))
     (file,) = tmp_path.glob("*.json")
