@@ -34,6 +34,7 @@ if TYPE_CHECKING:  # for type checkers; when the program runs, __getattr__ finds
         Periodic,
         Power,
         RationalQuadratic,
+        Rotated,
         Varying,
     )
     from .means import Basis, Constant, Mean, Polynomial, Zero
@@ -156,6 +157,7 @@ __all__ = [
     "RandomDirections",
     "RandomKrylov",
     "RationalQuadratic",
+    "Rotated",
     "SavedModelError",
     "Solver",
     "Stationary",

@@ -54,6 +54,13 @@ def test_circulant_draws_of_sums_and_products_on_columns() -> None:
     assert_allclose(covariance_of(draws_at(kernel, X, "circulant")), kernel(X), atol=1e-11)
 
 
+@pytest.mark.parametrize("shape", [(6, 7), (5, 8)])
+def test_circulant_draws_of_turned_axes(shape: tuple[int, int]) -> None:
+    X = grid(*shape)
+    kernel = cagp.Rotated(cagp.Matern32((0.3, 0.1)), 35.0)
+    assert_allclose(covariance_of(draws_at(kernel, X, "circulant")), kernel(X), atol=1e-11)
+
+
 def test_circulant_draws_refuse_what_does_not_suit() -> None:
     X = torch.from_numpy(grid(12, 12))
     scattered = torch.from_numpy(np.random.default_rng(0).random((144, 2)))

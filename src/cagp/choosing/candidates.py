@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ..errors import InputError
+from ..hyperparameters.directions import map_radial
 from ..hyperparameters.starting_prior import NOISE_SHARE, Group, scale_of, starting_kernel
 from ..kernels import RBF, Kernel, Matern12, Matern32, Matern52, Radial, RationalQuadratic, Varying
 from ..means import Constant, Mean, Polynomial, Zero
@@ -117,7 +118,7 @@ def in_kind(kernel: Kernel, kind: str) -> Kernel:
         return _scaled(short, 1.0, 0.5) + _scaled(long, _LONGER, 0.5)
     if kind not in KINDS:
         raise InputError(f"kernel must be a kernel, or one of {', '.join((*KINDS, SHORT_AND_LONG))}; got {kind!r}")
-    return _map_radial(kernel, lambda part: KINDS[kind](part.lengthscale, part.variance))
+    return map_radial(kernel, lambda part: KINDS[kind](part.lengthscale, part.variance))
 
 
 def _scaled(kernel: Kernel, longer: float, share: float) -> Kernel:
@@ -131,12 +132,4 @@ def _scaled(kernel: Kernel, longer: float, share: float) -> Kernel:
         lengthscale = float(scales) if scales.ndim == 0 else tuple(scales.tolist())
         return replace(part, lengthscale=lengthscale, variance=variance)
 
-    return _map_radial(kernel, change)
-
-
-def _map_radial(kernel: Kernel, change: Callable[[Radial], Radial]) -> Kernel:
-    """The kernel with all radial kernels inside it changed."""
-    if isinstance(kernel, Radial):
-        return change(kernel)
-    children = {name: _map_radial(child, change) for name, child in kernel.children.items()}
-    return kernel.with_children(children) if children else kernel
+    return map_radial(kernel, change)

@@ -13,8 +13,9 @@ import torch
 from ..errors import InputError
 from ..hyperparameters import FitWarning
 from ..hyperparameters.result import told_by_a_constant
-from ..hyperparameters.starting_prior import Group, column_groups
+from ..hyperparameters.starting_prior import Group, column_groups, starting_kernel
 from ..kernels import Kernel, geographic_columns
+from ..kernels.rotated import directions_in_words
 from ..means import Mean, as_mean
 from ..mixtures import FittedModel, Story
 from ..solvers import Auto, Cholesky, NearestNeighbours, Solver, as_solver
@@ -28,7 +29,8 @@ from .integrating import Part, integrated_over, plugged_in
 from .integrating import wanted as uncertainty_wanted
 from .judging import judged, recalibration_wanted
 from .patterns import try_patterns, varying_wanted
-from .search import EXACT_UP_TO, LIKELIHOOD, Search, Settings
+from .rotating import is_rotated, rotation_wanted, try_rotated
+from .search import EXACT_UP_TO, LIKELIHOOD, Fit, Search, Settings
 from .telling import table, told
 from .transforming import begun, transform_wanted
 
@@ -55,6 +57,7 @@ def fit(
     transform: Transform | str | None = "auto",
     varying: bool | str = "auto",
     ard: bool | None = None,
+    rotate: bool | str = "auto",
     globe: Sequence[Any] | None = None,
     times: Sequence[Any] = (),
     fit_options: Mapping[str, Any] | None = None,
@@ -85,11 +88,12 @@ def fit(
     the scale of the observations. Predictions are on that scale; "log" and "box-cox" never predict below 0. ``varying``
     tries an amplitude of the function and a noise level that vary with the inputs, and takes them where they predict
     left-out observations better; "auto" tries unless a kernel, a known mean or a noise was given. ``ard`` gives each
-    column a lengthscale of its own, by default where there are ten observations for each. ``globe`` names the columns
-    with latitude and longitude in degrees, by number or by name: distance there is measured in kilometres. ``times``
-    names those with times: each has a factor of its own in the kernel. ``fit_options`` and ``condition_options`` are
-    further options of ``cagp.hyperparameters.fit`` and ``Prior.condition``. Ctrl-C ends the search and keeps the best
-    so far.
+    column a lengthscale of its own, by default where there are ten observations for each. ``rotate`` turns the axes
+    that these belong to, of two or three columns, see ``cagp.Rotated``: "auto" tries that with the best candidate where
+    the likelihood promises something, and left-out observations judge it. ``globe`` names the columns with latitude and
+    longitude in degrees, by number or by name: distance there is measured in kilometres. ``times`` names those with
+    times: each has a factor of its own in the kernel. ``fit_options`` and ``condition_options`` are further options of
+    ``cagp.hyperparameters.fit`` and ``Prior.condition``. Ctrl-C ends the search and keeps the best so far.
 
     >>> import numpy as np, cagp
     >>> X = np.linspace(0, 1, 30)[:, None]
@@ -108,8 +112,10 @@ def fit(
     uncertain = uncertainty_wanted(uncertainty, len(values))
     kinds, own = _kinds(kernel)
     data, observed = train.cpu().numpy(), values.cpu().numpy()
-    if own is not None and (globe is not None or len(times) or ard is not None):
-        raise InputError("globe, times and ard are for kernels that are chosen here; leave them out beside a whole one")
+    if own is not None and (globe is not None or len(times) or ard is not None or rotate is True):
+        raise InputError(
+            "globe, times, ard and rotate are for kernels that are chosen here; leave them out beside a whole one"
+        )
     each_column = len(data) >= PER_COLUMN * data.shape[1] if ard is None else bool(ard)
     where = None if globe is None else _columns(globe, "globe", names, data.shape[1])
     groups = column_groups(data, where, _columns(times, "times", names, data.shape[1]), each_column)
@@ -134,15 +140,26 @@ def fit(
         start = _start(of, own or kinds[0], mean, noise_variance, groups).holding(held)
         return Search(data, of, wanted, settings, given), start
 
-    with Interrupt() as interrupt, progress_bar("fit", len(kinds) + 5, progress) as advance:
+    if own is None:
+        rotation_wanted(rotate, starting_kernel(groups, 1.0)[0])
+    untouched = rotate is False or (rotate == "auto" and (own is not None or bool(held)))
+
+    def turn(best: Fit) -> None:
+        if not untouched:
+            try_rotated(search, best, rotate)
+
+    def asked_for(each: Fit) -> bool:
+        return rotate is not True or is_rotated(each.prior.kernel)
+
+    with Interrupt() as interrupt, progress_bar("fit", len(kinds) + 6, progress) as advance:
         begin = begun(transform, data, observed, beginning, by_hand, settings.seed)
         search, start = begin.search, begin.start
         # a trend that is linear in longitude would jump where the globe closes
-        search.run_all(start, kinds, mean is None and not on_globe, interrupt, advance)
+        search.run_all(start, kinds, mean is None and not on_globe, turn, interrupt, advance)
         if vary:
             try_patterns(search, recalibrate is not False, interrupt)
         advance(1)
-        parts = search.parts(mixture)
+        parts = search.parts(mixture, asked_for)
         for each, _ in parts:
             each.model.column_names = names
         pieces = [
@@ -168,7 +185,8 @@ def fit(
     tried = table(search, parts)
     seconds = time.perf_counter() - started
     stopped = interrupt.requested
-    findings = (told_about(X), begin.found, integrated, found, constant)
+    directions = directions_in_words(heaviest.prior.kernel, names or [f"x{i + 1}" for i in range(data.shape[1])])
+    findings = (told_about(X), begin.found, *directions, integrated, found, constant)
     text = told(search, parts, tried, findings, settings.solver, like is not None, stopped, seconds)
     return FittedModel(final, Story(text, tried, final.guarantee, stopped), result)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,6 +13,7 @@ import torch
 from ..errors import NotPositiveDefiniteError
 from ..hyperparameters import FitResult, GivenTerms
 from ..hyperparameters import fit as fit_hyperparameters
+from ..hyperparameters.fitting import log_likelihoods
 from ..model import Model
 from ..prior import Prior
 from ..solvers import Solver
@@ -35,6 +36,7 @@ _TOLERANCE = 1e-4
 """Of the gradient of log p / n: hyperparameters to a small part of their standard errors, in half the evaluations."""
 
 _BY_TERMS = {"likelihood": "nearest-neighbours", "subset": None, "n_restarts": 0}
+_OF_THE_LIKELIHOOD = ("subset", "n_neighbours", "terms", "seed", "memory_budget")
 _MOST_PARTS = 3
 _CLOSE = 0.01
 """A candidate whose score is within so much of the best is as good."""
@@ -107,13 +109,23 @@ class Settings:
         """The prior given y (n,) at X (n, p)."""
         return prior.condition(X, y, self.solver, device=self.device, **self.conditioning)
 
+    def _likelihood(self, n: int) -> str:
+        """Which likelihood n observations have."""
+        subset = self.fitting.get("subset")
+        size = n if subset is None else int(subset) if np.ndim(subset) == 0 else len(subset)
+        exact = self.likelihood == "exact" or (self.likelihood == "auto" and size <= EXACT_UP_TO)
+        return "exact" if exact else "nearest-neighbours"
+
+    def log_likelihoods(self, priors: Sequence[Prior], X: Any, y: Any) -> np.ndarray:
+        """The objective of ``fit`` at priors (m,) that differ in values alone, up to a constant."""
+        options = {"likelihood": self._likelihood(len(y)), "n_neighbours": _NEIGHBOURS, "seed": self.seed}
+        given = {k: v for k, v in self.fitting.items() if k in _OF_THE_LIKELIHOOD}
+        return log_likelihoods(priors, X, y, device=self.device, **{**options, **given})
+
     def fit(self, candidate: Candidate, X: Any, y: Any, **more: Any) -> FitResult:
         """The candidate by its likelihood of y (n,) at X (n, p), or by ``more``."""
-        subset = self.fitting.get("subset")
-        size = len(y) if subset is None else int(subset) if np.ndim(subset) == 0 else len(subset)
-        exact = self.likelihood == "exact" or (self.likelihood == "auto" and size <= EXACT_UP_TO)
         options = {
-            "likelihood": "exact" if exact else "nearest-neighbours",
+            "likelihood": self._likelihood(len(y)),
             "n_neighbours": _NEIGHBOURS,
             "n_restarts": 0,
             "standard_errors": False,
@@ -171,10 +183,13 @@ class Search:
         start: Candidate,
         kinds: tuple[str, ...],
         trends: bool,
+        turn: Callable[[Fit], None],
         interrupt: Interrupt,
         advance: Callable[[float], None],
     ) -> None:
-        """Fit the kinds one after another; the best also with a linear trend, and to the left-out observations."""
+        """Fit the kinds one after another; the best also with a linear trend, as ``turn`` has it, and to the left-out
+        observations.
+        """
         first = self.fits[0] if self.fits else self.run(start)
         advance(1)
         if first is None:
@@ -190,9 +205,16 @@ class Search:
             else:
                 self.failures.append(_UNDETERMINED)
         advance(1)
+        if not interrupt.requested and len(self.y) > 1:
+            turn(self.best)
+        advance(1)
         if self.site is not None and self.site.gaps is not None and not interrupt.requested:
             self.run(self.best.candidate.starting_at(self.best.prior), LEFT_OUT_SCORE)
         advance(1)
+
+    def log_likelihoods(self, priors: Sequence[Prior]) -> np.ndarray:
+        """The objective of the fits at priors (m,) that differ in values alone, up to a constant."""
+        return self.settings.log_likelihoods(priors, self.X, self.y)
 
     def with_standard_errors(self, found: Fit) -> FitResult:
         """What a fit found, with standard errors, where the likelihood has them."""
@@ -212,19 +234,20 @@ class Search:
         """The one with the best CRPS."""
         return min(self.fits, key=lambda each: each.crps)
 
-    def parts(self, mixture: bool) -> list[tuple[Fit, float]]:
-        """What predicts, with weights: the best candidate, or those that are about as good."""
-        best = self.best
-        if not mixture or len(self.fits) == 1:
+    def parts(self, mixture: bool, among: Callable[[Fit], bool] = lambda each: True) -> list[tuple[Fit, float]]:
+        """What predicts, with weights: the best candidate, or those that are about as good, ``among`` some of them."""
+        fits = list(filter(among, self.fits)) or self.fits
+        best = min(fits, key=lambda each: each.crps)
+        # patterns that do not predict better add nothing to a mixture
+        fits = [each for each in fits if best.candidate.varies or not each.candidate.varies]
+        if not mixture or len(fits) == 1:
             return [(best, 1.0)]
         index = best.scores.index
-        for each in self.fits:
+        for each in fits:
             index = np.intersect1d(index, each.scores.index)
-        scores = {id(each): each.scores.at(index) for each in self.fits}
+        scores = {id(each): each.scores.at(index) for each in fits}
         least = float(scores[id(best)].crps.mean())
-        # patterns that do not predict better add nothing to a mixture
-        able = [each for each in self.fits if best.candidate.varies or not each.candidate.varies]
-        ranked = sorted(able, key=lambda each: float(scores[id(each)].crps.mean()))
+        ranked = sorted(fits, key=lambda each: float(scores[id(each)].crps.mean()))
         # observations that are left out with each other err together: so many count like one
         errors = 2.0 * (1.0 if self.site is None else self.site.crowd) ** 0.5
         close = [

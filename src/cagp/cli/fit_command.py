@@ -51,6 +51,13 @@ def fit(
             help="One lengthscale for each feature, or one for all; by default the former from ten rows for each.",
         ),
     ] = None,
+    rotate: Annotated[
+        bool | None,
+        typer.Option(
+            "--rotate/--no-rotate",
+            help="Lengthscales along turned axes of two or three features; by default where left-out errors say so.",
+        ),
+    ] = None,
     mean: Annotated[str, typer.Option(help="Prior mean: auto, zero, constant, linear, quadratic.")] = "auto",
     lengthscale: Annotated[
         str | None, typer.Option(help="Start (with --no-fit: value): one number, or 'a,b,c'.")
@@ -140,7 +147,7 @@ def fit(
             likelihood, subset, restarts, names_in(fix), mixture, uncertainty, recalibrate, transform, varying, seed
         )
         chosen_solver = with_iterations(as_solver(solver), iterations)
-        wished = PriorAsked(kernel, mean, geo, ard, lengthscale, variance, noise)
+        wished = PriorAsked(kernel, mean, geo, ard, lengthscale, variance, noise, rotate)
         if no_fit:
             require_values(wished.written, lengthscale, variance, 0.0 if noise_column else noise)
             search.require_no_transform()

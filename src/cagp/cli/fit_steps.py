@@ -10,6 +10,7 @@ import numpy as np
 from ..choosing import fit
 from ..choosing.judging import judged, recalibration_wanted
 from ..errors import InputError
+from ..kernels import Rotated
 from ..mixtures import FittedModel
 from ..support.validation import choice
 from ..transforms import KINDS
@@ -102,6 +103,11 @@ def printed(result: FitResult, columns: list[str], stopped: bool, voice: Voice) 
     errors = result.standard_errors or {}
     whole = ("kernel", "kernel.kernel")  # the second where an amplitude varies
     owners = {f"{path}.lengthscale[{i}]": column for path in whole for i, column in enumerate(columns)}
+    for part in result.prior.kernel.walk(range(len(columns))):
+        for field in part.kernel.angles:
+            owners |= {f"{part.path}.{field}{place}": "degrees" for place in ("", "[0]", "[1]", "[2]")}
+        if part.coordinate == Rotated.coordinate_called:
+            owners |= {f"{part.path}.lengthscale[{i}]": f"axis {i + 1}" for i in range(3)}
     rows = []
     for name, value in result.values.items():
         error = errors.get(name)

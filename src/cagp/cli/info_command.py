@@ -63,6 +63,7 @@ def _facts(saved: Saved) -> list[tuple[str, str]]:
     facts = [
         ("data", f"{d:,} observations of {saved.about.target or 'y'}, {p} features"),
         *_region(saved),
+        *_directions(saved),
         ("kernel", repr(saved.prior.kernel)),
         ("mean", repr(saved.prior.mean)),
         ("noise variance", said),
@@ -95,6 +96,14 @@ def _region(saved: Saved) -> list[tuple[str, str]]:
         return []
     (south, north), (west, east) = ((saved.X[:, c].min(), saved.X[:, c].max()) for c in found[0])
     return [("region", f"latitude {south:g} … {north:g}, longitude {west:g} … {east:g} degrees")]
+
+
+def _directions(saved: Saved) -> list[tuple[str, str]]:
+    """Where the correlation reaches furthest, for kernels with turned axes."""
+    from ..kernels.rotated import directions_in_words
+
+    names = saved.about.features or tuple(f"column {i}" for i in range(saved.X.shape[1]))
+    return [("direction", sentence) for sentence in directions_in_words(saved.prior.kernel, names)]
 
 
 def solvers() -> None:

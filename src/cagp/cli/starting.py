@@ -58,6 +58,7 @@ class PriorAsked:
     lengthscale: str | None
     variance: float | None
     noise: float | None
+    rotate: bool | None = None
 
     def __post_init__(self) -> None:
         _ = self._mean, self._kernel  # what cannot be read is refused at once
@@ -66,6 +67,11 @@ class PriorAsked:
             if value is not None and not 0 < value < float("inf"):
                 raise InputError(f"{option} must be positive, got {value:g}")
         valued = self._scales is not None or self.variance is not None
+        if self.rotate and (self.written or valued or self._kernel is Periodic):
+            raise InputError(
+                "--rotate is for a kernel that is chosen; leave out --lengthscale and --variance, or write it with its "
+                "values: --kernel 'Rotated(Matern32((4.0, 1.0)), 30)'"
+            )
         if self.written and (valued or (self.geo or "none").lower() != "none"):
             raise InputError(
                 f"--kernel {self.kernel!r} has its values in it; leave out --geo, --lengthscale and --variance"
@@ -128,7 +134,11 @@ class PriorAsked:
         where = training.globe_columns
         kind = self._kernel
         names = next(name for name, each in KINDS.items() if each is kind) if isinstance(kind, type) else kind
-        return {**told, "kernel": names, "globe": where, "ard": self.ard}
+        return {**told, "kernel": names, "globe": where, "ard": self.ard, "rotate": self._rotate}
+
+    @property
+    def _rotate(self) -> bool | str:
+        return "auto" if self.rotate is None else self.rotate
 
     def some_prior(self, training: Training) -> Prior:
         """A prior on the columns of the data, to match other tables by."""

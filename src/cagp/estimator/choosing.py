@@ -29,6 +29,7 @@ class Asked(Protocol):
     target_transform: Any
     varying: Any
     globe: Any
+    rotate: Any
     condition_options: Any
     normalize_y: bool
 
@@ -74,6 +75,7 @@ def chosen(
                 transform=asked.target_transform,
                 varying=asked.varying,
                 globe=asked.globe,
+                rotate=asked.rotate,
                 fit_options=options,
                 condition_options=asked.condition_options,
                 seed=how.seed,

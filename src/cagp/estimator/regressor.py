@@ -73,8 +73,8 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         output by itself. "auto" does so where the left-out predictions reject the error bars of the prior;
         ``fit_message_`` says what was found and done. Means do not change. None is "auto" where the kernel is chosen,
         and False where a kernel is given, as in ``GaussianProcessRegressor``.
-    uncertainty, mixture, target_transform, varying, globe : as in ``cagp.fit``, whose ``transform`` is called so here
-        For kernels that are chosen.
+    uncertainty, mixture, target_transform, varying, globe, rotate : as in ``cagp.fit``
+        For kernels that are chosen. What ``cagp.fit`` calls ``transform`` is ``target_transform`` here.
     random_state : int, RandomState or None
         For restarts and subsets. With the default 0 results are the same each time.
     copy_X_train, n_targets : as in ``GaussianProcessRegressor``
@@ -141,6 +141,7 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         target_transform: Any = "auto",
         varying: Any = "auto",
         globe: Any = None,
+        rotate: Any = "auto",
     ) -> None:
         self.kernel = kernel
         self.noise_variance = noise_variance
@@ -161,6 +162,7 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.target_transform = target_transform
         self.varying = varying
         self.globe = globe
+        self.rotate = rotate
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

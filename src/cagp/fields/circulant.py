@@ -11,7 +11,7 @@ import math
 
 import torch
 
-from ..kernels import Kernel, OnColumns, Product, Radial, Sum
+from ..kernels import Kernel, OnColumns, Product, Radial, Rotated, Sum
 from .prior_draws import PriorDraws
 
 _ON_GRID = 1e-6
@@ -63,11 +63,13 @@ def circulant_draws(kernel: Kernel, points: torch.Tensor, budget: int) -> tuple[
     index, steps = grid
     sizes = [int(column.max()) + 1 for column in index.T]
     negative = 1.0
+    # turned axes make both ways round the grid differ: each needs sites of its own
+    fewest = 1 if any(isinstance(part.kernel, Rotated) for part in kernel.walk()) else 0
     for enlarged in _ENLARGED:
-        shape = tuple(_fast(math.ceil(enlarged * (n - 1))) if n > 1 else 1 for n in sizes)
+        shape = tuple(_fast(max(math.ceil(enlarged * (n - 1)), fewest * (2 * n - 1))) if n > 1 else 1 for n in sizes)
         if 6 * 8 * math.prod(shape) > budget:
             return None, "the wrapped grid does not fit the memory budget"
-        first_row = _first_row(kernel, shape, steps).to(points.device)
+        first_row = _first_row(kernel, shape, steps, signed=bool(fewest)).to(points.device)
         eigenvalues = torch.fft.rfftn(first_row).real.contiguous()
         whole = torch.fft.fftn(first_row).real
         negative = float(-whole.clamp_max(0).sum() / whole.clamp_min(0).sum())
@@ -84,7 +86,7 @@ def circulant_draws(kernel: Kernel, points: torch.Tensor, budget: int) -> tuple[
 def _stationary(kernel: Kernel) -> bool:
     if isinstance(kernel, (Sum, Product)):
         return all(_stationary(part) for part in kernel.kernels)
-    if isinstance(kernel, OnColumns):
+    if isinstance(kernel, (OnColumns, Rotated)):
         return _stationary(kernel.kernel)
     return isinstance(kernel, Radial) and type(kernel).__module__.startswith(Radial.__module__)
 
@@ -112,13 +114,23 @@ def _grid_of(points: torch.Tensor) -> tuple[torch.Tensor, list[float]] | None:
     return torch.stack(columns, dim=1), steps
 
 
-def _first_row(kernel: Kernel, shape: tuple[int, ...], steps: list[float]) -> torch.Tensor:
-    """The covariances of one site with all sites of the wrapped grid, in its shape."""
+def _first_row(kernel: Kernel, shape: tuple[int, ...], steps: list[float], signed: bool) -> torch.Tensor:
+    """The covariances of one site with all sites of the wrapped grid, in its shape.
+
+    ``signed`` where a step back in one column is not the same as a step ahead.
+    """
     lags = [torch.arange(n, dtype=torch.float64) for n in shape]
+    if signed:
+        lags = [torch.where(2 * lag <= n, lag, lag - n) for lag, n in zip(lags, shape, strict=True)]
     wrapped = [torch.minimum(lag, n - lag) * step for lag, n, step in zip(lags, shape, steps, strict=True)]
     full = torch.stack([part.flatten() for part in torch.meshgrid(*wrapped, indexing="ij")], dim=1)
     origin = torch.zeros(len(shape), dtype=torch.float64)
-    return kernel.evaluate(kernel.embed(origin[None], origin), kernel.embed(full, origin)).view(shape)
+    row = kernel.evaluate(kernel.embed(origin[None], origin), kernel.embed(full, origin)).view(shape)
+    if not signed:
+        return row
+    # halfway round, where no two points are, both ways are as long: the covariance there is any that is symmetric
+    every = tuple(range(len(shape)))
+    return 0.5 * (row + row.flip(every).roll((1,) * len(shape), every))
 
 
 def _fast(n: int) -> int:

@@ -97,12 +97,16 @@ def slope_rows(
     alpha: np.ndarray,
     alpha_slot: np.ndarray,
     coordinate_slot: np.ndarray,
+    pair_first: np.ndarray,
+    pair_second: np.ndarray,
+    pair_slot: np.ndarray,
     slots: int,
 ) -> np.ndarray:
     """½ tr((α αᵀ − G⁻¹) ∂K) from rows ``start`` … ``stop``, for every slot (slots,); α is ``right`` (columns, n).
 
     Lengthscales need Σᵢⱼ Mᵢⱼ (eᵢ − eⱼ)² for every coordinate e, where M is the weight of a pair times the slope of the
-    profile. With the sums of its rows and columns that is Σ eᵢ² rᵢ + Σ eⱼ² cⱼ − 2 eᵀM e: one product of matrices.
+    profile. With the sums of its rows and columns that is Σ eᵢ² rᵢ + Σ eⱼ² cⱼ − 2 eᵀM e: one product of matrices. A
+    pair of coordinates has the product of its two differences in place of the square.
     """
     F, C, rows = len(kind), len(E), stop - start
     value, slope, bend = np.empty((F, _WIDTH)), np.empty((F, _WIDTH)), np.empty((F, _WIDTH))
@@ -150,11 +154,21 @@ def slope_rows(
                     for r in range(rows):
                         own = E[c, start + r]
                         total[p] += own * (own * product[r, C] - 2.0 * product[r, c])
+            for q in range(len(pair_slot)):
+                a, b, p = pair_first[q], pair_second[q], pair_slot[q]
+                if first[f] <= a < last[f]:
+                    for r in range(rows):
+                        one, two = E[a, start + r], E[b, start + r]
+                        total[p] += one * (two * product[r, C] - product[r, b]) - two * product[r, a]
             for t in range(_WIDTH):
                 s[t] = 0.0
             for r in range(rows):
                 for t in range(_WIDTH):
                     s[t] += M[f, r, t]
+            for q in range(len(pair_slot)):
+                if first[f] <= pair_first[q] < last[f]:
+                    for t in range(_WIDTH):
+                        total[pair_slot[q]] += s[t] * points[t, pair_first[q]] * points[t, pair_second[q]]
             for c in range(first[f], last[f]):
                 p = coordinate_slot[c]
                 if p >= 0:

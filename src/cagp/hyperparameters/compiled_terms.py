@@ -105,6 +105,9 @@ def sum_terms(
     alpha: np.ndarray,
     alpha_slot: np.ndarray,
     coordinate_slot: np.ndarray,
+    pair_first: np.ndarray,
+    pair_second: np.ndarray,
+    pair_slot: np.ndarray,
     noise_slot: int,
     slots: int,
     half_log_det: np.ndarray,
@@ -118,7 +121,8 @@ def sum_terms(
     E (n, coordinates), ``columns`` (n, m), ``noise`` (n,) and its derivative in its level, ``noise_slope`` (n,), belong
     to all points. The kernel is a sum of terms, each
     the variance times a product of factors ``term_factors[t]`` … ``term_factors[t + 1]``; a factor is a profile of the
-    coordinates ``first`` … ``last``. Slots are the numbers of hyperparameters, −1 for those that are held.
+    coordinates ``first`` … ``last``. Slots are the numbers of hyperparameters, −1 for those that are held. A pair of
+    coordinates has a slot for the product of their differences, which rotations change.
 
     The sums are ``half_log_det`` (1,), ``normal`` (m, m), ``slope_det`` (slots,), ``slope_normal`` (slots, m, m) and
     ``information`` (slots, slots); all derivatives are in the logarithms of the hyperparameters.
@@ -280,6 +284,22 @@ def sum_terms(
                     for j in range(i):
                         for e in range(lanes):
                             d = factor_slope[f, row + j, e] * s[j * lanes + e]
+                            acc[e] += d * u[j, e]
+                            w[p, j, e] += d * u[i, e]
+                    for e in range(lanes):
+                        w[p, i, e] += acc[e]
+
+            for q in range(len(pair_slot)):
+                a, b, p = pair_first[q], pair_second[q], pair_slot[q]
+                if a < first[f] or a >= last[f]:
+                    continue
+                for i in range(size):
+                    row = i * (i + 1) // 2
+                    for e in range(lanes):
+                        acc[e] = 0.0
+                    for j in range(i):
+                        for e in range(lanes):
+                            d = factor_slope[f, row + j, e] * (x[a, i, e] - x[a, j, e]) * (x[b, i, e] - x[b, j, e])
                             acc[e] += d * u[j, e]
                             w[p, j, e] += d * u[i, e]
                     for e in range(lanes):

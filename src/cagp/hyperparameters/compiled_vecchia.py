@@ -96,7 +96,8 @@ class CompiledVecchiaLikelihood(Likelihood):
         log_likelihood = gain - 0.5 * quadratic - self._outputs * (float(sums.half_log_det[0]) + constant)
         if not math.isfinite(log_likelihood):
             raise NotPositiveDefiniteError("the log-likelihood is not finite: G is singular to working precision")
-        effects = self._plan.changes(noise)
+        values = self.space.values(log_values)
+        effects = self._plan.changes(noise, self.space.kernel(values), values)
         gradient = self._slopes(sums, contrasts, covariance) @ effects
         lower = np.tril(sums.information)
         information = effects.T @ (lower + np.tril(lower, -1).T) @ effects * self._outputs
@@ -104,7 +105,7 @@ class CompiledVecchiaLikelihood(Likelihood):
 
     def _pass(self, log_values: np.ndarray) -> tuple[_Sums, float]:
         """The sums over all terms, and the noise variance."""
-        values, plan, data = np.exp(log_values).tolist(), self._plan, self._local
+        values, plan, data = self.space.values(log_values), self._plan, self._local
         kernel, level = self.space.kernel(values), self.space.noise(values)
         coordinates, variances, alpha = plan.numbers(kernel, kernel.embed(data.X, self.data.X.mean(dim=0)))
         squares = self._amplitude.square()
@@ -118,7 +119,8 @@ class CompiledVecchiaLikelihood(Likelihood):
             failed = self._compiled.sum_terms(
                 coordinates, self._columns, diagonal, slope, members[chunk], weights[chunk],
                 plan.term_factors, variances, plan.term_slot, plan.kind, plan.first, plan.last, alpha,
-                plan.alpha_slot, plan.coordinate_slot, plan.noise_slot, plan.slots, *parts[number].arrays,
+                plan.alpha_slot, plan.coordinate_slot, plan.pair_first, plan.pair_second, plan.pair_slot,
+                plan.noise_slot, plan.slots, *parts[number].arrays,
             )  # fmt: skip
             if failed >= 0:
                 raise block_not_positive_definite(members.shape[1] - 1, failed + 1)

@@ -61,7 +61,7 @@ class CompiledMatrix:
             slopes[start // _ROWS] = self._compiled.slope_rows(
                 coordinates, start, min(start + _ROWS, n), rows, lower,
                 plan.term_factors, variances, plan.term_slot, plan.kind, plan.first, plan.last, alpha,
-                plan.alpha_slot, plan.coordinate_slot, plan.slots,
+                plan.alpha_slot, plan.coordinate_slot, plan.pair_first, plan.pair_second, plan.pair_slot, plan.slots,
             )  # fmt: skip
 
         share_out(work, self._starts[::-1], self._X.device)
@@ -69,7 +69,7 @@ class CompiledMatrix:
         level = self._space.noise(values)
         if plan.noise_slot >= 0:
             total[plan.noise_slot] += noise_gradient
-        return total @ plan.changes(float(level) if np.ndim(level) == 0 else 0.0)
+        return total @ plan.changes(float(level) if np.ndim(level) == 0 else 0.0, self._space.kernel(values), values)
 
 
 def inverse_lower(factor: torch.Tensor) -> torch.Tensor:

@@ -49,7 +49,7 @@ def _some(likelihood: ExactLikelihood, log_values: np.ndarray) -> np.ndarray:
 def _factors(likelihood: ExactLikelihood, log_values: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
     """The Cholesky factors (S, n, n), and where there is none (S,)."""
     data, space = likelihood.data, likelihood.space
-    values = np.exp(log_values).tolist()
+    values = space.values(log_values)
     if data.size >= _TOGETHER:
         try:
             factor = likelihood.factor(values[0]) * likelihood.amplitude[:, None]

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import TypedDict
 
 import numpy as np
 import torch
 
-from ..errors import InputError
+from ..errors import InputError, NotPositiveDefiniteError
 from ..prior import Prior
 from ..support.interrupt import Interrupt
 from ..support.memory import resolve_budget
 from ..support.progress import progress as progress_bar
 from ..support.validation import ArrayLike, choice, count, positive, real
+from .exact_values import exact_values
 from .likelihood import ExactLikelihood, Likelihood
 from .neighbour_setting import NeighbourSetting
 from .observations import observations
@@ -203,6 +205,42 @@ def log_likelihood(
     sample = sample_terms(data.size, terms_wanted(terms, data.size), samples)
     setting = NeighbourSetting(space, data, sample, n_neighbours, budget)
     return setting.estimate(setting.likelihood(nothing))(nothing).log_likelihood
+
+
+def log_likelihoods(
+    priors: Sequence[Prior],
+    X: ArrayLike,
+    y: ArrayLike,
+    *,
+    likelihood: str = "exact",
+    subset: int | Sequence[int] | np.ndarray | None = None,
+    n_neighbours: int = 45,
+    terms: int | str | None = None,
+    seed: int = 0,
+    memory_budget: float | None = None,
+    device: str | torch.device | None = None,
+) -> np.ndarray:
+    """The objective of ``fit``, up to a constant, at priors (m,) that differ in values alone; −∞ where there is none.
+
+    All have the terms of the first one with its neighbours, so that small differences are those of the values.
+    """
+    subsets, orders, _, samples = _generators(seed)
+    spaces = [Space.of(each) for each in priors]
+    data = observations(priors[0], X, y, device)
+    data = data.rows(_chosen(subset, data.size, subsets))
+    data = data.with_mean(priors[0].mean) if data.basis is None else data
+    budget = resolve_budget(memory_budget, data.y.device)
+    log_values = np.stack([each.start for each in spaces])
+    if likelihood == "exact":
+        return exact_values(ExactLikelihood(spaces[0], data, budget), log_values)
+    data = data.rows(orders.permutation(data.size))
+    sample = sample_terms(data.size, terms_wanted(terms, data.size), samples)
+    near = NeighbourSetting(spaces[0], data, sample, n_neighbours, budget).likelihood(log_values[0])
+    found = np.full(len(priors), -np.inf)
+    for i, each in enumerate(log_values):
+        with suppress(NotPositiveDefiniteError):
+            found[i] = near(each).log_likelihood
+    return found
 
 
 def _chosen(subset: int | Sequence[int] | np.ndarray | None, n: int, generator: np.random.Generator) -> np.ndarray:

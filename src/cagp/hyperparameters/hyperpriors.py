@@ -16,9 +16,10 @@ import torch
 from scipy.special import ndtri
 
 from ..errors import InputError
-from ..kernels import Geographic, Kernel, Level, Periodic, Product, Radial
+from ..kernels import Geographic, Kernel, Level, Periodic, Product, Radial, Rotated
 from ..kernels.base import OnColumns
 from ..kernels.geographic import unit_sphere
+from ..kernels.rotated import rotation
 from ..prior import Prior
 from ..support.validation import ArrayLike, points, positive, targets
 from .search_space import NOISE, Space
@@ -32,7 +33,7 @@ _WIDTH = 1.5
 
 
 class Hyperprior(ABC):
-    """The distribution of one positive number θ, in terms of u = log θ."""
+    """The distribution of one positive number θ, in terms of u = log θ; or of an angle u in radians."""
 
     @abstractmethod
     def log_density(self, u: np.ndarray) -> np.ndarray:
@@ -106,6 +107,26 @@ class Around(Hyperprior):
 
 
 @dataclass(frozen=True)
+class AnyDirection(Hyperprior):
+    """An angle u, in radians: normal around the one it starts from, as wide as if all directions were as likely."""
+
+    start: float
+
+    @property
+    def _around(self) -> Around:
+        return Around(1.0, math.pi / math.sqrt(12))
+
+    def log_density(self, u: np.ndarray) -> np.ndarray:
+        return self._around.log_density(u - self.start)
+
+    def slope(self, u: float) -> float:
+        return self._around.slope(u - self.start)
+
+    def quantile(self, p: np.ndarray) -> np.ndarray:
+        return self.start + self._around.quantile(p)
+
+
+@dataclass(frozen=True)
 class Hyperpriors:
     """Independent priors of hyperparameters, by the names that they have in a fit: ``kernel.lengthscale``."""
 
@@ -161,7 +182,9 @@ def _of_kernel(
         several = isinstance(value, tuple)
         names = [f"{path}.{field}[{i}]" for i in range(len(value))] if several else [f"{path}.{field}"]
         numbers = list(value) if several else [value]
-        if field == "lengthscale" and isinstance(kernel, Radial) and not isinstance(kernel, Periodic):
+        if field in kernel.angles:
+            yield from ((name, AnyDirection(math.radians(angle))) for name, angle in zip(names, numbers, strict=True))
+        elif field == "lengthscale" and isinstance(kernel, Radial) and not isinstance(kernel, Periodic):
             medians = np.broadcast_to(starting_lengthscale(X.numpy(), 1.0, each=several), len(names))
             yield from ((name, LongRange(float(median))) for name, median in zip(names, medians, strict=True))
         elif field == "variance" and isinstance(kernel, (Radial, Level)) and first:
@@ -173,6 +196,8 @@ def _of_kernel(
         seen = kernel.radius * unit_sphere(X)
     elif isinstance(kernel, OnColumns):
         seen = X[:, list(kernel.columns)]
+    elif isinstance(kernel, Rotated):
+        seen = X @ rotation(torch.tensor(kernel.angle, dtype=X.dtype)).T
     for i, (name, child) in enumerate(kernel.children.items()):
         inside = first and (i == 0 or not isinstance(kernel, Product))
         yield from _of_kernel(child, f"{path}.{name}", seen, deviation, inside)

@@ -81,15 +81,15 @@ class Likelihood(ABC):
 
     def leaves(self, log_values: np.ndarray) -> list[torch.Tensor]:
         """The hyperparameters as scalar tensors that collect gradients."""
-        values = torch.tensor(np.exp(log_values), dtype=torch.float64, device=self.data.y.device)
+        values = torch.tensor(self.space.values(log_values), dtype=torch.float64, device=self.data.y.device)
         return [value.clone().requires_grad_() for value in values]
 
-    def gradient(self, leaves: list[torch.Tensor], noise_gradient: float) -> np.ndarray:
+    def gradient(self, log_values: np.ndarray, leaves: list[torch.Tensor], noise_gradient: float) -> np.ndarray:
         """What the leaves collected, as a gradient in log space; ``noise_gradient`` is ∂ log p / ∂ noise variance."""
         collected = [0.0 if leaf.grad is None else float(leaf.grad) for leaf in leaves]
         if NOISE in self.space.names:
             collected[self.space.names.index(NOISE)] += noise_gradient
-        return np.array([g * float(leaf.detach()) for g, leaf in zip(collected, leaves, strict=True)])
+        return np.array(collected) * self.space.slopes(log_values)
 
 
 def fit_trend(basis: torch.Tensor, y: torch.Tensor) -> Trend:
@@ -168,7 +168,7 @@ class ExactLikelihood(Likelihood):
             self.amplitude = space.prior.kernel.amplitude.at(data.X)
 
     def __call__(self, log_values: np.ndarray) -> Evaluation:
-        data, values = self.data, np.exp(log_values).tolist()
+        data, values = self.data, self.space.values(log_values)
         factor = self.factor(values)
         b, trend = data.y - data.mean, None
         gain, further = 0.0, None
@@ -214,11 +214,11 @@ class ExactLikelihood(Likelihood):
     ) -> np.ndarray:
         """The gradient (q,) in log space, from α (n, columns) and G⁻¹, of which the lower triangle is enough."""
         if self._compiled is not None:
-            return self._compiled.gradient(np.exp(log_values).tolist(), alpha, inverse, noise_gradient)
+            return self._compiled.gradient(self.space.values(log_values), alpha, inverse, noise_gradient)
         leaves = self.leaves(log_values)
         if self.space.has_kernel:
             self._collect(leaves, alpha, inverse)
-        return self.gradient(leaves, noise_gradient)
+        return self.gradient(log_values, leaves, noise_gradient)
 
     def _collect(self, leaves: list[torch.Tensor], alpha: torch.Tensor, inverse: torch.Tensor) -> None:
         """Let the leaves collect ½ tr((α αᵀ − G⁻¹) ∂K/∂θ), of which the lower triangle is enough; α is (n, outputs).

@@ -68,7 +68,7 @@ class NeighbourSetting:
         return None if _changed(before.terms.neighbours, fresh.terms.neighbours) < _SETTLED else fresh
 
     def _kernel(self, log_values: np.ndarray) -> Kernel:
-        return self.space.kernel(np.exp(log_values).tolist())
+        return self.space.kernel(self.space.values(log_values))
 
     def _similar(self, one: Kernel, other: Kernel) -> bool:
         """Whether all distances under one kernel are the same multiple of those under the other."""

@@ -32,8 +32,8 @@ _SCORING_STEPS = 40
 class TraceStep:
     """One evaluation of the likelihood: from which start, at which ``values`` (q,), and what came out.
 
-    ``gradient`` (q,) is with respect to the logarithms of the hyperparameters. Where G was not positive definite
-    ``log_likelihood`` is −∞ and the gradient NaN.
+    ``gradient`` (q,) is with respect to the logarithms of the hyperparameters, and to angles in radians. Where G was
+    not positive definite ``log_likelihood`` is −∞ and the gradient NaN.
     """
 
     start: int
@@ -76,7 +76,7 @@ class _Run:
         """What the likelihood says, noted; None where G is not positive definite, an error if so from the start."""
         if self._interrupt.requested:
             raise _Stopped
-        values = tuple(np.exp(log_values).tolist())
+        values = tuple(self._likelihood.space.values(log_values))
         try:
             evaluation = self._likelihood(log_values)
         except NotPositiveDefiniteError:

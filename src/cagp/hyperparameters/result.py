@@ -38,10 +38,11 @@ class FitResult:
     ``prior`` is the fitted prior. ``values`` holds the fitted hyperparameters by name, and estimates of the mean's
     coefficients where these were unknown or refitted. ``standard_errors`` (by name, None where not asked for) come from
     the inverse Hessian of −log p in log space and are brought back by the delta method, s.e.(θ) = θ · s.e.(log θ);
-    those of the mean's coefficients are those of generalised least squares, given the hyperparameters. NaN: at a bound,
-    or not computable. Infinity: the likelihood is flat there. With the nearest-neighbour likelihood they are that
-    likelihood's own. Where its terms were sampled they contain what the sampling adds, and ``sampling_errors`` (by
-    name, None where nothing was sampled) is that part alone: s.e.² = s.e.² of all terms, estimated, + sampling error².
+    those of the mean's coefficients are those of generalised least squares, given the hyperparameters. Angles and their
+    errors are in degrees. NaN: at a bound, or not computable. Infinity: the likelihood is flat there. With the
+    nearest-neighbour likelihood they are that likelihood's own. Where its terms were sampled they contain what the
+    sampling adds, and ``sampling_errors`` (by name, None where nothing was sampled) is that part alone: s.e.² = s.e.²
+    of all terms, estimated, + sampling error².
 
     ``log_likelihood`` is that of ``size`` observations, an unbiased estimate where fewer ``terms`` were computed.
     ``at_bounds`` names the hyperparameters that ended at a bound.
@@ -136,16 +137,17 @@ def summarise(
 ) -> FitResult:
     """The result of a fit; ``log_errors`` are in log space, ``value`` the log-likelihood of all observations."""
     space, data, trend = likelihood.space, likelihood.data, optimum.evaluation.trend
-    fitted = np.exp(optimum.log_values)
-    values = dict(zip(space.names, fitted.tolist(), strict=True))
+    fitted, slopes = space.values(optimum.log_values), space.slopes(optimum.log_values)
+    kernel = space.kernel(fitted)
+    taken: dict[str, float] = {}
+    kernel.with_hyperparameters(taken.setdefault)  # as the kernel has them: angles in the half circle
+    values = {name: taken.get(name, value) for name, value in zip(space.names, fitted, strict=True)}
     errors, sampling = None, None
     if log_errors.own is not None:
-        errors = dict(zip(space.names, (fitted * log_errors.own).tolist(), strict=True))
+        errors = dict(zip(space.names, (slopes * log_errors.own).tolist(), strict=True))
     if log_errors.sampling is not None:
-        sampling = dict(zip(space.names, (fitted * log_errors.sampling).tolist(), strict=True))
-    prior = dataclasses.replace(
-        space.prior, kernel=space.kernel(fitted.tolist()), noise_variance=space.noise(fitted.tolist())
-    )
+        sampling = dict(zip(space.names, (slopes * log_errors.sampling).tolist(), strict=True))
+    prior = dataclasses.replace(space.prior, kernel=kernel, noise_variance=space.noise(fitted))
     if trend is not None:
         if not data.restricted:
             prior = dataclasses.replace(prior, mean=prior.mean.with_coefficients(trend.coefficients.tolist()))
@@ -193,10 +195,11 @@ def _named(trend: Trend, constant: bool) -> tuple[dict[str, float], dict[str, fl
 def _at_bounds(space: Space, log_values: np.ndarray) -> dict[str, str]:
     """Which hyperparameters are at a bound, and at which."""
     ends: dict[str, str] = {}
-    for name, value, low, high in zip(space.names, log_values, space.lower, space.upper, strict=True):
+    shown = space.values(log_values)
+    for name, value, said, low, high in zip(space.names, log_values, shown, space.lower, space.upper, strict=True):
         if value <= low or value >= high:
             side = "lower" if value <= low else "upper"
-            ends[name] = f"its {side} bound {np.exp(value):.3g}"
+            ends[name] = f"its {side} bound {said:.3g}"
     return ends
 
 

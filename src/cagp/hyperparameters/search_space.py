@@ -1,4 +1,4 @@
-"""The hyperparameters of a prior as a vector in log space, and back.
+"""The hyperparameters of a prior as a vector in log space, and back; angles are in radians there.
 
 A hyperparameter is called as one reads it off the prior: ``kernel.variance``, ``kernel.lengthscale[1]``,
 ``kernel.kernels[0].period`` (the first term of a sum), ``kernel.kernel.lengthscale`` (inside Geographic),
@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,12 +18,14 @@ import numpy as np
 from ..errors import InputError
 from ..kernels import Kernel
 from ..prior import Prior
-from ..support.validation import positive
+from ..support.validation import positive, real
 
 NOISE = "noise_variance"
 
 BOUND_FACTOR = 1e5
 """Without bounds, a hyperparameter may grow or shrink by this factor."""
+
+_DEGREES = 180.0 / np.pi
 
 
 def _selected(pattern: str, names: Sequence[str], argument: str) -> list[str]:
@@ -37,7 +40,10 @@ def _selected(pattern: str, names: Sequence[str], argument: str) -> list[str]:
 
 @dataclasses.dataclass(frozen=True)
 class Space:
-    """The free hyperparameters of ``prior``, in log space: ``names``, ``start``, ``lower`` and ``upper``, each (q,)."""
+    """The free hyperparameters of ``prior``, in log space: ``names``, ``start``, ``lower`` and ``upper``, each (q,).
+
+    Angles, which are degrees in the prior, are radians here, without bounds: any turn has an equal in the half circle.
+    """
 
     prior: Prior
     names: tuple[str, ...]
@@ -65,13 +71,37 @@ class Space:
         free = tuple(name for name in names if name not in fixed)
         if not free:
             raise InputError(f"there is nothing to fit: all hyperparameters ({', '.join(names) or 'none'}) are fixed")
-        limits = {name: (values[name] / BOUND_FACTOR, values[name] * BOUND_FACTOR) for name in free}
+        angles = prior.kernel.angle_names()
+        limits = {
+            name: (-np.inf, np.inf) if name in angles else (values[name] / BOUND_FACTOR, values[name] * BOUND_FACTOR)
+            for name in free
+        }
         for pattern, pair in (bounds or {}).items():
             for name in _selected(pattern, free, "bounds"):
-                limits[name] = _checked_bounds(pair, name, values[name])
-        start = np.log([values[name] for name in free])
-        low, high = (np.log([limits[name][side] for name in free]) for side in (0, 1))
+                limits[name] = _checked_bounds(pair, name, values[name], real if name in angles else positive)
+
+        def inside(numbers: Iterable[float]) -> np.ndarray:
+            pairs = zip(free, numbers, strict=True)
+            return np.array([value / _DEGREES if name in angles else np.log(value) for name, value in pairs])
+
+        start = inside(values[name] for name in free)
+        low, high = (inside(limits[name][side] for name in free) for side in (0, 1))
         return cls(prior, free, start, low, high)
+
+    @cached_property
+    def _angles(self) -> np.ndarray:
+        """Which of them are angles (q,)."""
+        return np.isin(self.names, list(self.prior.kernel.angle_names()))
+
+    def values(self, log_values: np.ndarray) -> list[Any]:
+        """The hyperparameters themselves, from logarithms and radians (q,); of several rows (S, q), several lists."""
+        if not self._angles.any():
+            return list(np.exp(log_values).tolist())
+        return list(np.where(self._angles, log_values * _DEGREES, np.exp(log_values)).tolist())
+
+    def slopes(self, log_values: np.ndarray) -> np.ndarray:
+        """The derivatives (q,) of the hyperparameters in their logarithms, or in radians."""
+        return np.where(self._angles, _DEGREES, np.exp(log_values))
 
     @property
     def size(self) -> int:
@@ -93,18 +123,18 @@ class Space:
         return values[self.names.index(NOISE)] if NOISE in self.names else self.prior.noise_variance
 
     def random_start(self, generator: np.random.Generator) -> np.ndarray:
-        """A start (q,) within a factor of ten of the first one, uniform in log space, within the bounds."""
-        decade = np.log(10.0)
-        low, high = np.maximum(self.start - decade, self.lower), np.minimum(self.start + decade, self.upper)
+        """A start (q,) within a factor of ten of the first one, uniform in log space, within the bounds; any angle."""
+        reach = np.where(self._angles, np.pi / 2, np.log(10.0))
+        low, high = np.maximum(self.start - reach, self.lower), np.minimum(self.start + reach, self.upper)
         return generator.uniform(low, high)
 
 
-def _checked_bounds(pair: Any, name: str, start: float) -> tuple[float, float]:
+def _checked_bounds(pair: Any, name: str, start: float, check: Callable[[Any, str], float]) -> tuple[float, float]:
     try:
         low, high = pair
     except (TypeError, ValueError):
         raise InputError(f"the bounds of {name} must be a pair (low, high), got {pair!r}") from None
-    low, high = positive(low, f"the lower bound of {name}"), positive(high, f"the upper bound of {name}")
+    low, high = check(low, f"the lower bound of {name}"), check(high, f"the upper bound of {name}")
     if not low < high:
         raise InputError(f"the bounds of {name} must be low < high, got ({low:g}, {high:g}); fix= holds it at a value")
     if not low <= start <= high:

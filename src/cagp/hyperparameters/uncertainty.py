@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -38,7 +39,8 @@ _FLAT, _SHARP = 0.05, 1e8
 class HyperparameterPosterior:
     """``priors`` with ``weights`` (m,) that stand for the posterior of the hyperparameters ``names``.
 
-    ``sample`` has the logarithms of the hyperparameters (S, q) that they were chosen from, with their weights;
+    ``sample`` has the logarithms of the hyperparameters (S, q) that they were chosen from, angles in radians, with
+    their weights;
     ``hyperpriors`` what was believed before.
     """
 
@@ -50,11 +52,12 @@ class HyperparameterPosterior:
 
     def quantile(self, p: float) -> dict[str, float]:
         """The quantile of each hyperparameter at probability p."""
-        found = {}
+        found, angles = {}, self.priors[0].kernel.angle_names()
         for name, column in zip(self.names, self.sample.points.T, strict=True):
             order = np.argsort(column, kind="stable")
             below = np.cumsum(self.sample.weights[order]) - self.sample.weights[order] / 2
-            found[name] = float(np.exp(np.interp(p, below, column[order])))
+            at = float(np.interp(p, below, column[order]))
+            found[name] = math.degrees(at) if name in angles else math.exp(at)
         return found
 
     def __str__(self) -> str:
@@ -145,7 +148,7 @@ def affordable(n: int) -> tuple[int, int]:
 
 
 def _at(space: Space, log_values: np.ndarray) -> Prior:
-    values = np.exp(log_values).tolist()
+    values = space.values(log_values)
     return dataclasses.replace(space.prior, kernel=space.kernel(values), noise_variance=space.noise(values))
 
 

@@ -138,11 +138,11 @@ class VecchiaLikelihood(Likelihood):
         log_likelihood += right.gain - 0.5 * right.outputs * float(self.terms.weights.sum()) * math.log(2 * math.pi)
         if not math.isfinite(log_likelihood):
             raise NotPositiveDefiniteError("the log-likelihood is not finite: G is singular to working precision")
-        return Evaluation(log_likelihood, self.gradient(leaves, noise_gradient), right.trend)
+        return Evaluation(log_likelihood, self.gradient(log_values, leaves, noise_gradient), right.trend)
 
     def _right(self, log_values: np.ndarray) -> _Right:
         """What the factors are applied to, after the trend was found."""
-        data, values = self._local, np.exp(log_values).tolist()
+        data, values = self._local, self.space.values(log_values)
         diagonal = data.diagonal(self.space.noise(values))
         b, trend = data.y - data.mean, None
         gain, further = 0.0, data.X.new_empty(data.size, 0)

@@ -6,6 +6,7 @@ from .custom import CustomKernel
 from .embeddings import Embedding, embedding_leaves, embedding_size, map_embedding, slice_embedding
 from .geographic import EARTH_RADIUS, Geographic, geographic_columns
 from .radial import RBF, Matern12, Matern32, Matern52, Periodic, Radial, RationalQuadratic
+from .rotated import Rotated
 from .varying import Pattern, Varying
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "Product",
     "Radial",
     "RationalQuadratic",
+    "Rotated",
     "Sum",
     "Varying",
     "embedding_leaves",

@@ -7,17 +7,25 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
+import numpy as np
 import torch
 
 
 class KernelTree:
     """A frozen dataclass whose fields are hyperparameters, kernels, tuples of kernels, or settings.
 
-    ``hyperparameters`` names the fields that hold positive numbers, or tuples of them, which ``Prior.fit`` may choose.
-    A class that is no dataclass shows no fields: there is nothing inside it and nothing to choose.
+    ``hyperparameters`` names the fields that hold positive numbers, or tuples of them, which ``Prior.fit`` may choose;
+    ``angles`` names those among them that are angles. A class that is no dataclass shows no fields: there is nothing
+    inside it and nothing to choose.
     """
 
     hyperparameters: ClassVar[tuple[str, ...]] = ()
+
+    angles: ClassVar[tuple[str, ...]] = ()
+    """Those of ``hyperparameters`` that are angles in degrees, of either sign; the others are positive numbers."""
+
+    coordinate_called: ClassVar[str] = "coordinate"
+    """What a reader calls the coordinates that the kernels inside see, where they are no columns."""
 
     part_called: ClassVar[str] = "part"
     """What a reader calls one of several kernels inside."""
@@ -67,6 +75,15 @@ class KernelTree:
         self.with_hyperparameters(names.setdefault, path)
         return list(names)
 
+    def angle_names(self) -> set[str]:
+        """What those of its hyperparameters, and of all kernels inside it, are called that are angles."""
+        return {
+            f"{part.path}.{field}{place}"
+            for part in self.walk()
+            for field in part.kernel.angles
+            for place in _places(part.kernel.hyperparameter_values[field])
+        }
+
     def walk(self, columns: Sequence[int] = (), path: str = "kernel") -> Iterator[Part]:
         """This kernel, which sees these ``columns`` of the points, and every kernel inside it."""
         return Part(self, path, tuple(columns)).walk()
@@ -79,6 +96,11 @@ class KernelTree:
         if not dataclasses.is_dataclass(self):
             return {}
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+
+
+def _places(value: Any) -> list[str]:
+    """How the numbers of a hyperparameter are told apart in its name: nothing for a single one."""
+    return [f"[{i}]" for i in range(len(value))] if np.ndim(value) else [""]
 
 
 def _taken(take: Callable[[str, float], Any], name: str, value: Any) -> Any:
@@ -97,7 +119,7 @@ class Part:
     """A kernel inside a kernel: ``path`` is how one reads it off ("kernel.kernels[0]"), ``columns`` what it sees.
 
     ``distance_unit`` is that of its distances where they are not those between columns; ``label`` ("term 1: ") is what
-    readers call it.
+    readers call it, ``coordinate`` what they call the coordinates that it sees where these are no columns.
     """
 
     kernel: Any
@@ -105,12 +127,14 @@ class Part:
     columns: tuple[int, ...]
     distance_unit: str = ""
     label: str = ""
+    coordinate: str = "coordinate"
 
     def walk(self) -> Iterator[Part]:
         """This part, and every one inside it."""
         yield self
         kernel, children = self.kernel, self.kernel.children
         columns, unit = kernel.columns_below(self.columns), kernel.distance_unit or self.distance_unit
+        coordinate = kernel.coordinate_called if len(columns) < len(self.columns) else self.coordinate
         for i, (name, child) in enumerate(children.items()):
             label = f"{self.label}{kernel.part_called} {i + 1}: " if len(children) > 1 else self.label
-            yield from Part(child, f"{self.path}.{name}", columns, unit, label).walk()
+            yield from Part(child, f"{self.path}.{name}", columns, unit, label, coordinate).walk()

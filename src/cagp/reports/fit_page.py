@@ -13,6 +13,7 @@ from ..support.progress import progress as progress_bar
 from ..support.validation import ArrayLike, count
 from . import pictures
 from .computational_share import Computation, measure
+from .directions import directions_picture, directions_table
 from .inputs import attempt, checked, on_the_scale_of_the_model
 from .judgement import judged
 from .model_section import advice, columns_table, facts_table, hyperparameters_table
@@ -51,6 +52,8 @@ _TEMPLATE = """\
 {% if fit %}<p>Maximum likelihood ({{ fit.likelihood }}) on {{ "{:,}".format(fit.size) }} observations:
 log p = {{ "%.5g" % fit.log_likelihood }}. {{ fit.story }}</p>{% endif %}
 {{ table(hyperparameters) }}
+{% if directions %}{{ table(directions) }}
+{{ figure(directions_picture.source, directions_picture.caption) }}{% endif %}
 <h3>Advice</h3>
 {{ list(advice) }}
 </section>
@@ -121,6 +124,10 @@ def write_fit_report(
         "hyperparameters": hyperparameters_table(plain, fit, names),
         "advice": advice(plain, fit, names, mixed=isinstance(before_recalibration(model), MixtureModel)),
     }
+    believed = plain.prior.kernel if fit is None else fit.prior.kernel
+    ellipse = directions_picture(believed, names)
+    values["directions"] = directions_table(believed, names)
+    values["directions_picture"] = None if ellipse is None else place.picture(*ellipse)
     with progress_bar("report", 3, progress) as advance:
         drawn, problem = attempt(lambda: draw(model, names, seed))
         values["predictions"] = [place.picture(*each) for each in drawn or []]

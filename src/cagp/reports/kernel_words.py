@@ -11,6 +11,8 @@ from ..prior import Prior
 from ..support.numbers import squared
 from .names import Names
 
+_ANGLES = ("azimuth of", "dip of", "roll around")
+
 
 @dataclass(frozen=True)
 class Hyperparameter:
@@ -47,13 +49,18 @@ def _numbers(kind: str, value: float | tuple[float, ...], part: Part, names: Nam
         found = []
         for i, v in enumerate(value):
             column = columns[i] if i < len(columns) else None
-            of = f"coordinate {i + 1}" if column is None else names.name(column)
+            of = f"{part.coordinate} {i + 1}" if column is None else names.name(column)
             unit = part.distance_unit or ("" if column is None else names.unit(column))
-            found.append(Hyperparameter(f"{name}[{i}]", f"{part.label}{kind} of {of}", kind, v, unit, column))
+            label = f"{part.label}{kind} of {of}"
+            if kind in part.kernel.angles:
+                label, unit, column = f"{part.label}{_ANGLES[i]} axis 1", "°", None
+            found.append(Hyperparameter(f"{name}[{i}]", label, kind, v, unit, column))
         return found
     if kind == "variance":
         return [Hyperparameter(name, f"{part.label}variance of the function", kind, value, squared(names.target_unit))]
     unit = ""
+    if kind in part.kernel.angles:
+        return [Hyperparameter(name, f"{part.label}{kind} of axis 1", kind, value, "°")]
     if kind in ("lengthscale", "period"):
         units = {names.unit(c) for c in columns}
         unit = part.distance_unit or (units.pop() if len(units) == 1 else "")

@@ -27,6 +27,9 @@ _COLUMNS_LISTED = 30
 _VAGUE = 0.5
 """A standard error of half the value: the data say little more than the order of magnitude."""
 
+_VAGUE_ANGLE = 25.0
+"""A standard error of so many degrees: the data say little more than which quarter it is."""
+
 
 def facts_table(model: Model, names: Names, scale: str = "") -> Table:
     """The model in a table: one line a fact; ``scale`` says what was done to the observations before."""
@@ -145,6 +148,8 @@ def _meaning(parameter: Hyperparameter, model: Model, names: Names) -> str:
         return f"{number(value / span, 2)} times the range of {names.name(parameter.column)}" if span else ""
     if kind == "lengthscale" and parameter.unit == "Earth radii":
         return f"the correlation falls to about a half over {number(value * EARTH_RADIUS, 2)} km"
+    if kind == "angle":
+        return "drawn below"
     if kind not in ("noise", "variance"):
         return ""
     std = with_unit(number(math.sqrt(value)), names.target_unit)
@@ -185,7 +190,9 @@ def _vague(fit: FitResult, names: Names) -> list[str]:
     vague = [
         p.label
         for p in hyperparameters(fit.prior, names)
-        if p.name in errors and errors[p.name] > _VAGUE * p.value and p.name not in told
+        if p.name in errors
+        and errors[p.name] > (_VAGUE_ANGLE if p.kind == "angle" else _VAGUE * p.value)
+        and p.name not in told
     ]
     if not vague:
         return []
