@@ -52,15 +52,19 @@ def try_patterns(search: Search, recalibrates: bool, interrupt: Interrupt) -> No
 
 def _leave_out_what_recalibration_does(search: Search, plain: Fit) -> None:
     """Take candidates with patterns out of the race where the plain one is as good after a recalibration."""
-    best = search.best
+    best, site = search.best, search.site
+    assert site is not None
     before, after = (_recalibrated_log_score(search, each) for each in (plain, best))
-    if after + best.charge < before:
+    # a pattern knows all that is left out with an observation: what lies in one gap counts like one
+    together = 1.0 if site.gaps is None else site.crowd * len(search.y) / len(site.rows)
+    after += best.charge * together
+    if after < before:
         return
     search.fits[:] = [each for each in search.fits if not each.candidate.varies]
     search.failures.append(
         f"Varying {best.candidate.varies} was tried and left out: the CRPS of left-out observations is {best.crps:.4g} "
         f"with it and {plain.crps:.4g} without, but after a recalibration, which learns from place to place as well, "
-        f"their log score is {after + best.charge:.3f} with it and {before:.3f} without."
+        f"their log score is {after:.3f} with it and {before:.3f} without."
     )
 
 
