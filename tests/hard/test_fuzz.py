@@ -12,8 +12,16 @@ import pytest
 from hard.laws import lawful
 from hard.run import PROBLEMS
 
-FEW = {"condition": 40, "fields": 15, "transformed": 8, "saved": 8, "command": 3, "front": 1}
-MANY = {"condition": 4000, "fields": 2500, "transformed": 1500, "saved": 1000, "command": 1000, "front": 500}
+FEW = {"condition": 40, "fields": 15, "transformed": 8, "saved": 8, "command": 3, "front": 1, "memory": 1}
+MANY = {
+    "condition": 4000,
+    "fields": 2500,
+    "transformed": 1500,
+    "saved": 1000,
+    "command": 1000,
+    "front": 500,
+    "memory": 60,
+}
 
 
 @pytest.mark.parametrize("kind", PROBLEMS)

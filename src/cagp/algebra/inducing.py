@@ -50,7 +50,8 @@ class Inducing:
 
     def solve(self, R: torch.Tensor) -> torch.Tensor:
         """P⁻¹ r for every row r of R (T, d)."""
-        return R * self._inverse_noise - (R @ self._correction.T) @ self._correction
+        # in place: conjugate gradients have this many right-hand sides in memory several times already
+        return (R * self._inverse_noise).addmm_(R @ self._correction.T, self._correction, alpha=-1.0)
 
 
 def _pivoted_cholesky(gram: Gram, rank: int, generator: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:

@@ -162,11 +162,12 @@ def fit(
             try_patterns(search, recalibrate is not False, interrupt)
         advance(1)
         parts = search.parts(mixture, asked_for)
-        for each, _ in parts:
-            each.model.column_names = names
         pieces = [
-            Part(each.model, weight, each.candidate.fixed, each.fitted_by == LIKELIHOOD) for each, weight in parts
+            Part(search.model_of(each), weight, each.candidate.fixed, each.fitted_by == LIKELIHOOD)
+            for each, weight in parts
         ]
+        for piece in pieces:
+            piece.model.column_names = names
         model = plugged_in(pieces)
         integrated = _PLUGGED_IN if uncertainty is False else _ENOUGH
         if uncertain:
