@@ -102,7 +102,7 @@ def fields(seed: int, folder: Path) -> str:
     problem = Problem(np.random.default_rng([2, seed]), 25)
     rng = problem.rng
     model = problem.model()
-    X_test = problem.maybe_spoilt(problem.X_test)
+    X_test = laid_out(rng, problem.X_test)
     T = len(problem.X_test)
     asked: dict[str, Any] = pick(
         rng,

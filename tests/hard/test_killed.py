@@ -112,7 +112,8 @@ def test_killed_before_every_file_operation(tmp_path: Path, verb: str) -> None:
     done(*command)
     if verb != "fit":
         out.unlink()
-    for operation in range(60):
+    # the quick version tries every third of them: each leaves another state for the next
+    for operation in range(0, 60, 3 if verb == "predict" else 1):
         there = place.content(verb, out) if verb != "simulate" else out.exists()
         running = start(place.log, *command, before=dying_at(operation))
         code = running.wait()
