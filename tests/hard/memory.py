@@ -10,8 +10,10 @@ import numpy as np
 import cagp
 from hard.ugly import pick
 
-LATITUDE = 24 * 2**20
-"""What any process takes beside the arrays of a problem: code that is loaded, the arenas of malloc."""
+LATITUDE = 64 * 2**20
+"""What a process takes beside the arrays of a problem that the budget counts: tiles and scratch of fixed size, code that
+is loaded, the arenas of malloc. Up to 55 MiB were measured, so a budget below some hundred MiB is not kept to a tenth.
+"""
 
 SOLVERS = (
     cagp.Cholesky(),
