@@ -11,7 +11,7 @@ import cagp
 from hard.ugly import pick
 
 LATITUDE = 64 * 2**20
-"""What a process takes beside the arrays of a problem that the budget counts: tiles and scratch of fixed size, code that
+"""What a process takes beside the arrays that the budget counts: tiles and scratch of fixed size, code that
 is loaded, the arenas of malloc. Up to 55 MiB were measured, so a budget below some hundred MiB is not kept to a tenth.
 """
 
