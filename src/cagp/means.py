@@ -216,6 +216,8 @@ class Basis(Mean):
 
 def _least_squares(mean: Mean, basis: torch.Tensor, X: torch.Tensor, y: torch.Tensor) -> list[float]:
     """Coefficients (q,) of a ``basis`` (n, q) for observations y (n,)."""
+    if not bool(torch.isfinite(basis).all()):
+        raise InputError(f"X is too far out for {mean!r}: its terms overflow there; rescale the points")
     scale = basis.abs().amax(dim=0).clamp_min(torch.finfo(X.dtype).tiny)
     singular = torch.linalg.svdvals(basis / scale)
     if len(basis) < basis.shape[1] or singular[-1] <= 1e-13 * singular[0]:

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from .algebra.weights import certified
-from .errors import InputError, InputTypeError
+from .errors import DivergenceError, InputError, InputTypeError
 from .posterior import Posterior, guarantee_of
 from .predicting.batches import Batches
 from .predicting.elsewhere import find_workers, solve_with
@@ -239,7 +239,10 @@ class Model(WithData):
                 products.append(cross.matrix @ v.to(self.gram.dtype))
                 if len(crosses) > 1:  # V as a whole would exceed the budget
                     cross.forget()
-            yield convert(prior_mean + torch.cat(products))
+            means = prior_mean + torch.cat(products)
+            if not bool(torch.isfinite(means).all()):
+                raise DivergenceError(f"the means of {self.solver!r} are no longer finite; use a method that converges")
+            yield convert(means)
 
     def simulate(
         self,

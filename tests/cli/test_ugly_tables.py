@@ -227,6 +227,7 @@ def spoilt(row: int, name: str, value: object, **more: tuple[object, object]) ->
 SLASHES = [f"0{1 + i % 3}/0{1 + i % 5}/2024" for i in range(N)]
 BAD = {
     "mixed types": (spoilt(3, "b", "oops"), r"column 'b' .*row 4 \(line 5 of the file\).*'oops'.*--exclude"),
+    "an underscore": (spoilt(3, "b", "1_000"), r"column 'b' .*\(line 5 of the file\).*'1_000'"),
     "mixed target": (spoilt(3, "y", "oops"), r"column 'y' .*\(line 5 of the file\).*'oops'.*correct it"),
     "ambiguous dates": (pair(lines, day=(SLASHES, SLASHES[:3]))[0], r"'day' .*\(line 2 .*--dates day-first"),
     "short years": (pair(lines, d=(["1.2.24"] * N, [0] * 3))[0].replace(b"1.2", b"2.1", 1), r"'d' .*\(line 2 .*digits"),

@@ -14,10 +14,11 @@ import torch
 
 from ..gram import Gram
 from ..support.memory import require
-from ..support.positive_definite import solve_lower
+from ..support.positive_definite import positive_definite_factor, solve_lower
 
 _BLOCKS = 20
 _LEAST = 1e-280
+_REMEDY = "a larger noise_variance"
 
 
 class Inducing:
@@ -36,7 +37,7 @@ class Inducing:
         noise = precise.noise + tau
         capacitance = (low_rank / noise) @ low_rank.T
         capacitance.diagonal().add_(1.0)
-        factor = torch.linalg.cholesky(capacitance)
+        factor = positive_definite_factor(capacitance, "the capacitance of the inducing points", _REMEDY)
         # P⁻¹ = N⁻¹ − BᵀB with N = Σ + τI, Q = AᵀA, B = C⁻¹ A N⁻¹ and CCᵀ = I + A N⁻¹ Aᵀ
         correction = solve_lower(factor, low_rank.div_(noise))
         self._inverse_noise = (1 / noise).to(gram.dtype)
@@ -49,7 +50,8 @@ class Inducing:
 
     def solve(self, R: torch.Tensor) -> torch.Tensor:
         """P⁻¹ r for every row r of R (T, d)."""
-        return R * self._inverse_noise - (R @ self._correction.T) @ self._correction
+        # in place: conjugate gradients have this many right-hand sides in memory several times already
+        return (R * self._inverse_noise).addmm_(R @ self._correction.T, self._correction, alpha=-1.0)
 
 
 def _pivoted_cholesky(gram: Gram, rank: int, generator: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
@@ -67,6 +69,7 @@ def _pivoted_cholesky(gram: Gram, rank: int, generator: torch.Generator) -> tupl
         inner = (rows[:, pivots] + rows[:, pivots].T) / 2
         # a ridge makes AᵀA smaller still, so that it stays below K; it is positive even where all of K is zero
         inner.diagonal().add_(10 * rank * torch.finfo(gram.dtype).eps * diagonal.max().clamp_min(_LEAST))
-        A[start:stop] = solve_lower(torch.linalg.cholesky(inner), rows)
+        factor = positive_definite_factor(inner, "the covariance of the inducing points", _REMEDY)
+        A[start:stop] = solve_lower(factor, rows)
         left_over = (left_over - A[start:stop].square().sum(dim=0)).clamp_min(0)
     return A, left_over

@@ -22,7 +22,7 @@ from ..solvers import Auto, Cholesky, NearestNeighbours, Solver, as_solver
 from ..support.frames import told_about
 from ..support.interrupt import Interrupt
 from ..support.progress import progress as progress_bar
-from ..support.validation import ArrayLike, choice, column_names, count, points, targets
+from ..support.validation import ArrayLike, choice, column_names, count, points, squarable, targets
 from ..transforms import Transform, TransformedModel
 from .candidates import DEFAULT_KINDS, KINDS, PER_COLUMN, TRENDS, Candidate, first_candidate
 from .integrating import Part, integrated_over, plugged_in
@@ -106,6 +106,8 @@ def fit(
     place = torch.device(device or "cpu")
     train = points(X, "X", place)
     values = targets(y, len(train), place)
+    squarable(train, "X")
+    squarable(values, "y")
     wanted = None if like is None else points(like, "like", place, columns=train.shape[1])
     recalibration_wanted(recalibrate, len(values))
     choice(likelihood, "likelihood", ("auto", "exact", "nearest-neighbours"))
@@ -160,11 +162,12 @@ def fit(
             try_patterns(search, recalibrate is not False, interrupt)
         advance(1)
         parts = search.parts(mixture, asked_for)
-        for each, _ in parts:
-            each.model.column_names = names
         pieces = [
-            Part(each.model, weight, each.candidate.fixed, each.fitted_by == LIKELIHOOD) for each, weight in parts
+            Part(search.model_of(each), weight, each.candidate.fixed, each.fitted_by == LIKELIHOOD)
+            for each, weight in parts
         ]
+        for piece in pieces:
+            piece.model.column_names = names
         model = plugged_in(pieces)
         integrated = _PLUGGED_IN if uncertainty is False else _ENOUGH
         if uncertain:

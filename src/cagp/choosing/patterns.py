@@ -72,7 +72,7 @@ def _recalibrated_log_score(search: Search, fit: Fit) -> float:
     """Of the left-out observations, by the error bars that a recalibration learns from them."""
     assert search.site is not None
     geometry = search.site.geometry
-    found = fit.model.leave_out(geometry, search.site.rows, search.site.gaps)
+    found = search.model_of(fit).leave_out(geometry, search.site.rows, search.site.gaps)
     _, log_density = Band.learned(found, geometry, search.settings.seed)
     return float(np.log(found.std).mean()) - log_density
 

@@ -119,6 +119,8 @@ class Scored:
 def clearly_worse(one: np.ndarray, best: np.ndarray, by: float = 2.0) -> bool:
     """Whether scores ``one`` (n,) are worse than ``best`` (n,) by so many standard errors of the average difference."""
     difference = one - best
+    if len(difference) < 2:  # one of them has no standard error
+        return False
     return float(difference.mean()) > by * float(difference.std(ddof=1)) / len(difference) ** 0.5
 
 

@@ -22,6 +22,11 @@ from ..transforms import Transform
 from .candidates import Candidate
 from .scoring import Scored, Site, clearly_worse, stacked
 
+_KEPT_UP_TO = 200_000
+"""Models of more observations are let go once they are judged, and those chosen made again, which takes seconds: each
+holds the data, their coordinates, the functions of the trend and a search tree.
+"""
+
 EXACT_UP_TO = 2000
 """Up to so many observations likelihood and predictions are exact."""
 
@@ -69,13 +74,14 @@ def determines_trend(X: np.ndarray) -> bool:
 class Fit:
     """A candidate after its fit: what the fit found, the model that it makes, its scores, and how long it took.
 
-    ``charge`` is the share by which the scores were made worse.
+    ``charge`` is the share by which the scores were made worse. Among very many observations the ``model`` is not kept,
+    see ``Search.model_of``.
     """
 
     candidate: Candidate
     fitted_by: str
     result: FitResult
-    model: Model
+    model: Model | None
     scores: Scored
     seconds: float
     charge: float = 0.0
@@ -174,9 +180,14 @@ class Search:
             self.failures.append(f"{candidate.name} could not be fitted ({error}).")
             return None
         self.site = site
-        found = Fit(candidate, by, result, model, scores, time.perf_counter() - started, charge)
+        kept = model if len(self.y) <= _KEPT_UP_TO else None
+        found = Fit(candidate, by, result, kept, scores, time.perf_counter() - started, charge)
         self.fits.append(found)
         return found
+
+    def model_of(self, found: Fit) -> Model:
+        """The model that a fit makes: the one that was judged, or made again where that would have been too large."""
+        return found.model if found.model is not None else self.settings.condition(found.prior, self.X, self.y)
 
     def run_all(
         self,

@@ -66,9 +66,16 @@ def told(debug: bool, interrupted: str = "Interrupted. Nothing was written.") ->
         else:
             expected = isinstance(error, (InputError, OSError, MemoryError, ImportError))
             kind = "" if expected else f"{type(error).__name__}: "
-            lines = [f"Error: {kind}{error}", *getattr(error, "__notes__", [])]
+            lines = [f"Error: {kind}{_said(error)}", *getattr(error, "__notes__", [])]
             typer.echo("\n".join(lines if expected else [*lines, "--debug shows where this happened."]), err=True)
         raise typer.Exit(2 if isinstance(error, InputError) else 1) from None
+
+
+def _said(error: Exception) -> str:
+    """What an error says; of a file that cannot be used its name and why, without numbers that nobody knows."""
+    if isinstance(error, OSError) and error.filename is not None and error.strerror:
+        return f"{error.filename}: {error.strerror}"
+    return str(error)
 
 
 class Voice:

@@ -6,10 +6,12 @@ import dataclasses
 from pathlib import Path
 
 import numpy as np
+import torch
 
 from .. import tables
 from ..errors import InputError
 from ..hyperparameters import averaged_rows
+from ..support.validation import squarable
 from ..tables.columns import ColumnsAsked, in_words
 from .shared import Voice
 from .starting import PriorAsked, Training, copies_on_globe
@@ -103,4 +105,6 @@ def read_training(
         )
     elif different < len(y):
         voice(f"They are at {different:,} different points; each is an observation of its own, with its own noise.")
+    for values, what in ((X, "the features"), (y, "the target")):
+        squarable(torch.from_numpy(values), what)
     return Training(raw, table, target, columns, X, y, noise, globe, copied)

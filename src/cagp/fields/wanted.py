@@ -78,7 +78,10 @@ def _grouped(size: int, weights: ArrayLike | None, by: ArrayLike) -> Wanted:
 
 def _labels(by: Any, size: int) -> np.ndarray:
     """Labels (T,) that can be told apart and sorted."""
-    labels = np.asarray(by.cpu() if hasattr(by, "cpu") else by)
+    try:
+        labels = np.asarray(by.cpu() if hasattr(by, "cpu") else by)
+    except ValueError as error:
+        raise InputTypeError(f"by must hold one label for each point: {error}") from error
     if labels.shape != (size,):
         raise InputError(f"by has shape {labels.shape} for {size} points; give one label for each point")
     if labels.dtype.kind == "f" and np.isnan(labels).any():

@@ -137,9 +137,11 @@ class FewColumnsSweep(Sweep):
         return torch.from_numpy(np.subtract(self._right[start:stop], product, out=product)).T
 
     def relax(self, start: int, stop: int, residual: torch.Tensor, relaxation: float) -> Change:
-        change = on_this_thread(self._inverse(start, stop, self._backward, relaxation), residual.T.numpy())
-        scale = self._diagonal[start:stop, None] * (2 / relaxation - 1)
-        return torch.from_numpy(change).T, torch.from_numpy((scale * np.square(change)).sum(axis=0))
+        with np.errstate(over="ignore", invalid="ignore"):  # what diverges is told by those who ask for the weights
+            change = on_this_thread(self._inverse(start, stop, self._backward, relaxation), residual.T.numpy())
+            scale = self._diagonal[start:stop, None] * (2 / relaxation - 1)
+            energy = (scale * np.square(change)).sum(axis=0)
+        return torch.from_numpy(change).T, torch.from_numpy(energy)
 
     def put(self, start: int, stop: int, change: torch.Tensor) -> None:
         self._X[start:stop] += change.T.numpy()

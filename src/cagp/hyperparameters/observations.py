@@ -10,7 +10,7 @@ import torch
 from ..errors import InputError
 from ..means import Mean
 from ..prior import Prior
-from ..support.validation import ArrayLike, not_negative_each, outputs, points
+from ..support.validation import ArrayLike, not_negative_each, outputs, points, squarable
 
 
 @dataclass(frozen=True)
@@ -82,6 +82,8 @@ def observations(
     train = points(X, "X", place)
     n = train.shape[0]
     values = outputs(y, n, train.device)
+    squarable(train, "X")
+    squarable(values, "y")
     basis = prior.mean.basis(train) if refit_mean or prior.mean.unknown else None
     if refit_mean and basis is None:
         raise InputError(

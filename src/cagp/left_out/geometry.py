@@ -10,7 +10,12 @@ import torch
 from ..gram.neighbours import Search, search
 from ..predicting.conditioned import Conditioned
 
-_ENTRIES = 2**24
+_WIDE, _THINNED = 2**14, 8
+"""Beyond gaps that hold more data than ``_WIDE``, neighbours are searched among a quarter of the data, and so on, as
+long as there are eight times as many: k neighbours then lie within the part k / ``_WIDE`` of the radius more.
+"""
+
+_ENTRIES = 2**21
 """So many neighbours are looked at at once."""
 
 _VOIDS = 3000
@@ -130,6 +135,12 @@ class Geometry:
                 found[part[row], rank[row, column] - 1] = indices[row, column]
                 later.append(part[~enough])
             todo, ask = torch.cat(later), min(2 * ask, len(known))
+            if ask > _WIDE and len(known) > _THINNED * _WIDE:
+                # a gap with so many data: of one in four, those that are nearest beyond it are hardly further away
+                kept = torch.randperm(len(known), generator=torch.Generator().manual_seed(0))[: len(known) // 4]
+                among = kept.to(rows.device) if among is None else among[kept.to(rows.device)]
+                known = self.points[among]
+                tree, ask = search(known), ask // 4
         return found
 
     def reach(self, rows: torch.Tensor, k: int) -> torch.Tensor:

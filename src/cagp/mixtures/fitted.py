@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -71,7 +72,10 @@ class Story(Learned):
         return dataclasses.replace(self, added=self.added + added, held=held)
 
     def to_json(self, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
+        """Scores that are no numbers, because there was nothing to leave out, are null: JSON has no NaN."""
         content = dataclasses.asdict(self)
+        for each in content["candidates"]:
+            each.update({name: None for name in ("crps", "log_score") if not math.isfinite(each[name])})
         if not self.added:  # so that older cagp reads what it can read
             del content["added"]
         return content
@@ -81,7 +85,11 @@ class Story(Learned):
         wanted = {"text", "candidates", "held", "interrupted"}
         if not isinstance(content, dict) or set(content) - {"added"} != wanted:
             raise InputError("the story must have exactly the entries text, candidates, held and interrupted")
-        candidates = tuple(Tried(**each) for each in content["candidates"])
+        named: list[dict[str, Any]] = [
+            {name: math.nan if value is None else value for name, value in each.items()}
+            for each in content["candidates"]
+        ]
+        candidates = tuple(Tried(**each) for each in named)
         held, added = Guarantee(**content["held"]), count(content.get("added", 0), "added")
         return cls(str(content["text"]), candidates, held, bool(content["interrupted"]), added)
 

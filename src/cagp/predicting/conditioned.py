@@ -19,6 +19,7 @@ from ..support.memory import available_bytes, human
 from ..workers.joblib_pool import Pool
 from ..workers.parcel import Parcel
 from .recipe import Recipe
+from .representable import require_coordinates, require_trend, require_variances
 from .trend import Constrained, EstimatedTrend, Trend, TrendBasis
 
 _MAX_INDUCING = 1000
@@ -37,8 +38,6 @@ class Conditioned:
         self.recipe = recipe
         self.device = torch.empty(0, device=device).device  # "cuda" becomes the current one, with its number
         noise = recipe.prior.noise(self.X).to(recipe.dtype)
-        if bool((noise.to(recipe.solve_dtype) <= 0).any()):
-            raise InputError(f"noise_variance is so small that it is zero in {recipe.solve_dtype}; solve in float64")
         if not recipe.accurate and tf32_refused(device, recipe.storage):
             raise InputError('solve_dtype="tf32" is for matrix-free products on a GPU; use "float32" here')
         kernel = recipe.prior.kernel
@@ -46,6 +45,9 @@ class Conditioned:
         self.basis = TrendBasis(recipe.prior.mean, self.X) if recipe.prior.mean.unknown else None
         H = None if self.basis is None else self.basis.at_training_points
         embedding = kernel.embed(self.X, self._origin)
+        require_coordinates(embedding, recipe.solve_dtype, "X")
+        self.b = (self.y - recipe.offset(self.X)).to(recipe.dtype)
+        require_variances(kernel.diagonal(embedding) + noise, noise, self.y, recipe.solve_dtype)
         low = map_embedding(embedding, lambda part: part.to(recipe.solve_dtype))
         self._given = Gram(
             kernel,
@@ -56,7 +58,6 @@ class Conditioned:
             accurate=recipe.accurate,
             basis=None if H is None else H.to(recipe.solve_dtype),
         )
-        self.b = (self.y - recipe.offset(self.X)).to(recipe.dtype)
         self._prepare(None if earlier is None else earlier._prepared)
         self.gram = self._given
         if recipe.certifies:  # the certificate is matrix-free
@@ -108,7 +109,11 @@ class Conditioned:
     def unarranged(self, test: torch.Tensor) -> Cross:
         """The covariances with some test points (T, p), without a look at them; nothing is computed yet."""
         embedding = self.recipe.prior.kernel.embed(test, self._origin)
-        return self.gram.cross(embedding, None if self.basis is None else self.basis(test))
+        require_coordinates(embedding, self.recipe.solve_dtype, "X_test")
+        functions = None if self.basis is None else self.basis(test)
+        if functions is not None:
+            require_trend(functions, "X_test")
+        return self.gram.cross(embedding, functions)
 
     def cross(self, test: torch.Tensor) -> Cross:
         """The covariances with test points (T, p), all those of a prediction, as the solver is to see them."""

@@ -20,6 +20,7 @@ from ..gram import Cross, Gram
 from ..means import Mean
 from ..preconditioners import PreparedPreconditioner
 from ..solvers import Prepared
+from ..support.positive_definite import positive_definite_factor
 
 _SUBSET = 1000
 """So many training points estimate the trend where the solver cannot be asked: their factor costs next to nothing."""
@@ -179,7 +180,8 @@ class Constrained(PreparedPreconditioner):
         assert H is not None
         self._P, self.floor, self.held_bytes = P, P.floor, P.held_bytes
         self._solved = P.apply(H.T)  # rows P⁻¹H (q, d)
-        self._H, self._inner = H, torch.linalg.cholesky(self._solved @ H)
+        what, remedy = "HᵀP⁻¹H of the trend", "a larger noise_variance"
+        self._H, self._inner = H, positive_definite_factor(self._solved @ H, what, remedy)
 
     def enter(self, R: torch.Tensor) -> torch.Tensor:
         # what of a residual lies in the span of H is not to be solved for; left there, rounding would feed on it

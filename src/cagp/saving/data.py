@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 from pathlib import Path
@@ -25,11 +26,15 @@ def require_safetensors() -> None:
 
 def write_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:
     """All arrays as one file, on disk when this returns."""
+    from safetensors import SafetensorError
     from safetensors.numpy import save_file
 
     path.touch()
     mode = path.stat().st_mode  # safetensors would make it private, whatever the user's umask
-    save_file(arrays, path)
+    try:
+        save_file(arrays, path)
+    except SafetensorError as error:  # a full disk, for example
+        raise OSError(errno.EIO, str(error)) from error
     path.chmod(mode)
     with open(path, "rb+") as file:
         os.fsync(file.fileno())

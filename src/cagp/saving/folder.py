@@ -27,7 +27,7 @@ from ..model import Model
 from ..prior import Prior
 from ..recalibration import LayeredModel
 from ..solvers import Solver
-from ..support.atomic_files import whole_file
+from ..support.atomic_files import named_as, one_writer, whole_file
 from ..support.convert import float_type, solving_type
 from ..support.validation import choice, points, targets
 from ..support.version import __version__
@@ -44,7 +44,12 @@ one has version 1. Each is read by every cagp that knows what is in it."""
 
 DESCRIPTION = "model.json"
 
+_TRIES = 20
+
 _DATA_NAME = re.compile(r"data-[0-9a-f]{16}\.safetensors")
+_LEFT = re.compile(r"data-[0-9a-f]{16}\.safetensors$|\.partial-[0-9a-f]{32}")
+"""What a kill may leave in a folder that was empty before; it does not make it somebody else's."""
+
 _LARGEST_DESCRIPTION = 16 * 2**20
 _ENTRIES = {"format", "format_version", "cagp_version", "created", "data", "prior", "solver", "settings", "about"}
 _LAYERED = _ENTRIES | {"layers"}
@@ -73,7 +78,7 @@ def require_writable(folder: str | Path, overwrite: bool) -> Path:
     if is_model_folder(place):
         if not overwrite:
             raise InputError(f"{place} already holds a model; overwrite it on purpose, or choose another name")
-    elif any(place.iterdir()):
+    elif any(not _LEFT.match(each.name) for each in place.iterdir()):
         raise InputError(f"{place} is a folder with other things in it, not a model; choose a new name")
     return place
 
@@ -86,18 +91,29 @@ def write(saved: Saved, folder: str | Path, *, overwrite: bool = False) -> Path:
     if np.ndim(saved.prior.noise_variance):
         arrays["noise_variance"] = np.array(saved.prior.noise_variance)
     description = _describe(saved, arrays)
-    if place.exists():
-        _fill(place, arrays, description)
-        return place
+    with named_as(place):
+        if place.exists():
+            _fill(place, arrays, description, overwrite)
+        else:
+            _fill_new(place, arrays, description, overwrite)
+    return place
+
+
+def _fill_new(place: Path, arrays: dict[str, np.ndarray], description: dict[str, Any], overwrite: bool) -> None:
+    """A folder that is not there yet, made whole under another name."""
     place.parent.mkdir(parents=True, exist_ok=True)
     temporary = place.with_name(f".partial-{uuid4().hex}-{place.name}")
     try:
         temporary.mkdir()
-        _fill(temporary, arrays, description)
-        os.rename(temporary, place)
+        _fill(temporary, arrays, description, overwrite)
+        try:
+            os.rename(temporary, place)
+        except OSError:
+            if not place.exists():
+                raise
+            _fill(place, arrays, description, overwrite)  # another process was quicker
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
-    return place
 
 
 def _describe(saved: Saved, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
@@ -126,9 +142,18 @@ def _describe(saved: Saved, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
     }
 
 
-def _fill(place: Path, arrays: dict[str, np.ndarray], description: dict[str, Any]) -> None:
+def _fill(place: Path, arrays: dict[str, np.ndarray], description: dict[str, Any], overwrite: bool) -> None:
     """The two files, the description last: without it a folder is not a model."""
-    before = _data_of(place)
+    with one_writer(place):
+        require_writable(place, overwrite)  # again: another process may have been here since
+        before = _data_of(place)
+        name = _fill_alone(place, arrays, description)
+        if before and before != name:  # and no other: it may be what another process is about to describe
+            (place / before).unlink(missing_ok=True)
+
+
+def _fill_alone(place: Path, arrays: dict[str, np.ndarray], description: dict[str, Any]) -> str:
+    """The files, and the name of the one with the data."""
     temporary = place / f".partial-{uuid4().hex}.safetensors"
     try:
         write_arrays(temporary, arrays)
@@ -143,8 +168,7 @@ def _fill(place: Path, arrays: dict[str, np.ndarray], description: dict[str, Any
     text = json.dumps({**content, "sha256": _own_hash(content)}, indent=1, ensure_ascii=False, allow_nan=False)
     with whole_file(place / DESCRIPTION) as file:
         file.write_text(text + "\n", encoding="utf-8")
-    if before and before != data.name:  # and no other: it may be what another process is about to describe
-        (place / before).unlink(missing_ok=True)
+    return data.name
 
 
 def _data_of(place: Path) -> str:
@@ -190,6 +214,18 @@ def read(folder: str | Path) -> Saved:
     place = Path(folder)
     if not place.is_dir():
         raise SavedModelError(f"{place} is not a folder; a model is a folder that `cagp fit` or model.save wrote")
+    for _ in range(_TRIES):
+        before = _data_of(place)
+        try:
+            return _read(place)
+        except SavedModelError:
+            if _data_of(place) == before:  # else another process replaced the model meanwhile
+                raise
+    return _read(place)
+
+
+def _read(place: Path) -> Saved:
+    """What the folder holds now."""
     try:
         content = _description(place)
         described = content["data"]

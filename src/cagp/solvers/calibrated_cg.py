@@ -74,6 +74,10 @@ class _PreparedCalibratedCG(Prepared):
         self._M = preconditioner
         self.held_bytes = preconditioner.held_bytes
 
+    @property
+    def numbers_per_test_point(self) -> int:
+        return (12 if self._M.held_bytes else 10) * self.gram.size
+
     def corrections(self, rhs: torch.Tensor) -> Iterator[Weights]:
         yield from pcg(self._M, rhs, self._solver.iterations)
 

@@ -47,10 +47,11 @@ class Radau:
     """
 
     def __init__(self, floor: float, fallback: torch.Tensor) -> None:
-        self._floor = floor
+        least = torch.finfo(fallback.dtype).tiny
+        self._floor = max(floor, least)  # one over it must be a number
         self._fallback = fallback
-        self._gamma = torch.full_like(fallback, 1 / floor)
-        self._whole = torch.ones_like(fallback, dtype=torch.bool)
+        self._gamma = torch.full_like(fallback, 1 / self._floor)
+        self._whole = torch.full_like(fallback, floor >= least, dtype=torch.bool)
 
     def advance(self, alpha: torch.Tensor, beta: torch.Tensor, rz: torch.Tensor, moves: torch.Tensor) -> torch.Tensor:
         """The bound (T,) after a step α, with β and the new rᵀz; ``moves`` tells where there was a step."""

@@ -1,12 +1,40 @@
-"""Files that are either whole or not there."""
+"""Files that are either whole or not there, and folders with one writer at a time."""
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
+
+
+@contextmanager
+def named_as(path: Path) -> Iterator[None]:
+    """Failures to write a temporary file name the ``path`` that a user knows, and say that nothing was written."""
+    try:
+        yield
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise OSError(error.errno or errno.EIO, f"{why}, so that nothing was written", str(path)) from error
+
+
+@contextmanager
+def one_writer(folder: Path) -> Iterator[None]:
+    """One process at a time writes to a folder, where the system locks folders; a kill lets go of the lock."""
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        yield
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        with suppress(OSError):  # a file system without locks
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
 
 
 @contextmanager
@@ -15,15 +43,16 @@ def whole_file(path: Path) -> Iterator[Path]:
 
     The temporary name ends like ``path``, for libraries that go by the ending.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".partial-{uuid4().hex}-{path.name}")
-    try:
-        yield temporary
-        with open(temporary, "rb+") as file:
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with named_as(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            yield temporary
+            with open(temporary, "rb+") as file:
+                os.fsync(file.fileno())
+            os.replace(temporary, path)
+        finally:
+            temporary.unlink(missing_ok=True)
 
 
 def write_atomically(path: Path, content: bytes) -> None:

@@ -22,6 +22,7 @@ ArrayLike = Any
 """Anything that numpy or torch can read as a rectangular array of real numbers."""
 
 _EXACT_INTEGERS = 2**53
+_SQUARABLE = 1e150
 
 
 def as_float64(array: ArrayLike, name: str, device: torch.device | None = None) -> torch.Tensor:
@@ -105,6 +106,13 @@ def targets(y: ArrayLike, n: int, device: torch.device | None = None, name: str 
     if tensor.shape[0] != n:
         raise InputError(f"{name} has {tensor.shape[0]} values for {n} training points; they must match row by row")
     return tensor
+
+
+def squarable(tensor: torch.Tensor, name: str) -> None:
+    """Refuse float64 values so large that a variance of them would overflow."""
+    furthest = float(tensor.abs().max())
+    if furthest > _SQUARABLE:
+        raise InputError(f"{name} has values of magnitude {furthest:g}, whose squares overflow; rescale {name}")
 
 
 def outputs(Y: ArrayLike, n: int, device: torch.device | None = None, name: str = "y") -> torch.Tensor:

@@ -162,7 +162,9 @@ def _cut(text: str) -> tuple[str, list[list[str]], int]:
 
 
 def is_number(text: str) -> bool:
-    """Whether a text is a number as Python writes it."""
+    """Whether a text is a number as Python writes it; 1_000 and digits of other scripts are not, for Arrow neither."""
+    if "_" in text or not text.isascii():
+        return False
     try:
         float(text)
     except ValueError:

@@ -178,8 +178,9 @@ class Transformed(Layer):
             return torch.stack([apart, apart.square()])
 
         first, second = self.inner.expected(powers)
-        variance = torch.where(first.isfinite(), second - first.square(), torch.inf)
-        return centre + first, variance.clamp_min(0.0)
+        variance = torch.where(second.isfinite(), second - first.square(), torch.inf)
+        # a median beyond float64 is infinite, and so is the mean
+        return torch.where(centre.isfinite(), centre + first, centre), variance.clamp_min(0.0)
 
     def expected(self, function: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
         return self.inner.expected(lambda z: function(self.transform.inverse(z)))

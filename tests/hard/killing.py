@@ -1,0 +1,88 @@
+"""Commands in processes of their own that share what this one has imported: to be killed, or to run side by side."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from cagp.cli import app
+from cli.small import call
+
+
+@dataclass(frozen=True)
+class Running:
+    """A command that runs in process ``pid``; what it says goes to the file ``log``."""
+
+    pid: int
+    log: Path
+
+    def kill(self) -> None:
+        """kill -9, whether it is done or not."""
+        os.kill(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)
+
+    def wait(self) -> int:
+        """Its exit code when it is done; −9 where it was killed."""
+        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
+    @property
+    def said(self) -> str:
+        return self.log.read_text(errors="replace")
+
+
+def start(log: Path, *arguments: object, before: Callable[[], object] = lambda: None) -> Running:
+    """The command as a fork of this process; ``before`` is called in it first."""
+    pid = os.fork()
+    if pid:
+        return Running(pid, log)
+    code = 70
+    try:
+        out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        os.dup2(out, 1)
+        os.dup2(out, 2)
+        sys.stdout = sys.stderr = os.fdopen(1, "w", buffering=1)  # pytest has others
+        before()
+        app([str(each) for each in arguments])
+    except SystemExit as done:
+        code = done.code if isinstance(done.code, int) else 1
+    finally:
+        os._exit(code)
+
+
+def killed_after(seconds: float, log: Path, *arguments: object) -> str:
+    """What the command has said until it was killed."""
+    running = start(log, *arguments)
+    time.sleep(seconds)
+    running.kill()
+    return running.said
+
+
+def done(*arguments: object) -> None:
+    """The command in this process, which must succeed; forks of it then have what it imports."""
+    result = call(*arguments)
+    assert result.exit_code == 0, result.output
+
+
+def dying_at(operation: int) -> Callable[[], None]:
+    """Makes a process kill itself just before its file operation of that number: a sync, a replacement, a renaming."""
+    left = [operation]
+
+    def patched(function: Callable[..., object]) -> Callable[..., object]:
+        def call(*arguments: object, **settings: object) -> object:
+            left[0] -= 1
+            if left[0] < 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return function(*arguments, **settings)
+
+        return call
+
+    def patch() -> None:
+        for name in ("fsync", "replace", "rename", "unlink", "rmdir"):
+            setattr(os, name, patched(getattr(os, name)))
+
+    return patch

@@ -1,0 +1,132 @@
+"""kill -9 at random moments, and before every file operation: nothing is lost that was reported done."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import cagp
+from cagp.tables import read_table
+from cli.small import VALUES, write_small
+from hard.killing import done, dying_at, killed_after, start
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+FIT = ("--target", "height", "--no-report", "--kernel", "matern32", "--no-mixture", "--no-uncertainty")
+
+
+class Place:
+    """A folder with a model, a table to predict from, and what each command gives where nobody kills it."""
+
+    def __init__(self, folder: Path, rows: int, batches: int) -> None:
+        self.folder, self.log = folder, folder / "log"
+        write_small(folder / "train.csv", 40)
+        write_small(folder / "other.csv", 30, seed=1)
+        write_small(folder / "new.csv", rows, seed=2)
+        done("fit", folder / "train.csv", "--out", folder / "model", *VALUES, *FIT[:3])
+        self.batch = -(-rows // batches)
+
+    def command(self, verb: str, out: Path) -> tuple[object, ...]:
+        if verb == "fit":
+            return ("fit", self.folder / "train.csv", "--out", out, *FIT, "--overwrite")
+        more: dict[str, tuple[object, ...]] = {
+            "predict": ("--batch", self.batch, "--solver", "GaussSeidel(60)"),
+            "simulate": ("--n", 20, "--batch", 1),
+            "average": (),
+        }
+        return (verb, self.folder / "model", self.folder / "new.csv", "--out", out, *more[verb], "--overwrite")
+
+    def content(self, verb: str, out: Path) -> np.ndarray | None:
+        """The numbers of an output that is there; it must be whole."""
+        if not out.exists():
+            return None
+        if verb == "fit":
+            return np.asarray(cagp.load(out).predict(np.linspace(0, 1, 8).reshape(4, 2)).mean)
+        name = "mean" if verb != "simulate" else "height_19"
+        return read_table(out, [name]).columns[name]
+
+    def old(self, verb: str, out: Path) -> None:
+        """Something that was there before."""
+        if verb == "fit":
+            done("fit", self.folder / "other.csv", "--out", out, *VALUES, *FIT[:3], "--overwrite")
+        else:
+            out.write_text("mean,height_19\n1.0,1.0\n")
+
+
+def killed_often(tmp_path: Path, verb: str, times: int, rows: int) -> tuple[int, int]:
+    """How many kills found the command at work, and how many of its outputs there were; all laws hold."""
+    place = Place(tmp_path, rows, 20)
+    out = tmp_path / ("out" if verb == "fit" else "out.csv")
+    done(*place.command(verb, out))
+    began = time.monotonic()
+    assert start(place.log, *place.command(verb, out)).wait() == 0
+    seconds = time.monotonic() - began
+    right = place.content(verb, out)
+    assert right is not None
+    before: np.ndarray | None = right
+    rng = np.random.default_rng(0)
+    at_work = finished = 0
+    for i in range(times):
+        if i % 4 == 0:
+            place.old(verb, out)
+            before = place.content(verb, out)
+        share = rng.uniform(0.7, 1.1) if i % 2 else rng.uniform(0.0, 1.0)
+        said = killed_after(share * seconds, place.log, *place.command(verb, out))
+        now = place.content(verb, out)
+        reported = ("Model: " if verb == "fit" else "Written: ") in said
+        assert now is not None, "what was there before is gone"
+        whole = now.shape == right.shape and np.allclose(now, right, rtol=1e-9, atol=0)
+        assert whole or np.array_equal(now, np.asarray(before)), "neither the old one nor the new one"
+        assert whole or not reported, "it was reported done, and is not there"
+        at_work += not reported
+        finished += whole
+        before = now
+    done(*place.command(verb, out))
+    np.testing.assert_allclose(place.content(verb, out), right, rtol=1e-9)
+    assert not (tmp_path / "out.csv.parts").exists(), "finished batches are left behind"
+    return at_work, finished
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("verb", ["fit", "predict", "simulate", "average"])
+def test_killed_a_hundred_times(tmp_path: Path, verb: str) -> None:
+    at_work, finished = killed_often(tmp_path, verb, 100, 3000)
+    assert at_work > 5
+    print(f"{verb}: {at_work} of 100 kills found it at work, {finished} outputs were whole and new")
+
+
+@pytest.mark.parametrize(
+    "verb", ["predict", *(pytest.param(each, marks=pytest.mark.slow) for each in ("fit", "simulate", "average"))]
+)
+def test_killed_before_every_file_operation(tmp_path: Path, verb: str) -> None:
+    place = Place(tmp_path, 30, 1)
+    out = tmp_path / ("out" if verb == "fit" else "out.csv")
+    command = place.command(verb, out)
+    if verb == "fit":
+        command = (*command[:4], *VALUES, *FIT[:3], "--no-recalibrate", "--overwrite")
+    if verb == "simulate":
+        command = (*command[:5], "--n", 2, "--batch", 1, "--overwrite")
+    done(*command)
+    if verb != "fit":
+        out.unlink()
+    # the quick version tries every third of them: each leaves another state for the next
+    for operation in range(0, 60, 3 if verb == "predict" else 1):
+        there = place.content(verb, out) if verb != "simulate" else out.exists()
+        running = start(place.log, *command, before=dying_at(operation))
+        code = running.wait()
+        if code == 0:
+            break
+        assert code == -9, running.said
+        now = place.content(verb, out) if verb != "simulate" else out.exists()
+        assert there is None or now is not None, "what was there is gone"
+        assert "Written" not in running.said
+    assert operation >= 3
+    assert code == 0, "more file operations than were tried"
+    whole = out.read_bytes() if out.is_file() else place.content(verb, out)
+    fresh = tmp_path / f"fresh{out.suffix}"
+    done(*[fresh if each == out else each for each in command])
+    again = fresh.read_bytes() if out.is_file() else place.content(verb, fresh)
+    assert np.array_equal(np.asarray(whole), np.asarray(again)), "a continued run gives something else"
