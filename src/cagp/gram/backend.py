@@ -11,6 +11,9 @@ import torch
 from .entries import Entries
 from .sweeping import PanelSweep, Sweep
 
+_PASSES = 5
+"""A solver goes through a matrix that is not stored so often at the least, as a rule."""
+
 
 class Backend(ABC):
     """G for training points given by their ``Entries``: ``Dense`` stores it, ``Tiles`` and ``Fused`` recompute it."""
@@ -55,6 +58,10 @@ class Backend(ABC):
 
 class Tiles(Backend):
     """G in tiles that are never stored (matrix-free). Every kernel value serves twice, for its row and its column."""
+
+    def __init__(self, entries: Entries) -> None:
+        super().__init__(entries)
+        entries.passes = _PASSES
 
     def matmul(self, W: torch.Tensor) -> torch.Tensor:
         d, tiling, product = self.entries.size, self.entries.tiling, torch.zeros_like(W)

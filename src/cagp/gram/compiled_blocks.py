@@ -7,15 +7,11 @@ can use vector units. No lock of Python's is held. Values agree with torch's to 
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from ..kernels.radial_terms import Terms
-from ..support.compiling import compiled, exponential
-
-_KINDS = ("matern12", "matern32", "matern52", "rbf")
-_MATERN12, _MATERN32, _MATERN52, _RBF = range(4)
+from ..support.compiling import compiled
+from .compiled_tiles import KINDS, profile
 
 _AT_ONCE = 512
 """Values that are computed together, a row at the least: enough for vector units, few enough for the cache."""
@@ -28,7 +24,7 @@ class CompiledBlocks:
         self._points, self._noise = np.ascontiguousarray(points.T), np.ascontiguousarray(noise)
         numbered = [(factor, i == len(term) - 1) for term in terms for i, factor in enumerate(term)]
         self._factors = np.array(
-            [(_KINDS.index(each.profile), each.first, each.first + each.count, last) for each, last in numbered],
+            [(KINDS.index(each.profile), each.first, each.first + each.count, last) for each, last in numbered],
             dtype=np.int64,
         )
         self._variances = np.array([factor.variance for factor, _ in numbered])
@@ -36,7 +32,7 @@ class CompiledBlocks:
     @staticmethod
     def knows(terms: Terms) -> bool:
         """Whether there is code for all of the profiles."""
-        return all(factor.profile in _KINDS for term in terms for factor in term)
+        return all(factor.profile in KINDS for term in terms for factor in term)
 
     def lower(self, indices: np.ndarray, out: np.ndarray) -> None:
         """G[i, i] for every row i of ``indices`` (B, k) into ``out`` (B, k, k), on and below the diagonal only."""
@@ -45,31 +41,6 @@ class CompiledBlocks:
     def cross(self, test: np.ndarray, indices: np.ndarray, out: np.ndarray) -> None:
         """k(test, X[i]) for every row i of ``indices`` (B, k) and test points (q, B, s), into ``out`` (B, s, k)."""
         _cross(test, self._points, indices, self._factors, self._variances, out)
-
-    def between(self, rows: np.ndarray, columns: np.ndarray, out: np.ndarray) -> None:
-        """k(rows, columns) for any points (q, m) and (q, n), without noise, into ``out`` (m, n)."""
-        _between(rows, columns, self._factors, self._variances, out)
-
-
-@compiled
-def _profile(kind: int, s: np.ndarray, n: int, value: np.ndarray, work: np.ndarray) -> None:
-    """The profile of the first n squared distances s, which are lost, into ``value``; ``work`` is (2, n) or wider."""
-    if kind == _RBF:
-        for t in range(n):
-            value[t] = -0.5 * s[t]
-        exponential(value, n, work[0], work[1])
-        return
-    factor = 1.0 if kind == _MATERN12 else math.sqrt(3.0) if kind == _MATERN32 else math.sqrt(5.0)
-    for t in range(n):
-        s[t] = factor * math.sqrt(s[t])
-        value[t] = -s[t]
-    exponential(value, n, work[0], work[1])
-    if kind == _MATERN32:
-        for t in range(n):
-            value[t] *= 1.0 + s[t]
-    elif kind == _MATERN52:
-        for t in range(n):
-            value[t] *= 1.0 + s[t] * (1.0 + s[t] * (1.0 / 3.0))
 
 
 @compiled
@@ -109,9 +80,9 @@ def _block(
                         difference = at - near[c, t]
                         row[t] += difference * difference
                 place += width
-            _profile(kind, s, n, value, work[4:])
+            profile(kind, variances[f], s, n, value)
             for t in range(n):
-                term[t] *= variances[f] * value[t]
+                term[t] *= value[t]
             if last:
                 for t in range(n):
                     total[t] += term[t]
@@ -141,7 +112,7 @@ def _lower(
     out: np.ndarray,
 ) -> None:
     B, k = indices.shape
-    near, work = np.empty((points.shape[1], k)), np.empty((6, max(k, _AT_ONCE)))
+    near, work = np.empty((points.shape[1], k)), np.empty((4, max(k, _AT_ONCE)))
     for b in range(B):
         _gather(points, indices[b], near)
         _block(near, near, True, factors, variances, out[b], work)
@@ -159,17 +130,9 @@ def _cross(
     out: np.ndarray,
 ) -> None:
     B, k = indices.shape
-    near, work = np.empty((points.shape[1], k)), np.empty((6, max(k, _AT_ONCE)))
+    near, work = np.empty((points.shape[1], k)), np.empty((4, max(k, _AT_ONCE)))
     rows = np.empty((len(test), test.shape[2]))
     for b in range(B):
         _gather(points, indices[b], near)
         rows[:] = test[:, b]
         _block(rows, near, False, factors, variances, out[b], work)
-
-
-@compiled
-def _between(
-    rows: np.ndarray, columns: np.ndarray, factors: np.ndarray, variances: np.ndarray, out: np.ndarray
-) -> None:
-    work = np.empty((6, max(columns.shape[1], _AT_ONCE)))
-    _block(rows, columns, False, factors, variances, out, work)

@@ -88,13 +88,7 @@ class Covariances:
     def between(self, A: Embedding, B: Embedding) -> Iterator[torch.Tensor]:
         """Lend k(A, B) of any two sets of points, given by their embeddings, without noise."""
         with self._entries.buffers.borrow((embedding_size(A), embedding_size(B))) as out:
-            if (compiled := self._compiled_blocks()) is not None:
-                rows, columns = (torch.cat(embedding_leaves(each)).contiguous().numpy() for each in (A, B))
-                compiled.between(rows, columns, out.numpy())
-                if isinstance(self._kernel, Varying):
-                    out.mul_(A[1][0][:, None]).mul_(B[1][0][None, :])
-            else:
-                self._entries.fill_cross(A, B, out)
+            self._entries.fill_cross(A, B, out, compiled=self._compiled_blocks() is not None)
             yield out
 
     def compile_blocks(self) -> None:

@@ -5,13 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 
 from ..kernels import Embedding, Kernel, embedding_size, slice_embedding
 from ..support.buffers import Buffers
 from ..support.threads import share_out
 from .few_columns import few_columns
+
+if TYPE_CHECKING:
+    from .compiled_tiles import CompiledTiles
 
 
 @dataclass(frozen=True)
@@ -38,6 +44,9 @@ class Tiling:
 _THREAD_TILE = (64, 1024)
 """Rows and columns of a tile that stays in the cache of one core together with its scratch memory."""
 
+_COMPILED_FROM = 4e7
+"""Kernel values from which on compiled code for them pays, which has to be loaded."""
+
 
 class Entries:
     """G = k(X, X) + diag(noise) for training points X given by their ``embedding``, in blocks that are not kept."""
@@ -49,6 +58,29 @@ class Entries:
         self.kernel, self.embedding, self.noise, self.tiling = kernel, embedding, noise, tiling
         self.size, self.dtype, self.device = embedding_size(embedding), noise.dtype, noise.device
         self.buffers = Buffers(self.dtype, self.device)
+        self.passes = 1
+        """How often all entries of G will be computed, or more often."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For pickling: without what can be computed again."""
+        return {key: value for key, value in self.__dict__.items() if key not in ("compiled", "_coordinates")}
+
+    @cached_property
+    def compiled(self) -> CompiledTiles | None:
+        """Code that computes covariances in one compiled pass; None without numba, on a GPU, and for other kernels."""
+        if self.device.type != "cpu":
+            return None
+        try:
+            from .compiled_tiles import CompiledTiles
+        except ImportError:
+            return None
+        return CompiledTiles.of(self.kernel, self.embedding)
+
+    @cached_property
+    def _coordinates(self) -> np.ndarray:
+        """The training points as compiled code takes them."""
+        assert self.compiled is not None
+        return self.compiled.coordinates(self.embedding)
 
     def diagonal(self) -> torch.Tensor:
         """diag(G), shape (d,)."""
@@ -85,12 +117,26 @@ class Entries:
         share_out(panel, range(0, self.size, rows)[::-1], self.device)
         return matrix
 
-    def fill_cross(self, test: Embedding, train: Embedding | None, out: torch.Tensor) -> None:
-        """Compute k(test, train) into ``out``; ``train`` is all training points where it is None."""
-        self._evaluate(test, self.embedding if train is None else train, out)
+    def fill_cross(
+        self, test: Embedding, train: Embedding | None, out: torch.Tensor, compiled: bool | None = None
+    ) -> None:
+        """Compute k(test, train) into ``out``; ``train`` is all training points where it is None.
+
+        ``compiled`` says whether compiled code is used where there is some; left out, it is for many values.
+        """
+        many = out.numel() >= _COMPILED_FROM if compiled is None else compiled
+        if many and (code := self.compiled) is not None:
+            columns = self._coordinates if train is None else code.coordinates(train)
+            code.fill(code.coordinates(test), 0, columns, 0, out)
+        else:
+            self._evaluate(test, self.embedding if train is None else train, out)
 
     def _fill_covariances(self, start: int, stop: int, first: int, last: int, out: torch.Tensor) -> None:
         """Compute k(X, X)[start:stop, first:last], without noise, into ``out``."""
+        # every value below the diagonal is computed once in a pass
+        if self.passes * self.size**2 / 2 >= _COMPILED_FROM and self.compiled is not None:
+            self.compiled.fill(self._coordinates, start, self._coordinates, first, out)
+            return
         rows, columns = slice_embedding(self.embedding, start, stop), slice_embedding(self.embedding, first, last)
         self._evaluate(rows, columns, out)
 

@@ -47,7 +47,9 @@ class FusedEntries(Entries):
     def _fill_covariances(self, start: int, stop: int, first: int, last: int, out: torch.Tensor) -> None:
         fill(self.function, self.coordinates[:, start:stop], self.coordinates[:, first:last], out)
 
-    def fill_cross(self, test: Embedding, train: Embedding | None, out: torch.Tensor) -> None:
+    def fill_cross(
+        self, test: Embedding, train: Embedding | None, out: torch.Tensor, compiled: bool | None = None
+    ) -> None:
         B = self.coordinates if train is None else self.function.coordinates(train)
         fill(self.function, self.function.coordinates(test), B, out)
 
