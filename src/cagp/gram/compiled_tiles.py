@@ -25,8 +25,8 @@ _MATERN12, _MATERN32, _MATERN52, _RBF = range(4)
 _WIDTH = 512
 """Values of a row that are computed together: enough for vector units, few enough for the innermost cache."""
 
-_THREAD_VALUES = 2**17
-"""So many values are worth a thread of their own: to start it takes as long as to compute some ten thousand."""
+_THREAD_VALUES = 2**18
+"""So many values are worth a thread of their own: in the time that it takes to start, half as many are computed."""
 
 
 class CompiledTiles:

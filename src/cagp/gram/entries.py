@@ -58,8 +58,7 @@ class Entries:
         self.kernel, self.embedding, self.noise, self.tiling = kernel, embedding, noise, tiling
         self.size, self.dtype, self.device = embedding_size(embedding), noise.dtype, noise.device
         self.buffers = Buffers(self.dtype, self.device)
-        self.passes = 1
-        """How often all entries of G will be computed, or more often."""
+        self.passes = 1  # how often all entries of G are likely to be computed, at the least
 
     def __getstate__(self) -> dict[str, Any]:
         """For pickling: without what can be computed again."""
