@@ -8,7 +8,9 @@ from typing import ClassVar
 
 import torch
 
+from ..support.threads import share_out
 from .entries import Entries
+from .shared_sweep import SharedPanelSweep
 from .sweeping import PanelSweep, Sweep
 
 _PASSES = 5
@@ -64,11 +66,36 @@ class Tiles(Backend):
         entries.passes = _PASSES
 
     def matmul(self, W: torch.Tensor) -> torch.Tensor:
-        d, tiling, product = self.entries.size, self.entries.tiling, torch.zeros_like(W)
+        threads = self._own_threads
+        if threads > 1:
+            products = W.new_empty(threads, *W.shape)
+            rows = -(-self.panel_rows // threads)
+            starts = range(0, self.entries.size, rows)
+
+            def some(i: int) -> None:
+                products[i] = self._multiply(W, starts[i::threads], rows, self.entries.size)
+
+            share_out(some, range(threads), self.entries.device)
+            return products.sum(dim=0)
+        d, tiling = self.entries.size, self.entries.tiling
         # on a CPU whole panels, on a GPU tiles that fill it
         on_cpu = self.entries.device.type == "cpu"
         rows, width = (self.panel_rows, d) if on_cpu else (tiling.panel_rows, tiling.tile_columns)
-        for start in range(0, d, rows):
+        return self._multiply(W, range(0, d, rows), rows, width)
+
+    @property
+    def _own_threads(self) -> int:
+        """How many threads share out whole panels, products and all; one where torch does it within each step.
+
+        Compiled code cannot run on the threads of torch, and these wait busily for a while after each product: side by
+        side the two get in each other's way.
+        """
+        return torch.get_num_threads() if self.entries.fills_compiled else 1
+
+    def _multiply(self, W: torch.Tensor, starts: range, rows: int, width: int) -> torch.Tensor:
+        """What the panels at ``starts`` contribute to W G, in tiles of so many rows and columns."""
+        d, product = self.entries.size, torch.zeros_like(W)
+        for start in starts:
             stop = min(start + rows, d)
             for left in range(0, stop, width):
                 right, above = min(left + width, stop), min(left + width, start)
@@ -79,6 +106,8 @@ class Tiles(Backend):
         return product
 
     def sweeping(self, W: torch.Tensor, rhs: torch.Tensor, backward: bool) -> Sweep:
+        if (threads := self._own_threads) > 1:
+            return SharedPanelSweep(self.entries, W, rhs, backward, threads)
         return PanelSweep(self.block, W, rhs, backward)
 
     @property

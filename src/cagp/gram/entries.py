@@ -75,6 +75,11 @@ class Entries:
             return None
         return CompiledTiles.of(self.kernel, self.embedding)
 
+    @property
+    def fills_compiled(self) -> bool:
+        """Whether ``fill`` uses compiled code; every value below the diagonal is computed once in a pass."""
+        return self.passes * self.size**2 / 2 >= _COMPILED_FROM and self.compiled is not None
+
     @cached_property
     def _coordinates(self) -> np.ndarray:
         """The training points as compiled code takes them."""
@@ -132,8 +137,8 @@ class Entries:
 
     def _fill_covariances(self, start: int, stop: int, first: int, last: int, out: torch.Tensor) -> None:
         """Compute k(X, X)[start:stop, first:last], without noise, into ``out``."""
-        # every value below the diagonal is computed once in a pass
-        if self.passes * self.size**2 / 2 >= _COMPILED_FROM and self.compiled is not None:
+        if self.fills_compiled:
+            assert self.compiled is not None
             self.compiled.fill(self._coordinates, start, self._coordinates, first, out)
             return
         rows, columns = slice_embedding(self.embedding, start, stop), slice_embedding(self.embedding, first, last)
