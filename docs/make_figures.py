@@ -1,4 +1,7 @@
-"""The two figures of the front page, into ``docs/figures``: ``CAGP_DATA=... python docs/make_figures.py``."""
+"""The two figures of the front page, into ``docs/figures``, and the table of the first map, ``docs/temperatures.csv``.
+
+``CAGP_DATA=... python docs/make_figures.py``
+"""
 
 from __future__ import annotations
 
@@ -72,7 +75,21 @@ def temperature() -> None:
     print(f"{len(y)} points, {prior.kernel!r}, noise std {prior.noise_variance**0.5:.2f} K")
 
 
+def table() -> None:
+    """500 places in Europe with the temperature of the same field, drawn evenly by area, in random order."""
+    field = cagp.datasets.era5()
+    latitude, longitude = field.X.T
+    east = np.where(longitude > 180, longitude - 360, longitude)
+    inside = np.flatnonzero((latitude >= 36) & (latitude <= 60) & (east >= -10) & (east <= 30))
+    area = np.cos(np.deg2rad(latitude[inside]))
+    drawn = np.random.default_rng(0).choice(inside, 500, replace=False, p=area / area.sum())
+    rows = np.column_stack([east[drawn], latitude[drawn], field.y[drawn] - 273.15])
+    path = FIGURES.parent / "temperatures.csv"
+    np.savetxt(path, rows, fmt="%.2f", delimiter=",", header="lon,lat,temperature", comments="")
+
+
 if __name__ == "__main__":
     FIGURES.mkdir(exist_ok=True)
     budget()
     temperature()
+    table()

@@ -1,20 +1,27 @@
 """Run the Python of pages and write what it prints into them: ``CAGP_DATA=... python docs/run_pages.py [PAGE ...]``.
 
 The ``python`` blocks of a page are one program. A block of kind ``output`` that follows one holds what that block
-printed. Figures are saved where the program runs, which is ``docs/figures``.
+printed. Programs run in a folder of their own that has what they read; their figures then go to ``docs/figures``.
 """
 
 from __future__ import annotations
 
 import contextlib
 import io
-import os
 import re
+import shutil
 import sys
+import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).parent
 _CODE = re.compile(r"```python\n(?P<code>.*?)```(?P<gap>\n\n```output\n(?P<printed>.*?)```)?", flags=re.DOTALL)
+
+
+def lay_out(folder: Path) -> None:
+    """Put into a folder what pages read: they are written for the root of a clone."""
+    (folder / "docs").mkdir()
+    shutil.copy(HERE / "temperatures.csv", folder / "docs")
 
 
 def run(text: str, name: str) -> list[tuple[str | None, str]]:
@@ -42,12 +49,16 @@ def refreshed(text: str, name: str) -> str:
 
 def main() -> None:
     pages = [Path(page).resolve() for page in sys.argv[1:]] or sorted(HERE.glob("*.md"))
-    os.chdir(HERE / "figures")
     for page in pages:
         text = page.read_text(encoding="utf-8")
-        if "```output\n" in text:
+        if "```output\n" not in text:
+            continue
+        with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+            lay_out(Path(folder))
             page.write_text(refreshed(text, page.name), encoding="utf-8")
-            print(f"ran {page.name}")
+            for figure in Path(folder).glob("*.png"):
+                shutil.move(figure, HERE / "figures" / figure.name)
+        print(f"ran {page.name}")
 
 
 if __name__ == "__main__":

@@ -40,7 +40,7 @@ def agree(said: str, printed: str) -> bool:
 
 LONG = {
     "reports.md": "```python",
-    "tutorial.md": "## Scale up",
+    "by-hand.md": "## Scale up",
     "what-calibrated-means.md": "## Hyperparameters fitted to the same data",
 }
 """Pages whose programs take long from this line on: up to there they run always, to their ends as slow tests."""
@@ -67,6 +67,7 @@ def check_program(page: Path, text: str, tmp_path: Path, monkeypatch: pytest.Mon
     if "cagp.datasets." in text and not os.environ.get("CAGP_DATA"):
         pytest.skip("set CAGP_DATA to the folder with the data sets to run this page")
     monkeypatch.chdir(tmp_path)
+    run_pages.lay_out(tmp_path)
     for said, printed in run_pages.run(text, page.name):
         assert said is None or agree(said, printed), f"the page says\n{said}\nand the program\n{printed}"
     for figure in tmp_path.glob("*.png"):
