@@ -40,7 +40,9 @@ def agree(said: str, printed: str) -> bool:
 
 LONG = {
     "reports.md": "```python",
-    "by-hand.md": "## Scale up",
+    "by-hand.md": "## Stop by a rule",
+    "simulation.md": "## How well such probabilities hold",
+    "xarray.md": "## Error bars that hold on the data",
     "what-calibrated-means.md": "## Hyperparameters fitted to the same data",
 }
 """Pages whose programs take long from this line on: up to there they run always, to their ends as slow tests."""

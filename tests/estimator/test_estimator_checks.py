@@ -15,7 +15,7 @@ import cagp
 from cagp.estimator import CAGPRegressor
 
 ESTIMATORS = [
-    CAGPRegressor("matern32", uncertainty=False),
+    CAGPRegressor("matern32", uncertainty=False, varying=False, rotate=False),
     CAGPRegressor(cagp.Matern32(1.0), solver=cagp.GaussSeidel(20), normalize_y=True, recalibrate="auto"),
     CAGPRegressor(sk.RBF() + sk.WhiteKernel()),
 ]
