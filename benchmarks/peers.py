@@ -173,6 +173,7 @@ def parsed() -> argparse.Namespace:
 
 
 def main() -> None:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that a cell that is running is ended, too
     arguments = parsed()
     where = machine(arguments.threads)
     with tempfile.TemporaryDirectory() as temporary:

@@ -1,6 +1,6 @@
 """Random problems, each from its seed alone: no crash, no NaN, no negative variance, no undocumented exception.
 
-A few of each kind here, thousands in the slow tests; ``python tests/hard/run.py KIND SEED 1`` repeats a single one.
+A few of each kind here, many in the slow tests; ``python tests/hard/run.py KIND SEED 1`` repeats a single one.
 """
 
 from __future__ import annotations
@@ -13,15 +13,8 @@ from hard.laws import lawful
 from hard.run import PROBLEMS
 
 FEW = {"condition": 40, "fields": 15, "transformed": 8, "saved": 8, "command": 3}
-MANY = {
-    "condition": 4000,
-    "fields": 2500,
-    "transformed": 1500,
-    "saved": 1000,
-    "command": 1000,
-    "front": 500,
-    "memory": 60,
-}
+MANY = {"condition": 600, "fields": 400, "transformed": 200, "saved": 150, "command": 60, "front": 25, "memory": 6}
+"""What a change has to pass; ``run.py`` takes as many as one has time for."""
 
 
 @pytest.mark.parametrize("kind", FEW)
@@ -34,7 +27,7 @@ def test_a_few_problems(tmp_path: Path, kind: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", PROBLEMS)
-def test_ten_thousand_problems(tmp_path: Path, kind: str) -> None:
+def test_many_problems(tmp_path: Path, kind: str) -> None:
     failed = []
     for seed in range(MANY[kind]):
         folder = tmp_path / str(seed)
