@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import gammaincinv, gammaln, ndtri
 
+from ..errors import NotPositiveDefiniteError
 from .hyperpriors import Hyperpriors
 
 _FREEDOM = 7.0
@@ -127,6 +128,8 @@ def _mixed(parts: list[tuple[int, Values]], points: np.ndarray) -> np.ndarray:
 def _weighted(points: np.ndarray, densities: np.ndarray, drawn: np.ndarray) -> Sample:
     """Weights in proportion to density over density of being drawn, none above √S times the average (Ionides 2008)."""
     ratio = densities - drawn
+    if not np.isfinite(ratio.max()):
+        raise NotPositiveDefiniteError("no hyperparameters near the most likely ones have a positive definite matrix G")
     weights = np.exp(ratio - ratio.max())
     weights = np.minimum(weights, len(weights) ** 0.5 * weights.mean())
     return Sample(points, weights / weights.sum())
