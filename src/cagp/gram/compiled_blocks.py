@@ -11,7 +11,7 @@ import numpy as np
 
 from ..kernels.radial_terms import Terms
 from ..support.compiling import compiled
-from .compiled_tiles import KINDS, profile
+from .compiled_tiles import factor_table, profile
 
 _AT_ONCE = 512
 """Values that are computed together, a row at the least: enough for vector units, few enough for the cache."""
@@ -22,17 +22,7 @@ class CompiledBlocks:
 
     def __init__(self, terms: Terms, points: np.ndarray, noise: np.ndarray) -> None:
         self._points, self._noise = np.ascontiguousarray(points.T), np.ascontiguousarray(noise)
-        numbered = [(factor, i == len(term) - 1) for term in terms for i, factor in enumerate(term)]
-        self._factors = np.array(
-            [(KINDS.index(each.profile), each.first, each.first + each.count, last) for each, last in numbered],
-            dtype=np.int64,
-        )
-        self._variances = np.array([factor.variance for factor, _ in numbered])
-
-    @staticmethod
-    def knows(terms: Terms) -> bool:
-        """Whether there is code for all of the profiles."""
-        return all(factor.profile in KINDS for term in terms for factor in term)
+        self._factors, self._variances = factor_table(terms)
 
     def lower(self, indices: np.ndarray, out: np.ndarray) -> None:
         """G[i, i] for every row i of ``indices`` (B, k) into ``out`` (B, k, k), on and below the diagonal only."""

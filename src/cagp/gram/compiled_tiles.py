@@ -9,11 +9,13 @@ kept in float32.
 from __future__ import annotations
 
 import math
+from typing import TypeGuard
 
 import numpy as np
 import torch
 
 from ..kernels import Embedding, Kernel, embedding_leaves
+from ..kernels.radial_terms import Terms
 from ..kernels.varying import without_amplitude
 from ..support.compiling import compiled, exponential_of
 from ..support.threads import share_out
@@ -29,6 +31,18 @@ _THREAD_VALUES = 2**18
 """So many values are worth a thread of their own: in the time that it takes to start, half as many are computed."""
 
 
+def has_code(terms: Terms | None) -> TypeGuard[Terms]:
+    """Whether there is compiled code for all of the profiles of a kernel."""
+    return terms is not None and all(factor.profile in KINDS for term in terms for factor in term)
+
+
+def factor_table(terms: Terms) -> tuple[np.ndarray, np.ndarray]:
+    """For each factor its kind, its first coordinate, the one after its last, whether it ends a term; and variances."""
+    numbered = [(factor, i == len(term) - 1) for term in terms for i, factor in enumerate(term)]
+    table = [(KINDS.index(each.profile), each.first, each.first + each.count, last) for each, last in numbered]
+    return np.array(table, dtype=np.int64), np.array([factor.variance for factor, _ in numbered])
+
+
 class CompiledTiles:
     """The covariances of a kernel, a sum of products of ``factors``, times amplitudes where it ``varies``."""
 
@@ -40,15 +54,7 @@ class CompiledTiles:
         """The code for a kernel, given the embedding of any points; None where there is none."""
         inner, coordinates, amplitude = without_amplitude(kernel, embedding)
         terms = inner.radial_terms(coordinates)
-        if terms is None or any(factor.profile not in KINDS for term in terms for factor in term):
-            return None
-        factors = [
-            (KINDS.index(factor.profile), factor.first, factor.first + factor.count, i == len(term) - 1)
-            for term in terms
-            for i, factor in enumerate(term)
-        ]
-        variances = [factor.variance for term in terms for factor in term]
-        return cls(np.array(factors, dtype=np.int64), np.array(variances), amplitude is not None)
+        return cls(*factor_table(terms), amplitude is not None) if has_code(terms) else None
 
     @staticmethod
     def coordinates(embedding: Embedding) -> np.ndarray:

@@ -111,13 +111,14 @@ class Covariances:
         # with an amplitude S, G = S (K + S⁻¹ N S⁻¹) S: what is compiled lies in between
         noise = self.noise if amplitude is None else self.noise / amplitude.square()
         terms = kernel.radial_terms(embedding)
-        if terms is None or self.device.type != "cpu" or self.dtype != torch.float64:
+        if self.device.type != "cpu" or self.dtype != torch.float64:
             return None
         try:
             from .compiled_blocks import CompiledBlocks
+            from .compiled_tiles import has_code
         except ImportError:
             return None
-        if not CompiledBlocks.knows(terms):
+        if not has_code(terms):
             return None
         return CompiledBlocks(terms, torch.cat(embedding_leaves(embedding)).numpy(), noise.numpy())
 
