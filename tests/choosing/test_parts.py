@@ -6,7 +6,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pytest
 
+from cagp.choosing import patterns
 from cagp.choosing.scoring import Scored
 from cagp.choosing.search import Search
 
@@ -43,3 +45,23 @@ def test_observations_that_err_together_tell_less() -> None:
     fits = [fitted("a", 1.0), fitted("bb", 1.1, noise=0.3)]
     assert chosen(fits) == ["a"]
     assert chosen(fits, crowd=100.0) == ["a", "bb"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "crowd", "kept"),
+    [(1.0, 0.8, None, True), (1.0, 0.95, None, False), (1.0, 0.8, 2.0, False), (1.0, 0.4, 2.0, True)],
+    ids=["better", "not by what it is charged", "in gaps it is charged more", "better in gaps"],
+)
+def test_patterns_have_to_be_better_after_a_recalibration(
+    before: float, after: float, crowd: float | None, kept: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The charge is 0.1; in gaps that hold two of 2,000 that judge, of 6,000 observations, it counts six times."""
+    plain, patterned = fitted("a", 1.0), fitted("a", 0.9, varies="noise")
+    patterned.charge = 0.1 if crowd is None else 0.05
+    scores = {id(plain): before, id(patterned): after}
+    monkeypatch.setattr(patterns, "_recalibrated_log_score", lambda search, each: scores[id(each)])
+    site = SimpleNamespace(gaps=crowd, crowd=crowd, rows=np.arange(2000))
+    search: Any = SimpleNamespace(fits=[plain, patterned], best=patterned, site=site, y=np.zeros(6000), failures=[])
+    patterns._leave_out_what_recalibration_does(search, plain)
+    assert (patterned in search.fits) is kept
+    assert bool(search.failures) is not kept

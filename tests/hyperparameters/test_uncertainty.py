@@ -204,3 +204,10 @@ def test_what_it_is_not_for() -> None:
         posterior(prior, X[:5], np.zeros((5, 2)))
     with pytest.raises(cagp.InputError, match="components"):
         posterior(prior, X[:5], np.zeros(5), components=0)
+
+
+def test_no_hyperparameters_with_a_likelihood_are_an_error() -> None:
+    from cagp.hyperparameters.importance import _weighted
+
+    with pytest.raises(cagp.NotPositiveDefiniteError, match="positive definite"):
+        _weighted(np.zeros((4, 1)), np.full(4, -np.inf), np.zeros(4))
