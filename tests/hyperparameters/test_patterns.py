@@ -10,7 +10,9 @@ from scipy.stats import multivariate_normal
 
 import cagp
 from cagp.hyperparameters import fit_patterns
-from cagp.hyperparameters import patterns as module
+from cagp.hyperparameters.observations import observations
+from cagp.hyperparameters.pattern_centres import nearness
+from cagp.hyperparameters.pattern_likelihood import ScaledBlocks
 
 RNG = np.random.default_rng(4)
 
@@ -31,8 +33,8 @@ def test_the_likelihood_and_its_slopes_are_those_of_dense_algebra() -> None:
     amplitude, noise, fixed = RNG.uniform(0.5, 2, n), RNG.uniform(0.1, 1, n), RNG.uniform(0, 0.1, n)
     members = torch.tensor([[j if j < i else -1 for j in range(n - 1)] + [i] for i in range(n)])
     kernel = cagp.Matern32(0.5, 1.3)
-    data = module.observations(cagp.Prior(kernel), X, b, None)
-    blocks = module._Blocks.of(kernel, data, members, torch.from_numpy(b), data.X.mean(dim=0))
+    data = observations(cagp.Prior(kernel), X, b, None)
+    blocks = ScaledBlocks.of(kernel, data, members, torch.from_numpy(b), data.X.mean(dim=0))
 
     def by_hand(logs: np.ndarray) -> float:
         s, t = np.exp(logs).T
@@ -102,7 +104,7 @@ def test_what_it_finds_does_not_depend_on_units() -> None:
     ],
 )
 def test_what_is_near_is_what_the_kernel_says(kernel: cagp.Kernel, near: cagp.Kernel | None) -> None:
-    found = module._nearness(kernel)
+    found = nearness(kernel)
     if isinstance(found, cagp.kernels.Product):
         found = found.kernels[0]
     assert found == near

@@ -159,7 +159,7 @@ def fit(
         # a trend that is linear in longitude would jump where the globe closes
         search.run_all(start, kinds, mean is None and not on_globe, turn, interrupt, advance)
         if vary:
-            try_patterns(search, recalibrate is not False, interrupt)
+            try_patterns(search, varying, recalibrate is not False, interrupt)
         advance(1)
         parts = search.parts(mixture, asked_for)
         pieces = [

@@ -10,8 +10,9 @@ from ..errors import InputError
 from ..left_out import left_out
 from ..mixtures import MixtureModel
 from ..model import Model
-from ..recalibration import RecalibratedModel, recalibrated
+from ..recalibration import RecalibratedModel
 from ..recalibration.diagnosis import FEW, diagnose
+from ..recalibration.learning import learn, learned_from
 from ..support.numbers import coverage_percent
 from ..support.validation import ArrayLike, choice
 from .integrating import JUDGED_ALONE
@@ -19,8 +20,8 @@ from .search import EXACT_UP_TO, SITES
 
 _ROUNDING = 1e-12
 
-_LEARNED_FROM = 10_000
-"""So many left-out observations say whether errors differ from place to place."""
+_ALONE = 10_000
+"""So many observations, left out alone, say whether error bars hold and whether they differ from place to place."""
 
 
 def recalibration_wanted(recalibrate: bool | str, n: int) -> None:
@@ -56,25 +57,20 @@ def judged(
     y = model.plain.recipe.y
     if np.ptp(y) <= _ROUNDING * np.abs(y).max():
         return Judged(model, "All observations are the same, so that left-out errors say nothing about error bars.")
-    alone = isinstance(model, MixtureModel) and EXACT_UP_TO >= size > JUDGED_ALONE
-    by: Model | MixtureModel = model.plain if alone else model
-    seen = left_out(by, like, min(size, SITES), seed, progress, correlated=True)
+    heaviest = isinstance(model, MixtureModel) and EXACT_UP_TO >= size > JUDGED_ALONE
+    by: Model | MixtureModel = model.plain if heaviest else model
+    seen = left_out(by, like, min(size, _ALONE if like is None else SITES), seed, progress, correlated=True)
     diagnosis = diagnose(seen.z, seen.correlation)
-    mended = recalibrated(by, like, min(size, _LEARNED_FROM), seed, progress=progress)
-    assert isinstance(mended, RecalibratedModel)
-    local = any(band.local for band in mended.recalibration.bands)
+    local = len(seen) >= FEW and any(band.local for band in learned_from(seen, by.plain, seed).bands)
     hold = {each.level: coverage_percent(each.found) for each in diagnosis.coverage}
-    predicted = ", predicted by the component with the most weight" if alone else ""
+    predicted = ", predicted by the component with the most weight" if heaviest else ""
     differs = " Their size differs from place to place." if local else ""
     said = (
         f"Left-out observations{predicted}: 50% intervals hold {hold[0.5]}, 95% hold {hold[0.95]}; the rms of z is "
         f"{diagnosis.spread:.3g}.{differs}"
     )
     if recalibrate is True or not diagnosis.right or local:
-        if size > _LEARNED_FROM:  # what differs from place to place is learned from all of them
-            whole = recalibrated(by, like, seed=seed, progress=progress)
-            assert isinstance(whole, RecalibratedModel)
-            mended = whole
-        mended = RecalibratedModel(model, mended.recalibration)
+        alone = seen if like is None and len(seen) == size else None
+        mended = RecalibratedModel(model, learn(by, like, None, seed, progress, alone))
         return Judged(mended, f"{said} The error bars are recalibrated: scaled and shaped by the left-out errors.")
     return Judged(model, f"{said} The error bars hold and stay as they are under the prior.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -105,9 +105,17 @@ class Recalibration(Learned):
 
 
 def learn(
-    leaving: Leaving, like: ArrayLike | None, n: int | None, seed: int, progress: bool | None = None
+    leaving: Leaving,
+    like: ArrayLike | None,
+    n: int | None,
+    seed: int,
+    progress: bool | None = None,
+    alone: LeftOut | None = None,
 ) -> Recalibration:
-    """Leave out single observations, and gaps: of the widths of those that ``like`` (T, p) lie in, or of all widths."""
+    """Leave out single observations, and gaps: of the widths of those that ``like`` (T, p) lie in, or of all widths.
+
+    ``alone`` are the single ones, where they were left out before.
+    """
     model = leaving.plain
     size, generator = len(model.y), np.random.default_rng(count(seed, "seed"))
     asked = min(size, MOST) if n is None else count(n, "n", minimum=_FEWEST)
@@ -122,7 +130,9 @@ def learn(
         wanted = geometry.voids(points(like, "like", model.device, columns=model.X.shape[1]), draws)
     rows = np.arange(size) if asked == size else np.sort(generator.choice(size, asked, replace=False))
     with progress_bar("recalibrate", asked, progress) as advance:
-        return _learn(leaving, geometry, rows, wanted, draws, seed, advance)
+        if alone is None:
+            alone = leaving.leave_out(geometry, rows, None, advance, seed)
+        return _learn(leaving, geometry, alone, wanted, draws, seed)
 
 
 def learned_from(found: LeftOut, model: Model, seed: int) -> Recalibration:
@@ -151,14 +161,13 @@ def learned_from(found: LeftOut, model: Model, seed: int) -> Recalibration:
 def _learn(
     leaving: Leaving,
     geometry: Geometry,
-    rows: np.ndarray,
+    alone: LeftOut,
     wanted: Voids | None,
     draws: torch.Generator,
     seed: int,
-    advance: Callable[[float], None],
 ) -> Recalibration:
+    """Bands of single observations left out ``alone``, and of gaps as wide as those ``wanted``, or of all widths."""
     model = leaving.plain
-    alone = leaving.leave_out(geometry, rows, None, advance, seed)
     bands, size = _by_distance(alone, geometry, seed), len(model.y)
     spacing = float(np.median(alone.distance))
     widest = _widest(geometry, draws) if wanted is None else float(wanted.distance.max())
