@@ -16,8 +16,8 @@ _COLUMNS = 2**12
 
 
 def supported(device: torch.device) -> bool:
-    """Whether fused kernels run there: on a GPU, with Triton."""
-    return device.type == "cuda" and installed()
+    """Whether fused kernels run there: on a GPU of NVIDIA, with Triton."""
+    return device.type == "cuda" and torch.version.cuda is not None and installed()
 
 
 def fused_entries(kernel: Kernel, embedding: Embedding, noise: torch.Tensor, tiling: Tiling) -> FusedEntries | None:

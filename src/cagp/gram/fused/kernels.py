@@ -30,45 +30,62 @@ def _entry(numbers, index):
 
 
 @triton.jit
+def _root(x):
+    """√x; in float32 a single instruction, for which the smallest numbers of all are zero."""
+    if x.dtype == tl.float32:
+        return tl.inline_asm_elementwise("sqrt.approx.ftz.f32 $0, $1;", "=r,r", [x], tl.float32, True, 1)
+    return tl.sqrt(x)
+
+
+@triton.jit
+def _half_to(x):
+    """2⁻ˣ, likewise."""
+    if x.dtype == tl.float32:
+        return tl.inline_asm_elementwise("ex2.approx.ftz.f32 $0, $1;", "=r,r", [-x], tl.float32, True, 1)
+    return tl.exp2(-x)
+
+
+@triton.jit
 def _profile(s, PROFILE: tl.constexpr, alpha):
     """The correlation at squared distance s, in the units of ``fused.functions``: powers of two are what is cheap."""
     if PROFILE == RBF:
-        value = tl.exp2(-s)
+        value = _half_to(s)
     elif PROFILE == MATERN12:
-        value = tl.exp2(-tl.sqrt(s))
+        value = _half_to(_root(s))
     elif PROFILE == MATERN32:
-        r = tl.sqrt(s)
-        value = (r * LN2 + 1.0) * tl.exp2(-r)
+        r = _root(s)
+        value = (r * LN2 + 1.0) * _half_to(r)
     elif PROFILE == MATERN52:
-        r = tl.sqrt(s)
-        value = ((r * (LN2 * LN2 / 3.0) + LN2) * r + 1.0) * tl.exp2(-r)
+        r = _root(s)
+        value = ((r * (LN2 * LN2 / 3.0) + LN2) * r + 1.0) * _half_to(r)
     else:
         tl.static_assert(PROFILE == RATIONAL_QUADRATIC)
         u = s + 1.0
         # log1p as Kahan writes it: what rounding takes from u is given back by the quotient
         logarithm = tl.where(u == 1.0, s * LOG2E, tl.log2(u) * (s / tl.where(u == 1.0, 1.0, u - 1.0)))
-        value = tl.exp2(-alpha * logarithm)
+        value = _half_to(alpha * logarithm)
     return value
 
 
 @triton.jit
-def _covariances(a_ptr, b_ptr, parameters_ptr, i, j, a_stride, b_stride, FACTORS: tl.constexpr):
-    """k(a_i, b_j) for rows i (M,) and columns j (N,), shape (M, N), from direct differences of coordinates."""
+def _covariances(a_ptr, b_ptr, parameters_ptr, i, j, a_stride, b_stride, zero, FACTORS: tl.constexpr):
+    """k(a_i, b_j) for rows i (M,) and columns j (N,), shape (M, N), from direct differences of coordinates.
+
+    ``zero`` (M, N) has the layout in which registers hold the result.
+    """
     for n in tl.static_range(len(FACTORS) // 4):
+        s = zero
         for c in tl.static_range(_entry(FACTORS, 4 * n + 2)):
             a = tl.load(a_ptr + (_entry(FACTORS, 4 * n + 1) + c) * a_stride + i)
             b = tl.load(b_ptr + (_entry(FACTORS, 4 * n + 1) + c) * b_stride + j)
             difference = a[:, None] - b[None, :]
-            if c == 0:
-                s = difference * difference
-            else:
-                s += difference * difference
+            s = tl.fma(difference, difference, s)
         value = _profile(s, _entry(FACTORS, 4 * n), tl.load(parameters_ptr + 2 * n + 1))
         if _entry(FACTORS, 4 * n + 3) == 0:
             term *= value  # noqa: F821  the variance of a product stands with its first factor
         else:
             if n == 0:
-                total = tl.zeros_like(value)
+                total = tl.full(value.shape, -0.0, value.dtype)  # unlike 0, adding it is nothing that has to be done
             else:
                 total += term
             term = value * tl.load(parameters_ptr + 2 * n)
@@ -86,38 +103,54 @@ def fill(
     j = (tl.program_id(0) % across).to(tl.int64) * COLUMNS + tl.arange(0, COLUMNS)
     inside_i, inside_j = i < rows, j < columns
     k = _covariances(
-        a_ptr, b_ptr, parameters_ptr, tl.where(inside_i, i, 0), tl.where(inside_j, j, 0), a_stride, b_stride, FACTORS
-    )
+        a_ptr, b_ptr, parameters_ptr, tl.where(inside_i, i, 0), tl.where(inside_j, j, 0), a_stride, b_stride,
+        tl.zeros((ROWS, COLUMNS), out_ptr.dtype.element_ty), FACTORS,
+    )  # fmt: skip
     tl.store(out_ptr + i[:, None] * out_stride + j[None, :], k, mask=inside_i[:, None] & inside_j[None, :])
+
+
+@triton.jit
+def _finished(x):
+    """Wait until no product is under way; x is any number."""
+    tl.inline_asm_elementwise("wgmma.wait_group.sync.aligned 0; mov.b32 $0, $1;", "=r,r", [x], tl.int32, False, 1)
 
 
 @triton.jit
 def multiply(
     x_ptr, parameters_ptr, high_ptr, low_ptr, out_ptr, start, first, last, chunk, padded, x_stride, out_columns,
     FACTORS: tl.constexpr, ROWS: tl.constexpr, DEPTH: tl.constexpr, COLUMNS: tl.constexpr, ACCURATE: tl.constexpr,
+    HOPPER: tl.constexpr,
 ):  # fmt: skip
     """Part ``program_id(1)`` of W k(X, X[start : start + out_columns]), for the rows of W in ``program_id(2)``.
 
     Each part sums over ``chunk`` of the training points from ``first`` to ``last``. Covariances and, where ACCURATE,
     weights are split into high + low, two half-precision numbers: products of 11-bit numbers make products of 22 bits.
     Everything is padded, so that no mask is needed: weights by zeros, points by repetition.
+
+    The product is computed as K Wᵀ, because tensor cores take the left factor from registers. That needs its layout,
+    which is the one that products have: covariances are computed on top of a product that is zero, and stay where they
+    are. Without that they would go through shared memory, number by number.
     """
     column = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
     t = (tl.program_id(2) * ROWS + tl.arange(0, ROWS)).to(tl.int64)
     begin = first + tl.program_id(1) * chunk
-    accumulator = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
+    nothing = (tl.load(x_ptr + start + column) * 0.0).to(tl.float16)  # what the compiler does not know to be zero
+    zero = tl.dot(nothing[:, None] + tl.zeros((COLUMNS, 16), tl.float16), tl.zeros((16, DEPTH), tl.float16))
+    sums = tl.zeros((COLUMNS, ROWS), dtype=tl.float32)
     for shift in range(begin, tl.minimum(begin + chunk, last), DEPTH):
         j = shift + tl.arange(0, DEPTH)
-        w = t[:, None] * padded + j[None, :]
-        w_high = tl.load(high_ptr + w)  # asked for before the covariances are computed, so that nobody waits
+        w = t[None, :] * padded + j[:, None]
+        w_high = tl.load(high_ptr + w)
         if ACCURATE:
             w_low = tl.load(low_ptr + w)
-        k = _covariances(x_ptr, x_ptr, parameters_ptr, j, start + column, x_stride, x_stride, FACTORS)
+        k = _covariances(x_ptr, x_ptr, parameters_ptr, start + column, j, x_stride, x_stride, zero, FACTORS)
         k_high = k.to(tl.float16)
         k_low = (k - k_high.to(tl.float32)).to(tl.float16)
-        accumulator = tl.dot(w_high, k_high, accumulator)
-        accumulator = tl.dot(w_high, k_low, accumulator)
+        sums = tl.dot(k_high, w_high, sums)
+        sums = tl.dot(k_low, w_high, sums)
         if ACCURATE:
-            accumulator = tl.dot(w_low, k_high, accumulator)
+            sums = tl.dot(k_high, w_low, sums)
+        if HOPPER:  # Triton would compute the next covariances into registers that the last product still reads
+            _finished(shift)
     row = tl.program_id(1) * tl.num_programs(2) * ROWS + t
-    tl.store(out_ptr + row[:, None] * out_columns + column[None, :], accumulator)
+    tl.store(out_ptr + row[None, :] * out_columns + column[:, None], sums)

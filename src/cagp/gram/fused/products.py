@@ -46,7 +46,7 @@ class Tile:
     columns: int = 128
     depth: int = 32
     warps: int = 4
-    stages: int = 1
+    stages: int = 3
 
 
 TILE = Tile()
@@ -143,11 +143,12 @@ class FusedProduct:
         n_parts = max(enough, -(-(last - first) // _CHUNK[self.accurate]))
         chunk = padded_size(-(-(last - first) // n_parts), TILE.depth)
         n_parts = -(-(last - first) // chunk)
+        hopper = torch.cuda.get_device_capability(self._x.device)[0] == 9
         parts = torch.empty(n_parts, W.high.shape[0], columns, dtype=torch.float32, device=self._x.device)
         kernels.multiply[columns // TILE.columns, n_parts, W.high.shape[0] // W.rows](
             self._x, self._parameters, W.high, W.high if W.low is None else W.low, parts,
             start, first, last, chunk, self.padded, self._x.shape[1], columns,
-            self.function.factors, W.rows, TILE.depth, TILE.columns, self.accurate,
+            self.function.factors, W.rows, TILE.depth, TILE.columns, self.accurate, hopper,
             num_warps=TILE.warps, num_stages=TILE.stages,
         )  # fmt: skip
         product = parts.sum(dim=0)[: W.size, : stop - start]
