@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Iterator
@@ -54,27 +55,73 @@ def test_the_number_of_threads_is_left_as_it_was() -> None:
 
 
 @pytest.mark.usefixtures("three_threads")
-def test_a_thread_that_begins_when_the_work_is_done_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    finished, set_threads = threading.Event(), torch.set_num_threads
-    late = iter([False, True, True])
+def test_threads_that_begin_late_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that began after the work would leave behind that new threads start with one torch thread."""
+    set_threads = torch.set_num_threads
 
     def set_late(n: int) -> None:
-        if n == 1 and next(late):
-            finished.wait(timeout=300)
-            time.sleep(0.2)  # until the caller has seen the end of the work
+        if threading.current_thread() is not threading.main_thread():
+            time.sleep(0.2)
         set_threads(n)
 
-    def work(piece: int) -> None:
-        if piece == 4:
-            finished.set()
-
     monkeypatch.setattr(torch, "set_num_threads", set_late)
-    share_out(work, range(5), CPU)
+    monkeypatch.setattr("cagp.support.threads._helpers", {})  # none have begun yet
+    share_out(lambda piece: None, range(5), CPU)
     counts: list[int] = []
     fresh = threading.Thread(target=lambda: counts.append(torch.get_num_threads()))
     fresh.start()
     fresh.join()
     assert counts == [3]
+
+
+@pytest.mark.usefixtures("three_threads")
+def test_helpers_are_kept_and_replaced_where_another_number_is_wanted() -> None:
+    def names() -> set[str]:
+        seen, together = set(), threading.Barrier(torch.get_num_threads(), timeout=300)
+
+        def work(piece: int) -> None:
+            together.wait()
+            seen.add(threading.current_thread().name)
+
+        share_out(work, range(torch.get_num_threads()), CPU)
+        return seen
+
+    first = names()
+    assert names() == first
+    torch.set_num_threads(2)
+    assert len(names()) == 2
+
+
+def _in_a_child() -> None:
+    torch.set_num_threads(2)
+    done: list[int] = []
+    share_out(done.append, range(4), CPU)
+    os._exit(0 if sorted(done) == [0, 1, 2, 3] else 1)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.usefixtures("three_threads")
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+def test_a_forked_process_has_threads_of_its_own() -> None:
+    share_out(lambda piece: None, range(5), CPU)
+    child = os.fork()
+    if child == 0:
+        _in_a_child()
+    assert os.waitpid(child, 0)[1] == 0
+
+
+@pytest.mark.usefixtures("three_threads")
+def test_two_callers_at_once_do_all_their_pieces() -> None:
+    done: list[int] = []
+    callers = [
+        threading.Thread(target=lambda start=start: share_out(done.append, range(start, start + 500), CPU))
+        for start in (0, 500, 1000)
+    ]
+    for each in callers:
+        each.start()
+    for each in callers:
+        each.join()
+    assert sorted(done) == list(range(1500))
 
 
 @pytest.mark.usefixtures("three_threads")

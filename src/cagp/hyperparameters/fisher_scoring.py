@@ -20,9 +20,6 @@ _LARGEST_RADIUS = np.log(1000.0)
 _SMALLEST_RADIUS = 1e-7
 """The change of any logarithm of a hyperparameter in one step."""
 
-_GAIN = 1e-8
-"""Stop where the model promises less in log p: hyperparameters within about a ten-thousandth of their errors."""
-
 _NEAR = 0.5
 """Curvature is learned from steps that change no logarithm by more than this."""
 
@@ -47,10 +44,12 @@ def fisher_scoring(
     high: np.ndarray,
     *,
     slope: float,
+    gain: float,
     max_steps: int,
     advance: Callable[[], None],
 ) -> Scored:
-    """Climb from ``start`` (q,) within ``low`` … ``high``, until no component of the gradient is larger than ``slope``.
+    """Climb from ``start`` (q,) within ``low`` … ``high``, until no component of the gradient is larger than ``slope``,
+    or no step promises more than ``gain``.
 
     ``evaluate`` gives an evaluation with its information, or None where there is no likelihood.
     """
@@ -69,7 +68,7 @@ def fisher_scoring(
             curvature, learned = here.information, np.zeros_like(learned)
         move = _step(gradient, curvature, inner, at, low, high, radius)
         promised = gradient @ move - 0.5 * move @ curvature @ move
-        if promised <= _GAIN:
+        if promised <= gain:
             return Scored(at, True, "no further step promises more", step)
         there = evaluate(at + move)
         advance()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -258,6 +258,23 @@ class ExactLikelihood(Likelihood):
             block = kernel.evaluate(rows, columns)
             if block.requires_grad:
                 block.backward(weight)  # type: ignore[no-untyped-call]
+
+
+class Informed(Likelihood):
+    """A likelihood with the information of another one, ``like`` it but cheaper: a step of scoring may err by that."""
+
+    informed = True
+
+    def __init__(self, exact: Likelihood, like: Likelihood) -> None:
+        super().__init__(exact.space, exact.data)
+        self._exact, self._like = exact, like
+
+    def __call__(self, log_values: np.ndarray) -> Evaluation:
+        found = self._exact(log_values)
+        try:
+            return replace(found, information=self._like(log_values).information)
+        except NotPositiveDefiniteError:
+            return found
 
 
 @dataclass(frozen=True)

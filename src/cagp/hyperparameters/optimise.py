@@ -24,6 +24,11 @@ _ABNORMAL = 2
 _NEARLY = 100
 """How much larger than the tolerance the gradient may then be."""
 
+_GAIN = 1e4
+"""Scoring stops where a step promises less than so many times the square of the tolerance in log p: what is left is
+about 140 times the tolerance, in standard errors.
+"""
+
 _SCORING_STEPS = 40
 """Fisher scoring that has not settled after so many steps leaves the rest to L-BFGS-B."""
 
@@ -125,6 +130,7 @@ def _climb(
             space.lower,
             space.upper,
             slope=tolerance * run.size,
+            gain=_GAIN * tolerance**2,
             max_steps=min(max_iterations, _SCORING_STEPS),
             advance=lambda: advance(1),
         )

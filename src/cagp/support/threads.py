@@ -5,8 +5,11 @@ Many small factorisations run one after another inside torch, on one core; hande
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import TypeVar
 
 import torch
@@ -14,17 +17,19 @@ import torch
 Piece = TypeVar("Piece")
 Result = TypeVar("Result")
 
+_helpers: dict[tuple[int, int], ThreadPoolExecutor] = {}
+"""Threads that wait for work, by their process and number: starting them takes longer than many a piece."""
+
+_starting = threading.Lock()
+
 
 def on_one_thread(call: Callable[[], Result], device: torch.device) -> Result:
     """What ``call`` returns, with single-threaded torch on a CPU: for so little work that threads only wait."""
     threads = torch.get_num_threads()
     if threads == 1 or device.type != "cpu":
         return call()
-    try:
-        with ThreadPoolExecutor(1, "cagp", torch.set_num_threads, (1,)) as pool:
-            return pool.submit(call).result()
-    finally:
-        torch.set_num_threads(threads)
+    with _single_threaded(threads):
+        return call()
 
 
 def share_out(work: Callable[[Piece], object], pieces: Iterable[Piece], device: torch.device) -> None:
@@ -38,16 +43,66 @@ def share_out(work: Callable[[Piece], object], pieces: Iterable[Piece], device: 
         for piece in todo:
             work(piece)
         return
+    rest, taking = iter(todo), threading.Lock()
+
+    def take() -> Iterator[Piece]:
+        """Pieces that nobody has taken yet, one at a time."""
+        while True:
+            with taking:
+                try:
+                    piece = next(rest)
+                except StopIteration:
+                    return
+            yield piece
+
+    def some() -> None:
+        try:
+            for piece in take():
+                work(piece)
+        except BaseException:
+            with taking:
+                list(rest)  # nobody begins another piece
+            raise
+
+    with _single_threaded(threads):
+        pool = _pool(threads - 1)
+        helping = [pool.submit(some) for _ in range(n - 1)]
+        try:
+            some()
+        finally:
+            _wait_for(helping)
+        for future in helping:
+            if not future.cancelled():
+                future.result()
+
+
+@contextmanager
+def _single_threaded(threads: int) -> Iterator[None]:
+    """Torch with one thread here, and afterwards as many as before; what new threads start with changes likewise."""
+    torch.set_num_threads(1)
     try:
-        with ThreadPoolExecutor(n, "cagp", torch.set_num_threads, (1,)) as pool:
-            done = [pool.submit(work, piece) for piece in todo]
-            try:
-                for future in done:
-                    future.result()
-            finally:
-                for future in done:
-                    future.cancel()
+        yield
     finally:
-        # the number is each thread's own, but the last one set is what new threads start with: keep the caller's,
-        # once no thread is left that has yet to begin
         torch.set_num_threads(threads)
+
+
+def _pool(n: int) -> ThreadPoolExecutor:
+    """``n`` threads that help; those of a parent process are not there after a fork."""
+    with _starting:
+        if (os.getpid(), n) not in _helpers:
+            for pool in _helpers.values():
+                pool.shutdown(wait=False)
+            _helpers.clear()
+            pool, begun = ThreadPoolExecutor(n, "cagp", torch.set_num_threads, (1,)), threading.Barrier(n + 1)
+            for _ in range(n):
+                pool.submit(begun.wait)
+            begun.wait()  # one that began later would change what new threads start with
+            _helpers[os.getpid(), n] = pool
+        return _helpers[os.getpid(), n]
+
+
+def _wait_for(helping: list[Future[None]]) -> None:
+    """Wait until all that have begun have ended; the others, which found nothing to do in time, never begin."""
+    for future in helping:
+        if not future.cancel():
+            future.exception()
