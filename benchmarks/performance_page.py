@@ -30,6 +30,7 @@ FIRST = (
     "cpu-auto",
     "cpu-likelihood",
     "cpu-sbc",
+    "cpu-ten_million",
 )
 HEAD = """# Performance
 

@@ -87,13 +87,14 @@ def fit(
     predicts left-out observations clearly better, none where a kernel, a known mean or a noise was given, which are on
     the scale of the observations. Predictions are on that scale; "log" and "box-cox" never predict below 0. ``varying``
     tries an amplitude of the function and a noise level that vary with the inputs, and takes them where they predict
-    left-out observations better; "auto" tries unless a kernel, a known mean or a noise was given. ``ard`` gives each
-    column a lengthscale of its own, by default where there are ten observations for each. ``rotate`` turns the axes
-    that these belong to, of two or three columns, see ``cagp.Rotated``: "auto" tries that with the best candidate where
-    the likelihood promises something, and left-out observations judge it. ``globe`` names the columns with latitude and
-    longitude in degrees, by number or by name: distance there is measured in kilometres. ``times`` names those with
-    times: each has a factor of its own in the kernel. ``fit_options`` and ``condition_options`` are further options of
-    ``cagp.hyperparameters.fit`` and ``Prior.condition``. Ctrl-C ends the search and keeps the best so far.
+    left-out observations better; "auto" tries where the likelihood promises something of them, unless a kernel, a known
+    mean or a noise was given. ``ard`` gives each column a lengthscale of its own, by default where there are ten
+    observations for each. ``rotate`` turns the axes that these belong to, of two or three columns, see
+    ``cagp.Rotated``: "auto" tries that with the best candidate where the likelihood promises something, and left-out
+    observations judge it. ``globe`` names the columns with latitude and longitude in degrees, by number or by name:
+    distance there is measured in kilometres. ``times`` names those with times: each has a factor of its own in the
+    kernel. ``fit_options`` and ``condition_options`` are further options of ``cagp.hyperparameters.fit`` and
+    ``Prior.condition``. Ctrl-C ends the search and keeps the best so far.
 
     >>> import numpy as np, cagp
     >>> X = np.linspace(0, 1, 30)[:, None]

@@ -143,7 +143,8 @@ class FusedProduct:
         n_parts = max(enough, -(-(last - first) // _CHUNK[self.accurate]))
         chunk = padded_size(-(-(last - first) // n_parts), TILE.depth)
         n_parts = -(-(last - first) // chunk)
-        hopper = torch.cuda.get_device_capability(self._x.device)[0] == 9
+        on_gpu = self._x.device.type == "cuda"
+        hopper = on_gpu and torch.cuda.get_device_capability(self._x.device)[0] == 9
         parts = torch.empty(n_parts, W.high.shape[0], columns, dtype=torch.float32, device=self._x.device)
         kernels.multiply[columns // TILE.columns, n_parts, W.high.shape[0] // W.rows](
             self._x, self._parameters, W.high, W.high if W.low is None else W.low, parts,
