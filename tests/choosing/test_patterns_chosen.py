@@ -44,7 +44,10 @@ def test_not_where_it_does_not_or_is_not_wanted() -> None:
     even = cagp.fit(*problem(0.2), **FAST)
     assert even.plain.prior.noise_pattern is None
     assert not isinstance(even.plain.prior.kernel, cagp.Varying)
-    assert "varying" in even.story  # it was tried, which is told
+    assert "were not tried, because they would raise the log-likelihood by no more than about" in even.story
+    tried = cagp.fit(*problem(0.2), varying=True, **FAST)
+    assert "varying amplitude and noise" in tried.story
+    assert tried.plain.prior.noise_pattern is None
     assert "varying" not in cagp.fit(X, Y, varying=False, **FAST).story
     assert "varying" not in cagp.fit(X, Y, noise_variance=0.1, **FAST).story
     with pytest.raises(cagp.InputError, match="varying must be True, False or"):

@@ -168,6 +168,23 @@ def test_torch_in_is_understood(sample):
 # --- nearest neighbours -------------------------------------------------------------------------------------------
 
 
+def test_the_information_of_neighbours_finds_the_exact_optimum_in_fewer_steps(monkeypatch):
+    pytest.importorskip("numba")
+    X = np.random.default_rng(5).random((600, 2))
+    truth = cagp.Prior(cagp.Matern32((0.2, 0.4)))
+    y = truth.sample(X, seed=1)[0] + 0.14 * np.random.default_rng(6).normal(size=600)
+    start = cagp.Prior(cagp.Matern32((1.0, 1.0), 3.0), mean=cagp.Constant(), noise_variance=0.3)
+    scored = fit(start, X, y, n_restarts=0)
+    assert "scoring" in scored.message
+    monkeypatch.setattr("cagp.hyperparameters.fitting._WORTH_NEIGHBOURS", 1000)
+    plain = fit(start, X, y, n_restarts=0)
+    assert "scoring" not in plain.message
+    assert scored.log_likelihood == pytest.approx(plain.log_likelihood, abs=1e-4)
+    for name, value in plain.values.items():
+        assert scored.values[name] == pytest.approx(value, rel=1e-2), name
+    assert len(scored.trace) < len(plain.trace)
+
+
 def test_all_neighbours_give_the_exact_fit(sample):
     X, y = sample
     prior = cagp.Prior(cagp.Matern32((0.5, 0.5)), mean=cagp.Constant(), noise_variance=0.05)

@@ -13,6 +13,7 @@ from cagp.hyperparameters import fit_patterns
 from cagp.hyperparameters.observations import observations
 from cagp.hyperparameters.pattern_centres import nearness
 from cagp.hyperparameters.pattern_likelihood import ScaledBlocks
+from cagp.hyperparameters.patterns import PatternFit
 
 RNG = np.random.default_rng(4)
 
@@ -50,6 +51,45 @@ def test_the_likelihood_and_its_slopes_are_those_of_dense_algebra() -> None:
         assert float(slopes[i, which]) == pytest.approx(
             (by_hand(start + step) - by_hand(start - step)) / 2e-5, rel=1e-6
         )
+
+
+def test_slopes_and_their_squares_are_sums_over_terms() -> None:
+    """In the values at centres, term by term by central differences of each term alone."""
+    n, c = 9, 3
+    X, b = RNG.random((n, 2)), RNG.normal(size=(n, 1))
+    shares, noise = RNG.dirichlet(np.ones(c), n), RNG.uniform(0.1, 1, n)
+    members = torch.tensor([[j if j < i else -1 for j in range(n - 1)] + [i] for i in range(n)])
+    kernel = cagp.Matern32(0.5, 1.3)
+    data = observations(cagp.Prior(kernel), X, b, None)
+
+    def of_term(i: int, values: np.ndarray) -> float:
+        blocks = ScaledBlocks.of(kernel, data, members[i : i + 1], torch.from_numpy(b), data.X.mean(dim=0))
+        s, t = np.exp(shares @ values.reshape(2, c).T).T
+        return blocks.log_likelihood(*map(torch.from_numpy, (s, t**2 * noise, np.zeros(n))))[0]
+
+    steps = 1e-5 * np.eye(2 * c)
+    each = np.array([[(of_term(i, step) - of_term(i, -step)) / 2e-5 for step in steps] for i in range(n)])
+    blocks = ScaledBlocks.of(kernel, data, members, torch.from_numpy(b), data.X.mean(dim=0))
+    flat, zero = np.ones(n), np.zeros(n)
+    gradient, squares = blocks.information(*map(torch.from_numpy, (shares, flat, noise, zero)))
+    assert_allclose(gradient, each.sum(axis=0), rtol=1e-5, atol=1e-7)
+    assert_allclose(squares, each.T @ each, rtol=1e-5, atol=1e-7)
+
+
+def test_what_is_promised_is_about_what_is_gained_and_where_nothing_varies_what_chance_gains() -> None:
+    X = RNG.random((1500, 2))
+    prior = cagp.Prior(cagp.Matern32(0.3), noise_variance=0.01)
+    twice = []
+    for seed in range(20):
+        y = prior.sample(X, seed=seed)[0] + 0.1 * np.random.default_rng(seed).normal(size=1500)
+        gain, values = PatternFit(prior, X, y, 5, n_neighbours=15).promise(True, True)
+        twice.append(2 * gain)
+    assert values == 10
+    assert np.mean(twice) == pytest.approx(10, abs=4 * (20 / 20) ** 0.5)  # χ²: mean 10, variance 20
+    louder = np.where(X[:, 0] < 0.5, 0.1, 0.3)
+    found = PatternFit(prior, X, y + louder * RNG.normal(size=1500), 5, n_neighbours=15)
+    assert found.promise(False, True)[0] > 100
+    assert found.promise(True, True)[0] >= found.promise(False, True)[0]
 
 
 def test_both_are_found() -> None:
