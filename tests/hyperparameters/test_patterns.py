@@ -82,14 +82,17 @@ def test_what_is_promised_is_about_what_is_gained_and_where_nothing_varies_what_
     twice = []
     for seed in range(20):
         y = prior.sample(X, seed=seed)[0] + 0.1 * np.random.default_rng(seed).normal(size=1500)
-        gain, values = PatternFit(prior, X, y, 5, n_neighbours=15).promise(True, True)
+        gain, freedom = PatternFit(prior, X, y, 5, n_neighbours=15).promise(True, True)
         twice.append(2 * gain)
-    assert values == 10
-    assert np.mean(twice) == pytest.approx(10, abs=4 * (20 / 20) ** 0.5)  # χ²: mean 10, variance 20
+    assert freedom == 8
+    assert np.mean(twice) == pytest.approx(8, abs=4 * (16 / 20) ** 0.5)  # χ²: mean 8, variance 16
     louder = np.where(X[:, 0] < 0.5, 0.1, 0.3)
-    found = PatternFit(prior, X, y + louder * RNG.normal(size=1500), 5, n_neighbours=15)
-    assert found.promise(False, True)[0] > 100
+    average = cagp.Prior(cagp.Matern32(0.3), noise_variance=0.06)
+    found = PatternFit(average, X, y + louder * RNG.normal(size=1500), 5, n_neighbours=15)
+    assert found.promise(False, True)[0] > 50
     assert found.promise(True, True)[0] >= found.promise(False, True)[0]
+    wrong = PatternFit(cagp.Prior(cagp.Matern32(0.3, 3.0), noise_variance=0.05), X, y, 5, n_neighbours=15)
+    assert wrong.promise(True, True)[0] < 20  # other levels would help, and are no pattern
 
 
 def test_both_are_found() -> None:

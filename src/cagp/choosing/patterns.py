@@ -112,5 +112,5 @@ def _run(search: Search, plain: Fit, patterns: PatternFit, amplitude: bool, nois
         search.failures.append(f"Varying {varies} could not be fitted ({error}).")
         return
     # every value was chosen by the observations that judge it: one counts like an observation less
-    charge = patterns.promise(amplitude, noise)[1] / len(search.y)
+    charge = (amplitude + noise) * patterns.n_centres / len(search.y)
     search.run(plain.candidate.with_patterns(prior, varies), plain.fitted_by, charge)

@@ -112,20 +112,27 @@ class PatternFit:
         slopes, squares = self._blocks.information(self._shares, flat, self._level * flat, self._fixed)
         self._slopes, self._squares = slopes.cpu().numpy(), squares.cpu().numpy()
 
+    @property
+    def n_centres(self) -> int:
+        """How many values each pattern has."""
+        return len(self._slopes) // 2
+
     def promise(self, amplitude: bool, noise: bool) -> tuple[float, int]:
-        """By how much patterns would raise the log-likelihood, about, and how many values they have.
+        """By how much patterns would raise the log-likelihood more than other levels would, about, and their freedom.
 
         By one step of Newton's method. Where nothing varies, twice the gain is distributed like χ² with as many degrees
         of freedom, or less: the values are penalised.
         """
         free = self._free(amplitude, noise)
-        step = solve_triangular(self._root(free), self._slopes[free], trans="T")
-        return 0.5 * float(step @ step), len(free)
+        slopes, bend = self._slopes[free], self._bend(free)
+        levels = np.kron(np.eye(amplitude + noise), np.ones((self.n_centres, 1)))
+        gain = _gain(slopes, bend) - _gain(levels.T @ slopes, levels.T @ bend @ levels)
+        return gain, len(free) - levels.shape[1]
 
     def prior(self, amplitude: bool, noise: bool) -> Prior:
         """The prior with these patterns."""
         free, values = self._free(amplitude, noise), np.zeros(len(self._slopes))
-        root = self._root(free)
+        root = cholesky(self._bend(free))
 
         def objective(whitened: np.ndarray) -> tuple[float, np.ndarray]:
             values[free] = logs = solve_triangular(root, whitened)
@@ -152,8 +159,14 @@ class PatternFit:
 
     def _free(self, amplitude: bool, noise: bool) -> np.ndarray:
         """The places of the values that are to be found among those of both patterns."""
-        return np.flatnonzero(np.repeat([amplitude, noise], len(self._slopes) // 2))
+        return np.flatnonzero(np.repeat([amplitude, noise], self.n_centres))
 
-    def _root(self, free: np.ndarray) -> np.ndarray:
-        """An upper triangular R with RᵀR the bend of the penalised likelihood where nothing varies."""
-        return cholesky(self._squares[np.ix_(free, free)] + np.eye(len(free)))
+    def _bend(self, free: np.ndarray) -> np.ndarray:
+        """Minus the second derivatives of the penalised likelihood where nothing varies, about."""
+        return self._squares[np.ix_(free, free)] + np.eye(len(free))
+
+
+def _gain(slopes: np.ndarray, bend: np.ndarray) -> float:
+    """What one step of Newton's method promises."""
+    step = solve_triangular(cholesky(bend), slopes, trans="T")
+    return 0.5 * float(step @ step)
