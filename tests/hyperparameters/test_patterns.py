@@ -15,23 +15,23 @@ from cagp.hyperparameters.pattern_centres import nearness
 from cagp.hyperparameters.pattern_likelihood import ScaledBlocks
 from cagp.hyperparameters.patterns import PatternFit
 
-RNG = np.random.default_rng(4)
-
 
 def uneven(n: int = 400) -> tuple[np.ndarray, np.ndarray]:
     """On the left a small function with much noise, on the right a large one with little: 0.3, 3 and 0.3, 0.03."""
-    X = np.sort(RNG.random((n, 1)), axis=0)
+    rng = np.random.default_rng(4)
+    X = np.sort(rng.random((n, 1)), axis=0)
     left = X[:, 0] < 0.5
     f = cagp.Prior(cagp.Matern32(0.05)).sample(X, seed=1)[0]
-    return X, np.where(left, 0.3, 3.0) * f + np.where(left, 0.3, 0.03) * RNG.normal(size=n)
+    return X, np.where(left, 0.3, 3.0) * f + np.where(left, 0.3, 0.03) * rng.normal(size=n)
 
 
 def test_the_likelihood_and_its_slopes_are_those_of_dense_algebra() -> None:
     """With all predecessors as neighbours, and two outputs; slopes by central differences."""
+    rng = np.random.default_rng(4)
     n = 12
-    X = RNG.random((n, 2))
-    b = RNG.normal(size=(n, 2))
-    amplitude, noise, fixed = RNG.uniform(0.5, 2, n), RNG.uniform(0.1, 1, n), RNG.uniform(0, 0.1, n)
+    X = rng.random((n, 2))
+    b = rng.normal(size=(n, 2))
+    amplitude, noise, fixed = rng.uniform(0.5, 2, n), rng.uniform(0.1, 1, n), rng.uniform(0, 0.1, n)
     members = torch.tensor([[j if j < i else -1 for j in range(n - 1)] + [i] for i in range(n)])
     kernel = cagp.Matern32(0.5, 1.3)
     data = observations(cagp.Prior(kernel), X, b, None)
@@ -55,9 +55,10 @@ def test_the_likelihood_and_its_slopes_are_those_of_dense_algebra() -> None:
 
 def test_slopes_and_their_squares_are_sums_over_terms() -> None:
     """In the values at centres, term by term by central differences of each term alone."""
+    rng = np.random.default_rng(4)
     n, c = 9, 3
-    X, b = RNG.random((n, 2)), RNG.normal(size=(n, 1))
-    shares, noise = RNG.dirichlet(np.ones(c), n), RNG.uniform(0.1, 1, n)
+    X, b = rng.random((n, 2)), rng.normal(size=(n, 1))
+    shares, noise = rng.dirichlet(np.ones(c), n), rng.uniform(0.1, 1, n)
     members = torch.tensor([[j if j < i else -1 for j in range(n - 1)] + [i] for i in range(n)])
     kernel = cagp.Matern32(0.5, 1.3)
     data = observations(cagp.Prior(kernel), X, b, None)
@@ -77,18 +78,18 @@ def test_slopes_and_their_squares_are_sums_over_terms() -> None:
 
 
 def test_what_is_promised_is_about_what_is_gained_and_where_nothing_varies_what_chance_gains() -> None:
-    X = RNG.random((1500, 2))
+    rng = np.random.default_rng(4)
+    X = rng.random((1500, 2))
     prior = cagp.Prior(cagp.Matern32(0.3), noise_variance=0.01)
     twice = []
-    for seed in range(20):
-        y = prior.sample(X, seed=seed)[0] + 0.1 * np.random.default_rng(seed).normal(size=1500)
+    for y in prior.sample(X, n=20, seed=0) + 0.1 * rng.normal(size=(20, 1500)):
         gain, freedom = PatternFit(prior, X, y, 5, n_neighbours=15).promise(True, True)
         twice.append(2 * gain)
     assert freedom == 8
     assert np.mean(twice) == pytest.approx(8, abs=4 * (16 / 20) ** 0.5)  # χ²: mean 8, variance 16
     louder = np.where(X[:, 0] < 0.5, 0.1, 0.3)
     average = cagp.Prior(cagp.Matern32(0.3), noise_variance=0.06)
-    found = PatternFit(average, X, y + louder * RNG.normal(size=1500), 5, n_neighbours=15)
+    found = PatternFit(average, X, y + louder * rng.normal(size=1500), 5, n_neighbours=15)
     assert found.promise(False, True)[0] > 50
     assert found.promise(True, True)[0] >= found.promise(False, True)[0]
     wrong = PatternFit(cagp.Prior(cagp.Matern32(0.3, 3.0), noise_variance=0.05), X, y, 5, n_neighbours=15)
@@ -118,8 +119,9 @@ def test_one_of_them() -> None:
 
 
 def test_where_nothing_varies_hardly_any_pattern_is_found() -> None:
-    X = RNG.random((500, 2))
-    y = cagp.Prior(cagp.Matern32(0.3)).sample(X, seed=2)[0] + 0.1 * RNG.normal(size=500)
+    rng = np.random.default_rng(4)
+    X = rng.random((1500, 2))
+    y = cagp.Prior(cagp.Matern32(0.3)).sample(X, seed=2)[0] + 0.1 * rng.normal(size=1500)
     found = fit_patterns(cagp.Prior(cagp.Matern32(0.3), noise_variance=0.01), X, y, n_centres=5)
     assert found.noise_pattern is not None
     assert max(found.noise_pattern.values) < 1.4
