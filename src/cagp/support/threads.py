@@ -90,9 +90,7 @@ def _pool(n: int) -> ThreadPoolExecutor:
     """``n`` threads that help; those of a parent process are not there after a fork."""
     with _starting:
         if (os.getpid(), n) not in _helpers:
-            for pool in _helpers.values():
-                pool.shutdown(wait=False)
-            _helpers.clear()
+            _helpers.clear()  # threads end when nobody can give them work any more
             pool, begun = ThreadPoolExecutor(n, "cagp", torch.set_num_threads, (1,)), threading.Barrier(n + 1)
             for _ in range(n):
                 pool.submit(begun.wait)
