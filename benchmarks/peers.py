@@ -77,6 +77,8 @@ def told(result: Result) -> str:
         return f"over {result['memory_limit']:g} GiB"
     if result["status"] == "not tried":
         return f"not tried: {result['reason']}"
+    if "can't allocate memory" in result.get("reason", ""):
+        return "out of memory"
     return str(result["status"])
 
 

@@ -48,14 +48,14 @@ def section(results: Results) -> str:
 
 def introduction(results: Results) -> str:
     machines = sorted({result["machine"] for result in results.values()})
-    limits = {(result["limit"], result["memory_limit"]) for result in results.values()}
-    (time, memory) = max(limits)
+    times, memory = ([result[each] for result in results.values()] for each in ("limit", "memory_limit"))
+    time = f"{max(times):g}" if min(times) == max(times) else f"{min(times):g} to {max(times):g}"
     return (
         f"`make peers` ran every cell in a process of its own, after a small problem that loads and compiles: "
-        f"{'; '.join(machines)}. A cell had {time:g} s and {memory:g} GiB, and a package that went beyond them was not "
-        "tried with as many rows or more. Hyperparameters were estimated by each package from the training data, by "
-        "the means that its documentation shows, never from test values. Where a setting of ours was changed after a "
-        "look at test scores, the paragraph about the package says so.\n\n"
+        f"{'; '.join(machines)}. A cell had {time} s and {max(memory):g} GiB; where a package went beyond them the "
+        "table says so, and it was not tried with as many rows or more in as much time. Hyperparameters were estimated "
+        "by each package from the training data, by the means that its documentation shows, never from test values. "
+        "Where a setting of ours was changed after a look at test scores, the paragraph about the package says so.\n\n"
         f"The field is drawn from a Gaussian process with a Matérn 3/2 kernel on the unit square, lengthscale "
         f"{LENGTHSCALE:g}, variance {VARIANCE:g}, noise variance {NOISE_VARIANCE:g}; {TESTS:,} test points, of which a "
         "fifth lie in gaps without data. Packages with a Matérn 3/2 kernel were given that kernel, so they know more "
