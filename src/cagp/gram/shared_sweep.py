@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 
 import torch
 
@@ -23,7 +22,7 @@ class SharedPanelSweep(PanelSweep):
         super().__init__(entries.block, W, rhs, backward)
         self._entries, self._threads, self._before = entries, threads, torch.get_num_threads()
         self._pool = ThreadPoolExecutor(threads - 1, "cagp", torch.set_num_threads, (1,))
-        self._kept = ExitStack()
+        self._room = [torch.empty(0, dtype=entries.dtype), torch.empty(0, dtype=entries.dtype)]
         self._brought: tuple[torch.Tensor, torch.Tensor, torch.Tensor] | None = None
 
     def __enter__(self) -> SharedPanelSweep:
@@ -33,15 +32,13 @@ class SharedPanelSweep(PanelSweep):
     def __exit__(self, error: type[BaseException] | None, *details: object) -> None:
         self._pool.shutdown()
         torch.set_num_threads(self._before)  # the last number set is what new threads start with
-        self._kept.close()
         super().__exit__(error, *details)
 
     def residual(self, start: int, stop: int) -> torch.Tensor:
         rows, brought = stop - start, self._brought
         inner = 0 if self._from_zero else rows
         first, last = (0, start + inner) if self._backward else (stop - inner, self._W.shape[1])
-        self._kept, self._lent = self._lent, ExitStack()  # the last panel is needed once more
-        panel = self._lent.enter_context(self._entries.buffers.borrow((rows, last - first)))
+        panel = self._panel(rows, last - first)
 
         def part(number: int) -> torch.Tensor:
             if brought is not None:
@@ -54,7 +51,6 @@ class SharedPanelSweep(PanelSweep):
 
         waiting = [self._pool.submit(part, number) for number in range(1, self._threads)]
         parts = [part(0), *(each.result() for each in waiting)]
-        self._kept.close()
         self._brought = None
         if self._from_zero:
             self._coming = panel
@@ -68,6 +64,13 @@ class SharedPanelSweep(PanelSweep):
         new = self._W[:, start:stop].add_(change)
         coming = self._pending[:, :start] if self._backward else self._pending[:, stop:]
         self._brought = coming, new, self._coming
+
+    def _panel(self, rows: int, columns: int) -> torch.Tensor:
+        """Memory for a panel beside that of the last one, which is still needed."""
+        self._room.reverse()
+        if self._room[0].numel() < rows * columns:
+            self._room[0] = torch.empty(rows * columns, dtype=self._entries.dtype)
+        return self._room[0][: rows * columns].view(rows, columns)
 
     def _share(self, number: int, columns: int) -> tuple[int, int]:
         """The columns of a thread."""
