@@ -151,3 +151,12 @@ def test_bad_input() -> None:
         model.recalibrated().predict(X).interval(95)
     with pytest.raises(cagp.InputError, match="strictly between"):
         model.recalibrated().predict(X).quantile(1.0)
+
+
+def test_errors_that_all_but_vanish_teach_something_too() -> None:
+    """Errors of 1e-179 standard deviations have no density, and the narrowest error bars that there are."""
+    X, y = _field(20, 3)
+    mended = PRIOR.condition(X, 1e-179 * y, cagp.Cholesky()).recalibrated()
+    std = mended.predict(X).std
+    assert np.isfinite(std).all()
+    assert (std > 0).all()

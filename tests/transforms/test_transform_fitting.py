@@ -140,3 +140,12 @@ def test_some_of_many_observations_are_enough(monkeypatch: pytest.MonkeyPatch) -
     alike = cagp.Prior(cagp.RBF(100.0), mean=cagp.Constant(), noise_variance=1e-300)
     with pytest.raises(NotPositiveDefiniteError, match="larger noise_variance"):
         Profile(alike, X, Y, Log())
+
+
+@pytest.mark.filterwarnings("error")
+def test_where_there_is_no_likelihood_anywhere_the_search_ends() -> None:
+    profile = Profile(PRIOR, X, Y, SinhArcsinh(), 0)
+    profile.__class__ = type("Nowhere", (Profile,), {"__call__": lambda self, transform: -np.inf})
+    found, likely = most_likely(SinhArcsinh(), profile)
+    assert isinstance(found, SinhArcsinh)
+    assert likely < -1e300

@@ -216,7 +216,7 @@ def _by_distance(alone: LeftOut, geometry: Geometry, seed: int) -> list[Band]:
             break
         found = [Band.learned(alone.some(np.sort(group)), geometry, seed) for group in groups]
         mean = float(np.mean([each for _, each in found]))
-        if mean > score + _WORTH_IT:
+        if not best or mean > score + _WORTH_IT:
             best, score = [band for band, _ in found], mean
     # what holds for single observations holds up to the distances that most of them have; then gaps begin to count
     furthest = float(np.quantile(alone.distance, 0.9))

@@ -92,7 +92,8 @@ def most_likely(transform: _AnyTransform, profile: Profile) -> tuple[_AnyTransfo
         best = int(np.argmax(likely))
         return tried[best], likely[best]
     found = minimize(
-        lambda values: -profile(transform.with_values(values)),
+        # where there is no likelihood at all it is flat: differences of infinite values would be no numbers
+        lambda values: min(-profile(transform.with_values(values)), np.finfo(float).max / 2),
         transform.values,
         method="Nelder-Mead",
         bounds=Bounds(*np.array(ranges).T),
