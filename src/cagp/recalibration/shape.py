@@ -16,8 +16,8 @@ KNOTS = torch.linspace(-3.0, 3.0, 21, dtype=torch.float64)
 _EACH = 25
 """So many values of z are needed for each pair of knots."""
 
-_SMALLEST_SLOPE = 1e-3
-"""Values of z that are all the same still have a density."""
+_SMALLEST_SLOPE, _SMALLEST = 1e-3, 1e-12
+"""Values of z that are all the same still have a density: of so much of their spread, and of so much at least."""
 
 
 def shape_of(z: torch.Tensor) -> torch.Tensor:
@@ -25,7 +25,7 @@ def shape_of(z: torch.Tensor) -> torch.Tensor:
     n = len(z)
     pairs = min(len(KNOTS) // 2, n // _EACH)
     if not pairs:
-        return KNOTS.to(z.device) * (z.square().mean().sqrt() if n else 1.0)
+        return KNOTS.to(z.device) * (z.square().mean().sqrt().clamp_min(_SMALLEST) if n else 1.0)
     middle = len(KNOTS) // 2
     # as far out as n values tell
     furthest = torch.special.ndtri(torch.tensor(1 - 1 / (n + 1), dtype=torch.float64)).item()
@@ -36,7 +36,7 @@ def shape_of(z: torch.Tensor) -> torch.Tensor:
     ranked = z.double().sort().values
     low = place.floor().clamp(0, n - 1).long()
     values = torch.lerp(ranked[low], ranked[(low + 1).clamp_max(n - 1)], (place - low).clamp(0, 1))
-    slopes = (values.diff() / own.to(z.device).diff()).clamp_min(max(_SMALLEST_SLOPE * float(ranked.std()), 1e-12))
+    slopes = (values.diff() / own.to(z.device).diff()).clamp_min(max(_SMALLEST_SLOPE * float(ranked.std()), _SMALLEST))
     values = torch.cat([values[:1], values[0] + (slopes * own.to(z.device).diff()).cumsum(0)])
     return values_at(values.expand(len(KNOTS), -1), KNOTS.to(z.device), own.to(z.device))
 
