@@ -203,7 +203,7 @@ def test_interrupted_while_recalibrating(folder: Path, tmp_path: Path, monkeypat
     def interrupted(*arguments: object, **options: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("cagp.choosing.judging.recalibrated", interrupted)
+    monkeypatch.setattr("cagp.choosing.judging.learn", interrupted)
     result = call("fit", folder / "train.csv", "--target", "height", "--out", tmp_path / "m", *NARROW)
     assert result.exit_code == 130
     assert "has the error bars of the prior" in result.stderr

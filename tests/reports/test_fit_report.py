@@ -226,7 +226,7 @@ def test_no_sign_says_what_could_have_been_seen() -> None:
     found = diagnose(norm.ppf((np.arange(206) + 0.5) / 206))
     assert found.state == "right"
     factor = visible(found.worth)
-    assert f"errors of about {number(factor)} times what is promised" in found.sentence
+    assert f"errors that are {number(factor)} times as large as promised" in found.sentence
     rejected = [not diagnose(factor * RANDOM(seed).standard_normal(206)).right for seed in range(200)]
     assert 0.7 < np.mean(rejected) < 0.92
 

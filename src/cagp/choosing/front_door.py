@@ -36,8 +36,8 @@ from .transforming import begun, transform_wanted
 
 _PLUGGED_IN = "The hyperparameters are plugged in as fitted, as if they were known (uncertainty=False)."
 _ENOUGH = (
-    f"The hyperparameters are plugged in as fitted: with more than {EXACT_UP_TO:,} observations their standard errors "
-    "are small beside their values, and integrating over them would change little."
+    f"The hyperparameters are plugged in as fitted: with more than {EXACT_UP_TO:,} observations what is not known of "
+    "them hardly changes predictions."
 )
 
 

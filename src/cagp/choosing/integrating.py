@@ -23,7 +23,7 @@ _FEWEST_COMPONENTS, _FEWEST_EVALUATIONS = 4, 24
 _NEGLIGIBLE = 0.005
 """The lightest components that have this share of the weight together are left out."""
 
-JUDGED_ALONE = 500
+JUDGED_ALONE = 1000
 """Beyond so many observations the error bars are judged by the component with the most weight: they hardly differ."""
 
 

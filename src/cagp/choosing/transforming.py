@@ -104,7 +104,11 @@ def _chosen(X: np.ndarray, y: np.ndarray, beginning: Beginning, seed: int) -> Be
         return as_they_are
     index = np.intersect1d(first.scores.index, other.scores.index)
     without, within = first.scores.at(index).crps, other.scores.at(index).crps
-    scores = f"the CRPS of left-out observations is {within.mean():.4g} with it and {without.mean():.4g} without"
+    digits = 4 if f"{within.mean():.4g}" != f"{without.mean():.4g}" else 7
+    scores = (
+        "the CRPS of observations that the first candidate predicts is "
+        f"{within.mean():.{digits}g} with it and {without.mean():.{digits}g} without"
+    )
     if within.mean() < (1 - _BETTER) * without.mean() and clearly_worse(without, within):
         return Begun(changed, its_start, f"The observations are transformed: {proposed.in_words}; {scores}.")
     said = f"The observations are taken as they are. Tried: {proposed.in_words}; {scores}."

@@ -101,9 +101,9 @@ class Search:
 def printed(result: FitResult, columns: list[str], stopped: bool, voice: Voice) -> None:
     """Print the hyperparameters that the search found, and what needs a look."""
     errors = result.standard_errors or {}
-    whole = ("kernel", "kernel.kernel")  # the second where an amplitude varies
-    owners = {f"{path}.lengthscale[{i}]": column for path in whole for i, column in enumerate(columns)}
+    owners: dict[str, str] = {}
     for part in result.prior.kernel.walk(range(len(columns))):
+        owners |= {f"{part.path}.lengthscale[{i}]": columns[column] for i, column in enumerate(part.columns)}
         for field in part.kernel.angles:
             owners |= {f"{part.path}.{field}{place}": "degrees" for place in ("", "[0]", "[1]", "[2]")}
         if part.coordinate == Rotated.coordinate_called:
@@ -113,6 +113,14 @@ def printed(result: FitResult, columns: list[str], stopped: bool, voice: Voice) 
         error = errors.get(name)
         rows.append((name, owners.get(name, ""), f"{value:.6g}", "" if error is None else f"± {error:.2g}"))
     voice.table(("hyperparameter", "of", "value", "standard error"), rows)
+    flat = [advice.subject for advice in result.advice if advice.kind == "flat"]
     for advice in result.advice:
-        if not (stopped and advice.kind == "not converged"):  # that it was interrupted is said at the end
+        interrupted = stopped and advice.kind == "not converged"  # that it was is said at the end
+        if not interrupted and advice.kind != "flat":
             voice(f"Warning: {advice.worded(IN_OPTIONS)}")
+    if flat:
+        which = flat[0] if len(flat) == 1 else f"{', '.join(flat[:-1])} and {flat[-1]}"
+        voice(
+            f"The likelihood is flat in {which}: the data hardly determine {'it' if len(flat) == 1 else 'them'}, and "
+            "predictions hardly depend on it. Nothing needs to be done; --fix holds a value that you know."
+        )

@@ -129,8 +129,8 @@ def diagnose(z: np.ndarray, correlation: Correlation | None = None) -> Diagnosis
         sentence = f"the error bars are wrong by too little to matter: {_hold(coverage, n)}"
     else:
         sentence = (
-            f"no sign that the error bars are wrong: {_hold(coverage, n)}, and that many would show errors of about "
-            f"{number(visible(worth), 3)} times what is promised, or more"
+            f"no sign that the error bars are wrong: {_hold(coverage, n)}; errors that are {number(visible(worth), 3)} "
+            "times as large as promised, or larger, would have been noticed"
         )
     return Diagnosis(z, tuple(failures), sentence, tuple(notes), coverage, worth, signs)
 

@@ -146,7 +146,11 @@ def _scores_table(held_out: HeldOut, names: Names) -> Table:
         ("points", f"{len(held_out):,}", ""),
         ("RMSE", with_unit(number(scores.rmse), unit), "typical size of an error"),
         ("spread of the observations", with_unit(number(spread), unit), "the RMSE of predicting their average"),
-        ("CRPS", with_unit(number(scores.crps), unit), "proper score, in the unit of the target; smaller is better"),
+        (
+            "CRPS",
+            with_unit(number(scores.crps), unit),
+            "proper score, in the same unit; smaller is better",
+        ),
         ("NLL (log score)", number(scores.nll), "proper score; smaller is better"),
         ("width of the 95% interval", with_unit(number(scores.sharpness), unit), "average"),
         ("mean of z", number(float(held_out.z.mean()), 2), "0 if right; z = error / predicted standard deviation"),

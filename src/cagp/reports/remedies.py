@@ -63,7 +63,10 @@ def trial(unseen: Unseen, opening: str = "Tried here, and it") -> str:
 
 def _other_models(model: Model) -> list[str]:
     """What would change the predictions too, which no recalibration does."""
-    said = ["Another kernel can make the predictions better as well as their error bars. Not tried here."]
+    said = [
+        "Another kernel can make the predictions better as well as their error bars. Not tried here; a model that "
+        "cagp.fit chose has been compared with others, and its story says with which."
+    ]
     if model.basis is None:
         said.append(
             "So can a trend with unknown coefficients: `cagp fit … --mean linear`, in Python Polynomial(1). Not tried "
