@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 from scipy.stats import multivariate_normal
 
 import cagp
-from cagp.hyperparameters import fit_patterns
+from cagp.hyperparameters import fit_patterns, log_likelihood
 from cagp.hyperparameters.observations import observations
 from cagp.hyperparameters.pattern_centres import nearness
 from cagp.hyperparameters.pattern_likelihood import ScaledBlocks
@@ -107,6 +107,14 @@ def test_both_are_found() -> None:
     noises = found.noise_variance**0.5 * found.noise_pattern(ends)
     assert_allclose(amplitudes, [0.3, 3.0], rtol=0.35)
     assert_allclose(noises, [0.3, 0.03], rtol=0.35)
+
+
+def test_wrong_levels_are_mended_first() -> None:
+    X, y = uneven()
+    right = log_likelihood(fit_patterns(cagp.Prior(cagp.Matern32(0.05), noise_variance=0.05), X, y, n_centres=4), X, y)
+    for level in (1e-5, 5.0):
+        found = fit_patterns(cagp.Prior(cagp.Matern32(0.05), noise_variance=level), X, y, n_centres=4)
+        assert log_likelihood(found, X, y) > right - 2
 
 
 def test_one_of_them() -> None:

@@ -92,6 +92,27 @@ def test_helpers_are_kept_and_replaced_where_another_number_is_wanted() -> None:
     assert len(names()) == 2
 
 
+@pytest.mark.usefixtures("three_threads")
+def test_helpers_that_cannot_start_leave_nobody_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cagp.support.threads._helpers", {})
+    start, started = threading.Thread.start, []
+
+    def start_one(thread: threading.Thread) -> None:
+        if started:
+            raise RuntimeError("can't start new thread")
+        started.append(thread)
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start_one)
+    with pytest.raises(RuntimeError, match="can't start"):
+        share_out(lambda piece: None, range(5), CPU)
+    monkeypatch.undo()
+    assert torch.get_num_threads() == 3
+    [waiting] = started
+    waiting.join(timeout=60)  # it ends once nobody can give it work any more
+    assert not waiting.is_alive()
+
+
 def _in_a_child() -> None:
     torch.set_num_threads(2)
     done: list[int] = []

@@ -39,7 +39,7 @@ def try_patterns(search: Search, varying: bool | str, recalibrates: bool, interr
     there is going to be one, a pattern has to be better with it.
     """
     plain, most = search.best, len(search.y) // _PER_CENTRE
-    patterns = _patterns(search, plain, min(_CENTRES, most)) if most >= 2 else None
+    patterns = _patterns(search, plain, min(_CENTRES, most)) if most >= 2 and not interrupt.requested else None
     if patterns is None:
         return
     known = bool(np.ndim(plain.prior.noise_variance))
@@ -108,7 +108,7 @@ def _run(search: Search, plain: Fit, patterns: PatternFit, amplitude: bool, nois
     varies = " and ".join(["amplitude"] * amplitude + ["noise"] * noise)
     try:
         prior = patterns.prior(amplitude, noise)
-    except NotPositiveDefiniteError as error:
+    except (NotPositiveDefiniteError, InputError) as error:
         search.failures.append(f"Varying {varies} could not be fitted ({error}).")
         return
     # every value was chosen by the observations that judge it: one counts like an observation less

@@ -56,7 +56,8 @@ def fisher_scoring(
     at, radius = start, _FIRST_RADIUS
     here = evaluate(at)
     learned = np.zeros((len(start), len(start)))
-    for step in range(max_steps):
+    step = 0
+    while step < max_steps:
         if here is None or here.information is None:
             break
         gradient = here.gradient
@@ -71,6 +72,7 @@ def fisher_scoring(
         if promised <= gain:
             return Scored(at, True, "no further step promises more", step)
         there = evaluate(at + move)
+        step += 1
         advance()
         reach = np.abs(move).max()
         gained = -np.inf if there is None else there.log_likelihood - here.log_likelihood
@@ -84,7 +86,7 @@ def fisher_scoring(
             at, here = at + move, there
         if radius < _SMALLEST_RADIUS:
             break
-    return Scored(at, False, "", max_steps)
+    return Scored(at, False, "", step)
 
 
 def _learned(before: np.ndarray, move: np.ndarray, fall: np.ndarray, information: np.ndarray) -> np.ndarray:

@@ -100,7 +100,8 @@ def fit(
     fitted: a known error of measurement. The fitted prior has the fitted part alone.
 
     ``jitter`` is added to the diagonal of G, in the units of the variance, and reported; it is never added unasked.
-    ``tolerance`` is for the gradient of log p / n in log space. ``standard_errors`` costs two evaluations for each
+    ``tolerance`` is for the gradient of log p / n in log space; scoring also ends where a step promises less than 10⁴
+    times its square in log p. ``standard_errors`` costs two evaluations for each
     hyperparameter. ``progress`` shows a bar: None on a terminal only. Ctrl-C keeps the best point so far.
 
     Raises NotPositiveDefiniteError where G is not positive definite at any start.

@@ -13,7 +13,7 @@ import torch
 from scipy.linalg import cholesky, solve_triangular
 from scipy.optimize import minimize
 
-from ..errors import InputError
+from ..errors import InputError, NotPositiveDefiniteError
 from ..kernels import Pattern, Varying
 from ..prior import Prior
 from ..support.memory import require, resolve_budget
@@ -27,6 +27,9 @@ from .terms import sample_terms, terms_wanted
 
 CENTRES = 30
 _ITERATIONS = 30
+
+_NEAR = 0.1
+"""Levels whose logarithms are at most so far from those of the prior are as good for the bend of the likelihood."""
 
 
 def fit_patterns(
@@ -108,9 +111,7 @@ class PatternFit:
         self._pattern = Pattern(near, centres, [1.0] * len(centres))
         self._shares, self._fixed = self._pattern.shares(local.X), local.diagonal(0.0)
         self._level = 0.0 if np.ndim(prior.noise_variance) else float(prior.noise_variance)
-        flat = torch.ones_like(self._fixed)
-        slopes, squares = self._blocks.information(self._shares, flat, self._level * flat, self._fixed)
-        self._slopes, self._squares = slopes.cpu().numpy(), squares.cpu().numpy()
+        self._slopes, self._squares = self._information(np.zeros(2 * len(centres)))
 
     @property
     def n_centres(self) -> int:
@@ -131,19 +132,21 @@ class PatternFit:
 
     def prior(self, amplitude: bool, noise: bool) -> Prior:
         """The prior with these patterns."""
-        free, values = self._free(amplitude, noise), np.zeros(len(self._slopes))
-        root = cholesky(self._bend(free))
+        free = self._free(amplitude, noise)
+        levels = self._levels(amplitude, noise)
+        squares = self._squares if np.abs(levels).max() < _NEAR else self._information(levels)[1]
+        root = cholesky(squares[np.ix_(free, free)] + np.eye(len(free)))
 
-        def objective(whitened: np.ndarray) -> tuple[float, np.ndarray]:
-            values[free] = logs = solve_triangular(root, whitened)
-            at = self._shares @ torch.from_numpy(values.reshape(2, -1).T.copy()).to(self._shares)
-            total, slopes = self._blocks.log_likelihood(at[:, 0].exp(), self._level * (2 * at[:, 1]).exp(), self._fixed)
-            gradient = (self._shares.T @ slopes).cpu().numpy().T.reshape(-1)[free]
-            return 0.5 * float(logs @ logs) - total, solve_triangular(root, logs - gradient, trans="T")
+        def whitened(u: np.ndarray) -> tuple[float, np.ndarray]:
+            logs = levels.copy()
+            logs[free] += solve_triangular(root, u)
+            value, slopes = self._objective(logs)
+            return value, solve_triangular(root, slopes[free], trans="T")
 
         # in coordinates in which the objective bends alike in all directions, a few steps are enough
-        best = minimize(objective, np.zeros(len(free)), jac=True, method="L-BFGS-B", options={"maxiter": _ITERATIONS})
-        values[free] = solve_triangular(root, best.x)
+        best = minimize(whitened, np.zeros(len(free)), jac=True, method="L-BFGS-B", options={"maxiter": _ITERATIONS})
+        values = levels
+        values[free] += solve_triangular(root, best.x)
         both = values.reshape(2, -1)
         middle = (self._shares.mean(dim=0).cpu().numpy() @ both.T).tolist()
         patterns = [
@@ -156,6 +159,39 @@ class PatternFit:
             variance = found.noise_variance * float(np.exp(2 * middle[1]))
             found = replace(found, noise_variance=variance, noise_pattern=patterns[1])
         return found
+
+    def _levels(self, amplitude: bool, noise: bool) -> np.ndarray:
+        """Flat patterns (2c,) at the best levels: where the prior's are far off, its bend says nothing about that."""
+        places = self._free(amplitude, noise).reshape(amplitude + noise, -1)
+
+        def flat(levels: np.ndarray) -> tuple[float, np.ndarray]:
+            logs = np.zeros(len(self._slopes))
+            logs[places] = levels[:, None]
+            value, slopes = self._objective(logs)
+            return value, slopes[places].sum(axis=1)
+
+        found = np.zeros(len(self._slopes))
+        step = minimize(flat, np.zeros(len(places)), jac=True, method="L-BFGS-B", options={"ftol": 1e-4})
+        found[places] = step.x[:, None]
+        return found
+
+    def _objective(self, logs: np.ndarray) -> tuple[float, np.ndarray]:
+        """Minus the penalised log-likelihood of the logarithms (2c,) of both patterns, and its slopes (2c,)."""
+        total, slopes = self._blocks.log_likelihood(*self._at(logs))
+        gradient = (self._shares.T @ slopes).cpu().numpy().T.reshape(-1)
+        return 0.5 * float(logs @ logs) - total, logs - gradient
+
+    def _information(self, logs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The slopes of the log-likelihood (2c,), and how much they vary (2c, 2c)."""
+        slopes, squares = self._blocks.information(self._shares, *self._at(logs))
+        if not bool(squares.isfinite().all()):
+            raise NotPositiveDefiniteError("the slopes of the likelihood are not finite; a larger noise_variance helps")
+        return slopes.cpu().numpy(), squares.cpu().numpy()
+
+    def _at(self, logs: np.ndarray) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Amplitude, noise and noise that is known (n,), of which patterns have the logarithms (2c,)."""
+        at = self._shares @ torch.from_numpy(logs.reshape(2, -1).T.copy()).to(self._shares)
+        return at[:, 0].exp(), self._level * (2 * at[:, 1]).exp(), self._fixed
 
     def _free(self, amplitude: bool, noise: bool) -> np.ndarray:
         """The places of the values that are to be found among those of both patterns."""

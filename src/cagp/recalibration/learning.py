@@ -132,6 +132,8 @@ def learn(
     with progress_bar("recalibrate", asked, progress) as advance:
         if alone is None:
             alone = leaving.leave_out(geometry, rows, None, advance, seed)
+        else:
+            advance(asked)
         return _learn(leaving, geometry, alone, wanted, draws, seed)
 
 

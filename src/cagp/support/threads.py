@@ -17,10 +17,21 @@ import torch
 Piece = TypeVar("Piece")
 Result = TypeVar("Result")
 
-_helpers: dict[tuple[int, int], ThreadPoolExecutor] = {}
-"""Threads that wait for work, by their process and number: starting them takes longer than many a piece."""
+_helpers: dict[int, ThreadPoolExecutor] = {}
+"""Threads that wait for work, by their number: starting them takes longer than many a piece."""
 
 _starting = threading.Lock()
+
+
+def _forget() -> None:
+    """In a forked process: its threads are not there, and nobody would open a lock that was closed."""
+    global _starting
+    _starting = threading.Lock()
+    _helpers.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)
 
 
 def on_one_thread(call: Callable[[], Result], device: torch.device) -> Result:
@@ -87,16 +98,20 @@ def _single_threaded(threads: int) -> Iterator[None]:
 
 
 def _pool(n: int) -> ThreadPoolExecutor:
-    """``n`` threads that help; those of a parent process are not there after a fork."""
+    """``n`` threads that help."""
     with _starting:
-        if (os.getpid(), n) not in _helpers:
+        if n not in _helpers:
             _helpers.clear()  # threads end when nobody can give them work any more
             pool, begun = ThreadPoolExecutor(n, "cagp", torch.set_num_threads, (1,)), threading.Barrier(n + 1)
-            for _ in range(n):
-                pool.submit(begun.wait)
-            begun.wait()  # one that began later would change what new threads start with
-            _helpers[os.getpid(), n] = pool
-        return _helpers[os.getpid(), n]
+            try:
+                for _ in range(n):
+                    pool.submit(begun.wait)
+                begun.wait()  # one that began later would change what new threads start with
+            except BaseException:
+                begun.abort()  # those that have begun would wait for ever, and so would the end of the process
+                raise
+            _helpers[n] = pool
+        return _helpers[n]
 
 
 def _wait_for(helping: list[Future[None]]) -> None:
