@@ -54,6 +54,15 @@ def test_numbers_are_those_of_the_library(folder: Path, tmp_path: Path, ending: 
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([f"test{ending}", f"out{ending}"])
 
 
+def test_columns_stay_in_the_order_of_the_table(folder: Path, tmp_path: Path) -> None:
+    columns = read_table(folder / "test.csv").columns
+    features = [name for name in columns if name != "height"]
+    write_table(tmp_path / "turned.csv", {name: columns[name] for name in features[::-1]})
+    out = tmp_path / "out.csv"
+    assert call("predict", folder / "model", tmp_path / "turned.csv", "--out", out).exit_code == 0
+    assert out.read_text().splitlines()[0] == ",".join([*features[::-1], "mean", "std", "lower", "upper"])
+
+
 def test_options(folder: Path, tmp_path: Path) -> None:
     arguments = ["predict", folder / "model", folder / "test.csv", "--out", tmp_path / "a.csv"]
     assert call(*arguments, "--no-std", "--prefix", "p_").exit_code == 0

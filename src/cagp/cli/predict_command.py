@@ -106,7 +106,7 @@ def predict(
             result, message, stopped = Piece(model.predict_mean(X), np.ones(len(X)), np.ones(len(X))), "", False
         else:
             result, message, stopped = _in_batches(model, X, rule, size, pieces, voice)
-        columns = dict(table.given)
+        columns = {name: table.given[name] for name in raw.names if name in table.given}  # as the table has them
         columns |= _predicted(whole, X, result, observed, interval / 100 if std else None, prefix)
         if stopped or rule is not None:
             columns[f"{prefix}iterations"] = result.iterations
