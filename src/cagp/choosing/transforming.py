@@ -106,7 +106,7 @@ def _chosen(X: np.ndarray, y: np.ndarray, beginning: Beginning, seed: int) -> Be
     without, within = first.scores.at(index).crps, other.scores.at(index).crps
     digits = 4 if f"{within.mean():.4g}" != f"{without.mean():.4g}" else 7
     scores = (
-        "the CRPS of observations that the first candidate predicts is "
+        "the CRPS of left-out observations, predicted by the first candidate, is "
         f"{within.mean():.{digits}g} with it and {without.mean():.{digits}g} without"
     )
     if within.mean() < (1 - _BETTER) * without.mean() and clearly_worse(without, within):
