@@ -24,7 +24,7 @@ _NEGLIGIBLE = 0.005
 """The lightest components that have this share of the weight together are left out."""
 
 JUDGED_ALONE = 1000
-"""Beyond so many observations the error bars are judged by the component with the most weight: they hardly differ."""
+"""Beyond so many observations the error bars are judged by the component with the most weight: all would take long."""
 
 
 @dataclass(frozen=True)

@@ -125,7 +125,7 @@ class PatternFit:
         of freedom, or less: the values are penalised.
         """
         free = self._free(amplitude, noise)
-        slopes, bend = self._slopes[free], self._bend(free)
+        slopes, bend = self._slopes[free], _bend(self._squares, free)
         levels = np.kron(np.eye(amplitude + noise), np.ones((self.n_centres, 1)))
         gain = _gain(slopes, bend) - _gain(levels.T @ slopes, levels.T @ bend @ levels)
         return gain, len(free) - levels.shape[1]
@@ -135,7 +135,7 @@ class PatternFit:
         free = self._free(amplitude, noise)
         levels = self._levels(amplitude, noise)
         squares = self._squares if np.abs(levels).max() < _NEAR else self._information(levels)[1]
-        root = cholesky(squares[np.ix_(free, free)] + np.eye(len(free)))
+        root = cholesky(_bend(squares, free))
 
         def whitened(u: np.ndarray) -> tuple[float, np.ndarray]:
             logs = levels.copy()
@@ -145,9 +145,8 @@ class PatternFit:
 
         # in coordinates in which the objective bends alike in all directions, a few steps are enough
         best = minimize(whitened, np.zeros(len(free)), jac=True, method="L-BFGS-B", options={"maxiter": _ITERATIONS})
-        values = levels
-        values[free] += solve_triangular(root, best.x)
-        both = values.reshape(2, -1)
+        levels[free] += solve_triangular(root, best.x)
+        both = levels.reshape(2, -1)
         middle = (self._shares.mean(dim=0).cpu().numpy() @ both.T).tolist()
         patterns = [
             replace(self._pattern, values=np.exp(each - m).tolist()) for each, m in zip(both, middle, strict=True)
@@ -197,9 +196,10 @@ class PatternFit:
         """The places of the values that are to be found among those of both patterns."""
         return np.flatnonzero(np.repeat([amplitude, noise], self.n_centres))
 
-    def _bend(self, free: np.ndarray) -> np.ndarray:
-        """Minus the second derivatives of the penalised likelihood where nothing varies, about."""
-        return self._squares[np.ix_(free, free)] + np.eye(len(free))
+
+def _bend(squares: np.ndarray, free: np.ndarray) -> np.ndarray:
+    """Minus the second derivatives of the penalised likelihood in the ``free`` values, about."""
+    return squares[np.ix_(free, free)] + np.eye(len(free))
 
 
 def _gain(slopes: np.ndarray, bend: np.ndarray) -> float:

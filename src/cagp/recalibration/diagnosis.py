@@ -130,7 +130,7 @@ def diagnose(z: np.ndarray, correlation: Correlation | None = None) -> Diagnosis
     else:
         sentence = (
             f"no sign that the error bars are wrong: {_hold(coverage, n)}; errors that are {number(visible(worth), 3)} "
-            "times as large as promised, or larger, would have been noticed"
+            "times as large as promised would be noticed four times in five, larger ones more often"
         )
     return Diagnosis(z, tuple(failures), sentence, tuple(notes), coverage, worth, signs)
 
