@@ -8,7 +8,8 @@ import pytest
 
 import cagp
 from cagp.hyperparameters import FitWarning, fit
-from cagp.hyperparameters.likelihood import ExactLikelihood
+from cagp.hyperparameters.fisher_scoring import fisher_scoring
+from cagp.hyperparameters.likelihood import Evaluation, ExactLikelihood
 
 
 def test_a_bound_that_was_reached_is_told(sample):
@@ -126,3 +127,18 @@ def test_bad_options_are_refused_before_any_work(sample, monkeypatch, options, m
 def test_the_exact_likelihood_never_turns_into_another(sample):
     with pytest.raises(cagp.MemoryBudgetError, match="the exact likelihood of 60 points"):
         cagp.Prior(cagp.RBF()).fit(*sample, memory_budget=1000)
+
+
+def test_scoring_that_gives_up_says_how_many_steps_it_made() -> None:
+    """Then the optimiser that takes over has the others left."""
+
+    def evaluate(at: np.ndarray) -> Evaluation:
+        information = np.eye(1) if at[0] == 0 else None  # none after the first step
+        return Evaluation(-0.5 * float((at[0] - 1) ** 2), 1 - at, None, information)
+
+    far = np.array([10.0])
+    given_up = fisher_scoring(
+        evaluate, np.zeros(1), -far, far, slope=1e-9, gain=1e-12, max_steps=30, advance=lambda: None
+    )
+    assert not given_up.settled
+    assert given_up.steps == 1
