@@ -44,6 +44,7 @@ bench: $(READY)  ## speed, as ratios taken side by side; rewrites docs/performan
 	$(RUN) benchmarks/growing.py
 	$(RUN) benchmarks/neighbours.py
 	$(RUN) benchmarks/auto.py
+	$(RUN) benchmarks/beside_a_busy_process.py
 	$(RUN) benchmarks/likelihood.py
 	$(RUN) benchmarks/sbc.py
 	$(RUN) benchmarks/cluster.py

@@ -1,9 +1,9 @@
 """Auto against every solver that it could have picked: whole times, and the excess of each.
 
-A time is that of conditioning and predicting, Auto's choosing included; how fast the machine is was measured before.
+A time is that of conditioning and predicting, Auto's choosing included; what it chooses by are counts.
 The excess is mean(variance − exact) / mean(exact) at some of the test points, where exact is the smallest variance that
-any solver has found: that of Cholesky, or of 1,600 neighbours at the least. Solvers that would take several times as
-long as what Auto picked are left out, and so are those that need more than a minute.
+any solver has found: that of Cholesky, or of 1,600 neighbours at the least. Solvers that would take several times the
+operations of what Auto picked are left out, and so are those that need more than a minute.
 
     python benchmarks/auto.py [--quick]
 """
@@ -15,17 +15,15 @@ import time
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from record import options, table, write
 from timing import medians
 
 import cagp
-from cagp.solvers.candidates import LADDER, Costs, others
-from cagp.solvers.rates import Rates
+from cagp.solvers.candidates import LADDER, Costs
 
 _JUDGED = 32
-_LONGEST = 60.0
-_HOPELESS = 3.0
+_MOST = 2e12
+_HOPELESS, _LITTLE = 3.0, 3e10
 _REPEATED_UP_TO = 2.0
 _EXCESS = 0.01
 
@@ -93,13 +91,15 @@ def rows(problem: Problem) -> tuple[list[str], str]:
     X, X_test = problem.X, problem.X_test
     seconds, variance, picked = seconds_and_variance(problem, cagp.Auto())
     gram = problem.prior.condition(X, X[:, 0], cagp.GaussSeidel(0, order="natural")).gram
-    costs = Costs(gram, Rates.measured(torch.device("cpu"), torch.float64))
+    costs, T = Costs(gram), len(X_test)
     found = {"Auto": (seconds, variance)}
-    solvers = [*others(gram), *(cagp.NearestNeighbours(k) for k in LADDER if k < problem.d)]
+    solvers = [each.solver for each in costs.others(T)]
+    solvers += [cagp.NearestNeighbours(k) for k in LADDER if k < problem.d]
+    counted = next((costs.candidate(each, T).operations for each in solvers if repr(each) == picked), 0.0)
     calls = {"Auto": functools.partial(seconds_and_variance, problem, cagp.Auto())}
     for solver in solvers:
-        expected = costs.seconds(solver, problem.T)
-        if expected > _LONGEST or expected > max(_HOPELESS * seconds, 1.0):
+        expected = costs.candidate(solver, T).operations
+        if expected > _MOST or expected > max(_HOPELESS * counted, _LITTLE):
             continue
         found[repr(solver)] = seconds_and_variance(problem, solver)[:2]
         calls[repr(solver)] = functools.partial(seconds_and_variance, problem, solver)
@@ -133,15 +133,12 @@ def short(solver: str) -> str:
 
 def main() -> None:
     arguments = options(__doc__).parse_args()
-    start = time.perf_counter()
-    Rates.measured(torch.device("cpu"), torch.float64)
-    measuring = time.perf_counter() - start
     found = []
     for problem in QUICK if arguments.quick else PROBLEMS:
         found.append(rows(problem))
         print(*found[-1], flush=True)
     columns = ["d", "p", "T", "Auto picked", "s", "excess", "best within 1%", "s", "Auto / best"]
-    notes = f"Measuring the machine took {measuring:.2g} s, once. Medians of three rounds below 2 s."
+    notes = "Medians of three rounds below 2 s."
     short_ones = table("Auto and the best solver it could have picked", columns, [row for row, _ in found], notes)
     each = [[*row[:3], details] for row, details in found]
     all_of_it = table("All that was measured", ["d", "p", "T", "solver, seconds, excess"], each)

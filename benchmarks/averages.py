@@ -65,7 +65,7 @@ def blocks(number: int) -> None:
     found = []
     for place in places:
         inside = np.linalg.norm(unit_vectors(train.X) - place, axis=1) < RADIUS
-        others, X = model.again(np.flatnonzero(~inside)), train.X[inside]
+        others, X = cagp.Model([model.components[0].rebuilt(np.flatnonzero(~inside))]), train.X[inside]
         area = np.cos(np.deg2rad(X[:, 0]))
         area /= area.sum()
         mean, points = others.average(X, area).observed(), others.predict(X).observed()

@@ -24,15 +24,14 @@ import torch
 from record import Table, options, table, write
 
 import cagp
+from cagp.gram.previous_neighbours import previous_neighbours
 from cagp.hyperparameters import fit, log_likelihood
-from cagp.hyperparameters.compiled_vecchia import CompiledVecchiaLikelihood
 from cagp.hyperparameters.likelihood import ExactLikelihood
 from cagp.hyperparameters.observations import observations
-from cagp.hyperparameters.previous_neighbours import previous_neighbours
 from cagp.hyperparameters.radial_plan import compiled_plan
 from cagp.hyperparameters.search_space import Space
 from cagp.hyperparameters.terms import Terms
-from cagp.hyperparameters.vecchia import VecchiaLikelihood
+from cagp.hyperparameters.vecchia import CompiledVecchiaLikelihood, VecchiaLikelihood
 
 Call = Callable[[], object]
 

@@ -1,7 +1,7 @@
-"""Nearest neighbours: test points that share them against test points that each have their own.
+"""Nearest neighbours: test points that share those of their cell against test points that each have their own.
 
 Whole predictions from the same model settings, in turn: search, kernel matrices, factorisation, mean and variance.
-The variance with shared neighbours is never larger; the tables say how much smaller it is.
+The variance with shared neighbours is smaller on average; the tables say how much.
 
     python benchmarks/neighbours.py [--quick]
 """
@@ -63,7 +63,7 @@ def tables(scale: int, rounds: int, many: int) -> list[Table]:
     ]
     return [
         table(
-            "NearestNeighbours(k): each test point with its own neighbours, or close ones with their union",
+            "NearestNeighbours(k): each test point with its own neighbours, or with those of its cell",
             ["test points", "d", "T", "k", "own, s", "shared, s", "own / shared", "mean variance less by"],
             rows,
             f"Whole predictions. Medians of {rounds} rounds in which the two take turns, one for the fine grid.",

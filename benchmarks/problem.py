@@ -45,7 +45,7 @@ def plain_algorithm_2(
     return V @ v, np.diag(matern32(X_test, X_test) - downdate)
 
 
-def solve(d: int, T: int, solver: cagp.Solver, storage: str, solve_dtype: str | None = None) -> cagp.Posterior:
+def solve(d: int, T: int, solver: cagp.Solver, storage: str, solve_dtype: str | None = None) -> cagp.Prediction:
     """All of it: the Gram matrix, the solve and the posterior."""
     X, y, X_test = data(d, T)
     return PRIOR.condition(X, y, solver, storage=storage, solve_dtype=solve_dtype).predict(X_test, progress=False)

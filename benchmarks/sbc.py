@@ -15,7 +15,7 @@ from timing import medians
 
 import cagp
 from cagp.calibration import simulation_based_calibration
-from cagp.calibration.draws import draw
+from cagp.calibration.projection import draw
 
 SIMULATIONS = 1000
 PRIOR = cagp.Prior(cagp.Matern32(lengthscale=0.2), noise_variance=0.01)

@@ -11,13 +11,14 @@ from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 
 FLOORS = [
-    ("what a user calls", ["cli", "estimator", "choosing", "interop", "reports"]),
-    ("around a model", ["saving", "tables", "datasets"]),
-    ("error bars on the data", ["transforms", "mixtures", "recalibration", "fields", "left_out", "calibration"]),
-    ("from data to a prior", ["hyperparameters"]),
-    ("what a user holds", ["model", "posterior"]),
-    ("from a solver to a posterior", ["predicting", "workers"]),
-    ("kernel, mean and noise", ["prior"]),
+    ("what a user calls", ["cli", "estimator", "interop", "reports"]),
+    ("files", ["saving", "tables", "datasets"]),
+    ("a fit that needs no expert", ["choosing", "hyperparameters"]),
+    ("what a user holds", ["model", "story"]),
+    ("error bars on the data", ["recalibration", "left_out", "calibration"]),
+    ("what a model says", ["prediction", "posterior", "averages", "fields"]),
+    ("one component at work", ["predicting", "workers"]),
+    ("kernel, mean, noise and scale", ["prior", "transforms"]),
     ("methods", ["solvers", "preconditioners", "algebra"]),
     ("the door between kernels and solvers", ["gram"]),
     ("functions and rules", ["kernels", "means", "stopping"]),
@@ -29,7 +30,7 @@ WIDTH, HEIGHT, GAP = 10.0, 0.62, 0.14
 
 
 def main() -> None:
-    figure = Figure(figsize=(11, 6.8))
+    figure = Figure(figsize=(11, 7.4))
     axes = figure.add_axes((0.02, 0.02, 0.96, 0.96))
     for level, (title, rooms) in enumerate(FLOORS):
         bottom = (len(FLOORS) - level) * (HEIGHT + GAP)

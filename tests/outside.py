@@ -8,7 +8,8 @@ from typing import ClassVar
 
 import torch
 
-import cagp
+from cagp.algebra.weights import Weights
+from cagp.gram import Gram
 from cagp.kernels import Radial
 from cagp.solvers import CalibratedSolver, Prepared
 
@@ -19,20 +20,12 @@ class SteepestDescent(CalibratedSolver):
 
     iterations: int = 10
 
-    side = "test"
-    name = "steepest-descent"
-    cost = "O(m d² T) time"
-
-    def prepare(self, gram: cagp.Gram) -> Prepared:
+    def prepare(self, gram: Gram) -> Prepared:
         return _PreparedDescent(self, gram)
 
 
 class _PreparedDescent(Prepared):
-    def __init__(self, solver: SteepestDescent, gram: cagp.Gram) -> None:
-        super().__init__(gram)
-        self.limit = solver.iterations
-
-    def corrections(self, rhs: torch.Tensor) -> Iterator[cagp.Weights]:
+    def corrections(self, rhs: torch.Tensor) -> Iterator[Weights]:
         values, residual, reduction = torch.zeros_like(rhs), rhs.clone(), rhs.new_zeros(len(rhs))
         for i in range(1, self.limit + 1):
             product = self.gram.matmul(residual)
@@ -41,10 +34,7 @@ class _PreparedDescent(Prepared):
             values += step[:, None] * residual
             residual = residual - step[:, None] * product
             reduction = reduction + step * squared
-            yield cagp.Weights(values, reduction, i, float(i), self.gram.size)
-
-    def stopped(self, iteration: int) -> str:
-        return f"SteepestDescent took {iteration} steps."
+            yield Weights(values, reduction, i, float(i), self.gram.size)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import torch
 from scipy.spatial.distance import cdist
 
 import cagp
-from cagp.gram import Tiling
+from cagp.gram import Gram, Tiling
 
 
 @dataclass(frozen=True)
@@ -31,11 +31,11 @@ class Problem:
         r = np.sqrt(3) * cdist(A, B) / self.lengthscale
         return self.variance * (1 + r) * np.exp(-r)
 
-    def gram(self, storage: str, tiling: Tiling | None = None) -> cagp.Gram:
+    def gram(self, storage: str, tiling: Tiling | None = None) -> Gram:
         """The library's own G, cut as ``tiling`` says."""
         X, kernel = torch.from_numpy(self.X), self.prior.kernel
         noise = torch.from_numpy(np.broadcast_to(self.noise, len(X)).astype(float))
-        return cagp.Gram(kernel, kernel.embed(X, X.mean(dim=0)), noise, storage=storage, budget=2**30, tiling=tiling)
+        return Gram(kernel, kernel.embed(X, X.mean(dim=0)), noise, storage=storage, budget=2**30, tiling=tiling)
 
     @property
     def G(self) -> np.ndarray:

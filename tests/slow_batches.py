@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import cagp
+from cagp.gram import Gram
 from cagp.support.interrupt import Interrupt
 from problems import make_problem
 
@@ -25,7 +26,7 @@ class Counted(cagp.GaussSeidel):
 
     folder: str = ""
 
-    def prepare(self, gram: cagp.Gram) -> object:
+    def prepare(self, gram: Gram) -> object:
         (Path(self.folder) / f"{os.getpid()}-{time.time_ns()}").touch()
         return super().prepare(gram)
 
@@ -36,7 +37,7 @@ class Stuck(cagp.GaussSeidel):
 
     folder: str = ""
 
-    def prepare(self, gram: cagp.Gram) -> object:
+    def prepare(self, gram: Gram) -> object:
         prepared = super().prepare(gram)
         original, folder = prepared.weights, Path(self.folder)
 
@@ -55,7 +56,7 @@ class Stuck(cagp.GaussSeidel):
 class Failing(cagp.GaussSeidel):
     """Refuses every batch."""
 
-    def prepare(self, gram: cagp.Gram) -> object:
+    def prepare(self, gram: Gram) -> object:
         prepared = super().prepare(gram)
 
         def weights(cross: object) -> Iterator[object]:

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 import torch
 
 import cagp
+from cagp.gram import Gram
 from outside import SteepestDescent
 
 
-def half_jacobi(gram: cagp.Gram, R: torch.Tensor) -> torch.Tensor:
+def half_jacobi(gram: Gram, R: torch.Tensor) -> torch.Tensor:
     """A user's own M̃: damped Jacobi with a damping that converges on the problems of these tests."""
     return 0.05 * R / gram.diagonal()
 

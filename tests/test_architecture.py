@@ -25,19 +25,21 @@ LAYERS = (
     "algebra",  # what several methods are made of: sweeps, blocks, inducing points, weights
     "preconditioners",
     "solvers",
+    "transforms",  # observations on another scale than the Gaussian process
     "prior",  # kernel, mean and noise
     "workers",  # other processes and devices
     "predicting",  # a solver on batches of test points, and bounds on what it leaves
     "prediction",  # what every prediction offers
-    "posterior",
-    "model",  # a prior conditioned on data
-    "hyperparameters",  # maximum likelihood
+    "fields",  # draws of whole fields
+    "posterior",  # the prediction of one prior
+    "averages",  # averages over whole fields
     "calibration",  # are the error bars right?
     "left_out",  # training observations predicted from the others
-    "fields",  # averages over whole fields, and draws of them
     "recalibration",  # error bars that hold on the data
-    "mixtures",  # several models that predict together
-    "transforms",  # observations on another scale than the Gaussian process
+    "story",  # how a model came about
+    "model_parts",  # components, margins, transform and story
+    "model",  # priors conditioned on data, and what was learned of their error bars
+    "hyperparameters",  # maximum likelihood
     "choosing",  # a fit that needs no expert
     "saving",  # model folders
     "datasets",  # public data
@@ -55,28 +57,25 @@ LAYERS = (
 EXCEPTIONS = {
     ("prior", "model"): "Prior.condition is a short cut to what is above: a prior is the first thing a user holds",
     ("prior", "hyperparameters"): "so is Prior.fit",
-    ("prior", "transforms"): "and Prior.transformed",
-    ("model", "saving"): "so is Model.save",
-    ("model", "left_out"): "and Model.left_out",
-    ("model", "recalibration"): "and Model.recalibrated",
-    ("model", "fields"): "and Model.average and Model.simulate",
-    ("posterior", "fields"): "Posterior.sample simulates where a covariance matrix does not fit",
-    ("mixtures", "saving.objects"): "the priors of a mixture are written like those of models",
-    ("recalibration", "saving"): "LayeredModel.save is to a model with layers what Model.save is to a plain one",
+    ("model", "saving"): "and Model.save: a model can save itself",
 }
 """Imports upwards that stay, as (who, whom); each has a room or a module on either side."""
 
 ROOT = {
     "__init__",
     "__main__",
+    "averages",
     "errors",
     "fit_report",
     "means",
     "model",
+    "model_parts",
     "posterior",
     "prediction",
     "prior",
     "stopping",
+    "story",
+    "transforms",
 }
 
 

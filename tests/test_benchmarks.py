@@ -12,6 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 SCRIPTS = (
     "auto",
+    "beside_a_busy_process",
     "gauss_seidel",
     "time_to_accuracy",
     "same_prediction",
@@ -30,7 +31,16 @@ def run(script: str, *arguments: str) -> str:
     return done.stdout
 
 
-_LONG = {"auto", "growing", "gauss_seidel", "time_to_accuracy", "same_prediction", "likelihood", "sbc"}
+_LONG = {
+    "auto",
+    "beside_a_busy_process",
+    "growing",
+    "gauss_seidel",
+    "time_to_accuracy",
+    "same_prediction",
+    "likelihood",
+    "sbc",
+}
 """Those that take many seconds even when they are quick, or are like another one; all have the same way to the page.
 """
 

@@ -10,7 +10,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from cagp.reports.coastlines import FILE_NAME, coastlines, wrapped
+from cagp.reports.maps import FILE_NAME, coastlines, wrapped
 
 
 @pytest.fixture
@@ -32,6 +32,14 @@ def write_lines(folder: Path) -> None:
 
 def test_none(nowhere: Path) -> None:
     assert coastlines() == []
+
+
+def test_lines_from_a_file_need_no_library(nowhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CAGP_CACHE")
+    for name in ("pooch", "platformdirs"):
+        monkeypatch.setitem(sys.modules, name, None)
+    write_lines(nowhere)
+    assert len(coastlines()) == 2
 
 
 def test_a_damaged_file_costs_no_map(nowhere: Path) -> None:

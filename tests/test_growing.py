@@ -14,6 +14,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import cagp
 from cagp.errors import InputError, NotPositiveDefiniteError
+from cagp.gram import Gram
 from problems import make_problem
 from random_examples import examples
 
@@ -31,7 +32,7 @@ def test_the_factor_is_extended_and_is_that_of_dense_algebra(
 ) -> None:
     small = first(45, solver)
     small.predict(X_TEST)
-    monkeypatch.setattr(cagp.Gram, "cholesky", lambda gram: pytest.fail("the factor is computed anew"))
+    monkeypatch.setattr(Gram, "cholesky", lambda gram: pytest.fail("the factor is computed anew"))
     whole = small.with_more(X[45:], Y[45:])
     found = whole.predict(X_TEST)
     factor = whole.prepared.factor

@@ -14,6 +14,7 @@ from numpy.testing import assert_allclose
 
 import cagp
 from cagp.algebra.weights import Weights
+from cagp.gram import Gram
 from cagp.support.interrupt import Interrupt
 from problems import make_problem
 
@@ -102,7 +103,7 @@ def test_batches_follow_the_budget() -> None:
 class _Stops(cagp.GaussSeidel):
     """Presses Ctrl-C once, during its second iteration."""
 
-    def prepare(self, gram: cagp.Gram) -> object:
+    def prepare(self, gram: Gram) -> object:
         prepared = super().prepare(gram)
         original, presses = prepared.weights, iter([True])
 
@@ -284,17 +285,22 @@ def test_certificates_of_sparse_weights_stay_within_the_budget(longest_rows: lis
 
 
 @pytest.mark.parametrize(
-    ("solver", "held"),
+    ("solver", "held", "budget"),
     [
-        (cagp.GaussSeidel(1, block_size=100), 300 * 100 * 8),
-        (cagp.CalibratedCG(1, cagp.Nystrom(30)), 300 * 31 * 8),
-        (cagp.CalibratedCG(1, cagp.SymmetricGaussSeidel(100)), 300 * 100 * 8),
-        (cagp.Chain([cagp.GaussSeidel(1, block_size=100), cagp.CalibratedCG(1, cagp.Nystrom(30))]), 300 * 131 * 8),
+        (cagp.Cholesky(), 300 * 300 * 8, 1_800_000),
+        (cagp.GaussSeidel(1, block_size=100), 300 * 100 * 8, 2**20),
+        (cagp.CalibratedCG(1, cagp.Nystrom(30)), 300 * 31 * 8, 2**20),
+        (cagp.CalibratedCG(1, cagp.SymmetricGaussSeidel(100)), 300 * 100 * 8, 2**20),
+        (
+            cagp.Chain([cagp.GaussSeidel(1, block_size=100), cagp.CalibratedCG(1, cagp.Nystrom(30))]),
+            300 * 131 * 8,
+            2**20,
+        ),
     ],
     ids=repr,
 )
-def test_batches_leave_room_for_what_the_solver_keeps(solver: cagp.Solver, held: int) -> None:
-    problem, budget = make_problem(d=300, T=100), 2**20
+def test_batches_leave_room_for_what_the_solver_keeps(solver: cagp.Solver, held: int, budget: int) -> None:
+    problem = make_problem(d=300, T=100)
     model = problem.prior.condition(problem.X, problem.y, solver, storage="tiles", memory_budget=budget)
     assert model.prepared.held_bytes == held
     batch = model.predict(problem.X_test)._batches[0].cross.size

@@ -13,6 +13,7 @@ from scipy.sparse.linalg import cg
 
 import cagp
 from cagp.algebra.sweeps import sweep
+from cagp.gram import Gram
 from problems import Problem, make_problem
 from random_examples import examples
 
@@ -109,7 +110,7 @@ def test_stationary_methods_follow_the_recursion(problem: Problem, method: str, 
         "own": own,
     }[method]
 
-    def apply_transpose(gram: cagp.Gram, R: object) -> object:
+    def apply_transpose(gram: Gram, R: object) -> object:
         return R @ type(R)(own).to(R)  # rows: (M̃ᵀ r)ᵀ = rᵀ M̃
 
     solver = {

@@ -134,4 +134,4 @@ def test_statuses_count_right() -> None:
     status = PROBLEM.prior.condition(PROBLEM.X, PROBLEM.y, chain).predict(PROBLEM.X_test).status
     assert "CalibratedCG did the 3 iterations asked for" in str(status)
     numpy_budget = PROBLEM.prior.condition(PROBLEM.X, PROBLEM.y, chain, memory_budget=np.int64(10**9))
-    assert numpy_budget.budget == 10**9
+    assert numpy_budget.recipe.budget == 10**9

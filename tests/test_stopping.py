@@ -11,8 +11,7 @@ from numpy.testing import assert_allclose
 import cagp
 from cagp.algebra.weights import Weights, zero_weights
 from cagp.gram import Cross
-from cagp.predicting.batch_progress import BatchProgress, ExactVariance
-from cagp.predicting.bounds import bounds_of
+from cagp.predicting.bounds import BatchProgress, ExactVariance, bounds_of
 from cagp.stopping import ComputationalShare, Iterations, Seconds
 from problems import make_problem
 from random_examples import examples
@@ -84,7 +83,7 @@ def test_what_is_known_of_the_exact_variance_is_not_computed_again(
         asked.append(cross.size)
         return bounds_of(model, cross, weights)
 
-    monkeypatch.setattr("cagp.predicting.batch_progress.bounds_of", counted)
+    monkeypatch.setattr("cagp.predicting.bounds.bounds_of", counted)
     post = condition(cagp.GaussSeidel(2000)).predict(PROBLEM.X_test, stop=ComputationalShare(0.05, judged))
     assert ((post.variance - EXACT) / EXACT <= 0.05 * (1 + 1e-6)).all()
     assert asked == [12]  # once, after the first iteration: neighbours say it all
@@ -102,7 +101,7 @@ def test_what_is_known_of_the_exact_variance_is_true(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("cagp.predicting.conditioned._MAX_INDUCING", 5)
     monkeypatch.setattr("cagp.predicting.bounds._from_neighbours", lambda cross: zero_weights(cross.size, cross.gram))
     cross = model.predict(problem.X_test)._batches[0].cross
-    exact, estimates_without_use = ExactVariance(model, cross), 0
+    exact, estimates_without_use = ExactVariance(model.components[0], cross), 0
     for weights in model.prepared.weights(cross):
         if not weights.iteration:
             continue

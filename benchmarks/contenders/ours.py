@@ -46,7 +46,7 @@ def front_door(X: np.ndarray, y: np.ndarray) -> Predict:
 def one_kernel(X: np.ndarray, y: np.ndarray) -> Predict:
     import cagp
 
-    plain = {"mixture": False, "uncertainty": False, "recalibrate": False, "transform": None}
+    plain: dict[str, Any] = {"mixture": False, "uncertainty": False, "recalibrate": False, "transform": None}
     plain |= {"varying": False, "rotate": False}
     return _predicts(cagp.fit(X, y, kernel="matern32", mean="constant", progress=False, **plain))
 

@@ -53,7 +53,7 @@ class Study:
         self.record("Cholesky", 1, exact, seconds)
         torch.cuda.empty_cache()
 
-    def nll(self, post: cagp.Posterior) -> float:
+    def nll(self, post: cagp.Prediction) -> float:
         observed = post.observed()
         z = (self.y_test - observed.mean) / observed.std
         return float(np.mean(0.5 * z**2 + np.log(observed.std) + 0.5 * np.log(2 * np.pi)))
@@ -61,7 +61,7 @@ class Study:
     def condition(self, solver: cagp.Solver, **settings: Any) -> cagp.Model:
         return self.prior.condition(self.X, self.y, solver, device="cuda", memory_budget=BUDGET, **settings)
 
-    def record(self, label: str, m: int, post: cagp.Posterior, seconds: float) -> float:
+    def record(self, label: str, m: int, post: cagp.Prediction, seconds: float) -> float:
         excess = float((post.variance - self.exact).mean() / self.exact.mean())
         worst = float(((post.variance - self.exact) / self.exact).max())
         rmse = float(np.sqrt(np.mean((post.mean - self.y_test) ** 2)))

@@ -23,6 +23,7 @@ import torch
 
 import cagp
 from cagp.algebra.sweeps import sweep
+from cagp.gram import Gram
 from cagp.kernels import embedding_leaves, map_embedding, slice_embedding
 from problems import era5_grid, era5_prior
 
@@ -102,7 +103,7 @@ class Bench:
             for accurate, dtype in ((True, torch.float32), (False, torch.float32), (True, torch.float64)):
                 cast = map_embedding(embedding, lambda part: part.to(dtype))  # noqa: B023
                 noise = torch.full((n,), 1e-20, dtype=dtype, device="cuda")
-                gram = cagp.Gram(kernel, cast, noise, storage="tiles", budget=BUDGET, accurate=accurate)
+                gram = Gram(kernel, cast, noise, storage="tiles", budget=BUDGET, accurate=accurate)
                 assert gram.fused
                 product = gram.matmul(W.to(dtype))[:, chosen]
                 row.append(f"{float((product - reference).norm() / reference.norm()):.1e}")
@@ -134,7 +135,7 @@ class Bench:
         solver = cagp.GaussSeidel(3, block_size=2048)
         X, y, X_test = self.X[keep], self.y[keep], torch.as_tensor(self.X[~keep], device="cuda")
         model = self.prior.condition(X, y, solver, solve_dtype=arithmetic, device="cuda", memory_budget=BUDGET)
-        cross, gram = model.cross(X_test), model.prepared.gram
+        cross, gram = model.components[0].cross(X_test), model.prepared.gram
         V = gram.cross(cross.test).matrix
         W = torch.zeros_like(V)
         blocks = model.prepared._blocks  # type: ignore[attr-defined]

@@ -35,7 +35,7 @@ def main() -> None:
     _synchronised(device)
     start = time.perf_counter()
     simulator = model.simulator(grid)
-    how = simulator.prior.how
+    simulator.draw(1, seed=1, progress=False)
     _synchronised(device)
     prepared = time.perf_counter() - start
     found = simulator.draw(given.fields, seed=0, progress=False)
@@ -43,9 +43,9 @@ def main() -> None:
     seconds = time.perf_counter() - start
     name = torch.cuda.get_device_name() if device.type == "cuda" else "CPU"
     print(f"{name}: {given.fields} fields on {len(rows)} × {len(columns)} given {given.data:,} data")
-    print(f"the prior drawn {how}")
+    print(found.how)
     print(f"spread of the fields {found.spread:.4f} of what the posterior says")
-    print(f"{seconds:.1f} s, of which {prepared:.1f} s prepare the draws of the prior")
+    print(f"{seconds:.1f} s, of which {prepared:.1f} s prepare, with a first field")
     if device.type == "cuda":
         print(f"peak memory {torch.cuda.max_memory_allocated() / 2**30:.1f} GiB")
 

@@ -6,8 +6,43 @@ from typing import TYPE_CHECKING, Any
 from .support.version import __version__ as __version__
 
 if TYPE_CHECKING:  # for type checkers; when the program runs, __getattr__ finds these names on first use
-    from . import kernels, preconditioners, solvers, stopping
-    from .algebra.weights import Weights
+    from . import (
+        calibration as calibration,
+    )
+    from . import (
+        choosing as choosing,
+    )
+    from . import (
+        datasets as datasets,
+    )
+    from . import (
+        estimator as estimator,
+    )
+    from . import (
+        fit_report as fit_report,
+    )
+    from . import (
+        hyperparameters as hyperparameters,
+    )
+    from . import (
+        interop as interop,
+    )
+    from . import (
+        kernels,
+        preconditioners,
+        solvers,
+        stopping,
+    )
+    from . import (
+        saving as saving,
+    )
+    from . import (
+        tables as tables,
+    )
+    from . import (
+        transforms as transforms,
+    )
+    from .choosing import fit
     from .errors import (
         CagpError,
         DataError,
@@ -19,7 +54,7 @@ if TYPE_CHECKING:  # for type checkers; when the program runs, __getattr__ finds
         SavedModelError,
         TableError,
     )
-    from .gram import Gram
+    from .estimator import CAGPRegressor as CAGPRegressor
     from .kernels import (
         RBF,
         CustomKernel,
@@ -41,6 +76,7 @@ if TYPE_CHECKING:  # for type checkers; when the program runs, __getattr__ finds
     from .model import Model
     from .posterior import Posterior
     from .preconditioners import Jacobi, Nystrom, SymmetricGaussSeidel
+    from .prediction import Prediction
     from .prior import Prior
     from .saving import load
     from .solvers import (
@@ -63,11 +99,10 @@ _HOMES = (
     "errors",
     "kernels",
     "means",
-    "gram",
-    "algebra.weights",
     "preconditioners",
     "solvers",
     "prior",
+    "prediction",
     "posterior",
     "model",
     "saving",
@@ -82,15 +117,24 @@ _MODULES = (
     "fit_report",
     "hyperparameters",
     "interop",
-    "mixtures",
+    "choosing",
     "saving",
     "tables",
     "transforms",
 )
 """What ``dir(cagp)`` has beside the public names."""
 
+_GONE = {
+    "studies": "it is now the package cagp_studies, pip install cagp-studies",
+    "mixtures": "every model may have several components; cagp.choosing.integrated is what mixtures.integrated was",
+    "FittedModel": "cagp.fit gives a cagp.Model",
+    "Gram": "it is an internal of cagp.gram",
+    "Weights": "it is cagp.algebra.weights.Weights, for those who write solvers",
+}
+"""Names of former versions, and what became of them."""
 
-def __getattr__(name: str) -> Any:
+
+def _found(name: str) -> Any:
     """Everything is imported when it is first used, so that ``cagp --help`` need not wait for torch.
 
     Some of it needs more than the core.
@@ -100,21 +144,26 @@ def __getattr__(name: str) -> Any:
             return importlib.import_module(".estimator", __name__).CAGPRegressor
         except ModuleNotFoundError as error:
             raise ImportError(f'CAGPRegressor needs {error.name}: pip install "cagp[sklearn]"') from error
-    if name in (*__all__, "fit", "FittedModel"):
+    if name in __all__:
         for home in _HOMES:
             there = vars(importlib.import_module(f".{home}", __name__))
             if name in there:
                 globals()[name] = there[name]
                 return there[name]
-    if name == "studies":
-        raise ImportError("cagp.studies is now the package cagp_studies: pip install cagp-studies")
+    if name in _GONE:
+        kind = ImportError if name == "studies" else AttributeError  # a package of its own has to be installed
+        raise kind(f"cagp.{name} is gone: {_GONE[name]}")
     if importlib.util.find_spec(f"{__name__}.{name}") is not None:
         return importlib.import_module(f".{name}", __name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
+if not TYPE_CHECKING:  # a type checker would take any name for known
+    __getattr__ = _found
+
+
 def __dir__() -> list[str]:
-    return sorted([*__all__, *_MODULES, "CAGPRegressor", "FittedModel", "fit", "__version__"])
+    return sorted([*__all__, *_MODULES, "CAGPRegressor", "__version__"])
 
 
 __all__ = [
@@ -132,7 +181,6 @@ __all__ = [
     "DivergenceError",
     "GaussSeidel",
     "Geographic",
-    "Gram",
     "InputError",
     "InputTypeError",
     "Jacobi",
@@ -153,6 +201,7 @@ __all__ = [
     "Polynomial",
     "Posterior",
     "Power",
+    "Prediction",
     "Prior",
     "RandomDirections",
     "RandomKrylov",
@@ -166,8 +215,8 @@ __all__ = [
     "SymmetricGaussSeidel",
     "TableError",
     "Varying",
-    "Weights",
     "Zero",
+    "fit",
     "kernels",
     "load",
     "preconditioners",

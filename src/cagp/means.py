@@ -18,7 +18,10 @@ from typing import Any
 import torch
 
 from .errors import InputError, InputTypeError
+from .support.orthonormal import not_determined, orthonormal
 from .support.validation import as_float64, count, real
+
+_MOST_TERMS = 10_000
 
 
 class Mean(ABC):
@@ -137,7 +140,14 @@ class Polynomial(Mean):
         if any(c >= X.shape[1] for c in columns):
             raise InputError(f"Polynomial uses columns {tuple(columns)}, the points have {X.shape[1]} columns")
         terms = [torch.ones(X.shape[0], dtype=X.dtype, device=X.device)]
-        for degree in range(1, self.degree + 1):
+        # the number of terms, before they are: one of a high degree in many columns would take for ever
+        k, most = len(columns), _MOST_TERMS
+        if k and (k > most or self.degree > most or math.comb(k + self.degree, self.degree) > most):
+            raise InputError(
+                f"a polynomial of degree {self.degree} in {k} columns has more than {most:,} terms; "
+                "choose a lower degree, or fewer columns"
+            )
+        for degree in range(1, self.degree + 1) if k else ():
             terms += [X[:, list(c)].prod(dim=1) for c in combinations_with_replacement(columns, degree)]
         return torch.stack(terms, dim=1)
 
@@ -161,7 +171,7 @@ class Polynomial(Mean):
         columns = X.shape[1] if self.columns is None else len(self.columns)
         terms = math.comb(columns + self.degree, columns)  # counted before they are made: a high degree has too many
         if terms > X.shape[0]:
-            raise InputError(_undetermined(self, terms, X))
+            raise not_determined(terms, len(X), repr(self))
         return self.with_coefficients(_least_squares(self, self.basis(X), X, y))
 
     def __call__(self, X: torch.Tensor) -> torch.Tensor:
@@ -218,20 +228,9 @@ def _least_squares(mean: Mean, basis: torch.Tensor, X: torch.Tensor, y: torch.Te
     """Coefficients (q,) of a ``basis`` (n, q) for observations y (n,)."""
     if not bool(torch.isfinite(basis).all()):
         raise InputError(f"X is too far out for {mean!r}: its terms overflow there; rescale the points")
-    scale = basis.abs().amax(dim=0).clamp_min(torch.finfo(X.dtype).tiny)
-    singular = torch.linalg.svdvals(basis / scale)
-    if len(basis) < basis.shape[1] or singular[-1] <= 1e-13 * singular[0]:
-        raise InputError(_undetermined(mean, basis.shape[1], X))
-    Q, R = torch.linalg.qr(basis / scale)  # the digits of torch.linalg.lstsq depend on where it finds memory
-    solution: list[float] = (torch.linalg.solve_triangular(R, Q.T @ y[:, None], upper=True)[:, 0] / scale).tolist()
+    Q, R = orthonormal(basis, repr(mean))
+    solution: list[float] = torch.linalg.solve_triangular(R, Q.T @ y[:, None], upper=True)[:, 0].tolist()
     return solution
-
-
-def _undetermined(mean: Mean, terms: int, X: torch.Tensor) -> str:
-    return (
-        f"{mean!r} has {terms} terms, which these {X.shape[0]} points do not determine; "
-        "lower the degree or choose fewer columns"
-    )
 
 
 def _evaluate(mean: Mean, basis: torch.Tensor, coefficients: tuple[float, ...] | None) -> torch.Tensor:

@@ -1,48 +1,66 @@
-"""A prior that has seen data: predictions at any points."""
+"""A model: priors that have seen data, what was learned about their error bars, and how it came about."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from functools import cached_property
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
-from .algebra.weights import certified
-from .errors import DivergenceError, InputError, InputTypeError
-from .posterior import Posterior, guarantee_of
-from .predicting.batches import Batches
-from .predicting.elsewhere import find_workers, solve_with
+from .averages import Average, Functional, solve_functionals
+from .errors import InputError, InputTypeError
+from .fields import ComponentSimulator, Found, Simulation, Simulator
+from .left_out import LeftOut, left_out
+from .model_parts import ModelParts
+from .posterior import Posterior, at_prior, from_weights, iterated, solve, stacked
+from .predicting.batches import find_workers
+from .predicting.conditioned import Conditioned
 from .predicting.memory_plan import MemoryPlan
-from .predicting.solved import Solved
-from .predicting.solving import Iterates, outcome_of
-from .predicting.status import Status, status_of
-from .predicting.with_data import WithData
-from .prediction import Guarantee, Prediction
+from .predicting.recipe import Recipe
+from .predicting.solving import coefficients, means
+from .predicting.status import Status, joint_status
+from .prediction import Prediction, guarantee_of
+from .prior import Prior
+from .recalibration import Conformal, PlacedMargins, Recalibration, jackknife_interval, learn
+from .solvers import Auto, Solver
 from .stopping import Rule
+from .support.convert import Output
 from .support.interrupt import Interrupt
 from .support.progress import progress as progress_bar
-from .support.validation import ArrayLike, as_float64
+from .support.threads import threads_for
+from .support.validation import ArrayLike, as_float64, column_names, targets
 
-if TYPE_CHECKING:  # shortcuts into rooms above: a model can save and judge itself
-    from .fields import Average, ModelSimulator, Simulation, Wanted
-    from .left_out import Gaps, Geometry, LeftOut
-    from .recalibration import ConformalModel, RecalibratedModel
+if TYPE_CHECKING:  # a short cut into a room above: a model can save itself
     from .saving import About
 
 
-class Model(WithData):
-    """A prior conditioned on data with a solver; made by ``Prior.condition``.
+_VALUE = 30  # operations in a value of a kernel
 
-    ``column_names`` are those of a data frame, None for anything else. ``recipe`` is what it takes to make the model
-    again. ``gram`` and ``b`` = y − m₀(X) (d,) are in the order of the data.
+
+class Model(ModelParts):
+    """Priors conditioned on the same data that predict together: what ``cagp.fit``, ``Prior.condition``, ``load`` give.
+
+    ``components`` are the conditioned priors, heaviest first, with ``weights`` (m,) that add up to one; many models
+    have one. ``margins`` are what errors on observations that were not used taught about the error bars: a
+    recalibration, a split conformal prediction, or None. ``transform`` is the map to the scale that was modelled, or
+    None; ``limited`` says that its means look only as far as observations support them, see ``reach``. ``story`` tells
+    how ``cagp.fit`` came to it, ``record`` is the same with its table, ``result`` what the fit of the heaviest
+    candidate found. Whatever a model is made of, it does the same things. ``prior``, ``solver`` and the like are those
+    of the heaviest component; ``X`` and ``y`` are the data, ``column_names`` those of a data frame.
     """
 
-    def __repr__(self) -> str:
-        picked = f" → {self.prepared.picked!r}" if self.prepared.picked else ""
-        return f"Model({self.prior!r}, {self.prepared.gram!r}, solver={self.solver!r}{picked})"
+    @classmethod
+    def of(
+        cls, prior: Prior, X: ArrayLike, y: ArrayLike, solver: Solver | str, device: torch.device, **settings: Any
+    ) -> Model:
+        """The prior conditioned on observations y (d,) at points X (d, p); ``settings`` are those of ``Recipe.of``."""
+        recipe = Recipe.of(prior, X, y, solver, device, **settings)
+        with threads_for(len(recipe.y) ** 3):
+            return cls([Conditioned(recipe, device)], column_names=column_names(X))
 
     def save(self, folder: str | Path, *, about: About | None = None, overwrite: bool = False) -> Path:
         """Save the model as a folder that ``cagp.load`` reads; ``about`` holds names, units and notes.
@@ -65,14 +83,15 @@ class Model(WithData):
         progress: bool | None = None,
         n_jobs: int | None = None,
         devices: str | Sequence[str] | None = None,
-    ) -> Posterior:
-        """The posterior at X_test (T, p). numpy in, numpy out; torch in, torch out.
+    ) -> Prediction:
+        """What is predicted at X_test (T, p). numpy in, numpy out; torch in, torch out.
 
-        Test points are worked on in batches that fit the memory budget, or of ``batch_size``; the results do not
-        depend on it. ``stop`` ends the work on each test point before the solver's own limit, see ``cagp.stopping``:
-        ``ComputationalShare(0.05) | Seconds(60)``. ``progress`` shows a bar: None on a terminal only, True or False
-        always or never. Ctrl-C stops after the iteration in hand and returns what there is, with honest error bars
-        and a status that says so; a second Ctrl-C interrupts at once.
+        A model of one prior gives a ``Posterior``. Test points are worked on in batches that fit the memory budget, or
+        of ``batch_size``; the results do not depend on it. ``stop`` ends the work on each test point before the
+        solver's own limit, see ``cagp.stopping``: ``ComputationalShare(0.05) | Seconds(60)``. ``progress`` shows a bar:
+        None on a terminal only, True or False always or never. Ctrl-C stops after the iteration in hand and returns
+        what there is, with honest error bars and a status that says so; a second Ctrl-C interrupts at once. All of
+        this holds for all components together.
 
         ``n_jobs`` spreads the batches over that many workers of joblib, each of which makes the model again and may
         use the memory budget; None goes by ``joblib.parallel_config`` (a Dask cluster, for example), which means this
@@ -80,22 +99,151 @@ class Model(WithData):
         each with a copy of the model: "all" CUDA devices, or names such as ["cuda:0", "cuda:1"].
         """
         test, convert = self.test_points(X_test)
-        if stop is not None and not isinstance(stop, Rule):
-            raise InputTypeError(f"stop must be a rule such as ComputationalShare(0.05) | Seconds(60), got {stop!r}")
+        _require_rule(stop)
         workers = find_workers(n_jobs, devices)
-        start, where = time.perf_counter(), ""
-        model, cross, expected = self.settled(test)
-        rule = stop if model.prepared.limit > 1 else None  # one step cannot be stopped
-        size = MemoryPlan(model).batch(len(test), batch_size, rule)
-        work = Batches(model, cross, self.offset(test), rule, size)
-        with Interrupt() as interrupt, progress_bar("predict", len(test), progress) as advance:
-            if workers is None:
-                solved = work.solve(interrupt, advance)
-            else:
-                solved, where = solve_with(workers, work, batch_size is not None, interrupt, advance)
-        seconds = time.perf_counter() - start
-        status = status_of(model, solved, stop, interrupt.requested, seconds, where, expected)
-        return Posterior(model, solved, convert, status, test)
+        with Interrupt() as interrupt, progress_bar("predict", len(test) * len(self.components), progress) as advance:
+            settings: Any = {"stop": stop, "batch_size": batch_size, "interrupt": interrupt, "advance": advance}
+            found = solve(self.components, test, convert, workers=workers, **settings)
+        return self._predicted(found, test, convert)
+
+    def _threads(self, points: int = 0) -> threads_for:
+        """As many threads as covariances of all data, and of so many further ``points``, are worth."""
+        return threads_for(len(self.components) * max(len(self.recipe.y) ** 3, _VALUE * points * len(self.recipe.y)))
+
+    def _predicted(self, found: Sequence[Posterior], test: torch.Tensor, convert: Output) -> Prediction:
+        """What the posteriors of all components say together."""
+        if len(found) == 1 and self.margins is None and self.transform is None:
+            return found[0]
+        return self._prediction(*stacked(found), joint_status([each.status for each in found]), test, convert, found)
+
+    def _prediction(
+        self,
+        means: torch.Tensor,
+        variances: torch.Tensor,
+        status: Status,
+        test: torch.Tensor,
+        convert: Output,
+        components: Sequence[Posterior] = (),
+    ) -> Prediction:
+        return Prediction(
+            means,
+            variances,
+            self.weights,
+            new_noise=self.new_noise(test),
+            status=status,
+            guarantee=self.guarantee,
+            convert=convert,
+            margins=None if self._placed is None else self._placed.at(test),
+            transform=self.transform,
+            reach=self.reach,
+            components=components,
+        )
+
+    @cached_property
+    def _placed(self) -> PlacedMargins | None:
+        return None if self.margins is None else self.margins.around(self.components[0])
+
+    def prediction_of(self, X_test: ArrayLike, means: ArrayLike, variances: ArrayLike) -> Prediction:
+        """The prediction at X_test (T, p) from the ``means`` and ``variances`` of f by its components, each (m, T).
+
+        As they were computed and kept before: ``components[i].mean`` and ``components[i].variance`` of a prediction,
+        on the scale that was modelled. It has no joint draws, since how errors go together was not kept.
+        """
+        test, convert = self.test_points(X_test)
+        shape = (len(self.components), len(test))
+        given = [as_float64(each, name, self.device) for each, name in ((means, "means"), (variances, "variances"))]
+        for each, name in zip(given, ("means", "variances"), strict=True):
+            if each.shape != shape:
+                raise InputError(f"{name} must have shape {shape}, one row a component, got {tuple(each.shape)}")
+        status = Status("kept", "The means and the variances were computed before.")
+        return self._prediction(given[0], given[1], status, test, convert)
+
+    def iterate(self, X_test: ArrayLike, only: Collection[int] | None = None) -> Iterator[Prediction]:
+        """The predictions at X_test (T, p) after iterations 1, 2, 3, …, as they are computed.
+
+        With ``only``, those after these iterations: cheaper where the solver works in a lower precision, because each
+        posterior then costs a product with G. All test points are worked on together, so they must fit the memory
+        budget.
+        """
+        test, convert = self.test_points(X_test)
+        ready = [component.ready_for(test) for component in self.components]
+        MemoryPlan([component for component, _, _ in ready]).batch(len(test), len(test))
+        last: list[Posterior] = []
+        own = only if len(ready) == 1 else None  # of several, some may be done before
+        each_one = (iterated(component, cross, test, convert, own) for component, cross, _ in ready)
+        for number, each in enumerate(zip_longest(*each_one), start=1):
+            last = [new or last[i] for i, new in enumerate(each)]  # a component that is done stays where it is
+            if own is not None or only is None or number in only:
+                yield self._predicted(last, test, convert)
+
+    def posterior(self, X_test: ArrayLike, weights: ArrayLike) -> Posterior:
+        """The posterior at X_test (T, p) from any kriging weights W (d, T), one column a test point.
+
+        Whoever made them, and however badly: if they do not depend on y, the error bars are calibrated. Costs one
+        product with G. Where the mean is unknown, they are made unbiased first. For a model of one prior, as it is.
+        """
+        component = self._only("kriging weights are those of one prior")
+        test, convert = self.test_points(X_test)
+        W = as_float64(weights, "weights", self.device).to(component.gram.dtype)
+        if W.shape != (component.gram.size, len(test)):
+            raise InputError(
+                f"weights must have shape {(component.gram.size, len(test))}, one row a training point and one column "
+                f"a test point, got {tuple(W.shape)}"
+            )
+        return from_weights(component, test, convert, W)
+
+    def _only(self, why: str) -> Conditioned:
+        """The component of a model that is nothing but one prior, conditioned."""
+        if len(self.components) > 1 or self.transform is not None:
+            made_of = f"{len(self.components)} components" if self.transform is None else "a transform"
+            raise InputError(f"{why}, and this model has {made_of}; use a model that Prior.condition made")
+        return self.components[0]
+
+    def prior_at(self, X_test: ArrayLike) -> Prediction:
+        """What is known at X_test (T, p) before any iteration: the prior, or what an unknown trend alone says."""
+        test, convert = self.test_points(X_test)
+        return self._predicted([at_prior(each, test, convert) for each in self.components], test, convert)
+
+    def predict_mean(self, X_test: ArrayLike) -> Any:
+        """The mean at X_test (T, p), shape (T,), without variances: T times cheaper where the solver allows.
+
+        The same number as ``predict(X_test).mean``. Ctrl-C ends it: a mean alone cannot say that it was cut short.
+        """
+        if self.transform is not None:  # whose mean takes the variance
+            return _whole(self.predict(X_test)).mean
+        test, convert = self.test_points(X_test)
+        ready = [
+            component.ready_for(test)[0] if isinstance(component.solver, Auto) else component
+            for component in self.components
+        ]
+        vectors = [coefficients(component) for component in ready]
+        if any(each is None for each in vectors):
+            return _whole(self.predict(X_test)).mean
+        total = torch.zeros((), device=self.device)
+        for weight, component, each in zip(self.weights, ready, vectors, strict=True):
+            assert each is not None
+            *_, last = each
+            total = total + float(weight) * next(means(component, test, iter([last])))
+        return convert(total)
+
+    def iterate_mean(self, X_test: ArrayLike) -> Iterator[Any]:
+        """The means at X_test (T, p) after iterations 1, 2, 3, …, each of shape (T,), without variances."""
+        test, convert = self.test_points(X_test)
+        if len(self.components) == 1 and self.transform is None:
+            first = self.components[0]
+            ready = first.ready_for(test)[0] if isinstance(first.solver, Auto) else first
+            vectors = coefficients(ready)
+            if vectors is not None:
+                next(vectors)  # iteration 0
+                return (convert(each) for each in means(ready, test, vectors))
+        return (prediction.mean for prediction in self.iterate(X_test))
+
+    @property
+    def means_are_cheap(self) -> bool:
+        """Whether the solver has means without variances, at a fraction of the cost."""
+        return self.transform is None and coefficients(self.components[0]) is not None
+
+    # --- fields ---------------------------------------------------------------------------------------------------
 
     def average(
         self,
@@ -107,7 +255,7 @@ class Model(WithData):
         batch_size: int | None = None,
         progress: bool | None = None,
     ) -> Average:
-        """The posterior of averages of f over the points X_test (T, p), or of other linear functionals of it.
+        """The prediction of averages of f over the points X_test (T, p), or of other linear functionals of it.
 
         ``weights`` (T,) are those of one functional, (m, T), dense or sparse, those of m of them, taken as they are:
         1/T each for a mean, 1 and −1 for a difference, those of a quadrature for an integral. ``by`` (T,) are labels:
@@ -120,6 +268,10 @@ class Model(WithData):
         number of training points near any of the points. ``stop``, ``batch_size`` and ``progress`` are those of
         ``predict``, for averages in place of test points.
 
+        A recalibrated model scales the errors of the field at each point by what it has learned there, and keeps how
+        they go together. Split conformal prediction promises something about single observations and nothing about
+        averages: those are as they were without it.
+
         >>> import numpy as np, cagp
         >>> X = np.linspace(0, 1, 50)[:, None]
         >>> model = cagp.Prior(cagp.Matern32(0.2), noise_variance=0.01).condition(X, np.sin(6 * X[:, 0]))
@@ -127,122 +279,25 @@ class Model(WithData):
         >>> halves.groups, halves.mean.shape, halves.covariance().shape
         (array([False,  True]), (2,), (2, 2))
         """
-        from .fields import wanted
-
-        test, _ = self.test_points(X_test)
-        settings = {"stop": stop, "batch_size": batch_size, "progress": progress}
-        return self.averaged(X_test, wanted(len(test), weights, by), **settings)
-
-    def averaged(self, X_test: ArrayLike, asked: Wanted, **settings: Any) -> Average:
-        """The functionals ``asked`` for, already checked; a layer around a model changes what this gives."""
-        from .fields import average
-
         test, convert = self.test_points(X_test)
-        return average(self, test, asked, convert, **settings)
-
-    def iterate(self, X_test: ArrayLike, only: Collection[int] | None = None) -> Iterator[Posterior]:
-        """The posteriors at X_test (T, p) after iterations 1, 2, 3, …, as they are computed.
-
-        With ``only``, those after these iterations: cheaper where the solver works in a lower precision, because each
-        posterior then costs a product with G. All test points are worked on together, so they must fit the memory
-        budget.
-        """
-        test, convert = self.test_points(X_test)
-        model, cross, _ = self.settled(test)
-        MemoryPlan(model).batch(len(test), len(test))
-        prior_mean, iterates = self.offset(test), Iterates(model, cross)
-        for weights in iterates:
-            if weights.iteration and (only is None or weights.iteration in only):
-                message = f"Iteration {weights.iteration} of {self.solver!r}, {weights.passes:g} passes over G."
-                outcome = outcome_of(iterates.reported(weights.frozen()))
-                batch = Solved.of(model, cross, outcome, prior_mean, keep=True)
-                yield Posterior(model, [batch], convert, Status("iterating", message), test)
-
-    def posterior(self, X_test: ArrayLike, weights: ArrayLike) -> Posterior:
-        """The posterior at X_test (T, p) from any kriging weights W (d, T), one column a test point.
-
-        Whoever made them, and however badly: if they do not depend on y, the error bars are calibrated. Costs one
-        product with G. Where the mean is unknown, they are made unbiased first.
-        """
-        test, convert = self.test_points(X_test)
-        W = as_float64(weights, "weights", self.device).to(self.gram.dtype)
-        if W.shape != (self.gram.size, len(test)):
+        asked = Functional.of(len(test), weights, by)
+        _require_rule(stop)
+        if self.transform is not None:
             raise InputError(
-                f"weights must have shape {(self.gram.size, len(test))}, one row a training point and one column a "
-                f"test point, got {tuple(W.shape)}"
+                "averages of transformed observations have no closed form; average simulated fields instead "
+                "(model.simulate(X, 1000).fields @ weights, or cagp simulate), or fit without a transform "
+                "(transform=None, or --transform none)"
             )
-        model, cross, _ = self.settled(test)
-        MemoryPlan(model).batch(len(test), len(test))
-        weights_given = certified(W.T.contiguous(), cross)
-        if model.unbiasing is not None:
-            weights_given = model.unbiasing.unbiased(weights_given, cross)
-        given = outcome_of(weights_given)
-        batch = Solved.of(model, cross, given, self.offset(test), keep=True)
-        return Posterior(model, [batch], convert, Status("given", "The weights were given."), test)
-
-    def prior_at(self, X_test: ArrayLike) -> Posterior:
-        """What is known at X_test (T, p) before any iteration: the prior, or what an unknown trend alone says."""
-        test, convert = self.test_points(X_test)
-        cross = self.unarranged(test)
-        nothing = outcome_of(Iterates(self, cross).nothing())
-        batch = Solved.of(self, cross, nothing, self.offset(test), keep=False)
-        return Posterior(self, [batch], convert, Status("prior", "Nothing was computed yet."), test)
-
-    def predict_mean(self, X_test: ArrayLike) -> Any:
-        """The posterior mean at X_test (T, p), shape (T,), without variances: T times cheaper where the solver allows.
-
-        The same number as ``predict(X_test).mean``.
-        """
-        model = self._settled_at(X_test)
-        coefficients = model._coefficients()
-        if coefficients is None:
-            return model.predict(X_test).mean
-        *_, last = coefficients
-        return next(model._means(X_test, iter([last])))
-
-    def iterate_mean(self, X_test: ArrayLike) -> Iterator[Any]:
-        """The posterior means at X_test (T, p) after iterations 1, 2, 3, …, each of shape (T,), without variances."""
-        model = self._settled_at(X_test)
-        coefficients = model._coefficients()
-        if coefficients is None:
-            return (posterior.mean for posterior in model.iterate(X_test))
-        next(coefficients)  # iteration 0
-        return model._means(X_test, coefficients)
-
-    def _settled_at(self, X_test: ArrayLike) -> Model:
-        """The model with the solver that predicts X_test, where ``Auto`` has yet to pick it."""
-        return self.settled(self.test_points(X_test)[0])[0] if self.solver.picks else self
-
-    def _coefficients(self) -> Iterator[torch.Tensor] | None:
-        return self.prepared.coefficients((self.b - self._estimated(None)).to(self.recipe.solve_dtype))
-
-    def _estimated(self, test: torch.Tensor | None) -> torch.Tensor:
-        """What the estimated trend adds to the offset at test points (T, p), or at the training points."""
-        if self.basis is None or self.unbiasing is None:
-            return torch.zeros((), dtype=self.gram.dtype, device=self.device)
-        functions = self.basis.at_training_points if test is None else self.basis(test)
-        return functions.to(self.gram.dtype) @ self.unbiasing.estimate(self.b)
-
-    @property
-    def means_are_cheap(self) -> bool:
-        """Whether the solver has means without variances, at a fraction of the cost."""
-        return self._coefficients() is not None
-
-    def _means(self, X_test: ArrayLike, coefficients: Iterator[torch.Tensor]) -> Iterator[Any]:
-        """m₀ + V v for each v (d,) of ``coefficients``."""
-        test, convert = self.test_points(X_test)
-        prior_mean, size = self.offset(test) + self._estimated(test), MemoryPlan(self).means(len(test))
-        crosses = [self.unarranged(part) for part in test.split(size)]
-        for v in coefficients:
-            products = []
-            for cross in crosses:
-                products.append(cross.matrix @ v.to(self.gram.dtype))
-                if len(crosses) > 1:  # V as a whole would exceed the budget
-                    cross.forget()
-            means = prior_mean + torch.cat(products)
-            if not bool(torch.isfinite(means).all()):
-                raise DivergenceError(f"the means of {self.solver!r} are no longer finite; use a method that converges")
-            yield convert(means)
+        A, scale = asked.A, None if self._placed is None else self._placed.scale(test)
+        if scale is not None:
+            A = asked.beside_scaled(scale)
+        show = progress_bar("average", A.shape[0] * len(self.components), progress)
+        with self._threads(len(test)), Interrupt() as interrupt, show as advance:
+            settings: Any = {"stop": stop, "batch_size": batch_size, "interrupt": interrupt, "advance": advance}
+            found = solve_functionals(self.components, test, A, convert, **settings)
+        noises = [component.prior.new_noise(test) for component in self.components]
+        guarantee = guarantee_of(self.solver, len(self.components))
+        return Average(found, self.weights, asked, noises, guarantee, convert, scale)
 
     def simulate(
         self,
@@ -259,7 +314,8 @@ class Model(WithData):
         """``n`` joint draws of f at X_test (T, p): whole fields, with exactly the mean and covariance of the posterior.
 
         ``fields`` of the result has shape (n, T); ``how`` says how the prior was drawn and how good that is. With
-        ``observed`` the fields are of new observations: noise is added, of ``noise_variance`` where that is given.
+        ``observed`` the fields are of new observations: noise is added, of ``noise_variance`` where that is given. Each
+        field is one of a single component, drawn by its weight; margins and a transform are those of the prediction.
 
         ``method`` is how the prior is drawn at all points together: "dense" is exact, for a few thousand points;
         "circulant" is exact on regular grids that training and test points share; "vecchia" draws each point given its
@@ -271,14 +327,25 @@ class Model(WithData):
         ``simulator`` keeps what such calls share.
         """
         simulator = self.simulator(X_test, method=method)
-        return simulator.draw(n, seed, first=first, observed=observed, noise_variance=noise_variance, progress=progress)
+        with self._threads(len(simulator)):
+            return simulator.draw(
+                n, seed, first=first, observed=observed, noise_variance=noise_variance, progress=progress
+            )
 
-    def simulator(self, X_test: ArrayLike, *, method: str = "auto") -> ModelSimulator:
+    def simulator(self, X_test: ArrayLike, *, method: str = "auto") -> Simulator:
         """What draws fields at X_test (T, p), in several calls of ``draw(n, seed, first=…)``; see ``simulate``."""
-        from .fields import ModelSimulator
-
         test, convert = self.test_points(X_test)
-        return ModelSimulator.of(self, test, convert, method)
+        parts = [ComponentSimulator.of(component, test, method) for component in self.components]
+
+        def predicted(found: Sequence[Found]) -> Prediction:
+            status = joint_status([each.status for each in found])
+            mean, variance = (torch.stack([getattr(one, name) for one in found]) for name in ("mean", "variance"))
+            return self._prediction(mean, variance, status, test, convert)
+
+        learned = [each.in_words for each in (self.margins, self.transform) if each is not None]
+        return Simulator(parts, self.weights, predicted, self.new_noise(test), learned)
+
+    # --- error bars on the data -----------------------------------------------------------------------------------
 
     def left_out(
         self,
@@ -288,48 +355,20 @@ class Model(WithData):
         *,
         progress: bool | None = None,
     ) -> LeftOut:
-        """Training observations predicted from the others: how the error bars hold on the data.
+        """Training observations predicted from the others: how the error bars of the priors hold on the data.
 
         With the hyperparameters of the model, which have seen them; the weights have not. ``n`` of them, drawn with
         ``seed``, by default all up to 100,000. An exact solver has them in closed form; NearestNeighbours predicts each
         from its neighbours; other solvers condition on a part of the data several times where that takes seconds, else
-        neighbours stand in for them, and ``how`` says so.
+        neighbours stand in for them, and ``how`` says so. They are on the scale that was modelled, without margins.
 
         Leaving out single observations judges predictions next to data. ``like`` = X_test (T, p) judges those at the
         distances from the data that these test points have: around each observation all data are left out that are
         nearer than the nearest datum of one of them, drawn at random.
         """
-        from .left_out import left_out
-
-        return left_out(self, like, n, seed, progress)
-
-    def leave_out(
-        self,
-        geometry: Geometry,
-        rows: np.ndarray,
-        gaps: Gaps | None,
-        advance: Callable[[float], None] = lambda steps: None,
-        seed: int = 0,
-        correlated: bool = False,
-    ) -> LeftOut:
-        """The training points ``rows`` (n,) predicted from the others, but for those in the gap of each."""
-        from .left_out import leave_out
-
-        return leave_out(self, geometry, rows, gaps, advance, seed, correlated)
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """When the error bars of its predictions hold."""
-        return guarantee_of(self.solver)
-
-    @property
-    def plain(self) -> Model:
-        """The model itself; of a recalibrated model, the one that knows its prior alone."""
-        return self
-
-    def over(self, prediction: Prediction, X_test: ArrayLike) -> Prediction:
-        """A prediction of this model at X_test (T, p) as it is; a recalibrated model changes its error bars."""
-        return prediction
+        test = None if like is None else self.test_points(like, "like")[0]
+        with self._threads():
+            return left_out(self, test, n, seed, progress)
 
     def recalibrated(
         self,
@@ -339,7 +378,7 @@ class Model(WithData):
         *,
         calibration: tuple[ArrayLike, ArrayLike] | None = None,
         progress: bool | None = None,
-    ) -> RecalibratedModel | ConformalModel:
+    ) -> Model:
         """The model with the same means and weights, and error bars that hold on its data, not only under its prior.
 
         Left-out predictions say how large errors are compared with what was promised: around each place, and at its
@@ -350,11 +389,35 @@ class Model(WithData):
 
         ``calibration`` = (X, y) are observations that the model has not seen: the result is a split conformal
         prediction on top, whose intervals hold at least as often as they promise, if new observations are exchangeable
-        with these. The ``guarantee`` of a prediction says which of them holds. This model itself is not changed.
+        with these. The ``guarantee`` of a prediction says which of them holds. This model itself is not changed; what
+        it had learned about its error bars before is learned anew.
         """
-        from .recalibration import recalibrated
+        test = None if like is None else self.test_points(like, "like")[0]
+        unseen = None if calibration is None else self._calibration(calibration)
+        # the tails of learned margins are an assumption, which a transform multiplies
+        with self._threads():
+            found = self.replace(margins=learn(self, test, n, seed, progress), limited=True)
+        if unseen is None:
+            return found
+        X, z = unseen
+        prediction = found.replace(transform=None).predict(X, progress=False).observed()
+        scores = as_float64(prediction.normal_score(z), "scores").cpu().numpy()
+        margins = found.margins
+        assert isinstance(margins, Recalibration)
+        return found.replace(margins=Conformal(np.sort(scores), margins))
 
-        return recalibrated(self, like, n, seed, calibration=calibration, progress=progress)
+    def _calibration(self, given: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        """Observations that the model has not seen: X (n, p) and what was modelled of y (n,)."""
+        try:
+            X, y = given
+        except (TypeError, ValueError):
+            raise InputError(f"calibration must be a pair (X, y), got {type(given).__name__}") from None
+        test, _ = self.test_points(X, "calibration[0]")
+        return test, self._modelled(targets(y, len(test), self.device, "calibration[1]"), "calibration[1]")
+
+    def _modelled(self, y: torch.Tensor, name: str = "y") -> torch.Tensor:
+        """Observations y (n,) on the scale that was modelled."""
+        return y if self.transform is None else self.transform.of(y, name)
 
     def jackknife_interval(
         self, X_test: ArrayLike, level: float = 0.95, *, noise_variance: Any = None
@@ -363,10 +426,71 @@ class Model(WithData):
 
         For observations that are exchangeable with those of the model they hold at least 1 − 2 (1 − ``level``), 90% for
         a ``level`` of 95%, whatever the kernel, and usually about ``level``; this takes the hyperparameters as chosen
-        without these data. No data are set aside for it, as ``recalibrated(calibration=…)`` does. Where there are too
-        few observations for the level, fewer than 19 for 95%, intervals are infinite. ``noise_variance`` is that of the
-        new observations, by default the prior's, where that is one number.
+        without these data. No data are set aside for it, as ``recalibrated(calibration=…)`` does, and margins have no
+        part in it. Where there are too few observations for the level, fewer than 19 for 95%, intervals are infinite.
+        ``noise_variance`` is that of the new observations, on the scale that was modelled, by default the prior's,
+        where that is one number.
         """
-        from .recalibration.jackknife import jackknife_interval
+        if len(self.components) > 1:
+            raise InputError(
+                f"jackknife+ is known for one prior, and this model is a mixture of {len(self.components)}; take "
+                "recalibrated(calibration=(X, y)), or fit with mixture=False, uncertainty=False"
+            )
+        test, convert = self.test_points(X_test)
+        ends = jackknife_interval(self.components[0], test, level, noise_variance)
+        lower, upper = ends if self.transform is None else (self.transform.inverse(end) for end in ends)
+        return convert(lower), convert(upper)
 
-        return jackknife_interval(self, X_test, level, noise_variance)
+    # --- other data -----------------------------------------------------------------------------------------------
+
+    def with_observations(self, y: ArrayLike) -> Model:
+        """The same priors, points and solver with other observations y (d,); margins and story are dropped.
+
+        The work that a calibrated solver did before it saw test points is shared: it does not depend on y.
+        """
+        observations = self._modelled(targets(y, len(self.recipe.y), self.device))
+        components = [component.with_observations(observations) for component in self.components]
+        return self.replace(components=components, margins=None, story=None, result=None)
+
+    def with_more(self, X: ArrayLike, y: ArrayLike, *, noise_variance: Any = None) -> Model:
+        """The model of its own observations and further ones y (m,) at X (m, p); this one stays what it is.
+
+        The results are those of ``prior.condition`` on all of them, to rounding: hyperparameters stay, and so do solver
+        and memory budget. ``Cholesky`` extends its factor, O(d² m) in place of O(d³/3). Other solvers are prepared
+        anew, which takes them little: a warm start would change what they give after a number of iterations, and
+        nearest neighbours must be the nearest of all points.
+
+        What was chosen and learned stays as it was, from the observations before, and says so: hyperparameters,
+        weights of components, a transform, and how much wider or narrower a recalibration makes the error bars. Learn
+        it anew when the new observations are many, or of another kind.
+
+        ``noise_variance`` is that of the new observations, on the scale that was modelled, one number or (m,): by
+        default the prior's, where that is known for new ones; with another one the model has a noise variance for each
+        observation.
+
+        >>> import numpy as np, cagp
+        >>> X = np.linspace(0, 1, 50)[:, None]
+        >>> model = cagp.Prior(cagp.Matern32(0.2), noise_variance=0.01).condition(X, np.sin(6 * X[:, 0]), "cholesky")
+        >>> more = model.with_more([[1.1], [1.2]], [0.31, 0.79])
+        >>> len(model.y), len(more.y)
+        (50, 52)
+        """
+        new, _ = self.test_points(X, "X")
+        added = len(new)
+        margins = None if self.margins is None else self.margins.after(added)
+        values = self._modelled(targets(y, added, self.device))
+        with self._threads():
+            components = [component.with_more(new, values, noise_variance) for component in self.components]
+        story = None if self.record is None else self.record.after(added)
+        return self.replace(components=components, margins=margins, story=story)
+
+
+def _whole(prediction: Prediction) -> Prediction:
+    if prediction.status.reason == "interrupted":
+        raise KeyboardInterrupt(prediction.status.message)
+    return prediction
+
+
+def _require_rule(stop: Any) -> None:
+    if stop is not None and not isinstance(stop, Rule):
+        raise InputTypeError(f"stop must be a rule such as ComputationalShare(0.05) | Seconds(60), got {stop!r}")

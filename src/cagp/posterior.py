@@ -9,109 +9,104 @@ The second form splits it into what the data leave unknown and what the computat
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 import torch
 
-from .algebra.weights import Weights
+from .algebra.weights import Weights, certified
 from .errors import MemoryBudgetError
+from .fields import ComponentSimulator
 from .gram import Cross
-from .predicting.batch_bounds import bounds_of_batches
+from .predicting.batches import Batches, Workers, bounds_of_batches
 from .predicting.bounds import ComputationalVariance
 from .predicting.conditioned import Conditioned
 from .predicting.memory_plan import MemoryPlan
-from .predicting.solved import Solved
-from .predicting.solving import run_to
-from .predicting.status import Status
-from .prediction import Guarantee, Normal
-from .solvers import Solver
+from .predicting.solving import Iterates, Solved, run_to
+from .predicting.status import Status, status_of
+from .prediction import Prediction, guarantee_of
+from .stopping import Rule
 from .support.convert import Output
+from .support.interrupt import Interrupt
 from .support.memory import human
 from .support.positive_definite import joint_draws
-from .support.validation import ArrayLike, as_float64, count
+from .support.progress import Advance
+from .support.threads import threads_for
+from .support.validation import count
+from .workers.devices import Devices
 
-UNDER_THE_PRIOR = Guarantee(
-    "under the prior",
-    "The error bars are exactly right if the data follow the prior: they say nothing about a prior that does not fit.",
-)
-NO_GUARANTEE = Guarantee(
-    "none", "The solver takes its directions from y, so its error bars are not calibrated, even under the prior."
-)
+_VALUE = 30  # operations in a value of a kernel
 
 
-def guarantee_of(solver: Solver) -> Guarantee:
-    """When error bars hold that are made with the weights of a solver."""
-    return UNDER_THE_PRIOR if solver.calibrated else NO_GUARANTEE
+class Posterior(Prediction):
+    """A Gaussian belief about f at the test points: the prediction of one prior, conditioned by a solver.
 
-
-class Posterior(Normal):
-    """A Gaussian belief about f at the test points; made by ``Model.predict``.
-
-    ``mean``, ``variance`` and ``std`` have shape (T,) and are about the latent f; ``observed()`` is about y.
-    ``status`` says why the solver stopped.
+    What ``Model.predict`` gives where a model is just that, and ``components`` of all other predictions.
     """
 
     def __init__(
-        self,
-        model: Conditioned,
-        batches: Sequence[Solved],
-        convert: Output,
-        status: Status,
-        test: torch.Tensor,
+        self, component: Conditioned, batches: Sequence[Solved], convert: Output, status: Status, test: torch.Tensor
     ) -> None:
-        self._model, self._test = model, test
-        self._batches = tuple(batches)
+        self._component, self._test, self._batches = component, test, tuple(batches)
         limited = sum(int(batch.at_rounding.sum()) for batch in batches)
         if limited:
             note = f" The variance of {limited} test points is below what rounding can resolve; its limit is reported."
             status = replace(status, circumstances=status.circumstances + note)
         super().__init__(
-            torch.cat([batch.mean for batch in batches]),
-            torch.cat([batch.variance for batch in batches]),
-            model.recipe.prior.new_noise(test),
-            status,
-            guarantee_of(model.recipe.solver),
-            convert,
+            torch.cat([batch.mean for batch in batches])[None],
+            torch.cat([batch.variance for batch in batches])[None],
+            new_noise=component.prior.new_noise(test),
+            status=status,
+            guarantee=guarantee_of(component.solver),
+            convert=convert,
         )
+        self._dtype = component.gram.dtype
 
     def __repr__(self) -> str:
-        what = "" if self._noise is None else ", observations"
-        return f"Posterior({len(self)} test points{what}, {self._model.recipe.solver!r}, {self.status.reason})"
+        what = ", observations" if self.includes_noise else ""
+        return f"Posterior({len(self)} test points{what}, {self._component.solver!r}, {self.status.reason})"
+
+    @property
+    def components(self) -> tuple[Prediction, ...]:
+        return (self,)
 
     # --- covariances ----------------------------------------------------------------------------------------------
 
     def covariance(self) -> Any:
         """The posterior covariance between all test points, shape (T, T); computed when asked for."""
-        return self._convert(self._covariance())
+        C = self.latent_covariance()
+        C.diagonal().add_(self._noise.to(C))
+        return self._convert(C)
 
-    def _covariance(self) -> torch.Tensor:
+    def latent_covariance(self) -> torch.Tensor:
+        """That of f, in the arithmetic of the model."""
         cross, W = self._single_batch()
-        MemoryPlan(self._model).require_covariance(len(W))
+        MemoryPlan([self._component]).require_covariance(len(W))
         residual = cross.matrix - cross.gram.matmul(W)
         C = cross.prior_covariance() - cross.matrix @ W.T - W @ residual.T
         C = (C + C.T) / 2
-        C.diagonal().copy_(self._total_variance())
+        C.diagonal().copy_(self._variances[0])
         return C
 
     def _single_batch(self) -> tuple[Cross, torch.Tensor]:
-        MemoryPlan(self._model).require_dense_weights(len(self._mean))
+        MemoryPlan([self._component]).require_dense_weights(len(self))
         cross, weights = self._single()
         return cross, weights.dense()
 
     def _single(self) -> tuple[Cross, Weights]:
-        batch = self._batches[0]
+        batch, component = self._batches[0], self._component
         if len(self._batches) > 1:
-            size = human(len(self._mean) * self._model.gram.size * self._model.gram.dtype.itemsize)
+            size = human(len(self) * component.gram.size * component.gram.dtype.itemsize)
             raise MemoryBudgetError(
-                f"the weights of {len(self._mean)} test points ({size}) were not kept: they did not fit the memory "
-                f"budget of {human(self._model.recipe.budget)} beside the work, or batch_size cut them up; predict "
+                f"the weights of {len(self)} test points ({size}) were not kept: they did not fit the memory "
+                f"budget of {human(component.recipe.budget)} beside the work, or batch_size cut them up; predict "
                 "fewer points at a time, raise memory_budget, or leave batch_size out"
             )
-        # solved elsewhere: once more
-        return batch.cross, batch.weights or run_to(self._model, batch.cross, batch.iterations)
+        # solved elsewhere, or not kept: once more
+        return batch.cross, batch.weights or run_to(component, batch.cross, batch.iterations)
 
     # --- what users do with it ------------------------------------------------------------------------------------
 
@@ -124,32 +119,34 @@ class Posterior(Normal):
     def sample(self, n: int = 1, seed: int = 0) -> Any:
         """``n`` joint draws at the test points, shape (n, T). The same ``seed`` gives the same draws.
 
-        From the covariance of all test points where that fits the memory budget, else by ``Model.simulate``.
+        From the covariance of all test points where that fits the memory budget, else by conditional simulation.
         """
         count(n, "n", minimum=1)
         remedy = "condition with dtype=torch.float64 or a larger noise_variance"
         seed = count(seed, "seed")
         try:
-            covariance = self._covariance()
+            covariance = self.latent_covariance()
         except MemoryBudgetError:
             return self._simulated(n, seed)
-        scale = float(self._model.gram.kernel_diagonal().max())
-        return self._convert(joint_draws(self._mean, covariance, n, seed, "the posterior covariance", remedy, scale))
+        covariance.diagonal().add_(self._noise.to(covariance))
+        scale = float(self._component.gram.kernel_diagonal().max())
+        mean = self._means[0].to(covariance)
+        return self._convert(joint_draws(mean, covariance, n, seed, "the posterior covariance", remedy, scale))
 
     def _simulated(self, n: int, seed: int) -> Any:
-        from .fields import ModelSimulator
-
         crosses = [batch.cross for batch in self._batches]
-        iterations = torch.cat([batch.iterations for batch in self._batches])
-        simulator = ModelSimulator(self._model, self._test, self._convert, crosses, iterations=iterations)
-        return simulator.draw(n, seed, noise_variance=self._noise, progress=False).fields
+        simulator = ComponentSimulator(self._component, self._test, crosses, iterations=self.iterations_tensor)
+        fields = simulator.fields(range(n), seed, progress=False)
+        for number, field in enumerate(fields):
+            field += self._noise.sqrt().to(field) * simulator.new_noise(seed, number).to(field)
+        return self._convert(fields)
 
     # --- what the computation left undone -------------------------------------------------------------------------
 
     @property
-    def iterations(self) -> Any:
+    def iterations_tensor(self) -> torch.Tensor:
         """How many iterations each test point got, shape (T,)."""
-        return self._convert(torch.cat([batch.iterations for batch in self._batches]))
+        return torch.cat([batch.iterations for batch in self._batches])
 
     @property
     def passes(self) -> float:
@@ -157,25 +154,103 @@ class Posterior(Normal):
         return sum(batch.passes for batch in self._batches)
 
     @cached_property
-    def computational_variance(self) -> ComputationalVariance:
-        """How much of the variance more computation would remove: lower bound, estimate, upper bound, each (T,).
+    def bounds(self) -> ComputationalVariance:
+        """Bounds on the computational variance, as tensors.
 
-        Costs three products with G and an inducing-point approximation of it, which for nearest neighbours is far more
-        than the prediction: ask for some of the test points. Weights of large predictions that were
-        not kept are computed again, by the workers of ``joblib.parallel_config`` where there are any.
+        They cost three products with G and an inducing-point approximation of it, which for nearest neighbours is far
+        more than the prediction: ask for some of the test points. Weights of large predictions that were not kept are
+        computed again, by the workers of ``joblib.parallel_config`` where there are any.
         """
-        bounds = bounds_of_batches(self._model, self._batches)
-        return ComputationalVariance(*(self._convert(bound) for bound in (bounds.lower, bounds.estimate, bounds.upper)))
+        return bounds_of_batches(self._component, self._batches)
 
 
-def kept(model: Conditioned, X_test: ArrayLike, mean: ArrayLike, variance: ArrayLike) -> Normal:
-    """A posterior at X_test (T, p) of which the mean and the variance of f, each (T,), were kept and nothing else."""
-    status = Status("kept", "The mean and the variance were computed before.")
-    return Normal(
-        as_float64(mean, "mean", model.device),
-        as_float64(variance, "variance", model.device),
-        model.recipe.prior.new_noise(as_float64(X_test, "X_test", model.device)),
-        status,
-        guarantee_of(model.recipe.solver),
-        Output.like(mean),
-    )
+def at_prior(component: Conditioned, test: torch.Tensor, convert: Output) -> Posterior:
+    """What is known at test points (T, p) before any iteration."""
+    cross = component.cross(test)
+    batch = Solved.of(component, cross, component.offset(test), False, Iterates(component, cross).nothing())
+    return Posterior(component, [batch], convert, Status("prior", "Nothing was computed yet."), test)
+
+
+def from_weights(component: Conditioned, test: torch.Tensor, convert: Output, W: torch.Tensor) -> Posterior:
+    """The posterior at test points (T, p) with kriging weights W (d, T), made unbiased where the mean is unknown."""
+    ready, cross, _ = component.ready_for(test)
+    MemoryPlan([ready]).batch(len(test), len(test))
+    given = certified(W.T.contiguous(), cross)
+    if ready.unbiasing is not None:
+        given = ready.unbiasing.unbiased(given, cross)
+    batch = Solved.of(ready, cross, component.offset(test), True, given)
+    return Posterior(ready, [batch], convert, Status("given", "The weights were given."), test)
+
+
+def iterated(
+    component: Conditioned, cross: Cross, test: torch.Tensor, convert: Output, only: Collection[int] | None
+) -> Iterator[Posterior]:
+    """The posteriors after iterations 1, 2, 3, …, or after those in ``only``."""
+    offset, iterates = component.offset(test), Iterates(component, cross)
+    for weights in iterates:
+        if weights.iteration and (only is None or weights.iteration in only):
+            message = f"Iteration {weights.iteration} of {component.solver!r}, {weights.passes:g} passes over G."
+            batch = Solved.of(component, cross, offset, True, iterates.reported(weights.frozen()))
+            yield Posterior(component, [batch], convert, Status("iterating", message), test)
+
+
+def stacked(found: Sequence[Posterior]) -> tuple[torch.Tensor, torch.Tensor]:
+    """The means and the variances of several posteriors at the same points, each (m, T)."""
+    return torch.cat([each._means for each in found]), torch.cat([each._variances for each in found])
+
+
+def solve(
+    components: Sequence[Conditioned],
+    test: torch.Tensor,
+    convert: Output,
+    *,
+    stop: Rule | None = None,
+    batch_size: int | None = None,
+    interrupt: Interrupt | None = None,
+    advance: Advance = lambda steps: None,
+    workers: Workers | Devices | None = None,
+) -> list[Posterior]:
+    """The posteriors of components at test points (T, p); the keywords are those of ``solve_each``."""
+    interrupt = interrupt or Interrupt()
+    with threads_for(sum(_operations(component, len(test)) for component in components)):
+        seen = [component.ready_for(test) for component in components]
+        offsets = [component.offset(test) for component in components]
+        found = solve_each(seen, offsets, stop, batch_size, interrupt, advance, workers)
+        return [Posterior(component, solved, convert, status, test) for component, solved, status in found]
+
+
+def _operations(component: Conditioned, tests: int) -> float:
+    """About how many operations the predictions at ``tests`` points take, with a solver that is prepared already."""
+    size = len(component.recipe.y)
+    all_of_it, before = (component.solver.operations(size, n) for n in (tests, 0))
+    return all_of_it.flops - before.flops + _VALUE * (all_of_it.kernel_values - before.kernel_values)
+
+
+def solve_each(
+    seen: Sequence[tuple[Conditioned, Cross, str]],
+    offsets: Sequence[torch.Tensor],
+    stop: Rule | None,
+    batch_size: int | None,
+    interrupt: Interrupt,
+    advance: Advance,
+    workers: Workers | Devices | None = None,
+) -> Iterator[tuple[Conditioned, list[Solved], Status]]:
+    """Components one after another, with one budget of time and memory: each with its batches and its status.
+
+    ``seen`` are the components with the covariances with all test points, and what is expected of their solvers, in
+    words; ``offsets`` their prior means (T,). Ctrl-C leaves what is not reached at its prior, and the status says so.
+    """
+    started, plan = time.perf_counter(), MemoryPlan([component for component, _, _ in seen])
+    for i, ((component, cross, expected), offset) in enumerate(zip(seen, offsets, strict=True)):
+        begun, where = time.perf_counter(), ""
+        rule = stop if component.prepared.limit > 1 else None  # one step cannot be stopped
+        size, keep = plan.batch(cross.size, batch_size, rule), plan.keeps(cross.size)
+        if rule is not None:
+            rule = rule.after(begun - started).shared(len(seen) - i)
+        work = Batches(component, cross, offset, rule, size, keep)
+        if workers is None:
+            solved = work.solve(interrupt, advance)
+        else:
+            solved, where = work.solve_with(workers, batch_size is not None, interrupt, advance)
+        seconds = time.perf_counter() - begun
+        yield component, solved, status_of(component, solved, stop, interrupt.requested, seconds, where, expected)

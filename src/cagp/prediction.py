@@ -1,33 +1,34 @@
-"""What is predicted at test points, whoever predicts it: a distribution for each of them, and what it guarantees.
+"""What a model predicts at test points: a distribution for each of them, and when its error bars hold.
 
-A posterior is one, with the normal shape. What changes the meaning of a prediction and not its weights wraps another
-one: a recalibration, for example. Saving, reports, the estimator, xarray and the command line know this protocol only.
+It is a mixture of the normal distributions of the model's components, then two maps of the normal score, where there
+are any: the margins that left-out errors taught, and the way back from a transformed scale.
 """
 
 from __future__ import annotations
 
 import copy
-import math
-from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal, Self
 
 import numpy as np
 import torch
 
 from .errors import InputError
+from .predicting.bounds import ComputationalVariance
+from .predicting.distributions import Distribution, NormalMixture, Transformed
 from .predicting.status import Status
+from .solvers import Solver
 from .support.convert import Output
-from .support.validation import ArrayLike, as_float64, real
+from .support.threads import threads_for
+from .support.validation import ArrayLike, as_float64, count, real
+from .transforms import Transform
 
-_FURTHEST, _STEP = 12.0, 0.125
-"""Means over normal scores are sums up to so far, so far apart. What is smooth and bounded is exact to rounding."""
+_EACH = 1000  # operations for a value of a distribution, about
 
-_FURTHEST_OF_ALL = 28.0
-"""Up to here for expected values: an exponential has its mean, and its square, far out. Exact up to a standard
-deviation of about ten, whose values further out cannot be written in float64.
-"""
+Reshape = Callable[[Distribution], Distribution]
+"""What left-out errors taught about the test points of a prediction: another shape in place of that of the prior."""
 
 
 @dataclass(frozen=True)
@@ -41,82 +42,179 @@ class Guarantee:
         return self.sentence
 
 
-class Prediction(ABC):
-    """Distributions at T test points. Arrays come out as the test points came in: numpy or torch.
+UNDER_THE_PRIOR = Guarantee(
+    "under the prior",
+    "The error bars are exactly right if the data follow the prior: they say nothing about a prior that does not fit.",
+)
+NO_GUARANTEE = Guarantee(
+    "none", "The solver takes its directions from y, so its error bars are not calibrated, even under the prior."
+)
 
-    ``status`` says how it was computed, ``guarantee`` when the error bars hold.
+
+def guarantee_of(solver: Solver, components: int = 1) -> Guarantee:
+    """When error bars hold that are made with the weights of a solver, for a mixture of so many priors."""
+    if not solver.calibrated:
+        return NO_GUARANTEE
+    if components == 1:
+        return UNDER_THE_PRIOR
+    sentence = f"The error bars are right if the data follow one of {components} priors, as likely as their weights."
+    return Guarantee("under the prior", sentence)
+
+
+class Prediction:
+    """Distributions at T test points; made by ``Model.predict``. Arrays come out as the test points came in.
+
+    ``mean``, ``variance`` and ``std`` have shape (T,) and are about f, as are ``interval`` and ``quantile``;
+    ``observed()`` is about new observations y, noise included. ``status`` says how it was computed, ``guarantee`` when
+    the error bars hold. ``components`` are the posteriors of the single priors that the model is made of, and
+    ``component_weights`` (m,) theirs; a prediction whose numbers alone were kept has no components.
     """
 
-    status: Status
+    def __init__(
+        self,
+        means: torch.Tensor,
+        variances: torch.Tensor,
+        weights: ArrayLike = (1.0,),
+        *,
+        new_noise: torch.Tensor | float | None,
+        status: Status,
+        guarantee: Guarantee,
+        convert: Output,
+        margins: Reshape | None = None,
+        transform: Transform | None = None,
+        reach: tuple[float, float] | None = None,
+        components: Sequence[Prediction] = (),
+    ) -> None:
+        """From ``means`` and ``variances`` (m, T) of f and the ``weights`` (m,) of m components.
 
-    @abstractmethod
+        ``new_noise`` is the noise variance that ``observed`` adds where it is given none: one number, (m, 1) or (m, T);
+        None where nothing is known of new observations. ``reach`` is how far the mean of a transform looks.
+        """
+        self._means, self._variances = means.detach().double(), variances.detach().double()
+        self.component_weights = np.asarray(weights, dtype=np.float64)
+        self._new_noise, self._noise = new_noise, torch.zeros((), dtype=torch.float64, device=means.device)
+        self._margins, self._transform, self._reach = margins, transform, reach
+        self._components, self._convert = tuple(components), convert
+        self._dtype: torch.dtype = components[0]._dtype if components and transform is None else torch.float64
+        self.status, self.guarantee, self.includes_noise = status, guarantee, False
+
+    def __repr__(self) -> str:
+        what = ", observations" if self.includes_noise else ""
+        mixture = f" of {len(self._means)} components" if len(self._means) > 1 else ""
+        return f"{type(self).__name__}({len(self)} test points{mixture}{what}, {self.status.reason})"
+
     def __len__(self) -> int:
         """How many test points there are."""
+        return self._means.shape[1]
 
     @property
-    @abstractmethod
-    def guarantee(self) -> Guarantee:
-        """When the error bars hold."""
+    def components(self) -> tuple[Prediction, ...]:
+        """The posteriors of the single priors, of f, on the scale that was modelled."""
+        return self._components
 
     @property
-    @abstractmethod
-    def includes_noise(self) -> bool:
-        """Whether this is about observations y, made by ``observed``, and not about f."""
+    def is_normal(self) -> bool:
+        """Whether each distribution is a normal one: of one component, as it is under its prior."""
+        return len(self._means) == 1 and self._margins is None and self._transform is None
+
+    @cached_property
+    def _mixture(self) -> NormalMixture:
+        weights = torch.from_numpy(self.component_weights).to(self._means.device)
+        return NormalMixture(self._means, self._variances + self._noise, weights)
+
+    @cached_property
+    def _modelled(self) -> Distribution:
+        """On the scale that was modelled."""
+        return self._mixture if self._margins is None else self._margins(self._mixture)
+
+    @cached_property
+    def _distribution(self) -> Distribution:
+        return self._modelled if self._transform is None else Transformed(self._modelled, self._transform, self._reach)
+
+    def _out(self, tensor: torch.Tensor) -> Any:
+        return self._convert(tensor.to(self._dtype))
+
+    # --- moments --------------------------------------------------------------------------------------------------
 
     @property
-    @abstractmethod
     def mean(self) -> Any:
         """The predicted values, shape (T,)."""
+        return self._out(self._distribution.mean)
 
     @property
-    @abstractmethod
     def variance(self) -> Any:
-        """The square of ``std``, shape (T,)."""
+        """The square of ``std``, shape (T,): mathematical and computational variance together."""
+        return self._out(self._variance_now)
 
     @property
-    @abstractmethod
     def std(self) -> Any:
         """The standard deviation of the error, shape (T,)."""
+        return self._out(self._distribution.std)
 
-    @abstractmethod
-    def quantile(self, p: ArrayLike) -> Any:
-        """The quantiles of probability ``p``, between 0 and 1: shape (T,) for one number, (T, n) for n of them."""
+    @property
+    def _variance_now(self) -> torch.Tensor:
+        return self._mixture.variances[0] if self.is_normal else self._distribution.std.square()
 
-    @abstractmethod
-    def cdf(self, values: ArrayLike) -> Any:
-        """The probability of at most ``values`` (T,), one at each test point; shape (T,)."""
+    @property
+    def factor(self) -> Any:
+        """How much wider or narrower than under the prior the error bars are: the ratio of the std, shape (T,).
 
-    @abstractmethod
-    def log_density(self, values: ArrayLike) -> Any:
-        """The logarithm of the predicted density at ``values`` (T,), one at each test point; shape (T,)."""
+        One where left-out errors taught nothing; on the scale that was modelled.
+        """
+        return self._out(self._modelled.std / self._mixture.std)
 
-    @abstractmethod
-    def observed(self, noise_variance: Any = None) -> Prediction:
+    def covariance(self) -> Any:
+        """The covariance of the errors at all test points, shape (T, T); computed when asked for.
+
+        A recalibration scales the errors at each point and keeps how they go together.
+        """
+        if self._transform is not None:
+            raise InputError(
+                "a covariance does not describe transformed predictions, which are not normal; draw with sample(n), or "
+                "fit without a transform"
+            )
+        C = self.latent_covariance().double()
+        C.diagonal().add_(self.component_noise.T @ self._mixture.weights)
+        scale = self._modelled.std / self._mixture.std
+        return self._out(C * scale * scale[:, None])
+
+    def latent_covariance(self) -> torch.Tensor:
+        """The covariance of f on the scale that was modelled, without margins, shape (T, T)."""
+        self._require_components("covariance")
+        total = torch.zeros(len(self), len(self), dtype=torch.float64, device=self._means.device)
+        mean = self._mixture.mean
+        for weight, part, own in zip(self.component_weights, self.components, self._means, strict=True):
+            total += float(weight) * (part.latent_covariance().double() + torch.outer(own - mean, own - mean))
+        return total
+
+    def _require_components(self, what: str) -> None:
+        if not self.components:
+            raise InputError(f"{what} needs the weights of the prediction, which were not kept; predict again")
+
+    # --- distributions --------------------------------------------------------------------------------------------
+
+    def observed(self, noise_variance: Any = None) -> Self:
         """The prediction of observations y at the test points: the noise variance is added.
 
-        ``noise_variance`` is one number or one per test point (T,); by default the prior's, where that is known for new
-        observations.
+        ``noise_variance`` is one number or one per test point (T,), on the scale that was modelled; by default the
+        prior's, where that is known for new observations.
         """
+        return self._with_noise(checked_noise(self._new_noise, noise_variance, len(self)).to(self._means.device))
 
-    @abstractmethod
-    def sample(self, n: int = 1, seed: int = 0) -> Any:
-        """``n`` joint draws at the test points, shape (n, T). The same ``seed`` gives the same draws."""
+    def _with_noise(self, noise: torch.Tensor) -> Self:
+        """The same with noise of that variance, one number, (T,), (m, 1) or (m, T)."""
+        result = copy.copy(self)
+        for name in ("_mixture", "_modelled", "_distribution"):
+            result.__dict__.pop(name, None)
+        result._noise, result.includes_noise = noise, True
+        return result
 
-    def normal_score(self, values: ArrayLike) -> Any:
-        """Φ⁻¹ of ``cdf`` at ``values`` (T,), shape (T,); where it can be had, also far out, where the cdf is 0 or 1."""
-        probability = self.cdf(values)
-        found = torch.special.ndtri(as_float64(probability, "cdf"))
-        return Output.like(probability)(found)
-
-    def at_normal_score(self, score: float) -> Any:
-        """The values of that normal score, shape (T,): quantiles, also of probabilities that round to 0 or 1."""
-        return self.quantile(float(torch.special.ndtr(torch.tensor(score, dtype=torch.float64))))
-
-    def expected(self, function: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
-        """The mean of a ``function`` of the predicted values, in float64: it maps (T,), or (T,) to (m, T)."""
-        return over_normal_scores(
-            lambda score: function(as_float64(self.at_normal_score(score), "values")), _FURTHEST_OF_ALL
-        )
+    def quantile(self, p: ArrayLike) -> Any:
+        """The quantiles of probability ``p``, between 0 and 1: shape (T,) for one number, (T, n) for n of them."""
+        chosen = probabilities(p, self._means.device)
+        with threads_for(_EACH * self._means.numel() * chosen.numel()):
+            found = self._distribution.quantiles(chosen.reshape(-1))
+        return self._out(found.T.contiguous() if chosen.ndim else found[0])
 
     @property
     def median(self) -> Any:
@@ -124,142 +222,141 @@ class Prediction(ABC):
         return self.quantile(0.5)
 
     def interval(self, level: float = 0.95) -> tuple[Any, Any]:
-        """The central interval that holds the truth with probability ``level``: (lower, upper), each (T,)."""
-        level = real(level, "level")
-        if not 0 < level < 1:
-            raise InputError(f"level must be between 0 and 1, got {level!r}; for 95% write 0.95")
-        return self.quantile((1 - level) / 2), self.quantile((1 + level) / 2)
+        """The central interval that holds the truth with probability ``level``: (lower, upper), each (T,).
 
-
-class Normal(Prediction):
-    """Normal distributions of f with mean (T,) and variance (T,), each by itself: a posterior without its covariances.
-
-    What was predicted before and kept is one; it has no draws, because it does not know how errors go together.
-    ``prior_noise`` is the noise variance that ``observed`` adds where it is given none: one number, one per test point
-    (T,), or None where nothing is known of new observations.
-    """
-
-    def __init__(
-        self,
-        mean: torch.Tensor,
-        variance: torch.Tensor,
-        prior_noise: float | torch.Tensor | None,
-        status: Status,
-        guarantee: Guarantee,
-        convert: Output,
-    ) -> None:
-        self._mean, self._variance, self._prior_noise = mean, variance, prior_noise
-        self._guarantee, self._convert = guarantee, convert
-        self._noise: torch.Tensor | None = None
-        self.status = status
-
-    def __repr__(self) -> str:
-        what = ", observations" if self.includes_noise else ""
-        return f"{type(self).__name__}({len(self)} test points{what})"
-
-    def __len__(self) -> int:
-        """How many test points there are."""
-        return len(self._mean)
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """When the error bars hold."""
-        return self._guarantee
-
-    @property
-    def includes_noise(self) -> bool:
-        """Whether this is about observations y, made by ``observed``, and not about f."""
-        return self._noise is not None
-
-    @property
-    def mean(self) -> Any:
-        """The posterior mean, shape (T,)."""
-        return self._convert(self._mean)
-
-    @property
-    def variance(self) -> Any:
-        """The posterior variance, mathematical and computational together, shape (T,)."""
-        return self._convert(self._total_variance())
-
-    @property
-    def std(self) -> Any:
-        """The posterior standard deviation, shape (T,)."""
-        return self._convert(self._total_variance().sqrt())
-
-    def _total_variance(self) -> torch.Tensor:
-        return self._variance if self._noise is None else self._variance + self._noise
-
-    def observed(self, noise_variance: Any = None) -> Self:
-        """The belief about observations y at the test points: the noise variance is added.
-
-        ``noise_variance`` is one number or one per test point (T,); by default the prior's, where that is known for new
-        observations.
+        Of f, the function; those of new observations, which are wider, are ``observed().interval(level)``.
         """
-        noise = self._prior_noise if noise_variance is None else noise_variance
-        if noise is None:
-            raise InputError(
-                "the noise of the training observations, one variance each, says nothing about new ones: call "
-                "observed(noise_variance=...) with one number or one per test point"
-            )
-        tensor = as_float64(noise, "noise_variance", self._mean.device).to(self._mean.dtype)
-        if tensor.ndim and tensor.shape != self._mean.shape:
-            raise InputError(
-                f"noise_variance has shape {tuple(tensor.shape)} for {len(self._mean)} test points; "
-                "give one number, or one per test point"
-            )
-        if bool((tensor < 0).any()):
-            raise InputError(f"noise_variance must not be negative, got {float(tensor.min()):g}")
-        result = copy.copy(self)
-        result._noise = tensor.expand(self._mean.shape)
-        return result
-
-    def quantile(self, p: ArrayLike) -> Any:
-        """The quantiles of probability ``p``, between 0 and 1: shape (T,) for one number, (T, n) for n of them."""
-        score = torch.special.ndtri(probabilities(p, self._mean.device)).to(self._mean.dtype)
-        std = self._total_variance().sqrt()
-        if score.ndim:
-            return self._convert(self._mean[:, None] + std[:, None] * score)
-        return self._convert(self._mean + std * score)
+        level = checked_level(level)
+        ends = torch.tensor([(1 - level) / 2, (1 + level) / 2], dtype=torch.float64, device=self._means.device)
+        with threads_for(_EACH * self._means.numel() * 2):
+            lower, upper = self._distribution.quantiles(ends)
+        return self._out(lower), self._out(upper)
 
     def cdf(self, values: ArrayLike) -> Any:
         """The probability of at most ``values`` (T,), one at each test point; shape (T,)."""
-        return self._convert(torch.special.ndtr(self._z(values)))
+        return self._convert(torch.special.ndtr(self._scores(values)[0]))
 
     def normal_score(self, values: ArrayLike) -> Any:
-        """z = (values − mean) / std, shape (T,)."""
-        return self._convert(self._z(values))
-
-    def at_normal_score(self, score: float) -> Any:
-        """The mean and ``score`` standard deviations, shape (T,)."""
-        return self._convert(self._mean + self._total_variance().sqrt() * score)
+        """Φ⁻¹ of ``cdf`` at ``values`` (T,), shape (T,), also far out: (values − mean) / std of a normal one."""
+        return self._convert(self._scores(values)[0])
 
     def log_density(self, values: ArrayLike) -> Any:
-        """The logarithm of the normal density at ``values`` (T,), one at each test point; shape (T,)."""
-        spread = self._total_variance().double()
-        return self._convert(-0.5 * (self._z(values).square() + spread.log() + math.log(2 * math.pi)))
+        """The logarithm of the predicted density at ``values`` (T,), one at each test point; shape (T,).
 
-    def _z(self, values: ArrayLike) -> torch.Tensor:
-        truth = values_at(values, len(self), self._mean)
-        return (truth - self._mean.double()) / self._total_variance().double().sqrt()
+        −∞ where no observation can be.
+        """
+        return self._convert(self._scores(values)[1])
+
+    def _scores(self, values: ArrayLike) -> tuple[torch.Tensor, torch.Tensor]:
+        given = as_float64(values, "values", self._means.device)
+        if given.ndim and given.shape != (len(self),):
+            raise InputError(
+                f"values has shape {tuple(given.shape)} for {len(self)} test points; give one for each, or one"
+            )
+        with threads_for(_EACH * self._means.numel()):
+            scores, log_densities = self._distribution.scores(given.expand(1, len(self)))
+        return scores[0], log_densities[0]
+
+    # --- draws, and what the computation left undone ----------------------------------------------------------------
 
     def sample(self, n: int = 1, seed: int = 0) -> Any:
-        """Refused: how errors at different test points go together was not kept."""
-        raise InputError("joint draws need the covariances of the prediction, which were not kept; predict again")
+        """``n`` joint draws at the test points, shape (n, T). The same ``seed`` gives the same draws.
+
+        Each is a draw of one component, chosen by its weight, with the margins of the prediction.
+        """
+        count(n, "n", minimum=1)
+        self._require_components("sample")
+        chosen = np.random.default_rng(count(seed, "seed")).choice(len(self._means), n, p=self.component_weights)
+        draws = self._means.new_empty(n, len(self))
+        for i, part in enumerate(self.components):
+            rows = np.flatnonzero(chosen == i)
+            if len(rows):
+                whole = part._with_noise(self.component_noise[i]) if self.includes_noise else part
+                draws[rows] = as_float64(whole.sample(len(rows), seed + i), "sample").to(draws)
+        return self.shaped(draws)
+
+    def shaped(self, draws: torch.Tensor) -> Any:
+        """Joint draws (n, T) of components as draws of this prediction: with its margins, on its scale."""
+        return self._convert(self._distribution.drawn(draws))
+
+    @property
+    def component_noise(self) -> torch.Tensor:
+        """The variance of the noise that ``observed`` has added for each component, shape (m, T)."""
+        return self._noise.expand(len(self._means), len(self))
+
+    @property
+    def computational_variance(self) -> ComputationalVariance:
+        """How much of the variance more computation would remove: lower bound, estimate, upper bound, each (T,).
+
+        Of a mixture it is the average over its components, of a recalibrated one scaled like the variance.
+        """
+        if self._transform is not None:
+            raise InputError(
+                "the computational variance is known on the scale that was modelled, not after a transform: "
+                "prediction.components[0].computational_variance"
+            )
+        scale, found = (self._modelled.std / self._mixture.std).square(), self.bounds
+        return ComputationalVariance(*(self._out(each * scale) for each in (found.lower, found.estimate, found.upper)))
+
+    @property
+    def bounds(self) -> ComputationalVariance:
+        """Bounds on the computational variance of f on the scale that was modelled, without margins, as tensors."""
+        self._require_components("computational_variance")
+        found = [part.bounds for part in self.components]
+        each = (torch.stack([getattr(one, name).double() for one in found]) for name in ("lower", "estimate", "upper"))
+        return ComputationalVariance(*(self._mixture.weights @ bound for bound in each))
+
+    @property
+    def iterations(self) -> Any:
+        """How many iterations each test point got, in every component at least, shape (T,)."""
+        return self._convert(self.iterations_tensor)
+
+    @property
+    def iterations_tensor(self) -> torch.Tensor:
+        """The same as a tensor."""
+        self._require_components("iterations")
+        return torch.stack([part.iterations_tensor for part in self.components]).amin(dim=0)
+
+    @property
+    def passes(self) -> float:
+        """How often the whole Gram matrix of a component was read, in all of them together."""
+        self._require_components("passes")
+        return sum(part.passes for part in self.components)
+
+    @property
+    def weights(self) -> Any:
+        """The kriging weights W, shape (d, T), rows in the order of the training points."""
+        if len(self.components) == 1:
+            return self.components[0].weights
+        raise InputError(
+            f"each of {len(self._means)} components has kriging weights of its own: prediction.components[0].weights"
+        )
 
 
-def over_normal_scores(function: Callable[[float], torch.Tensor], furthest: float = _FURTHEST) -> torch.Tensor:
-    """The mean of a ``function`` of a standard normal variable, by the trapezoidal rule."""
-    steps = round(furthest / _STEP)
-    scores = np.arange(-steps, steps + 1) * _STEP
-    weights = np.exp(-0.5 * scores**2)
-    terms = (
-        weight * function(score)
-        for score, weight in zip(scores.tolist(), (weights / weights.sum()).tolist(), strict=True)
-    )
-    total = next(terms)
-    for term in terms:
-        total += term
-    return total
+def checked_noise(new_noise: Any, noise_variance: Any, size: int, points: str = "test point") -> torch.Tensor:
+    """The noise variance of new observations at ``size`` points: as it is given, one number or one each, or known."""
+    noise = new_noise if noise_variance is None else noise_variance
+    if noise is None:
+        raise InputError(
+            "the noise of the training observations, one variance each, says nothing about new ones: call "
+            f"observed(noise_variance=...) with one number or one per {points}"
+        )
+    tensor = as_float64(noise, "noise_variance")
+    if noise_variance is not None and tensor.ndim and tensor.shape != (size,):
+        raise InputError(
+            f"noise_variance has shape {tuple(tensor.shape)} for {size} {points}s; give one number, or one per {points}"
+        )
+    if bool((tensor < 0).any()):
+        raise InputError(f"noise_variance must not be negative, got {float(tensor.min()):g}")
+    return tensor
+
+
+def checked_level(level: Any) -> float:
+    """The probability that an interval holds, between 0 and 1."""
+    value = real(level, "level")
+    if not 0 < value < 1:
+        raise InputError(f"level must be between 0 and 1, got {level!r}; for 95% write 0.95")
+    return value
 
 
 def probabilities(p: ArrayLike, device: torch.device) -> torch.Tensor:
@@ -270,11 +367,3 @@ def probabilities(p: ArrayLike, device: torch.device) -> torch.Tensor:
     if not bool(((tensor > 0) & (tensor < 1)).all()):
         raise InputError(f"p must lie strictly between 0 and 1, got {p!r}; for the 95% quantile write 0.95")
     return tensor
-
-
-def values_at(values: ArrayLike, size: int, like: torch.Tensor) -> torch.Tensor:
-    """One value at each of ``size`` test points, or one for all of them, shape (T,)."""
-    tensor = as_float64(values, "values", like.device)
-    if tensor.ndim and tensor.shape != (size,):
-        raise InputError(f"values has shape {tuple(tensor.shape)} for {size} test points; give one for each, or one")
-    return tensor.expand(size)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -16,14 +15,14 @@ from .solvers import Solver
 from .support.convert import Output
 from .support.memory import require, resolve_budget
 from .support.positive_definite import joint_draws
-from .support.validation import ArrayLike, as_float64, count, points, positive
+from .support.validation import ArrayLike, as_float64, count, points, positive, targets
+from .transforms import Transform, named
 
-# A prior is the lowest thing that a user holds, and its verbs (condition, fit, transformed) are short cuts into rooms
-# above it. So these are imported where they are used, and nothing below the model imports it.
+# A prior is the lowest thing that a user holds, and its verbs (condition, fit) are short cuts into rooms above it. So
+# these are imported where they are used, and nothing below the model imports it.
 if TYPE_CHECKING:
     from .hyperparameters.fitting import FitOptions, LikelihoodOptions
     from .model import Model
-    from .transforms import Transform, TransformedPrior
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,16 +141,16 @@ class Prior:
         """A new prior with maximum-likelihood hyperparameters for observations y (n,) at points X (n, p).
 
         Options are those of ``cagp.hyperparameters.fit``, which also returns the likelihood, standard errors and the
-        trace: ``likelihood`` ("exact" or "nearest-neighbours"), ``subset``, ``fix``, ``fix_noise``, ``refit_mean``,
-        ``bounds``, ``n_restarts``, ``n_neighbours``, ``terms``, ``seed``, and how to compute. What needs a look (a
-        bound that was reached, a flat likelihood, no convergence) is given as a ``FitWarning``.
+        trace: ``likelihood`` ("auto", "exact", "nearest-neighbours"), ``subset``, ``fix``, ``fix_noise``,
+        ``refit_mean``, ``bounds``, ``n_restarts``, ``n_neighbours``, ``terms``, ``seed``, and how to compute. What
+        needs a look (a bound that was reached, a flat likelihood, no convergence) is told by one ``FitWarning``.
         """
-        from .hyperparameters import FitWarning, fit
+        from .hyperparameters import fit
+        from .hyperparameters.result import warn
 
         options.setdefault("standard_errors", False)  # they would be computed and thrown away
         result = fit(self, X, y, **options)
-        for sentence in result.warnings:
-            warnings.warn(sentence, FitWarning, stacklevel=2)
+        warn(result)
         return result.prior
 
     def transformed(self, transform: Transform | str) -> TransformedPrior:
@@ -159,9 +158,74 @@ class Prior:
 
         "log", "box-cox", "yeo-johnson", "sinh-arcsinh" or "logit", or one from ``cagp.transforms`` with its parameters.
         """
-        from .transforms import TransformedPrior
-
         return TransformedPrior(self, transform=transform)
+
+
+@dataclass(frozen=True)
+class TransformedPrior:
+    """y = g⁻¹(f(x) + noise) with f and noise of a ``prior``, and g a ``transform``; made by ``Prior.transformed``.
+
+    Kernel, mean and noise are on the scale of g(y), where weights, error bars and the identity behind them are those of
+    any prior. ``transform`` is one from ``cagp.transforms``, such as ``BoxCox(0.3)``, or the name of one, whose
+    parameters ``fit`` finds.
+
+    >>> import numpy as np, cagp
+    >>> X = np.linspace(0, 1, 30)[:, None]
+    >>> prior = cagp.Prior(cagp.Matern52(0.3), noise_variance=0.01).transformed("log")
+    >>> model = prior.condition(X, np.exp(np.sin(6 * X[:, 0])))
+    >>> bool(model.predict(X).interval(0.99)[0].min() > 0)
+    True
+    """
+
+    prior: Prior
+    transform: Transform | str = field(kw_only=True)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.prior, Prior):
+            raise InputTypeError(f"prior must be a cagp.Prior, got {self.prior!r}")
+        kind = named(self.transform)
+        if isinstance(kind, type) and not kind.free:
+            object.__setattr__(self, "transform", kind())
+
+    def _known(self) -> Transform:
+        if isinstance(self.transform, str):
+            raise InputError(
+                f'the parameters of transform "{self.transform}" are not known; fit(X, y) finds them, or give a '
+                "transform with its parameters, such as BoxCox(0.3)"
+            )
+        return self.transform
+
+    def condition(self, X: ArrayLike, y: ArrayLike, *arguments: Any, **settings: Any) -> Model:
+        """Condition on observations y (d,) at points X (d, p); ``settings`` are those of ``Prior.condition``."""
+        transform = self._known()
+        values = as_float64(y, "y")
+        model = self.prior.condition(X, transform.of(values) if values.ndim == 1 else values, *arguments, **settings)
+        return model.replace(transform=transform)
+
+    def log_likelihood(self, X: ArrayLike, y: ArrayLike, **options: Any) -> float:
+        """log p(y) of observations y (n,) at points X (n, p), with the slope of the transform in it.
+
+        ``options`` are those of ``Prior.log_likelihood``. Values for different transforms can be compared where the
+        mean is known: unknown coefficients are integrated out on the scale of g(y).
+        """
+        transform, values = self._known(), targets(y, len(X))
+        slope = float(transform.log_slope(values).sum())
+        return self.prior.log_likelihood(X, transform.of(values), **options) + slope
+
+    def fit(self, X: ArrayLike, y: ArrayLike, **options: Any) -> TransformedPrior:
+        """Maximum-likelihood hyperparameters, and parameters of the transform, for observations y (n,) at X (n, p).
+
+        The two are fitted in turn until they settle. ``options`` are those of ``Prior.fit``.
+        """
+        from .hyperparameters import fit_transformed
+
+        prior, transform = fit_transformed(self.prior, named(self.transform), X, y, **options)
+        return TransformedPrior(prior, transform=transform)
+
+    def sample(self, X: ArrayLike, n: int = 1, seed: int = 0, **settings: Any) -> Any:
+        """``n`` joint draws of g⁻¹(f) at X (T, p), without noise, shape (n, T)."""
+        draws = as_float64(self.prior.sample(X, n, seed, **settings), "draws")
+        return Output.like(X)(self._known().inverse(draws))
 
 
 def _checked_noise(noise: Any) -> float | np.ndarray:

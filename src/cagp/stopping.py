@@ -51,6 +51,10 @@ class Rule(ABC):
         """The rule for a batch that is begun elsewhere, ``seconds`` after the prediction was."""
         return self
 
+    def shared(self, parts: int) -> Rule:
+        """The rule for the first of so many ``parts`` of the work that are done one after another."""
+        return self
+
     def __or__(self, other: Rule) -> Rule:
         return AnyOf((*self.parts, *other.parts)) if isinstance(other, Rule) else NotImplemented
 
@@ -67,6 +71,9 @@ class AnyOf(Rule):
 
     def after(self, seconds: float) -> Rule:
         return AnyOf(tuple(rule.after(seconds) for rule in self.rules))
+
+    def shared(self, parts: int) -> Rule:
+        return AnyOf(tuple(rule.shared(parts) for rule in self.rules))
 
     def watch(self) -> Watch:
         watches = [rule.watch() for rule in self.rules]
@@ -103,6 +110,9 @@ class Seconds(Rule):
 
     def after(self, seconds: float) -> Rule:
         return Seconds(max(self.limit - seconds, 1e-9))
+
+    def shared(self, parts: int) -> Rule:
+        return Seconds(self.limit / parts)
 
     def watch(self) -> Watch:
         end = time.perf_counter() + self.limit

@@ -17,7 +17,6 @@ from scipy.stats import norm
 
 import cagp
 from cagp.datasets import DataError
-from cagp.prediction import Normal
 from cagp_studies import Record, heaton_data, run_study
 from cagp_studies.heaton import Heaton, HeatonConfig, fit_and_predict
 from cagp_studies.heaton_data import SATELLITE, SIMULATED, Given, load, read_field, satellite_file
@@ -161,7 +160,7 @@ def test_scores_where_the_truth_is_known() -> None:
     rng = np.random.default_rng(0)
     X, y, test = rng.random((30, 2)), rng.normal(size=30), rng.random((8, 2))
     models = [cagp.Prior(cagp.Matern32(length), noise_variance=0.1).condition(X, y) for length in (0.2, 1.0)]
-    mixture = cagp.mixtures.MixtureModel.of(models, [0.6, 0.4])
+    mixture = cagp.Model([model.components[0] for model in models], [0.6, 0.4])
     truth = rng.normal(size=8)
     truth[[2, 5]] = np.nan
     known = np.isfinite(truth)
@@ -169,7 +168,7 @@ def test_scores_where_the_truth_is_known() -> None:
     expected = scores_of(mixture.predict(test[known]).observed(), truth[known])
     assert found == pytest.approx(expected, rel=1e-9)
     normal = models[0].predict(test).observed()
-    assert isinstance(normal, Normal)
+    assert normal.is_normal
     alone = scores_of(normal, truth)
     assert alone["crps"] == alone["normal_crps"]
     assert alone["scored"] == 6

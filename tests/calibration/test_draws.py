@@ -8,7 +8,7 @@ import torch
 from sklearn.gaussian_process.kernels import Matern
 
 import cagp
-from cagp.calibration.draws import draw
+from cagp.calibration.projection import draw
 
 
 class Identity:

@@ -15,7 +15,7 @@ from scipy.stats import kstest, norm
 
 import cagp
 from cagp.calibration import simulation_based_calibration
-from cagp.calibration.draws import draw
+from cagp.calibration.projection import draw
 from cagp.solvers import Prepared
 from random_examples import examples
 
@@ -88,13 +88,13 @@ class Boastful(cagp.Cholesky):
     share: float = 0.5
 
     def prepare(self, gram):
-        return _Boastful(gram, cagp.Cholesky().prepare(gram), self.share)
+        return _Boastful(self, gram)
 
 
 class _Boastful(Prepared):
-    def __init__(self, gram, honest, share):
-        super().__init__(gram)
-        self._honest, self._share = honest, share
+    def __init__(self, solver, gram):
+        super().__init__(solver, gram)
+        self._honest, self._share = cagp.Cholesky().prepare(gram), solver.share
 
     def corrections(self, rhs):
         yield from self._honest.corrections(rhs)
@@ -103,9 +103,6 @@ class _Boastful(Prepared):
         for weights in self._honest.weights(cross):
             variance = cross.prior_variance() - weights.reduction
             yield replace(weights, reduction=cross.prior_variance() - self._share * variance)
-
-    def stopped(self, iteration):
-        return ""
 
 
 @dataclass(frozen=True, repr=False)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import cagp
-from cagp.choosing.search import determines_trend
+from cagp.choosing.steps import determines_trend
 
 RNG = np.random.default_rng(0)
 CODES = RNG.integers(0, 3, 60)

@@ -21,12 +21,12 @@ def _field(kernel: cagp.Kernel, n: int, seed: int = 0, noise: float = 0.01) -> t
 
 
 @pytest.fixture(scope="module")
-def rough() -> cagp.FittedModel:
+def rough() -> cagp.Model:
     X, y = _field(cagp.Matern12(0.5), 400)
     return cagp.fit(X[:300], y[:300] + 100.0, kernel=["matern32", "matern12", "rbf"], varying=False, rotate=False)
 
 
-def test_the_right_kernel_is_found_and_the_story_told(rough: cagp.FittedModel) -> None:
+def test_the_right_kernel_is_found_and_the_story_told(rough: cagp.Model) -> None:
     X, y = _field(cagp.Matern12(0.5), 400)
     ranked = sorted(rough.candidates, key=lambda each: each.crps)
     assert ranked[0].name.startswith("matern12")
@@ -39,7 +39,7 @@ def test_the_right_kernel_is_found_and_the_story_told(rough: cagp.FittedModel) -
     assert scores.crps < 1.1 * evaluate(truth.predict(X[300:]), y[300:], "observed").crps
 
 
-def test_it_is_saved_with_its_story(rough: cagp.FittedModel, tmp_path: Path) -> None:
+def test_it_is_saved_with_its_story(rough: cagp.Model, tmp_path: Path) -> None:
     rough.save(tmp_path / "model")
     back = cagp.load(tmp_path / "model")
     test = np.random.default_rng(0).random((5, 2))
@@ -73,20 +73,20 @@ def test_everything_can_be_said() -> None:
         uncertainty=False,
     )
     assert [each.name for each in model.candidates] == ["as given, as given"]
-    assert isinstance(model.inner, cagp.Model)
-    assert model.inner.solver == cagp.GaussSeidel(5)
-    assert isinstance(model.inner.prior.kernel, cagp.RBF)
-    assert isinstance(model.inner.prior.mean, cagp.Zero)
+    assert len(model.components) == 1
+    assert model.solver == cagp.GaussSeidel(5)
+    assert isinstance(model.prior.kernel, cagp.RBF)
+    assert isinstance(model.prior.mean, cagp.Zero)
     assert model.guarantee.kind == "under the prior"
     assert "were not compared with left-out observations" in model.story
     noisy = cagp.fit(X, y, kernel="matern32", noise_variance=np.full(300, 0.01), mixture=False, uncertainty=False)
-    np.testing.assert_array_equal(noisy.plain.prior.noise_variance, 0.01)
+    np.testing.assert_array_equal(noisy.prior.noise_variance, 0.01)
 
 
 def test_many_observations_are_fitted_by_terms() -> None:
     X, y = _field(cagp.Matern32(0.3), 2500, seed=3)
     model = cagp.fit(X[:2300], y[:2300], kernel=["matern32", "matern12"], mean="constant", varying=False, rotate=False)
-    assert isinstance(model.plain.solver, cagp.NearestNeighbours)
+    assert isinstance(model.solver, cagp.NearestNeighbours)
     assert model.candidates[0].crps < model.candidates[1].crps
     assert 0.9 < evaluate(model.predict(X[2300:]), y[2300:], "observed").coverage(0.95) <= 1.0
 

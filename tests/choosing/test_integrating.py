@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 import cagp
-from cagp.mixtures import MixtureModel
-from cagp.recalibration import RecalibratedModel
+from cagp.recalibration import Recalibration
 
 RNG = np.random.default_rng(4)
 X = RNG.random((25, 1))
@@ -18,10 +17,10 @@ T = np.linspace(0, 1.3, 20)[:, None]
 def test_by_default_and_not_when_told() -> None:
     known = cagp.fit(X, Y, kernel="matern32", mean="constant", uncertainty=False, recalibrate=False)
     found = cagp.fit(X, Y, kernel="matern32", mean="constant", recalibrate=False)
-    assert isinstance(known.inner, cagp.Model)
+    assert len(known.components) == 1
     assert "plugged in as fitted, as if they were known" in known.story
-    assert isinstance(found.inner, MixtureModel)
-    assert f"a mixture of {len(found.inner.components)} models" in found.story
+    assert len(found.components) > 1
+    assert f"a mixture of {len(found.components)} models" in found.story
     assert "lengthscale, noise variance, variance" in found.story
     # the error bars are wider where the data say little
     assert found.predict(T).std[-1] > 1.02 * known.predict(T).std[-1]
@@ -31,15 +30,13 @@ def test_by_default_and_not_when_told() -> None:
 
 def test_with_a_mixture_of_kernels_and_a_recalibration() -> None:
     model = cagp.fit(X, Y, kernel=("matern32", "matern52", "rbf"), mean="constant", recalibrate=True)
-    assert isinstance(model.inner, RecalibratedModel)
-    mixed = model.inner.inner
-    assert isinstance(mixed, MixtureModel)
-    assert len(mixed.components) <= 30
+    assert isinstance(model.margins, Recalibration)
+    assert 3 <= len(model.components) <= 30
     shares = {each.name.split(",")[0]: each.weight for each in model.candidates}
     for kind, share in shares.items():
         own = [
             weight
-            for weight, each in zip(mixed.weights, mixed.components, strict=True)
+            for weight, each in zip(model.weights, model.components, strict=True)
             if type(each.prior.kernel).__name__.lower() == kind
         ]
         assert sum(own) == pytest.approx(share, abs=0.02)

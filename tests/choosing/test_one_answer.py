@@ -88,4 +88,4 @@ def test_positive_observations_stay_positive_in_scikit_learn() -> None:
     with pytest.raises(cagp.InputError, match="target_transform=None"):
         regressor.predict(X[:7], return_cov=True)
     with pytest.raises(cagp.InputError, match="simulated fields"):
-        regressor.recalibrated_models_[0].average(X[:7])
+        regressor.models_[0].average(X[:7])

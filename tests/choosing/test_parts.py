@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from cagp.choosing import patterns
-from cagp.choosing.scoring import Scored
-from cagp.choosing.search import Search
+from cagp.choosing.scoring import LeftOutScores
+from cagp.choosing.steps import weighted
 
 RNG = np.random.default_rng(0)
 NOISE = RNG.standard_normal(400)
@@ -18,15 +18,13 @@ NOISE = RNG.standard_normal(400)
 
 def fitted(kernel: str, crps: float, noise: float = 0.0, varies: str = "") -> Any:
     each = crps + noise * np.roll(NOISE, len(kernel))
-    scores = Scored(np.arange(400), each, each)
+    scores = LeftOutScores(np.arange(400), each, each, each)
     candidate = SimpleNamespace(kernel=kernel, varies=varies)
     return SimpleNamespace(candidate=candidate, scores=scores, crps=float(each.mean()))
 
 
 def chosen(fits: list[Any], crowd: float = 1.0) -> list[str]:
-    search: Any = SimpleNamespace(fits=fits, best=min(fits, key=lambda each: each.crps))
-    search.site = SimpleNamespace(crowd=crowd)
-    return [each.candidate.kernel for each, _ in Search.parts(search, True)]
+    return [each.candidate.kernel for each, _ in weighted(fits, crowd)]
 
 
 def test_different_kernels_come_first() -> None:
@@ -60,8 +58,8 @@ def test_patterns_have_to_be_better_after_a_recalibration(
     patterned.charge = 0.1 if crowd is None else 0.05
     scores = {id(plain): before, id(patterned): after}
     monkeypatch.setattr(patterns, "_recalibrated_log_score", lambda search, each: scores[id(each)])
-    site = SimpleNamespace(gaps=crowd, crowd=crowd, rows=np.arange(2000))
-    search: Any = SimpleNamespace(fits=[plain, patterned], best=patterned, site=site, y=np.zeros(6000), failures=[])
+    judges = SimpleNamespace(gaps=crowd, crowd=crowd, rows=np.arange(2000))
+    search: Any = SimpleNamespace(fits=[plain, patterned], best=patterned, judges=judges, y=np.zeros(6000), notes=[])
     patterns._leave_out_what_recalibration_does(search, plain)
     assert (patterned in search.fits) is kept
-    assert bool(search.failures) is not kept
+    assert bool(search.notes) is not kept

@@ -27,11 +27,11 @@ _, Y = problem(LEVEL)
 
 
 @pytest.fixture(scope="module")
-def fitted() -> cagp.FittedModel:
+def fitted() -> cagp.Model:
     return cagp.fit(X, Y, **FAST)
 
 
-def test_noise_that_varies_is_found(fitted: cagp.FittedModel, tmp_path: Path) -> None:
+def test_noise_that_varies_is_found(fitted: cagp.Model, tmp_path: Path) -> None:
     assert "matern32, constant, varying" in fitted.story
     std = fitted.predict(X, progress=False).observed().std
     assert_allclose(np.median(std[LEVEL < 0.1]), 0.03, rtol=0.6)
@@ -42,12 +42,12 @@ def test_noise_that_varies_is_found(fitted: cagp.FittedModel, tmp_path: Path) ->
 
 def test_not_where_it_does_not_or_is_not_wanted() -> None:
     even = cagp.fit(*problem(0.2), **FAST)
-    assert even.plain.prior.noise_pattern is None
-    assert not isinstance(even.plain.prior.kernel, cagp.Varying)
+    assert even.prior.noise_pattern is None
+    assert not isinstance(even.prior.kernel, cagp.Varying)
     assert "were not tried, because they would raise the log-likelihood by no more than about" in even.story
     tried = cagp.fit(*problem(0.2), varying=True, **FAST)
     assert "varying amplitude and noise" in tried.story
-    assert tried.plain.prior.noise_pattern is None
+    assert tried.prior.noise_pattern is None
     assert "varying" not in cagp.fit(X, Y, varying=False, **FAST).story
     assert "varying" not in cagp.fit(X, Y, noise_variance=0.1, **FAST).story
     with pytest.raises(cagp.InputError, match="varying must be True, False or"):
@@ -60,7 +60,7 @@ def test_known_noise_leaves_the_amplitude() -> None:
     assert "noise" not in found.story.split("varying amplitude")[1].split("likelihood")[0]
 
 
-def test_the_estimator_has_the_noise_of_each_place(fitted: cagp.FittedModel) -> None:
+def test_the_estimator_has_the_noise_of_each_place(fitted: cagp.Model) -> None:
     regressor = CAGPRegressor("matern32", target_transform=None, **HOW)
     regressor.fit(X, Y)
     mean, std = regressor.predict(X[::30], return_std=True, of="observed")

@@ -13,8 +13,8 @@ from cagp import CAGPRegressor, InputError
 from cagp.fit_report import Names, write_fit_report
 from cagp.reports import fit_page
 from cagp.reports.computational_share import Computation
-from cagp.reports.directions import directions_table
-from cagp.reports.kernel_words import hyperparameters
+from cagp.reports.directions import directions_table, turned_part
+from cagp.reports.names import hyperparameters
 from cli.small import call
 from reports.pages import Page
 
@@ -46,10 +46,10 @@ def test_a_field_with_a_direction_is_fitted_along_it(turned: tuple[np.ndarray, n
     assert names["matern32 rotated, constant"].weight == 1.0
     assert names["matern32 rotated, constant"].crps < names["matern32, constant"].crps
     assert "counter-clockwise from east towards north" in model.story
-    kernel = model.plain.prior.kernel
+    kernel = model.prior.kernel
     assert abs(kernel.axes[0][0].azimuth - 35.0) < 10.0
     model.save(tmp_path / "model")
-    assert cagp.load(tmp_path / "model").plain.prior.kernel == kernel
+    assert cagp.load(tmp_path / "model").prior.kernel == kernel
     said = call("info", tmp_path / "model").stdout
     assert "The correlation reaches furthest" in " ".join(said.split())
     off = cagp.fit(X, y, **QUICK, rotate=False)
@@ -71,7 +71,7 @@ def test_columns_beside_times_are_turned_and_held_variances_stay_held() -> None:
     kernel = cagp.Rotated(cagp.Matern32((6.0, 1.0)), -50.0).on(0, 1) * cagp.Matern32(8.0).on(2)
     y = np.linalg.cholesky(kernel(X) + 0.02 * np.eye(150)) @ draws.standard_normal(150)
     model = cagp.fit(X, y, **QUICK, times=[2], rotate=True)
-    first, second = model.plain.prior.kernel.kernels
+    first, second = model.prior.kernel.kernels
     assert isinstance(first.kernel, cagp.Rotated)
     assert abs(first.kernel.axes[0][0].azimuth + 50.0) < 15.0
     assert second.kernel.variance == 1.0
@@ -88,7 +88,7 @@ def test_columns_that_are_not_alike_are_not_turned() -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"rotate": "always"}, "rotate must be one of 'auto'"),
+        ({"rotate": "always"}, 'rotate must be True, False or "auto"'),
         ({"rotate": True, "ard": False}, "rotate=True needs two or three columns"),
         ({"rotate": True, "globe": (0, 1)}, "rotate=True needs two or three columns"),
         ({"rotate": True, "kernel": cagp.Matern32((1.0, 1.0))}, "globe, times, ard and rotate are for kernels"),
@@ -110,7 +110,7 @@ def test_the_estimator_and_the_command_line_have_the_option(
     simple = ("--kernel", "matern32", "--mean", "constant", "--no-uncertainty", "--transform", "none", "--no-report")
     said = call("fit", tmp_path / "data.csv", "--target", "z", "--out", tmp_path / "m", "--rotate", *simple)
     assert said.exit_code == 0, said.output
-    assert cagp.load(tmp_path / "m").plain.prior.kernel.angle == pytest.approx(found.kernel_.angle, abs=1e-6)
+    assert cagp.load(tmp_path / "m").prior.kernel.angle == pytest.approx(found.kernel_.angle, abs=1e-6)
     assert "axis 1" in said.stdout
     wrong = call("fit", tmp_path / "data.csv", "--target", "z", "--out", tmp_path / "n", "--rotate", "--variance", "2")
     assert wrong.exit_code != 0
@@ -120,7 +120,7 @@ def test_the_estimator_and_the_command_line_have_the_option(
 def test_the_report_draws_and_tells_the_axes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # the rest of the page has tests of its own
     monkeypatch.setattr(fit_page, "draw", lambda *_: [])
-    monkeypatch.setattr(fit_page, "predict_unseen", lambda *_: None)
+    monkeypatch.setattr(fit_page, "predict_held_out", lambda *_: None)
     monkeypatch.setattr(fit_page, "measure", lambda *_: Computation(("Not measured.",)))
     X, y = field(cagp.Rotated(cagp.Matern32((4.0, 1.0)), 30.0), 15, 4)
     prior = cagp.Prior(cagp.Rotated(cagp.Matern12((1.0, 4.0)), -60.0), noise_variance=0.1)
@@ -133,10 +133,12 @@ def test_the_report_draws_and_tells_the_axes(tmp_path: Path, monkeypatch: pytest
     assert (tmp_path / "directions.png").stat().st_size > 5_000
     assert "angle of axis 1" in Page(report).text
     three = cagp.Rotated(cagp.Matern12((4.0, 2.0, 1.0)), (30.0, 20.0, 0.0)).on(2, 0, 1)
-    table = directions_table(three, Names(("a", "b", "c")))
-    assert table is not None
+    names = Names(("a", "b", "c"))
+    found = turned_part(three, names)
+    assert found is not None
+    table = directions_table(*found, names)
     assert table.rows[0][1] == "30.0°, 20.0°"
     assert "counter-clockwise from c towards a, then towards b" in table.caption
     labels = [each.label for each in hyperparameters(cagp.Prior(three), Names(("a", "b", "c")))]
     assert labels[:4] == ["azimuth of axis 1", "dip of axis 1", "roll around axis 1", "lengthscale of axis 1"]
-    assert directions_table(cagp.Matern32((1.0, 2.0)), Names(("a", "b"))) is None
+    assert turned_part(cagp.Matern32((1.0, 2.0)), Names(("a", "b"))) is None

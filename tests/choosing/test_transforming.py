@@ -11,7 +11,7 @@ import torch
 from scipy import stats
 
 import cagp
-from cagp.choosing.scoring import Scored
+from cagp.choosing.scoring import LeftOutScores
 from cagp.errors import InputError
 from cagp.estimator import CAGPRegressor
 from cagp.fit_report import Names
@@ -19,7 +19,7 @@ from cagp.interop.xarray import ConditionedField
 from cagp.left_out import left_out
 from cagp.reports.inputs import on_the_scale_of_the_model
 from cagp.reports.model_section import facts_table
-from cagp.transforms import BoxCox, Log, TransformedModel, untransformed
+from cagp.transforms import BoxCox, Log
 
 RNG = np.random.default_rng(12)
 X = RNG.random((120, 1))
@@ -30,19 +30,21 @@ QUICK: dict[str, Any] = {"kernel": "matern52", "mean": "constant", "uncertainty"
 
 
 def test_skewed_data_are_transformed_and_normal_ones_are_not() -> None:
-    found = cagp.fit(X, SKEWED, **QUICK)
-    assert isinstance(found.inner, TransformedModel)
-    assert isinstance(found.inner.transform, (Log, BoxCox))
+    rng = np.random.default_rng(14)
+    X = rng.random((120, 1))
+    F = 1.5 * np.sin(7 * X[:, 0]) + 0.4 * rng.normal(size=120)
+    found = cagp.fit(X, np.exp(F), **QUICK)
+    assert isinstance(found.transform, (Log, BoxCox))
     assert "The observations are transformed: " in found.story
     prediction = found.predict(TEST).observed()
     assert (prediction.interval(0.99)[0] >= 0).all()
-    plain = cagp.fit(X, SKEWED, transform=None, **QUICK)
-    assert untransformed(plain)[1] is None
+    plain = cagp.fit(X, np.exp(F), transform=None, **QUICK)
+    assert plain.transform is None
     truth = np.exp(1.5 * np.sin(7 * TEST[:, 0]))
     error, other = (np.abs(each.predict(TEST).median - truth)[:25].mean() for each in (found, plain))
     assert error < other
     normal = cagp.fit(X, F, **QUICK)
-    assert untransformed(normal)[1] is None
+    assert normal.transform is None
     assert "The observations are taken as they are" in normal.story
 
 
@@ -57,9 +59,9 @@ def test_it_is_kept(tmp_path: Path) -> None:
 
 def test_parameters_are_found_or_given() -> None:
     found = cagp.fit(X, SKEWED, transform="box-cox", **QUICK)
-    assert untransformed(found)[1].power < 0.4
+    assert found.transform.power < 0.4
     given = cagp.fit(X, SKEWED, transform=BoxCox(0.5), **QUICK)
-    assert untransformed(given)[1] == BoxCox(0.5)
+    assert given.transform == BoxCox(0.5)
     zeros = np.maximum(F, 0)
     with_zeros = cagp.fit(X, zeros, transform="box-cox", recalibrate=False, **QUICK)
     assert (with_zeros.predict(TEST).observed().quantile([0.01, 0.5]) >= 0).all()
@@ -68,12 +70,11 @@ def test_parameters_are_found_or_given() -> None:
 
 def _crps(model: Any, y: np.ndarray) -> float:
     """The average CRPS of left-out observations from their quantiles."""
-    inner, transform = untransformed(model)
-    found = left_out(inner.plain, progress=False)
+    found = left_out(model.replace(transform=None), progress=False)
     p = (np.arange(4000) + 0.5) / 4000
     total = 0.0
     for mean, std, truth in zip(found.mean, found.std, y[found.index], strict=True):
-        q = transform.inverse(torch.from_numpy(stats.norm.ppf(p, mean, std))).numpy()
+        q = model.transform.inverse(torch.from_numpy(stats.norm.ppf(p, mean, std))).numpy()
         total += float((2 * ((truth <= q) - p) * (q - truth)).mean())
     return total / len(found)
 
@@ -81,7 +82,7 @@ def _crps(model: Any, y: np.ndarray) -> float:
 def test_scores_are_on_the_scale_of_the_observations() -> None:
     prior = cagp.Prior(cagp.Matern52(0.3), mean=cagp.Constant(), noise_variance=0.2)
     found = left_out(prior.condition(X, F, cagp.Cholesky()), progress=False)
-    scores = Scored.carried_over(found, Log())
+    scores = LeftOutScores.carried_over(found, Log())
     law = stats.lognorm(s=found.std, scale=np.exp(found.mean))
     np.testing.assert_allclose(scores.log_score, -law.logpdf(SKEWED[found.index]), rtol=1e-9)
     # closed form for a log-normal law (Baran and Lerch 2015)
@@ -96,7 +97,7 @@ def test_scores_are_on_the_scale_of_the_observations() -> None:
 def test_what_is_given_by_hand_is_on_the_scale_of_the_observations() -> None:
     for given in ({"kernel": cagp.Matern52(0.3)}, {"noise_variance": 0.1}, {"mean": "zero"}):
         found = cagp.fit(X[:60], SKEWED[:60], **{**QUICK, **given})
-        assert untransformed(found)[1] is None
+        assert found.transform is None
 
 
 def test_what_cannot_be_is_refused_before_work() -> None:
@@ -109,19 +110,19 @@ def test_what_cannot_be_is_refused_before_work() -> None:
 
 
 def test_few_observations_are_taken_as_they_are() -> None:
-    assert untransformed(cagp.fit(X[:30], SKEWED[:30], **QUICK))[1] is None
+    assert cagp.fit(X[:30], SKEWED[:30], **QUICK).transform is None
 
 
 def test_reports_are_about_transformed_values() -> None:
     found = cagp.fit(X, SKEWED, transform="log", **QUICK)
     names = Names(("place",), "rain", target_unit="mm")
     model, (places, values), seen, scale = on_the_scale_of_the_model(found, (X, SKEWED), names)
-    assert untransformed(model)[1] is None
+    assert model.transform is None
     assert model.story == found.story
     np.testing.assert_allclose(values, F)
     np.testing.assert_array_equal(places, X)
     assert (seen.target, seen.target_unit, seen.features) == ("rain, transformed", "", ("place",))
-    rows = facts_table(model.plain, seen.filled_in(model.plain), scale).rows
+    rows = facts_table(model, seen.filled_in(model), scale).rows
     assert (
         "scale",
         "the logarithm of rain: this page is about the transformed values; predictions are carried back",
@@ -142,5 +143,5 @@ def test_the_likelihood_of_an_estimator_has_the_slope_in_it() -> None:
 def test_a_field_is_recalibrated_inside_of_its_transform() -> None:
     found = cagp.fit(X, SKEWED, transform="log", recalibrate=False, **QUICK)
     again = ConditionedField(found, ()).recalibrated().model
-    assert untransformed(again)[1] == Log()
+    assert again.transform == Log()
     assert again.guarantee.kind == "empirical"

@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 from cagp.cli import app
 from cagp.tables import write_table
 
-VALUES = ("--no-fit", "--lengthscale", "0.4", "--variance", "1", "--noise", "0.01")
+VALUES = ("--no-fit", "--lengthscale", "0.4", "--variance", "1", "--noise-variance", "0.01")
 
 
 def call(*arguments: object) -> Result:
@@ -29,8 +29,8 @@ from cagp.cli.finished_batches import Pieces
 
 pieces, folder, save, saved = int(sys.argv[1]), Path(sys.argv[2]), Pieces.save, []
 
-def hold(*arguments):
-    save(*arguments)
+def hold(*arguments, **arrays):
+    save(*arguments, **arrays)
     saved.append(arguments)
     if len(saved) == pieces:
         (folder / "holding").touch()

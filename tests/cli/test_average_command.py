@@ -10,8 +10,7 @@ import xarray as xr
 
 import cagp
 from cagp import saving
-from cagp.tables import read_columns, read_table, write_table
-from cagp.tables.labels import read_labelled
+from cagp.tables import read_columns, read_labelled, read_table, write_table
 from cli.small import VALUES, call, write_small
 
 

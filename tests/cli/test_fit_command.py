@@ -97,7 +97,7 @@ def test_check_with_noise_of_each_row(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("words_only")
 def test_check_says_no(folder: Path, tmp_path: Path) -> None:
     """A model whose noise is far too small has error bars that are too narrow for observations."""
-    values = ["--no-fit", "--lengthscale", 0.4, "--variance", 1, "--noise", 1e-4, "--no-recalibrate"]
+    values = ["--no-fit", "--lengthscale", 0.4, "--variance", 1, "--noise-variance", 1e-4, "--no-recalibrate"]
     arguments = ["fit", folder / "train.csv", "--target", "height", "--out", tmp_path / "bad", *values, "--no-report"]
     assert call(*arguments).exit_code == 0
     result = call("check", tmp_path / "bad", folder / "test.csv", "--out", tmp_path / "report", "--quiet")
@@ -153,17 +153,20 @@ def test_quiet_and_overwriting(folder: Path, tmp_path: Path) -> None:
         (["--target", "height", "--solver", "nearest-neighbours", "--iterations", "5"], r"NearestNeighbours\(k=300\)"),
         (["--target", "height", "--likelihood", "fast"], "--likelihood must be one of"),
         (["--target", "height", "--subset", "1000"], "--subset must be between 2"),
-        (["--target", "height", "--geo", "east"], "--geo must name two"),
-        (["--target", "height", "--geo", "east,depth"], "no column 'depth'"),
-        (["--target", "height", "--no-fit"], "needs --noise and --lengthscale and --variance"),
+        (["--target", "height", "--globe", "east"], "--globe must name two"),
+        (["--target", "height", "--globe", "east,depth"], "no column 'depth'"),
+        (["--target", "height", "--no-fit"], "needs --noise-variance and --lengthscale and --variance"),
         (["--target", "height", *VALUES, "--lengthscale", "1,2,3"], "3 values for 2 features"),
         (["--target", "height", "--lengthscale", "long"], "--lengthscale must be a number"),
         (["--target", "height", "--fix", "nonsense"], "fix names 'nonsense'"),
-        (["--target", "height", "--noise", "-1"], "--noise must be positive"),
+        (["--target", "height", "--noise-variance", "-1"], "--noise-variance must be positive"),
         (["--target", "height", "--variance", "-1"], "variance must be positive"),
         (["--target", "height", "--variance", "0"], "variance must be positive"),
         (["--target", "height", "--no-ard", "--lengthscale", "1,2"], "--no-ard is one lengthscale"),
-        (["--target", "height", "--features", "east", "--noise-column", "north", "--noise", "1"], "would be ignored"),
+        (
+            ["--target", "height", "--features", "east", "--noise-column", "north", "--noise-variance", "1"],
+            "would be ignored",
+        ),
         (["--target", "height", "--seed", "-1"], "seed"),
         ([], "target"),
     ],
@@ -174,7 +177,9 @@ def test_wrong_use(folder: Path, tmp_path: Path, more: list[str], words: str) ->
     assert "Traceback" not in result.output
     with pytest.raises(AssertionError, match=words):
         raise AssertionError(" ".join(result.stderr.split()))
-    if words.startswith(("--kernel", "did you mean", "--noise", "variance must", "needs --noise")):  # before any word
+    if words.startswith(
+        ("--kernel", "did you mean", "--noise-variance", "variance must", "needs --noise-variance")
+    ):  # before any word
         assert result.stdout == ""
     assert list(tmp_path.iterdir()) == []
 
@@ -213,7 +218,7 @@ def test_a_grid_on_the_globe(tmp_path: Path) -> None:
         },
     )
     dataset.to_netcdf(tmp_path / "field.nc", engine="h5netcdf")
-    values = ["--no-fit", "--lengthscale", "500", "--variance", "2", "--noise", "0.1"]
+    values = ["--no-fit", "--lengthscale", "500", "--variance", "2", "--noise-variance", "0.1"]
     arguments = ["fit", tmp_path / "field.nc", "--target", "t", *values, "--no-report"]
     result = call(*arguments, "--out", tmp_path / "m")
     assert result.exit_code == 0, result.output
@@ -221,9 +226,16 @@ def test_a_grid_on_the_globe(tmp_path: Path) -> None:
     saved = saving.read(tmp_path / "m")
     assert saved.prior.kernel == cagp.Geographic(cagp.Matern32(500.0, 2.0), radius=6371.0)
     assert saved.about.units == {"lat": "degrees_north", "lon": "degrees_east", "t": "K"}
-    assert call(*arguments, "--geo", "none", "--out", tmp_path / "flat").exit_code == 0
+    assert call(*arguments, "--globe", "none", "--out", tmp_path / "flat").exit_code == 0
     assert saving.read(tmp_path / "flat").prior.kernel == cagp.Matern32((500.0, 500.0), 2.0)
-    written = ["--kernel", "Geographic(RBF(0.1))", "--no-fit", "--noise", 0.1, "--no-report"]  # --geo is not given
+    written = [
+        "--kernel",
+        "Geographic(RBF(0.1))",
+        "--no-fit",
+        "--noise-variance",
+        0.1,
+        "--no-report",
+    ]  # --globe is not given
     result = call(*arguments[:4], *written, "--out", tmp_path / "w")
     assert result.exit_code == 0, result.output
     assert saving.read(tmp_path / "w").prior.kernel == cagp.Geographic(cagp.RBF(0.1))
@@ -252,13 +264,13 @@ def test_copies_on_a_grid_are_no_observations(tmp_path: Path) -> None:
     np.testing.assert_array_equal(saved.prior.noise_variance, theirs.model.prior.noise_variance)
 
 
-@pytest.mark.parametrize("options", [["--geo", "lat,lon"], ["--kernel", "Geographic(Matern32(0.1))"]])
+@pytest.mark.parametrize("options", [["--globe", "lat,lon"], ["--kernel", "Geographic(Matern32(0.1))"]])
 def test_copies_in_a_table_are_no_observations(tmp_path: Path, options: list[str]) -> None:
     """Same place and value: one observation. Other values, or the same longitude twice, are independent."""
     rows = [(90, 0, 1), (90, 120, 1), (90, 240, 3), (-90, 5, 7), (10, 0, 2), (10, 360, 2), (20, -180, 4), (20, 180, 5)]
     rows += [(30, 7, 6), (30, 7, 6)]
     pd.DataFrame(rows, columns=["lat", "lon", "t"]).to_csv(tmp_path / "t.csv", index=False)
-    values = ["--no-fit", "--noise", 0.1, "--no-report", *([] if "--kernel" in options else VALUES[1:5])]
+    values = ["--no-fit", "--noise-variance", 0.1, "--no-report", *([] if "--kernel" in options else VALUES[1:5])]
     result = call("fit", tmp_path / "t.csv", "--target", "t", *options, *values, "--out", tmp_path / "m")
     assert result.exit_code == 0, result.output
     assert "2 of 10 rows are left out" in result.stdout
@@ -317,12 +329,12 @@ def test_the_finding_of_the_report_is_printed(folder: Path, tmp_path: Path, monk
 
 
 def test_warnings_name_options(tmp_path: Path) -> None:
-    """A feature that the target does not depend on: its lengthscale is flat."""
+    """A feature that the target does not depend on: its lengthscale ends at a bound."""
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(rng.random((60, 2)), columns=["a", "b"])
     frame.assign(y=np.sin(5 * frame["a"])).to_csv(tmp_path / "data.csv", index=False)
     arguments = ["fit", tmp_path / "data.csv", "--target", "y", "--out", tmp_path / "m", "--no-report", *ONE]
-    result = call(*arguments)
+    result = call(*arguments, "--no-rotate")  # another candidate would start where the first one ended, within bounds
     kept = call("info", tmp_path / "m")
     for said in (result.stdout, kept.stdout):
         assert "Warning:" in said
@@ -347,17 +359,17 @@ def test_globe_and_more_features(tmp_path: Path) -> None:
     frame = pd.DataFrame(np.random.default_rng(0).random((40, 4)), columns=["depth", "lat", "lon", "y"])
     frame.to_csv(tmp_path / "data.csv", index=False)
     arguments = ["fit", tmp_path / "data.csv", "--target", "y", "--out", tmp_path / "m", "--no-report"]
-    result = call(*arguments, "--geo", "lat,lon", *ONE)
+    result = call(*arguments, "--globe", "lat,lon", *ONE)
     assert result.exit_code == 0, result.output
     kernel = saving.read(tmp_path / "m").prior.kernel
     assert isinstance(kernel, cagp.kernels.Product)
     assert [part.columns for part in kernel.kernels] == [(1, 2), (0,)]  # type: ignore[attr-defined]
     assert kernel.kernels[1].kernel.variance == 1.0  # type: ignore[attr-defined]
-    guessed = call(*arguments, *VALUES, "--geo", "lat,lon", "--overwrite")
+    guessed = call(*arguments, *VALUES, "--globe", "lat,lon", "--overwrite")
     assert guessed.exit_code == 2
     assert "write all of them as a kernel" in guessed.stderr
     written = "Geographic(Matern32(300.0, 1.0), radius=6371.0).on(1, 2) * Matern32(2.0).on(0)"
-    assert call(*arguments, "--no-fit", "--kernel", written, "--noise", 0.1, "--overwrite").exit_code == 0
+    assert call(*arguments, "--no-fit", "--kernel", written, "--noise-variance", 0.1, "--overwrite").exit_code == 0
     assert "if 'lat' and 'lon' are degrees" in call(*arguments, *VALUES, "--overwrite").stdout
 
 
@@ -391,3 +403,14 @@ def test_kernels_as_they_print_themselves() -> None:
 def test_expressions_that_are_refused(text: str) -> None:
     with pytest.raises(InputError):
         as_solver(text)
+
+
+def test_old_names_of_options_work_and_tell_the_new_ones(folder: Path, tmp_path: Path) -> None:
+    arguments = ["fit", folder / "train.csv", "--target", "height", "--no-report", "--no-recalibrate", *VALUES[:5]]
+    result = call(*arguments, "--noise", 0.01, "--geo", "none", "--out", tmp_path / "old")
+    assert result.exit_code == 0
+    assert "--noise is called --noise-variance now" in result.stderr
+    assert "--geo is called --globe now" in result.stderr
+    result = call(*arguments, "--noise", 0.01, "--noise-variance", 0.01, "--out", tmp_path / "both")
+    assert result.exit_code == 2
+    assert "--noise is the old name of --noise-variance" in result.stderr

@@ -11,7 +11,8 @@ import typer
 from typer.testing import CliRunner
 
 import cagp
-from cagp.cli import app, other_commands
+from cagp import cli
+from cagp.cli import app
 from cli.small import call
 
 
@@ -20,7 +21,7 @@ def greet(name: str, times: int = 1) -> None:
     typer.echo(f"hello {name} " * times)
 
 
-FOUND = EntryPoint("reproduce", f"{__name__}:greet", other_commands.GROUP)
+FOUND = EntryPoint("reproduce", f"{__name__}:greet", cli.GROUP)
 
 
 def test_version_and_wrong_use() -> None:
@@ -39,7 +40,7 @@ def test_listed_without_being_loaded() -> None:
 
 @pytest.mark.parametrize("arguments", [["synthetic", "--scale", "quick"], ["--help"], []])
 def test_what_to_install(monkeypatch: pytest.MonkeyPatch, arguments: list[str]) -> None:
-    monkeypatch.setattr(other_commands, "entry_points", lambda group: [])
+    monkeypatch.setattr(cli, "entry_points", lambda group: [])
     result = call("reproduce", *arguments)
     assert (result.exit_code, result.stdout) == (1, "")
     [sentence] = result.stderr.splitlines()
@@ -48,7 +49,7 @@ def test_what_to_install(monkeypatch: pytest.MonkeyPatch, arguments: list[str]) 
 
 
 def test_the_loaded_command_takes_the_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(other_commands, "entry_points", lambda group: [FOUND] if group == "cagp.commands" else [])
+    monkeypatch.setattr(cli, "entry_points", lambda group: [FOUND] if group == "cagp.commands" else [])
     assert call("reproduce", "--times", 2, "you").output == "hello you hello you \n"
     assert "Stands for a command" in call("reproduce", "--help").output
     wrong = call("reproduce", "you", "--times", "x")
@@ -57,7 +58,7 @@ def test_the_loaded_command_takes_the_arguments(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_the_entry_points_decide() -> None:
-    command = other_commands.loaded("reproduce", [EntryPoint("other", "nowhere:nothing", other_commands.GROUP), FOUND])
+    command = cli.loaded("reproduce", [EntryPoint("other", "nowhere:nothing", cli.GROUP), FOUND])
     assert command.name == "reproduce"
     assert CliRunner().invoke(app, ["--help"]).exit_code == 0
 

@@ -18,7 +18,7 @@ from scipy.stats import norm
 import cagp
 from cagp import saving
 from cagp.algebra.sweeps import sweep
-from cagp.cli.finished_batches import Piece, Pieces
+from cagp.cli.finished_batches import Pieces
 from cagp.interop import xarray as interop
 from cagp.tables import read_table, write_table
 from cli.small import VALUES, call, snapshot, start, write_small
@@ -175,7 +175,7 @@ def test_a_grid_as_the_accessor_writes_it(tmp_path: Path) -> None:
         2000,
         "--variance",
         2,
-        "--noise",
+        "--noise-variance",
         0.1,
         "--no-report",
         "--solver",
@@ -232,7 +232,7 @@ def test_killed_and_continued(folder: Path, tmp_path: Path) -> None:
     running.send_signal(signal.SIGKILL)
     running.communicate()
     assert not out.exists()
-    kept = sorted((tmp_path / "out.csv.parts").glob("*/rows-*.npz"))
+    kept = sorted((tmp_path / "out.csv.parts").glob("*/batch-*.npz"))
     assert len(kept) == 3
     kept[0].write_bytes(kept[0].read_bytes()[:100])
     result = call(*arguments)
@@ -288,6 +288,43 @@ def test_interrupted_is_honest(folder: Path, tmp_path: Path, monkeypatch: pytest
     assert not (tmp_path / "out.parquet.parts").exists()
 
 
+def test_a_mixture_that_is_interrupted_in_a_later_component_says_so_and_continues(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C in the second of two components, in the second of three batches."""
+    rng = np.random.default_rng(0)
+    X = rng.random((30, 2))
+    priors = [cagp.Prior(cagp.Matern32(length), noise_variance=0.02) for length in (0.3, 0.6)]
+    conditioned = [prior.condition(X, np.sin(5 * X[:, 0]), cagp.GaussSeidel(10)) for prior in priors]
+    model = cagp.Model([each.components[0] for each in conditioned], [0.6, 0.4])
+    model.save(tmp_path / "model", about=saving.About(("east", "north"), "height"))
+    write_small(tmp_path / "test.csv", 15, seed=1)
+    test = read_table(tmp_path / "test.csv").matrix(["east", "north"])
+    out, calls = tmp_path / "out.csv", []
+
+    def interrupted_sweep(*arguments: Any, **options: Any) -> Any:
+        calls.append(1)
+        if len(calls) == 34:
+            signal.raise_signal(signal.SIGINT)
+        return sweep(*arguments, **options)
+
+    arguments = ["predict", tmp_path / "model", tmp_path / "test.csv", "--out", out, "--batch", 5]
+    with monkeypatch.context() as patch:
+        patch.setattr("cagp.solvers.gauss_seidel.sweep", interrupted_sweep)
+        result = call(*arguments)
+    assert result.exit_code == 130, result.output
+    assert "Interrupted: 5 rows after iteration 10, 5 rows after iteration 4, 5 rows after iteration 0" in result.stderr
+    assert len(calls) == 34
+    table = read_table(out)
+    assert table.columns["iterations"].tolist() == [10] * 5 + [4] * 5 + [0] * 5
+    np.testing.assert_allclose(table.columns["std"][:5], model.predict(test[:5]).std, rtol=1e-9)
+    np.testing.assert_allclose(table.columns["std"][10:], model.prior_at(test[10:]).std, rtol=1e-9)
+    again = call(*arguments)
+    assert again.exit_code == 0, again.output
+    assert "Continuing: 1 of 3 batches" in again.stdout
+    np.testing.assert_allclose(read_table(out).columns["std"], model.predict(test).std, rtol=1e-9)
+
+
 def test_interrupted_process(folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "out.csv"
     write_small(tmp_path / "test.csv", 100, seed=1)
@@ -324,7 +361,6 @@ def test_interrupted_in_the_first_batch_can_be_continued(
 
 def test_another_process_may_finish_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mine, other = (Pieces(tmp_path / "out.csv", "a" * 64) for _ in range(2))
-    piece = Piece(np.arange(3.0), np.ones(3), np.arange(3))
     write = Path.write_bytes
 
     def removed_before_it_has_its_name(path: Path, content: bytes) -> None:
@@ -332,7 +368,7 @@ def test_another_process_may_finish_first(tmp_path: Path, monkeypatch: pytest.Mo
         other.remove()
 
     monkeypatch.setattr(Path, "write_bytes", removed_before_it_has_its_name)
-    mine.save(0, 3, piece)
+    mine.save(0, 3, means=np.arange(3.0))
     monkeypatch.undo()
     mine.remove()
     assert list(tmp_path.iterdir()) == []
@@ -340,12 +376,12 @@ def test_another_process_may_finish_first(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_pieces(tmp_path: Path) -> None:
     pieces = Pieces(tmp_path / "out.csv", "a" * 64)
-    piece = Piece(np.arange(3.0), np.ones(3), np.arange(3))
+    means = np.arange(6.0).reshape(2, 3)
     assert pieces.load(0, 3) is None
-    pieces.save(0, 3, piece)
+    pieces.save(0, 3, means=means, iterations=np.arange(3))
     kept = pieces.load(0, 3)
     assert kept is not None
-    np.testing.assert_array_equal(kept.mean, piece.mean)
+    np.testing.assert_array_equal(kept["means"], means)
     assert Pieces(tmp_path / "out.csv", "b" * 64).load(0, 3) is None  # of another model or input
     (tmp_path / "out.csv.parts" / "mine.txt").write_text("keep me")
     Pieces(tmp_path / "out.csv", "b" * 64).remove()

@@ -12,11 +12,11 @@ import xarray as xr
 
 import cagp
 from cagp import saving
-from cagp.recalibration import RecalibratedModel
+from cagp.recalibration import Recalibration
 from cagp.tables import write_table
 from cli.small import VALUES, call, start, write_small
 
-NARROW = ("--no-fit", "--lengthscale", "0.4", "--variance", "1", "--noise", "1e-4", "--no-report")
+NARROW = ("--no-fit", "--lengthscale", "0.4", "--variance", "1", "--noise-variance", "1e-4", "--no-report")
 """The noise is far smaller than that of the table: the error bars are too narrow for observations."""
 
 
@@ -41,7 +41,7 @@ def coverage(frame: pd.DataFrame, truth: pd.Series) -> float:
 def test_it_does_what_it_says(folder: Path) -> None:
     saved = saving.read(folder / "model")
     model = saved.condition()
-    assert isinstance(model, RecalibratedModel)
+    assert isinstance(model.margins, Recalibration)
     train = pd.read_csv(folder / "train.csv")
     expected = saved.prior.condition(train[["east", "north"]], train["height"]).recalibrated()
     test = pd.read_csv(folder / "test.csv")[["east", "north"]]
@@ -67,7 +67,7 @@ def test_predictions_are_calibrated(folder: Path, tmp_path: Path) -> None:
     plain = tmp_path / "plain"
     options = ["--target", "height", "--out", plain, *NARROW, "--no-recalibrate"]
     assert "Left-out" not in call("fit", folder / "train.csv", *options).stdout
-    assert saving.read(plain).layers == ()
+    assert saving.read(plain).parts.in_words == ""
     assert call("predict", plain, folder / "test.csv", "--out", tmp_path / "plain.csv", "--observed").exit_code == 0
     assert coverage(pd.read_csv(tmp_path / "plain.csv"), test["height"]) < 0.7
 
@@ -124,7 +124,7 @@ def test_right_error_bars_stay_unless_asked(folder: Path, tmp_path: Path) -> Non
     assert "plain, those of the prior" in " ".join(call("info", tmp_path / "kept").stdout.split())
     asked = call(*arguments, "--out", tmp_path / "asked", "--recalibrate")
     assert "The error bars are recalibrated" in " ".join(asked.stdout.split())
-    assert isinstance(saving.load(tmp_path / "asked"), RecalibratedModel)
+    assert isinstance(saving.load(tmp_path / "asked").margins, Recalibration)
 
 
 def test_like_says_where(folder: Path, tmp_path: Path) -> None:
@@ -196,7 +196,7 @@ def test_which_error_bars_the_report_is_about(folder: Path, tmp_path: Path, monk
     values = [each for each in NARROW if each != "--no-report"]
     result = call("fit", folder / "train.csv", "--target", "height", "--out", tmp_path / "m", *values)
     assert result.exit_code == 0, result.output
-    assert isinstance(given[0], RecalibratedModel)
+    assert isinstance(given[0].margins, Recalibration)
 
 
 def test_interrupted_while_recalibrating(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -207,4 +207,4 @@ def test_interrupted_while_recalibrating(folder: Path, tmp_path: Path, monkeypat
     result = call("fit", folder / "train.csv", "--target", "height", "--out", tmp_path / "m", *NARROW)
     assert result.exit_code == 130
     assert "has the error bars of the prior" in result.stderr
-    assert saving.read(tmp_path / "m").layers == ()
+    assert saving.read(tmp_path / "m").parts.in_words == ""

@@ -9,7 +9,7 @@ import pytest
 import xarray as xr
 
 from cagp import saving
-from cagp.cli.finished_batches import FinishedFields
+from cagp.cli.finished_batches import Pieces
 from cagp.tables import read_table
 from cli.small import VALUES, call, write_small
 
@@ -73,19 +73,19 @@ def test_fields_at_the_rows_of_a_table(folder: Path, tmp_path: Path, ending: str
 def test_the_same_command_continues(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = tmp_path / "fields.nc"
     arguments = ["simulate", folder / "model", folder / "grid.nc", "--n", 6, "--seed", 3, "--batch", 2, "--out", out]
-    save, saved = FinishedFields.save_fields, []
+    save, saved = Pieces.save, []
 
-    def killed(self: FinishedFields, start: int, fields: np.ndarray) -> None:
-        save(self, start, fields)
+    def killed(self: Pieces, start: int, stop: int, **arrays: np.ndarray) -> None:
+        save(self, start, stop, **arrays)
         saved.append(start)
         if len(saved) == 2:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(FinishedFields, "save_fields", killed)
+    monkeypatch.setattr(Pieces, "save", killed)
     stopped = call(*arguments)
     assert stopped.exit_code == 130
     assert "continues" in stopped.output
-    damaged = next(out.with_name("fields.nc.parts").glob("*/fields-0-2.npy"))
+    damaged = next(out.with_name("fields.nc.parts").glob("*/batch-0-2.npz"))
     damaged.write_bytes(damaged.read_bytes()[:100])
     result = call(*arguments)
     assert result.exit_code == 0, result.output

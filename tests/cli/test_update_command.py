@@ -61,7 +61,7 @@ def test_a_recalibrated_model_stays_one(place: Path) -> None:
     assert done.exit_code == 0, done.output
     assert not done.stdout
     model, before = cagp.load(place / "larger"), cagp.load(place / "mended")
-    assert model.learned.bands[0].z.tolist() == before.learned.bands[0].z.tolist()
+    assert model.margins.bands[0].z.tolist() == before.margins.bands[0].z.tolist()
     assert "observations added since: 30" in " ".join(call("info", place / "larger").stdout.split())
     test = pd.read_csv(place / "new.csv")[["east", "north"]]
     more = pd.read_csv(place / "more.csv")

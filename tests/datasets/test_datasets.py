@@ -1,6 +1,8 @@
+import gzip
 import hashlib
 import shutil
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -111,9 +113,22 @@ def test_grids_that_do_not_exist_are_refused():
 def test_the_hashes_are_those_of_the_files_here(data_folder):
     sources = [*vars(tables).values(), datasets.era5_grid.__globals__["_FILE"]]
     known = [f for f in sources if isinstance(f, files.PublicFile) and f.sha256]
-    assert len(known) == 6
+    assert len(known) == 8
     for file in known:
-        assert hashlib.sha256((data_folder / file.name).read_bytes()).hexdigest() == file.sha256
+        path = data_folder / file.name
+        content = (
+            path.read_bytes() if path.exists() else gzip.decompress((data_folder / f"{file.name}.gz").read_bytes())
+        )
+        assert hashlib.sha256(content).hexdigest() == file.sha256
+
+
+@pytest.mark.usefixtures("data_folder")
+def test_every_set_is_checked_by_a_hash():
+    """What SECURITY.md promises: of the file, or of the numbers in it where the file has none."""
+    unknown = {f.name for f in vars(tables).values() if isinstance(f, files.PublicFile) and not f.sha256}
+    assert unknown == {"Concrete_Data.xls", "3D_spatial_network.txt"}
+    datasets.concrete()  # their numbers are those of the tables here
+    datasets.road3d()
 
 
 # --- where files come from ----------------------------------------------------------------------------------------
@@ -195,7 +210,10 @@ def test_an_archive_without_the_file_is_an_error(nowhere, monkeypatch):
 def test_an_archive_is_unpacked_once_and_kept(nowhere, monkeypatch):
     header = ",".join(tables._BIKE_COLUMNS)
     row = "1,2011-01-01,1,0,1,0,0,6,0,1,0.24,0.2879,0.81,0,3,13,16\n"
-    _serve(monkeypatch, "folder/hour.csv", (header + "\n" + row * 17_379).encode())
+    content = (header + "\n" + row * 17_379).encode()
+    _serve(monkeypatch, "folder/hour.csv", content)
+    known = replace(tables._BIKE_CSV, sha256=hashlib.sha256(content).hexdigest())
+    monkeypatch.setattr(tables, "_BIKE_CSV", known)
     first = datasets.bike()
     assert first.path == nowhere / "bike_hour.csv"
     assert first.y[0] == 16
@@ -210,10 +228,33 @@ def test_an_archive_of_another_shape_is_refused(nowhere, monkeypatch):
         datasets.road3d()
 
 
+def test_other_content_of_an_archive_is_refused_and_not_kept(nowhere, monkeypatch):
+    _serve(monkeypatch, "hour.csv", b"a,b\n1,2\n")
+    with pytest.raises(DataError, match=r"hour\.csv of https.* is not the published file: its sha256 is"):
+        datasets.bike()
+    assert not list(nowhere.iterdir())
+
+
 def test_other_columns_are_refused(nowhere, monkeypatch):
     _serve(monkeypatch, "hour.csv", b"a,b\n1,2\n")
+    monkeypatch.setattr(tables, "_BIKE_CSV", replace(tables._BIKE_CSV, sha256=None))
     with pytest.raises(DataError, match=r"has the columns \['a', 'b'\]"):
         datasets.bike()
+
+
+def test_an_archive_that_unpacks_to_too_much_is_refused(nowhere, monkeypatch):
+    monkeypatch.setattr(files, "_LARGEST_UNPACKED", 10**6)
+    _serve(monkeypatch, "3D_spatial_network.txt", bytes(10**6 + 1))
+    with pytest.raises(DataError, match=r"unpacks to more than 1,000,000 bytes"):
+        datasets.road3d()
+    assert not list(nowhere.iterdir())
+
+
+def test_other_numbers_are_refused(nowhere, monkeypatch):
+    monkeypatch.setattr(tables, "_ROAD_ROWS", 2)
+    _serve(monkeypatch, "3D_spatial_network.txt", b"144552912,9.35,56.74,17.05\n144552912,9.36,56.75,18.5\n")
+    with pytest.raises(DataError, match=r"not the published file: of its numbers the sha256 is"):
+        datasets.road3d()
 
 
 def test_part_of_the_roads_is_said_to_be_part_and_refused_when_all_is_asked_for(data_folder, nowhere, monkeypatch):
@@ -230,6 +271,8 @@ def test_part_of_the_roads_is_said_to_be_part_and_refused_when_all_is_asked_for(
 def test_the_full_road_file_loses_its_first_column(nowhere, monkeypatch):
     monkeypatch.setattr(tables, "_ROAD_ROWS", 2)
     _serve(monkeypatch, "3D_spatial_network.txt", b"144552912,9.35,56.74,17.05\n144552912,9.36,56.75,18.5\n")
+    numbers = np.array([[9.35, 56.74, 17.05], [9.36, 56.75, 18.5]])
+    monkeypatch.setattr(tables, "_ROAD_NUMBERS", hashlib.sha256(numbers.tobytes()).hexdigest())
     roads = datasets.road3d()
     np.testing.assert_array_equal(roads.X, [[9.35, 56.74], [9.36, 56.75]])
     np.testing.assert_array_equal(roads.y, [17.05, 18.5])
@@ -251,6 +294,8 @@ def test_the_excel_file_of_concrete_is_read(nowhere, monkeypatch):
     xlrd = pytest.importorskip("xlrd")
     monkeypatch.setattr(xlrd, "open_workbook", lambda path: Book())
     _serve(monkeypatch, "Concrete_Data.xls", b"an Excel file")
+    numbers = np.add.outer(np.arange(1.0, 1031.0), np.arange(9.0))
+    monkeypatch.setattr(tables, "_CONCRETE_NUMBERS", hashlib.sha256(numbers.tobytes()).hexdigest())
     concrete = datasets.concrete()
     np.testing.assert_array_equal(concrete.X[0], np.arange(1.0, 9.0))
     assert concrete.y[0] == 9.0

@@ -16,7 +16,6 @@ from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 import cagp
 from cagp.errors import InputError
 from cagp.estimator import CAGPRegressor
-from cagp.recalibration import RecalibratedModel
 
 NARROW: dict[str, Any] = {"kernel": cagp.Matern32(0.4), "noise_variance": 1e-4, "optimizer": None}
 """Far too little noise for the data below."""
@@ -65,10 +64,10 @@ def test_means_do_not_change_and_covariances_agree_with_standard_deviations() ->
 
 def test_auto_mends_what_is_wrong_and_nothing_else() -> None:
     wrong = CAGPRegressor(**NARROW, recalibrate="auto").fit(X, Y)
-    assert isinstance(wrong.recalibrated_models_[0], RecalibratedModel)
+    assert wrong.models_[0].margins is not None
     assert "The error bars are recalibrated" in wrong.fit_message_
     right = CAGPRegressor(cagp.Matern52(0.5), noise_variance=0.04, mean=5.0, recalibrate="auto").fit(X, Y)
-    assert right.recalibrated_models_ == right.models_
+    assert right.models_[0].margins is None
     assert "stay as they are" in right.fit_message_
     few = CAGPRegressor(**NARROW, recalibrate="auto").fit(X[:10], Y[:10])
     assert "10 observations are too few" in few.fit_message_

@@ -9,8 +9,7 @@ import pytest
 import torch
 from numpy.testing import assert_allclose
 
-from cagp.algebra.block_diagonal import BlockDiagonal
-from cagp.algebra.sweeps import sweep
+from cagp.algebra.sweeps import BlockDiagonal, sweep
 from cagp.gram import Tiling
 from cagp.gram.few_columns import FewColumnsProduct, few_columns, on_this_thread
 from problems import make_problem

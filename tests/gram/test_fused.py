@@ -9,6 +9,7 @@ import torch
 
 import cagp
 from cagp.algebra.sweeps import substitute, sweep
+from cagp.gram import Gram
 from cagp.kernels import Kernel, map_embedding
 
 pytest.importorskip("triton", reason="the fused kernels need Triton")
@@ -45,7 +46,7 @@ def make(kernel: Kernel, columns: int, n: int = 150, dtype: torch.dtype = torch.
     X = torch.rand(n, columns, dtype=torch.float64, generator=torch.Generator().manual_seed(0)).to(DEVICE) * 3
     embedding = map_embedding(kernel.embed(X, X.mean(0)), lambda part: part.to(dtype))
     noise = torch.full((n,), 0.1 * float(kernel.diagonal(kernel.embed(X, X.mean(0)))[0]), dtype=dtype, device=DEVICE)
-    gram = cagp.Gram(kernel, embedding, noise, storage="tiles", budget=2**30, **settings)
+    gram = Gram(kernel, embedding, noise, storage="tiles", budget=2**30, **settings)
     exact = torch.as_tensor(kernel(X.cpu().numpy())).to(DEVICE)
     exact.diagonal().add_(noise.double())
     return gram, exact
@@ -114,7 +115,7 @@ def test_any_size_of_weights(magnitude):
 @pytest.mark.parametrize("block_size", [None, 40])
 @pytest.mark.parametrize("backward", [True, False])
 def test_sweeps_are_those_of_the_stored_matrix(block_size, backward):
-    from cagp.algebra.block_diagonal import BlockDiagonal
+    from cagp.algebra.sweeps import BlockDiagonal
 
     gram, exact = make(cagp.Matern32(0.6), 2)
     rhs, W = rows(4, gram.size), rows(4, gram.size) * 0.1
@@ -133,7 +134,7 @@ def test_sweeps_are_those_of_the_stored_matrix(block_size, backward):
 
 @pytest.mark.parametrize("backward", [True, False])
 def test_triangular_solves(backward):
-    from cagp.algebra.block_diagonal import BlockDiagonal
+    from cagp.algebra.sweeps import BlockDiagonal
 
     gram, exact = make(cagp.Matern32(0.6), 2)
     rhs = rows(4, gram.size)
@@ -157,7 +158,7 @@ def block_triangle(exact: torch.Tensor, size: int) -> torch.Tensor:
 
 @pytest.mark.parametrize("variance", [1e-12, 1e12])
 def test_triangular_solves_at_any_variance(variance):
-    from cagp.algebra.block_diagonal import BlockDiagonal
+    from cagp.algebra.sweeps import BlockDiagonal
 
     gram, exact = make(cagp.Matern32(0.6, variance), 2)
     rhs = rows(4, gram.size)
@@ -168,7 +169,7 @@ def test_triangular_solves_at_any_variance(variance):
 
 @pytest.mark.parametrize("accurate", [True, False])
 def test_weights_may_outgrow_half_precision_on_the_way(accurate):
-    from cagp.algebra.block_diagonal import BlockDiagonal
+    from cagp.algebra.sweeps import BlockDiagonal
 
     # duplicates in the second block: what tells them apart grows by 1/noise, 10⁵ times
     X = torch.rand(96, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0)).to(DEVICE) * 3
@@ -176,7 +177,7 @@ def test_weights_may_outgrow_half_precision_on_the_way(accurate):
     kernel = cagp.Matern32(0.3)
     embedding = map_embedding(kernel.embed(X, X.mean(0)), lambda part: part.float())
     noise = torch.full((96,), 1e-5, device=DEVICE)
-    gram = cagp.Gram(kernel, embedding, noise, storage="tiles", budget=2**30, accurate=accurate)
+    gram = Gram(kernel, embedding, noise, storage="tiles", budget=2**30, accurate=accurate)
     exact = torch.as_tensor(kernel(X.cpu().numpy())).to(DEVICE)
     exact.diagonal().add_(noise.double())
     rhs = rows(3, 96)
@@ -286,4 +287,4 @@ def test_a_recipe_keeps_tf32(monkeypatch):
     prior = cagp.Prior(cagp.Matern32(0.3))
     for solve_dtype, accurate in (("tf32", False), ("float32", True)):
         model = prior.condition(X, np.zeros(40), cagp.GaussSeidel(1), solve_dtype=solve_dtype, device=DEVICE)
-        assert model.copy_on(DEVICE).prepared.gram.accurate is accurate
+        assert model.components[0].copy_on(DEVICE).prepared.gram.accurate is accurate

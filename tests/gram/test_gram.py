@@ -11,30 +11,29 @@ import torch
 from numpy.testing import assert_allclose
 
 import cagp
-from cagp.algebra.block_diagonal import BlockDiagonal
-from cagp.algebra.sweeps import substitute, sweep
-from cagp.gram import Tiling
+from cagp.algebra.sweeps import BlockDiagonal, substitute, sweep
+from cagp.gram import Gram, Tiling
 from problems import make_problem
 
 PROBLEM = make_problem(d=500, T=5, noise=None)
 
 
-def gram_of(storage: str, **settings: object) -> cagp.Gram:
+def gram_of(storage: str, **settings: object) -> Gram:
     solver = cagp.GaussSeidel(0, order="natural")
     return PROBLEM.prior.condition(PROBLEM.X, PROBLEM.y, solver, storage=storage, **settings).gram
 
 
-def small(storage: str, few_columns: range = range(0)) -> cagp.Gram:
+def small(storage: str, few_columns: range = range(0)) -> Gram:
     """The Gram matrix of the problem in several tiles at this size."""
     return PROBLEM.gram(storage, Tiling(48, 2**20, 64, few_columns))
 
 
 @pytest.fixture(params=["dense", "tiles"])
-def gram(request: pytest.FixtureRequest) -> cagp.Gram:
+def gram(request: pytest.FixtureRequest) -> Gram:
     return small(request.param)
 
 
-def test_all_views_of_the_matrix_agree_with_numpy(gram: cagp.Gram) -> None:
+def test_all_views_of_the_matrix_agree_with_numpy(gram: Gram) -> None:
     G = PROBLEM.G
     W = np.random.default_rng(0).normal(size=(3, 500))
     chosen = torch.tensor([7, 3, 400])

@@ -13,7 +13,6 @@ import cagp
 from cagp import errors
 from cagp.cli import app
 from cagp.tables import read_table
-from cagp.transforms import untransformed
 from hard.kinds import Problem, check_transformed
 from hard.laws import check_prediction, numbers
 from hard.ugly import kernel, pick, scale
@@ -51,13 +50,13 @@ def front(seed: int, folder: Path) -> str:
         options["kernel"] = kernel(rng, problem.p, problem.x_unit, max(min(problem.y_unit, 1e150) ** 2, 1e-300))
     model = cagp.fit(problem.maybe_spoilt(problem.X), problem.maybe_spoilt(problem.y), **options)
     prediction: Any = model.predict(problem.X_test)
-    transform = untransformed(model)[1]
+    transform = model.transform
     if transform is None:
         check_prediction(prediction, draws=False)
-        if np.ndim(model.plain.prior.noise_variance) == 0:
+        if np.ndim(model.prior.noise_variance) == 0:
             check_prediction(prediction.observed(), draws=False)
     else:
-        check_transformed(getattr(prediction, "prediction", prediction), transform)
+        check_transformed(prediction, transform, model.replace(transform=None).predict(problem.X_test))
     assert model.story.strip()
     assert str(model.guarantee)
     assert sum(each.weight for each in model.candidates) <= 1 + 1e-6
@@ -109,7 +108,7 @@ def command(seed: int, folder: Path) -> str:
     model = folder / "model"
     variance = min(problem.y_unit, 1e150) ** 2 or 1e-9
     noise = scale(rng) if rng.random() < 0.1 else variance * 0.1
-    options = ["--lengthscale", problem.x_unit, "--variance", variance, "--noise", noise]
+    options = ["--lengthscale", problem.x_unit, "--variance", variance, "--noise-variance", noise]
     for more in (
         ("--drop-missing",),
         ("--impute", "median"),
@@ -118,7 +117,7 @@ def command(seed: int, folder: Path) -> str:
         ("--solver", pick(rng, ("gauss-seidel", "nearest-neighbours", "CalibratedCG(5)", "__import__('os')", "x y"))),
         ("--exclude", pick(rng, (names[0], "nobody"))),
         ("--kernel", pick(rng, ("rbf", "Matern32(0.5) + RBF(2.0)", "Matern32(-1)", "(((", "periodic"))),
-        ("--geo", ",".join(names[:2])),
+        ("--globe", ",".join(names[:2])),
     ):
         if rng.random() < 0.06:
             options += more

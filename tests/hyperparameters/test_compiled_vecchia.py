@@ -13,13 +13,12 @@ from likelihood_problems import KERNELS, observations, space_of
 from numpy.testing import assert_allclose
 
 import cagp
-from cagp.hyperparameters.compiled_vecchia import CompiledVecchiaLikelihood
+from cagp.gram.previous_neighbours import previous_neighbours
 from cagp.hyperparameters.observations import Observations
-from cagp.hyperparameters.previous_neighbours import previous_neighbours
 from cagp.hyperparameters.radial_plan import compiled_plan
 from cagp.hyperparameters.search_space import Space
 from cagp.hyperparameters.terms import Terms, sample_terms
-from cagp.hyperparameters.vecchia import VecchiaLikelihood
+from cagp.hyperparameters.vecchia import CompiledVecchiaLikelihood, VecchiaLikelihood
 
 pytest.importorskip("numba")
 

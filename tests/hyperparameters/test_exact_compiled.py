@@ -33,7 +33,7 @@ def test_compiled_and_torch_agree(name: str, noise: str, monkeypatch: pytest.Mon
     expected = ExactLikelihood(space, data, 2**30)(at)
     monkeypatch.setattr(module, "_WORTH_COMPILING", 1)
     compiled = ExactLikelihood(space, data, 2**30)
-    assert compiled._compiled is not None
+    assert compiled._plan is not None
     found = compiled(at)
     assert found.log_likelihood == pytest.approx(expected.log_likelihood, rel=1e-10)
     assert_allclose(found.gradient, expected.gradient, rtol=1e-7, atol=1e-6)
@@ -41,7 +41,7 @@ def test_compiled_and_torch_agree(name: str, noise: str, monkeypatch: pytest.Mon
 
 def test_a_kernel_that_is_not_radial_stays_with_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_WORTH_COMPILING", 1)
-    assert ExactLikelihood(space_of("custom"), observations(), 2**30)._compiled is None
+    assert ExactLikelihood(space_of("custom"), observations(), 2**30)._plan is None
 
 
 def test_the_number_of_threads_does_not_matter() -> None:

@@ -61,7 +61,7 @@ def test_the_published_grid_exactly_and_by_nearest_neighbours():
     options = {"n_restarts": 0, "standard_errors": False}
     known = replace(START, mean=cagp.Constant(float(grid.y.mean())))  # as it was published
     near = fit(known, grid.X, grid.y, likelihood="nearest-neighbours", terms="all", **options)
-    exact = fit(near.prior, grid.X, grid.y, **options)
+    exact = fit(near.prior, grid.X, grid.y, likelihood="exact", **options)
     np.testing.assert_allclose(_numbers(exact.prior), [11.1, 0.174, 1.17], rtol=0.01)
     assert exact.negative_log_likelihood_per_point == pytest.approx(2.183, rel=0.01)
     _near_all(near, exact)

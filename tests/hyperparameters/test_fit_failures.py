@@ -8,8 +8,8 @@ import pytest
 
 import cagp
 from cagp.hyperparameters import FitWarning, fit
-from cagp.hyperparameters.fisher_scoring import fisher_scoring
 from cagp.hyperparameters.likelihood import Evaluation, ExactLikelihood
+from cagp.hyperparameters.optimise import fisher_scoring
 
 
 def test_a_bound_that_was_reached_is_told(sample):

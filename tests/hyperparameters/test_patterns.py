@@ -11,9 +11,8 @@ from scipy.stats import multivariate_normal
 import cagp
 from cagp.hyperparameters import fit_patterns, log_likelihood
 from cagp.hyperparameters.observations import observations
-from cagp.hyperparameters.pattern_centres import nearness
 from cagp.hyperparameters.pattern_likelihood import ScaledBlocks
-from cagp.hyperparameters.patterns import PatternFit
+from cagp.hyperparameters.patterns import PatternFit, nearness
 
 
 def uneven(n: int = 400) -> tuple[np.ndarray, np.ndarray]:

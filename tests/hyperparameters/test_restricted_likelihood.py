@@ -11,9 +11,9 @@ from likelihood_problems import KERNELS, observations, space_of
 from numpy.testing import assert_allclose
 
 import cagp
+from cagp.gram.previous_neighbours import previous_neighbours
 from cagp.hyperparameters.likelihood import ExactLikelihood
 from cagp.hyperparameters.observations import Observations
-from cagp.hyperparameters.previous_neighbours import previous_neighbours
 from cagp.hyperparameters.search_space import Space
 from cagp.hyperparameters.terms import Terms
 from cagp.hyperparameters.vecchia import VecchiaLikelihood

@@ -11,15 +11,13 @@ from numpy.testing import assert_allclose
 
 import cagp
 from cagp.hyperparameters import likelihood as module
-from cagp.hyperparameters.compiled_vecchia import CompiledVecchiaLikelihood
 from cagp.hyperparameters.directions import promise, turned
 from cagp.hyperparameters.fitting import log_likelihoods
 from cagp.hyperparameters.likelihood import ExactLikelihood
-from cagp.hyperparameters.neighbour_setting import NeighbourSetting
 from cagp.hyperparameters.observations import observations
 from cagp.hyperparameters.search_space import Space
 from cagp.hyperparameters.terms import sample_terms
-from cagp.hyperparameters.vecchia import VecchiaLikelihood
+from cagp.hyperparameters.vecchia import CompiledVecchiaLikelihood, NeighbourSetting, VecchiaLikelihood
 
 BUDGET = 2**30
 
@@ -57,7 +55,7 @@ def test_gradients_are_those_of_differences(name: str, beyond: float, monkeypatc
     space, data = Space.of(prior), observations(prior, X, y, None)
     at = space.start + beyond * np.array(["angle" in each for each in space.names])
     torch_route = ExactLikelihood(space, data, BUDGET)
-    assert torch_route._compiled is None
+    assert torch_route._plan is None
     expected = torch_route(at).gradient
     assert_allclose(expected, differences(torch_route, at), atol=1e-5)
     near = VecchiaLikelihood(
@@ -68,7 +66,7 @@ def test_gradients_are_those_of_differences(name: str, beyond: float, monkeypatc
     pytest.importorskip("numba")
     monkeypatch.setattr(module, "_WORTH_COMPILING", 1)
     compiled = ExactLikelihood(space, data, BUDGET)
-    assert compiled._compiled is not None
+    assert compiled._plan is not None
     assert_allclose(compiled(at).gradient, expected, atol=1e-8)
     quick = NeighbourSetting(space, data, sample_terms(90, 90, np.random.default_rng(0)), 12, BUDGET).likelihood(at)
     assert isinstance(quick, CompiledVecchiaLikelihood)

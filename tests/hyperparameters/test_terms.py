@@ -7,8 +7,8 @@ import pytest
 import torch
 
 import cagp
+from cagp.gram.previous_neighbours import NONE, previous_neighbours
 from cagp.hyperparameters import fit, log_likelihood
-from cagp.hyperparameters.previous_neighbours import NONE, previous_neighbours
 from cagp.hyperparameters.terms import DEFAULT_TERMS, Terms, sample_terms, terms_wanted
 
 PRIOR = cagp.Prior(cagp.Matern32(0.2), mean=cagp.Constant(), noise_variance=0.05)
@@ -79,7 +79,7 @@ def test_only_the_points_asked_about_are_searched() -> None:
 
 
 def test_a_tree_takes_over_for_sums_of_many_points(monkeypatch: pytest.MonkeyPatch) -> None:
-    from cagp.hyperparameters import previous_neighbours as module
+    from cagp.gram import previous_neighbours as module
 
     X = torch.from_numpy(np.random.default_rng(0).random((300, 2)))
     expected = previous_neighbours(cagp.Matern32(0.3, 2.0), X, 6)
@@ -94,11 +94,11 @@ def test_rows_that_take_no_part_are_left_out() -> None:
     places = torch.tensor([1, 5, 150])
     near = previous_neighbours(cagp.RBF(0.3), data.X, 4, places)
     terms = Terms(places, near, torch.ones(3, dtype=torch.float64))
-    own, local = terms.compact(data)
-    assert local.size == len(set(terms.members[terms.members != NONE].tolist()))
+    own, used = terms.compact(data.size)
+    assert used.tolist() == sorted(set(terms.members[terms.members != NONE].tolist()))
     assert torch.equal(own.members == NONE, terms.members == NONE)
     real = own.members != NONE
-    assert torch.equal(local.X[own.members[real]], data.X[terms.members[real]])
+    assert torch.equal(used[own.members[real]], terms.members[real])
 
 
 @pytest.mark.parametrize("compiled", [True, False])
@@ -106,7 +106,7 @@ def test_a_fit_to_some_terms_is_near_that_to_all(
     field: tuple[np.ndarray, np.ndarray], compiled: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not compiled:
-        monkeypatch.setattr("cagp.hyperparameters.neighbour_setting.compiled_plan", lambda space, X: None)
+        monkeypatch.setattr("cagp.hyperparameters.vecchia.compiled_plan", lambda space, X: None)
     options = {"likelihood": "nearest-neighbours", "n_neighbours": 8, "n_restarts": 0}
     whole = fit(PRIOR, *field, **options)
     assert whole.terms == whole.size == 1500

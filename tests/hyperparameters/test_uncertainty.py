@@ -15,12 +15,10 @@ from scipy.special import logsumexp, ndtr
 from scipy.stats import chi2, kstest
 
 import cagp
+from cagp.choosing import integrated
 from cagp.hyperparameters import Hyperpriors, posterior
-from cagp.hyperparameters.design import few_points
-from cagp.hyperparameters.exact_values import exact_values
-from cagp.hyperparameters.importance import Sample
+from cagp.hyperparameters.importance import WeightedPoints, few_points
 from cagp.hyperparameters.likelihood import ExactLikelihood
-from cagp.mixtures import MixtureModel, integrated
 
 
 @pytest.mark.parametrize("name", sorted(set(KERNELS) - {"geographic"}))
@@ -30,9 +28,8 @@ def test_values_are_those_of_the_likelihood(name: str, basis: bool) -> None:
     space = space_of(name)
     likelihood = ExactLikelihood(space, data, 2**30)
     somewhere = space.start + 0.3 * np.random.default_rng(0).standard_normal((3, space.size))
-    assert_allclose(
-        exact_values(likelihood, somewhere), [likelihood(at).log_likelihood for at in somewhere], rtol=1e-9, atol=1e-9
-    )
+    expected = [likelihood(at).log_likelihood for at in somewhere]
+    assert_allclose(likelihood.values(somewhere), expected, rtol=1e-9, atol=1e-9)
 
 
 def test_values_of_larger_data_and_of_singular_matrices() -> None:
@@ -40,7 +37,7 @@ def test_values_of_larger_data_and_of_singular_matrices() -> None:
     likelihood = ExactLikelihood(space, data, 2**30)
     profile = likelihood(space.start)
     assert profile.trend is not None
-    (value,) = exact_values(likelihood, space.start[None])
+    (value,) = ExactLikelihood(space, replace(data, restricted=True), 2**30).values(space.start[None])
     # the restricted likelihood from the profile: coefficients integrated out
     H = data.basis
     assert H is not None
@@ -48,7 +45,7 @@ def test_values_of_larger_data_and_of_singular_matrices() -> None:
     assert_allclose(value, profile.log_likelihood + 0.5 * float(gain), rtol=1e-9)
     for small in (data, observations(40)):  # a point that is there twice, without noise
         singular = space_of("rbf").start + np.array([9.0, 0.0, -90.0])
-        assert exact_values(ExactLikelihood(space_of("rbf"), small, 2**30), singular[None])[0] == -np.inf
+        assert ExactLikelihood(space_of("rbf"), small, 2**30).values(singular[None])[0] == -np.inf
 
 
 def _matern32(A: np.ndarray, B: np.ndarray, lengthscale: float, variance: float) -> np.ndarray:
@@ -102,17 +99,17 @@ def test_few_points_have_the_moments_of_many() -> None:
     rng = np.random.default_rng(0)
     points = rng.standard_normal((400, 3)) @ rng.standard_normal((3, 3)) + [3.0, 0.0, -2.0]
     weights = rng.random(400)
-    sample = Sample(points, weights / weights.sum())
+    sample = WeightedPoints(points, weights / weights.sum())
     chosen, shares = few_points(sample, 30)
     assert len(chosen) <= 30
     assert (shares > 0).all()
-    few = Sample(points[chosen], shares)
+    few = WeightedPoints(points[chosen], shares)
     scale = np.sqrt(np.diag(sample.covariance))
     assert_allclose(few.mean, sample.mean, atol=0.02 * scale.min())
     assert_allclose(few.covariance, sample.covariance, atol=0.03 * np.square(scale).max())
     third, exact = (s.weights @ (s.points - s.mean) ** 3 for s in (few, sample))
     assert_allclose(third, exact, atol=0.1 * scale.max() ** 3)
-    all_of_them, equal = few_points(Sample(points[:5], np.full(5, 0.2)), 30)
+    all_of_them, equal = few_points(WeightedPoints(points[:5], np.full(5, 0.2)), 30)
     assert all_of_them.tolist() == [0, 1, 2, 3, 4]
     assert np.allclose(equal, 0.2)
 
@@ -136,9 +133,8 @@ def simulated(worlds: int, seed: int, **settings: Any) -> tuple[np.ndarray, np.n
         y = f[:10] + noise**0.5 * rng.standard_normal(10)
         found = posterior(start, X[:, None], y, hyperpriors=believed, seed=world, **settings)
         below.append(found.sample.weights @ (found.sample.points < theta))
-        model = MixtureModel.of(
-            [each.condition(X[:, None], y, cagp.Cholesky()) for each in found.priors], found.weights
-        )
+        components = [each.condition(X[:, None], y, cagp.Cholesky()).components[0] for each in found.priors]
+        model = cagp.Model(components, found.weights)
         below_f.append(float(model.predict(x[:, None]).cdf(f[10:])[0]))
     return np.array(below_f), np.array(below)
 

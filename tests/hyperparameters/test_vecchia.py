@@ -8,8 +8,8 @@ from scipy.optimize import approx_fprime
 from scipy.stats import multivariate_normal
 
 import cagp
+from cagp.gram.previous_neighbours import NONE, previous_neighbours
 from cagp.hyperparameters.likelihood import ExactLikelihood
-from cagp.hyperparameters.previous_neighbours import NONE, previous_neighbours
 from cagp.hyperparameters.search_space import Space
 from cagp.hyperparameters.terms import Terms
 from cagp.hyperparameters.vecchia import VecchiaLikelihood

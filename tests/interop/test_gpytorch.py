@@ -25,7 +25,7 @@ from gpytorch import kernels as gk  # noqa: E402
 from gpytorch import likelihoods, means  # noqa: E402
 
 from cagp.interop import from_gpytorch  # noqa: E402
-from cagp.interop.gpytorch_kernels import ForwardBlocks, GPyTorchKernel, KernelBlocks, kernel_from_gpytorch  # noqa: E402
+from cagp.interop.gpytorch import ForwardBlocks, GPyTorchKernel, KernelBlocks, kernel_from_gpytorch  # noqa: E402
 
 
 class Exact(gpytorch.models.ExactGP):

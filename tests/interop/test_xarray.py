@@ -266,7 +266,7 @@ def test_copies_at_poles_and_seam() -> None:
     conditioned = interop.condition(observed, PRIOR)
     assert conditioned.source.copies == 4 + 1
     assert conditioned.predict(grid()).attrs["cagp_observations_copies"] == 5
-    assert len(conditioned.model.b) == 10
+    assert len(conditioned.model.y) == 10
     repeated = xr.concat([observed.isel(lat=[1])] * 2, dim="lat")  # measured twice at the same place: both count
     assert interop.condition(repeated, PRIOR).source.copies == 2
     axes = (Axis("x", "other"), Axis("y", "other"))
@@ -413,12 +413,12 @@ def test_lazy_prediction_can_be_pickled() -> None:
 
 def test_default_prior_is_fitted() -> None:
     conditioned = interop.condition(field())
-    kernel = conditioned.model.plain.prior.kernel
+    kernel = conditioned.model.prior.kernel
     assert {pair for pair in cagp.kernels.geographic_columns(kernel, (0, 1))} == {(0, 1)}
     assert "Chosen" in conditioned.model.story
     assert abs(conditioned.predict(grid())["mean"] - temperature(grid().lat, grid().lon)).max() < 0.5
     held = field().cagp.fit(noise_variance=0.04, kernel="matern32", uncertainty=False)
-    assert held.model.plain.prior.noise_variance == 0.04
+    assert held.model.prior.noise_variance == 0.04
     with pytest.raises(InputError, match="nothing to condition"):
         interop.condition(field(), fit=False)
     with pytest.raises(InputError, match="constant"):
@@ -431,7 +431,7 @@ def test_default_prior_with_time() -> None:
     noisy = [each + np.sin(i) * np.cos(np.deg2rad(each.lon)) + 0.3 * rng.normal(size=each.shape) for i in range(3)]
     series = xr.concat(noisy, dim=xr.Variable("time", times))
     conditioned = interop.fit(series, coords=("lat", "lon", "time"), kernel="matern32", uncertainty=False)
-    place, time = conditioned.model.plain.prior.kernel.kernels
+    place, time = conditioned.model.prior.kernel.kernels
     assert isinstance(place.kernel, cagp.Geographic)
     assert time.kernel.variance == 1.0
 

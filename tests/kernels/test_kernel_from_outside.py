@@ -182,9 +182,12 @@ def test_a_profile_is_not_inherited_by_another_one() -> None:
         pass
 
     class Named(Other):
-        profile_name: ClassVar[str | None] = "rbf"
+        scalar_profile = staticmethod(cagp.RBF.scalar_profile)
+        gpu_profile = cagp.RBF.gpu_profile
 
-    assert [each.profile_name for each in (Other, Mixed, Same, Named, cagp.Periodic)] == [None, None, *["rbf"] * 3]
+    for name in ("scalar_profile", "gpu_profile"):
+        found = [getattr(each, name) for each in (Other, Mixed, Same, Named, cagp.Periodic)]
+        assert found == [None, None, *[getattr(cagp.RBF, name)] * 3]
     assert [each.family is None for each in (Other, Mixed, Same, Named, cagp.Periodic)] == [True] * 2 + [
         False,
         True,

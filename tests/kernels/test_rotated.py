@@ -16,7 +16,7 @@ from scipy.spatial.transform import Rotation
 
 import cagp
 from cagp.errors import InputError, InputTypeError
-from cagp.hyperparameters.previous_neighbours import previous_neighbours
+from cagp.gram.previous_neighbours import previous_neighbours
 from cagp.kernels.rotated import angles_of, directions_in_words, rotation
 from random_examples import examples
 from solver_cases import CASES

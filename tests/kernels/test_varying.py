@@ -13,7 +13,6 @@ from numpy.testing import assert_allclose
 from scipy.spatial.distance import cdist
 
 import cagp
-from cagp.mixtures import MixtureModel
 
 RNG = np.random.default_rng(0)
 X, X_TEST = RNG.random((60, 2)), RNG.random((9, 2))
@@ -91,7 +90,7 @@ def test_a_saved_model_has_its_patterns(tmp_path: Path) -> None:
 
 def test_a_mixture_keeps_them(tmp_path: Path) -> None:
     plain = cagp.Prior(cagp.Matern32(0.4), noise_variance=0.1)
-    model = MixtureModel.of([PRIOR.condition(X, Y), plain.condition(X, Y)], [0.4, 0.6])
+    model = cagp.Model([prior.condition(X, Y).components[0] for prior in (PRIOR, plain)], [0.4, 0.6])
     model.save(tmp_path / "model")
     again = cagp.load(tmp_path / "model")
     assert_allclose(again.predict(X_TEST).observed().std, model.predict(X_TEST).observed().std)

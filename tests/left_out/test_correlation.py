@@ -57,8 +57,9 @@ def test_that_of_single_points(solver: cagp.Solver, mean: cagp.Mean | None) -> N
 @pytest.mark.parametrize("solver", [cagp.Cholesky(), cagp.NearestNeighbours(59)])
 def test_that_of_gaps(solver: cagp.Solver) -> None:
     given = model(solver)
-    found = left_out(given, like=np.random.default_rng(1).random((40, 2)) * 1.6 - 0.3, correlated=True)
-    points = Geometry(given).points
+    like = np.random.default_rng(1).random((40, 2)) * 1.6 - 0.3
+    found = left_out(given, like=torch.from_numpy(like), correlated=True)
+    points = Geometry(given.components[0]).points
     inside = found.gaps.hold(points[torch.from_numpy(found.index)], points[None]).numpy()
     inside[np.arange(60), found.index] = True
     assert inside.sum() > 120

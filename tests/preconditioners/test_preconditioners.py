@@ -11,12 +11,13 @@ from numpy.testing import assert_allclose
 from scipy.sparse.linalg import LinearOperator, cg
 
 import cagp
+from cagp.gram import Gram
 from cagp.preconditioners import Identity, Jacobi, Nystrom, SymmetricGaussSeidel
 from problems import Problem, make_problem
 from random_examples import examples
 
 
-def gram_of(problem: Problem) -> cagp.Gram:
+def gram_of(problem: Problem) -> Gram:
     return problem.prior.condition(problem.X, problem.y, cagp.GaussSeidel(0, order="natural")).gram
 
 
@@ -77,7 +78,7 @@ def test_radau_bound_holds_and_g_is_above_the_floor(seed: int, rank: int, noise:
     inverse = prepared.apply(torch.eye(30, dtype=torch.float64)).numpy()
     root = np.linalg.cholesky((inverse + inverse.T) / 2)
     assert np.linalg.eigvalsh(root.T @ problem.G @ root).min() >= prepared.floor * (1 - 1e-6)
-    cross = model.gram.cross(model.prior.kernel.embed(torch.from_numpy(problem.X_test), model._origin))
+    cross = model.components[0].cross(torch.from_numpy(problem.X_test))
     for weights in model.prepared.weights(cross):
         if weights.iteration:
             difference = weights.dense().numpy().T - problem.exact_weights

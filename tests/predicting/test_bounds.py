@@ -119,6 +119,9 @@ def test_bounds_of_other_kernels(kernel: cagp.Kernel, solver: cagp.Solver, monke
     assert_ordered(found, post.variance)
 
 
+NEAR = cagp.NearestNeighbours(40, shared=False)
+
+
 def test_bounds_do_not_depend_on_the_company() -> None:
     """One test point has neighbours that are not positive definite to rounding: the others do not suffer by it."""
     rng = np.random.default_rng(0)
@@ -126,10 +129,10 @@ def test_bounds_do_not_depend_on_the_company() -> None:
     noise = np.append(np.full(600, 1e-3), np.full(4, 1e-17))
     model = cagp.Prior(cagp.Matern32(0.05), noise_variance=noise).condition(X, X[:, 0], cagp.GaussSeidel(1))
     X_test = np.vstack([rng.random((7, 2)), [[0.5, 0.5001]]])
-    neighbours = cagp.Prior(cagp.Matern32(0.05), noise_variance=noise).condition(X, X[:, 0], cagp.NearestNeighbours(40))
+    neighbours = cagp.Prior(cagp.Matern32(0.05), noise_variance=noise).condition(X, X[:, 0], NEAR)
     with pytest.raises(cagp.NotPositiveDefiniteError):
         neighbours.predict(X_test[-1:])
-    found = neighbours.prepared.where_possible(neighbours.cross(torch.from_numpy(X_test)))
+    found = neighbours.prepared.where_possible(neighbours.components[0].cross(torch.from_numpy(X_test)))
     assert not found.values[-1].any()
     assert found.reduction[-1] == 0
     assert (found.reduction[:7] > 0).all()

@@ -29,7 +29,7 @@ def test_a_rule_that_cannot_apply_costs_nothing() -> None:
 def test_a_rule_never_undercuts_what_the_solver_needs() -> None:
     chain = cagp.Chain([cagp.GaussSeidel(2), cagp.CalibratedCG(20)])
     model = PRIOR.condition(X, Y, chain, storage="tiles", memory_budget=BUDGET)
-    plan = MemoryPlan(model)
+    plan = MemoryPlan(model.components)
     with_rule = plan.batch(len(X_TEST), None, ComputationalShare(0.05))
     assert with_rule == plan.batch(len(X_TEST), None)
     assert with_rule * model.prepared.numbers_per_test_point * 8 + model.prepared.held_bytes <= BUDGET
@@ -37,7 +37,7 @@ def test_a_rule_never_undercuts_what_the_solver_needs() -> None:
 
 def test_a_rule_takes_its_room_where_it_needs_more_than_the_solver() -> None:
     model = PRIOR.condition(X, Y, cagp.GaussSeidel(20), storage="tiles", memory_budget=BUDGET)
-    plan = MemoryPlan(model)
+    plan = MemoryPlan(model.components)
     assert plan.batch(len(X_TEST), None, ComputationalShare(0.05)) < plan.batch(len(X_TEST), None)
 
 
@@ -46,12 +46,12 @@ def test_again_is_the_same_model(kept: np.ndarray | None) -> None:
     noise = RNG.uniform(0.01, 0.1, 400)
     prior = cagp.Prior(cagp.Matern32(0.2), mean=cagp.Constant(0.3), noise_variance=noise)
     model = prior.condition(X, Y, cagp.GaussSeidel(3), solve_dtype="float32", storage="tiles")
-    again = model.again(kept, solver=cagp.Cholesky())
+    again = cagp.Model([model.components[0].rebuilt(kept, solver=cagp.Cholesky())])
     rows = slice(None) if kept is None else kept
     expected = cagp.Prior(prior.kernel, mean=model.prior.mean, noise_variance=noise[rows])
     reference = expected.condition(X[rows], Y[rows], cagp.Cholesky(), solve_dtype="float32", storage="tiles")
     assert again.recipe.arithmetic == "float32"
-    assert again.storage == "tiles"
+    assert again.recipe.storage == "tiles"
     assert np.array_equal(again.predict(X_TEST).variance, reference.predict(X_TEST).variance)
     assert np.array_equal(again.predict(X_TEST).mean, reference.predict(X_TEST).mean)
 
@@ -59,7 +59,7 @@ def test_again_is_the_same_model(kept: np.ndarray | None) -> None:
 def test_again_keeps_tf32(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cagp.predicting.conditioned.tf32_refused", lambda device, storage: False)  # as on a GPU
     model = PRIOR.condition(X, Y, cagp.GaussSeidel(1), solve_dtype="tf32", storage="tiles")
-    assert model.again(solver=cagp.CalibratedCG(2)).recipe.arithmetic == "tf32"
+    assert model.components[0].rebuilt(solver=cagp.CalibratedCG(2)).recipe.arithmetic == "tf32"
 
 
 def test_data_are_not_copied_on_every_access() -> None:

@@ -54,7 +54,7 @@ def test_refused(name: str) -> None:
 
 def test_what_is_beyond_float64_on_the_scale_of_y_is_infinite_and_not_nan() -> None:
     prior = cagp.Prior(cagp.Matern32(0.3), mean=lambda points: 1e4 * points[:, 0], noise_variance=0.01)
-    model = transforms.TransformedModel.around(prior.condition(X[:1], [0.0]), transforms.Log())
+    model = prior.condition(X[:1], [0.0]).replace(transform=transforms.Log())
     prediction = model.predict([[0.0], [1.0], [0.04]])
     assert np.isfinite(prediction.mean[0])
     assert prediction.mean[1] == np.inf

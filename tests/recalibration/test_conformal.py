@@ -11,9 +11,7 @@ import torch
 from crepes import ConformalPredictiveSystem
 
 import cagp
-from cagp.posterior import kept
-from cagp.recalibration import Conformal, ConformalModel
-from cagp.support.convert import Output
+from cagp.recalibration import Conformal
 
 RNG = np.random.default_rng(1)
 
@@ -31,10 +29,15 @@ WRONG = cagp.Prior(cagp.RBF(0.1, 4.0), noise_variance=1e-4).condition(X, Y, "cho
 """Far too short, far too little noise."""
 
 
+def conformal_alone(X: np.ndarray, y: np.ndarray) -> cagp.Model:
+    """Intervals of calibration observations alone, without a recalibration."""
+    return WRONG.replace(margins=Conformal(np.sort(WRONG.predict(X).observed().normal_score(y))))
+
+
 @pytest.mark.parametrize("level", [0.5, 0.8, 0.9, 0.95])
 def test_intervals_are_those_of_crepes(level: float) -> None:
     """Of 97 observations, so that no rank is whole: where one is, theirs may be rounded to the next."""
-    model = ConformalModel.calibrated(WRONG, (X_CAL[:97], Y_CAL[:97]))
+    model = conformal_alone(X_CAL[:97], Y_CAL[:97])
     here, there = WRONG.predict(X_CAL[:97]).observed(), WRONG.predict(X_TEST).observed()
     theirs = ConformalPredictiveSystem().fit(Y_CAL[:97] - here.mean, here.std)
     expected = theirs.predict_int(there.mean, sigmas=there.std, confidence=level)
@@ -46,7 +49,7 @@ def test_intervals_are_those_of_crepes(level: float) -> None:
 
 def test_an_error_of_fifty_standard_deviations_is_no_infinite_interval() -> None:
     X_far, Y_far = X_CAL, Y_CAL + 50 * WRONG.predict(X_CAL).observed().std
-    model = ConformalModel.calibrated(WRONG, (X_far, Y_far))
+    model = conformal_alone(X_far, Y_far)
     lower, upper = model.predict(X_TEST).observed().interval(0.9)
     assert (lower > WRONG.predict(X_TEST).mean).all()
     assert np.isfinite(upper).all()
@@ -62,10 +65,12 @@ def test_coverage_over_exchangeable_replications(level: float, n: int) -> None:
     held = np.empty((500, new))
     for i, rows in enumerate(np.split(np.arange(len(truth)), 500)):
         here, there = rows[:n], rows[n:]
-        calibrating = kept(WRONG, points[here], prediction.mean[here], prediction.variance[here]).observed()
+        mean, variance = prediction.mean[None], prediction.variance[None]
+        calibrating = WRONG.prediction_of(points[here], mean[:, here], variance[:, here]).observed()
         scores = np.sort(calibrating.normal_score(truth[here]))
-        inner = kept(WRONG, points[there], prediction.mean[there], prediction.variance[there]).observed()
-        lower, upper = Conformal(inner, Output(None), scores).interval(level)
+        model = WRONG.replace(margins=Conformal(scores))
+        predicted = model.prediction_of(points[there], mean[:, there], variance[:, there])
+        lower, upper = predicted.observed().interval(level)
         held[i] = (lower <= truth[there]) & (truth[there] <= upper)
     each = held.mean(axis=1)
     assert each.mean() >= level - 3 * each.std(ddof=1) / np.sqrt(500)
@@ -113,7 +118,7 @@ def test_batches_and_workers(kind: str) -> None:
 def test_kept_moments_are_enough(kind: str) -> None:
     model = MODELS[kind]
     plain, whole = WRONG.predict(X_TEST), model.predict(X_TEST).observed()
-    again = model.over(kept(WRONG, X_TEST, plain.mean, plain.variance), X_TEST).observed()
+    again = model.prediction_of(X_TEST, plain.mean[None], plain.variance[None]).observed()
     np.testing.assert_array_equal(again.std, whole.std)
     np.testing.assert_array_equal(again.interval(0.7), whole.interval(0.7))
     with pytest.raises(cagp.InputError, match="were not kept"):
@@ -131,5 +136,5 @@ def test_on_a_gpu(calibration: tuple[np.ndarray, np.ndarray] | None, tmp_path: P
         found = model.predict(torch.from_numpy(X_TEST).cuda()).observed()
         np.testing.assert_allclose(found.std.cpu(), expected.std, rtol=1e-5)
         np.testing.assert_allclose(model.predict(X_TEST).observed().interval(0.8), expected.interval(0.8), atol=1e-4)
-    jackknife = there.plain.jackknife_interval(X_TEST, 0.8)
+    jackknife = there.jackknife_interval(X_TEST, 0.8)
     np.testing.assert_allclose(jackknife, WRONG.jackknife_interval(X_TEST, 0.8), atol=1e-4)

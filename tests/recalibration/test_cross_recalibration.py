@@ -25,7 +25,7 @@ def uneven(n: int = 800, seed: int = 0) -> cagp.Model:
 def test_it_mends_what_differs_from_place_to_place() -> None:
     model = uneven()
     found = model.left_out()
-    mended = cross_recalibrated(found, model, 0)
+    mended = cross_recalibrated(found, model.components[0], 0)
     before, after = found.scores, evaluate(mended, found.y, "observed")
     right = found.X[:, 0] > 0.5
     for side in (right, ~right):
@@ -41,19 +41,19 @@ def test_it_mends_what_differs_from_place_to_place() -> None:
 def test_no_observation_judges_itself() -> None:
     model = uneven(200)
     found = model.left_out()
-    factor = cross_recalibrated(found, model, 0).factor
+    factor = cross_recalibrated(found, model.components[0], 0).factor
     y = found.y.copy()
     y[17] += 100
-    moved = cross_recalibrated(replace(found, y=y), model, 0).factor
+    moved = cross_recalibrated(replace(found, y=y), model.components[0], 0).factor
     assert moved[17] == factor[17]
     assert (moved != factor).sum() > 20  # others learn from it
 
 
 def test_bands_go_by_distance_where_gaps_were_left_out() -> None:
     model = uneven(400)
-    assert len(learned_from(model.left_out(), model, 0).bands) == 1
+    assert len(learned_from(model.left_out(), model.components[0], 0).bands) == 1
     gaps = model.left_out(like=np.linspace(-0.2, 1.3, 60)[:, None])
-    bands = learned_from(gaps, model, 0).bands
+    bands = learned_from(gaps, model.components[0], 0).bands
     distances = [band.distance for band in bands]
     assert len(bands) > 1
     assert distances == sorted(distances)
@@ -61,4 +61,4 @@ def test_bands_go_by_distance_where_gaps_were_left_out() -> None:
     assert min(len(band.z) for band in bands) >= 20
     few = model.left_out(n=12)
     with pytest.raises(InputError, match="12 left-out observations are too few"):
-        learned_from(few, model, 0)
+        learned_from(few, model.components[0], 0)

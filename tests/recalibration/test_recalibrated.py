@@ -10,6 +10,7 @@ from scipy.special import ndtr, ndtri
 
 import cagp
 from cagp.calibration import evaluate
+from cagp.recalibration import Recalibration
 from cagp.recalibration.shape import KNOTS, scores_at, shape_of, values_at
 
 PRIOR = cagp.Prior(cagp.Matern32(lengthscale=0.2), noise_variance=0.01)
@@ -63,7 +64,8 @@ def test_roughness_is_local() -> None:
     z = evaluate(prediction, y[1500:], "observed").z
     for half in (smooth, rough):
         assert 0.75 < np.sqrt(np.mean(z[half] ** 2)) < 1.35
-    assert recalibrated.recalibration.bands[0].local
+    assert isinstance(recalibrated.margins, Recalibration)
+    assert recalibrated.margins.bands[0].local
 
 
 def test_the_distribution_is_one() -> None:

@@ -4,27 +4,30 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas
 import pytest
 from scipy.spatial.distance import cdist
-from scipy.stats import norm
+from scipy.stats import kstest, norm
 
 import cagp
 from cagp import InputError, hyperparameters
-from cagp.calibration import assess
+from cagp.calibration import Assessment, assess
 from cagp.fit_report import Names, write_check_report, write_fit_report
 from cagp.left_out import Correlation
-from cagp.recalibration import correlated_errors
-from cagp.recalibration.diagnosis import diagnose, visible
+from cagp.recalibration.diagnosis import diagnose, effective_size, visible
 from cagp.reports.computational_share import measure, sample_points
 from cagp.reports.held_out import HeldOut, leave_out, left_out_data
-from cagp.reports.kernel_words import hyperparameters as named
+from cagp.reports.inputs import array
+from cagp.reports.names import hyperparameters as named
 from cagp.reports.names import shortened
 from cagp.reports.pictures import new_figure, png
-from cagp.reports.refits import array
+from cagp.story import Story
+from cagp.support.advice import Advice
 from cagp.support.numbers import datum, number, percent, with_error
 from problems import make_problem
 from reports.pages import RANDOM, Page, prior, smooth
@@ -73,9 +76,7 @@ def test_what_was_fitted_is_named(fitted: tuple[hyperparameters.FitResult, cagp.
 
 def left_out(model: cagp.Model, seed: int = 0) -> HeldOut:
     """Left-out observations as the reports judge them."""
-    found = leave_out(model, None, seed)
-    assert found is not None
-    return left_out_data(model, found)
+    return left_out_data(model.components[0], leave_out(model, None, seed))
 
 
 @pytest.mark.usefixtures("words_only")
@@ -159,8 +160,8 @@ def test_solvers_that_name_points_follow_the_points_that_stay() -> None:
 
 def test_exact_solvers_have_nothing_to_gain() -> None:
     for solver in (cagp.Cholesky(), cagp.NearestNeighbours(9), cagp.Subset(size=9), cagp.RandomDirections(9)):
-        assert solver.is_exact(9)
-        assert isinstance(solver, cagp.Cholesky) or not solver.is_exact(10)
+        assert solver.description(9).exact
+        assert isinstance(solver, cagp.Cholesky) or not solver.description(10).exact
 
 
 # --- verdicts ---------------------------------------------------------------------------------------------------------
@@ -265,11 +266,11 @@ def test_bias_and_outliers_are_told_from_width() -> None:
 
 def test_independent_values_are_tested_as_assess_does() -> None:
     z = 1.1 * RANDOM(5).standard_normal(80) + 0.1
-    ours, theirs = correlated_errors.test(z, correlated_errors.Effective.of(80, None)), assess(z)
-    assert ours["shift"] == pytest.approx(theirs.mean_p_value)
-    assert ours["spread"] == pytest.approx(theirs.std_p_value)
-    assert ours["shape"] == pytest.approx(theirs.p_value)
-    assert ours["coverage"] == pytest.approx(theirs.coverage_p_value)
+    ours, theirs = Assessment(z, worth=effective_size(80, None)), assess(z)
+    for name in ("mean_p_value", "std_p_value", "p_value", "coverage_p_value"):
+        assert getattr(ours, name) == getattr(theirs, name)
+    assert theirs.p_value == pytest.approx(kstest(norm.cdf(z), "uniform").pvalue)
+    assert theirs.coverage_p_value == pytest.approx(kstest(2 * norm.cdf(np.abs(z)) - 1, "uniform").pvalue)
 
 
 def test_correlated_errors_count_for_less() -> None:
@@ -277,7 +278,7 @@ def test_correlated_errors_count_for_less() -> None:
     X = RANDOM(0).random((30, 1))
     R = np.exp(-cdist(X, X) / 0.3)
     off = R[np.triu_indices(30, 1)]
-    worth = correlated_errors.Effective.of(30, Correlation(off.mean(), np.square(off).mean(), len(off)))
+    worth = effective_size(30, Correlation(off.mean(), np.square(off).mean(), len(off)))
     z = RANDOM(1).standard_normal((20_000, 30)) @ np.linalg.cholesky(R).T
     assert z.mean(axis=1).var() == pytest.approx(1 / worth.mean, rel=0.05)
     assert np.square(z).mean(axis=1).var() == pytest.approx(2 / worth.spread, rel=0.05)
@@ -569,6 +570,47 @@ def test_warnings_speak_of_columns(tmp_path: Path) -> None:
     assert "The lengthscale of b ended at its upper bound 0.02" in page.text
     assert "kernel.lengthscale" not in page.text
     assert page.row("hyperparameters", "lengthscale of b")[2] == "fitted, at a bound"
+
+
+@pytest.mark.usefixtures("words_only")
+def test_the_story_does_not_run_off_the_page(tmp_path: Path) -> None:
+    X, y = smooth(30)
+    table = f"  candidate  CRPS\n  matern52   {1:.4f}"
+    story = Story(f"Tried, and compared:\n{table}\nChosen: {'a mixture of these, ' * 40}and others.", ())
+    model = prior().condition(X, y).replace(story=story)
+    page = Page(write_fit_report(model, tmp_path)).raw
+    assert table in page
+    assert "Tried, and compared:" in page
+    for kept_as_it_is in re.findall(r"<pre>(.*?)</pre>", page, re.DOTALL):
+        assert all(line.startswith("  ") and len(line) < 120 for line in kept_as_it_is.split("\n"))
+
+
+@pytest.mark.usefixtures("words_only")
+def test_advice_about_flat_likelihoods_says_that_nothing_needs_to_be_done(tmp_path: Path) -> None:
+    X, y = smooth(40)
+    fit = hyperparameters.fit(prior(), X, y, n_restarts=0)
+    found = replace(fit, advice=(Advice("flat", "kernel.lengthscale"),))
+    page = Page(write_fit_report(fit.prior.condition(X, y), tmp_path, fit=found)).text
+    assert "The likelihood is flat in the lengthscale" in page
+    assert "Nothing needs to be done" in page
+    assert "fix it, or give it bounds" not in page
+
+
+@pytest.mark.usefixtures("words_only")
+def test_control_characters_do_not_reach_a_page(tmp_path: Path) -> None:
+    X, y = smooth(30)
+    model = (
+        prior()
+        .condition(X, y)
+        .replace(story=Story("Tried\x1b]0;title\x07 and \ud800 chosen\r\nby left-out errors.", ()))
+    )
+    names = Names(("a\x1b[31m", "b\u202ec"), "y\x00<script>", ("m\x07", "\x9b"), "K\x7f")
+    fit = Page(write_fit_report(model, tmp_path, names=names))
+    for page in (fit, Page(write_check_report(model, tmp_path, names=names).path)):
+        assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", page.raw)
+        assert "<script" not in page.raw
+    assert fit.tables["columns"][1][0] == "a�[31m"
+    assert "by left-out errors." in fit.text
 
 
 # --- bad input --------------------------------------------------------------------------------------------------------

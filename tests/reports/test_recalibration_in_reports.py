@@ -12,12 +12,13 @@ from scipy.stats import norm
 import cagp
 from cagp import InputError
 from cagp.fit_report import write_check_report, write_fit_report
-from cagp.recalibration import LayeredModel
-from cagp.reports.coverage_by_place import divisions
-from cagp.reports.inputs import checked
+from cagp.reports.by_place import divisions
+from cagp.reports.held_out import BeforeAndAfter, predict_held_out
+from cagp.reports.inputs import check_inputs
+from cagp.reports.judgement import remedies_for_data
+from cagp.reports.model_section import facts_table
 from cagp.reports.names import Names
-from cagp.reports.remedies import remedies_for_data
-from cagp.reports.unseen import Unseen, predict_unseen
+from cagp.transforms import Log
 from reports.pages import RANDOM, Page, prior, smooth
 
 
@@ -83,10 +84,10 @@ def test_quarters_by_roughness_and_distance(
     assert spreads[-1] > 3 * spreads[0]  # rough places have errors that are too large
 
 
-def unseen_by(model: cagp.Model | LayeredModel, **given: object) -> Unseen:
+def judged_by(model: cagp.Model, **options: object) -> BeforeAndAfter:
     """What the reports judge, without a page."""
-    checked_ = checked(model, None, given.get("holdout"), given.get("like"), None)
-    found = predict_unseen(model, checked_.holdout, checked_.like, 0, lambda steps: None)
+    given = check_inputs(model, None, options.get("holdout"), options.get("like"), None)
+    found = predict_held_out(given, 0)
     assert found is not None
     return found
 
@@ -94,7 +95,7 @@ def unseen_by(model: cagp.Model | LayeredModel, **given: object) -> Unseen:
 def test_places_that_are_all_alike_are_not_divided() -> None:
     grid = np.stack(np.meshgrid(np.arange(12.0), np.arange(12.0)), axis=-1).reshape(-1, 2)
     model = prior().condition(grid, RANDOM(0).normal(size=144), cagp.Cholesky())
-    assert [each.by for each in divisions(unseen_by(model), Names())] == ["roughness"]
+    assert [each.by for each in divisions(judged_by(model).before, Names())] == ["roughness"]
 
 
 @pytest.mark.parametrize("solver", [cagp.Cholesky(), cagp.NearestNeighbours(30)], ids=repr)
@@ -103,8 +104,8 @@ def test_the_geometry_of_other_points(solver: cagp.Solver, tmp_path: Path) -> No
     X, y = smooth(200)
     model = prior().condition(X, y, solver)
     like = 0.5 * RANDOM(1).random((50, 2)) + 1
-    found = unseen_by(model, like=like)
-    assert found.recalibrated is not None
+    found = judged_by(model, like=like)
+    assert found.after is not None
     np.testing.assert_allclose(found.judged.z, model.left_out(like=like, n=200).z)
     assert "in a gap as wide as those to be predicted" in found.judged.how
     with pytest.raises(InputError, match="leave one of them out"):
@@ -118,12 +119,12 @@ def test_a_recalibrated_model_is_judged_as_it_predicts(tmp_path: Path) -> None:
     X, y = uneven(700)
     plain = prior().condition(X[:500], y[:500], cagp.Cholesky())
     model = plain.recalibrated()
-    found = unseen_by(model, holdout=(X[500:], y[500:]))
+    found = judged_by(model, holdout=(X[500:], y[500:]))
     expected = norm.ppf(model.predict(X[500:]).observed().cdf(y[500:]))
     np.testing.assert_allclose(found.judged.z, expected, atol=1e-6)
-    np.testing.assert_allclose(found.plain.z, unseen_by(plain, holdout=(X[500:], y[500:])).judged.z)
+    np.testing.assert_allclose(found.before.z, judged_by(plain, holdout=(X[500:], y[500:])).judged.z)
     assert found.judged.diagnosis.right
-    assert not found.plain.diagnosis.right
+    assert not found.before.diagnosis.right
     check = write_check_report(model, tmp_path)
     assert check.calibrated
     assert check.data is check.recalibrated
@@ -137,7 +138,7 @@ def test_a_recalibrated_model_is_judged_as_it_predicts(tmp_path: Path) -> None:
 def test_a_conformal_model_is_judged_as_it_predicts(tmp_path: Path) -> None:
     X, y = uneven(400)
     model = prior().condition(X[:200], y[:200], cagp.Cholesky()).recalibrated(calibration=(X[200:230], y[200:230]))
-    assert "The conformal step" in unseen_by(model).judged.how
+    assert "The conformal step" in judged_by(model).judged.how
     page = Page(write_fit_report(model, tmp_path, holdout=(X[230:], y[230:])))  # 95% intervals are infinite
     assert "∞" in page.row("recalibration", "width of the 95% interval")[2]
     assert "nan" not in page.text.lower().split()
@@ -146,18 +147,18 @@ def test_a_conformal_model_is_judged_as_it_predicts(tmp_path: Path) -> None:
 def test_held_out_data_that_reject_the_model_try_a_recalibration() -> None:
     X, y = uneven(700)
     model = prior().condition(X[:500], y[:500], cagp.NearestNeighbours(40))
-    found = unseen_by(model, holdout=(X[500:], y[500:]))
-    assert found.judged is found.plain
-    assert not found.plain.diagnosis.right
-    assert found.recalibrated is not None
+    found = judged_by(model, holdout=(X[500:], y[500:]))
+    assert found.judged is found.before
+    assert not found.before.diagnosis.right
+    assert found.after is not None
     learned = model.recalibrated(like=X[500:], n=500)
     expected = learned.predict(X[500:]).observed().cdf(y[500:])
-    np.testing.assert_allclose(norm.cdf(found.recalibrated.z), expected, atol=1e-6)
+    np.testing.assert_allclose(norm.cdf(found.after.z), expected, atol=1e-6)
     assert "only training observations were used" in found.how
     assert any("More neighbours than 40" in sentence for sentence in remedies_for_data(found, model))
     X, y = smooth(300)
-    fine = unseen_by(prior().condition(X[:200], y[:200]), holdout=(X[200:], y[200:]))
-    assert fine.recalibrated is None
+    fine = judged_by(prior().condition(X[:200], y[:200]), holdout=(X[200:], y[200:]))
+    assert fine.after is None
     assert "no sign that it is needed" in fine.how
 
 
@@ -168,5 +169,38 @@ def test_few_observations_do_not_recalibrate_one_another(tmp_path: Path) -> None
     assert check.recalibrated is None
     assert "Recalibration was not tried: 60 left-out observations are too few" in check.verdict
     assert any("multiply the standard deviations" in sentence for sentence in check.advice)
-    small = unseen_by(prior().condition(X[:22], y[:22], cagp.Cholesky()).recalibrated())
+    small = judged_by(prior().condition(X[:22], y[:22], cagp.Cholesky()).recalibrated())
     assert "the error bars without recalibration were judged" in small.judged.how
+
+
+def test_a_mixture_is_judged_as_it_predicts() -> None:
+    X, y = uneven(400)
+    parts = [cagp.Prior(cagp.Matern32(scale), noise_variance=0.01).condition(X[:300], y[:300]) for scale in (0.3, 1.0)]
+    mixture = parts[0].replace(components=[each.components[0] for each in parts], weights=[0.3, 0.7])
+    model = mixture.recalibrated()
+    found = judged_by(model, holdout=(X[300:], y[300:]))
+    for judged, predicting in ((found.before, mixture), (found.judged, model)):
+        np.testing.assert_allclose(judged.z, predicting.predict(X[300:]).observed().normal_score(y[300:]), atol=1e-9)
+    assert found.judged is found.after
+    assert len(judged_by(model).judged) == 300
+    (made_of,) = [text for name, text in facts_table(model, Names().filled_in(model)).rows if name == "model"]
+    assert made_of.startswith("a mixture of 2 priors, of which the heaviest is described here; recalibrated by ")
+
+
+@pytest.mark.usefixtures("words_only")
+def test_a_transformed_model_is_judged_on_the_scale_that_it_models(tmp_path: Path) -> None:
+    X, y = uneven(300)
+    plain = prior().condition(X[:200], y[:200], cagp.Cholesky())
+    model = plain.replace(transform=Log())
+    names = Names(target="rain", target_unit="mm")
+    check = write_check_report(model, tmp_path, holdout=(X[200:], np.exp(y[200:])), names=names)
+    expected = write_check_report(plain, tmp_path / "plain", holdout=(X[200:], y[200:]))
+    assert check.data is not None
+    assert expected.data is not None
+    np.testing.assert_allclose(check.data.z, expected.data.z)
+    page = Page(check.path)
+    assert page.row("facts", "target")[1].startswith("rain, transformed: ")
+    assert "mm" not in page.text.split()
+    assert check.data.failures == ("heavy tails",)
+    assert not any("transformed target" in sentence for sentence in check.advice)
+    assert any("transformed target" in sentence for sentence in expected.advice)

@@ -148,7 +148,7 @@ def test_noise_of_each_observation_and_names(tmp_path: Path) -> None:
 def test_neighbours_that_were_saved_before_there_were_far_ones(tmp_path: Path) -> None:
     arrays: dict[str, np.ndarray] = {}
     old = {"class": "NearestNeighbours", "k": 30}
-    assert objects.decode(old, "solver", arrays, cagp.Solver) == cagp.NearestNeighbours(30, far=0)
+    assert objects.decode(old, "solver", arrays, cagp.Solver) == cagp.NearestNeighbours(30, far=0, shared=False)
     for solver in (cagp.NearestNeighbours(30), cagp.NearestNeighbours(30, far=7, seed=2)):
         written = objects.encode(solver, "solver", arrays)
         assert objects.decode(written, "solver", arrays, cagp.Solver) == solver

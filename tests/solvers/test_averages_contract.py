@@ -8,7 +8,7 @@ import torch
 from numpy.testing import assert_allclose
 
 import cagp
-from cagp.fields import Average
+from cagp.averages import Average
 from fields_problem import functional_covariance, rows_of_weights
 from problems import Problem, make_problem
 from solver_cases import CASES, OUTSIDE, Case

@@ -11,6 +11,7 @@ import pytest
 import cagp
 from cagp.cli.option_checks import with_iterations
 from cagp.fit_report import write_check_report, write_fit_report
+from cagp.gram import Gram
 from cagp.reports.computational_share import measure
 from cagp.saving.objects import KNOWN
 from cagp.solvers import CalibratedSolver, Prepared
@@ -23,11 +24,9 @@ class Relaxation(CalibratedSolver):
 
     iterations: int = 4
 
-    side = "test"
-    name = "relaxation"
     cost = "two passes an iteration"
 
-    def prepare(self, gram: cagp.Gram) -> Prepared:
+    def prepare(self, gram: Gram) -> Prepared:
         return cagp.Stationary("ssor", self.iterations).prepare(gram)
 
 
@@ -35,11 +34,7 @@ class Relaxation(CalibratedSolver):
 class OneSweep(CalibratedSolver):
     """A method that has no setting at all."""
 
-    side = "test"
-    name = "one-sweep"
-    cost = "a pass"
-
-    def prepare(self, gram: cagp.Gram) -> Prepared:
+    def prepare(self, gram: Gram) -> Prepared:
         return cagp.GaussSeidel(1).prepare(gram)
 
 

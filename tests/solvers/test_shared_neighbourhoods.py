@@ -1,6 +1,8 @@
-"""Test points that share neighbours: never a larger variance, never a dependence on batches, exact on the union."""
+"""Test points that share the neighbours of their cell: which these are, exact weights on them, and what it costs."""
 
 from __future__ import annotations
+
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -10,8 +12,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 import cagp
-from cagp.gram import Gram
-from cagp.gram.neighbourhoods import Neighbourhoods
+from cagp.gram import Cross, Gram
 from cagp.solvers.nearest_neighbours import PreparedNearestNeighbours
 
 RNG = np.random.default_rng(3)
@@ -26,9 +27,10 @@ def model(**settings: object) -> cagp.Model:
     return PRIOR.condition(X, Y, cagp.NearestNeighbours(30, far=9), storage="tiles", **settings)
 
 
-def shared(neighbourhoods: Neighbourhoods | None) -> float:
-    assert neighbourhoods is not None
-    return float((neighbourhoods.group >= 0).double().mean())
+def shared(solver: PreparedNearestNeighbours, cross: Cross) -> float:
+    """The share of test points in a cell with others."""
+    _, cells = solver.sharing(cross)
+    return sum(rows for _, rows in cells if rows > 1) / cross.size
 
 
 def gram_of(train: np.ndarray, kernel: cagp.Kernel, noise: float, basis: np.ndarray | None = None) -> Gram:
@@ -40,7 +42,7 @@ def gram_of(train: np.ndarray, kernel: cagp.Kernel, noise: float, basis: np.ndar
 
 def prepared(
     train: np.ndarray, test: np.ndarray, solver: cagp.NearestNeighbours, trend: bool
-) -> tuple[PreparedNearestNeighbours, object]:
+) -> tuple[PreparedNearestNeighbours, Cross]:
     def basis(points: np.ndarray) -> np.ndarray | None:
         return np.column_stack([np.ones(len(points)), points]) if trend else None
 
@@ -50,26 +52,10 @@ def prepared(
     return solver.prepare(gram), gram.cross(embedding, None if h is None else torch.from_numpy(h))
 
 
-@pytest.mark.parametrize("batch_size", [1, 3, 7, 100])
-def test_batches_do_not_matter(batch_size: int) -> None:
-    test = GRID[:200] if batch_size < 7 else GRID
-    whole = model().predict(test)
-    assert shared(whole._batches[0].cross.neighbourhoods) > 0.9
-    post = model().predict(test, batch_size=batch_size)
-    assert_allclose(post.mean, whole.mean, rtol=1e-10, atol=1e-10)
-    assert_allclose(post.variance, whole.variance, rtol=1e-10)
-
-
-def test_order_of_the_pieces_and_threads_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_order_of_the_pieces_does_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = model().predict(GRID)
     monkeypatch.setattr("cagp.solvers.nearest_neighbours._SHARING_BYTES", 2**15)
     post = model().predict(GRID)
-    assert_allclose(post.mean, whole.mean, rtol=1e-10, atol=1e-10)
-    assert_allclose(post.variance, whole.variance, rtol=1e-10)
-
-
-def test_workers_see_the_same_neighbourhoods() -> None:
-    whole, post = model().predict(GRID), model().predict(GRID, n_jobs=2, batch_size=37)
     assert_allclose(post.mean, whole.mean, rtol=1e-10, atol=1e-10)
     assert_allclose(post.variance, whole.variance, rtol=1e-10)
 
@@ -89,31 +75,47 @@ def test_a_start_for_cg_is_shared_too() -> None:
     assert_allclose(few.mean, one.mean, rtol=1e-8, atol=1e-10)
 
 
-def test_a_part_keeps_the_union_and_what_is_sent_is_complete() -> None:
-    cross = model().cross(torch.from_numpy(GRID))
-    part = cross.rows(slice(10, 60)).neighbourhoods
-    assert part is not None
-    sent = part.compact()
-    assert sent.nbytes < part.nbytes
-    for old, new in zip(part.group.tolist(), sent.group.tolist(), strict=True):
-        assert (old < 0) == (new < 0)
-        if old >= 0:
-            expected = part.members[part.offsets[old] : part.offsets[old + 1]]
-            assert torch.equal(sent.members[sent.offsets[new] : sent.offsets[new + 1]], expected)
+def test_where_sharing_pays() -> None:
+    """In the plane; not where many columns leave no room for cells with several points."""
+    solver, cross = prepared(X, GRID, cagp.NearestNeighbours(20), False)
+    assert shared(solver, cross) > 0.95
+    _, cells = solver.sharing(cross)
+    assert len(cells) < len(GRID) / 8
+    assert all(20 <= size <= 40 for size, _ in cells)
+    many = RNG.random((3000, 6))
+    solver, cross = prepared(many, many[:50], cagp.NearestNeighbours(20), False)
+    assert solver.sharing(cross) == (50, [])
 
 
-def test_a_sample_tells_whether_sharing_pays() -> None:
-    """Many scattered test points are left alone, and as many close ones share; so do those beside scattered ones."""
-    axis, train = np.linspace(0, 0.2, 60), np.concatenate([X, 30 * X])
-    close, apart = np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2), 30 * RNG.random((3500, 2))
+def test_a_point_alone_costs_a_bounded_number_of_neighbours() -> None:
+    """Scattered test points, each alone in its cell: at most twice the neighbours."""
+    apart = RNG.random((40, 2))
+    solver, cross = prepared(X, apart, cagp.NearestNeighbours(30, far=9), False)
+    alone, cells = solver.sharing(cross)
+    assert alone + sum(rows for _, rows in cells) == len(apart)
+    assert max(size for size, _ in cells) <= 2 * (30 + 9)
 
-    def groups(test: np.ndarray) -> Neighbourhoods | None:
-        solver, cross = prepared(train, test, cagp.NearestNeighbours(20), False)
-        return solver.arrange(cross).neighbourhoods
 
-    assert groups(apart) is None
-    assert shared(groups(close)) > 0.9
-    assert shared(groups(np.concatenate([close, apart]))) > 0.4
+def test_the_memory_of_neighbourhoods_is_counted() -> None:
+    """What the search keeps for a piece of the test points is within what the memory plan says of them."""
+    solver, cross = prepared(X, np.random.default_rng(0).random((4000, 2)), cagp.NearestNeighbours(30), False)
+    solver.sharing(cross.rows(slice(0, 1)))
+    tracemalloc.start()
+    whole = solver.final(cross)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    counted = 8 * solver.numbers_per_test_point * cross.size
+    assert peak + whole.values.nbytes + whole.indices.nbytes < counted
+
+
+def test_a_small_budget_gives_the_same_numbers_in_more_batches() -> None:
+    test = RNG.random((3000, 2))
+    per_point = 8 * model().prepared.numbers_per_test_point
+    whole, small = model().predict(test), model(memory_budget=700 * per_point).predict(test)
+    assert len(whole._batches) == 1
+    assert len(small._batches) > 3
+    assert_allclose(small.mean, whole.mean, rtol=1e-10, atol=1e-10)
+    assert_allclose(small.variance, whole.variance, rtol=1e-10)
 
 
 @settings(max_examples=40, deadline=None)
@@ -128,7 +130,7 @@ def test_a_sample_tells_whether_sharing_pays() -> None:
     rounded=st.booleans(),
     trend=st.booleans(),
 )
-def test_sharing_never_widens(seed, d, T, p, k, far, spread, rounded, trend):
+def test_whatever_the_points_the_weights_are_sound(seed, d, T, p, k, far, spread, rounded, trend):
     rng = np.random.default_rng(seed)
     train, test = rng.random((d, p)), 0.3 + spread * rng.random((T, p))
     if rounded:  # many equal distances, and equal points
@@ -140,35 +142,39 @@ def test_sharing_never_widens(seed, d, T, p, k, far, spread, rounded, trend):
         solver_prepared, cross = prepared(train, test, solver, trend)
     except cagp.InputError:
         return  # rounded to points that do not determine the trend
-    own, together = solver_prepared._solve(cross, share=False), solver_prepared._solve(solver_prepared.arrange(cross))
+    own, together = solver_prepared._solve(cross, share=False), solver_prepared._solve(cross)
+    some = rng.permutation(T)[: T // 2 + 1]
+    assert_allclose(solver_prepared._solve(cross.rows(torch.from_numpy(some))).reduction, together.reduction[some])
     for weights in (own, together):
         assert weights.values.isfinite().all()
         if trend:
             constraint = weights.dense() @ cross.gram.basis - cross.basis
             assert constraint.abs().max() < 1e-8 * (1 + weights.values.abs().max())
-    determined = own.indices.shape[1] == together.indices.shape[1] or not trend or not rounded
-    if determined:
-        scale = 1 + own.reduction.abs()
-        assert ((together.reduction - own.reduction) / scale > -1e-9).all()
+    if not trend:  # all training points in a cell are its neighbours, so nobody loses what is nearest
+        assert together.reduction.mean() > own.reduction.mean() - 1e-3
+
+
+def test_a_cell_is_not_worse_than_neighbours_of_one_s_own() -> None:
+    for test in (GRID, RNG.random((500, 2))):
+        solver, cross = prepared(X, test, cagp.NearestNeighbours(30), False)
+        own, together = solver._solve(cross, share=False), solver._solve(cross)
+        left, more = 1 - own.reduction, 1 - together.reduction
+        assert float(more.mean()) < float(left.mean())
+        assert float((more / left).max()) < 1.01
 
 
 @pytest.mark.parametrize("trend", [False, True])
-def test_exact_on_the_union(trend: bool) -> None:
-    """Dense algebra with the union of each group, and with the neighbours of points on their own."""
+def test_exact_on_the_neighbours_of_the_cell(trend: bool) -> None:
+    """Dense algebra on the training points that have a weight."""
     test = np.concatenate([GRID[:120], RNG.random((15, 2)) + 1.0])
     solver, cross = prepared(X, test, cagp.NearestNeighbours(25, far=8), trend)
-    arranged = solver.arrange(cross)
-    weights, dense = solver._solve(arranged), solver._solve(arranged).dense()
-    groups = arranged.neighbourhoods
-    assert 0.5 < shared(groups) < 1
-    K = PRIOR.kernel
-    own = solver._own(cross)
+    assert shared(solver, cross) > 0.5
+    weights = solver._solve(cross)
+    dense = weights.dense()
     for t in range(0, len(test), 7):
-        g = int(groups.group[t])
-        members = groups.members[groups.offsets[g] : groups.offsets[g + 1]] if g >= 0 else own[t][own[t] >= 0]
-        S = np.asarray(members)
-        assert len(set(S.tolist())) == len(S)
-        G, v = K(X[S]) + 0.01 * np.eye(len(S)), K(X[S], test[t : t + 1])[:, 0]
+        S = np.flatnonzero(dense[t])
+        assert 25 <= len(S) <= 2 * (25 + 8) + 3
+        G, v = KERNEL(X[S]) + 0.01 * np.eye(len(S)), KERNEL(X[S], test[t : t + 1])[:, 0]
         if trend:
             H, h = np.column_stack([np.ones(len(S)), X[S]]), np.array([1, *test[t]])
             saddle = np.block([[G, H], [H.T, np.zeros((3, 3))]])
@@ -177,18 +183,13 @@ def test_exact_on_the_union(trend: bool) -> None:
             w = np.linalg.solve(G, v)
         assert_allclose(dense[t][S], w, rtol=1e-5, atol=1e-7)
         assert_allclose(weights.reduction[t], 2 * v @ w - w @ G @ w, rtol=1e-7, atol=1e-9)
-        assert set(np.flatnonzero(dense[t]).tolist()) <= set(S.tolist())
 
 
-def test_what_is_called_own_is_in_the_union() -> None:
+def test_the_nearest_training_points_are_among_those_of_the_cell() -> None:
     solver, cross = prepared(X.round(2), GRID.round(3), cagp.NearestNeighbours(20, far=6), False)
-    groups, own = solver.arrange(cross).neighbourhoods, solver._own(cross)
-    assert shared(groups) > 0.5
-    for t in range(len(GRID)):
-        g = int(groups.group[t])
-        if g >= 0:
-            union = set(groups.members[groups.offsets[g] : groups.offsets[g + 1]].tolist())
-            assert {i for i in own[t].tolist() if i >= 0} <= union
+    dense, nearest = solver._solve(cross).dense(), cross.nearest(10)
+    assert shared(solver, cross) > 0.5
+    assert (dense.gather(1, nearest) != 0).double().mean() > 0.99
 
 
 # --- far points -------------------------------------------------------------------------------------------------------
@@ -254,13 +255,13 @@ def test_neighbours_that_do_not_determine_the_trend_get_others(solver: cagp.Near
 
 
 def test_a_trend_that_no_points_determine_is_refused() -> None:
-    with pytest.raises(cagp.InputError, match="do not determine the 3 coefficients"):
+    with pytest.raises(cagp.InputError, match="3 coefficients, which these 50 points do not determine"):
         prepared(np.column_stack([np.linspace(0, 1, 50), np.zeros(50)]), GRID, cagp.NearestNeighbours(5), True)
 
 
 def test_a_trend_in_y_moves_the_mean_by_itself_and_no_variance() -> None:
     solver, cross = prepared(X, GRID, cagp.NearestNeighbours(20, far=6), True)
-    weights = solver._solve(solver.arrange(cross))
+    weights = solver._solve(cross)
     beta = torch.tensor([1e3, -40.0, 7.0]).double()
     moved = weights.apply(cross.gram.basis @ beta)
     assert_allclose(moved, cross.basis @ beta, rtol=1e-10)

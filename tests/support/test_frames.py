@@ -92,7 +92,7 @@ def test_the_story_tells_how_dates_are_counted() -> None:
     options = {"kernel": "matern32", "uncertainty": False, "recalibrate": False, "progress": False}
     model = cagp.fit(FRAME[["a", "t"]], Y, **options)
     assert "Dates and times in 't' are counted in days since 1970-01-01." in model.story
-    assert model.plain.column_names == ["a", "t"]
+    assert model.column_names == ["a", "t"]
 
 
 def test_what_is_no_number_is_named() -> None:

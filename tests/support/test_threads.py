@@ -165,7 +165,8 @@ def test_neighbours_on_several_threads_are_what_numpy_finds_point_by_point(monke
     monkeypatch.setattr("cagp.solvers.nearest_neighbours._BATCH_BYTES", {"cpu": 8 * 6 * 6 * 4})  # four to a batch
     monkeypatch.setattr("cagp.solvers.nearest_neighbours._BATCHES_AT_ONCE", {"cpu": 5})
     problem = make_problem(d=60, T=47)
-    post = problem.prior.condition(problem.X, problem.y, cagp.NearestNeighbours(6)).predict(problem.X_test)
+    solver = cagp.NearestNeighbours(6, shared=False)
+    post = problem.prior.condition(problem.X, problem.y, solver).predict(problem.X_test)
     for t, x in enumerate(problem.X_test):
         near = np.argsort(((problem.X - x) ** 2).sum(axis=1))[:6]
         v = problem.V[t, near]

@@ -131,7 +131,7 @@ def test_a_copy_that_does_not_fit_is_refused(monkeypatch: pytest.MonkeyPatch) ->
     made = model(cagp.GaussSeidel(2))
     monkeypatch.setattr("cagp.predicting.conditioned.available_bytes", lambda device: 40 * 40 * 8 - 1)
     with pytest.raises(cagp.MemoryBudgetError, match=r"dense Gram matrix of 40 points, needs 12\.5 KiB"):
-        made.copy_on("cpu")
+        made.components[0].copy_on("cpu")
 
 
 def test_the_recipe_is_nobody_elses_memory() -> None:
@@ -139,13 +139,13 @@ def test_the_recipe_is_nobody_elses_memory() -> None:
     made = PROBLEM.prior.condition(X, PROBLEM.y, cagp.GaussSeidel(2))
     before = made.predict(PROBLEM.X_test).mean
     X[:] = 0
-    assert np.array_equal(made.again().predict(PROBLEM.X_test).mean, before)
+    assert np.array_equal(cagp.Model([made.components[0].rebuilt()]).predict(PROBLEM.X_test).mean, before)
 
 
 def test_the_recipe_of_a_mean_from_the_data() -> None:
     prior = cagp.Prior(PROBLEM.prior.kernel, mean=cagp.Polynomial(1), noise_variance=0.05)
     made = prior.condition(PROBLEM.X, PROBLEM.y, cagp.GaussSeidel(2), solve_dtype="float32", storage="tiles")
-    again = made.again()
+    again = cagp.Model([made.components[0].rebuilt()])
     assert again.prior == made.prior
     assert repr(again) == repr(made)
     assert np.array_equal(again.predict(PROBLEM.X_test).mean, made.predict(PROBLEM.X_test).mean)

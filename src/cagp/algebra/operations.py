@@ -1,21 +1,15 @@
-"""How much is to be computed, counted and not timed: at one and the same pace it is the same on every machine."""
+"""How much is to be computed, counted and not timed: the same on every machine."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+KERNEL_VALUE, COORDINATE, READ = 210.0, 12.0, 30.0
+"""A kernel value takes as long as so many flops of a large product, each coordinate beyond two as long as so many more,
+and a stored number that is read as so many.
+"""
 
-@dataclass(frozen=True)
-class Pace:
-    """The seconds that a machine takes for one kernel value, for one stored number that is read, and for one flop."""
-
-    kernel_value: float
-    read: float
-    flop: float
-
-
-ONE_CORE = Pace(kernel_value=7e-9, read=1e-9, flop=1 / 3e10)
-"""Roughly: to tell seconds from minutes."""
+_PER_SECOND = 3e10  # of one core, roughly: to tell seconds from minutes
 
 
 @dataclass(frozen=True)
@@ -53,8 +47,13 @@ class Operations:
             *(mine + theirs for mine, theirs in zip(vars(self).values(), vars(other).values(), strict=True))
         )
 
-    def seconds(self, *, tiles: bool, pace: Pace = ONE_CORE) -> float:
-        """About how long they take, on one core unless another pace is given, G kept in tiles or stored."""
-        half = pace.kernel_value / 2  # G is symmetric
-        gram = self.gram_entries * half if tiles else self.gram_entries * pace.read + self.stored_entries * half
-        return gram + self.kernel_values * pace.kernel_value + self.flops * pace.flop
+    def total(self, *, tiles: bool, coordinates: int = 2) -> float:
+        """All of them as flops of a large product, with G in tiles or stored and points of so many ``coordinates``."""
+        value = KERNEL_VALUE + COORDINATE * max(0, coordinates - 2)
+        half = value / 2  # G is symmetric
+        gram = self.gram_entries * half if tiles else self.gram_entries * READ + self.stored_entries * half
+        return gram + self.kernel_values * value + self.flops
+
+    def seconds(self, *, tiles: bool) -> float:
+        """About how long they take on one core, G kept in tiles or stored."""
+        return self.total(tiles=tiles) / _PER_SECOND

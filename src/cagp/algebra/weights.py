@@ -40,8 +40,10 @@ class Weights:
             product = self.values @ own
         elif self.indices.ndim == 1:
             product = self.values @ own[self.indices]
+        elif b.ndim == 1:
+            product = torch.einsum("tk,tk->t", self.values, own[self.indices])
         else:
-            product = torch.einsum("tk,tk...->t...", self.values, own[self.indices])
+            product = weighted_sums(self.indices, self.values, own)
         if self.shift is not None:
             D, S = self.shift
             product = product + D @ (S @ b)
@@ -79,6 +81,12 @@ class Weights:
     def frozen(self) -> Weights:
         """A copy that the solver's next iteration does not touch."""
         return replace(self, values=self.values.clone(), reduction=self.reduction.clone())
+
+
+def weighted_sums(index: torch.Tensor, weights: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+    """Σₖ weights[i, k] rows[index[i, k]] for each i, shape (m, n); index and weights (m, k), rows (d, n)."""
+    found: torch.Tensor = torch.nn.functional.embedding_bag(index, rows, per_sample_weights=weights, mode="sum")
+    return found
 
 
 def in_order(rows: torch.Tensor, order: torch.Tensor | None) -> torch.Tensor:

@@ -19,7 +19,18 @@ if TYPE_CHECKING:
 
 Verdict = Literal["calibrated", "conservative", "overconfident", "miscalibrated"]
 
+LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99)
+"""The levels of the intervals whose coverage is told."""
+
 _TESTS = 4
+
+
+@dataclass(frozen=True)
+class EffectiveSize:
+    """How many independent values correlated ones are worth, for their ``mean`` and for their ``spread``."""
+
+    mean: float
+    spread: float
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -38,14 +49,21 @@ class Assessment:
     ``verdict`` is "calibrated" where none rejects (with few values, none may be able to). Where the spread is wrong and
     the mean is not, it is "conservative" (``z_std`` < 1: error bars too wide) or "overconfident" (``z_std`` > 1: too
     narrow). Anything else, a shift or another shape, is "miscalibrated". ``reason`` says it in words.
+
+    Values that are correlated count for as many independent ones as ``worth`` says; None where they are independent.
     """
 
     z: np.ndarray
     level: float = 0.01
+    worth: EffectiveSize | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "z", vector(self.z, "z", minimum=2))
         object.__setattr__(self, "level", fraction(self.level, "level"))
+
+    @property
+    def _worth(self) -> EffectiveSize:
+        return self.worth or EffectiveSize(len(self.z), len(self.z))
 
     @cached_property
     def t(self) -> np.ndarray:
@@ -55,19 +73,14 @@ class Assessment:
         return t
 
     @cached_property
-    def _ks(self) -> tuple[float, float]:
-        result = scipy.stats.kstest(self.t, "uniform")
-        return float(result.statistic), float(result.pvalue)
-
-    @property
     def ks_statistic(self) -> float:
         """The largest distance between the ECDF of t and the diagonal."""
-        return self._ks[0]
+        return _distance(self.t)
 
-    @property
+    @cached_property
     def p_value(self) -> float:
         """The Kolmogorov-Smirnov test of whether t is uniform."""
-        return self._ks[1]
+        return _kolmogorov(self.ks_statistic, min(self._worth.mean, self._worth.spread))
 
     @property
     def z_mean(self) -> float:
@@ -77,7 +90,7 @@ class Assessment:
     @property
     def mean_p_value(self) -> float:
         """The two-sided normal test of whether the mean of z is 0."""
-        return float(2 * ndtr(-abs(self.z_mean) * len(self.z) ** 0.5))
+        return float(2 * ndtr(-abs(self.z_mean) * self._worth.mean**0.5))
 
     @property
     def z_std(self) -> float:
@@ -87,30 +100,38 @@ class Assessment:
     @property
     def std_p_value(self) -> float:
         """The two-sided χ² test of whether the standard deviation of z is 1."""
-        freedom = len(self.z) - 1
+        freedom, chi2 = max(self._worth.spread - 1, 1.0), scipy.stats.chi2
         squares = freedom * self.z_std**2
-        return float(min(1.0, 2 * min(scipy.stats.chi2.cdf(squares, freedom), scipy.stats.chi2.sf(squares, freedom))))
+        return float(min(1.0, 2 * min(chi2.cdf(squares, freedom), chi2.sf(squares, freedom))))
 
     @cached_property
     def coverage_p_value(self) -> float:
         """The Kolmogorov-Smirnov test of whether ``P(|z| ≤ q)`` is right for all q."""
-        return float(scipy.stats.kstest(2 * ndtr(np.abs(self.z)) - 1, "uniform").pvalue)
+        return _kolmogorov(_distance(2 * ndtr(np.abs(self.z)) - 1), self._worth.spread)
+
+    @property
+    def threshold(self) -> float:
+        """Each test rejects where its p-value is below this."""
+        return self.level / _TESTS
+
+    @property
+    def rejected(self) -> bool:
+        """Whether any test rejects."""
+        return min(self.p_value, self.mean_p_value, self.std_p_value, self.coverage_p_value) < self.threshold
 
     @property
     def verdict(self) -> Verdict:
         """One word: what the tests say."""
-        threshold = self.level / _TESTS
-        if min(self.p_value, self.mean_p_value, self.std_p_value, self.coverage_p_value) >= threshold:
+        if not self.rejected:
             return "calibrated"
-        if self.std_p_value < threshold <= self.mean_p_value:
+        if self.std_p_value < self.threshold <= self.mean_p_value:
             return "conservative" if self.z_std < 1 else "overconfident"
         return "miscalibrated"
 
     @property
     def reason(self) -> str:
         """Why the verdict is what it is, in a sentence."""
-        threshold = self.level / _TESTS
-        found = []
+        threshold, found = self.threshold, []
         if self.std_p_value < threshold:
             direction = "wide" if self.z_std < 1 else "narrow"
             found.append(f"the std of z is {self.z_std:.3g}, the error bars are too {direction}")
@@ -154,6 +175,16 @@ class Assessment:
         left.set_title(f"{self.verdict}: std of z {self.z_std:.3f}", fontsize="medium")
         right.set_title(f"KS p-value {self.p_value:.3g}", fontsize="medium")
         return left, right
+
+
+def _distance(values: np.ndarray) -> float:
+    """The largest distance between the ECDF of values in [0, 1] and the diagonal."""
+    return float(scipy.stats.kstest(values, "uniform").statistic)
+
+
+def _kolmogorov(distance: float, n: float) -> float:
+    """The p-value of that distance from the uniform law, of values that are worth n independent ones."""
+    return float(scipy.stats.kstwo.sf(distance, max(1, round(n))))
 
 
 @dataclass(frozen=True, eq=False, repr=False)

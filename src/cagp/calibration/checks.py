@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -43,12 +42,3 @@ def probabilities(values: ArrayLike, name: str) -> np.ndarray:
             "the PIT of a normal prediction is Φ((truth − mean) / std)"
         )
     return array
-
-
-def optional(module: str, purpose: str) -> Any:
-    """The module of that name, or an error that says what needs it and how to get it."""
-    try:
-        return import_module(module)
-    except ImportError as error:
-        package = module.partition(".")[0]
-        raise ImportError(f'{purpose} needs {package}: pip install "cagp[calibration]"') from error

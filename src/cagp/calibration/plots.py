@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from scipy.special import ndtr
 
+from ..support.optional import optional
 from ..support.validation import ArrayLike, count
 from .bands import Band, ecdf_band, histogram_band
-from .checks import optional, probabilities, vector
+from .checks import probabilities, vector
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,7 +30,7 @@ Corner = Literal["upper center", "upper left", "lower right"]
 
 def new_axes(panels: int = 1) -> Sequence[Axes]:
     """``panels`` axes side by side on a new figure."""
-    figure_module = optional("matplotlib.figure", "plotting")
+    figure_module = optional("matplotlib.figure", "plotting", "calibration")
     width, height = _PANEL_INCHES
     figure = figure_module.Figure(figsize=(panels * width, height), layout="constrained")
     axes: Sequence[Axes] = figure.subplots(1, panels, squeeze=False)[0]

@@ -1,4 +1,13 @@
-"""A posterior seen through one test vector w: the number wᵀf(X′), its mean and its variance.
+"""The number wᵀf(X′), through which a posterior is seen: its mean and variance, and exact draws of it with the data.
+
+A simulation needs b = y − m₀(X) and s = wᵀ(f(X′) − m₀(X′)), nothing else. Their joint covariance
+
+    [ k(X, X) + Σ    k(X, X′) w    ]
+    [ wᵀ k(X′, X)    wᵀ k(X′, X′) w ]
+
+has d + 1 rows however many test points there are, and the noise on its diagonal makes it positive definite where
+that of f(X), f(X′) is not (test points that are training points, smooth kernels). So no jitter is needed. The
+covariance comes from the kernel as a whole, not from the ``Gram`` that the solvers use: this is an independent check.
 
 With u = W w the mean is m₀ + uᵀb, and the variance wᵀCw = wᵀK″w − 2 wᵀVu + uᵀGu needs one product of G with one
 vector. That is the variance of the weights. The posterior reports the variances that the solver found on the way, so
@@ -8,21 +17,74 @@ those of its weights, which takes a product G W, and where they differ, every so
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+import numpy as np
 import torch
 
 from ..algebra.weights import Weights, certified
 from ..errors import NotPositiveDefiniteError
 from ..gram import Cross, Gram
-from ..predicting.trend import Trend, TrendBasis
+from ..kernels import Kernel, slice_embedding
+from ..predicting.trend import TrendBasis, UnbiasedTrend
 from ..prior import Prior
 from ..solvers import Prepared, Solver
 from ..support.memory import require
+from ..support.positive_definite import any_root
 
-_ROWS_PER_TEST_POINT = 8
-"""Vectors of length d that are alive per test point: V, W, the solver's own, the product G W."""
-
+_ROWS = 512  # of k(X′, X′) at once
+_ROWS_PER_TEST_POINT = 8  # vectors of length d that are alive per test point: V, W, the solver's own, the product G W
+# Reported variances agree with the weights if they differ by less than this share of the prior variance.
 _AGREEMENT = 1e-9
-"""Reported variances agree with the weights if they differ by less than this share of the prior variance."""
+
+
+@dataclass(frozen=True)
+class Draws:
+    """``b`` (n, d) and ``truth`` s (n,), with the prior variance of s and the ``factor`` that was used."""
+
+    b: torch.Tensor
+    truth: torch.Tensor
+    prior_variance: float
+    factor: str
+
+
+def draw(
+    prior: Prior,
+    train: torch.Tensor,
+    test: torch.Tensor,
+    w: torch.Tensor,
+    n: int,
+    rng: np.random.Generator,
+    budget: int,
+) -> Draws:
+    """``n`` joint draws for training points (d, p), test points (T, p) and the test vector w (T,)."""
+    d = len(train)
+    n_bytes = (3 * (d + 1) ** 2 + 2 * n * (d + 1) + _ROWS * (d + len(test))) * 8
+    what = f"{n} joint prior draws at {d} training points"
+    require(n_bytes, budget, what, "simulate with fewer training points or simulations, or raise memory_budget")
+    covariance = _joint_covariance(prior.kernel, train, test, w)
+    covariance.diagonal()[:d] += prior.noise(train)
+    remedy = "the kernel is not positive semidefinite on these points; use another kernel or a larger noise_variance"
+    root, factor = any_root(covariance, "the prior covariance of the data", remedy)
+    normal = torch.from_numpy(rng.standard_normal((n, d + 1))).to(train.device)
+    joint = normal @ root.T
+    return Draws(joint[:, :d].contiguous(), joint[:, d], float(covariance[d, d]), factor)
+
+
+def _joint_covariance(kernel: Kernel, train: torch.Tensor, test: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    """The covariance of f(X) and wᵀf(X′), shape (d + 1, d + 1)."""
+    d = len(train)
+    origin = train.mean(dim=0)
+    at_train, at_test = kernel.embed(train, origin), kernel.embed(test, origin)
+    covariance = train.new_zeros(d + 1, d + 1)
+    covariance[:d, :d] = kernel.evaluate(at_train, at_train)
+    for start in range(0, len(test), _ROWS):  # k(X′, X′) as a whole may be large
+        rows = slice_embedding(at_test, start, start + _ROWS)
+        share = w[start : start + _ROWS]
+        covariance[d, :d] += share @ kernel.evaluate(rows, at_train)
+        covariance[d, d] += share @ (kernel.evaluate(rows, at_test) @ w)
+    covariance[:d, d] = covariance[d, :d]
+    return covariance
 
 
 class Projection:
@@ -59,10 +121,10 @@ class Projection:
     def solve(self, b: torch.Tensor) -> tuple[torch.Tensor, float]:
         """u (d,) in the order of the training points, and wᵀCw, of the posterior given b (d,)."""
         cross = self._cross
-        prepared, _ = self._solver.prepared_for(self._gram, b).settled(cross)
-        weights = _last(prepared, prepared.arrange(cross).seen_by(prepared.gram))
+        prepared, _ = self._solver.prepared_for(self._gram, b).picked_for(cross)
+        weights = _last(prepared, cross.seen_by(prepared.gram))
         if cross.basis is not None:
-            weights = Trend(self._gram, prepared).unbiased(weights, cross)
+            weights = UnbiasedTrend(self._gram, prepared).unbiased(weights, cross)
         projected = self._w @ weights.dense()
         product = self._gram.matmul(projected[None, :])[0]
         reduction = 2 * (self._w @ (cross.matrix @ projected)) - product @ projected

@@ -11,14 +11,13 @@ import torch
 from scipy.special import ndtr, ndtri
 
 from ..errors import InputError, InputTypeError
-from ..prediction import Normal, Prediction
+from ..prediction import Prediction
+from ..support.optional import optional
 from ..support.validation import ArrayLike, choice
-from .checks import fraction, optional, vector
+from .assessment import LEVELS
+from .checks import fraction, vector
 
-_QUANTILES = 50
-"""So many quantiles make up the CRPS of a prediction that is not normal."""
-
-_TABLE_LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99)
+_QUANTILES = 50  # so many quantiles make up the CRPS of a prediction that is not normal
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -81,7 +80,7 @@ class Scores:
             ("mean of z", float(self.z.mean()), "0 where calibrated"),
             ("mean square of z", float(np.square(self.z).mean()), "1 where calibrated"),
         ]
-        for p in _TABLE_LEVELS:
+        for p in LEVELS:
             noise = (p * (1 - p) / len(self.z)) ** 0.5
             rows.append((f"coverage at {100 * p:g}%", self.coverage(p), f"{p:g} ± {noise:.2g} where calibrated"))
         lines = [f"{len(self.z)} test points, {self.of}"]
@@ -114,7 +113,7 @@ def evaluate(
         reason = "this posterior includes its noise already" if has_noise else "f has no noise"
         raise InputError(f"noise_variance cannot be used here: {reason}; leave it out")
     predicted = posterior.observed(noise_variance) if of == "observed" and not has_noise else posterior
-    if isinstance(predicted, Normal):
+    if predicted.is_normal:
         return score(predicted.mean, predicted.std, truth, of=of, level=level)
     return _scored(predicted, truth, of, fraction(level, "level"))
 
@@ -124,33 +123,18 @@ def _scored(predicted: Prediction, truth: ArrayLike, of: str, level: float) -> S
 
     Quantiles that are infinite, as a conformal prediction from few points has them, have no part in the CRPS.
     """
-    rules = optional("scoringrules", "scoring")
+    rules = optional("scoringrules", "scoring", "calibration")
     values = vector(truth, "truth", size=len(predicted))
     mu, sigma, pit, density = (
         vector(each, "values")
         for each in (predicted.mean, predicted.std, predicted.cdf(values), predicted.log_density(values))
     )
-    lower, upper = (_array(end) for end in predicted.interval(level))
     p = (np.arange(_QUANTILES) + 0.5) / _QUANTILES
-    quantiles = ((each, _array(predicted.quantile(each))) for each in p)
+    quantiles = zip(p, _array(predicted.quantile(p)).T, strict=True)
     pinball = [np.mean(rules.quantile_score(values, q, each)) for each, q in quantiles if np.isfinite(q).all()]
-    intervals = np.full(len(values), np.inf)
-    if np.isfinite(upper - lower).all():
-        intervals = rules.interval_score(values, lower, upper, 1 - level, backend="numpy")
-    error = values - mu
-    return Scores(
-        of=of,
-        level=level,
-        error=error,
-        std=sigma,
-        z=error / sigma,
-        pit=pit,
-        rmse=float(np.sqrt(np.square(error).mean())),
-        log_score=-float(density.mean()),
-        crps=float(2 * np.mean(pinball)) if pinball else float("inf"),
-        interval_score=float(np.mean(intervals)),
-        sharpness=float((upper - lower).mean()),
-    )
+    crps = 2 * np.mean(pinball) if pinball else np.inf
+    interval = [_array(end) for end in predicted.interval(level)]
+    return _summary(of, level, values, mu, sigma, pit, interval, -density.mean(), crps)
 
 
 def _array(values: Any) -> np.ndarray:
@@ -170,22 +154,42 @@ def score(
     if (sigma <= 0).any():
         first = int((sigma <= 0).argmax())
         raise InputError(f"std must be positive, got {sigma[first]:g} at index {first}")
-    rules = optional("scoringrules", "scoring")
     half = ndtri((1 + level) / 2) * sigma
-    intervals = rules.interval_score(values, mu - half, mu + half, 1 - level, backend="numpy")
-    error = values - mu
-    z = error / sigma
+    pit = ndtr((values - mu) / sigma)
+    # scoringrules' own is infinite beyond 38 standard deviations
+    log_score = -scipy.stats.norm.logpdf(values, mu, sigma).mean()
+    crps = np.mean(optional("scoringrules", "scoring", "calibration").crps_normal(values, mu, sigma, backend="numpy"))
+    return _summary(of, level, values, mu, sigma, pit, [mu - half, mu + half], log_score, crps)
+
+
+def _summary(
+    of: str,
+    level: float,
+    truth: np.ndarray,
+    mean: np.ndarray,
+    std: np.ndarray,
+    pit: np.ndarray,
+    interval: list[np.ndarray],
+    log_score: Any,
+    crps: Any,
+) -> Scores:
+    """What all predictions have in common, from arrays of shape (T,) and two averages."""
+    lower, upper = interval
+    scores = np.full(len(truth), np.inf)
+    if np.isfinite(upper - lower).all():
+        rules = optional("scoringrules", "scoring", "calibration")
+        scores = rules.interval_score(truth, lower, upper, 1 - level, backend="numpy")
+    error = truth - mean
     return Scores(
         of=of,
         level=level,
         error=error,
-        std=sigma,
-        z=z,
-        pit=ndtr(z),
+        std=std,
+        z=error / std,
+        pit=pit,
         rmse=float(np.sqrt(np.square(error).mean())),
-        # scoringrules' own is infinite beyond 38 standard deviations
-        log_score=-float(scipy.stats.norm.logpdf(values, mu, sigma).mean()),
-        crps=float(np.mean(rules.crps_normal(values, mu, sigma, backend="numpy"))),
-        interval_score=float(np.mean(intervals)),
-        sharpness=float(2 * half.mean()),
+        log_score=float(log_score),
+        crps=float(crps),
+        interval_score=float(np.mean(scores)),
+        sharpness=float((upper - lower).mean()),
     )

@@ -20,14 +20,13 @@ from ..workers.joblib_pool import Pool, find_pool
 from ..workers.parcel import Parcel
 from .assessment import SimulationResult
 from .checks import fraction
-from .draws import draw
-from .projection import Projection
+from .projection import Projection, draw
 
 Problem = tuple[Prior, torch.Tensor, torch.Tensor, torch.Tensor, float, Solver]
 """What a ``Projection`` is made of, apart from the memory budget."""
 
+# Enough for a progress bar that moves and for workers of different speed, few enough that each pays off.
 _CHUNKS_PER_WORKER = 8
-"""Enough for a progress bar that moves and for workers of different speed, few enough that each pays off."""
 
 
 def simulation_based_calibration(

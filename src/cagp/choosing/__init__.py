@@ -1,6 +1,6 @@
 """A fit that needs no expert: kernel, trend and error bars chosen by what they predict."""
 
-from ..mixtures import FittedModel
 from .front_door import fit
+from .integrating import integrated
 
-__all__ = ["FittedModel", "fit"]
+__all__ = ["fit", "integrated"]

@@ -1,4 +1,4 @@
-"""Which priors are tried: kernels of different roughness, with a constant or a linear trend."""
+"""Which priors are tried: kernels of different roughness, with a constant or a linear trend, and with turned axes."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..errors import InputError
-from ..hyperparameters.directions import map_radial
+from ..hyperparameters.directions import map_radial, turned
 from ..hyperparameters.starting_prior import NOISE_SHARE, Group, scale_of, starting_kernel
-from ..kernels import RBF, Kernel, Matern12, Matern32, Matern52, Radial, RationalQuadratic, Varying
+from ..kernels import RBF, Kernel, Matern12, Matern32, Matern52, Radial, RationalQuadratic, Rotated, Varying
 from ..means import Constant, Mean, Polynomial, Zero
 from ..prior import Prior
 
@@ -34,9 +34,14 @@ PER_COLUMN = 10
 
 _LONGER = 10.0
 
+_FEWEST_VALUES = 8  # A column with fewer different values is one of categories, or nearly
+# Columns whose spreads differ by more than this factor are not measured alike, and directions between them no angles
+# that one could read.
+_ALIKE = 10.0
+
 
 @dataclass(frozen=True)
-class Candidate:
+class CandidatePrior:
     """A prior to start a fit from: the ``kernel`` and the ``trend`` in words, and the hyperparameters ``fixed``.
 
     ``varies`` says in words what has a pattern, "" where nothing has.
@@ -53,33 +58,40 @@ class Candidate:
         """How a table calls it."""
         return f"{self.kernel}, {self.trend}{self.varies and ', varying ' + self.varies}"
 
-    def starting_at(self, prior: Prior) -> Candidate:
+    def starting_at(self, prior: Prior) -> CandidatePrior:
         """The same, to be fitted from other values."""
         return replace(self, start=prior)
 
-    def holding(self, fix: str | Sequence[str]) -> Candidate:
+    def holding(self, fix: str | Sequence[str]) -> CandidatePrior:
         """The same with more hyperparameters held at their values."""
         return replace(self, fixed=(*self.fixed, *([fix] if isinstance(fix, str) else fix)))
 
-    def with_trend(self, trend: str) -> Candidate:
+    def with_trend(self, trend: str) -> CandidatePrior:
         """The same with another trend, by its name."""
         return replace(self, trend=trend, start=replace(self.start, mean=TRENDS[trend]))
 
-    def with_patterns(self, prior: Prior, varies: str) -> Candidate:
+    def with_patterns(self, prior: Prior, varies: str) -> CandidatePrior:
         """The same with a prior that has patterns in what ``varies``."""
         fixed = self.fixed
         if isinstance(prior.kernel, Varying):  # the kernel is one further in
             fixed = tuple(re.sub(r"^kernel\b", "kernel.kernel", name) for name in fixed)
         return replace(self, start=prior, fixed=fixed, varies=varies)
 
-    def from_values_of(self, fitted: Prior, kind: str) -> Candidate:
+    def from_values_of(self, fitted: Prior, kind: str) -> CandidatePrior:
         """A candidate with the kernel of another ``kind``, that starts where this one ended."""
         fixed = self.fixed
         if kind == SHORT_AND_LONG:
             inside = [name for name in fixed if name.startswith("kernel")]
             both = [name.replace("kernel", f"kernel.kernels[{i}]", 1) for i in range(2) for name in inside]
             fixed = (*(name for name in fixed if name not in inside), *both)
-        return Candidate(kind, self.trend, replace(fitted, kernel=in_kind(fitted.kernel, kind)), fixed)
+        return CandidatePrior(kind, self.trend, replace(fitted, kernel=in_kind(fitted.kernel, kind)), fixed)
+
+    def rotated(self, fitted: Prior) -> CandidatePrior:
+        """The same at fitted values with axes that can be turned; what it holds keeps its values under new names."""
+        kernel, places = turned(fitted.kernel)
+        inside = "|".join(map(re.escape, places))
+        fixed = tuple(re.sub(rf"^({inside})(?=[.\[])", r"\1.kernel", name) for name in self.fixed)
+        return replace(self, kernel=f"{self.kernel} rotated", start=replace(fitted, kernel=kernel), fixed=fixed)
 
 
 TRENDS: dict[str, Mean] = {
@@ -96,7 +108,7 @@ def first_candidate(
     mean: Mean | None,
     noise: float | np.ndarray | None,
     groups: Sequence[Group],
-) -> Candidate:
+) -> CandidatePrior:
     """Where a fit to observations y (n,) starts: with the kernel as given, or Matérn 3/2."""
     fixed: tuple[str, ...] = ()
     scale = scale_of(y)
@@ -108,7 +120,7 @@ def first_candidate(
         start = start if name == DEFAULT_KINDS[0] else in_kind(start, name)
     level: float | np.ndarray = NOISE_SHARE * scale if noise is None else noise
     trend = "as given" if mean is not None else "constant"
-    return Candidate(name, trend, Prior(start, mean=mean or TRENDS["constant"], noise_variance=level), fixed)
+    return CandidatePrior(name, trend, Prior(start, mean=mean or TRENDS["constant"], noise_variance=level), fixed)
 
 
 def in_kind(kernel: Kernel, kind: str) -> Kernel:
@@ -133,3 +145,22 @@ def _scaled(kernel: Kernel, longer: float, share: float) -> Kernel:
         return replace(part, lengthscale=lengthscale, variance=variance)
 
     return map_radial(kernel, change)
+
+
+def is_rotated(kernel: Kernel) -> bool:
+    """Whether any part of the kernel has turned axes."""
+    return any(isinstance(part.kernel, Rotated) for part in kernel.walk())
+
+
+def unlike_columns(kernel: Kernel, X: np.ndarray) -> str:
+    """Why the columns X (n, p) that would be turned are not alike; "" where they are, or where there are none."""
+    for part in turned(kernel)[0].walk(range(X.shape[1])):
+        if not isinstance(part.kernel, Rotated):
+            continue
+        columns = X[:, list(part.columns)]
+        if min(len(np.unique(column)) for column in columns.T) < _FEWEST_VALUES:
+            return "a column has a few values only"
+        spread = columns.std(axis=0)
+        if spread.max() > _ALIKE * spread.min():
+            return "the spreads of the columns differ by more than a factor of ten"
+    return ""

@@ -3,108 +3,106 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
-from ..errors import InputError, NotPositiveDefiniteError
+from ..errors import NotPositiveDefiniteError
 from ..hyperparameters import posterior
-from ..hyperparameters.uncertainty import MOST_OBSERVATIONS, affordable
-from ..mixtures import MixtureModel, conditioned
+from ..hyperparameters.uncertainty import affordable
 from ..model import Model
-from ..support.interrupt import Interrupt
-from ..support.validation import choice
-from .search import Settings
+from ..prior import Prior
+from ..solvers import Cholesky, Solver
+from ..solvers.exact import EXACT_UP_TO
+from ..support.validation import ArrayLike
+from .search import LIKELIHOOD, CandidateSearch
 
-_FEWEST_COMPONENTS, _FEWEST_EVALUATIONS = 4, 24
-"""For each of several candidates that share what there is time for."""
+_FEWEST_COMPONENTS, _FEWEST_EVALUATIONS = 4, 24  # for each of several candidates that share what there is time for
+_ASKED = ("fix_noise", "bounds", "memory_budget")  # options of a fit that the posterior has too
+_NEGLIGIBLE = 0.005  # the lightest components that have this share of the weight together are left out
+_PLUGGED_IN = "The hyperparameters are plugged in as fitted, as if they were known (uncertainty=False)."
+_ENOUGH = (
+    f"The hyperparameters are plugged in as fitted: with more than {EXACT_UP_TO:,} observations what is not known of "
+    "them hardly changes predictions."
+)
 
-_NEGLIGIBLE = 0.005
-"""The lightest components that have this share of the weight together are left out."""
 
-JUDGED_ALONE = 1000
-"""Beyond so many observations the error bars are judged by the component with the most weight: all would take long."""
-
-
-@dataclass(frozen=True)
-class Part:
-    """A fitted candidate: its model, its share of the prediction, and which hyperparameters its fit held.
-
-    ``likely`` says that the values are those of maximum likelihood; other criteria have no posterior.
+def integrate(search: CandidateSearch) -> CandidateSearch:
+    """The model of the chosen candidates: a mixture over the posteriors of their hyperparameters, where these are
+    integrated over, and as they were fitted, where not.
     """
-
-    model: Model
-    weight: float
-    fixed: tuple[str, ...]
-    likely: bool
-
-
-def wanted(uncertainty: bool | str, n: int) -> bool:
-    """Whether n observations have their hyperparameters integrated over; the argument is checked."""
-    if not isinstance(uncertainty, bool):
-        choice(uncertainty, "uncertainty", ("auto",))
-    if uncertainty is True and n > MOST_OBSERVATIONS:
-        raise InputError(
-            f"uncertainty=True is for at most {MOST_OBSERVATIONS:,} observations, got {n:,}; with so many the "
-            'hyperparameters are known well enough: leave it at "auto"'
-        )
-    return uncertainty is not False and n <= MOST_OBSERVATIONS
+    models = [search.model_of(each) for each, _ in search.chosen]
+    weights = [weight for _, weight in search.chosen]
+    said = _ENOUGH if search.request.options.uncertainty is not False else _PLUGGED_IN
+    if search.request.integrates:
+        models, weights, said = _integrated_over(search, models, weights)
+    for each in models:
+        each.column_names = search.request.data.names
+    search.model = mixture_of(models, weights)
+    search.findings["integration"] = said
+    return search
 
 
-def plugged_in(parts: Sequence[Part]) -> Model | MixtureModel:
-    """The models with the hyperparameters as they were fitted, mixed by their weights."""
-    if len(parts) == 1:
-        return parts[0].model
-    return MixtureModel.of([each.model for each in parts], [each.weight for each in parts])
+def mixture_of(models: Sequence[Model], weights: ArrayLike) -> Model:
+    """Models of one component each that predict together."""
+    return models[0].replace(components=[each.components[0] for each in models], weights=weights)
 
 
-def integrated_over(
-    parts: Sequence[Part], settings: Settings, interrupt: Interrupt
-) -> tuple[Model | MixtureModel, str]:
-    """The mixture over the posteriors of the hyperparameters of all parts, and what was done, in a sentence.
+def integrated(prior: Prior, X: ArrayLike, y: ArrayLike, solver: Solver | str | None = None, **options: Any) -> Model:
+    """``prior`` conditioned on observations y (n,) at X (n, p), with the uncertainty of its hyperparameters.
+
+    Its values are where the search starts. The result is a mixture over the posterior of the hyperparameters;
+    ``options`` are those of ``cagp.hyperparameters.posterior``, which shows that posterior itself. ``solver`` is
+    Cholesky unless given.
+
+    >>> import numpy as np, cagp
+    >>> X = np.linspace(0, 1, 12)[:, None]
+    >>> model = cagp.choosing.integrated(cagp.Prior(cagp.RBF(0.3)), X, np.sin(6 * X[:, 0]))
+    >>> model.predict(np.array([[0.5]])).interval(0.95)[0].shape
+    (1,)
+    """
+    found = posterior(prior, X, y, **options)
+    used, device = Cholesky() if solver is None else solver, options.get("device")
+    return mixture_of([each.condition(X, y, used, device=device) for each in found.priors], found.weights)
+
+
+def _integrated_over(
+    search: CandidateSearch, fitted: Sequence[Model], shares: Sequence[float]
+) -> tuple[list[Model], list[float], str]:
+    """The models over the posteriors of the hyperparameters of all parts, weights, and what was done, in a sentence.
 
     Each part's weight is divided among its components. Ctrl-C leaves the hyperparameters that are not done as fitted.
     """
-    simple = plugged_in(parts)
-    X, y = simple.plain.recipe.X, simple.plain.recipe.y
-    most, size = affordable(len(y))
-    several = len(parts)
+    interrupt, several = search.interrupt, len(fitted)
+    most, size = affordable(len(search.y))
     options: dict[str, Any] = {
+        **{name: value for name, value in search.fitting.items() if name in _ASKED},
         "components": most if several == 1 else max(_FEWEST_COMPONENTS, most // several),
         "evaluations": size if several == 1 else max(_FEWEST_EVALUATIONS, size // several),
-        "seed": settings.seed,
-        "device": settings.device,
+        "seed": search.seed,
+        "device": search.device,
     }
     models: list[Model] = []
     weights: list[float] = []
     names: set[str] = set()
     left = 0
-    for part in parts:
-        found = None
-        if part.likely and not interrupt.requested:
-            try:
-                found = posterior(part.model.prior, X, y, fix=part.fixed, **options)
-                mixed = conditioned(found, X, y, settings.solver, device=settings.device, **settings.conditioning)
-            except NotPositiveDefiniteError:
-                found = None
-        if found is None:
-            models.append(part.model)
-            weights.append(part.weight)
-            left += 1
-        else:
-            for each in mixed.components:
-                each.column_names = part.model.column_names
-            models += mixed.components
-            weights += (part.weight * mixed.weights).tolist()
-            names.update(_kind(name) for name in found.names)
+    for (part, _), model, share in zip(search.chosen, fitted, shares, strict=True):
+        own, own_weights = [model], [share]
+        if part.fitted_by == LIKELIHOOD and not interrupt.requested:  # other criteria have no posterior
+            with suppress(NotPositiveDefiniteError):
+                found = posterior(model.prior, search.X, search.y, fix=part.candidate.fixed, **options)
+                own, own_weights = [search.condition(each) for each in found.priors], (share * found.weights).tolist()
+                names.update(_kind(name) for name in found.names)
+        left += own[0] is model
+        models += own
+        weights += own_weights
     if left == several:
         why = "the search was interrupted" if interrupt.requested else "none of the candidates has a posterior of them"
-        return simple, f"The hyperparameters are plugged in as fitted: {why}."
-    shares = np.array(weights)
-    order = np.argsort(shares, kind="stable")
-    kept = np.sort(order[np.cumsum(shares[order]) > _NEGLIGIBLE])
-    shares = shares[kept] / shares[kept].sum()
+        return models, weights, f"The hyperparameters are plugged in as fitted: {why}."
+    weight = np.array(weights)
+    order = np.argsort(weight, kind="stable")
+    kept = np.sort(order[np.cumsum(weight[order]) > _NEGLIGIBLE])
     said = (
         f"Predictions integrate over what is not known of {', '.join(sorted(names))}: a mixture of {len(kept)} models, "
         "weighted by the restricted likelihood and weakly informative priors"
@@ -113,7 +111,7 @@ def integrated_over(
         said += f"; {len(models) - len(kept)} more with {_NEGLIGIBLE:.1%} of the weight together were left out"
     if left:
         said += f"; {left} of {several} candidates are plugged in as fitted"
-    return MixtureModel.of([models[i] for i in kept], shares), f"{said}."
+    return [models[i] for i in kept], (weight[kept] / weight[kept].sum()).tolist(), f"{said}."
 
 
 def _kind(name: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -10,21 +10,21 @@ import torch
 from scipy.special import ndtr
 
 from ..hyperparameters import GivenTerms
-from ..left_out import Gaps, Geometry, LeftOut
+from ..left_out import Gaps, Geometry, LeftOut, leave_out
 from ..model import Model
-from ..prediction import over_normal_scores
+from ..predicting.distributions import NormalMixture, Transformed, normal_grid, reach_of
 from ..solvers.nearest_neighbours import NearestNeighbours
-from ..support.convert import Output
-from ..transforms import Transform, Transformed
+from ..transforms import Transform
 
 _NEIGHBOURS = 50
 _FAR = 10
 _LOOKED_AT = 200
+_FURTHEST = 12.0  # quantiles up to this normal score are in the CRPS of a transformed prediction
 
 
 @dataclass(frozen=True)
-class Site:
-    """Training observations ``rows`` (n,) that candidates are judged by, left out alone or with ``gaps``.
+class JudgingSet:
+    """Training observations ``rows`` (n,) that judge the candidates, left out alone or with ``gaps``.
 
     Scores are on the scale of the observations before a ``transform``, where there is one.
     """
@@ -39,9 +39,9 @@ class Site:
     @classmethod
     def chosen(
         cls, model: Model, like: torch.Tensor | None, n: int, seed: int, transform: Transform | None = None
-    ) -> Site:
+    ) -> JudgingSet:
         """At most n observations, drawn at random; with gaps as wide as those that ``like`` (T, p) lie in."""
-        draws, size, geometry = torch.Generator().manual_seed(seed), len(model.y), Geometry(model)
+        draws, size, geometry = torch.Generator().manual_seed(seed), len(model.recipe.y), Geometry(model.components[0])
         rows = torch.randperm(size, generator=draws)[:n].sort().values
         gaps, capped = None, 0.0
         if like is not None:
@@ -61,10 +61,12 @@ class Site:
         held = self.gaps.some(some).hold(own[some], own[None].expand(len(some), -1, -1))
         return float(held.sum(dim=1).clamp_min(1).double().mean())
 
-    def scored(self, model: Model) -> Scored:
+    def scores(self, model: Model) -> LeftOutScores:
         """The left-out predictions of a model here."""
-        found = model.leave_out(self.geometry, self.rows, self.gaps)
-        return Scored.of(found) if self.transform is None else Scored.carried_over(found, self.transform)
+        found = leave_out(model, self.geometry, self.rows, self.gaps)
+        if self.transform is None:
+            return LeftOutScores.of(found)
+        return LeftOutScores.carried_over(found, self.transform, reach_of(model.components[0], self.transform))
 
     def terms(self, model: Model) -> GivenTerms:
         """The same predictions as terms of a likelihood, from neighbours that are not in the gaps."""
@@ -76,44 +78,56 @@ class Site:
 
 
 @dataclass(frozen=True)
-class Scored:
-    """Scores of left-out observations ``index`` (n,), each (n,), smaller is better: ``crps`` and ``log_score``."""
+class LeftOutScores:
+    """Scores of left-out observations ``index`` (n,), each (n,), smaller is better: ``crps``, ``log_score``, and the
+    squared error of the mean, ``squared``.
+    """
 
     index: np.ndarray
     crps: np.ndarray
     log_score: np.ndarray
+    squared: np.ndarray
 
     @classmethod
-    def unknown(cls) -> Scored:
+    def unknown(cls) -> LeftOutScores:
         """Where there is but one observation, and nothing to predict it from."""
-        return cls(np.zeros(1, dtype=np.int64), np.full(1, np.nan), np.full(1, np.nan))
+        return cls(np.zeros(1, dtype=np.int64), *(np.full(1, np.nan) for _ in range(3)))
 
     @classmethod
-    def of(cls, found: LeftOut) -> Scored:
+    def of(cls, found: LeftOut) -> LeftOutScores:
         z, density = found.z, np.exp(-0.5 * found.z**2) / np.sqrt(2 * np.pi)
         crps = found.std * (z * (2 * ndtr(z) - 1) + 2 * density - 1 / np.sqrt(np.pi))
-        return cls(found.index, crps, 0.5 * z**2 + np.log(found.std) + 0.5 * np.log(2 * np.pi))
+        log_score = 0.5 * z**2 + np.log(found.std) + 0.5 * np.log(2 * np.pi)
+        return cls(found.index, crps, log_score, (found.y - found.mean) ** 2)
 
     @classmethod
-    def carried_over(cls, found: LeftOut, transform: Transform) -> Scored:
+    def carried_over(
+        cls, found: LeftOut, transform: Transform, reach: tuple[float, float] | None = None
+    ) -> LeftOutScores:
         """Scores on the scale of the observations, of predictions of what ``transform`` makes of them."""
-        prediction = Transformed(found.prediction, Output(None), transform)
+        mean, variance = (torch.from_numpy(each)[None] for each in (found.mean, found.std**2))
+        predicted = Transformed(NormalMixture(mean, variance, torch.ones(1, dtype=torch.float64)), transform, reach)
         y = transform.inverse(torch.from_numpy(found.y))
+        scores, weights = normal_grid(_FURTHEST)
+        quantiles = predicted.values(scores[:, None].expand(-1, len(y)))
+        # the CRPS is twice the average pinball loss of all quantiles
+        pinball = 2 * ((y <= quantiles).double() - torch.special.ndtr(scores)[:, None]) * (quantiles - y)
+        log_score = -predicted.scores(y[None])[1][0]
+        return cls(found.index, (weights @ pinball).numpy(), log_score.numpy(), (predicted.mean - y).square().numpy())
 
-        def pinball(score: float) -> torch.Tensor:
-            quantile = torch.from_numpy(prediction.at_normal_score(score))
-            return 2 * ((y <= quantile).double() - float(ndtr(score))) * (quantile - y)
-
-        return cls(found.index, over_normal_scores(pinball).numpy(), -prediction.log_density(y.numpy()))
-
-    def charged(self, share: float) -> Scored:
+    def charged(self, share: float) -> LeftOutScores:
         """Made worse: the CRPS by that share of it, the log score by as many nats."""
-        return Scored(self.index, (1 + share) * self.crps, self.log_score + share)
+        return replace(self, crps=(1 + share) * self.crps, log_score=self.log_score + share)
 
-    def at(self, index: np.ndarray) -> Scored:
+    @property
+    def rmse(self) -> float:
+        """The root mean square error of the means."""
+        return float(np.sqrt(self.squared.mean()))
+
+    def at(self, index: np.ndarray) -> LeftOutScores:
         """Those of the observations ``index`` (m,)."""
         there = np.isin(self.index, index)
-        return Scored(self.index[there], self.crps[there], self.log_score[there])
+        return LeftOutScores(self.index[there], self.crps[there], self.log_score[there], self.squared[there])
 
 
 def clearly_worse(one: np.ndarray, best: np.ndarray, by: float = 2.0) -> bool:

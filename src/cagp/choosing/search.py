@@ -1,88 +1,61 @@
-"""Candidates are fitted one after another, judged by the same left-out observations, and the best are taken."""
+"""A list of steps finds the model: each proposes candidates, which are fitted and judged by the same left-out
+observations, or makes something of the best of them. One loop runs them, and knows progress, Ctrl-C and time.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 
 from ..errors import NotPositiveDefiniteError
-from ..hyperparameters import FitResult, GivenTerms
+from ..hyperparameters import FitResult
 from ..hyperparameters import fit as fit_hyperparameters
 from ..hyperparameters.fitting import log_likelihoods
 from ..model import Model
 from ..prior import Prior
-from ..solvers import Solver
+from ..solvers.exact import EXACT_UP_TO
 from ..support.interrupt import Interrupt
+from ..support.progress import progress as progress_bar
 from ..transforms import Transform
-from .candidates import Candidate
-from .scoring import Scored, Site, clearly_worse, stacked
+from .candidates import CandidatePrior
+from .options import FitRequest
+from .scoring import JudgingSet, LeftOutScores
 
+# Models of more observations are let go once they are judged, and those chosen made again, which takes seconds: each
+# holds the data, their coordinates, the functions of the trend and a search tree.
 _KEPT_UP_TO = 200_000
-"""Models of more observations are let go once they are judged, and those chosen made again, which takes seconds: each
-holds the data, their coordinates, the functions of the trend and a search tree.
-"""
-
-EXACT_UP_TO = 2000
-"""Up to so many observations likelihood and predictions are exact."""
 
 LIKELIHOOD = "likelihood"
 LEFT_OUT_SCORE = "left-out score"
 
-SITES = 2000
+JUDGES = 2000
 """So many left-out observations judge the candidates."""
 
 _NEIGHBOURS = 30
+# Of the gradient of log p / n: hyperparameters to a small part of their standard errors, in half the evaluations.
 _TOLERANCE = 1e-4
-"""Of the gradient of log p / n: hyperparameters to a small part of their standard errors, in half the evaluations."""
-
 _BY_TERMS = {"likelihood": "nearest-neighbours", "subset": None, "n_restarts": 0}
 _OF_THE_LIKELIHOOD = ("subset", "n_neighbours", "terms", "seed", "memory_budget")
-_MOST_PARTS = 3
-_CLOSE = 0.01
-"""A candidate whose score is within so much of the best is as good."""
-
-_TREND_ROWS = 10
-"""So many observations for each column are needed for a linear trend to be tried."""
-
-
-_UNDETERMINED = (
-    "A linear trend was not tried, because the columns do not determine one: some of them add up to a constant, as "
-    "those of all categories do, or one of them varies in a single row."
-)
-_ROUNDING = 1e-10
-
-
-def determines_trend(X: np.ndarray) -> bool:
-    """Whether X (n, p) determines a linear trend, and still does when any one row is left out."""
-    if (np.ptp(X, axis=0) <= _ROUNDING * np.abs(X).max(axis=0)).any():  # a constant beside the constant
-        return False
-    centred = X - X.mean(axis=0)
-    centred = centred / np.abs(centred).max(axis=0)
-    values, vectors = np.linalg.eigh(centred.T @ centred / len(X))
-    if not values[0] > _ROUNDING * values[-1]:
-        return False
-    leverage = 1 / len(X) + np.square(centred @ (vectors / np.sqrt(values * len(X)))).sum(axis=1)
-    return bool(leverage.max() < 1 - 1e-6)
 
 
 @dataclass(frozen=True)
-class Fit:
+class FittedCandidate:
     """A candidate after its fit: what the fit found, the model that it makes, its scores, and how long it took.
 
     ``charge`` is the share by which the scores were made worse. Among very many observations the ``model`` is not kept,
-    see ``Search.model_of``.
+    see ``CandidateSearch.model_of``.
     """
 
-    candidate: Candidate
+    candidate: CandidatePrior
     fitted_by: str
     result: FitResult
     model: Model | None
-    scores: Scored
+    scores: LeftOutScores
     seconds: float
     charge: float = 0.0
 
@@ -97,182 +70,125 @@ class Fit:
         return float(self.scores.crps.mean())
 
 
-@dataclass(frozen=True)
-class Settings:
-    """What all candidates have in common.
+class CandidateSearch:
+    """What a search knows: the data, what was asked for, the candidates that were fitted to y (n,) at X (n, p), and
+    what steps made of them.
 
-    ``fitting`` and ``conditioning`` are further options of ``hyperparameters.fit`` and ``Prior.condition``.
+    ``transform`` made y of the observations, where there is one; scores are on their scale. ``chosen`` are the
+    candidates that predict, with their weights, ``model`` what they make together, ``result`` the fit of the heaviest.
+    ``notes`` and ``findings`` are for the story; ``seconds`` is how long each step took.
     """
 
-    solver: Solver
-    likelihood: str
-    seed: int
-    device: str | torch.device | None
-    fitting: Mapping[str, Any]
-    conditioning: Mapping[str, Any]
+    def __init__(self, request: FitRequest, transform: Transform | None = None) -> None:
+        self.request, self.transform = request, transform
+        self.X, self.y, self.device = request.data.X, request.data.y, request.data.device
+        self.seed = request.options.seed
+        self.fitting = {name: value for name, value in (request.options.fit_options or {}).items() if name != "fix"}
+        if transform is not None:
+            self.y = transform.of(torch.from_numpy(self.y)).numpy()
+        self.start = request.first_candidate(self.y)
+        self.judges: JudgingSet | None = None
+        self.fits: list[FittedCandidate] = []
+        self.notes: list[str] = []
+        self.findings: dict[str, str] = {}
+        self.seconds: dict[str, float] = {}
+        self.interrupt = Interrupt()
+        self.chosen: list[tuple[FittedCandidate, float]] = []
+        self.model: Model | None = None
+        self.result: FitResult | None = None
 
-    def condition(self, prior: Prior, X: Any, y: Any) -> Model:
-        """The prior given y (n,) at X (n, p)."""
-        return prior.condition(X, y, self.solver, device=self.device, **self.conditioning)
-
-    def _likelihood(self, n: int) -> str:
-        """Which likelihood n observations have."""
-        subset = self.fitting.get("subset")
-        size = n if subset is None else int(subset) if np.ndim(subset) == 0 else len(subset)
-        exact = self.likelihood == "exact" or (self.likelihood == "auto" and size <= EXACT_UP_TO)
-        return "exact" if exact else "nearest-neighbours"
-
-    def log_likelihoods(self, priors: Sequence[Prior], X: Any, y: Any) -> np.ndarray:
-        """The objective of ``fit`` at priors (m,) that differ in values alone, up to a constant."""
-        options = {"likelihood": self._likelihood(len(y)), "n_neighbours": _NEIGHBOURS, "seed": self.seed}
-        given = {k: v for k, v in self.fitting.items() if k in _OF_THE_LIKELIHOOD}
-        return log_likelihoods(priors, X, y, device=self.device, **{**options, **given})
-
-    def fit(self, candidate: Candidate, X: Any, y: Any, **more: Any) -> FitResult:
-        """The candidate by its likelihood of y (n,) at X (n, p), or by ``more``."""
-        options = {
-            "likelihood": self._likelihood(len(y)),
-            "n_neighbours": _NEIGHBOURS,
-            "n_restarts": 0,
-            "standard_errors": False,
-            "tolerance": _TOLERANCE,
-            "seed": self.seed,
-            "device": self.device,
-            "progress": False,
-        }
-        return fit_hyperparameters(candidate.start, X, y, fix=candidate.fixed, **{**options, **self.fitting, **more})
-
-
-class Search:
-    """Fits candidates to y (n,) at X (n, p) one after another; keeps what they found.
-
-    ``like`` (T, p) is where predictions are wanted, None where that was not said. Where y is what a ``transform`` made
-    of the observations, scores are on their own scale.
-    """
-
-    def __init__(
-        self,
-        X: np.ndarray,
-        y: np.ndarray,
-        like: torch.Tensor | None,
-        settings: Settings,
-        transform: Transform | None = None,
-    ) -> None:
-        self.transform = transform
-        self.X, self.y, self._like, self.settings = X, y, like, settings
-        self.site: Site | None = None
-        self.fits: list[Fit] = []
-        self.failures: list[str] = []
-
-    def run(self, candidate: Candidate, by: str = LIKELIHOOD, charge: float = 0.0) -> Fit | None:
+    def run(self, candidate: CandidatePrior, by: str = LIKELIHOOD, charge: float = 0.0) -> FittedCandidate | None:
         """Fit a candidate by its likelihood, or by the log score of the left-out observations; None where it fails.
 
         Its scores are made worse by the share ``charge``.
         """
         started = time.perf_counter()
         try:
-            more = _BY_TERMS | {"terms": self._terms(candidate)} if by == LEFT_OUT_SCORE else {}
-            result = self.settings.fit(candidate, self.X, self.y, **more)
-            model = self.settings.condition(result.prior, self.X, self.y)
-            site = self.site or Site.chosen(model, self._like, SITES, self.settings.seed, self.transform)
-            scores = site.scored(model).charged(charge) if len(self.y) > 1 else Scored.unknown()
+            more: dict[str, Any] = {}
+            if by == LEFT_OUT_SCORE:
+                assert self.judges is not None
+                more = _BY_TERMS | {"terms": self.judges.terms(self.condition(candidate.start))}
+            result = self.fit(candidate, **more)
+            model = self.condition(result.prior)
+            judges = self.judges or JudgingSet.chosen(model, self.request.like, JUDGES, self.seed, self.transform)
+            scores = judges.scores(model).charged(charge) if len(self.y) > 1 else LeftOutScores.unknown()
         except NotPositiveDefiniteError as error:
-            self.failures.append(f"{candidate.name} could not be fitted ({error}).")
+            self.notes.append(f"{candidate.name} could not be fitted ({error}).")
             return None
-        self.site = site
+        self.judges = judges
         kept = model if len(self.y) <= _KEPT_UP_TO else None
-        found = Fit(candidate, by, result, kept, scores, time.perf_counter() - started, charge)
+        found = FittedCandidate(candidate, by, result, kept, scores, time.perf_counter() - started, charge)
         self.fits.append(found)
         return found
 
-    def model_of(self, found: Fit) -> Model:
+    def model_of(self, found: FittedCandidate) -> Model:
         """The model that a fit makes: the one that was judged, or made again where that would have been too large."""
-        return found.model if found.model is not None else self.settings.condition(found.prior, self.X, self.y)
+        return found.model if found.model is not None else self.condition(found.prior)
 
-    def run_all(
-        self,
-        start: Candidate,
-        kinds: tuple[str, ...],
-        trends: bool,
-        turn: Callable[[Fit], None],
-        interrupt: Interrupt,
-        advance: Callable[[float], None],
-    ) -> None:
-        """Fit the kinds one after another; the best also with a linear trend, as ``turn`` has it, and to the left-out
-        observations.
-        """
-        first = self.fits[0] if self.fits else self.run(start)
-        advance(1)
-        if first is None:
-            raise NotPositiveDefiniteError(f"the first fit failed: {self.failures[0]} A larger noise_variance helps.")
-        for kind in kinds[1:] if len(self.y) > 1 else ():
-            if interrupt.requested:
-                return
-            self.run(start.from_values_of(first.prior, kind))
-            advance(1)
-        if trends and not interrupt.requested and len(self.y) > _TREND_ROWS * self.X.shape[1]:
-            if determines_trend(self.X):
-                self.run(self.best.candidate.starting_at(self.best.prior).with_trend("linear"))
-            else:
-                self.failures.append(_UNDETERMINED)
-        advance(1)
-        if not interrupt.requested and len(self.y) > 1:
-            turn(self.best)
-        advance(1)
-        if self.site is not None and self.site.gaps is not None and not interrupt.requested:
-            self.run(self.best.candidate.starting_at(self.best.prior), LEFT_OUT_SCORE)
-        advance(1)
+    def condition(self, prior: Prior) -> Model:
+        """The prior given the data."""
+        options = {"device": self.device, **(self.request.options.condition_options or {})}
+        return prior.condition(self.X, self.y, self.request.solver, **options)
+
+    def fit(self, candidate: CandidatePrior, **more: Any) -> FitResult:
+        """The candidate by its likelihood of the data, or by ``more``."""
+        options = {
+            **self._objective(),
+            "n_restarts": 0,
+            "standard_errors": False,
+            "tolerance": _TOLERANCE,
+            "progress": False,
+            **self.fitting,
+            **more,
+        }
+        return fit_hyperparameters(candidate.start, self.X, self.y, fix=candidate.fixed, **options)
 
     def log_likelihoods(self, priors: Sequence[Prior]) -> np.ndarray:
         """The objective of the fits at priors (m,) that differ in values alone, up to a constant."""
-        return self.settings.log_likelihoods(priors, self.X, self.y)
+        given = {name: value for name, value in self.fitting.items() if name in _OF_THE_LIKELIHOOD}
+        return log_likelihoods(priors, self.X, self.y, **{**self._objective(), **given})
 
-    def with_standard_errors(self, found: Fit) -> FitResult:
-        """What a fit found, with standard errors, where the likelihood has them."""
-        if found.fitted_by != LIKELIHOOD or not self.settings.fitting.get("standard_errors", True):
-            return found.result
-        again = self.settings.fit(
-            found.candidate.starting_at(found.prior), self.X, self.y, standard_errors=True, n_restarts=0
-        )
-        return replace(again, prior=found.prior, story=found.result.story, trace=found.result.trace)
-
-    def _terms(self, candidate: Candidate) -> GivenTerms:
-        assert self.site is not None
-        return self.site.terms(self.settings.condition(candidate.start, self.X, self.y))
+    def _objective(self) -> dict[str, Any]:
+        """Which likelihood the data have: an exact one of few, by default, and that of nearest neighbours of many."""
+        subset, asked = self.fitting.get("subset"), self.request.options.likelihood
+        size = len(self.y) if subset is None else int(subset) if np.ndim(subset) == 0 else len(subset)
+        exact = asked == "exact" or (asked == "auto" and size <= EXACT_UP_TO)
+        kind = "exact" if exact else "nearest-neighbours"
+        return {"likelihood": kind, "n_neighbours": _NEIGHBOURS, "seed": self.seed, "device": self.device}
 
     @property
-    def best(self) -> Fit:
+    def best(self) -> FittedCandidate:
         """The one with the best CRPS."""
         return min(self.fits, key=lambda each: each.crps)
 
-    def parts(self, mixture: bool, among: Callable[[Fit], bool] = lambda each: True) -> list[tuple[Fit, float]]:
-        """What predicts, with weights: the best candidate, or those that are about as good, ``among`` some of them."""
-        fits = list(filter(among, self.fits)) or self.fits
-        best = min(fits, key=lambda each: each.crps)
-        # patterns that do not predict better add nothing to a mixture
-        fits = [each for each in fits if best.candidate.varies or not each.candidate.varies]
-        if not mixture or len(fits) == 1:
-            return [(best, 1.0)]
-        index = best.scores.index
-        for each in fits:
-            index = np.intersect1d(index, each.scores.index)
-        scores = {id(each): each.scores.at(index) for each in fits}
-        least = float(scores[id(best)].crps.mean())
-        ranked = sorted(fits, key=lambda each: float(scores[id(each)].crps.mean()))
-        # observations that are left out with each other err together: so many count like one
-        errors = 2.0 * (1.0 if self.site is None else self.site.crowd) ** 0.5
-        close = [
-            each
-            for each in ranked
-            if float(scores[id(each)].crps.mean()) <= (1 + _CLOSE) * least
-            or not clearly_worse(scores[id(each)].crps, scores[id(best)].crps, errors)
-        ]
-        # different kernels first: they differ more from each other than trends and objectives do
-        kernels = [each.candidate.kernel for each in close]
-        new = [kernel not in kernels[:i] for i, kernel in enumerate(kernels)]
-        close = [each for wanted in (True, False) for each, is_new in zip(close, new, strict=True) if is_new is wanted]
-        close = close[:_MOST_PARTS]
-        if len(close) == 1:
-            return [(best, 1.0)]
-        weights = stacked(np.stack([scores[id(each)].log_score for each in close]))
-        return list(zip(close, weights.tolist(), strict=True))
+    @property
+    def heaviest(self) -> FittedCandidate:
+        """Of those that predict, the one with the most weight."""
+        return max(self.chosen, key=lambda part: part[1])[0]
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step of the search: ``run`` takes it on, and gives back what goes on: the same search, mostly.
+
+    After Ctrl-C only those that are ``always`` done are run: without them there is no model.
+    """
+
+    name: str
+    run: Callable[[CandidateSearch], CandidateSearch]
+    always: bool = False
+
+
+def run_steps(search: CandidateSearch, steps: Sequence[Step], progress: bool | None) -> CandidateSearch:
+    """The search after all steps, with the seconds that those of each name took."""
+    seconds: dict[str, float] = {}
+    with Interrupt() as interrupt, progress_bar("fit", len(steps), progress) as advance:
+        for step in steps:
+            started = time.perf_counter()
+            if step.always or not interrupt.requested:
+                search.interrupt = interrupt
+                search = step.run(search)
+            seconds[step.name] = seconds.get(step.name, 0.0) + time.perf_counter() - started
+            advance(1)
+        search.seconds, search.interrupt = seconds, interrupt
+    return search

@@ -3,71 +3,64 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping
 
-from ..mixtures import Tried
-from ..mixtures.fitted import table_of
+from ..kernels.rotated import directions_in_words
 from ..prior import Prior
-from ..solvers import Solver
-from .search import Fit, Search
+from ..story import Story, Tried, table_of
+from .search import CandidateSearch
+
+_LONG = 1.0  # steps that took fewer seconds are not mentioned
 
 
-def table(search: Search, parts: Sequence[tuple[Fit, float]]) -> tuple[Tried, ...]:
-    """What was tried, in the order in which it was."""
-    weights = {id(each): weight for each, weight in parts}
-    return tuple(
-        Tried(
-            each.candidate.name,
-            each.fitted_by,
-            each.crps,
-            float(each.scores.log_score.mean()),
-            each.seconds,
-            weights.get(id(each), 0.0),
-        )
-        for each in search.fits
+def story_of(search: CandidateSearch, seconds: float) -> Story:
+    """What was tried and chosen, what was found about hyperparameters and error bars, and the time that it took."""
+    judges, request = search.judges, search.request
+    assert judges is not None
+    weights = {id(each): weight for each, weight in search.chosen}
+    scores = [(each, float(each.scores.log_score.mean()), weights.get(id(each), 0.0)) for each in search.fits]
+    tried = tuple(
+        Tried(each.candidate.name, each.fitted_by, each.crps, score, each.seconds, weight)
+        for each, score, weight in scores
     )
-
-
-def told(
-    search: Search,
-    parts: Sequence[tuple[Fit, float]],
-    tried: tuple[Tried, ...],
-    findings: Sequence[str],
-    solver: Solver,
-    geometry: bool,
-    interrupted: bool,
-    seconds: float,
-) -> str:
-    """All of it: what was tried and chosen, the ``findings`` about hyperparameters and error bars, the time."""
-    site = search.site
-    assert site is not None
-    where = "left out alone" if site.gaps is None else "left out with gaps as wide as those to be predicted"
+    where = "left out alone" if judges.gaps is None else "left out with gaps as wide as those to be predicted"
     several = "1 candidate was" if len(tried) == 1 else f"{len(tried)} candidates were"
     lines = [
-        f"{several} fitted to {len(search.y):,} observations and judged by the CRPS of {len(site.rows):,} of them, "
+        f"{several} fitted to {len(search.y):,} observations and judged by the CRPS of {len(judges.rows):,} of them, "
         f"{where}:",
         table_of(tried),
     ]
-    if len(parts) == 1:
-        lines.append(f"Chosen: {parts[0][0].candidate.name}, {_in_short(parts[0][0].prior)}.")
+    if len(search.chosen) == 1:
+        lines.append(f"Chosen: {search.heaviest.candidate.name}, {_in_short(search.heaviest.prior)}.")
     else:
         lines.append(
             "Chosen: a mixture, since these are about equally good: "
-            + "; ".join(f"{weight:.2f} × {_in_short(each.prior)}" for each, weight in parts)
+            + "; ".join(f"{weight:.2f} × {_in_short(each.prior)}" for each, weight in search.chosen)
             + "."
         )
-    if not geometry:
+    if request.like is None:
         lines.append("Where predictions are wanted was not said; with like, candidates are judged there.")
-    if site.capped:
+    if judges.capped:
         lines.append(
-            f"{site.capped:.0%} of the points to be predicted lie so far from the data that no gap as wide can be left "
-            "out: the widest possible ones judge, and predictions there are extrapolations."
+            f"{judges.capped:.0%} of the points to be predicted lie so far from the data that no gap as wide can be "
+            "left out: the widest possible ones judge, and predictions there are extrapolations."
         )
-    lines += search.failures
-    lines += [f"Predictions: {solver!r}.", *(each for each in findings if each)]
-    if interrupted:
+    names = request.data.names or [f"x{i + 1}" for i in range(search.X.shape[1])]
+    found = search.findings
+    lines += [*search.notes, f"Predictions: {request.solver!r}.", request.data.dates, found.get("transform", "")]
+    lines += directions_in_words(search.heaviest.prior.kernel, names)
+    lines += [found.get(name, "") for name in ("integration", "error bars", "constant")]
+    stopped = search.interrupt.requested
+    if stopped:
         lines.append("Interrupted: the best so far was kept, and the error bars were not judged.")
-    return "\n".join([*lines, f"All of it took {seconds:.1f} s."])
+    text = "\n".join([*(line for line in lines if line), f"All of it took {seconds:.1f} s.{_longest(search.seconds)}"])
+    return Story(text, tried, stopped)
+
+
+def _longest(seconds: Mapping[str, float]) -> str:
+    """The steps that took the most, in words; nothing where none took long."""
+    longest = sorted(((took, name) for name, took in seconds.items() if took >= _LONG), reverse=True)[:3]
+    return f" The longest: {', '.join(f'{name} {took:.1f} s' for took, name in longest)}." if longest else ""
 
 
 def _in_short(prior: Prior) -> str:

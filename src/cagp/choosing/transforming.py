@@ -2,117 +2,82 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
-import torch
 
-from ..errors import InputError, NotPositiveDefiniteError
+from ..errors import NotPositiveDefiniteError
+from ..hyperparameters.transform_fitting import Profile, most_likely
 from ..prior import Prior
-from ..transforms import (
-    KINDS,
-    BoxCox,
-    Log,
-    Logit,
-    Profile,
-    SinhArcsinh,
-    Transform,
-    YeoJohnson,
-    most_likely,
-    named,
-)
-from .candidates import Candidate
+from ..transforms import BoxCox, Log, Logit, SinhArcsinh, Transform, YeoJohnson, named
 from .scoring import clearly_worse
-from .search import Search
+from .search import CandidateSearch
 
-_FEWEST = 50
-"""With fewer observations a transform is not sought: their shape is not known well enough."""
-
-_MORE_LIKELY = 5.0
-"""By so much a transform must raise the log-likelihood for a fit with it to be tried."""
-
-_BETTER = 0.02
-"""By so much of the score without it a transform must be better to be taken."""
+_FEWEST = 50  # with fewer observations a transform is not sought: their shape is not known well enough
+_MORE_LIKELY = 5.0  # by so much a transform must raise the log-likelihood for a fit with it to be tried
+_BETTER = 0.02  # by so much of the score without it a transform must be better to be taken
+_WORSE = 0.02  # by so much the root mean square error of the mean may be worse with a transform
+_MEAN_SEEN = "Means count values that lie beyond all observations, by more than twice the noise, as no further away."
 
 
-@dataclass(frozen=True)
-class Begun:
-    """A search with its first candidate, ``start``, and what was found about transforms, in words."""
-
-    search: Search
-    start: Candidate
-    found: str
-
-
-Beginning = Callable[[Transform | None], tuple[Search, Candidate]]
-"""A search in the observations as a transform makes them, and its first candidate, before anything is fitted."""
-
-
-def transform_wanted(transform: Any, y: np.ndarray) -> None:
-    """Refuse what cannot be: another word than those that are known, or observations that it is not for."""
-    if transform is None or transform == "auto":
-        return
-    if isinstance(transform, str) and transform not in KINDS:
-        known = ", ".join(f'"{name}"' for name in ("auto", *KINDS))
-        raise InputError(f"transform must be None, {known}, or a transform such as BoxCox(0.5); got {transform!r}")
-    kind = named(transform)
-    chosen = kind.starting(y) if isinstance(kind, type) else kind
-    chosen.of(torch.from_numpy(y))
-
-
-def begun(transform: Any, X: np.ndarray, y: np.ndarray, beginning: Beginning, by_hand: bool, seed: int) -> Begun:
-    """The search in y (n,) at X (n, p), transformed as asked for: None, a transform, the name of one, or "auto".
+def choose_transform(search: CandidateSearch) -> CandidateSearch:
+    """The search in the observations, transformed as asked for: None, a transform, the name of one, or "auto".
 
     With "auto", the first candidate is fitted without and, where one makes the observations more likely, with a
-    transform, and the better one by the CRPS of left-out observations goes on. Kernels, means and noise that were given
-    ``by_hand`` are on the scale of the observations, which then stay as they are.
+    transform, and the better one by the CRPS of left-out observations goes on, unless its means are worse. Kernels,
+    means and noise that were given by hand are on the scale of the observations, which then stay as they are.
     """
-    if transform is None:
-        return Begun(*beginning(None), "")
-    if transform == "auto":
-        return Begun(*beginning(None), "") if by_hand else _chosen(X, y, beginning, seed)
-    kind = named(transform)
+    request, asked = search.request, search.request.options.transform
+    if asked is None or (isinstance(asked, str) and asked == "auto"):
+        return search if asked is None or request.by_hand else _better_of_two(search)
+    X, y, kind = request.data.X, request.data.y, named(asked)
     found = kind.starting(y) if isinstance(kind, type) else kind
-    search, start = beginning(found)
-    if isinstance(kind, type) and kind.free and (first := search.run(start)) is not None:
-        found, _ = most_likely(found, Profile(first.prior, X, y, found, seed))
-        search, start = beginning(found)
-    return Begun(search, start, f"The observations are transformed: {found.in_words}, as asked for.")
+    changed = CandidateSearch(request, found)
+    if isinstance(kind, type) and kind.free and (first := changed.run(changed.start)) is not None:
+        found, _ = most_likely(found, Profile(first.prior, X, y, found, search.seed))
+        changed = CandidateSearch(request, found)
+    changed.findings["transform"] = f"The observations are transformed: {found.in_words}, as asked for. {_MEAN_SEEN}"
+    return changed
 
 
-def _chosen(X: np.ndarray, y: np.ndarray, beginning: Beginning, seed: int) -> Begun:
-    search, start = beginning(None)
-    as_they_are = Begun(search, start, "")
+def _better_of_two(search: CandidateSearch) -> CandidateSearch:
+    """The search with the first candidate fitted: without a transform, or with the one that is the most likely."""
+    X, y = search.request.data.X, search.request.data.y
     if len(y) < _FEWEST or np.ptp(y) == 0:
-        return as_they_are
-    first = search.run(start)
-    if first is None or search.site is None:
-        return as_they_are
+        return search
+    first = search.run(search.start)
+    if first is None or search.judges is None:
+        return search
     try:
-        proposed = _proposal(first.prior, X, y, seed)
+        proposed = _proposal(first.prior, X, y, search.seed)
     except NotPositiveDefiniteError:
-        return as_they_are
+        return search
     if proposed is None:
-        said = "The observations are taken as they are: no transform makes them clearly more likely."
-        return replace(as_they_are, found=said)
-    changed, its_start = beginning(proposed)
-    changed.site = replace(search.site, transform=proposed)
-    other = changed.run(its_start)
+        search.findings["transform"] = (
+            "The observations are taken as they are: no transform makes them clearly more likely."
+        )
+        return search
+    changed = CandidateSearch(search.request, proposed)
+    changed.judges = replace(search.judges, transform=proposed)
+    other = changed.run(changed.start)
     if other is None:
-        return as_they_are
+        return search
     index = np.intersect1d(first.scores.index, other.scores.index)
-    without, within = first.scores.at(index).crps, other.scores.at(index).crps
-    digits = 4 if f"{within.mean():.4g}" != f"{without.mean():.4g}" else 7
-    scores = (
-        "the CRPS of left-out observations, predicted by the first candidate, is "
-        f"{within.mean():.{digits}g} with it and {without.mean():.{digits}g} without"
+    without, within = first.scores.at(index), other.scores.at(index)
+    pairs = [(within.crps.mean(), without.crps.mean()), (within.rmse, without.rmse)]
+    digits = [4 if f"{one:.4g}" != f"{two:.4g}" else 7 for one, two in pairs]
+    crps, rmse = (f"{a:.{n}g} with it and {b:.{n}g} without" for (a, b), n in zip(pairs, digits, strict=True))
+    found = (
+        f"{proposed.in_words}; the CRPS of left-out observations, predicted by the first candidate, is {crps}, and the "
+        f"root mean square error of the mean {rmse}."
     )
-    if within.mean() < (1 - _BETTER) * without.mean() and clearly_worse(without, within):
-        return Begun(changed, its_start, f"The observations are transformed: {proposed.in_words}; {scores}.")
-    said = f"The observations are taken as they are. Tried: {proposed.in_words}; {scores}."
-    return replace(as_they_are, found=said)
+    better = within.crps.mean() < (1 - _BETTER) * without.crps.mean() and clearly_worse(without.crps, within.crps)
+    if better and within.rmse <= (1 + _WORSE) * without.rmse:
+        changed.findings["transform"] = f"The observations are transformed: {found} {_MEAN_SEEN}"
+        return changed
+    why = ", since a transform would make their means worse" if better else ""
+    search.findings["transform"] = f"The observations are taken as they are{why}. Tried: {found}"
+    return search
 
 
 def _proposal(prior: Prior, X: np.ndarray, y: np.ndarray, seed: int) -> Transform | None:

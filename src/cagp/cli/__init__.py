@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from collections.abc import Iterable
+from importlib.metadata import EntryPoint, entry_points
+from typing import Annotated, Any
 
 try:
     import rich  # noqa: F401  (asked for here, so that nothing is missing in the middle of a run)
     import typer
+    from typer.core import TyperCommand
 except ImportError as error:  # pragma: no cover
     raise SystemExit(f'cagp: the command line needs {error.name}; pip install "cagp[cli]" brings it') from None
 
@@ -16,8 +19,8 @@ from .average_command import average
 from .check_command import check
 from .fit_command import fit
 from .info_command import info, solvers
-from .other_commands import FromElsewhere, reproduce
 from .predict_command import predict
+from .shared import errors_reported
 from .simulate_command import simulate
 from .update_command import update
 
@@ -39,6 +42,36 @@ def _cagp(
     ] = False,
 ) -> None:
     """Gaussian process regression with honest error bars at any compute budget."""
+
+
+GROUP = "cagp.commands"
+"""Of entry points: commands that other distributions bring, loaded only when called."""
+
+
+def loaded(name: str, found: Iterable[EntryPoint]) -> Any:
+    """The command of that name among the entry points ``found``; where there is none, a message and exit code 1."""
+    with errors_reported(debug=False):
+        entry = next((each for each in found if each.name == name), None)
+        if entry is None:
+            raise ImportError(
+                f"cagp {name} needs cagp-studies: pip install cagp-studies, or in a clone of the repository "
+                "pip install ./studies"
+            )
+        commands = typer.Typer(add_completion=False, rich_markup_mode=None)
+        commands.command(name)(entry.load())
+        return typer.main.get_command(commands)
+
+
+class FromElsewhere(TyperCommand):
+    """Stands for a command in the help; when called, the loaded command takes its place."""
+
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        """The context of the loaded command, whose arguments these are."""
+        return loaded(str(self.name), entry_points(group=GROUP)).make_context(info_name, args, parent, **extra)
+
+
+def reproduce() -> None:
+    """Run the paper's experiments and write tables, figures and one report."""
 
 
 for command in (fit, update, predict, average, simulate, check, info, solvers):

@@ -10,10 +10,10 @@ import numpy as np
 import typer
 
 from ..errors import InputError
-from .option_checks import require_noise, require_other, with_iterations
-from .output_metadata import described
-from .shared import IN_OPTIONS, Debug, DropMissing, Folder, Quiet, Voice, told
-from .table_columns import find_column, matched
+from .option_checks import require_new, share_in, with_iterations
+from .output_metadata import described, shown
+from .shared import IN_OPTIONS, Debug, DropMissing, Folder, Printer, Quiet, errors_reported
+from .table_columns import find_column, opened, tell_reading
 
 if TYPE_CHECKING:
     from ..saving import Encoding
@@ -56,52 +56,35 @@ def average(
     points go together, and that is taken into account: the error bar of a mean is not the mean of error bars. Rows
     without a label belong to no region.
     """
-    with told(debug):
+    with errors_reported(debug):
         from .. import tables
-        from ..saving import read
-        from .expressions import as_solver
 
-        voice = Voice(quiet)
-        if not 1 < interval < 100:
-            raise InputError(f"--interval is in per cent, between 1 and 100, got {interval:g}; for 95% write 95")
-        tables.ending_of(out)
-        asked = None if solver is None else as_solver(solver)
-        require_other(out, data)
-        if out.exists() and not overwrite:
-            raise InputError(f"{out} is there already; --overwrite replaces it")
-        saved = read(folder)
-        raw = tables.read_columns(data)
-        features, target = matched(saved, folder, raw, voice)
-        require_noise(saved, observed)
+        printer, level = Printer(quiet), share_in(interval)
+        saved, raw, features, target, own = opened(folder, data, out, solver, observed, printer)
+        require_new(out, overwrite)
         region = None if by is None else find_column(raw, by, "--by")
         kind, column = _weights(weights, raw, features)
         wanted = [*features, *([] if column is None else [column])]
-        table, labels = _rows(raw, wanted, region, saved.about.encodings, drop_missing, voice)
-        counted = _counted(kind, column, raw, features, table, voice)
+        table, labels = _rows(raw, wanted, region, saved.about.encodings, drop_missing, printer)
+        counted = _counted(kind, column, raw, features, table, printer)
         X = table.matrix(features)
-        chosen = with_iterations((asked or saved.picked or saved.solver).for_test_points(len(X)), iterations)
+        chosen = with_iterations(own.for_test_points(len(X)), iterations)
         groups, counts = np.unique(labels, return_counts=True)
         many = "One average" if len(groups) == 1 else f"{len(groups):,} averages"
-        voice(f"{many} of {len(X):,} points with {chosen!r}.")
+        printer(f"{many} of {len(X):,} points with {chosen!r}.")
         model = saved.condition(chosen)
-        found = model.average(X, counted, by=labels, progress=voice.progress)
+        found = model.average(X, counted, by=labels, progress=printer.progress)
         if found.status.reason == "interrupted":
             raise KeyboardInterrupt
-        shown = found.observed() if observed else found
-        lower, upper = shown.interval(interval / 100)
         columns = {} if region is None else {region: groups}
-        columns |= {"points": counts, "mean": shown.mean, "std": shown.std, "lower": lower, "upper": upper}
-        unit = saved.about.units.get(target)
-        units = {} if unit is None else dict.fromkeys(("mean", "std", "lower", "upper"), unit)
+        columns |= {"points": counts, **shown(found, observed, level)}
         message = found.status.worded(IN_OPTIONS)
-        attributes, notes = described(
-            saved.about, target, model, None, level=interval / 100, observed=observed, message=message, prefix=""
-        )
-        notes["cagp_guarantee"] = f"{found.guarantee.kind}: {found.guarantee}"
-        notes["cagp_weights"] = kind if column is None else column
-        tables.write_table(out, columns, units=units, notes=notes, attributes=attributes)
-        voice(message)
-        voice(f"Written: {out}")
+        about = described(saved.about, target, model, None, level=level, observed=observed, message=message)
+        about["notes"]["cagp_guarantee"] = f"{found.guarantee.kind}: {found.guarantee}"
+        about["notes"]["cagp_weights"] = kind if column is None else column
+        tables.write_table(out, columns, **about)
+        printer(message)
+        printer(f"Written: {out}")
 
 
 def _weights(asked: str | None, raw: RawColumns, features: tuple[str, ...]) -> tuple[str, str | None]:
@@ -119,7 +102,7 @@ def _rows(
     region: str | None,
     encodings: Sequence[Encoding],
     drop_missing: bool,
-    voice: Voice,
+    printer: Printer,
 ) -> tuple[Table, np.ndarray]:
     """The points that belong to a region, and the label of each."""
     from .. import tables
@@ -133,17 +116,14 @@ def _rows(
         table, labels, outside = tables.read_labelled(
             raw, columns, region, drop_missing=drop_missing, encodings=encodings
         )
-    for note in table.notes:
-        voice(note)
     if outside:
-        voice(f"{outside:,} rows of {raw.path} have no {region!r} and belong to no region.")
-    if table.dropped:
-        voice(f"{table.dropped} rows of {raw.path} have missing values and are left out.")
+        printer(f"{outside:,} rows of {raw.path} have no {region!r} and belong to no region.")
+    tell_reading(table, printer)
     return table, labels
 
 
 def _counted(
-    kind: str, column: str | None, raw: RawColumns, features: tuple[str, ...], table: Table, voice: Voice
+    kind: str, column: str | None, raw: RawColumns, features: tuple[str, ...], table: Table, printer: Printer
 ) -> np.ndarray | None:
     """What each point counts, shape (n,); None where all count the same."""
     if column is not None:
@@ -154,5 +134,6 @@ def _counted(
     latitude = raw.globe[0] if raw.globe is not None else next(iter(named), None)
     if latitude is None or latitude not in features:
         raise InputError(f"--weights area needs a latitude among the features, which are {', '.join(features)}")
-    voice(f"Points count by the cosine of {latitude!r}, as the areas of cells do; --weights equal counts all the same.")
+    said = f"Points count by the cosine of {latitude!r}, as the areas of cells do"
+    printer(f"{said}; --weights equal counts all the same.")
     return np.cos(np.deg2rad(table.columns[latitude])).clip(min=0.0)

@@ -9,7 +9,7 @@ import numpy as np
 import typer
 
 from ..errors import InputError
-from .shared import NOT_CALIBRATED, Debug, DropMissing, Folder, Quiet, Seed, Voice, labels, told
+from .shared import NOT_CALIBRATED, Debug, DropMissing, Folder, Printer, Quiet, Seed, errors_reported, labels
 from .table_columns import about_of, find_column, places, read_for
 
 
@@ -39,33 +39,33 @@ def check(
     them. Where the error bars are wrong, a recalibration is tried. Exit code 0: no test rejects the error bars, which
     the verdict may still call suspicious; 3: they are not calibrated; 2: wrong use; 1: failure.
     """
-    with told(debug):
+    with errors_reported(debug):
         from ..fit_report import write_check_report
         from ..saving import read
         from ..tables import read_columns
         from .expressions import as_solver
 
-        voice = Voice(quiet)
+        printer = Printer(quiet)
         saved = read(folder)
         given, where = None, None
         if holdout is not None and like is not None:
             raise InputError("--like is for a check without HOLDOUT, which leaves training data out; give one of them")
         if like is not None:
-            where = places(like, saved, folder, drop_missing, voice)
+            where = places(like, saved, folder, drop_missing, printer)
         if holdout is not None:
             features, target = about_of(saved, folder)
             noisy = [] if noise_column is None else [find_column(read_columns(holdout), noise_column, "--noise-column")]
-            table = read_for(saved, holdout, [*features, target, *noisy], drop_missing, voice)
+            table = read_for(saved, holdout, [*features, target, *noisy], drop_missing, printer)
             if np.ndim(saved.prior.noise_variance) and not noisy:
-                voice("Without --noise-column the rows have the average noise variance of the training data.")
+                printer("Without --noise-column the rows have the average noise variance of the training data.")
             given = (table.matrix(features), table.columns[target], table.columns[noisy[0]] if noisy else None)
         elif noise_column is not None:
             raise InputError("--noise-column is that of a HOLDOUT table, and none is given")
         model = saved.condition(None if solver is None else as_solver(solver))
         place = out or folder.resolve().with_name(folder.resolve().name + "-check")
         report = write_check_report(
-            model, place, holdout=given, like=where, names=labels(saved.about), seed=seed, progress=voice.progress
+            model, place, holdout=given, like=where, names=labels(saved.about), seed=seed, progress=printer.progress
         )
-        voice(report.summary())
+        printer(report.summary())
         if not report.calibrated:
             raise typer.Exit(NOT_CALIBRATED)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-import typer
 
-from .shared import Debug, Folder, Voice, told
+from .shared import Debug, Folder, Printer, errors_reported
 
 if TYPE_CHECKING:
     from ..saving import Saved
@@ -15,33 +14,31 @@ if TYPE_CHECKING:
 
 def info(folder: Folder, debug: Debug = False) -> None:
     """Show what a model is: data, prior, solver, fit, versions, and the memory it will need."""
-    with told(debug):
-        from ..mixtures import Story
+    with errors_reported(debug):
         from ..saving import read
 
         saved = read(folder)
-        voice = Voice(quiet=False)
-        voice.table(("", ""), _facts(saved), title=str(folder))
-        features = saved.about.features or tuple(f"column {i}" for i in range(saved.X.shape[1]))
-        columns = [*zip(features, saved.X.T, strict=True), (saved.about.target or "target", saved.observations)]
-        voice.table(
+        printer = Printer(quiet=False)
+        printer.table(("", ""), _facts(saved), title=str(folder))
+        columns = [*zip(_features(saved), saved.X.T, strict=True), (saved.about.target or "target", saved.observations)]
+        printer.table(
             ("column", "unit", "least", "mean", "greatest"),
             [
                 (name, saved.about.units.get(name, ""), *(f"{f(values):.6g}" for f in (np.min, np.mean, np.max)))
                 for name, values in columns
             ],
         )
-        for layer in saved.layers:
-            if isinstance(layer, Story):
-                voice(layer.told)
+        if saved.parts.story is not None:
+            printer(str(saved.parts.story))
         if saved.about.fit is not None:
             for warning in saved.about.fit.warnings:
-                typer.echo(f"Warning: {warning}")
+                printer(f"Warning: {warning}")
 
 
 def _facts(saved: Saved) -> list[tuple[str, str]]:
     import torch  # after the folder was found to be readable
 
+    from ..solvers import Auto
     from ..support.memory import available_bytes, human
     from ..tables.columns import in_words
 
@@ -55,20 +52,19 @@ def _facts(saved: Saved) -> list[tuple[str, str]]:
     solver = repr(saved.solver)
     if saved.picked is not None:
         solver += f", picked {saved.picked!r}"
-    elif saved.solver.picks:
+    elif isinstance(saved.solver, Auto):
         solver += ", picks one when it predicts"
     dense = d * d * (8 if saved.solve_dtype == "float64" else 4)
     free = available_bytes(torch.device("cpu"))
     kept = "kept in memory" if dense <= 0.75 * free / 2 else "too large for half of that: recomputed in tiles"
     facts = [
         ("data", f"{d:,} observations of {saved.about.target or 'y'}, {p} features"),
-        *_region(saved),
-        *_directions(saved),
+        *_places(saved),
         ("kernel", repr(saved.prior.kernel)),
         ("mean", repr(saved.prior.mean)),
         ("noise variance", said),
         ("solver", solver),
-        ("error bars", "; then ".join([each.in_words for each in saved.layers]) or "plain, those of the prior"),
+        ("error bars", saved.parts.in_words or "plain, those of the prior"),
         ("guarantee", f"{saved.guarantee.kind}: {saved.guarantee}"),
         ("arithmetic", arithmetic),
         ("storage", saved.storage),
@@ -87,23 +83,21 @@ def _facts(saved: Saved) -> list[tuple[str, str]]:
     return facts
 
 
-def _region(saved: Saved) -> list[tuple[str, str]]:
-    """Where on the globe the data are, for kernels that measure there."""
+def _places(saved: Saved) -> list[tuple[str, str]]:
+    """Where the data are, for kernels on the globe; where correlation reaches furthest, for those with turned axes."""
     from ..kernels import geographic_columns
-
-    found = geographic_columns(saved.prior.kernel, tuple(range(saved.X.shape[1])))
-    if not found:
-        return []
-    (south, north), (west, east) = ((saved.X[:, c].min(), saved.X[:, c].max()) for c in found[0])
-    return [("region", f"latitude {south:g} … {north:g}, longitude {west:g} … {east:g} degrees")]
-
-
-def _directions(saved: Saved) -> list[tuple[str, str]]:
-    """Where the correlation reaches furthest, for kernels with turned axes."""
     from ..kernels.rotated import directions_in_words
 
-    names = saved.about.features or tuple(f"column {i}" for i in range(saved.X.shape[1]))
-    return [("direction", sentence) for sentence in directions_in_words(saved.prior.kernel, names)]
+    facts = []
+    if found := geographic_columns(saved.prior.kernel, tuple(range(saved.X.shape[1]))):
+        (south, north), (west, east) = ((saved.X[:, c].min(), saved.X[:, c].max()) for c in found[0])
+        facts = [("region", f"latitude {south:g} … {north:g}, longitude {west:g} … {east:g} degrees")]
+    sentences = directions_in_words(saved.prior.kernel, _features(saved))
+    return [*facts, *(("direction", sentence) for sentence in sentences)]
+
+
+def _features(saved: Saved) -> tuple[str, ...]:
+    return saved.about.features or tuple(f"column {i}" for i in range(saved.X.shape[1]))
 
 
 def solvers() -> None:
@@ -118,6 +112,6 @@ def solvers() -> None:
     for solver in ALL:
         calibrated = "if all are" if solver is Chain else "yes" if solver.calibrated else "no"
         rows.append((solver.name, solver.__name__, calibrated, solver.side, solver.cost))
-    voice = Voice(quiet=False)
-    voice.table(("--solver", "in Python", "calibrated", "side", "cost"), rows, whole=4)
-    voice("Settings go in brackets: --solver 'CalibratedCG(10, Nystrom(1000), start=NearestNeighbours(100))'")
+    printer = Printer(quiet=False)
+    printer.table(("--solver", "in Python", "calibrated", "side", "cost"), rows, whole=4)
+    printer("Settings go in brackets: --solver 'CalibratedCG(10, Nystrom(1000), start=NearestNeighbours(100))'")

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..errors import InputError
+from ..support.spelling import printable
 
 if TYPE_CHECKING:
     from ..fit_report import Names
@@ -38,9 +39,9 @@ DropMissing = Annotated[
 ]
 
 IN_OPTIONS = {
-    "not converged": "start from better values (--lengthscale, --variance, --noise), or hold some of them (--fix)",
+    "not converged": "start from better values (--lengthscale, --variance, --noise-variance), or hold some (--fix)",
     "at a bound": "start elsewhere, or hold it on purpose (--fix)",
-    "flat": "hold it where it starts (--fix)",
+    "flat": "--fix holds a value that you know",
     "iterations done": (
         "More (--iterations) can make the error bars narrower; with --stop-share 0.05 each row stops when at most 5% "
         "of its variance is computational"
@@ -51,7 +52,7 @@ IN_OPTIONS = {
 
 
 @contextmanager
-def told(debug: bool, interrupted: str = "Interrupted. Nothing was written.") -> Iterator[None]:
+def errors_reported(debug: bool, interrupted: str = "Interrupted. Nothing was written.") -> Iterator[None]:
     """Errors as one message on standard error, and an exit code."""
     try:
         yield
@@ -67,7 +68,8 @@ def told(debug: bool, interrupted: str = "Interrupted. Nothing was written.") ->
             expected = isinstance(error, (InputError, OSError, MemoryError, ImportError))
             kind = "" if expected else f"{type(error).__name__}: "
             lines = [f"Error: {kind}{_said(error)}", *getattr(error, "__notes__", [])]
-            typer.echo("\n".join(lines if expected else [*lines, "--debug shows where this happened."]), err=True)
+            lines = lines if expected else [*lines, "--debug shows where this happened."]
+            typer.echo(printable("\n".join(lines)), err=True)
         raise typer.Exit(2 if isinstance(error, InputError) else 1) from None
 
 
@@ -78,8 +80,8 @@ def _said(error: Exception) -> str:
     return str(error)
 
 
-class Voice:
-    """What a command says on the way; nothing if it was told to be quiet."""
+class Printer:
+    """Prints what a command has to say on the way, unless it is ``quiet``."""
 
     def __init__(self, quiet: bool) -> None:
         self.quiet = quiet
@@ -87,7 +89,7 @@ class Voice:
 
     def __call__(self, text: str) -> None:
         if not self.quiet:
-            typer.echo(text)
+            typer.echo(printable(text))
 
     def table(
         self, columns: Sequence[str], rows: Sequence[Sequence[str]], title: str | None = None, whole: int = 0
@@ -109,7 +111,7 @@ class Voice:
         for i, column in enumerate(columns):
             table.add_column(column, overflow="fold", no_wrap=i < whole)
         for row in rows:
-            table.add_row(*map(escape, row))
+            table.add_row(*(escape(printable(cell)) for cell in row))
         Console().print(table)
 
 

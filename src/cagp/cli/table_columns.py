@@ -11,10 +11,11 @@ import numpy as np
 
 from ..errors import InputError
 from ..support.spelling import suggestion
-from .shared import Voice
+from .shared import Printer
 
 if TYPE_CHECKING:
     from ..saving import About, Saved
+    from ..solvers import Solver
     from ..tables import RawColumns, Table
 
 _LATITUDES, _LONGITUDES = ("lat", "latitude"), ("lon", "long", "longitude")
@@ -43,7 +44,29 @@ def find_column(raw: RawColumns, name: str, option: str) -> str:
     )
 
 
-def matched(saved: Saved, folder: Path, raw: RawColumns, voice: Voice) -> tuple[tuple[str, ...], str]:
+def opened(
+    folder: Path, data: Path, out: Path, solver: str | None, observed: bool, printer: Printer
+) -> tuple[Saved, RawColumns, tuple[str, ...], str, Solver]:
+    """A model and a table to predict at: its columns, those that are features, the target, and what solver predicts.
+
+    Refuses what cannot be written or predicted.
+    """
+    from .. import tables
+    from ..saving import read
+    from .expressions import as_solver
+
+    tables.ending_of(out)
+    asked = None if solver is None else as_solver(solver)
+    if out.exists() and data.exists() and out.samefile(data):
+        raise InputError(f"--out {out} is the input itself; choose another name")
+    saved, raw = read(folder), tables.read_columns(data)
+    features, target = matched(saved, folder, raw, printer)
+    if observed and np.ndim(saved.prior.noise_variance):
+        raise InputError("--observed: this model has one noise variance per training row, none for new ones")
+    return saved, raw, features, target, asked or saved.picked or saved.solver
+
+
+def matched(saved: Saved, folder: Path, raw: RawColumns, printer: Printer) -> tuple[tuple[str, ...], str]:
     """The table's columns that are the model's features, in their order, and the name of the target.
 
     They have the same names; but the latitude and longitude of a NetCDF file are known by their attributes, and the
@@ -63,7 +86,7 @@ def matched(saved: Saved, folder: Path, raw: RawColumns, voice: Voice) -> tuple[
         pairs = geographic_columns(saved.prior.kernel, tuple(range(p)))
         for column, here in zip(pairs[0] if pairs else (), raw.globe, strict=False):
             if names[column] not in raw.names and here not in names:
-                voice(f"{names[column]!r} of the model is {here!r} in {raw.path}.")
+                printer(f"{names[column]!r} of the model is {here!r} in {raw.path}.")
                 names[column] = here
     return tuple(names), target
 
@@ -74,24 +97,29 @@ def _spelled(raw: RawColumns, name: str) -> str:
     return close[0] if name not in raw.names and len(close) == 1 else name
 
 
-def read_for(saved: Saved, path: Path, columns: Sequence[str], drop_missing: bool, voice: Voice) -> Table:
+def read_for(saved: Saved, path: Path, columns: Sequence[str], drop_missing: bool, printer: Printer) -> Table:
     """The columns of a table as a model takes them; says what was assumed and what was left out."""
     from .. import tables
 
     table = tables.read_table(path, list(columns), drop_missing=drop_missing, encodings=saved.about.encodings)
-    for note in table.notes:
-        voice(note)
-    if table.dropped:
-        voice(f"{table.dropped} rows of {path} have missing values and are left out.")
+    tell_reading(table, printer)
     return table
 
 
-def places(like: Path, saved: Saved, folder: Path, drop_missing: bool, voice: Voice) -> np.ndarray:
+def tell_reading(table: Table, printer: Printer) -> None:
+    """Say what was assumed about a table, and how many rows were left out."""
+    for note in table.notes:
+        printer(note)
+    if table.dropped:
+        printer(f"{table.dropped} rows of {table.path} have missing values and are left out.")
+
+
+def places(like: Path, saved: Saved, folder: Path, drop_missing: bool, printer: Printer) -> np.ndarray:
     """The points (T, p) in the table that --like names."""
     from .. import tables
 
-    features, _ = matched(saved, folder, tables.read_columns(like), voice)
-    return read_for(saved, like, features, drop_missing, voice).matrix(features)
+    features, _ = matched(saved, folder, tables.read_columns(like), printer)
+    return read_for(saved, like, features, drop_missing, printer).matrix(features)
 
 
 def about_of(saved: Saved, folder: Path) -> tuple[tuple[str, ...], str]:
@@ -113,17 +141,17 @@ def features_of(raw: RawColumns, target: str, left_out: set[str]) -> list[str]:
     return [name for name in raw.names if name not in left_out]
 
 
-def varying(table: Table, columns: list[str], voice: Voice) -> list[str]:
+def varying(table: Table, columns: list[str], printer: Printer) -> list[str]:
     """Those of the columns that have more than one value; says which were left out."""
     constant = [name for name in columns if np.ptp(table.columns[name]) == 0]
     if len(constant) == len(columns):
         raise InputError(f"{table.path}: no feature varies, so there is nothing to predict from")
     if constant:
-        voice(f"Left out, because they have one value only: {', '.join(map(repr, constant))}.")
+        printer(f"Left out, because they have one value only: {', '.join(map(repr, constant))}.")
     return [name for name in columns if name not in constant]
 
 
-def distinct(table: Table, columns: list[str], keep: bool, voice: Voice) -> list[str]:
+def distinct(table: Table, columns: list[str], keep: bool, printer: Printer) -> list[str]:
     """The columns without those that repeat another one, value by value; says which, and only says it with ``keep``."""
     parts = {feature for each in table.encodings if len(each.features) > 1 for feature in each.features}
     first: dict[bytes, str] = {}
@@ -134,23 +162,25 @@ def distinct(table: Table, columns: list[str], keep: bool, voice: Voice) -> list
             twins[name] = earlier
     if twins:
         said = ", ".join(f"{name!r} is {earlier!r} again" for name, earlier in twins.items())
-        voice(f"{'Note' if keep else 'Left out, because they repeat another column'}: {said}.")
+        printer(f"{'Note' if keep else 'Left out, because they repeat another column'}: {said}.")
     return columns if keep else [name for name in columns if name not in twins]
 
 
-def globe_among(geo: str | None, raw: RawColumns, columns: list[str], voice: Voice) -> tuple[str, str] | None:
+def globe_among(geo: str | None, raw: RawColumns, columns: list[str], printer: Printer) -> tuple[str, str] | None:
     """The columns with latitude and longitude: as asked for, or as the file says."""
     if geo is not None and geo.strip().lower() == "none":
         return None
     if geo is not None:
-        pair = [find_column(raw, each, "--geo") for each in names_in(geo)]
+        pair = [find_column(raw, each, "--globe") for each in names_in(geo)]
         if len(pair) != 2 or not set(pair) <= set(columns):
-            raise InputError(f"--geo must name two of the features, latitude then longitude, got {geo!r}")
+            raise InputError(f"--globe must name two of the features, latitude then longitude, got {geo!r}")
         return pair[0], pair[1]
     if raw.globe is not None and set(raw.globe) <= set(columns):
-        voice(f"{raw.globe[0]!r} and {raw.globe[1]!r} are degrees: distance is measured on the globe, in kilometres.")
+        printer(f"{raw.globe[0]!r} and {raw.globe[1]!r} are degrees: distance is measured on the globe, in kilometres.")
         return raw.globe
     north, east = ([c for c in columns if c.strip().lower() in kind] for kind in (_LATITUDES, _LONGITUDES))
     if north and east:
-        voice(f"Note: if {north[0]!r} and {east[0]!r} are degrees, --geo '{north[0]},{east[0]}' measures on the globe.")
+        printer(
+            f"Note: if {north[0]!r} and {east[0]!r} are degrees, --globe '{north[0]},{east[0]}' measures on the globe."
+        )
     return None

@@ -13,9 +13,9 @@ from ..errors import InputError
 from ..hyperparameters import averaged_rows
 from ..support.validation import squarable
 from ..tables.columns import ColumnsAsked, in_words
-from .shared import Voice
-from .starting import PriorAsked, Training, copies_on_globe
-from .table_columns import distinct, features_of, find_column, globe_among, names_in, varying
+from .shared import Printer
+from .starting import PriorAsked, Training, copies_on_globe, tell_copies
+from .table_columns import distinct, features_of, find_column, globe_among, names_in, tell_reading, varying
 
 
 def columns_asked(categories: str, dates: str | None, impute: str | None) -> ColumnsAsked:
@@ -36,7 +36,7 @@ def read_training(
     noise_column: str | None,
     drop_missing: bool,
     wished: PriorAsked,
-    voice: Voice,
+    printer: Printer,
     asked: ColumnsAsked | None = None,
 ) -> Training:
     """The observations in a table, by the options that say what to read; says what was assumed and left out.
@@ -50,7 +50,7 @@ def read_training(
     noisy = None if noise_column is None else find_column(raw, noise_column, "--noise-column")
     if noisy is not None and wished.noise is not None:
         raise InputError(
-            f"--noise-column gives each row its noise variance, so --noise {wished.noise:g} would be ignored"
+            f"--noise-column gives each row its noise variance, so --noise-variance {wished.noise:g} would be ignored"
         )
     given = [find_column(raw, each, "--features") for each in names_in(features or "")]
     left_out = {target, *(find_column(raw, each, "--exclude") for each in names_in(exclude))}
@@ -70,41 +70,34 @@ def read_training(
     table, columns = tables.read_training_table(
         data, columns, others, asked, drop_missing=drop_missing, keep=bool(given)
     )
-    for words in (*table.notes, *map(in_words, table.encodings)):
-        if words:
-            voice(words)
-    if table.dropped:
-        voice(f"{table.dropped} rows of {data} have missing values and are left out.")
+    tell_reading(table, printer)
+    for words in filter(None, map(in_words, table.encodings)):
+        printer(words)
     if not given:
-        columns = varying(table, columns, voice)
-    columns = distinct(table, columns, bool(given), voice)
+        columns = varying(table, columns, printer)
+    columns = distinct(table, columns, bool(given), printer)
     table = dataclasses.replace(
         table, encodings=tuple(each for each in table.encodings if set(each.features) <= {*columns, target})
     )
-    globe = None if wished.written else globe_among(wished.geo, raw, columns, voice)
-    on_globe = globe or wished.globe_among(columns) or (raw.globe if wished.geo is None else None)
+    globe = None if wished.written else globe_among(wished.globe, raw, columns, printer)
+    on_globe = globe or wished.globe_among(columns) or (raw.globe if wished.globe is None else None)
     X, y = table.matrix(columns), table.columns[target]
     kept = ~copies_on_globe(X, y, on_globe, columns)
-    copied = int((~kept).sum())
-    if copied:
-        voice(
-            f"{copied:,} of {len(y):,} rows are left out: they repeat the value of another one at the same "
-            "place on the globe (a pole, or a meridian given twice), and copies are no further observations."
-        )
+    tell_copies(~kept, printer)
     if kept.sum() < 2:
         raise InputError(f"{data} has {kept.sum()} row; at least two are needed")
     X, y, noise = X[kept], y[kept], None if noisy is None else table.columns[noisy][kept]
-    voice(f"{len(y):,} observations of {target!r} at {', '.join(map(repr, columns))}.")
+    printer(f"{len(y):,} observations of {target!r} at {', '.join(map(repr, columns))}.")
     different = len(np.unique(X, axis=0))
     if noise is not None and different < len(y) and (noise > 0).all():
         found = averaged_rows(X, y, noise)
         X, y, noise = found.X, found.y, found.noise_variance
-        voice(
+        printer(
             f"They are at {different:,} different points: those at the same point are averaged, weighted by their "
             "noise, which changes no prediction."
         )
     elif different < len(y):
-        voice(f"They are at {different:,} different points; each is an observation of its own, with its own noise.")
+        printer(f"They are at {different:,} different points; each is an observation of its own, with its own noise.")
     for values, what in ((X, "the features"), (y, "the target")):
         squarable(torch.from_numpy(values), what)
-    return Training(raw, table, target, columns, X, y, noise, globe, copied)
+    return Training(raw, table, target, columns, X, y, noise, globe, int((~kept).sum()))

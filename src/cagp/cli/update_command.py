@@ -11,7 +11,7 @@ import typer
 
 from ..errors import InputError
 from .option_checks import require_place
-from .shared import Debug, DropMissing, Folder, Quiet, Voice, told
+from .shared import Debug, DropMissing, Folder, Printer, Quiet, errors_reported
 from .table_columns import find_column, matched, read_for
 
 if TYPE_CHECKING:
@@ -38,41 +38,36 @@ def update(
     `cagp info` tells from how many observations. The table has the columns of the model. To fit anew, give `cagp fit`
     all rows.
     """
-    with told(debug):
+    with errors_reported(debug):
         from .. import saving, tables
-        from ..transforms import Transformation
-        from .starting import copies_on_globe
+        from .starting import copies_on_globe, tell_copies
 
-        voice = Voice(quiet)
+        printer = Printer(quiet)
         require_place(out, overwrite)
         saved = saving.read(folder)
         raw = tables.read_columns(data)
-        features, target = matched(saved, folder, raw, voice)
+        features, target = matched(saved, folder, raw, printer)
         noisy = [] if noise_column is None else [find_column(raw, noise_column, "--noise-column")]
-        if noisy and any(isinstance(layer, Transformation) for layer in saved.layers):
+        if noisy and saved.parts.transform is not None:
             raise InputError(
                 "--noise-column is on the scale of the target, and this model is of a transform of it; leave it out"
             )
         if not noisy and np.ndim(saved.prior.noise_variance):
             raise InputError("this model has one noise variance per row: --noise-column names those of the new rows")
         if noisy and not np.ndim(saved.prior.noise_variance):
-            voice("The new model has one noise variance per row; for others `cagp predict --observed` knows none.")
+            printer("The new model has one noise variance per row; for others `cagp predict --observed` knows none.")
         # in a gridded field what is missing is what is to be predicted, as for `cagp fit`
-        table = read_for(saved, data, [*features, target, *noisy], drop_missing or bool(raw.dims), voice)
+        table = read_for(saved, data, [*features, target, *noisy], drop_missing or bool(raw.dims), printer)
         X, y = table.matrix(features), table.columns[target]
         both = np.concatenate([saved.X, X]), np.concatenate([saved.observations, y])
         new = ~copies_on_globe(*both, _globe(saved, features), features)[len(saved.y) :]
-        if not new.all():
-            voice(
-                f"{int((~new).sum()):,} of {len(y):,} rows are left out: they repeat the value of another one at the "
-                "same place on the globe (a pole, or a meridian given twice)."
-            )
+        tell_copies(~new, printer)
         if not new.any():
             raise InputError(f"{data} has no further observation for {folder}")
         noise = table.columns[noisy[0]][new] if noisy else None
         whole = saved.with_more(X[new], y[new], noise_variance=noise)
         if again := _repeated(whole, len(saved.y)):
-            voice(
+            printer(
                 f"Note: {again:,} of the rows repeat an observation that the model has, place and value; each counts "
                 "as a further one with its own noise. Was this table added before?"
             )
@@ -80,7 +75,7 @@ def update(
         notes = {_ADDED: "; ".join([*([before] if before else []), f"{int(new.sum())} from {data}"])}
         about = dataclasses.replace(whole.about, notes={**whole.about.notes, **notes})
         saving.write(dataclasses.replace(whole, about=about), out, overwrite=overwrite)
-        voice(
+        printer(
             f"Observations of {target!r} added: {int(new.sum()):,}, to {len(saved.y):,} that were there. Nothing is "
             "fitted anew: hyperparameters and error bars are what they were found to be before.\n"
             f"Model: {out}"

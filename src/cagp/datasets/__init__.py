@@ -5,10 +5,9 @@ and then downloads from the public source and keeps the file in the cache.
 """
 
 from ..errors import DataError
-from .dataset import Dataset
 from .era5 import Era5Grid, era5, era5_grid
-from .heaton import Competition, heaton
-from .tables import bike, concrete, kin40k, protein, road3d
+from .files import Dataset
+from .tables import Competition, bike, concrete, heaton, kin40k, protein, road3d
 
 __all__ = [
     "Competition",

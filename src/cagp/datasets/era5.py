@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..errors import DataError, InputError
+from ..support.optional import optional
 from ..support.validation import count
-from .dataset import Dataset
-from .files import PublicFile, find
+from .files import Dataset, PublicFile, find
 
 _FILE = PublicFile(
     "era5_t2m_2024-01-01T00.nc",
@@ -22,10 +22,7 @@ _FIRST_ROW, _LAST_ROW = 5, 715
 
 def _at(rows: np.ndarray, columns: np.ndarray, note: str) -> Dataset:
     """The points (rows[i], columns[i]) of the field."""
-    try:
-        import h5py  # type: ignore[import-untyped]
-    except ImportError as error:
-        raise ImportError("reading ERA5 needs h5py: pip install 'cagp[data]'") from error
+    h5py = optional("h5py", "reading ERA5", "data")
     _, path = find(_FILE)
     with h5py.File(path) as file:
         temperature = np.asarray(file["t2m"][0], dtype=np.float64)

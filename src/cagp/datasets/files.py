@@ -1,4 +1,4 @@
-"""Find a data file: in CAGP_DATA, in the cache, or at its public source."""
+"""Data files, found in CAGP_DATA, in the cache or at their public source, and what a loader makes of them."""
 
 from __future__ import annotations
 
@@ -8,16 +8,52 @@ import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from ..errors import DataError
+from ..support.atomic_files import write_atomically
+from ..support.optional import optional
+
+_LARGEST_UNPACKED = 2**28  # the largest of the files, of roads, has 21 million bytes; an archive may claim anything
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class Dataset:
+    """Points ``X`` (n, p) and observations ``y`` (n,), float64, with what one must know to use them.
+
+    ``names`` and ``units`` describe the columns of X, ``target`` and ``target_unit`` describe y. ``path`` is the file
+    that was read. ``complete`` is False where it holds part of the published data only; ``note`` says what was done
+    to the data or is missing.
+    """
+
+    name: str
+    X: np.ndarray
+    y: np.ndarray
+    names: tuple[str, ...]
+    units: tuple[str, ...]
+    target: str
+    target_unit: str
+    citation: str
+    licence: str
+    path: Path
+    complete: bool = True
+    note: str = ""
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def __repr__(self) -> str:
+        part = "" if self.complete else ", incomplete"
+        return f"{type(self).__name__}({self.name!r}, X {self.X.shape}, target {self.target!r}{part})"
 
 
 @dataclass(frozen=True)
 class PublicFile:
     """A file and where it comes from.
 
-    ``name`` is how it is called here, ``sha256`` what it must hash to; None where the publisher's file carries no
-    known hash, and the loader checks shape and columns instead. ``url`` is the public address, ``member`` the file to
-    take out of it where that is a zip archive (it is then called ``name`` in the cache).
+    ``name`` is how it is called here, ``sha256`` what it must hash to; None where the publisher's file has no known
+    hash, and the loader checks that of the numbers in it instead. ``url`` is the public address, ``member`` the file to
+    take out of it where that is a zip archive (it is then called ``name`` in the cache, and the hash is its own).
     """
 
     name: str
@@ -35,7 +71,9 @@ def data_folder() -> Path | None:
 def cache_folder() -> Path:
     """The folder in the environment variable CAGP_CACHE, or the system's cache folder for cagp."""
     value = os.environ.get("CAGP_CACHE")
-    return Path(value).expanduser() if value else Path(_pooch().os_cache("cagp"))
+    if value:
+        return Path(value).expanduser()
+    return Path(optional("platformdirs", "the cache of cagp", "data").user_cache_path("cagp"))
 
 
 def find(*files: PublicFile) -> tuple[PublicFile, Path]:
@@ -51,39 +89,48 @@ def find(*files: PublicFile) -> tuple[PublicFile, Path]:
             path = folder / file.name
             if not path.is_file():
                 continue
-            if file.sha256 and (found := hashlib.sha256(path.read_bytes()).hexdigest()) != file.sha256:
-                raise DataError(
-                    f"{path} is not the published file: its sha256 is {found}, expected {file.sha256}; "
-                    "replace it, or remove it to have it fetched again"
-                )
+            require_hash(path.read_bytes() if file.sha256 else b"", file.sha256, f"{path} is", "its")
             return file, path
     return files[-1], _download(files)
 
 
+def require_hash(content: bytes, sha256: str | None, which: str, whose: str) -> None:
+    """Refuse what is not the published content; None where no hash of it is known."""
+    if sha256 and (found := hashlib.sha256(content).hexdigest()) != sha256:
+        raise DataError(
+            f"{which} not the published file: {whose} sha256 is {found}, expected {sha256}; "
+            "replace it, or remove it to have it fetched again"
+        )
+
+
 def _download(files: tuple[PublicFile, ...]) -> Path:
-    file, cache, pooch = files[-1], cache_folder(), _pooch()
+    file, cache, pooch = files[-1], cache_folder(), optional("pooch", "cagp.datasets", "data")
     name = file.name if file.member is None else f"{file.name}.zip"
-    known = None if file.sha256 is None else f"sha256:{file.sha256}"
+    known = f"sha256:{file.sha256}" if file.sha256 and file.member is None else None
     try:
         fetched = Path(pooch.retrieve(file.url, known_hash=known, fname=name, path=cache))
-        return fetched if file.member is None else _unpacked(fetched, file.member, cache / file.name)
+        return fetched if file.member is None else _unpacked(fetched, file, cache / file.name)
     except (OSError, ValueError, zipfile.BadZipFile) as error:  # no answer, another hash, or a page about a move
         raise DataError(_missing(files, cache, error)) from error
 
 
-def _unpacked(archive: Path, member: str, target: Path) -> Path:
+def _unpacked(archive: Path, file: PublicFile, target: Path) -> Path:
     """Take one file out of a zip archive, in whatever folder it is there; the archive is not kept."""
+    member = file.member
     try:
         with zipfile.ZipFile(archive) as pack:
             name = next((name for name in pack.namelist() if name.rsplit("/", 1)[-1] == member), None)
             if name is None:
                 raise ValueError(f"the archive has no {member}, only {', '.join(pack.namelist())}")
-            content = pack.read(name)
+            with pack.open(name) as inside:
+                content = inside.read(_LARGEST_UNPACKED + 1)
     finally:
         archive.unlink()
-    partial = target.with_name(f"{target.name}.partial")
-    partial.write_bytes(content)
-    return partial.replace(target)
+    if len(content) > _LARGEST_UNPACKED:  # whatever the archive says of it
+        raise ValueError(f"{member} unpacks to more than {_LARGEST_UNPACKED:,} bytes, which the published one does not")
+    require_hash(content, file.sha256, f"{member} of {file.url} is", "its")
+    write_atomically(target, content)
+    return target
 
 
 def _missing(files: tuple[PublicFile, ...], cache: Path, error: Exception) -> str:
@@ -98,11 +145,3 @@ def _missing(files: tuple[PublicFile, ...], cache: Path, error: Exception) -> st
         f"Get {names} by other means and put it in {where} or in the cache {cache}."
     )
     return message + (f" sha256: {hashes}." if hashes else "")
-
-
-def _pooch():  # type: ignore[no-untyped-def]
-    try:
-        import pooch
-    except ImportError as error:
-        raise ImportError("cagp.datasets needs pooch: pip install 'cagp[data]'") from error
-    return pooch

@@ -1,14 +1,16 @@
-"""Regression tables: one row an observation."""
+"""Tables: one row an observation, or a place of a simulated field."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from ..errors import DataError
-from .dataset import Dataset
-from .files import PublicFile, find
+from ..support.optional import optional
+from .files import Dataset, PublicFile, find, require_hash
 
 _UCI = "https://archive.ics.uci.edu/static/public"
 _COLLECTION = "https://github.com/treforevans/uci_datasets/raw/master/uci_datasets"
@@ -19,12 +21,18 @@ _CONCRETE = PublicFile(
     "f656a971ce020d12a7d5e1d4aebd103aa28d99a164efca7125091a05380d3db2",
 )
 _CONCRETE_XLS = PublicFile("Concrete_Data.xls", _CONCRETE.url, member="Concrete_Data.xls")
+_CONCRETE_NUMBERS = "8b9a7af0366e0f437ad04cfba6bb729ec0c3ea76fa780ff3d3f4d057356b6af6"
 _BIKE = PublicFile(
     "bike_hour.csv.gz",
     f"{_UCI}/275/bike+sharing+dataset.zip",
     "e2b01cdf412dbe19f34b3024c576b8102fd72f87462b063d674a3b194df2fc01",
 )
-_BIKE_CSV = PublicFile("bike_hour.csv", _BIKE.url, member="hour.csv")
+_BIKE_CSV = PublicFile(
+    "bike_hour.csv",
+    _BIKE.url,
+    "e03de4ee4ef4dc376ac6e04bf829673c6269e8eba5c60fa121640fa2f829504f",
+    member="hour.csv",
+)
 _ROAD_START = PublicFile(
     "3droad_first_rows.csv",
     f"{_UCI}/246/3d+road+network+north+jutland+denmark.zip",
@@ -32,6 +40,8 @@ _ROAD_START = PublicFile(
 )
 _ROAD = PublicFile("3D_spatial_network.txt", _ROAD_START.url, member="3D_spatial_network.txt")
 _ROAD_ROWS = 434_874
+# Of the first 5,000 rows; no hash of all of them is known.
+_ROAD_NUMBERS = "11820b3b87eeea6e41056676b112143035befbadf28f7eaf55ccb6cc4fee3e7f"
 _KIN40K = PublicFile(
     "kin40k.csv.gz",
     f"{_COLLECTION}/kin40k/data.csv.gz",
@@ -41,6 +51,12 @@ _PROTEIN = PublicFile(
     "protein.csv.gz",
     f"{_COLLECTION}/protein/data.csv.gz",
     "f709d0107c3ee90ab019b9e5d77fc2ae182158958cb70b1903236a51334fd01b",
+)
+
+_HEATON = PublicFile(
+    "heaton_simulated.csv.gz",
+    "https://github.com/finnlindgren/heatoncomparison/raw/32a64d2/Data/AllSimulatedTemps.RData",
+    "b11a17fcefb5204da78bd968a96fc1e271f01ba42b7bf86f0a62c707ce8891ed",
 )
 
 _BIKE_INPUTS = {
@@ -53,6 +69,14 @@ _BIKE_INPUTS = {
 _BIKE_COLUMNS = ["instant", "dteday", *_BIKE_INPUTS, "casual", "registered", "cnt"]
 
 
+def _named_columns(path: Path, expected: list[str], used: Iterable[str]) -> np.ndarray:
+    """The columns ``used`` of a table with a header, NaN where a field is empty; refuses another header."""
+    header = np.loadtxt(path, delimiter=",", max_rows=1, dtype=str).tolist()
+    if header != expected:
+        raise DataError(f"{path} has the columns {header}, expected {expected}: it is not the published file")
+    return np.genfromtxt(path, delimiter=",", skip_header=1, usecols=[header.index(name) for name in used])
+
+
 def _check_shape(table: np.ndarray, shape: tuple[int, int], path: Path) -> None:
     if table.shape != shape:
         raise DataError(
@@ -61,15 +85,21 @@ def _check_shape(table: np.ndarray, shape: tuple[int, int], path: Path) -> None:
         )
 
 
+def _check_numbers(table: np.ndarray, sha256: str, path: Path) -> None:
+    """Numbers have the same hash in whatever file they are."""
+    require_hash(table.astype("<f8").tobytes(), sha256, f"{path} is", "of its numbers the")
+
+
 def concrete() -> Dataset:
     """UCI 165: the compressive strength of 1,030 concrete mixtures from 8 inputs, in MPa.
 
-    The publisher's archive holds an Excel file without a known hash: its shape is checked instead, and reading it
-    needs xlrd. A table concrete.csv in CAGP_DATA is checked by its hash.
+    The publisher's archive holds an Excel file, whose numbers are checked by their hash; reading it needs xlrd. A table
+    concrete.csv in CAGP_DATA is checked by its own.
     """
     file, path = find(_CONCRETE, _CONCRETE_XLS)
     table = np.loadtxt(path, delimiter=",", skiprows=1) if file is _CONCRETE else _read_xls(path)
     _check_shape(table, (1030, 9), path)
+    _check_numbers(table, _CONCRETE_NUMBERS, path)
     components = ("cement", "slag", "fly ash", "water", "superplasticizer", "coarse aggregate", "fine aggregate")
     return Dataset(
         name="concrete",
@@ -87,26 +117,17 @@ def concrete() -> Dataset:
 
 
 def _read_xls(path: Path) -> np.ndarray:
-    try:
-        import xlrd  # type: ignore[import-untyped]
-    except ImportError as error:
-        raise ImportError(f"reading {path} needs xlrd: pip install 'cagp[data]'") from error
-    sheet = xlrd.open_workbook(path).sheet_by_index(0)
+    sheet = optional("xlrd", f"reading {path}", "data").open_workbook(path).sheet_by_index(0)
     return np.array([sheet.row_values(row) for row in range(1, sheet.nrows)], dtype=np.float64)
 
 
 def bike() -> Dataset:
     """UCI 275: bicycles hired per hour in Washington D.C., 17,379 hours of 2011 and 2012, from 12 inputs.
 
-    Dropped: the row number and date, and the columns casual and registered, which add up to the target. The
-    publisher's archive has no known hash: its columns and shape are checked instead.
+    Dropped: the row number and date, and the columns casual and registered, which add up to the target.
     """
     _, path = find(_BIKE, _BIKE_CSV)
-    header = np.loadtxt(path, delimiter=",", max_rows=1, dtype=str).tolist()
-    if header != _BIKE_COLUMNS:
-        raise DataError(f"{path} has the columns {header}, expected {_BIKE_COLUMNS}: it is not the published file")
-    used = [header.index(name) for name in (*_BIKE_INPUTS, "cnt")]
-    table = np.loadtxt(path, delimiter=",", skiprows=1, usecols=used)
+    table = _named_columns(path, _BIKE_COLUMNS, (*_BIKE_INPUTS, "cnt"))
     _check_shape(table, (17_379, 13), path)
     return Dataset(
         name="bike",
@@ -127,13 +148,14 @@ def bike() -> Dataset:
 def road3d(full: bool = False) -> Dataset:
     """UCI 246: the altitude in metres of points on the roads of North Jutland, from longitude and latitude.
 
-    The published file has 434,874 rows and no known hash: its shape is checked. Where the folder CAGP_DATA has the
-    first 5,000 rows only, these are returned and ``complete`` is False; ``full=True`` does not accept them.
+    The published file has 434,874 rows and no known hash: its shape is checked, and the first 5,000 rows by theirs.
+    Where the folder CAGP_DATA has these only, they are returned and ``complete`` is False; ``full=True`` refuses them.
     """
     file, path = find(_ROAD) if full else find(_ROAD_START, _ROAD)
     table = np.loadtxt(path, delimiter=",")
     complete = file is _ROAD
     _check_shape(table, (_ROAD_ROWS, 4) if complete else (5000, 3), path)
+    _check_numbers(table[:5000, -3:], _ROAD_NUMBERS, path)
     return Dataset(
         name="road3d",
         X=table[:, -3:-1],
@@ -178,4 +200,44 @@ def _centred(file: PublicFile, name: str, shape: tuple[int, int], origin: str) -
         licence="MIT (the collection)",
         path=path,
         note="columns centred by the collection, which gives no names or units",
+    )
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class Competition(Dataset):
+    """The observations to train on; ``X_gaps`` (T, 2) are the places in the gaps, ``y_gaps`` (T,) the truth there,
+    to score against and never to fit to.
+    """
+
+    X_gaps: np.ndarray
+    y_gaps: np.ndarray
+
+
+def heaton() -> Competition:
+    """The simulated field of the competition of Heaton et al. 2019, with an exponential covariance.
+
+    150,000 places of a 500 × 300 grid: 105,569 simulated temperatures, and 44,431 in the gaps of a real image.
+    The published file is in R's format; the loader reads the same table as CSV, heaton_simulated.csv.gz, with the
+    columns Lon, Lat, MaskTemp (empty in the gaps) and TrueTemp.
+    """
+    _, path = find(_HEATON)
+    columns = ["Lon", "Lat", "MaskTemp", "TrueTemp"]
+    table = _named_columns(path, columns, columns)
+    _check_shape(table, (150_000, 4), path)
+    seen = ~np.isnan(table[:, 2])
+    return Competition(
+        name="heaton",
+        X=table[seen, :2],
+        y=table[seen, 2],
+        X_gaps=table[~seen, :2],
+        y_gaps=table[~seen, 3],
+        names=("Lon", "Lat"),
+        units=("degrees east", "degrees north"),
+        target="temperature",
+        target_unit="°C",
+        citation="M. J. Heaton et al., A case study competition among methods for analyzing large spatial data, "
+        "Journal of Agricultural, Biological and Environmental Statistics 24, 2019.",
+        licence="as published with the paper",
+        path=path,
+        note="coordinates rounded to 6, values to 4 decimals",
     )

@@ -1,4 +1,4 @@
-"""Choosing the hyperparameters of an estimator, and saying how it was done.
+"""Choosing the hyperparameters of an estimator, from a prior to start from, and saying how it was done.
 
 | when | how |
 |---|---|
@@ -21,31 +21,127 @@ import numpy as np
 import torch
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
 from sklearn.gaussian_process.kernels import WhiteKernel
 
-from ..errors import InputError
+from ..errors import InputError, InputTypeError
 from ..hyperparameters import FitResult, FitWarning, fit
-from ..hyperparameters.result import told_by_a_constant
+from ..hyperparameters.result import told_by_a_constant, warn
 from ..hyperparameters.search_space import BOUND_FACTOR
-from ..interop.sklearn_kernels import from_sklearn
+from ..hyperparameters.starting_prior import NOISE_SHARE, column_groups, scale_of, starting_kernel
+from ..interop.sklearn_kernels import Translation, from_sklearn
 from ..kernels import Kernel
-from .starting_prior import Start
-
-EXACT_POINTS = 2_000
-"""Up to this many observations the likelihood is exact on all of them: about half a minute on one core."""
+from ..means import Constant, Mean, Zero, as_mean
+from ..prior import Prior
+from ..solvers.exact import EXACT_UP_TO
+from ..support.interrupt import Interrupt
+from ..support.validation import not_negative_each, positive
 
 OPTIMIZER = "fmin_l_bfgs_b"
 
+SKLEARN_ALPHA = 1e-10
+"""What GaussianProcessRegressor adds to the diagonal unless it is told otherwise."""
+
+# GaussianProcessRegressor wants a positive alpha even where a WhiteKernel is all the noise.
 _NO_ALPHA = float(np.finfo(float).tiny)
-"""GaussianProcessRegressor wants a positive alpha even where a WhiteKernel is all the noise."""
 
 
 @dataclass(frozen=True)
-class Learned:
+class Start:
+    """A prior to start from.
+
+    ``level`` is the part of the noise that is one unknown number, fitted where ``level_is_free``, or None; ``known``
+    (n,) the part that is known. ``white`` says that ``level`` comes from a WhiteKernel, which scikit-learn counts as
+    part of the function. ``fixed`` and ``bounds`` are for ``hyperparameters.fit``.
+    """
+
+    kernel: Kernel
+    mean: Mean
+    level: float | None
+    level_is_free: bool
+    known: np.ndarray
+    white: bool
+    translation: Translation | None
+    fixed: tuple[str, ...]
+    bounds: Mapping[str, tuple[float, float]]
+
+    def prior(self, kernel: Kernel | None = None, level: float | None = None) -> Prior:
+        """The prior, with another kernel and level of noise where they are given."""
+        first = self.level if level is None else level
+        total = self.known if first is None else self.known + first
+        noise: Any = float(total[0]) if (total == total[0]).all() else total
+        return Prior(self.kernel if kernel is None else kernel, mean=self.mean, noise_variance=noise)
+
+
+def known_noise(n: int, **given: Any) -> np.ndarray:
+    """The sum (n,) of noise variances that are known, each one number or one per observation, or None."""
+    total = np.zeros(n)
+    for name, value in given.items():
+        if value is not None:
+            total = total + not_negative_each(np.squeeze(value) if np.size(value) == 1 else value, name, n).numpy()
+    return total
+
+
+def require_noise(known: np.ndarray) -> None:
+    """Refuse observations without noise: ``known`` (n,) is all that they have."""
+    if not (known > 0).all():
+        raise InputError(
+            f"alpha and noise_variance leave the observation at index {int(known.argmin())} without noise; give all a "
+            "positive noise variance, for data without noise a small one, such as 1e-8 times the variance of y"
+        )
+
+
+def start_from(
+    kernel: Any, mean: Any, noise_variance: Any, alpha: Any, X: np.ndarray, y: np.ndarray, given_noise: Any = None
+) -> Start:
+    """What a fit to X (n, p) and y (n, outputs) starts from; ``given_noise`` is what was handed to ``fit``."""
+    n, p = X.shape
+    translation = None
+    if isinstance(kernel, SklearnKernel):
+        translation = from_sklearn(kernel, p)
+        if translation.kernel is None:
+            raise InputError(f"the kernel {kernel} is noise and no function; add a kernel such as RBF()")
+    elif kernel is not None and not isinstance(kernel, Kernel):
+        raise InputTypeError(f"kernel must be a kernel of cagp or of scikit-learn, or None, got {kernel!r}")
+    if alpha is None and translation is not None and noise_variance is None and given_noise is None:
+        alpha = SKLEARN_ALPHA
+    level, free = None, False
+    if given_noise is None and noise_variance is not None and not np.ndim(noise_variance):
+        level, free = positive(noise_variance, "noise_variance"), True
+    of_each = given_noise if given_noise is not None else noise_variance if level is None else None
+    known = known_noise(n, alpha=alpha, noise_variance=of_each)
+    white = translation is not None and translation.noise_variance > 0
+    if white and noise_variance is not None:
+        raise InputError(
+            f"noise_variance={noise_variance!r} is given, and the kernel {kernel} has its noise in a WhiteKernel; "
+            "leave one of them out, or give known noise as alpha"
+        )
+    bounds: dict[str, tuple[float, float]] = {}
+    fixed: tuple[str, ...] = ()
+    start_kernel = kernel
+    if translation is not None:
+        assert translation.kernel is not None
+        start_kernel, fixed, bounds = translation.kernel, translation.fixed, dict(translation.bounds)
+        if white:
+            level, free = translation.noise_variance, translation.noise_is_free
+        if white and free:
+            bounds["noise_variance"] = translation.noise_bounds
+    elif kernel is None:
+        start_kernel, fixed = starting_kernel(column_groups(X), scale_of(y))
+    if level is None and noise_variance is None and alpha is None and given_noise is None:
+        level, free = NOISE_SHARE * scale_of(y), True
+    if level is None:
+        require_noise(known)
+    chosen = as_mean(mean) if mean is not None else Constant() if kernel is None else Zero()
+    return Start(start_kernel, chosen, level, free, known, white, translation, fixed, bounds)
+
+
+@dataclass(frozen=True)
+class ChosenHyperparameters:
     """The hyperparameters that were chosen: those of ``kernel``, and the ``level`` of the noise.
 
     ``public`` is the kernel in the form in which it was given: scikit-learn's in, scikit-learn's out. ``result`` is
-    what the fit found out, where cagp did it; ``message`` says what was done.
+    what the fit found out, where cagp did it; ``message`` says what was done, ``interrupted`` that Ctrl-C ended it.
     """
 
     kernel: Kernel
@@ -53,17 +149,17 @@ class Learned:
     public: Any
     result: FitResult | None
     message: str
+    interrupted: bool = False
 
 
 @dataclass(frozen=True)
 class HowToLearn:
-    """The parameters of the estimator that are about fitting. ``quiet``: warn only where a fit did not converge."""
+    """The parameters of the estimator that are about fitting."""
 
     optimizer: str | Callable[..., Any] | None
     n_restarts: int
     seed: int
     options: Mapping[str, Any]
-    quiet: bool
 
     def __post_init__(self) -> None:
         if self.optimizer not in (None, OPTIMIZER) and not callable(self.optimizer):
@@ -73,11 +169,11 @@ class HowToLearn:
             )
 
 
-def learn(start: Start, X: np.ndarray, Y: np.ndarray, how: HowToLearn) -> Learned:
+def learn(start: Start, X: np.ndarray, Y: np.ndarray, how: HowToLearn) -> ChosenHyperparameters:
     """Maximum-likelihood hyperparameters for Y (n, outputs) at X (n, p)."""
     public = start.kernel if start.translation is None else start.translation.source
     if how.optimizer is None:
-        return Learned(start.kernel, start.level, public, None, "Nothing was fitted: optimizer=None.")
+        return ChosenHyperparameters(start.kernel, start.level, public, None, "Nothing was fitted: optimizer=None.")
     if start.translation is not None and (callable(how.optimizer) or any(k.n_dims for k in start.translation.opaque)):
         return _learn_by_sklearn(start, X, Y, how)
     if callable(how.optimizer):
@@ -87,18 +183,18 @@ def learn(start: Start, X: np.ndarray, Y: np.ndarray, how: HowToLearn) -> Learne
         )
     free = [name for name in start.kernel.hyperparameter_names() if name not in start.fixed]
     if not free and not start.level_is_free:
-        return Learned(start.kernel, start.level, public, None, "Nothing was fitted: all hyperparameters are fixed.")
-    settings = _settings(start, len(X), how)
+        return ChosenHyperparameters(
+            start.kernel, start.level, public, None, "Nothing was fitted: all hyperparameters are fixed."
+        )
+    settings = _settings(start, how)
     alone = dataclasses.replace(start, known=np.zeros_like(start.known))  # the known noise goes beside the unknown
     if start.level is None:
         alone = start
     elif start.known.any():
         settings["known_noise"] = start.known
-    result = fit(alone.prior(), X, Y if Y.shape[1] > 1 else Y[:, 0], **settings)
-    for sentence in () if how.quiet and result.converged else result.warnings:
-        warnings.warn(sentence, FitWarning, stacklevel=4)
-    if constant := told_by_a_constant(Y, result):
-        warnings.warn(constant, FitWarning, stacklevel=4)
+    with Interrupt() as interrupt:
+        result = fit(alone.prior(), X, Y if Y.shape[1] > 1 else Y[:, 0], **settings)
+    warn(result, told_by_a_constant(Y, result))
     level = None if start.level is None else float(result.prior.noise_variance)
     public = result.prior.kernel
     if start.translation is not None:
@@ -106,10 +202,11 @@ def learn(start: Start, X: np.ndarray, Y: np.ndarray, how: HowToLearn) -> Learne
     random = result.size < len(X) and isinstance(settings.get("subset"), numbers.Integral)
     drawn = f", drawn at random (seed {how.seed})" if random else ""
     done = f"Maximum of the {result.likelihood} likelihood of {result.size} of {len(X)} observations{drawn}."
-    return Learned(result.prior.kernel, level, public, result, f"{done} {result.message}")
+    said = f"{done} {result.message}"
+    return ChosenHyperparameters(result.prior.kernel, level, public, result, said, interrupt.requested)
 
 
-def _settings(start: Start, n: int, how: HowToLearn) -> dict[str, Any]:
+def _settings(start: Start, how: HowToLearn) -> dict[str, Any]:
     """The options of ``hyperparameters.fit``: the estimator's, under those that were given as ``fit_options``."""
     given = dict(how.options)
     fix = given.pop("fix", ())
@@ -123,15 +220,13 @@ def _settings(start: Start, n: int, how: HowToLearn) -> dict[str, Any]:
         "fix_noise": start.level is None,
         "bounds": {**start.bounds, **(given.pop("bounds", None) or {})},
     }
-    if "likelihood" not in given and "subset" not in given and n > EXACT_POINTS:
-        settings["likelihood"] = "nearest-neighbours"
     return {**settings, **given}
 
 
 # --- the scikit-learn fallback: its own Gaussian process, for what only it can do: differentiate its kernels ----------
 
 
-def _learn_by_sklearn(start: Start, X: np.ndarray, Y: np.ndarray, how: HowToLearn) -> Learned:
+def _learn_by_sklearn(start: Start, X: np.ndarray, Y: np.ndarray, how: HowToLearn) -> ChosenHyperparameters:
     """Hyperparameters by scikit-learn's optimiser, on a random subset where there are many observations."""
     assert start.translation is not None
     unknown = sorted(set(how.options) - {"subset"})
@@ -140,7 +235,7 @@ def _learn_by_sklearn(start: Start, X: np.ndarray, Y: np.ndarray, how: HowToLear
             f"fit_options has {', '.join(map(repr, unknown))}, but this kernel is fitted by scikit-learn, since cagp "
             "has no equal of it or the optimizer is a callable; only a number as 'subset' can be given"
         )
-    size = how.options.get("subset") or EXACT_POINTS
+    size = how.options.get("subset") or EXACT_UP_TO
     rows = np.arange(len(X))
     if size < len(X):
         rows = np.sort(np.random.default_rng(how.seed).choice(len(X), size, replace=False))
@@ -160,7 +255,7 @@ def _learn_by_sklearn(start: Start, X: np.ndarray, Y: np.ndarray, how: HowToLear
         theirs.fit(X[rows], _residuals(start, X[rows], Y[rows]))
     for warning in caught:
         category = FitWarning if issubclass(warning.category, ConvergenceWarning) else warning.category
-        warnings.warn(str(warning.message), category, stacklevel=5)
+        warn(None, str(warning.message), category=category)
     found = from_sklearn(theirs.kernel_, X.shape[1])
     assert found.kernel is not None
     drawn = f", drawn at random (seed {how.seed})" if len(rows) < len(X) else ""
@@ -169,7 +264,7 @@ def _learn_by_sklearn(start: Start, X: np.ndarray, Y: np.ndarray, how: HowToLear
         f"optimiser: log p = {theirs.log_marginal_likelihood_value_:.6g}."
     )
     level = None if start.level is None else found.noise_variance
-    return Learned(found.kernel, level, theirs.kernel_.k1 if separate else theirs.kernel_, None, message)
+    return ChosenHyperparameters(found.kernel, level, theirs.kernel_.k1 if separate else theirs.kernel_, None, message)
 
 
 def log_likelihood_at(
@@ -193,3 +288,31 @@ def _residuals(start: Start, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
 
 def _alpha(noise: Any) -> Any:
     return noise if np.any(noise) else _NO_ALPHA
+
+
+# --- before any data --------------------------------------------------------------------------------------------------
+
+
+def prior_prediction(
+    start: Start, X: np.ndarray, outputs: int, return_std: bool, return_cov: bool, of: str | None
+) -> Any:
+    """What an estimator with a kernel says before it has seen data: the prior at X (T, p), the same for all outputs."""
+    prior = start.prior()
+    noise = {None: start.level if start.white else 0.0, "latent": 0.0}.get(of, prior.noise_variance)
+
+    def for_all(values: np.ndarray) -> np.ndarray:
+        return squeezed(np.repeat(values[..., None], outputs, axis=-1))
+
+    points = torch.from_numpy(X)
+    mean = for_all((torch.zeros(len(X)).double() if prior.mean.unknown else prior.mean(points)).numpy())
+    if return_cov:
+        return mean, for_all(prior.kernel(X) + np.eye(len(X)) * noise)
+    if return_std:
+        variance = prior.kernel.diagonal(prior.kernel.embed(points, points.mean(dim=0))).numpy()
+        return mean, for_all(np.sqrt(variance + noise))
+    return mean
+
+
+def squeezed(array: np.ndarray) -> np.ndarray:
+    """Without the last axis where there is one output."""
+    return array[..., 0] if array.shape[-1] == 1 else array

@@ -35,21 +35,17 @@ def nested_parameters(parameters: dict[str, Any]) -> dict[str, Any]:
 def split_nested(current: dict[str, Any], changes: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """``changes`` as the plain ones, with settings of solvers and cagp kernels applied, and all the others."""
     plain = {name: value for name, value in changes.items() if "__" not in name}
-    owners = {name: plain.get(name, current.get(name)) for name in _OPEN}
-    rest: dict[str, Any] = {}
-    inner: dict[str, dict[str, Any]] = {}
-    for key, value in changes.items():
-        name, _, field = key.partition("__")
-        if field and isinstance(owners.get(name), (str, Solver, Kernel)):
-            inner.setdefault(name, {})[field] = value
-        elif field:
-            rest[key] = value
-    for name, settings in inner.items():
-        owner = owners[name]
-        known = _fields(name, owner)
+    rest = {name: value for name, value in changes.items() if "__" in name}
+    for name in _OPEN:
+        owner: Any = plain.get(name, current.get(name))
+        if not isinstance(owner, (str, Solver, Kernel)):
+            continue
+        own = [key for key in rest if key.startswith(f"{name}__")]
+        settings, known = {key.removeprefix(f"{name}__"): rest.pop(key) for key in own}, _fields(name, owner)
         for field in settings:
             if field not in known:
                 raise InputError(f"{name}__{field} is not a setting of {owner!r}; it has {', '.join(known) or 'none'}")
-        made: Any = as_solver(owner) if name == "solver" else owner
-        plain[name] = dataclasses.replace(made, **settings)
+        if settings:
+            made: Any = as_solver(owner) if name == "solver" else owner
+            plain[name] = dataclasses.replace(made, **settings)
     return plain, rest

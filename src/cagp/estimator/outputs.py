@@ -1,4 +1,7 @@
-"""What the estimator predicts with: for each output a model, and the error bars that belong to it."""
+"""What the estimator predicts with: for each output a model, and the error bars that belong to it.
+
+Outputs that share a prior share one Gram matrix, one solve and one variance, and have a mean each.
+"""
 
 from __future__ import annotations
 
@@ -9,100 +12,128 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..choosing.judging import judged, recalibration_wanted
-from ..mixtures import MixtureModel, before_recalibration
+from ..choosing.judging import judged
+from ..choosing.options import check_recalibrate
+from ..errors import NotPositiveDefiniteError
 from ..model import Model
-from ..posterior import kept
 from ..prediction import Prediction
-from ..recalibration import LayeredModel
-from ..transforms import untransformed
-from .several_outputs import covariances, means, means_and_variances
+
+_NUMBERS_AT_ONCE = 2**24  # of weights (d, T) in memory at a time, where the means are taken from them
 
 
 @dataclass(frozen=True)
 class Outputs:
-    """For each output its model, plain or with layers around it; what was done about the error bars, in words.
+    """For each output its model; what was done about the error bars, in words.
 
-    ``shared`` says that the plain models have one prior, so that one solve is enough for all of them.
+    ``shared`` says that the models have one component with one prior, so that one solve is enough for all of them.
     """
 
-    models: list[Model | LayeredModel]
+    models: list[Model]
     message: str
     shared: bool
 
     @property
-    def plain(self) -> list[Model]:
-        """The innermost models."""
-        return [model.plain for model in self.models]
-
-    @property
     def transformed(self) -> bool:
         """Whether some output is predicted on another scale than it was modelled on."""
-        return any(untransformed(model)[1] is not None for model in self.models)
+        return any(model.transform is not None for model in self.models)
+
+    @property
+    def _one_variance(self) -> bool:
+        """Whether all outputs have the weights, and so the variance, of the first: those of others depend on y."""
+        return self.shared and len(self.models) > 1 and self.models[0].solver.calibrated
+
+    @property
+    def _by_weights(self) -> bool:
+        """Whether one solve for the weights is the cheapest way to the means of several outputs."""
+        return self._one_variance and not self.models[0].means_are_cheap
 
     def log_likelihood(self, **options: Any) -> float:
         """log p(y) of all outputs together, each under its own prior, with the slope of a transform in it."""
         total = 0.0
         for model in self.models:
-            recipe, transform = model.plain.recipe, untransformed(model)[1]
-            total += recipe.prior.log_likelihood(recipe.X, recipe.y, **options)
-            if transform is not None:
-                total += float(transform.log_slope(transform.inverse(torch.from_numpy(recipe.y))).sum())
+            total += model.prior.log_likelihood(model.recipe.X, model.recipe.y, **options)
+            if model.transform is not None:
+                total += float(model.transform.log_slope(model.y).sum())
         return total
 
     def means(self, X: np.ndarray) -> np.ndarray:
-        """The means at X (T, p), shape (T, outputs)."""
-        if self.shared:
-            return means(self.plain, X)
+        """The means at X (T, p), shape (T, outputs), without variances."""
+        if self._by_weights:
+            return self._solved_once(X)[0]
         return np.column_stack([model.predict_mean(X) for model in self.models])
 
     def predictions(self, X: np.ndarray) -> list[Prediction]:
         """What each output says of f at X (T, p)."""
-        if not self.shared:
-            return [model.predict(X, progress=False) for model in self.models]
-        mean, variance = means_and_variances(self.plain, X)
-        posteriors = [kept(model, X, mean[:, j], variance[:, j]) for j, model in enumerate(self.plain)]
-        return [model.over(each, X) for model, each in zip(self.models, posteriors, strict=True)]
+        if not self._one_variance:
+            return [_whole(model, X) for model in self.models]
+        if self._by_weights:
+            mean, variance = self._solved_once(X)
+        else:
+            first = _under_the_prior(self.models[0], X)
+            mean = np.column_stack([first.mean, *(model.predict_mean(X) for model in self.models[1:])])
+            variance = first.variance
+        return [model.prediction_of(X, mean[None, :, j], variance[None]) for j, model in enumerate(self.models)]
+
+    def _solved_once(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Means (T, outputs) and variances (T,) from one solve: Wᵀb for every b."""
+        components = [model.components[0] for model in self.models]
+        B = np.column_stack([each.b.cpu().numpy() for each in components])
+        means, variances, step = [], [], max(1, _NUMBERS_AT_ONCE // len(B))
+        for test in np.array_split(X, range(step, len(X), step)):
+            posterior: Any = _under_the_prior(self.models[0], test)
+            prior_means = np.column_stack([each.offset(torch.from_numpy(test)).numpy() for each in components])
+            means.append(prior_means + posterior.weights.T @ B)
+            variances.append(posterior.variance)
+        return np.concatenate(means), np.concatenate(variances)
 
     def noises(self, X: np.ndarray) -> np.ndarray:
         """The noise variance of new observations at X (T, p), (T, outputs): the average one of a mixture."""
-        return np.column_stack([_noise(before_recalibration(model), X) for model in self.models])
+        places = torch.from_numpy(X)
+        each = [np.stack([part.prior.noise(places).numpy() for part in model.components]) for model in self.models]
+        return np.column_stack([model.weights @ noise for model, noise in zip(self.models, each, strict=True)])
 
     def covariances(self, X: np.ndarray, noise: Any) -> np.ndarray:
         """Of f with ``noise``, one or (T, outputs), at X (T, p), before any recalibration, shape (T, T, outputs)."""
-        if self.shared:
-            found = covariances(self.plain, X)
-        else:
-            found = np.stack([_covariance(model, X) for model in self.models], axis=2)
+        different = self.models[:1] if self._one_variance else self.models
+        found = np.stack([_under_the_prior(model, X).covariance() for model in different], axis=2)
+        found = np.repeat(found, len(self.models) // len(different), axis=2)
         return found + np.broadcast_to(noise, found.shape[1:])[:, None] * np.eye(len(X))[:, :, None]
-
-
-def _noise(model: Model | MixtureModel, X: np.ndarray) -> np.ndarray:
-    if isinstance(model, Model):
-        return model.prior.noise(torch.from_numpy(X)).numpy()
-    return np.asarray(model.weights @ np.stack([_noise(each, X) for each in model.components]))
-
-
-def _covariance(model: Model | LayeredModel, X: np.ndarray) -> np.ndarray:
-    """The covariance (T, T) of f by a model below any recalibration: that within, and between, its components."""
-    model = before_recalibration(model)
-    if isinstance(model, Model):
-        return np.asarray(model.predict(X, progress=False).covariance())
-    parts = [each.predict(X, progress=False) for each in model.components]
-    mean = sum(weight * part.mean for weight, part in zip(model.weights, parts, strict=True))
-    return np.asarray(
-        sum(
-            weight * (part.covariance() + np.outer(part.mean - mean, part.mean - mean))
-            for weight, part in zip(model.weights, parts, strict=True)
-        )
-    )
 
 
 def outputs_of(models: Sequence[Model], recalibrate: Any, seed: int) -> Outputs:
     """The models of outputs that share a prior, with the error bars that ``recalibrate`` asks for."""
     recalibrate = bool(recalibrate) if isinstance(recalibrate, np.bool_) else recalibrate
-    recalibration_wanted(recalibrate, len(models[0].y))
+    check_recalibrate(recalibrate, len(models[0].recipe.y))
     if recalibrate is False:
         return Outputs([*models], "", True)
     found = [judged(model, recalibrate=recalibrate, seed=seed) for model in models]
-    return Outputs([each.model for each in found], " " + " ".join(each.found for each in found), True)
+    return Outputs([model for model, _ in found], " " + " ".join(said for _, said in found), True)
+
+
+def _under_the_prior(model: Model, X: np.ndarray) -> Prediction:
+    """Without margins, which are for each output by itself."""
+    return _whole(model.replace(margins=None), X)
+
+
+def _whole(model: Model, X: np.ndarray) -> Prediction:
+    """The prediction, unless Ctrl-C cut it short: a loop that scores models must end, and not score half of one."""
+    prediction = model.predict(X, progress=False)
+    if prediction.status.reason == "interrupted":
+        raise KeyboardInterrupt(prediction.status.message)
+    return prediction
+
+
+def sklearn_draws(
+    mean: np.ndarray, covariance: np.ndarray, n: int, rng: np.random.RandomState, eps: float
+) -> np.ndarray:
+    """``n`` joint draws, shape (T, n), from the same random numbers in the same way as GaussianProcessRegressor.
+
+    ``eps`` is the precision of the covariance: what is negative beyond it is an error, and not a warning.
+    """
+    values = np.linalg.eigvalsh(covariance)
+    if values[0] < -100 * len(values) * eps * np.abs(values).max():
+        raise NotPositiveDefiniteError(
+            f"the posterior covariance has the eigenvalue {values[0]:.3g}, beyond rounding; "
+            "fit with dtype float64 or more noise"
+        )
+    return rng.multivariate_normal(mean, covariance, n, check_valid="ignore").T

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+import warnings
 from typing import Any, Self
 
 import numpy as np
@@ -13,21 +14,17 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..errors import InputError
 from ..hyperparameters import log_likelihood
+from ..model import Model
 from ..prediction import Prediction
-from ..recalibration import LayeredModel
 from ..solvers import Solver, as_solver
 from ..support.frames import dated, told_about
 from ..support.validation import choice, count
-from .choosing import chosen, is_names
-from .maximum_likelihood import HowToLearn, learn, log_likelihood_at
+from .choosing import chosen
+from .maximum_likelihood import HowToLearn, Start, learn, log_likelihood_at, prior_prediction, squeezed, start_from
 from .nested_parameters import nested_parameters, split_nested
-from .outputs import Outputs, outputs_of
-from .several_outputs import sklearn_draws
-from .starting_prior import Start, prior_prediction, squeezed, start_from
+from .outputs import Outputs, outputs_of, sklearn_draws
 
-_EXACT_EVIDENCE = 8_000
-"""Up to this many observations ``log_marginal_likelihood_value_`` is exact."""
-
+_EXACT_EVIDENCE = 8_000  # up to this many observations ``log_marginal_likelihood_value_`` is exact
 _OF = ("latent", "observed")
 
 
@@ -73,8 +70,9 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         output by itself. "auto" does so where the left-out predictions reject the error bars of the prior;
         ``fit_message_`` says what was found and done. Means do not change. None is "auto" where the kernel is chosen,
         and False where a kernel is given, as in ``GaussianProcessRegressor``.
-    uncertainty, mixture, target_transform, varying, globe, rotate : as in ``cagp.fit``
-        For kernels that are chosen. What ``cagp.fit`` calls ``transform`` is ``target_transform`` here.
+    uncertainty, mixture, target_transform, varying, ard, rotate, globe, times : as in ``cagp.fit``
+        For kernels that are chosen. What ``cagp.fit`` calls ``transform`` is ``target_transform`` here, since
+        scikit-learn takes an estimator that has ``transform`` for a transformer.
     random_state : int, RandomState or None
         For restarts and subsets. With the default 0 results are the same each time.
     copy_X_train, n_targets : as in ``GaussianProcessRegressor``
@@ -86,10 +84,8 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     prior_ : Prior
         The fitted ``cagp.Prior``.
     model_, models_ : Model
-        The ``cagp.Model`` of the first output, and those of all; they have the error bars of the prior.
-    recalibrated_models_ : list
-        For each output its model with the error bars that are predicted: a ``FittedModel``, a ``RecalibratedModel``, or
-        the plain one.
+        The ``cagp.Model`` of the first output, and those of all, that predict: ``model_.predict(X).observed()`` is what
+        ``predict(X, of="observed")`` says, in the units of ``normalize_y``.
     noise_variance_ : float or array (n,)
         The variance of the noise of all that is observed; where it varies with X, that at an average place.
     fit_result_ : FitResult or None
@@ -142,6 +138,8 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         varying: Any = "auto",
         globe: Any = None,
         rotate: Any = "auto",
+        ard: Any = None,
+        times: Any = (),
     ) -> None:
         self.kernel = kernel
         self.noise_variance = noise_variance
@@ -163,6 +161,8 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.varying = varying
         self.globe = globe
         self.rotate = rotate
+        self.ard = ard
+        self.times = times
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -185,7 +185,8 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     @property
     def _has_kernel(self) -> bool:
         """Whether a whole kernel was given, and not names to choose from or nothing."""
-        return not (self.kernel is None or is_names(self.kernel))
+        several = isinstance(self.kernel, (list, tuple)) and all(isinstance(each, str) for each in self.kernel)
+        return not (self.kernel is None or isinstance(self.kernel, str) or several)
 
     def fit(self, X: Any, y: Any, noise_variance: Any = None, *, like: Any = None) -> Self:
         """Fit to X (n, p) and y (n,) or (n, outputs).
@@ -209,13 +210,8 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self._shift, self._scale = np.atleast_1d(shift), np.atleast_1d(scale)
         self.X_train_, self.y_train_ = np.copy(X) if self.copy_X_train else X, y
         Y = y.reshape(len(y), -1)
-        how = HowToLearn(
-            self.optimizer,
-            count(self.n_restarts_optimizer, "n_restarts_optimizer"),
-            self._seed,
-            self.fit_options or {},
-            quiet=not self._has_kernel,
-        )
+        restarts = count(self.n_restarts_optimizer, "n_restarts_optimizer")
+        how = HowToLearn(self.optimizer, restarts, self._seed, self.fit_options or {})
         self._evidence: float | None = None
         self._white = 0.0
         self._start: Start | None = None
@@ -223,21 +219,31 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             fitted = chosen(self, X, Y, noise_variance, like, how)
             self._outputs = Outputs([*fitted], "", shared=False)
             self.fit_result_, self.fit_message_ = fitted[0].result, "\n\n".join(each.story for each in fitted)
-            self.prior_ = fitted[0].plain.prior
+            self.prior_ = fitted[0].prior
             self.kernel_ = self.prior_.kernel
+            interrupted = any(model.interrupted for model in fitted)
         else:
             if like is not None:
                 raise InputError("like is for kernels that are chosen; leave the kernel out, or leave out like")
-            self._fit_given(X, Y, noise_variance, how, solver)
+            interrupted = self._fit_given(X, Y, noise_variance, how, solver)
         self.fit_message_ = f"{dates} {self.fit_message_}".strip()
         self.noise_variance_ = self.prior_.noise_variance
-        self.recalibrated_models_ = self._outputs.models
-        self.models_ = self._outputs.plain
+        self.models_ = self._outputs.models
         self.model_ = self.models_[0]
+        if interrupted:
+            # a loop over models must end, and not score a search that was cut short
+            raise KeyboardInterrupt("the search was interrupted; this estimator has the best model found so far")
         return self
 
-    def _fit_given(self, X: np.ndarray, Y: np.ndarray, noise_variance: Any, how: HowToLearn, solver: Solver) -> None:
-        """Fit the kernel that was given, as GaussianProcessRegressor does."""
+    @property
+    def recalibrated_models_(self) -> list[Model]:
+        """The former name of ``models_``."""
+        check_is_fitted(self, "model_")
+        warnings.warn("recalibrated_models_ is now models_, the models that predict", FutureWarning, stacklevel=2)
+        return self.models_
+
+    def _fit_given(self, X: np.ndarray, Y: np.ndarray, noise_variance: Any, how: HowToLearn, solver: Solver) -> bool:
+        """Fit the kernel that was given, as GaussianProcessRegressor does; whether Ctrl-C ended it."""
         start = start_from(self.kernel, self.mean, self.noise_variance, self.alpha, X, Y, given_noise=noise_variance)
         learned = learn(start, X, Y, how)
         self.kernel_, self.fit_result_, self.fit_message_ = learned.public, learned.result, learned.message
@@ -245,8 +251,10 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self._start, self._white = start, float(learned.level or 0.0) if start.white else 0.0
         first = self.prior_.condition(X, Y[:, 0], solver, **(self.condition_options or {}))
         models = [first, *(first.with_observations(column) for column in Y.T[1:])]
-        self._outputs = outputs_of(models, False if self.recalibrate is None else self.recalibrate, self._seed)
+        judged = self.recalibrate is not None and not learned.interrupted
+        self._outputs = outputs_of(models, self.recalibrate if judged else False, self._seed)
         self.fit_message_ += self._outputs.message
+        return learned.interrupted
 
     # --- predictions ----------------------------------------------------------------------------------------------
 
@@ -288,7 +296,7 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             )
         noise = self._noise_of(of)  # refuses noise that is known for the training observations alone
         covariance = self._outputs.covariances(X, self._outputs.noises(X) if of == "observed" else noise)
-        if any(isinstance(each, LayeredModel) for each in self.recalibrated_models_):
+        if any(model.margins is not None for model in self.models_):
             factors = std / np.sqrt(np.diagonal(covariance).T)
             covariance = covariance * factors[:, None] * factors[None]
         return self._back(mean), squeezed(covariance * self._scale**2)

@@ -1,16 +1,5 @@
-"""Fields, not only points: averages and other linear functionals of f, and joint draws at many test points."""
+"""Fields, not only points: joint draws at many test points."""
 
-from .averages import Average, AveragePrediction, average
-from .simulation import ModelSimulator, Simulation, Simulator
-from .wanted import Wanted, wanted
+from .simulation import ComponentSimulator, Found, Simulation, Simulator
 
-__all__ = [
-    "Average",
-    "AveragePrediction",
-    "ModelSimulator",
-    "Simulation",
-    "Simulator",
-    "Wanted",
-    "average",
-    "wanted",
-]
+__all__ = ["ComponentSimulator", "Found", "Simulation", "Simulator"]

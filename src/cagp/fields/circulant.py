@@ -10,22 +10,15 @@ from __future__ import annotations
 import math
 
 import torch
+from scipy.fft import next_fast_len
 
 from ..kernels import Kernel, OnColumns, Product, Radial, Rotated, Sum
 from .prior_draws import PriorDraws
 
-_ON_GRID = 1e-6
-"""So far from a grid point, in grid steps, a point may lie and still be on it."""
-
-_SITES = 16
-"""Sites of the grid for each point, at most: scattered points have a common grid too, which is useless."""
-
-_ENLARGED = (2.0, 3.0, 4.0, 6.0, 8.0)
-"""How many times as long as the grid the wrapped one is, tried in turn."""
-
-_NEGATIVE = 1e-4
-"""What negative eigenvalues may take of the sum of all; they are set to zero, which is told."""
-
+_ON_GRID = 1e-6  # so far from a grid point, in grid steps, a point may lie and still be on it
+_SITES = 16  # sites of the grid for each point, at most: scattered points have a common grid too, which is useless
+_ENLARGED = (2.0, 3.0, 4.0, 6.0, 8.0)  # how many times as long as the grid the wrapped one is, tried in turn
+_NEGATIVE = 1e-4  # what negative eigenvalues may take of the sum of all; they are set to zero, which is told
 _ROUNDING = 1e-13
 
 
@@ -66,7 +59,8 @@ def circulant_draws(kernel: Kernel, points: torch.Tensor, budget: int) -> tuple[
     # turned axes make both ways round the grid differ: each needs sites of its own
     fewest = 1 if any(isinstance(part.kernel, Rotated) for part in kernel.walk()) else 0
     for enlarged in _ENLARGED:
-        shape = tuple(_fast(max(math.ceil(enlarged * (n - 1)), fewest * (2 * n - 1))) if n > 1 else 1 for n in sizes)
+        longer = (max(math.ceil(enlarged * (n - 1)), fewest * (2 * n - 1)) for n in sizes)
+        shape = tuple(next_fast_len(n, real=True) if n > 1 else 1 for n in longer)
         if 6 * 8 * math.prod(shape) > budget:
             return None, "the wrapped grid does not fit the memory budget"
         first_row = _first_row(kernel, shape, steps, signed=bool(fewest)).to(points.device)
@@ -131,15 +125,3 @@ def _first_row(kernel: Kernel, shape: tuple[int, ...], steps: list[float], signe
     # halfway round, where no two points are, both ways are as long: the covariance there is any that is symmetric
     every = tuple(range(len(shape)))
     return 0.5 * (row + row.flip(every).roll((1,) * len(shape), every))
-
-
-def _fast(n: int) -> int:
-    """The next size from n on that is a product of small primes."""
-    while True:
-        rest = n
-        for prime in (2, 3, 5):
-            while rest % prime == 0:
-                rest //= prime
-        if rest == 1:
-            return n
-        n += 1

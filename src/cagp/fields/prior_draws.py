@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 
 import torch
 
-from ..errors import NotPositiveDefiniteError
 from ..kernels import Embedding, Kernel, embedding_leaves
+from ..support.positive_definite import any_root
 
-_SAME = 1e-10
-"""Points are the same where their coordinates differ by less than this part of the largest."""
+_SAME = 1e-10  # points are the same where their coordinates differ by less than this part of the largest
 
 
 class PriorDraws(ABC):
@@ -37,43 +37,24 @@ class DenseDraws(PriorDraws):
 
     def __init__(self, kernel: Kernel, embedding: Embedding) -> None:
         covariance = kernel.evaluate(embedding, embedding)
-        factor, info = torch.linalg.cholesky_ex(covariance)
-        if int(info):  # singular, as for smooth kernels: eigenvalues that rounding made negative are zero
-            values, vectors = torch.linalg.eigh(covariance)
-            if float(values[0]) < -100 * len(values) * torch.finfo(values.dtype).eps * float(values[-1]):
-                raise NotPositiveDefiniteError(
-                    f"the prior covariance has the eigenvalue {float(values[0]):.3g}, beyond rounding; check that the "
-                    "kernel is positive semidefinite"
-                )
-            factor = vectors * values.clamp_min(0).sqrt()
-        self._root = factor
-        self.noises = len(factor)
-        self.how = f"from the factor of the whole covariance matrix of {len(factor):,} points, exact"
+        remedy = "check that the kernel is positive semidefinite"
+        self._root, _ = any_root(covariance, "the prior covariance", remedy)
+        self.noises = len(self._root)
+        self.how = f"from the factor of the whole covariance matrix of {len(self._root):,} points, exact"
 
     def __call__(self, noise: torch.Tensor) -> torch.Tensor:
         return noise @ self._root.T
 
 
-class RepeatedDraws(PriorDraws):
-    """Draws at distinct points, told for every point: ``place`` (N,) says which of the distinct ones it is."""
+class ChangedDraws(PriorDraws):
+    """Draws of another way, each of which ``change`` makes (n, N) from (n, U)."""
 
-    def __init__(self, inner: PriorDraws, place: torch.Tensor) -> None:
-        self._inner, self._place = inner, place
+    def __init__(self, inner: PriorDraws, change: Callable[[torch.Tensor], torch.Tensor]) -> None:
+        self._inner, self._change = inner, change
         self.noises, self.how, self.exact, self.method = inner.noises, inner.how, inner.exact, inner.method
 
     def __call__(self, noise: torch.Tensor) -> torch.Tensor:
-        return self._inner(noise)[:, self._place]
-
-
-class ScaledDraws(PriorDraws):
-    """Draws times an ``amplitude`` (N,) at each point."""
-
-    def __init__(self, inner: PriorDraws, amplitude: torch.Tensor) -> None:
-        self._inner, self._amplitude = inner, amplitude
-        self.noises, self.how, self.exact, self.method = inner.noises, inner.how, inner.exact, inner.method
-
-    def __call__(self, noise: torch.Tensor) -> torch.Tensor:
-        return self._inner(noise).mul_(self._amplitude)
+        return self._change(self._inner(noise))
 
 
 def distinct(embedding: Embedding) -> tuple[torch.Tensor, torch.Tensor]:

@@ -11,8 +11,7 @@ nothing, because its weights are unbiased: any coefficients give the same. The w
 from __future__ import annotations
 
 import time
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -22,31 +21,23 @@ import torch
 
 from ..algebra.weights import Weights
 from ..gram import Cross
-from ..posterior import guarantee_of
 from ..predicting.conditioned import Conditioned
 from ..predicting.memory_plan import MemoryPlan
-from ..predicting.solved import Solved
-from ..predicting.solving import Outcome, run, run_to
+from ..predicting.solving import Outcome, Solved, run, run_to
 from ..predicting.status import Status, status_of
-from ..prediction import Guarantee, Normal, Prediction
-from ..support.convert import Output
+from ..prediction import Guarantee, Prediction, checked_noise
 from ..support.interrupt import Interrupt
 from ..support.memory import require
 from ..support.progress import Advance
 from ..support.progress import progress as progress_bar
 from ..support.validation import as_float64, choice, count
 from .prior_draws import PriorDraws
-from .vecchia_draws import weighted_sums
 from .ways import METHODS, prior_draws
 
-_KEPT = 4
-"""Weights are kept for further draws where they take at most one part in so many of the memory budget."""
-
-_AT_ONCE = 16
-"""Numbers per point and draw that are alive at once, at most, while fields are drawn together."""
-
-_PRIOR, _NOISE, _OBSERVED = range(3)
-"""Each field has three streams of random numbers of its own."""
+_KEPT = 4  # weights are kept for further draws where they take at most one part in so many of the memory budget
+_AT_ONCE = 16  # numbers per point and draw that are alive at once, at most, while fields are drawn together
+# Each field has streams of random numbers of its own; the last says which component it falls to.
+_PRIOR, _NOISE, _OBSERVED, _CHOICE = range(4)
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,17 +77,34 @@ class Simulation:
     @cached_property
     def spread(self) -> float:
         """The root mean square of (field − mean) / std over all fields and points."""
-        fields, mean, std = (as_float64(each, "fields") for each in self._moments)
+        moments = self.fields, self.prediction.mean, self.prediction.std
+        fields, mean, std = (as_float64(each, "fields") for each in moments)
         total = sum(float(((field - mean) / std).square().sum()) for field in fields)
         return float(np.sqrt(total / fields.numel()))
 
-    @property
-    def _moments(self) -> tuple[Any, Any, Any]:
-        return self.fields, self.prediction.mean, self.prediction.std
 
+class Simulator:
+    """Draws fields at the test points that it was made for, as many and as often as one likes; see ``Model.simulator``.
 
-class Simulator(ABC):
-    """Draws fields at the test points that it was made for, as many and as often as one likes."""
+    Each field is one of a single component, chosen by the ``weights`` (m,), with the margins of the prediction that
+    ``predicted`` makes of what was solved for all ``parts``. ``learned`` says in words what margins these are.
+    ``new_noise`` is the noise variance of new observations, where that is known.
+    """
+
+    def __init__(
+        self,
+        parts: Sequence[ComponentSimulator],
+        weights: np.ndarray,
+        predicted: Callable[[Sequence[Found]], Prediction],
+        new_noise: torch.Tensor | None,
+        learned: Sequence[str],
+    ) -> None:
+        self._parts, self._weights, self._predicted, self._learned = parts, weights, predicted, learned
+        self._new_noise = new_noise
+
+    def __len__(self) -> int:
+        """How many test points there are."""
+        return len(self._parts[0])
 
     def draw(
         self,
@@ -111,19 +119,36 @@ class Simulator(ABC):
         """The fields numbered ``first`` … ``first + n − 1`` of that ``seed``; see ``Model.simulate``."""
         count(n, "n", minimum=1)
         numbers = range(count(first, "first"), first + n)
-        return self.numbered(
-            numbers, count(seed, "seed"), observed or noise_variance is not None, noise_variance, progress
-        )
+        luck = [np.random.default_rng([count(seed, "seed"), number, _CHOICE]).random() for number in numbers]
+        chosen = np.searchsorted(np.cumsum(self._weights)[:-1], luck, side="right")
+        with_noise = observed or noise_variance is not None
+        if with_noise:  # refused before any work is done
+            checked_noise(self._new_noise, noise_variance, len(self._parts[0]))
+        fields = torch.empty(n, len(self._parts[0]), dtype=torch.float64, device=self._parts[0].device)
+        for i in np.unique(chosen).tolist():
+            rows = np.flatnonzero(chosen == i)
+            fields[rows] = self._parts[i].fields([numbers[j] for j in rows.tolist()], seed, progress).to(fields)
+        prediction = self._predicted([part.found for part in self._parts])
+        if with_noise:
+            prediction = prediction.observed(noise_variance)
+            for field, number, i in zip(fields, numbers, chosen.tolist(), strict=True):
+                field += prediction.component_noise[i].sqrt() * self._parts[i].new_noise(seed, number)
+        several = f"each from one of {len(self._parts)} models, by their weights; " if len(self._parts) > 1 else ""
+        how = "; margins: ".join([several + self._parts[0].how, *self._learned])
+        return Simulation(prediction.shaped(fields), prediction, how, seed, tuple(numbers))
 
-    @abstractmethod
-    def numbered(
-        self, numbers: Sequence[int], seed: int, observed: bool, noise_variance: Any, progress: bool | None
-    ) -> Simulation:
-        """The fields of these ``numbers``; with none of them, the prediction alone."""
+
+@dataclass(frozen=True)
+class Found:
+    """Mean and variance of f by one component, each (T,), and how that was computed."""
+
+    mean: torch.Tensor
+    variance: torch.Tensor
+    status: Status
 
 
-class ModelSimulator(Simulator):
-    """Draws of f at ``test`` (T, p) from one prior, by its weights; made by ``Model.simulator``.
+class ComponentSimulator:
+    """Draws of f at ``test`` (T, p) from one prior, by its weights.
 
     ``crosses`` are the covariances with all test points, cut where they must be; ``iterations`` are those of each test
     point where the solver was stopped by a rule, else None. ``method`` is how the prior is drawn.
@@ -131,28 +156,41 @@ class ModelSimulator(Simulator):
 
     def __init__(
         self,
-        model: Conditioned,
+        component: Conditioned,
         test: torch.Tensor,
-        convert: Output,
         crosses: Sequence[Cross],
         *,
         method: str = "auto",
         iterations: torch.Tensor | None = None,
         expected: str = "",
     ) -> None:
-        self._model, self._test, self._convert = model, test, convert
+        self._model, self._test = component, test
         self._crosses, self._iterations, self._expected = crosses, iterations, expected
         self._method = choice(method, "method", METHODS)
         self._weights: list[tuple[torch.Tensor, Weights]] | None = None
-        self._prediction: Normal | None = None
+        self._found: Found | None = None
 
     @classmethod
-    def of(cls, model: Conditioned, test: torch.Tensor, convert: Output, method: str) -> ModelSimulator:
+    def of(cls, component: Conditioned, test: torch.Tensor, method: str) -> ComponentSimulator:
         """For test points (T, p), with the solver that predicts them."""
-        settled, cross, expected = model.settled(test)
-        size = MemoryPlan(settled).batch(len(test), None)
+        ready, cross, expected = component.ready_for(test)
+        size = MemoryPlan([ready]).batch(len(test), None)
         parts = [cross] if size >= len(test) else [cross.rows(slice(i, i + size)) for i in range(0, len(test), size)]
-        return cls(settled, test, convert, parts, method=method, expected=expected)
+        return cls(ready, test, parts, method=method, expected=expected)
+
+    def __len__(self) -> int:
+        """How many test points there are."""
+        return len(self._test)
+
+    @property
+    def device(self) -> torch.device:
+        """Where fields are drawn."""
+        return self._model.device
+
+    @property
+    def how(self) -> str:
+        """How fields are drawn, in words."""
+        return f"given {self._model.gram.size:,} observations; the prior drawn {self.prior.how}"
 
     @cached_property
     def prior(self) -> PriorDraws:
@@ -161,9 +199,8 @@ class ModelSimulator(Simulator):
         points = torch.cat([model.X, self._test])
         return prior_draws(model.recipe.prior.kernel, points, self._method, model.gram.working_budget)
 
-    def numbered(
-        self, numbers: Sequence[int], seed: int, observed: bool, noise_variance: Any, progress: bool | None
-    ) -> Simulation:
+    def fields(self, numbers: Sequence[int], seed: int, progress: bool | None) -> torch.Tensor:
+        """The fields of f with these ``numbers``, shape (n, T)."""
         n, T, budget = len(numbers), len(self._test), self._model.gram.working_budget
         require(3 * 8 * n * T, budget, f"{n} fields at {T} points", "draw fewer at a time, with first=…")
         at_once = max(1, budget // (_AT_ONCE * 8 * max(T + self._model.gram.size, self.prior.noises)))
@@ -171,23 +208,20 @@ class ModelSimulator(Simulator):
         with progress_bar("simulate", n * T, progress) as advance:
             for start in range(0, n, at_once):
                 self._some(fields[start : start + at_once], numbers[start : start + at_once], seed, advance)
-        prediction = self._predicted
-        if observed:
-            latent = as_float64(prediction.variance, "variance")
-            prediction = prediction.observed(noise_variance)
-            added = (as_float64(prediction.variance, "variance") - latent).clamp_min(0).sqrt().to(fields)
-            for field, number in zip(fields, numbers, strict=True):
-                field += added * self._normal(seed, number, _OBSERVED, T).to(fields)
-        how = f"given {self._model.gram.size:,} observations; the prior drawn {self.prior.how}"
-        return Simulation(self._convert(fields), prediction, how, seed, tuple(numbers))
+        return fields
+
+    def new_noise(self, seed: int, number: int) -> torch.Tensor:
+        """Standard normal noise of new observations for the field of that ``number``, shape (T,)."""
+        return self._normal(seed, number, _OBSERVED, len(self._test))
 
     @property
-    def _predicted(self) -> Normal:
-        if self._prediction is None:
+    def found(self) -> Found:
+        """Mean and variance of f at the test points, and how they were computed."""
+        if self._found is None:
             for _ in self._solved(keep=False):
                 pass
-        assert self._prediction is not None
-        return self._prediction
+        assert self._found is not None
+        return self._found
 
     def _normal(self, seed: int, number: int, stream: int, size: int) -> torch.Tensor:
         """Standard normal numbers (size,), the same whatever else is drawn, on every device."""
@@ -208,7 +242,7 @@ class ModelSimulator(Simulator):
         del observed, drawn
         for rows, weights in self._solved(keep=True):
             at = rows.to(out.device)
-            out[:, at] += _applied(weights, residual).T
+            out[:, at] += weights.apply(residual).T
             advance(len(rows) * len(numbers))
 
     def _solved(self, keep: bool) -> Iterator[tuple[torch.Tensor, Weights]]:
@@ -225,9 +259,9 @@ class ModelSimulator(Simulator):
                 rows, at = first + piece, piece.to(model.device)
                 part = cross.rows(at)
                 outcome = self._outcome(part, rows)
-                if self._prediction is None:
-                    solved.append((rows, Solved.of(model, part, outcome, offset[rows.to(model.device)], keep=False)))
-                weights = outcome.weights
+                if self._found is None:
+                    solved.append((rows, Solved.of(model, part, offset[rows.to(model.device)], False, *outcome)))
+                weights, *_ = outcome
                 part.forget()
                 n_bytes += _bytes_of(weights)
                 keep = keep and n_bytes <= model.gram.working_budget // _KEPT
@@ -237,8 +271,12 @@ class ModelSimulator(Simulator):
                     kept.clear()
                 yield rows, weights
             first += cross.size
-        if self._prediction is None:
-            self._prediction = self._together(solved, time.perf_counter() - started)
+        if self._found is None:
+            every, parts = zip(*solved, strict=True)
+            whole = Solved.joined(cross, parts, torch.cat(every))
+            seconds = time.perf_counter() - started
+            status = status_of(model, [whole], None, False, seconds, expected=self._expected)
+            self._found = Found(whole.mean, whole.variance, status)
         if keep:
             self._weights = kept
 
@@ -246,29 +284,7 @@ class ModelSimulator(Simulator):
         if self._iterations is None:
             return run(self._model, cross, [], Interrupt(), lambda steps: None)
         iterations = self._iterations[rows.to(self._iterations.device)]
-        return Outcome(run_to(self._model, cross, iterations), iterations, torch.full_like(iterations, -1))
-
-    def _together(self, solved: list[tuple[torch.Tensor, Solved]], seconds: float) -> Normal:
-        order = torch.cat([rows for rows, _ in solved])
-        back = torch.empty_like(order).index_copy_(0, order, torch.arange(len(order))).to(self._model.device)
-        parts = [each for _, each in solved]
-        mean, variance = (torch.cat([getattr(part, name) for part in parts])[back] for name in ("mean", "variance"))
-        status = status_of(self._model, parts, None, False, seconds, expected=self._expected)
-        recipe = self._model.recipe
-        noise = recipe.prior.new_noise(self._test)
-        return Normal(mean, variance, noise, status, guarantee_of(recipe.solver), self._convert)
-
-
-def _applied(weights: Weights, b: torch.Tensor) -> torch.Tensor:
-    """Wᵀ b for b (d, n), shape (T, n); where test points have training points of their own, without copies of b."""
-    if weights.indices is None or weights.indices.ndim == 1:
-        return weights.apply(b)
-    own = b if weights.order is None else b[weights.order]
-    product = weighted_sums(weights.indices, weights.values, own)
-    if weights.shift is not None:
-        D, S = weights.shift
-        product = product + D @ (S @ b)
-    return product
+        return run_to(self._model, cross, iterations), iterations, None
 
 
 def _bytes_of(weights: Weights) -> int:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import torch
 
+from ..algebra.weights import weighted_sums
 from ..gram.covariances import Covariances
-from ..hyperparameters.previous_neighbours import NONE, previous_neighbours_of
+from ..gram.previous_neighbours import NONE, previous_neighbours_of
 from ..kernels import Embedding, Kernel, embedding_leaves, embedding_size, map_embedding
 from ..support.threads import on_one_thread, share_out
 from .prior_draws import PriorDraws
@@ -17,16 +18,12 @@ from .prior_draws import PriorDraws
 NEIGHBOURS = 30
 """For each point, of those before it."""
 
-_PROBES = 16
-"""Points whose covariances with all others are compared with those of the prior."""
-
+_PROBES = 16  # points whose covariances with all others are compared with those of the prior
+# Draws that a thread of a CPU makes together. Threads that shared a level would wait for each other at every one.
 _DRAWS_AT_ONCE = 32
-"""Draws that a thread of a CPU makes together. Threads that shared a level would wait for each other at every one."""
-
 _BLOCK_BYTES = {"cpu": 2**21, "cuda": 2**30}
-_COMPILED_FROM = 4e7
+# Added to the diagonal of blocks that are not positive definite to working precision, as a part of the variance.
 _NUGGETS = (1e-12, 1e-10, 1e-8, 1e-6)
-"""Added to the diagonal of blocks that are not positive definite to working precision, as a part of the variance."""
 
 
 class VecchiaDraws(PriorDraws):
@@ -40,7 +37,7 @@ class VecchiaDraws(PriorDraws):
         order = on_one_thread(lambda: _coarse_to_fine(coordinates), coordinates.device)
         ordered = map_embedding(embedding, lambda part: part[:, order].contiguous())
         near = previous_neighbours_of(kernel, ordered, min(k, size - 1)).to(order.device)
-        blocks = _Blocks(kernel, ordered)
+        blocks = _NeighbourSystems(kernel, ordered)
         weights, std, nuggets = blocks.solve(torch.arange(size, device=order.device), near)
         level = on_one_thread(lambda: _levels(near), order.device)
         by_level = level.argsort(stable=True)
@@ -101,13 +98,7 @@ class VecchiaDraws(PriorDraws):
         return fields
 
 
-def weighted_sums(index: torch.Tensor, weights: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
-    """Σₖ weights[i, k] rows[index[i, k]] for each i, shape (m, n); index and weights (m, k), rows (d, n)."""
-    found: torch.Tensor = torch.nn.functional.embedding_bag(index, rows, per_sample_weights=weights, mode="sum")
-    return found
-
-
-class _Blocks:
+class _NeighbourSystems:
     """The small systems of points with their neighbours, in batches."""
 
     def __init__(self, kernel: Kernel, embedding: Embedding) -> None:
@@ -122,8 +113,7 @@ class _Blocks:
         std, failed = self._variance[points].sqrt(), []
         if not k:
             return weights, std, 0
-        if len(points) * k * k >= _COMPILED_FROM:
-            self._covariances.compile_blocks()
+        self._covariances.expect(len(points) * k * k)
         step = max(1, _BLOCK_BYTES.get(device.type, 2**21) // (8 * k * k))
 
         def work(start: int) -> None:

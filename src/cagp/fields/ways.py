@@ -10,19 +10,19 @@ from ..errors import InputError
 from ..kernels import Kernel, Varying, embedding_size, map_embedding
 from ..support.memory import require
 from .circulant import circulant_draws
-from .prior_draws import DenseDraws, PriorDraws, RepeatedDraws, ScaledDraws, distinct
+from .prior_draws import ChangedDraws, DenseDraws, PriorDraws, distinct
 from .vecchia_draws import VecchiaDraws
 
 METHODS = ("auto", "dense", "circulant", "vecchia")
 
-_DENSE = 2500
-"""So many points at most have the factor of their whole covariance by themselves: seconds, and exact."""
+_DENSE = 2500  # so many points at most have the factor of their whole covariance by themselves: seconds, and exact
 
 
 def prior_draws(kernel: Kernel, points: torch.Tensor, method: str, budget: int) -> PriorDraws:
     """Draws at ``points`` (N, p) by that method; "auto" takes the first of dense, circulant and Vecchia that suits."""
     if isinstance(kernel, Varying):
-        return ScaledDraws(prior_draws(kernel.kernel, points, method, budget), kernel.amplitude.at(points))
+        amplitude = kernel.amplitude.at(points)
+        return ChangedDraws(prior_draws(kernel.kernel, points, method, budget), lambda draws: draws.mul_(amplitude))
     if method == "circulant" or (method == "auto" and len(points) > _DENSE):
         on_grid, reason = circulant_draws(kernel, points, budget)
         if on_grid is not None:
@@ -42,4 +42,4 @@ def prior_draws(kernel: Kernel, points: torch.Tensor, method: str, budget: int) 
         inner = DenseDraws(kernel, embedding)
     else:
         inner = VecchiaDraws(kernel, embedding)
-    return inner if len(first) == len(points) else RepeatedDraws(inner, place)
+    return inner if len(first) == len(points) else ChangedDraws(inner, lambda draws: draws[:, place])

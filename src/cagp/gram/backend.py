@@ -10,11 +10,9 @@ import torch
 
 from ..support.threads import share_out
 from .entries import Entries
-from .shared_sweep import SharedPanelSweep
-from .sweeping import PanelSweep, Sweep
+from .sweeping import PanelSweep, SharedPanelSweep, Sweep
 
-_PASSES = 5
-"""A solver goes through a matrix that is not stored so often at the least, as a rule."""
+_PASSES = 5  # A solver goes through a matrix that is not stored so often at the least, as a rule
 
 
 class Backend(ABC):
@@ -66,22 +64,32 @@ class Tiles(Backend):
         entries.passes = _PASSES
 
     def matmul(self, W: torch.Tensor) -> torch.Tensor:
-        threads = self._own_threads
-        if threads > 1:
-            products = W.new_empty(threads, *W.shape)
-            rows = -(-self.panel_rows // threads)
-            starts = range(0, self.entries.size, rows)
+        product = torch.zeros_like(W)
+        # on a GPU tiles that fill it, on a CPU whole panels, or a part of them for every thread
+        on_cpu, tiling = self.entries.device.type == "cpu", self.entries.tiling
+        rows = self.panel_rows if on_cpu else tiling.panel_rows
+        for start in range(0, self.entries.size, rows):
+            stop = min(start + rows, self.entries.size)
+            self._add(W, start, stop, -(-stop // self._own_threads) if on_cpu else tiling.tile_columns, product)
+        return product
 
-            def some(i: int) -> None:
-                products[i] = self._multiply(W, starts[i::threads], rows, self.entries.size)
+    def _add(self, W: torch.Tensor, start: int, stop: int, width: int, product: torch.Tensor) -> None:
+        """Add to W G what the rows start:stop contribute, left of the diagonal and mirrored, in tiles of this width."""
+        lefts = range(0, stop, width)
+        # what each tile says about the rows of the panel: all that a thread has of its own
+        parts = W.new_zeros(len(lefts), len(W), stop - start) if len(lefts) > 1 else product[None, :, start:stop]
 
-            share_out(some, range(threads), self.entries.device)
-            return products.sum(dim=0)
-        d, tiling = self.entries.size, self.entries.tiling
-        # on a CPU whole panels, on a GPU tiles that fill it
-        on_cpu = self.entries.device.type == "cpu"
-        rows, width = (self.panel_rows, d) if on_cpu else (tiling.panel_rows, tiling.tile_columns)
-        return self._multiply(W, range(0, d, rows), rows, width)
+        def multiply(number: int) -> None:
+            left = lefts[number]
+            right, above = min(left + width, stop), min(left + width, start)
+            with self.block(start, stop, left, right) as tile:
+                parts[number].addmm_(W[:, left:right], tile.T)
+                if left < above:
+                    product[:, left:above].addmm_(W[:, start:stop], tile[:, : above - left])
+
+        share_out(multiply, range(len(lefts)), self.entries.device)
+        if len(lefts) > 1:
+            product[:, start:stop] += parts.sum(dim=0)
 
     @property
     def _own_threads(self) -> int:
@@ -91,19 +99,6 @@ class Tiles(Backend):
         side the two get in each other's way.
         """
         return torch.get_num_threads() if self.entries.fills_compiled else 1
-
-    def _multiply(self, W: torch.Tensor, starts: range, rows: int, width: int) -> torch.Tensor:
-        """What the panels at ``starts`` contribute to W G, in tiles of so many rows and columns."""
-        d, product = self.entries.size, torch.zeros_like(W)
-        for start in starts:
-            stop = min(start + rows, d)
-            for left in range(0, stop, width):
-                right, above = min(left + width, stop), min(left + width, start)
-                with self.block(start, stop, left, right) as tile:
-                    product[:, start:stop].addmm_(W[:, left:right], tile.T)
-                    if left < above:
-                        product[:, left:above].addmm_(W[:, start:stop], tile[:, : above - left])
-        return product
 
     def sweeping(self, W: torch.Tensor, rhs: torch.Tensor, backward: bool) -> Sweep:
         if (threads := self._own_threads) > 1:

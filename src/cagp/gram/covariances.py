@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ..kernels import Embedding, Kernel, Varying, embedding_leaves, embedding_size, map_embedding
+from ..kernels import Embedding, Kernel, embedding_leaves, embedding_size, map_embedding, plan
 from ..kernels.nearness import near_leaves
 from ..kernels.varying import without_amplitude
 from .entries import Entries, Tiling
@@ -17,7 +17,7 @@ from .fused import fused_entries
 from .neighbours import Search, search
 
 if TYPE_CHECKING:
-    from .compiled_blocks import CompiledBlocks
+    from .compiled import CompiledCovariances
 
 
 class Covariances:
@@ -35,13 +35,12 @@ class Covariances:
         self._entries = fused_entries(*parts) or Entries(*parts)
         self._near = near_leaves(kernel, embedding)
         self._search: Search | None = None
-        self._compiled: CompiledBlocks | None = None
         self._compiles = False
         self._lock = threading.Lock()  # several threads may predict from one model
 
     def __getstate__(self) -> dict[str, Any]:
         """For pickling: without what can be computed again."""
-        return {**self.__dict__, "_search": None, "_compiled": None, "_lock": None}
+        return {**self.__dict__, "_search": None, "_lock": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, _lock=threading.Lock())
@@ -68,59 +67,46 @@ class Covariances:
         The parts of ``test`` have shape (coordinates, B, s). What G has above the diagonal may be anything.
         """
         leaves, (B, k), buffers = embedding_leaves(test), indices.shape, self._entries.buffers
-        with buffers.borrow((B, k, k)) as G, buffers.borrow((B, leaves[0].shape[2], k)) as V:
-            if (compiled := self._compiled_blocks()) is not None:
-                which = indices.contiguous().numpy()
-                compiled.lower(which, G.numpy())
-                compiled.cross(torch.cat(leaves).numpy(), which, V.numpy())
-                if isinstance(self._kernel, Varying):
-                    near = self.embedding[1][0][indices]
-                    G.mul_(near[:, :, None]).mul_(near[:, None, :])
-                    V.mul_(leaves[-1][0][:, :, None]).mul_(near[:, None, :])
+        with self.blocks(indices) as G, buffers.borrow((B, leaves[0].shape[2], k)) as V:
+            if (compiled := self._compiled) is not None:
+                compiled.cross(torch.cat(leaves).numpy(), indices.contiguous().numpy(), V.numpy())
             else:
-                chosen = map_embedding(self.embedding, lambda part: part[:, indices])
+                self._kernel.evaluate(test, self._chosen_blocks(indices), V, buffers)
+            yield G, V
+
+    @contextmanager
+    def blocks(self, indices: torch.Tensor) -> Iterator[torch.Tensor]:
+        """Lend G[i, i] for every row i of ``indices`` (B, k), shape (B, k, k); above the diagonal may be anything."""
+        buffers = self._entries.buffers
+        with buffers.borrow((*indices.shape, indices.shape[1])) as G:
+            if (compiled := self._compiled) is not None:
+                compiled.lower(self.noise.numpy(), indices.contiguous().numpy(), G.numpy())
+            else:
+                chosen = self._chosen_blocks(indices)
                 self._kernel.evaluate(chosen, chosen, G, buffers)
                 G.diagonal(dim1=1, dim2=2).add_(self.noise[indices])
-                self._kernel.evaluate(test, chosen, V, buffers)
-            yield G, V
+            yield G
+
+    def _chosen_blocks(self, indices: torch.Tensor) -> Embedding:
+        return map_embedding(self.embedding, lambda part: part[:, indices])
 
     @contextmanager
     def between(self, A: Embedding, B: Embedding) -> Iterator[torch.Tensor]:
         """Lend k(A, B) of any two sets of points, given by their embeddings, without noise."""
         with self._entries.buffers.borrow((embedding_size(A), embedding_size(B))) as out:
-            self._entries.fill_cross(A, B, out, compiled=self._compiled_blocks() is not None)
+            self._entries.fill_cross(A, B, out, compiled=self._compiled is not None)
             yield out
 
-    def compile_blocks(self) -> None:
-        """From now on compute what ``systems`` and ``between`` lend in one compiled pass, where there is numba and code
-        for the kernel. To load that code takes a fraction of a second, and several seconds when it is compiled
-        first; values differ in the last digits.
+    def expect(self, values: float) -> None:
+        """So many values will be asked of ``systems`` and ``between``: where they are many, and there is numba and code
+        for the kernel, each is computed in one compiled pass from now on. To load that code takes a fraction of a
+        second, and several seconds when it is compiled first; values differ in the last digits.
         """
-        with self._lock:
-            self._compiles = True
+        self._compiles = self._compiles or values >= plan.COMPILED_FROM
 
-    def _compiled_blocks(self) -> CompiledBlocks | None:
-        with self._lock:
-            if self._compiles and self._compiled is None:
-                self._compiled = self._compile()
-                self._compiles = self._compiled is not None
-        return self._compiled
-
-    def _compile(self) -> CompiledBlocks | None:
-        kernel, embedding, amplitude = without_amplitude(self._kernel, self.embedding)
-        # with an amplitude S, G = S (K + S⁻¹ N S⁻¹) S: what is compiled lies in between
-        noise = self.noise if amplitude is None else self.noise / amplitude.square()
-        terms = kernel.radial_terms(embedding)
-        if self.device.type != "cpu" or self.dtype != torch.float64:
-            return None
-        try:
-            from .compiled_blocks import CompiledBlocks
-            from .compiled_tiles import has_code
-        except ImportError:
-            return None
-        if not has_code(terms):
-            return None
-        return CompiledBlocks(terms, torch.cat(embedding_leaves(embedding)).numpy(), noise.numpy())
+    @property
+    def _compiled(self) -> CompiledCovariances | None:
+        return self._entries.compiled if self._compiles and self.dtype == torch.float64 else None
 
     def kernel_rows(self, indices: torch.Tensor) -> torch.Tensor:
         """k(X[indices], X), without noise, shape (k, d), as a new matrix."""

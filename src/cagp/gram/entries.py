@@ -8,16 +8,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 
-from ..kernels import Embedding, Kernel, embedding_size, slice_embedding
+from ..kernels import Embedding, Kernel, embedding_size, plan, slice_embedding
 from ..support.buffers import Buffers
 from ..support.threads import share_out
 from .few_columns import few_columns
 
 if TYPE_CHECKING:
-    from .compiled_tiles import CompiledTiles
+    from .compiled import CompiledCovariances
 
 
 @dataclass(frozen=True)
@@ -41,11 +40,8 @@ class Tiling:
         return cls(192, 64 * 2**20, 2048, few_columns(device))
 
 
+# Rows and columns of a tile that stays in the cache of one core together with its scratch memory.
 _THREAD_TILE = (64, 1024)
-"""Rows and columns of a tile that stays in the cache of one core together with its scratch memory."""
-
-_COMPILED_FROM = 4e7
-"""Kernel values from which on compiled code for them pays, which has to be loaded."""
 
 
 class Entries:
@@ -62,29 +58,23 @@ class Entries:
 
     def __getstate__(self) -> dict[str, Any]:
         """For pickling: without what can be computed again."""
-        return {key: value for key, value in self.__dict__.items() if key not in ("compiled", "_coordinates")}
+        return {key: value for key, value in self.__dict__.items() if key != "compiled"}
 
     @cached_property
-    def compiled(self) -> CompiledTiles | None:
+    def compiled(self) -> CompiledCovariances | None:
         """Code that computes covariances in one compiled pass; None without numba, on a GPU, and for other kernels."""
         if self.device.type != "cpu":
             return None
         try:
-            from .compiled_tiles import CompiledTiles
+            from .compiled import CompiledCovariances
         except ImportError:
             return None
-        return CompiledTiles.of(self.kernel, self.embedding)
+        return CompiledCovariances.of(self.kernel, self.embedding)
 
     @property
     def fills_compiled(self) -> bool:
         """Whether ``fill`` uses compiled code; every value below the diagonal is computed once in a pass."""
-        return self.passes * self.size**2 / 2 >= _COMPILED_FROM and self.compiled is not None
-
-    @cached_property
-    def _coordinates(self) -> np.ndarray:
-        """The training points as compiled code takes them."""
-        assert self.compiled is not None
-        return self.compiled.coordinates(self.embedding)
+        return self.passes * self.size**2 / 2 >= plan.COMPILED_FROM and self.compiled is not None
 
     def diagonal(self) -> torch.Tensor:
         """diag(G), shape (d,)."""
@@ -128,9 +118,9 @@ class Entries:
 
         ``compiled`` says whether compiled code is used where there is some; left out, it is for many values.
         """
-        many = out.numel() >= _COMPILED_FROM if compiled is None else compiled
+        many = out.numel() >= plan.COMPILED_FROM if compiled is None else compiled
         if many and (code := self.compiled) is not None:
-            columns = self._coordinates if train is None else code.coordinates(train)
+            columns = code.X if train is None else code.coordinates(train)
             code.fill(code.coordinates(test), 0, columns, 0, out)
         else:
             self._evaluate(test, self.embedding if train is None else train, out)
@@ -139,7 +129,7 @@ class Entries:
         """Compute k(X, X)[start:stop, first:last], without noise, into ``out``."""
         if self.fills_compiled:
             assert self.compiled is not None
-            self.compiled.fill(self._coordinates, start, self._coordinates, first, out)
+            self.compiled.fill(self.compiled.X, start, self.compiled.X, first, out)
             return
         rows, columns = slice_embedding(self.embedding, start, stop), slice_embedding(self.embedding, first, last)
         self._evaluate(rows, columns, out)

@@ -21,11 +21,9 @@ import torch
 from .sweeping import Change, Sweep
 
 _MULTIPLICATIONS = 10**6
-_FEW = range(8, 65)
-"""With so many columns it pays: fewer wait for memory, more make packing worth its time."""
-
+_FEW = range(8, 65)  # with so many columns it pays: fewer wait for memory, more make packing worth its time
+# Of so many rows at once: with more, tiles get so narrow that their products take more memory than the matrix.
 _ROWS = 192
-"""Of so many rows at once: with more, tiles get so narrow that their products take more memory than the matrix."""
 
 
 @cache

@@ -25,7 +25,6 @@ from .covariances import Covariances
 from .dense import Dense
 from .entries import Tiling
 from .fused import Fused, FusedEntries, installed
-from .neighbourhoods import Neighbourhoods
 from .sweeping import Sweep
 
 STORAGES = ("auto", "dense", "tiles")
@@ -81,9 +80,7 @@ class Gram(Covariances):
         Where it is stored, it is stored once: products with this one go through the one that is returned, as long as
         that exists and no block or sweep of this one needed its own.
         """
-        embedding = map_embedding(self.embedding, lambda part: part[:, order].contiguous())
-        basis = None if self.basis is None else self.basis[order]
-        other = self._like(embedding, self.noise[order], self.storage, self.accurate, basis)
+        other = self._of(order, self.storage, self.accurate)
         if isinstance(self._backend, Dense):
             self._backend.also(other._backend, order)
         return other
@@ -92,8 +89,7 @@ class Gram(Covariances):
         """The matrix of all other training points than ``rows`` (n,), matrix-free; nothing is computed yet."""
         kept = torch.ones(self.size, dtype=torch.bool, device=self.device)
         kept[rows] = False
-        embedding = map_embedding(self.embedding, lambda part: part[:, kept].contiguous())
-        return self._like(embedding, self.noise[kept], "tiles", True, None if self.basis is None else self.basis[kept])
+        return self._of(kept, "tiles", True)
 
     def cast(self, dtype: torch.dtype) -> Gram:
         """The same matrix in another arithmetic, matrix-free; nothing is computed yet."""
@@ -101,19 +97,16 @@ class Gram(Covariances):
         basis = None if self.basis is None else self.basis.to(dtype)
         return self._like(embedding, self.noise.to(dtype), "tiles", True, basis)
 
+    def _of(self, which: torch.Tensor, storage: str, accurate: bool) -> Gram:
+        """The matrix of the training points ``which``, a mask (d,) or indices."""
+        basis = None if self.basis is None else self.basis[which]
+        return self._like(self.chosen(which), self.noise[which], storage, accurate, basis)
+
     def _like(
         self, embedding: Embedding, noise: torch.Tensor, storage: str, accurate: bool, basis: torch.Tensor | None
     ) -> Gram:
-        return Gram(
-            self._kernel,
-            embedding,
-            noise,
-            storage=storage,
-            budget=self.budget,
-            accurate=accurate,
-            tiling=self._tiling,
-            basis=basis,
-        )
+        options: dict[str, Any] = {"budget": self.budget, "tiling": self._tiling, "basis": basis}
+        return Gram(self._kernel, embedding, noise, storage=storage, accurate=accurate, **options)
 
     # --- how it is kept -------------------------------------------------------------------------------------------
 
@@ -198,21 +191,17 @@ class Gram(Covariances):
         require(copies, self.budget, f"the Cholesky factor of {self.size} points (matrix and factor)", remedy)
         return positive_definite_factor(self._backend.matrix(), "the Gram matrix", "a larger noise_variance")
 
-    def cross(
-        self, test: Embedding, basis: torch.Tensor | None = None, neighbourhoods: Neighbourhoods | None = None
-    ) -> Cross:
+    def cross(self, test: Embedding, basis: torch.Tensor | None = None) -> Cross:
         """The covariances between test points, given by their embedding, and the training points.
 
-        ``basis`` (T, q) are the functions of the trend at the test points, where there is one; ``neighbourhoods`` are
-        what a solver has found out about who shares whose neighbours.
+        ``basis`` (T, q) are the functions of the trend at the test points, where there is one.
         """
         cast = map_embedding(test, lambda part: part.to(dtype=self.dtype, device=self.device))
-        shared = None if neighbourhoods is None else neighbourhoods.to(self.device)
-        return Cross(self, self._kernel, cast, None if basis is None else basis.to(self.noise), shared)
+        return Cross(self, self._kernel, cast, None if basis is None else basis.to(self.noise))
 
     def cross_of(self, points: PortablePoints) -> Cross:
         """The covariances with test points that came from elsewhere."""
-        return self.cross(points.test, points.basis, points.neighbourhoods)
+        return self.cross(points.test, points.basis)
 
 
 @dataclass(frozen=True)
@@ -221,13 +210,12 @@ class PortablePoints:
 
     test: Embedding
     basis: torch.Tensor | None
-    neighbourhoods: Neighbourhoods | None
 
     @property
     def nbytes(self) -> int:
         """What they take in memory."""
-        others = (part.nbytes for part in (self.basis, self.neighbourhoods) if part is not None)
-        return sum(leaf.nbytes for leaf in embedding_leaves(self.test)) + sum(others)
+        basis = 0 if self.basis is None else self.basis.nbytes
+        return sum(leaf.nbytes for leaf in embedding_leaves(self.test)) + basis
 
 
 class Cross:
@@ -239,17 +227,10 @@ class Cross:
     travels = True
     """Whether it can be sent to other processes, as ``portable`` points."""
 
-    def __init__(
-        self,
-        gram: Gram,
-        kernel: Kernel,
-        test: Embedding,
-        basis: torch.Tensor | None,
-        neighbourhoods: Neighbourhoods | None = None,
-    ) -> None:
+    def __init__(self, gram: Gram, kernel: Kernel, test: Embedding, basis: torch.Tensor | None) -> None:
         self.gram = gram
         self.kernel = kernel
-        self.test, self.basis, self.neighbourhoods = test, basis, neighbourhoods
+        self.test, self.basis = test, basis
         self._matrix: torch.Tensor | None = None
         self.size = embedding_size(test)
 
@@ -267,22 +248,16 @@ class Cross:
     def rows(self, part: slice | torch.Tensor) -> Cross:
         """Some of the test points: a slice, a mask (T,), or indices."""
         basis = None if self.basis is None else self.basis[part]
-        shared = None if self.neighbourhoods is None else self.neighbourhoods.rows(part)
-        return Cross(self.gram, self.kernel, map_embedding(self.test, lambda leaf: leaf[:, part]), basis, shared)
+        return Cross(self.gram, self.kernel, map_embedding(self.test, lambda leaf: leaf[:, part]), basis)
 
     def seen_by(self, gram: Gram) -> Cross:
         """The same test points for another Gram matrix of the same training points; itself where it is this one."""
-        return self if gram is self.gram else gram.cross(self.test, self.basis, self.neighbourhoods)
-
-    def shared(self, neighbourhoods: Neighbourhoods) -> Cross:
-        """The same test points with what was found out about who shares whose neighbours."""
-        return Cross(self.gram, self.kernel, self.test, self.basis, neighbourhoods)
+        return self if gram is self.gram else gram.cross(self.test, self.basis)
 
     def portable(self) -> PortablePoints:
         """These test points as they travel; a view would be sent with all it views."""
         basis = None if self.basis is None else self.basis.cpu().clone()
-        shared = None if self.neighbourhoods is None else self.neighbourhoods.compact()
-        return PortablePoints(map_embedding(self.test, lambda leaf: leaf.cpu().clone()), basis, shared)
+        return PortablePoints(map_embedding(self.test, lambda leaf: leaf.cpu().clone()), basis)
 
     def forget(self) -> None:
         """Let V go; it is computed again when asked for."""

@@ -32,22 +32,21 @@ class TreeSearch:
         self._tree = cKDTree(points.numpy(), balanced_tree=not few, compact_nodes=not few)
 
     def query(self, test: torch.Tensor, k: int) -> torch.Tensor:
-        _, near = self._tree.query(test.numpy(), k=k, workers=torch.get_num_threads())
-        return torch.from_numpy(near.reshape(len(test), k))
+        return torch.from_numpy(self.nearest(test.numpy(), k))
 
     @property
     def points(self) -> np.ndarray:
         """The points (n, q), in float64."""
         return np.asarray(self._tree.data)
 
-    def reach(self, centres: np.ndarray, k: int) -> np.ndarray:
-        """The distance of the k-th neighbour of each of ``centres`` (n, q), shape (n,)."""
-        distance, _ = self._tree.query(centres, k=[k], workers=torch.get_num_threads())
-        return distance[:, 0]
+    def nearest(self, test: np.ndarray, k: int) -> np.ndarray:
+        """The k points nearest to each of ``test`` (…, q), nearest first: indices (…, k)."""
+        _, near = self._tree.query(test, k=k, workers=torch.get_num_threads())
+        return near.reshape(*test.shape[:-1], k)
 
-    def within(self, centres: np.ndarray, radius: np.ndarray) -> np.ndarray:
-        """A list of all points within ``radius`` (n,) of each of ``centres`` (n, q), for each of them."""
-        return self._tree.query_ball_point(centres, radius, workers=torch.get_num_threads())
+    def crowd(self, centres: np.ndarray, reach: float, norm: float = 2.0) -> np.ndarray:
+        """How many points there are within ``reach`` of each of ``centres`` (n, q), shape (n,)."""
+        return self._tree.query_ball_point(centres, reach, p=norm, return_length=True, workers=torch.get_num_threads())
 
 
 class BlockSearch:
@@ -82,13 +81,9 @@ class BlockSearch:
         return found
 
     def _among_all(self, test: torch.Tensor, k: int) -> torch.Tensor:
-        found = []
-        for part in test.split(max(1, self._entries // len(self._points))):
-            distance = (part[:, None, 0] - self._points[:, 0]).square_()
-            for c in range(1, part.shape[1]):
-                distance += (part[:, None, c] - self._points[:, c]).square_()
-            found.append(distance.topk(k, dim=1, largest=False).indices)
-        return torch.cat(found)
+        parts = test.split(max(1, self._entries // len(self._points)))
+        distances = (_squared_distances(part, self._points) for part in parts)
+        return torch.cat([each.topk(k, dim=1, largest=False).indices for each in distances])
 
     def _look(self, queries: _Blocks, asked: torch.Tensor, look: int, nearest: torch.Tensor) -> torch.Tensor:
         """Fill in the neighbours of the test blocks ``asked`` (m,) from the ``look`` nearest blocks of each.
@@ -96,22 +91,26 @@ class BlockSearch:
         Returns the test blocks that must look further.
         """
         known, everything = self._known, look == len(self._known.points)
-        gap = (queries.low[asked, None] - known.high).clamp_min(0) + (known.low - queries.high[asked, None]).clamp_min(
-            0
-        )
+        below, above = queries.low[asked, None] - known.high, known.low - queries.high[asked, None]
+        gap = below.clamp_min(0) + above.clamp_min(0)
         reach = gap.square().sum(dim=2).topk(look if everything else look + 1, largest=False)
         chosen = reach.indices[:, :look]
         index = known.index[chosen].flatten(1)
-        points, candidates = queries.points[asked], known.points[chosen].flatten(1, 2)
-        distance = (points[:, :, None, 0] - candidates[:, None, :, 0]).square_()
-        for c in range(1, points.shape[2]):
-            distance += (points[:, :, None, c] - candidates[:, None, :, c]).square_()
+        distance = _squared_distances(queries.points[asked], known.points[chosen].flatten(1, 2))
         distance.masked_fill_((index < 0)[:, None], torch.inf)
         best = distance.topk(nearest.shape[2], dim=2, largest=False)
         nearest[asked] = index[:, None].expand_as(distance).gather(2, best.indices)
         if everything:
             return asked[:0]
         return asked[best.values[:, :, -1].amax(dim=1) > reach.values[:, -1]]
+
+
+def _squared_distances(A: torch.Tensor, B: torch.Tensor) -> torch.Tensor:
+    """Those between points A (…, n, q) and B (…, m, q), shape (…, n, m), one coordinate after another."""
+    distance = (A[..., :, None, 0] - B[..., None, :, 0]).square_()
+    for c in range(1, A.shape[-1]):
+        distance += (A[..., :, None, c] - B[..., None, :, c]).square_()
+    return distance
 
 
 @dataclass(frozen=True)

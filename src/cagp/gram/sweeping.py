@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, nullcontext
-from typing import Self
+from typing import Protocol, Self
 
 import torch
 
@@ -69,28 +70,107 @@ class PanelSweep(Sweep):
         self._pending = rhs.clone()  # minus what the unknowns already put contribute
 
     def residual(self, start: int, stop: int) -> torch.Tensor:
-        rows = stop - start
-        inner = 0 if self._from_zero else rows  # the diagonal block is not needed from zero, unless it is relaxed
-        first, last = (0, start + inner) if self._backward else (stop - inner, self._W.shape[1])
+        first, last = self._reach(start, stop)
         self._lent.close()
         panel = self._lent.enter_context(self._lend(start, stop, first, last))
+        pending = self._split(panel, start, stop)
+        return pending if self._from_zero else torch.addmm(pending, self._W[:, first:last], panel.T, alpha=-1)
+
+    def _reach(self, start: int, stop: int) -> tuple[int, int]:
+        """The columns of a panel; from zero the diagonal block is not needed, unless it is relaxed."""
+        inner = 0 if self._from_zero else stop - start
+        return (0, start + inner) if self._backward else (stop - inner, self._W.shape[1])
+
+    def _split(self, panel: torch.Tensor, start: int, stop: int) -> torch.Tensor:
+        """Take note of what a panel has of rows to come and of the diagonal block; returns what its rows wait for."""
         if self._from_zero:
             self._coming = panel
-            return self._pending[:, start:stop]
-        if self._backward:
+        elif self._backward:
             self._coming, self._diagonal = panel[:, :start], panel[:, start:]
         else:
-            self._coming, self._diagonal = panel[:, rows:], panel[:, :rows]
-        return torch.addmm(self._pending[:, start:stop], self._W[:, first:last], panel.T, alpha=-1)
+            self._coming, self._diagonal = panel[:, stop - start :], panel[:, : stop - start]
+        return self._pending[:, start:stop]
 
     def relax(self, start: int, stop: int, residual: torch.Tensor, relaxation: float) -> Change:
         with self._lend(start, stop, start, stop) if self._from_zero else nullcontext(self._diagonal) as block:
             return relaxed(block, residual, self._backward, relaxation)
 
     def put(self, start: int, stop: int, change: torch.Tensor) -> None:
-        new = self._W[:, start:stop].add_(change)
-        coming = self._pending[:, :start] if self._backward else self._pending[:, stop:]
+        coming, new = self._brings(start, stop, change)
         coming.addmm_(new, self._coming, alpha=-1)
+
+    def _brings(self, start: int, stop: int, change: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Change the unknowns; returns what rows still to come wait for, and the new unknowns that they hear of."""
+        new = self._W[:, start:stop].add_(change)
+        return self._pending[:, :start] if self._backward else self._pending[:, stop:], new
+
+
+class Filling(Protocol):
+    """Entries of G that several threads may compute at once, each into memory of its own."""
+
+    dtype: torch.dtype
+
+    def block(self, start: int, stop: int, first: int, last: int) -> AbstractContextManager[torch.Tensor]: ...
+
+    def fill(self, start: int, stop: int, first: int, last: int, out: torch.Tensor) -> None: ...
+
+
+class SharedPanelSweep(PanelSweep):
+    """Each of so many ``threads`` has some columns of every panel: it computes them and multiplies with them.
+
+    All on these threads and the caller's, with single-threaded torch: torch's own wait busily for a while after each
+    product, and would be in the way of those that compute entries. Threads meet once for each panel: what the last one
+    brings to the rows that are still to come is added when the next one is asked for.
+    """
+
+    def __init__(self, entries: Filling, W: torch.Tensor, rhs: torch.Tensor, backward: bool, threads: int) -> None:
+        super().__init__(entries.block, W, rhs, backward)
+        self._entries, self._threads, self._before = entries, threads, torch.get_num_threads()
+        self._pool = ThreadPoolExecutor(threads - 1, "cagp", torch.set_num_threads, (1,))
+        self._room = [torch.empty(0, dtype=entries.dtype), torch.empty(0, dtype=entries.dtype)]
+        self._brought: tuple[torch.Tensor, torch.Tensor, torch.Tensor] | None = None
+
+    def __enter__(self) -> SharedPanelSweep:
+        torch.set_num_threads(1)
+        return self
+
+    def __exit__(self, error: type[BaseException] | None, *details: object) -> None:
+        self._pool.shutdown()
+        torch.set_num_threads(self._before)  # the last number set is what new threads start with
+        super().__exit__(error, *details)
+
+    def residual(self, start: int, stop: int) -> torch.Tensor:
+        brought, (first, last) = self._brought, self._reach(start, stop)
+        panel = self._panel(stop - start, last - first)
+
+        def part(number: int) -> torch.Tensor:
+            if brought is not None:
+                coming, new, before = brought
+                a, b = self._share(number, coming.shape[1])
+                coming[:, a:b].addmm_(new, before[:, a:b], alpha=-1)
+            a, b = self._share(number, last - first)
+            self._entries.fill(start, stop, first + a, first + b, panel[:, a:b])
+            return self._W[:, first + a : first + b] @ panel[:, a:b].T if not self._from_zero else panel[:0]
+
+        waiting = [self._pool.submit(part, number) for number in range(1, self._threads)]
+        parts = [part(0), *(each.result() for each in waiting)]
+        self._brought = None
+        pending = self._split(panel, start, stop)
+        return pending if self._from_zero else pending - torch.stack(parts).sum(dim=0)
+
+    def put(self, start: int, stop: int, change: torch.Tensor) -> None:
+        self._brought = *self._brings(start, stop, change), self._coming
+
+    def _panel(self, rows: int, columns: int) -> torch.Tensor:
+        """Memory for a panel beside that of the last one, which is still needed."""
+        self._room.reverse()
+        if self._room[0].numel() < rows * columns:
+            self._room[0] = torch.empty(rows * columns, dtype=self._entries.dtype)
+        return self._room[0][: rows * columns].view(rows, columns)
+
+    def _share(self, number: int, columns: int) -> tuple[int, int]:
+        """The columns of a thread."""
+        return number * columns // self._threads, (number + 1) * columns // self._threads
 
 
 def sweep_triangle(block: torch.Tensor, backward: bool, relaxation: float) -> torch.Tensor:

@@ -2,46 +2,46 @@
 
 What they cost is the kernel values: as many as there are pairs of points, half of them where both sets are the same.
 Tiles stay in the cache of a core, and sums are added up in a fixed order, whatever the number of threads.
+
+And the linear functionals that they are for, averages, differences and integrals of f, seen as test points: for weights
+A (m, T) the functionals A f(X′) have the covariances A k(X′, X) with the training points, A k(X′, X′) Aᵀ with each
+other, and the basis A h(X′) of a trend. That is all that a solver and a posterior ask of test points, so m of them cost
+m right-hand sides, however many points there are.
 """
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NoReturn
 
 import numpy as np
 import scipy.sparse as sp
 import torch
 
-from ..kernels import Embedding, embedding_size, map_embedding, slice_embedding
+from ..errors import InputError
+from ..kernels import Embedding, embedding_leaves, embedding_size, map_embedding, slice_embedding
 from ..support.threads import share_out
 from .covariances import Covariances
+from .gram import Cross, Gram, PortablePoints
 
-_TILE = {"cpu": (256, 1024), "cuda": (4096, 2**14)}
-"""Rows and columns that are computed at once."""
-
-_STRIP = 4096
-"""Columns of B k(P, P) that are in memory at once."""
-
-_SPARSE = 8
-"""A block of weights of which less than one in so many is not zero is multiplied as a sparse matrix."""
-
-_COMPILED_FROM = 4e7
-"""Kernel values from which on compiled code for them pays, which has to be loaded."""
+_TILE = {"cpu": (256, 1024), "cuda": (4096, 2**14)}  # rows and columns that are computed at once
+_STRIP = 4096  # columns of B k(P, P) that are in memory at once
+_SPARSE = 8  # A block of weights of which less than one in so many is not zero is multiplied as a sparse matrix
 
 
 def weighted(cov: Covariances, B: sp.csr_array, P: Embedding, Q: Embedding) -> torch.Tensor:
     """B k(P, Q) for weights B (m, points of P), shape (m, points of Q), without noise."""
     n, width = embedding_size(Q), _TILE[cov.device.type][1]
-    _expect(cov, embedding_size(P) * n)
+    cov.expect(embedding_size(P) * n)
     out = torch.zeros(B.shape[0], n, dtype=cov.dtype, device=cov.device)
     parts = list(_parts(cov, B))
 
     def tile(left: int) -> None:
         columns, target = slice_embedding(Q, left, left + width), out[:, left : left + width]
-        for part in parts:
-            with cov.between(slice_embedding(P, part.start, part.stop), columns) as K:
-                part.add(K, target)
+        for rows, which, values in parts:
+            with cov.between(slice_embedding(P, rows.start, rows.stop), columns) as K:
+                target[which] += values @ K
 
     share_out(tile, range(0, n, width), cov.device)
     return out
@@ -50,16 +50,17 @@ def weighted(cov: Covariances, B: sp.csr_array, P: Embedding, Q: Embedding) -> t
 def form(cov: Covariances, B: sp.csr_array, P: Embedding) -> torch.Tensor:
     """B k(P, P) Bᵀ, shape (m, m), without noise; each pair of points once."""
     n, total = embedding_size(P), torch.zeros(B.shape[0], B.shape[0], dtype=cov.dtype, device=cov.device)
-    _expect(cov, n * n / 2)
+    cov.expect(n * n / 2)
     by_column = B.tocsc()
     for first in range(0, n, _STRIP):
         last = min(first + _STRIP, n)
         strip, own = slice_embedding(P, first, last), sp.csr_array(by_column[:, first:last])
-        inside = _times(own, weighted(cov, own, strip, strip).T)
+        weights = _as_tensor(own, cov)
+        inside = weights @ weighted(cov, own, strip, strip).T
         total += (inside + inside.T) / 2
         if last < n:
             rest = sp.csr_array(by_column[:, last:])
-            outside = _times(own, weighted(cov, rest, slice_embedding(P, last, n), strip).T)
+            outside = weights @ weighted(cov, rest, slice_embedding(P, last, n), strip).T
             total += outside + outside.T
     return total
 
@@ -71,13 +72,9 @@ def form_diagonal(cov: Covariances, B: sp.csr_array, P: Embedding) -> torch.Tens
         some = B[rows]
         used = np.unique(some.indices)
         where, at = (torch.from_numpy(each.astype(np.int64)).to(cov.device) for each in (used, rows))
-        found[at] = form(cov, sp.csr_array(some[:, used]), take(P, where)).diagonal()
+        own = map_embedding(P, operator.itemgetter((slice(None), where)))
+        found[at] = form(cov, sp.csr_array(some[:, used]), own).diagonal()
     return found
-
-
-def take(P: Embedding, which: torch.Tensor) -> Embedding:
-    """Some of the points of an embedding: indices (k,)."""
-    return map_embedding(P, lambda leaf: leaf[:, which])
 
 
 def together(B: sp.csr_array) -> list[np.ndarray]:
@@ -92,26 +89,8 @@ def together(B: sp.csr_array) -> list[np.ndarray]:
     return groups
 
 
-def _expect(cov: Covariances, values: float) -> None:
-    if values >= _COMPILED_FROM:
-        cov.compile_blocks()
-
-
-@dataclass(frozen=True)
-class _Part:
-    """The columns ``start`` … ``stop`` − 1 of weights in the rows ``which`` (r,) that are not zero there."""
-
-    start: int
-    stop: int
-    which: torch.Tensor | slice
-    values: torch.Tensor
-
-    def add(self, K: torch.Tensor, out: torch.Tensor) -> None:
-        """Add the product with K (columns, n) to ``out`` (m, n)."""
-        out[self.which] += self.values @ K
-
-
-def _parts(cov: Covariances, B: sp.csr_array) -> Iterator[_Part]:
+def _parts(cov: Covariances, B: sp.csr_array) -> Iterator[tuple[slice, torch.Tensor | slice, torch.Tensor]]:
+    """Columns of weights, the rows (r,) that are not zero there, and the weights in them (r, columns)."""
     height, columns = _TILE[cov.device.type][0], B.tocsc()
     for start in range(0, B.shape[1], height):
         stop = min(start + height, B.shape[1])
@@ -121,18 +100,95 @@ def _parts(cov: Covariances, B: sp.csr_array) -> Iterator[_Part]:
             continue
         values = _as_tensor(sp.csr_array(block[rows]), cov)
         which = slice(None) if len(rows) == B.shape[0] else torch.from_numpy(rows.astype(np.int64)).to(cov.device)
-        yield _Part(start, stop, which, values)
+        yield slice(start, stop), which, values
 
 
-def _times(B: sp.csr_array, M: torch.Tensor) -> torch.Tensor:
-    """B M for weights B (m, n) and M (n, c), shape (m, c)."""
-    return _as_tensor(B, M) @ M
-
-
-def _as_tensor(B: sp.csr_array, like: torch.Tensor | Covariances) -> torch.Tensor:
+def _as_tensor(B: sp.csr_array, like: Covariances) -> torch.Tensor:
     """The weights as a matrix, sparse where it pays."""
     if B.nnz * _SPARSE >= B.shape[0] * B.shape[1]:
         return torch.from_numpy(B.toarray()).to(dtype=like.dtype, device=like.device)
     where = torch.from_numpy(np.stack(B.nonzero()).astype(np.int64))
     values = torch.from_numpy(B.data).to(dtype=like.dtype)
     return torch.sparse_coo_tensor(where, values, B.shape, check_invariants=False).to(like.device)
+
+
+class Functionals(Cross):
+    """Functionals with weights A (m, T) of f at the test points of another ``Cross``, which are ``points``.
+
+    Points that no functional has a weight on are left out.
+    """
+
+    travels = False
+
+    def __init__(self, points: Cross, A: sp.csr_array) -> None:
+        used = np.unique(A.indices)
+        if len(used) < A.shape[1]:
+            where = torch.from_numpy(used.astype(np.int64)).to(points.gram.device)
+            points, A = points.rows(where), sp.csr_array(A[:, used])
+        self.points, self.A = points, A
+        basis = None
+        if points.basis is not None:
+            basis = torch.from_numpy(A @ points.basis.double().cpu().numpy()).to(points.basis)
+        super().__init__(points.gram, points.kernel, points.test, basis)
+        self.size = A.shape[0]
+        self._variance: torch.Tensor | None = None
+
+    @property
+    def matrix(self) -> torch.Tensor:
+        """A k(X′, X), shape (m, d); computed once."""
+        if self._matrix is None:
+            self._matrix = weighted(self.gram, self.A, self.points.test, self.gram.embedding)
+        return self._matrix
+
+    def columns(self, indices: torch.Tensor) -> torch.Tensor:
+        """A k(X′, X[indices]), shape (m, k)."""
+        return weighted(self.gram, self.A, self.points.test, self.gram.chosen(indices))
+
+    def prior_variance(self) -> torch.Tensor:
+        """diag(A k(X′, X′) Aᵀ), shape (m,); computed once."""
+        if self._variance is None:
+            self._variance = form_diagonal(self.gram, self.A, self.points.test)
+        return self._variance.clone()
+
+    def prior_scale(self) -> torch.Tensor:
+        """|A| times the standard deviations at the points, shape (m,): what is added and subtracted on the way."""
+        spread = self.points.prior_variance().sqrt().double().cpu().numpy()
+        return torch.from_numpy(abs(self.A) @ spread).to(self.gram.noise)
+
+    def prior_covariance(self) -> torch.Tensor:
+        """A k(X′, X′) Aᵀ, shape (m, m)."""
+        return form(self.gram, self.A, self.points.test)
+
+    def error_covariance(self, W: sp.csr_array) -> torch.Tensor:
+        """C(W) of sparse weights W (m, d), shape (m, m): that of A f(X′) − W y, one sum over the points of both."""
+        used = np.unique(W.indices)
+        some = torch.from_numpy(used.astype(np.int64)).to(self.gram.device)
+        own = sp.csr_array(W[:, used])
+        noise = self.gram.noise[some].double().cpu().numpy()
+        others = iter(embedding_leaves(self.gram.chosen(some)))
+        both = map_embedding(self.points.test, lambda leaf: torch.cat([leaf, next(others)], dim=1))
+        total = form(self.gram, sp.csr_array(sp.hstack([self.A, -own])), both)
+        return total + torch.from_numpy((own * noise[None, :] @ own.T).toarray()).to(total)
+
+    def rows(self, part: slice | torch.Tensor) -> Functionals:
+        """Some of the functionals: a slice, a mask (m,), or indices."""
+        chosen = np.arange(self.size)[part if isinstance(part, slice) else part.cpu().numpy()]
+        some = Functionals(self.points, sp.csr_array(self.A[chosen]))
+        some._matrix = None if self._matrix is None else self._matrix[part]
+        some._variance = None if self._variance is None else self._variance[part]
+        return some
+
+    def seen_by(self, gram: Gram) -> Functionals:
+        """The same functionals for another Gram matrix of the same training points; itself where it is this one."""
+        return self if gram is self.gram else Functionals(self.points.seen_by(gram), self.A)
+
+    def portable(self) -> PortablePoints:
+        """Refused: functionals are solved where they are."""
+        return self._refuse()
+
+    def nearest(self, k: int) -> torch.Tensor:
+        """Refused: what is near to a functional is for the solver to say."""
+        return self._refuse()
+
+    def _refuse(self) -> NoReturn:
+        raise InputError("an average is not a place: it has no neighbours and is not sent to workers; ask its points")

@@ -2,11 +2,12 @@
 
 from .fitting import fit, log_likelihood
 from .hyperpriors import Around, Hyperpriors, LongRange, SmallDeviation
+from .observations import AveragedRows, averaged_rows
 from .optimise import TraceStep
 from .patterns import fit_patterns
-from .repeated_rows import AveragedRows, averaged_rows
 from .result import FitResult, FitWarning
 from .terms import GivenTerms
+from .transform_fitting import fit_transformed
 from .uncertainty import HyperparameterPosterior, posterior
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "averaged_rows",
     "fit",
     "fit_patterns",
+    "fit_transformed",
     "log_likelihood",
     "posterior",
 ]

@@ -1,84 +1,20 @@
-"""The whole covariance matrix and the derivatives of the exact likelihood in compiled code, row by row.
+"""The derivatives of the exact likelihood in compiled code, row by row.
 
-A row is cut into pieces that stay in the fastest cache; every inner loop runs along one. ``compiled_terms.sum_terms``
-says what the arrays that describe a kernel mean.
+A row is cut into pieces that stay in the fastest cache; every inner loop runs along one.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from ..kernels.compiled import slopes_of, squared_distances
+from ..kernels.plan import Plan
 from ..support.compiling import compiled
-from .compiled_profiles import profile
+from .radial_plan import Slots
 
 _WIDTH = 256
 
-_STEEPEST = -1e100
-"""Slopes below are those at a distance of zero, to which ``compiled_profiles`` adds the smallest of numbers."""
-
-
-@compiled
-def _profiles(
-    E: np.ndarray,
-    i: int,
-    left: int,
-    n: int,
-    kind: np.ndarray,
-    first: np.ndarray,
-    last: np.ndarray,
-    alpha: np.ndarray,
-    value: np.ndarray,
-    slope: np.ndarray,
-    bend: np.ndarray,
-    s: np.ndarray,
-    shifted: np.ndarray,
-    scale: np.ndarray,
-) -> None:
-    """The profile of each factor, and its derivatives, between point i and the n points from ``left``."""
-    for f in range(len(kind)):
-        for t in range(n):
-            s[t] = 0.0
-        for c in range(first[f], last[f]):
-            own = E[c, i]
-            for t in range(n):
-                d = own - E[c, left + t]
-                s[t] += d * d
-        profile(kind[f], alpha[f], s, n, value[f], slope[f], bend[f], shifted, scale)
-
-
-@compiled
-def fill_rows(
-    E: np.ndarray,
-    start: int,
-    stop: int,
-    diagonal: np.ndarray,
-    term_factors: np.ndarray,
-    term_variance: np.ndarray,
-    kind: np.ndarray,
-    first: np.ndarray,
-    last: np.ndarray,
-    alpha: np.ndarray,
-    out: np.ndarray,
-) -> None:
-    """Rows ``start`` … ``stop`` of the lower triangle of G, for points E (coordinates, n), into ``out`` (n, n)."""
-    F = len(kind)
-    value, slope, bend = np.empty((F, _WIDTH)), np.empty((F, _WIDTH)), np.empty((F, _WIDTH))
-    s, shifted, scale = np.empty(_WIDTH), np.empty(_WIDTH), np.empty(_WIDTH)
-    for i in range(start, stop):
-        for left in range(0, i, _WIDTH):
-            n = min(_WIDTH, i - left)
-            _profiles(E, i, left, n, kind, first, last, alpha, value, slope, bend, s, shifted, scale)
-            for t in range(n):
-                out[i, left + t] = 0.0
-            for term in range(len(term_variance)):
-                for t in range(n):
-                    s[t] = term_variance[term]
-                for f in range(term_factors[term], term_factors[term + 1]):
-                    for t in range(n):
-                        s[t] *= value[f, t]
-                for t in range(n):
-                    out[i, left + t] += s[t]
-        out[i, i] = term_variance.sum() + diagonal[i]
+_STEEPEST = -1e100  # slopes below are those at a distance of zero, to which profiles add the smallest of numbers
 
 
 @compiled
@@ -88,97 +24,106 @@ def slope_rows(
     stop: int,
     right: np.ndarray,
     inverse: np.ndarray,
-    term_factors: np.ndarray,
-    term_variance: np.ndarray,
-    term_slot: np.ndarray,
-    kind: np.ndarray,
-    first: np.ndarray,
-    last: np.ndarray,
-    alpha: np.ndarray,
-    alpha_slot: np.ndarray,
-    coordinate_slot: np.ndarray,
-    pair_first: np.ndarray,
-    pair_second: np.ndarray,
-    pair_slot: np.ndarray,
-    slots: int,
+    plan: Plan,
+    slots: Slots,
+    count: int,
 ) -> np.ndarray:
-    """½ tr((α αᵀ − G⁻¹) ∂K) from rows ``start`` … ``stop``, for every slot (slots,); α is ``right`` (columns, n).
+    """½ tr((α αᵀ − G⁻¹) ∂K) from rows ``start`` … ``stop`` in every of ``count`` slots; α is ``right`` (columns, n).
 
     Lengthscales need Σᵢⱼ Mᵢⱼ (eᵢ − eⱼ)² for every coordinate e, where M is the weight of a pair times the slope of the
     profile. With the sums of its rows and columns that is Σ eᵢ² rᵢ + Σ eⱼ² cⱼ − 2 eᵀM e: one product of matrices. A
     pair of coordinates has the product of its two differences in place of the square.
     """
-    F, C, rows = len(kind), len(E), stop - start
-    value, slope, bend = np.empty((F, _WIDTH)), np.empty((F, _WIDTH)), np.empty((F, _WIDTH))
-    s, shifted, scale = np.empty(_WIDTH), np.empty(_WIDTH), np.empty(_WIDTH)
-    weight, rest = np.empty(_WIDTH), np.empty(_WIDTH)
+    F, C, rows = len(plan.codes), len(E), stop - start
+    profiles, work = np.empty((3, F, _WIDTH)), np.empty((3, _WIDTH))
     M, points = np.empty((F, rows, _WIDTH)), np.zeros((_WIDTH, C + 1))
     points[:, C] = 1.0
-    total, sums = np.zeros(slots), np.zeros((slots, _WIDTH))
+    total, sums = np.zeros(count), np.zeros((count, _WIDTH))
     for left in range(0, stop, _WIDTH):
         M[:] = 0.0
         for t in range(min(_WIDTH, stop - left)):
             for c in range(C):
                 points[t, c] = E[c, left + t]
         for i in range(max(start, left + 1), stop):
-            n = min(_WIDTH, i - left)
-            _profiles(E, i, left, n, kind, first, last, alpha, value, slope, bend, s, shifted, scale)
-            for t in range(n):
-                weight[t] = -inverse[i, left + t]
-            for o in range(len(right)):
-                for t in range(n):
-                    weight[t] += right[o, i] * right[o, left + t]
-            for term in range(len(term_variance)):
-                begin, end = term_factors[term], term_factors[term + 1]
-                for f in range(begin, end):
-                    for t in range(n):
-                        rest[t] = weight[t] * term_variance[term]
-                    for other in range(begin, end):
-                        if other != f:
-                            for t in range(n):
-                                rest[t] *= value[other, t]
-                    if f == begin and term_slot[term] >= 0:
-                        for t in range(n):
-                            sums[term_slot[term], t] += rest[t] * value[f, t]
-                    if alpha_slot[f] >= 0:
-                        for t in range(n):
-                            sums[alpha_slot[f], t] += rest[t] * bend[f, t]
-                    for t in range(n):
-                        # an infinite slope is that of points that coincide, whose distance does not change
-                        M[f, i - start, t] = -2.0 * rest[t] * slope[f, t] if slope[f, t] > _STEEPEST else 0.0
+            _add_row(E, i, left, right, inverse, plan, slots, M, i - start, sums, profiles, work)
         for f in range(F):
-            product = np.dot(M[f], points)
-            for c in range(first[f], last[f]):
-                p = coordinate_slot[c]
-                if p >= 0:
-                    for r in range(rows):
-                        own = E[c, start + r]
-                        total[p] += own * (own * product[r, C] - 2.0 * product[r, c])
-            for q in range(len(pair_slot)):
-                a, b, p = pair_first[q], pair_second[q], pair_slot[q]
-                if first[f] <= a < last[f]:
-                    for r in range(rows):
-                        one, two = E[a, start + r], E[b, start + r]
-                        total[p] += one * (two * product[r, C] - product[r, b]) - two * product[r, a]
-            for t in range(_WIDTH):
-                s[t] = 0.0
-            for r in range(rows):
-                for t in range(_WIDTH):
-                    s[t] += M[f, r, t]
-            for q in range(len(pair_slot)):
-                if first[f] <= pair_first[q] < last[f]:
-                    for t in range(_WIDTH):
-                        total[pair_slot[q]] += s[t] * points[t, pair_first[q]] * points[t, pair_second[q]]
-            for c in range(first[f], last[f]):
-                p = coordinate_slot[c]
-                if p >= 0:
-                    for t in range(_WIDTH):
-                        total[p] += s[t] * points[t, c] * points[t, c]
+            _add_products(M[f], points, E[:, start:stop], plan.first[f], plan.last[f], slots, total)
     for i in range(start, stop):
         own = -inverse[i, i]
         for o in range(len(right)):
             own += right[o, i] * right[o, i]
-        for term in range(len(term_variance)):
-            if term_slot[term] >= 0:
-                total[term_slot[term]] += 0.5 * own * term_variance[term]
+        for term in range(len(plan.variances)):
+            if slots.term[term] >= 0:
+                total[slots.term[term]] += 0.5 * own * plan.variances[term]
     return total + sums.sum(axis=1)
+
+
+@compiled
+def _add_row(
+    E: np.ndarray,
+    i: int,
+    left: int,
+    right: np.ndarray,
+    inverse: np.ndarray,
+    plan: Plan,
+    slots: Slots,
+    M: np.ndarray,
+    row: int,
+    sums: np.ndarray,
+    profiles: np.ndarray,
+    work: np.ndarray,
+) -> None:
+    """Point i with those from ``left`` on before it, into a ``row`` of M (F, rows, n) and into ``sums`` (slots, n)."""
+    value, slope, bend = profiles[0], profiles[1], profiles[2]
+    s, weight, rest = work[0], work[1], work[2]
+    n = min(_WIDTH, i - left)
+    for f in range(len(plan.codes)):
+        squared_distances(E, i, E, left, plan.first[f], plan.last[f], s, n)
+        slopes_of(plan.codes[f], plan.parameters[f], s, n, value[f], slope[f], bend[f])
+    for t in range(n):
+        weight[t] = -inverse[i, left + t]
+    for o in range(len(right)):
+        for t in range(n):
+            weight[t] += right[o, i] * right[o, left + t]
+    for term in range(len(plan.variances)):
+        begin, end = plan.ends[term], plan.ends[term + 1]
+        for f in range(begin, end):
+            for t in range(n):
+                rest[t] = weight[t] * plan.variances[term]
+            for other in range(begin, end):
+                if other != f:
+                    for t in range(n):
+                        rest[t] *= value[other, t]
+            if f == begin and slots.term[term] >= 0:
+                for t in range(n):
+                    sums[slots.term[term], t] += rest[t] * value[f, t]
+            if slots.parameter[f] >= 0:
+                for t in range(n):
+                    sums[slots.parameter[f], t] += rest[t] * bend[f, t]
+            for t in range(n):
+                # an infinite slope is that of points that coincide, whose distance does not change
+                M[f, row, t] = -2.0 * rest[t] * slope[f, t] if slope[f, t] > _STEEPEST else 0.0
+
+
+@compiled
+def _add_products(
+    M: np.ndarray, points: np.ndarray, own: np.ndarray, first: int, last: int, slots: Slots, total: np.ndarray
+) -> None:
+    """Σ Mᵢⱼ (aᵢ − aⱼ) (bᵢ − bⱼ) for the slots of the coordinates ``first`` … ``last`` and of pairs of them."""
+    product, C = np.dot(M, points), len(own)
+    sums = np.zeros(M.shape[1])
+    for r in range(len(M)):
+        for t in range(M.shape[1]):
+            sums[t] += M[r, t]
+    for q in range(last - first + len(slots.pair)):
+        alone = q < last - first
+        a = first + q if alone else slots.pair_first[q - last + first]
+        b = a if alone else slots.pair_second[q - last + first]
+        p = slots.coordinate[a] if alone else slots.pair[q - last + first]
+        if p < 0 or a < first or a >= last:
+            continue
+        for r in range(len(M)):
+            one, two = own[a, r], own[b, r]
+            total[p] += one * (two * product[r, C] - product[r, b]) - two * product[r, a]
+        for t in range(M.shape[1]):
+            total[p] += sums[t] * points[t, a] * points[t, b]

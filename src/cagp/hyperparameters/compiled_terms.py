@@ -13,7 +13,7 @@ the pass sums, with the weights of the terms, what every likelihood of that data
     z vᵀ + v zᵀ + w_last z zᵀ         minus the derivative of z zᵀ, (m, m)
     wᵀw′ − ½ w_last w′_last           the expected information of two hyperparameters (Guinness 2021)
 
-Several terms are computed side by side, one in each of ``LANES`` lanes, which is what vector units are made for; every
+Several terms are computed side by side, one in each of ``_LANES`` lanes, which is what vector units are made for; every
 inner loop runs over lanes (their number is read off an array: a constant would be unrolled, and then not vectorised).
 Nothing is kept of a term. The functions hold no lock of Python's, so plain threads share
 out the work: no thread waits for another before all are done, and a busy machine makes it slower, not stuck.
@@ -22,14 +22,84 @@ out the work: no thread waits for another before all are done, and a busy machin
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
+from ..kernels.compiled import slopes_of
+from ..kernels.plan import Plan
 from ..support.compiling import compiled
-from .compiled_profiles import profile
+from .radial_plan import Slots
 
-LANES = 32
-"""Terms side by side: several vectors, so that the checks before a loop are paid for, and blocks that fit the cache."""
+# Terms side by side: several vectors, so that the checks before a loop are paid for, and blocks that fit the cache.
+_LANES = 32
+
+
+class Points(NamedTuple):
+    """What belongs to all points: coordinates E (n, C), ``columns`` (n, m) of observations and basis functions, the
+    noise (n,), and its derivative in its level, ``noise_slope`` (n,).
+    """
+
+    E: np.ndarray
+    columns: np.ndarray
+    noise: np.ndarray
+    noise_slope: np.ndarray
+
+
+class Sums(NamedTuple):
+    """Sums over terms: ``half_log_det`` (1,), ``normal`` (m, m), ``slope_det`` (slots,), ``slope_normal`` (slots, m, m)
+    and ``information`` (slots, slots), of which the lower triangle counts; derivatives are in logarithms.
+    """
+
+    half_log_det: np.ndarray
+    normal: np.ndarray
+    slope_det: np.ndarray
+    slope_normal: np.ndarray
+    information: np.ndarray
+
+    @classmethod
+    def zeros(cls, columns: int, slots: int) -> Sums:
+        """Nothing summed yet."""
+        shapes = (1,), (columns, columns), (slots,), (slots, columns, columns), (slots, slots)
+        return cls(*map(np.zeros, shapes))
+
+
+class _Block(NamedTuple):
+    """Terms side by side, the last axis, with k+1 points each and their packed triangles of pairs.
+
+    Coordinates x (C, k+1), where there is a point at all, ``real`` (k+1), its noise and the slope of that; Z (m, k+1);
+    the covariances K (pairs) and of each term of the kernel, ``terms`` (T, pairs); the derivatives of every factor in
+    squared distances, ``slopes`` (F, pairs), and in its parameter, ``bends``; u (k+1) and w (slots, k+1).
+    """
+
+    x: np.ndarray
+    real: np.ndarray
+    noise: np.ndarray
+    noise_slope: np.ndarray
+    Z: np.ndarray
+    K: np.ndarray
+    terms: np.ndarray
+    slopes: np.ndarray
+    bends: np.ndarray
+    u: np.ndarray
+    w: np.ndarray
+
+
+@compiled
+def _subtract(A: np.ndarray, a: int, B: np.ndarray, b: int, count: int, acc: np.ndarray) -> None:
+    """Σ A[a + m] B[b + m] over m < ``count`` from the sums ``acc`` (lanes,), four at a time."""
+    lanes = len(acc)
+    for m in range(0, count - 3, 4):
+        for e in range(lanes):
+            acc[e] -= (
+                A[a + m, e] * B[b + m, e]
+                + A[a + m + 1, e] * B[b + m + 1, e]
+                + A[a + m + 2, e] * B[b + m + 2, e]
+                + A[a + m + 3, e] * B[b + m + 3, e]
+            )
+    for m in range(count - count % 4, count):
+        for e in range(lanes):
+            acc[e] -= A[a + m, e] * B[b + m, e]
 
 
 @compiled
@@ -42,17 +112,7 @@ def _factorise(K: np.ndarray, size: int, acc: np.ndarray) -> int:
             other = j * (j + 1) // 2
             for e in range(lanes):
                 acc[e] = K[row + j, e]
-            for m in range(0, j - 3, 4):
-                for e in range(lanes):
-                    acc[e] -= (
-                        K[row + m, e] * K[other + m, e]
-                        + K[row + m + 1, e] * K[other + m + 1, e]
-                        + K[row + m + 2, e] * K[other + m + 2, e]
-                        + K[row + m + 3, e] * K[other + m + 3, e]
-                    )
-            for m in range(j - j % 4, j):
-                for e in range(lanes):
-                    acc[e] -= K[row + m, e] * K[other + m, e]
+            _subtract(K, row, K, other, j, acc)
             if j < i:
                 for e in range(lanes):
                     K[row + j, e] = acc[e] * K[other + j, e]
@@ -73,265 +133,232 @@ def _solve(K: np.ndarray, size: int, x: np.ndarray, acc: np.ndarray) -> None:
         row = i * (i + 1) // 2
         for e in range(lanes):
             acc[e] = x[i, e]
-        for m in range(0, i - 3, 4):
-            for e in range(lanes):
-                acc[e] -= (
-                    K[row + m, e] * x[m, e]
-                    + K[row + m + 1, e] * x[m + 1, e]
-                    + K[row + m + 2, e] * x[m + 2, e]
-                    + K[row + m + 3, e] * x[m + 3, e]
-                )
-        for m in range(i - i % 4, i):
-            for e in range(lanes):
-                acc[e] -= K[row + m, e] * x[m, e]
+        _subtract(K, row, x, 0, i, acc)
         for e in range(lanes):
             x[i, e] = acc[e] * K[row + i, e]
 
 
 @compiled
-def sum_terms(
-    E: np.ndarray,
-    columns: np.ndarray,
-    noise: np.ndarray,
-    noise_slope: np.ndarray,
-    members: np.ndarray,
-    weights: np.ndarray,
-    term_factors: np.ndarray,
-    term_variance: np.ndarray,
-    term_slot: np.ndarray,
-    kind: np.ndarray,
-    first: np.ndarray,
-    last: np.ndarray,
-    alpha: np.ndarray,
-    alpha_slot: np.ndarray,
-    coordinate_slot: np.ndarray,
-    pair_first: np.ndarray,
-    pair_second: np.ndarray,
-    pair_slot: np.ndarray,
-    noise_slot: int,
-    slots: int,
-    half_log_det: np.ndarray,
-    normal: np.ndarray,
-    slope_det: np.ndarray,
-    slope_normal: np.ndarray,
-    information: np.ndarray,
-) -> int:
-    """Add the terms ``members`` (terms, k+1), −1 where there is no neighbour, to the sums; −1, or the row that failed.
-
-    E (n, coordinates), ``columns`` (n, m), ``noise`` (n,) and its derivative in its level, ``noise_slope`` (n,), belong
-    to all points. The kernel is a sum of terms, each
-    the variance times a product of factors ``term_factors[t]`` … ``term_factors[t + 1]``; a factor is a profile of the
-    coordinates ``first`` … ``last``. Slots are the numbers of hyperparameters, −1 for those that are held. A pair of
-    coordinates has a slot for the product of their differences, which rotations change.
-
-    The sums are ``half_log_det`` (1,), ``normal`` (m, m), ``slope_det`` (slots,), ``slope_normal`` (slots, m, m) and
-    ``information`` (slots, slots); all derivatives are in the logarithms of the hyperparameters.
-    """
-    count, size = members.shape
-    C, M, T, F = E.shape[1], columns.shape[1], len(term_variance), len(kind)
-    pairs = size * (size + 1) // 2
-    wide = size * LANES
-    x = np.empty((C, size, LANES))
-    real = np.empty((size, LANES))
-    own_noise, own_slope = np.empty((size, LANES)), np.empty((size, LANES))
-    Z = np.empty((M, size, LANES))
-    K = np.empty((pairs, LANES))
-    term_value = np.empty((T, pairs, LANES))
-    factor_slope = np.empty((F, pairs, LANES))
-    factor_bend = np.empty((F if alpha_slot.max() >= 0 else 0, pairs, LANES))
-    value, slope, bend = np.empty((F, wide)), np.empty((F, wide)), np.empty((F, wide))
-    s, shifted, scale = np.empty(wide), np.empty(wide), np.empty(wide)
-    u, w = np.empty((size, LANES)), np.empty((slots, size, LANES))
-    acc, square = np.empty(LANES), np.empty(LANES)
-    weight = np.empty(LANES)
-    v = np.empty((M, LANES))
-    end, lanes = size - 1, len(acc)
-
-    for top in range(0, count, lanes):
-        for e in range(lanes):
-            term = min(top + e, count - 1)
-            weight[e] = weights[term] if top + e < count else 0.0
-            for i in range(size):
-                who = members[term, i]
-                if who >= 0:
-                    real[i, e] = 1.0
-                    own_noise[i, e] = noise[who]
-                    own_slope[i, e] = noise_slope[who]
-                    for c in range(C):
-                        x[c, i, e] = E[who, c]
-                    for m in range(M):
-                        Z[m, i, e] = columns[who, m]
-                else:  # independent of all others, with variance 1 and no influence
-                    real[i, e] = 0.0
-                    own_noise[i, e] = 0.0
-                    own_slope[i, e] = 0.0
-                    for c in range(C):
-                        x[c, i, e] = 0.0
-                    for m in range(M):
-                        Z[m, i, e] = 0.0
-
-        # the covariance of every pair, and its derivatives, row by row
+def _gather(points: Points, members: np.ndarray, top: int, block: _Block) -> None:
+    """The terms from ``top`` on into the lanes; the last one again where there are no more."""
+    size, lanes = block.real.shape
+    for e in range(lanes):
+        term = min(top + e, len(members) - 1)
         for i in range(size):
-            row, n = i * (i + 1) // 2, i * lanes
-            for f in range(F):
-                for t in range(n):
-                    s[t] = 0.0
-                for c in range(first[f], last[f]):
-                    for j in range(i):
-                        for e in range(lanes):
-                            d = x[c, i, e] - x[c, j, e]
-                            s[j * lanes + e] += d * d
-                profile(kind[f], alpha[f], s, n, value[f], slope[f], bend[f], shifted, scale)
-            for t in range(T):
-                begin, stop = term_factors[t], term_factors[t + 1]
+            who = members[term, i]
+            there = who >= 0  # otherwise independent of all others, with variance 1 and no influence
+            block.real[i, e] = 1.0 if there else 0.0
+            block.noise[i, e] = points.noise[who] if there else 0.0
+            block.noise_slope[i, e] = points.noise_slope[who] if there else 0.0
+            for c in range(len(block.x)):
+                block.x[c, i, e] = points.E[who, c] if there else 0.0
+            for m in range(len(block.Z)):
+                block.Z[m, i, e] = points.columns[who, m] if there else 0.0
+
+
+@compiled
+def _covariances(plan: Plan, bends: bool, block: _Block, profiles: np.ndarray, s: np.ndarray, acc: np.ndarray) -> None:
+    """The covariance of every pair, and its derivatives, row by row; ``profiles`` (3, F, values) is room for them."""
+    x, real, terms, K = block.x, block.real, block.terms, block.K
+    size, lanes = real.shape
+    value, slope, bend, square = profiles[0], profiles[1], profiles[2], np.empty(lanes)
+    for i in range(size):
+        row, n = i * (i + 1) // 2, i * lanes
+        for f in range(len(plan.codes)):
+            for t in range(n):
+                s[t] = 0.0
+            for c in range(plan.first[f], plan.last[f]):
                 for j in range(i):
                     for e in range(lanes):
-                        square[e] = term_variance[t] * real[i, e] * real[j, e]
-                    for f in range(begin, stop):
-                        for e in range(lanes):
-                            acc[e] = square[e]
-                        for g in range(begin, stop):
-                            if g != f:
-                                for e in range(lanes):
-                                    acc[e] *= value[g, j * lanes + e]
-                        for e in range(lanes):
-                            factor_slope[f, row + j, e] = -2.0 * acc[e] * slope[f, j * lanes + e]
-                        if alpha_slot[f] >= 0:
-                            for e in range(lanes):
-                                factor_bend[f, row + j, e] = acc[e] * bend[f, j * lanes + e]
-                    for e in range(lanes):
-                        term_value[t, row + j, e] = acc[e] * value[stop - 1, j * lanes + e]
-                for e in range(lanes):
-                    term_value[t, row + i, e] = term_variance[t] * real[i, e]
-            for t in range(T):
-                for j in range(i + 1):
-                    for e in range(lanes):
-                        K[row + j, e] = term_value[t, row + j, e] + (K[row + j, e] if t else 0.0)
-            for e in range(lanes):
-                K[row + i, e] += own_noise[i, e] + 1.0 - real[i, e]
-
-        failed = _factorise(K, size, acc)
-        if failed >= 0:
-            return failed
-        for m in range(M):
-            _solve(K, size, Z[m], acc)
-
-        # u = L⁻ᵀ e_last
-        for i in range(size):
-            for e in range(lanes):
-                u[i, e] = 0.0
-        for e in range(lanes):
-            u[end, e] = 1.0
-        for i in range(end, -1, -1):
-            row = i * (i + 1) // 2
-            for e in range(lanes):
-                u[i, e] *= K[row + i, e]
+                        d = x[c, i, e] - x[c, j, e]
+                        s[j * lanes + e] += d * d
+            slopes_of(plan.codes[f], plan.parameters[f], s, n, value[f], slope[f], bend[f])
+        for t in range(len(plan.variances)):
+            begin, stop = plan.ends[t], plan.ends[t + 1]
             for j in range(i):
                 for e in range(lanes):
-                    u[j, e] -= K[row + j, e] * u[i, e]
-
-        # (∂G/∂θ) u for every hyperparameter
-        for p in range(slots):
-            for i in range(size):
+                    square[e] = plan.variances[t] * real[i, e] * real[j, e]
+                for f in range(begin, stop):
+                    for e in range(lanes):
+                        acc[e] = square[e]
+                    for g in range(begin, stop):
+                        if g != f:
+                            for e in range(lanes):
+                                acc[e] *= value[g, j * lanes + e]
+                    for e in range(lanes):
+                        block.slopes[f, row + j, e] = -2.0 * acc[e] * slope[f, j * lanes + e]
+                    if bends:
+                        for e in range(lanes):
+                            block.bends[f, row + j, e] = acc[e] * bend[f, j * lanes + e]
                 for e in range(lanes):
-                    w[p, i, e] = 0.0
-        if noise_slot >= 0:
-            for i in range(size):
+                    terms[t, row + j, e] = acc[e] * value[stop - 1, j * lanes + e]
+            for e in range(lanes):
+                terms[t, row + i, e] = plan.variances[t] * real[i, e]
+        for t in range(len(plan.variances)):
+            for j in range(i + 1):
                 for e in range(lanes):
-                    w[noise_slot, i, e] = own_slope[i, e] * u[i, e]
-        for t in range(T):
-            p = term_slot[t]
-            if p >= 0:
-                for i in range(size):
-                    row = i * (i + 1) // 2
-                    for e in range(lanes):
-                        acc[e] = term_value[t, row + i, e] * u[i, e]
-                    for j in range(i):
-                        for e in range(lanes):
-                            acc[e] += term_value[t, row + j, e] * u[j, e]
-                            w[p, j, e] += term_value[t, row + j, e] * u[i, e]
-                    for e in range(lanes):
-                        w[p, i, e] += acc[e]
-        for f in range(F):
-            if alpha_slot[f] >= 0:
-                p = alpha_slot[f]
-                for i in range(size):
-                    row = i * (i + 1) // 2
-                    for j in range(i):
-                        for e in range(lanes):
-                            w[p, i, e] += factor_bend[f, row + j, e] * u[j, e]
-                            w[p, j, e] += factor_bend[f, row + j, e] * u[i, e]
-            for i in range(size):
-                row, n = i * (i + 1) // 2, i * lanes
-                fresh = True
-                for c in range(first[f], last[f]):
-                    p = coordinate_slot[c]
-                    if p < 0:
-                        continue
-                    if fresh:
-                        for t in range(n):
-                            s[t] = 0.0
-                        fresh = False
-                    for j in range(i):
-                        for e in range(lanes):
-                            d = x[c, i, e] - x[c, j, e]
-                            s[j * lanes + e] += d * d
-                    if c + 1 < last[f] and coordinate_slot[c + 1] == p:
-                        continue
-                    fresh = True
-                    for e in range(lanes):
-                        acc[e] = 0.0
-                    for j in range(i):
-                        for e in range(lanes):
-                            d = factor_slope[f, row + j, e] * s[j * lanes + e]
-                            acc[e] += d * u[j, e]
-                            w[p, j, e] += d * u[i, e]
-                    for e in range(lanes):
-                        w[p, i, e] += acc[e]
-
-            for q in range(len(pair_slot)):
-                a, b, p = pair_first[q], pair_second[q], pair_slot[q]
-                if a < first[f] or a >= last[f]:
-                    continue
-                for i in range(size):
-                    row = i * (i + 1) // 2
-                    for e in range(lanes):
-                        acc[e] = 0.0
-                    for j in range(i):
-                        for e in range(lanes):
-                            d = factor_slope[f, row + j, e] * (x[a, i, e] - x[a, j, e]) * (x[b, i, e] - x[b, j, e])
-                            acc[e] += d * u[j, e]
-                            w[p, j, e] += d * u[i, e]
-                    for e in range(lanes):
-                        w[p, i, e] += acc[e]
-
-        # into the sums
+                    K[row + j, e] = terms[t, row + j, e] + (K[row + j, e] if t else 0.0)
         for e in range(lanes):
-            half_log_det[0] -= weight[e] * math.log(K[pairs - 1, e])
+            K[row + i, e] += block.noise[i, e] + 1.0 - real[i, e]
+
+
+@compiled
+def _last_row(K: np.ndarray, u: np.ndarray) -> None:
+    """u = L⁻ᵀ e_last."""
+    size, lanes = u.shape
+    for i in range(size):
+        for e in range(lanes):
+            u[i, e] = 1.0 if i == size - 1 else 0.0
+    for i in range(size - 1, -1, -1):
+        row = i * (i + 1) // 2
+        for e in range(lanes):
+            u[i, e] *= K[row + i, e]
+        for j in range(i):
+            for e in range(lanes):
+                u[j, e] -= K[row + j, e] * u[i, e]
+
+
+@compiled
+def _multiply(pairs: np.ndarray, diagonal: bool, u: np.ndarray, w: np.ndarray, acc: np.ndarray) -> None:
+    """Add the product of symmetric matrices, packed ``pairs``, with u to w; without their ``diagonal`` if not that."""
+    size, lanes = u.shape
+    for i in range(size):
+        row = i * (i + 1) // 2
+        for e in range(lanes):
+            acc[e] = pairs[row + i, e] * u[i, e] if diagonal else 0.0
+        for j in range(i):
+            for e in range(lanes):
+                acc[e] += pairs[row + j, e] * u[j, e]
+                w[j, e] += pairs[row + j, e] * u[i, e]
+        for e in range(lanes):
+            w[i, e] += acc[e]
+
+
+@compiled
+def _multiply_products(
+    pairs: np.ndarray, one: np.ndarray, other: np.ndarray, u: np.ndarray, w: np.ndarray, acc: np.ndarray, s: np.ndarray
+) -> None:
+    """The same with ``pairs`` times Σ of products of differences in the coordinates ``one`` and ``other`` (c, k+1)."""
+    size, lanes = u.shape
+    for i in range(size):
+        row = i * (i + 1) // 2
+        for t in range(i * lanes):
+            s[t] = 0.0
+        for c in range(len(one)):
+            for j in range(i):
+                for e in range(lanes):
+                    s[j * lanes + e] += (one[c, i, e] - one[c, j, e]) * (other[c, i, e] - other[c, j, e])
+        for e in range(lanes):
+            acc[e] = 0.0
+        for j in range(i):
+            for e in range(lanes):
+                d = pairs[row + j, e] * s[j * lanes + e]
+                acc[e] += d * u[j, e]
+                w[j, e] += d * u[i, e]
+        for e in range(lanes):
+            w[i, e] += acc[e]
+
+
+@compiled
+def _derivatives(plan: Plan, slots: Slots, block: _Block, s: np.ndarray, acc: np.ndarray) -> None:
+    """(∂G/∂θ) u for every slot, into w."""
+    x, u, w = block.x, block.u, block.w
+    w[:] = 0.0
+    if slots.noise >= 0:
+        for i in range(len(u)):
+            for e in range(len(acc)):
+                w[slots.noise, i, e] = block.noise_slope[i, e] * u[i, e]
+    for t in range(len(plan.variances)):
+        if slots.term[t] >= 0:
+            _multiply(block.terms[t], True, u, w[slots.term[t]], acc)
+    for f in range(len(plan.codes)):
+        if slots.parameter[f] >= 0:
+            _multiply(block.bends[f], False, u, w[slots.parameter[f]], acc)
+        c = plan.first[f]
+        while c < plan.last[f]:  # coordinates side by side that share a lengthscale are one
+            p, end = slots.coordinate[c], c + 1
+            while end < plan.last[f] and slots.coordinate[end] == p:
+                end += 1
+            if p >= 0:
+                _multiply_products(block.slopes[f], x[c:end], x[c:end], u, w[p], acc, s)
+            c = end
+        for q in range(len(slots.pair)):
+            a, b = slots.pair_first[q], slots.pair_second[q]
+            if plan.first[f] <= a < plan.last[f]:
+                _multiply_products(block.slopes[f], x[a : a + 1], x[b : b + 1], u, w[slots.pair[q]], acc, s)
+
+
+@compiled
+def _add_up(block: _Block, weight: np.ndarray, sums: Sums, v: np.ndarray, acc: np.ndarray) -> None:
+    """What the terms are worth into the sums, with their ``weight`` (lanes,)."""
+    K, Z, w = block.K, block.Z, block.w
+    (size, lanes), M = block.u.shape, len(Z)
+    end = size - 1
+    for e in range(lanes):
+        sums.half_log_det[0] -= weight[e] * math.log(K[len(K) - 1, e])
+    for a in range(M):
+        for b in range(M):
+            for e in range(lanes):
+                sums.normal[a, b] += weight[e] * Z[a, end, e] * Z[b, end, e]
+    for p in range(len(w)):
+        _solve(K, size, w[p], acc)
+        for e in range(lanes):
+            sums.slope_det[p] += weight[e] * w[p, end, e]
+        for a in range(M):
+            for e in range(lanes):
+                v[a, e] = 0.5 * w[p, end, e] * Z[a, end, e]
+            for i in range(end):
+                for e in range(lanes):
+                    v[a, e] += Z[a, i, e] * w[p, i, e]
         for a in range(M):
             for b in range(M):
                 for e in range(lanes):
-                    normal[a, b] += weight[e] * Z[a, end, e] * Z[b, end, e]
-        for p in range(slots):
-            _solve(K, size, w[p], acc)
+                    sums.slope_normal[p, a, b] += weight[e] * (Z[a, end, e] * v[b, e] + v[a, e] * Z[b, end, e])
+        for o in range(p + 1):
             for e in range(lanes):
-                slope_det[p] += weight[e] * w[p, end, e]
-            for a in range(M):
+                acc[e] = 0.5 * w[p, end, e] * w[o, end, e]
+            for i in range(end):
                 for e in range(lanes):
-                    v[a, e] = 0.5 * w[p, end, e] * Z[a, end, e]
-                for i in range(end):
-                    for e in range(lanes):
-                        v[a, e] += Z[a, i, e] * w[p, i, e]
-            for a in range(M):
-                for b in range(M):
-                    for e in range(lanes):
-                        slope_normal[p, a, b] += weight[e] * (Z[a, end, e] * v[b, e] + v[a, e] * Z[b, end, e])
-            for o in range(p + 1):
-                for e in range(lanes):
-                    acc[e] = 0.5 * w[p, end, e] * w[o, end, e]
-                for i in range(end):
-                    for e in range(lanes):
-                        acc[e] += w[p, i, e] * w[o, i, e]
-                for e in range(lanes):
-                    information[p, o] += weight[e] * acc[e]
+                    acc[e] += w[p, i, e] * w[o, i, e]
+            for e in range(lanes):
+                sums.information[p, o] += weight[e] * acc[e]
+
+
+@compiled
+def sum_terms(points: Points, members: np.ndarray, weights: np.ndarray, plan: Plan, slots: Slots, sums: Sums) -> int:
+    """Add the terms ``members`` (terms, k+1), −1 where there is no neighbour, to the sums; −1, or the row that failed.
+
+    ``weights`` (terms,) are theirs.
+    """
+    count, size = members.shape
+    C, M, T, F = points.E.shape[1], points.columns.shape[1], len(plan.variances), len(plan.codes)
+    pairs, bends = size * (size + 1) // 2, slots.parameter.max() >= 0
+    block = _Block(
+        np.empty((C, size, _LANES)),
+        np.empty((size, _LANES)),
+        np.empty((size, _LANES)),
+        np.empty((size, _LANES)),
+        np.empty((M, size, _LANES)),
+        np.empty((pairs, _LANES)),
+        np.empty((T, pairs, _LANES)),
+        np.empty((F, pairs, _LANES)),
+        np.empty((F if bends else 0, pairs, _LANES)),
+        np.empty((size, _LANES)),
+        np.empty((len(sums.slope_det), size, _LANES)),
+    )
+    profiles, s, acc = np.empty((3, F, size * _LANES)), np.empty(size * _LANES), np.empty(_LANES)
+    weight, v = np.empty(_LANES), np.empty((M, _LANES))
+    for top in range(0, count, _LANES):
+        for e in range(_LANES):
+            weight[e] = weights[top + e] if top + e < count else 0.0
+        _gather(points, members, top, block)
+        _covariances(plan, bends, block, profiles, s, acc)
+        failed = _factorise(block.K, size, acc)
+        if failed >= 0:
+            return failed
+        for m in range(M):
+            _solve(block.K, size, block.Z[m], acc)
+        _last_row(block.K, block.u)
+        _derivatives(plan, slots, block, s, acc)
+        _add_up(block, weight, sums, v, acc)
     return -1

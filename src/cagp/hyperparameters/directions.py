@@ -18,11 +18,8 @@ from ..kernels import Kernel, OnColumns, Periodic, Product, Radial, Rotated, Sum
 from ..kernels.rotated import angles_of, rotation
 from ..prior import Prior
 
-_STEP = 0.3
-"""Of the entries of log P, for the three values."""
-
-_FURTHEST = 1.5
-"""How far the fit starts from the diagonal at the most."""
+_STEP = 0.3  # of the entries of log P, for the three values
+_FURTHEST = 1.5  # how far the fit starts from the diagonal at the most
 
 
 def turned(kernel: Kernel, path: str = "kernel") -> tuple[Kernel, tuple[str, ...]]:

@@ -25,11 +25,10 @@ from ..support.validation import ArrayLike, points, positive, targets
 from .search_space import NOISE, Space
 from .starting_prior import scale_of, starting_lengthscale
 
-_NOISE_SHARE = 0.5
-"""How large the standard deviation of the noise is on average, as a share of that of y."""
-
-_WIDTH = 1.5
-"""The standard deviation, in log space, of what has no scale in the data: a factor of 20 either way."""
+_NOISE_SHARE = 0.5  # how large the standard deviation of the noise is on average, as a share of that of y
+_WIDTH = 1.5  # the standard deviation, in log space, of what has no scale in the data: a factor of 20 either way
+# The standard deviation of an angle in radians around its start: as if all directions were as likely.
+_ANY_DIRECTION = math.pi / math.sqrt(12)
 
 
 class Hyperprior(ABC):
@@ -107,26 +106,6 @@ class Around(Hyperprior):
 
 
 @dataclass(frozen=True)
-class AnyDirection(Hyperprior):
-    """An angle u, in radians: normal around the one it starts from, as wide as if all directions were as likely."""
-
-    start: float
-
-    @property
-    def _around(self) -> Around:
-        return Around(1.0, math.pi / math.sqrt(12))
-
-    def log_density(self, u: np.ndarray) -> np.ndarray:
-        return self._around.log_density(u - self.start)
-
-    def slope(self, u: float) -> float:
-        return self._around.slope(u - self.start)
-
-    def quantile(self, p: np.ndarray) -> np.ndarray:
-        return self.start + self._around.quantile(p)
-
-
-@dataclass(frozen=True)
 class Hyperpriors:
     """Independent priors of hyperparameters, by the names that they have in a fit: ``kernel.lengthscale``."""
 
@@ -183,7 +162,8 @@ def _of_kernel(
         names = [f"{path}.{field}[{i}]" for i in range(len(value))] if several else [f"{path}.{field}"]
         numbers = list(value) if several else [value]
         if field in kernel.angles:
-            yield from ((name, AnyDirection(math.radians(angle))) for name, angle in zip(names, numbers, strict=True))
+            starts = (math.exp(math.radians(angle)) for angle in numbers)
+            yield from ((name, Around(start, _ANY_DIRECTION)) for name, start in zip(names, starts, strict=True))
         elif field == "lengthscale" and isinstance(kernel, Radial) and not isinstance(kernel, Periodic):
             medians = np.broadcast_to(starting_lengthscale(X.numpy(), 1.0, each=several), len(names))
             yield from ((name, LongRange(float(median))) for name, median in zip(names, medians, strict=True))

@@ -1,8 +1,9 @@
-"""What a likelihood is a likelihood of."""
+"""What a likelihood is a likelihood of; and observations at the same point, averaged, which have the same one."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -10,7 +11,7 @@ import torch
 from ..errors import InputError
 from ..means import Mean
 from ..prior import Prior
-from ..support.validation import ArrayLike, not_negative_each, outputs, points, squarable
+from ..support.validation import ArrayLike, not_negative_each, outputs, points, real, squarable, targets
 
 
 @dataclass(frozen=True)
@@ -41,15 +42,11 @@ class Observations:
         """How many observations there are."""
         return len(self.y)
 
-    def rows(self, indices: np.ndarray) -> Observations:
+    def rows(self, indices: np.ndarray | torch.Tensor) -> Observations:
         """The observations ``indices``, in that order."""
         at = torch.as_tensor(indices, device=self.y.device)
-        basis = None if self.basis is None else self.basis[at]
-        noise = None if self.noise is None else self.noise[at]
-        known = None if self.known_noise is None else self.known_noise[at]
-        slope = None if self.noise_slope is None else self.noise_slope[at]
-        parts = self.X[at], self.y[at], self.mean[at], basis, noise
-        return Observations(*parts, self.jitter, known, self.restricted, slope)
+        arrays: dict[str, Any] = {name: each[at] for name, each in vars(self).items() if isinstance(each, torch.Tensor)}
+        return replace(self, **arrays)
 
     def with_mean(self, mean: Mean) -> Observations:
         """The same with ``mean`` filled in from the data, for each output by itself."""
@@ -78,6 +75,8 @@ def observations(
     known_noise: ArrayLike | None = None,
 ) -> Observations:
     """What a user hands over, checked; the mean is not filled in yet."""
+    if real(jitter, "jitter") < 0:
+        raise InputError(f"jitter must not be negative, got {jitter!r}")
     place = torch.device(device) if device is not None else X.device if isinstance(X, torch.Tensor) else None
     train = points(X, "X", place)
     n = train.shape[0]
@@ -100,3 +99,40 @@ def observations(
     parts = train, values, torch.zeros_like(values), basis, noise
     restricted = prior.mean.unknown and not refit_mean
     return Observations(*parts, float(jitter), known, restricted, slope)
+
+
+@dataclass(frozen=True, eq=False)
+class AveragedRows:
+    """Averages y (m,) of observations at different points X (m, p), with their ``noise_variance`` and ``counts`` (m,).
+
+    ``log_likelihood`` is what the scatter around the averages adds: log p of all observations is that of the averages
+    plus this, which depends on the noise alone. The restricted likelihood of an unknown mean has a constant beside it,
+    which no hyperparameter changes: ½ log det HᵀH of all rows less that of the averages.
+    """
+
+    X: np.ndarray
+    y: np.ndarray
+    noise_variance: np.ndarray
+    counts: np.ndarray
+    log_likelihood: float
+
+
+def averaged_rows(X: ArrayLike, y: ArrayLike, noise_variance: float | ArrayLike) -> AveragedRows:
+    """Observations y (n,) at X (n, p) whose points are equal, averaged with weights 1 / ``noise_variance``.
+
+    The noise variance of an average of c observations is σ² / c, or 1 / Σ 1/σᵢ² where each has its own. Averages are
+    all that the posterior sees of the observations, so nothing is lost: conditioning on them gives the same means and
+    variances at the cost of m rows, and a nearest neighbour is a place, not one of many observations there.
+    """
+    train = points(X, "X").cpu().numpy()
+    values = targets(y, len(train)).cpu().numpy()
+    noise = not_negative_each(noise_variance, "noise_variance", len(train)).cpu().numpy()
+    if not (noise > 0).all():
+        raise InputError(f"noise_variance must be positive everywhere, got {noise.min():g}")
+    _, first, group = np.unique(train, axis=0, return_index=True, return_inverse=True)
+    group = group.reshape(-1)
+    weight = np.bincount(group, 1 / noise)
+    mean = np.bincount(group, values / noise) / weight
+    scatter = np.sum((values - mean[group]) ** 2 / noise)
+    within = 0.5 * (-scatter - np.log(2 * np.pi * noise).sum() + np.log(2 * np.pi / weight).sum())
+    return AveragedRows(train[first], mean, 1 / weight, np.bincount(group), float(within))

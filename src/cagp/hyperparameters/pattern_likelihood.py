@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 
 import torch
 
-from ..kernels import Kernel, map_embedding
+from ..gram.covariances import Covariances
+from ..gram.previous_neighbours import NONE
+from ..kernels import Kernel
 from .observations import Observations
-from .previous_neighbours import NONE
-from .vecchia import block_not_positive_definite
+from .vecchia import block_factors, conditional_terms
 
 _BATCH = 1500
 
@@ -35,14 +35,14 @@ class ScaledBlocks:
         cls, kernel: Kernel, data: Observations, members: torch.Tensor, b: torch.Tensor, origin: torch.Tensor
     ) -> ScaledBlocks:
         real = members != NONE
-        here = torch.where(real, members, 0)
-        parts = []
-        for some in here.split(_BATCH):
-            flat = kernel.embed(data.X[some.reshape(-1)], origin)
-            embedding = map_embedding(flat, partial(torch.Tensor.reshape, shape=(-1, *some.shape)))
-            parts.append(torch.func.vmap(kernel.evaluate, in_dims=1)(embedding, embedding))
-        both = real[:, :, None] & real[:, None, :]
-        return cls(torch.where(both, torch.cat(parts), 0.0), here, real, b)
+        here, found = torch.where(real, members, 0), members.new_zeros(*members.shape, members.shape[1], dtype=b.dtype)
+        all_of = Covariances(kernel, kernel.embed(data.X, origin), data.X.new_zeros(data.size))
+        all_of.expect(found.numel())
+        for some, there, out in zip(*(each.split(_BATCH) for each in (here, real, found)), strict=True):
+            with all_of.blocks(some) as lower:
+                both = there[:, :, None] & there[:, None, :]
+                out.copy_(torch.where(both, lower.tril() + lower.tril(-1).mT, 0.0))
+        return cls(found, here, real, b)
 
     def log_likelihood(
         self, amplitude: torch.Tensor, noise: torch.Tensor, fixed: torch.Tensor
@@ -81,19 +81,12 @@ class ScaledBlocks:
             members, real = self.members[some], self.real[some]
             s, v = (torch.where(real, each[members], 0.0) for each in (amplitude, noise))
             K = self.covariances[some] * s[:, :, None] * s[:, None, :]
-            G = K.clone()
-            G.diagonal(dim1=1, dim2=2).add_(torch.where(real, v + fixed[members], 1.0))
-            factor, info = torch.linalg.cholesky_ex(G)
-            if bool(info.any()):
-                raise block_not_positive_definite(G.shape[1] - 1, int(info.max()))
-            z = torch.linalg.solve_triangular(factor, torch.where(real[:, :, None], self.b[members], 0.0), upper=False)
-            last, outputs = z[:, -1].clone(), z.shape[2]
-            value = -float((0.5 * last.square().sum(dim=1) + outputs * factor[:, -1, -1].log()).sum())
-            # as in the likelihood of ``vecchia``: the derivative in G is ½ (r uᵀ + u rᵀ)
-            both = torch.cat([z, torch.zeros_like(z[:, :, :1])], dim=2)
-            both[:, -1, :-1], both[:, -1, -1] = 0.0, 1.0
-            solved = torch.linalg.solve_triangular(factor.mT, both, upper=True)
-            a, u = solved[:, :, :-1], solved[:, :, -1]
-            r = (a @ last[:, :, None])[:, :, 0] + 0.5 * (last.square().sum(dim=1) - outputs)[:, None] * u
+            factor = block_factors(K, real, v + fixed[members])
+            observed = torch.where(real[:, :, None], self.b[members], 0.0)
+            values, r, u = conditional_terms(factor, observed, observed.shape[2])
             products = K @ torch.stack([u, r], dim=2)
-            yield members, value, torch.stack([r * products[:, :, 0] + u * products[:, :, 1], 2 * r * u * v], dim=2)
+            yield (
+                members,
+                float(values.sum()),
+                torch.stack([r * products[:, :, 0] + u * products[:, :, 1], 2 * r * u * v], dim=2),
+            )

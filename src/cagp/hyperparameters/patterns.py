@@ -6,30 +6,36 @@ about keeps the average.
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 
 import numpy as np
 import torch
+from scipy.cluster.vq import kmeans2
 from scipy.linalg import cholesky, solve_triangular
 from scipy.optimize import minimize
+from scipy.spatial import KDTree
 
 from ..errors import InputError, NotPositiveDefiniteError
-from ..kernels import Pattern, Varying
+from ..kernels import RBF, Kernel, Pattern, Periodic, Product, Radial, Sum, Varying, embedding_leaves
 from ..prior import Prior
 from ..support.memory import require, resolve_budget
 from ..support.validation import ArrayLike, count
-from .neighbour_setting import NeighbourSetting
 from .observations import observations
-from .pattern_centres import spread_centres
 from .pattern_likelihood import ScaledBlocks
 from .search_space import Space
 from .terms import sample_terms, terms_wanted
+from .vecchia import NeighbourSetting
 
 CENTRES = 30
 _ITERATIONS = 30
 
+# Levels whose logarithms are at most so far from those of the prior are as good for the bend of the likelihood.
 _NEAR = 0.1
-"""Levels whose logarithms are at most so far from those of the prior are as good for the bend of the likelihood."""
+_PER_CENTRE = 20  # so many observations are needed for each centre
+_LOOKED_AT = 20_000  # centres are found among so many points, drawn at random
+_ROUNDS = 10  # of Lloyd's algorithm: the centres need only be spread like the data
+_WIDTH = 0.7  # of a bump, as a share of the distance between neighbouring centres
 
 
 def fit_patterns(
@@ -104,7 +110,8 @@ class PatternFit:
         space = Space.of(plain)
         likelihood = NeighbourSetting(space, data, sample, k, budget).likelihood(space.start)
         trend = likelihood(space.start).trend
-        own, local = likelihood.terms.compact(data)
+        own, used = likelihood.terms.compact(data.size)
+        local = data if used is None else data.rows(used)
         b = local.y - local.mean if trend is None or local.basis is None else local.y - local.basis @ trend.coefficients
         members = own.members.to(data.y.device)
         self._blocks = ScaledBlocks.of(kernel, local, members, b.reshape(local.size, -1), data.X.mean(dim=0))
@@ -206,3 +213,58 @@ def _gain(slopes: np.ndarray, bend: np.ndarray) -> float:
     """What one step of Newton's method promises."""
     step = solve_triangular(cholesky(bend), slopes, trans="T")
     return 0.5 * float(step @ step)
+
+
+# --- where the centres lie: spread like the data, in the coordinates of the kernel -----------------------------------
+
+
+def spread_centres(kernel: Kernel, X: torch.Tensor, wanted: int, rng: np.random.Generator) -> tuple[Kernel, np.ndarray]:
+    """What is near, and which of the points X (n, p) are centres: spread like these in the kernel's coordinates."""
+    near = nearness(kernel)
+    if near is None:
+        raise InputError(f"a pattern needs a kernel that falls with distance, got {kernel!r}")
+    rows = rng.permutation(len(X))[:_LOOKED_AT]
+    some = X[torch.from_numpy(rows).to(X.device)]
+    points = torch.cat(embedding_leaves(near.embed(some, X.mean(dim=0)))).T.cpu().numpy()
+    middles = points[: max(1, min(wanted, len(X) // _PER_CENTRE))]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # points that are there twice: a centre without any stays
+        middles, _ = kmeans2(points, middles, iter=_ROUNDS, minit="matrix")
+    chosen = np.unique(KDTree(points).query(middles)[1])
+    apart = 0.0 if len(chosen) < 2 else float(np.median(KDTree(points[chosen]).query(points[chosen], k=2)[0][:, 1]))
+    if not apart > 0:
+        raise InputError(
+            f"{len(X)} observations are too few for a pattern, which needs {2 * _PER_CENTRE} at different places"
+        )
+    return _widened(near, _WIDTH * apart), rows[chosen]
+
+
+def nearness(kernel: Kernel) -> Kernel | None:
+    """The kernel as one that only says what is near: that of its strongest term, with bumps in place of its profile."""
+    if isinstance(kernel, Periodic):
+        return replace(kernel, variance=1.0)
+    if isinstance(kernel, Radial):
+        return RBF(kernel.lengthscale, 1.0)
+    children = {name: each for name, child in kernel.children.items() if (each := nearness(child)) is not None}
+    if not children:
+        return None
+    if isinstance(kernel, Sum):
+        return max(children.items(), key=lambda each: _variance(kernel.children[each[0]]))[1]
+    if isinstance(kernel, Product):
+        return Product(tuple(children.values()))
+    return kernel.with_children(children)
+
+
+def _variance(kernel: Kernel) -> float:
+    """The product of all variances inside: that of a term of a sum."""
+    own = kernel.hyperparameter_values.get("variance", 1.0)
+    return float(own) * float(np.prod([_variance(child) for child in kernel.children.values()]))
+
+
+def _widened(kernel: Kernel, factor: float) -> Kernel:
+    """The kernel with all its lengthscales times ``factor``."""
+
+    def take(name: str, value: float) -> float:
+        return value * factor if ".lengthscale" in name else value
+
+    return kernel.with_hyperparameters(take)

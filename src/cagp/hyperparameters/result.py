@@ -3,32 +3,64 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
+import os
+import sys
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from ..errors import InputError
 from ..means import Constant
 from ..prior import Prior
 from ..support.advice import Advice
-from .likelihood import Likelihood, Trend
+from .likelihood import Likelihood
 from .optimise import Optimum, TraceStep
 from .search_space import Space
+from .standard_errors import Errors, log_standard_errors
+from .trend_columns import TrendEstimate
 
-_FLAT_LOG_ERROR = 2.0
-"""A hyperparameter is called flat where its standard error is more than a factor e² ≈ 7."""
+_FLAT_LOG_ERROR = 2.0  # A hyperparameter is called flat where its standard error is more than a factor e² ≈ 7
+_FLAT_GRADIENT = 1e-4  # ... or where log p never changed by more than this times the logarithm of the hyperparameter.
+_ROUNDING = 1e-12  # observations that differ by less than this part of them are the same
+_AGREEMENT = 1e-2  # starts whose log-likelihoods differ by less reached the same optimum
+_PACKAGE = f"{Path(__file__).parents[1]}{os.sep}"
 
-_FLAT_GRADIENT = 1e-4
-"""... or where log p never changed by more than this times the logarithm of the hyperparameter."""
-
-_ROUNDING = 1e-12
-"""Observations that differ by less than this part of them are the same."""
-
-_AGREEMENT = 1e-2
-"""Starts whose log-likelihoods differ by less reached the same optimum."""
+_FLAT_IN_SEVERAL = (
+    "The likelihood is flat in {subjects}: the data hardly determine them, and their values mean little; fix them, or "
+    "give them bounds."
+)
 
 
 class FitWarning(UserWarning):
     """The fit ended, but its result needs a look: at a bound, flat, not converged."""
+
+
+@dataclass(frozen=True)
+class Ending:
+    """Where a search ended: the ``optimum`` of an ``objective``, which is the ``likelihood`` of that name.
+
+    ``whole`` estimates the likelihood of all observations where terms were sampled. ``neighbours_at`` (q,) is where
+    neighbours were chosen the last time.
+    """
+
+    likelihood: str
+    objective: Likelihood
+    whole: Likelihood
+    optimum: Optimum
+    refreshes: int = 0
+    neighbours_at: np.ndarray | None = None
+
+    def errors(self) -> Errors:
+        """The standard errors, in log space."""
+        return log_standard_errors(self.objective, self.whole, self.optimum.log_values)
+
+
+Again = Callable[[], tuple[Likelihood, Likelihood]]
+"""Makes objective and estimate of a fit once more."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -68,6 +100,28 @@ class FitResult:
     trace: tuple[TraceStep, ...]
     terms: int
     sampling_errors: dict[str, float] | None
+    _source: tuple[Optimum, Again] | None = field(default=None, repr=False, compare=False)
+
+    def with_standard_errors(self) -> FitResult:
+        """The same with standard errors, where it has none: two evaluations for each hyperparameter, no new search.
+
+        X and y must be as they were.
+        """
+        if self.standard_errors is not None:
+            return self
+        if self._source is None:
+            raise InputError(
+                "this result was copied or loaded and left the observations behind; fit again from result.prior for "
+                "its standard errors, with n_restarts=0"
+            )
+        optimum, again = self._source
+        end = Ending(self.likelihood, *again(), optimum, self.refreshes)
+        found = summarise(end, end.errors())
+        names = ("standard_errors", "sampling_errors", "advice", "story")
+        return dataclasses.replace(self, **{name: getattr(found, name) for name in names})
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_source": None}
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -97,6 +151,25 @@ class FitResult:
         return f"FitResult({self.prior!r}, log_likelihood={self.log_likelihood:.6g}, converged={self.converged})"
 
 
+def warn(result: FitResult | None, *further: str, category: type[Warning] = FitWarning) -> None:
+    """One warning with all that needs a look, and what is to be said ``further``, at the line that called the package.
+
+    Nothing where there is nothing to say.
+    """
+    advice = () if result is None else result.advice
+    flat = [each.subject for each in advice if each.kind == "flat"]
+    sentences = [str(each) for each in advice if each.kind != "flat" or len(flat) == 1]
+    if len(flat) > 1:
+        sentences.append(_FLAT_IN_SEVERAL.format(subjects=f"{', '.join(flat[:-1])} and {flat[-1]}"))
+    sentences += filter(None, further)
+    if not sentences:
+        return
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(" ".join(sentences), category, stacklevel=level)
+
+
 def told_by_a_constant(y: np.ndarray, result: FitResult) -> str:
     """What is to be said of observations y (n,) or (n, outputs) that are all the same; nothing where they are not."""
     if len(y) > 1 and not (result.at_bounds and (np.ptp(y, axis=0) <= _ROUNDING * np.abs(y).max(axis=0)).all()):
@@ -110,44 +183,19 @@ def told_by_a_constant(y: np.ndarray, result: FitResult) -> str:
     )
 
 
-@dataclass(frozen=True)
-class Errors:
-    """Standard errors (q,) of the logarithms of the hyperparameters, None where they were not asked for.
-
-    ``share`` (q,) is the part of their squares that would be left if all terms were computed; None where all were.
-    """
-
-    own: np.ndarray | None
-    share: np.ndarray | None
-
-    @property
-    def sampling(self) -> np.ndarray | None:
-        """What the sampling adds (q,), as a standard error by itself."""
-        return None if self.own is None or self.share is None else self.own * np.sqrt(1.0 - self.share)
-
-    @property
-    def factor(self) -> float:
-        """By how much the sampling enlarges standard errors at the most."""
-        known = np.ones(1) if self.share is None else self.share[np.isfinite(self.share)]
-        return float(1.0 / np.sqrt(known.min(initial=1.0)))
-
-
-def summarise(
-    likelihood: Likelihood, optimum: Optimum, log_errors: Errors, value: float, name: str, refreshes: int
-) -> FitResult:
-    """The result of a fit; ``log_errors`` are in log space, ``value`` the log-likelihood of all observations."""
+def summarise(end: Ending, log_errors: Errors | None, again: Again | None = None) -> FitResult:
+    """The result of a fit; ``log_errors`` are in log space, None where they were not asked for, and come ``again``."""
+    likelihood, optimum = end.objective, end.optimum
     space, data, trend = likelihood.space, likelihood.data, optimum.evaluation.trend
     fitted, slopes = space.values(optimum.log_values), space.slopes(optimum.log_values)
-    kernel = space.kernel(fitted)
-    taken: dict[str, float] = {}
-    kernel.with_hyperparameters(taken.setdefault)  # as the kernel has them: angles in the half circle
+    prior, taken = space.prior_at(fitted), dict[str, float]()
+    prior.kernel.with_hyperparameters(taken.setdefault)  # as the kernel has them: angles in the half circle
     values = {name: taken.get(name, value) for name, value in zip(space.names, fitted, strict=True)}
-    errors, sampling = None, None
-    if log_errors.own is not None:
-        errors = dict(zip(space.names, (slopes * log_errors.own).tolist(), strict=True))
-    if log_errors.sampling is not None:
-        sampling = dict(zip(space.names, (slopes * log_errors.sampling).tolist(), strict=True))
-    prior = dataclasses.replace(space.prior, kernel=kernel, noise_variance=space.noise(fitted))
+
+    def named(errors: np.ndarray | None) -> dict[str, float] | None:
+        return None if errors is None else dict(zip(space.names, (slopes * errors).tolist(), strict=True))
+
+    errors = None if log_errors is None else named(log_errors.own)
     if trend is not None:
         if not data.restricted:
             prior = dataclasses.replace(prior, mean=prior.mean.with_coefficients(trend.coefficients.tolist()))
@@ -156,37 +204,39 @@ def summarise(
             values |= coefficients
             errors = errors if errors is None else errors | trend_errors
     at_bounds = _at_bounds(space, optimum.log_values)
+    whole = optimum.evaluation if end.whole is likelihood else end.whole(optimum.log_values)
     return FitResult(
         prior=prior,
         values=values,
         standard_errors=errors,
-        log_likelihood=value,
+        log_likelihood=whole.log_likelihood,
         size=data.size,
-        likelihood=name,
+        likelihood=end.likelihood,
         converged=optimum.converged,
         at_bounds=tuple(at_bounds),
-        advice=tuple(_advice(space, optimum, at_bounds, log_errors.own)),
-        story=" ".join([_story(optimum, data.jitter, refreshes), *_sampling(likelihood, log_errors)]),
+        advice=tuple(_advice(space, optimum, at_bounds, log_errors)),
+        story=" ".join([_story(optimum, data.jitter, end.refreshes), *_sampling(likelihood, log_errors)]),
         jitter=data.jitter,
-        refreshes=refreshes,
+        refreshes=end.refreshes,
         trace=optimum.trace,
         terms=likelihood.computed,
-        sampling_errors=sampling,
+        sampling_errors=None if log_errors is None else named(log_errors.sampling),
+        _source=None if again is None else (optimum, again),
     )
 
 
-def _sampling(likelihood: Likelihood, log_errors: Errors) -> list[str]:
+def _sampling(likelihood: Likelihood, log_errors: Errors | None) -> list[str]:
     """That terms were sampled, and what that adds to the standard errors."""
     n, computed = likelihood.data.size, likelihood.computed
     if computed >= n:
         return []
     told = f"{computed:,} of the {n:,} terms of the likelihood were computed, drawn at random"
-    if log_errors.share is None:
+    if log_errors is None or log_errors.share is None:
         return [f"{told}."]
     return [f"{told}, which makes standard errors up to {log_errors.factor:.2g} times as large as all would."]
 
 
-def _named(trend: Trend, constant: bool) -> tuple[dict[str, float], dict[str, float]]:
+def _named(trend: TrendEstimate, constant: bool) -> tuple[dict[str, float], dict[str, float]]:
     coefficients, errors = trend.coefficients.tolist(), trend.covariance.diagonal().sqrt().tolist()
     names = ["mean.value"] if constant else [f"mean.coefficients[{i}]" for i in range(len(coefficients))]
     return dict(zip(names, coefficients, strict=True)), dict(zip(names, errors, strict=True))
@@ -219,13 +269,13 @@ def _story(optimum: Optimum, jitter: float, refreshes: int) -> str:
     return story
 
 
-def _advice(space: Space, optimum: Optimum, at_bounds: dict[str, str], log_errors: np.ndarray | None) -> list[Advice]:
+def _advice(space: Space, optimum: Optimum, at_bounds: dict[str, str], log_errors: Errors | None) -> list[Advice]:
     found = [] if optimum.converged else [Advice("not converged", detail=optimum.reason.lower())]
     found += [Advice("at a bound", name, end) for name, end in at_bounds.items()]
     steps = np.array([step.gradient for step in optimum.trace if step.log_likelihood > -np.inf])
     for i, name in enumerate(space.names):
         unfelt = np.abs(steps[:, i]).max() < _FLAT_GRADIENT
-        vague = log_errors is not None and log_errors[i] > _FLAT_LOG_ERROR
+        vague = log_errors is not None and log_errors.own[i] > _FLAT_LOG_ERROR
         if unfelt or vague:
             found.append(Advice("flat", name))
     return found

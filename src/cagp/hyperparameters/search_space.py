@@ -27,6 +27,9 @@ BOUND_FACTOR = 1e5
 
 _DEGREES = 180.0 / np.pi
 
+# A start is within its bounds where it misses them by this part: a fit that ended at a bound may begin another one.
+_ROUNDING = 1e-12
+
 
 def _selected(pattern: str, names: Sequence[str], argument: str) -> list[str]:
     """The names that ``pattern`` means: a name, everything below it, or all hyperparameters of a field."""
@@ -84,9 +87,8 @@ class Space:
             pairs = zip(free, numbers, strict=True)
             return np.array([value / _DEGREES if name in angles else np.log(value) for name, value in pairs])
 
-        start = inside(values[name] for name in free)
         low, high = (inside(limits[name][side] for name in free) for side in (0, 1))
-        return cls(prior, free, start, low, high)
+        return cls(prior, free, np.clip(inside(values[name] for name in free), low, high), low, high)
 
     @cached_property
     def _angles(self) -> np.ndarray:
@@ -108,11 +110,6 @@ class Space:
         """How many hyperparameters are free."""
         return len(self.names)
 
-    @property
-    def has_kernel(self) -> bool:
-        """Whether any of the free hyperparameters belongs to the kernel."""
-        return any(name != NOISE for name in self.names)
-
     def kernel(self, values: Sequence[Any]) -> Kernel:
         """The kernel with the free hyperparameters at ``values`` (q,), numbers or scalar tensors, not logarithms."""
         lookup = dict(zip(self.names, values, strict=True))
@@ -121,6 +118,10 @@ class Space:
     def noise(self, values: Sequence[float]) -> float | np.ndarray:
         """The noise variance with the free hyperparameters at ``values`` (q,)."""
         return values[self.names.index(NOISE)] if NOISE in self.names else self.prior.noise_variance
+
+    def prior_at(self, values: Sequence[float]) -> Prior:
+        """The prior with the free hyperparameters at ``values`` (q,)."""
+        return dataclasses.replace(self.prior, kernel=self.kernel(values), noise_variance=self.noise(values))
 
     def random_start(self, generator: np.random.Generator) -> np.ndarray:
         """A start (q,) within a factor of ten of the first one, uniform in log space, within the bounds; any angle."""
@@ -137,7 +138,8 @@ def _checked_bounds(pair: Any, name: str, start: float, check: Callable[[Any, st
     low, high = check(low, f"the lower bound of {name}"), check(high, f"the upper bound of {name}")
     if not low < high:
         raise InputError(f"the bounds of {name} must be low < high, got ({low:g}, {high:g}); fix= holds it at a value")
-    if not low <= start <= high:
+    slack = _ROUNDING * max(abs(low), abs(high))
+    if not low - slack <= start <= high + slack:
         raise InputError(
             f"{name} starts at {start:g}, outside its bounds ({low:g}, {high:g}); start the prior inside them"
         )

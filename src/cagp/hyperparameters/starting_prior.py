@@ -20,11 +20,7 @@ NOISE_SHARE = 0.1
 SPREAD_SHARE = 0.5
 """Lengthscales start at this share of the spread of the data."""
 
-_GLOBE_SHARE = 0.05
-"""Those on the globe start at this share of the Earth's radius: about 300 km."""
-
-_IRRELEVANT = 1e3
-"""A column with a lengthscale of this many standard deviations says nothing."""
+_GLOBE_SHARE = 0.05  # those on the globe start at this share of the Earth's radius: about 300 km
 
 
 @dataclass(frozen=True)
@@ -73,31 +69,17 @@ def column_groups(
     return groups
 
 
-def spread_of(X: np.ndarray) -> np.ndarray:
-    """The standard deviation of each column of X (n, p), shape (p,); one for a constant one, which says nothing."""
-    spread = X.std(axis=0)
-    return np.where(spread > 0, spread, 1.0)
-
-
 def starting_lengthscale(X: np.ndarray, share: float, each: bool = True) -> float | tuple[float, ...]:
     """``share`` of a typical distance between the points X (n, p).
 
     One number for each column where there are several and ``each`` is wanted: its share of the spread, times √p, since
     distances grow so with the number of columns. Otherwise one number for all.
     """
-    p = X.shape[1]
+    p, spread = X.shape[1], X.std(axis=0)
     if each and p > 1:
-        return tuple((share * p**0.5 * spread_of(X)).tolist())
-    return share * float(np.sqrt(np.square(X.std(axis=0)).sum())) or 1.0
-
-
-def lengthscale_bounds(X: np.ndarray) -> dict[str, tuple[float, float]]:
-    """How far the lengthscales of a kernel with one for each column of X (n, p) may go, by their names."""
-    several = X.shape[1] > 1
-    return {
-        f"kernel.lengthscale[{i}]" if several else "kernel.lengthscale": (s / _IRRELEVANT, s * _IRRELEVANT)
-        for i, s in enumerate(spread_of(X).tolist())
-    }
+        # a constant column says nothing, whatever its lengthscale is
+        return tuple((share * p**0.5 * np.where(spread > 0, spread, 1.0)).tolist())
+    return share * float(np.sqrt(np.square(spread).sum())) or 1.0
 
 
 def scale_of(y: np.ndarray) -> float:

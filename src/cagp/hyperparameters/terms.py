@@ -23,9 +23,8 @@ import numpy as np
 import torch
 
 from ..errors import InputError
+from ..gram.previous_neighbours import NONE
 from ..support.validation import count
-from .observations import Observations
-from .previous_neighbours import NONE
 
 DEFAULT_TERMS = 6_000
 """Beyond so many observations a sample of so many terms is taken, unless something else was asked for."""
@@ -61,15 +60,15 @@ class Terms:
         """Neighbours and, last, the point itself, (m, k+1)."""
         return torch.cat([self.neighbours, self.places[:, None]], dim=1)
 
-    def compact(self, data: Observations) -> tuple[Terms, Observations]:
-        """The same about those rows of ``data`` alone that take part."""
-        if len(self.places) == data.size:
-            return self, data
+    def compact(self, n: int) -> tuple[Terms, torch.Tensor | None]:
+        """The same about those rows (m,) of n alone that take part, and which these are; None for all of them."""
+        if len(self.places) == n:
+            return self, None
         real = self.members != NONE
-        used, inverse = np.unique(self.members[real].numpy(), return_inverse=True)
+        used, inverse = self.members[real].unique(return_inverse=True)
         members = torch.full_like(self.members, NONE)
-        members[real] = torch.from_numpy(inverse.reshape(-1))
-        return Terms(members[:, -1], members[:, :-1], self.weights), data.rows(used)
+        members[real] = inverse
+        return Terms(members[:, -1], members[:, :-1], self.weights), used
 
 
 @dataclass(frozen=True)

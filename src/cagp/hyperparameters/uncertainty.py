@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -12,27 +11,21 @@ import torch
 
 from ..errors import InputError, NotPositiveDefiniteError
 from ..prior import Prior
+from ..solvers.exact import EXACT_UP_TO
 from ..support.interrupt import Interrupt
 from ..support.memory import resolve_budget
 from ..support.validation import ArrayLike, count
-from .design import few_points
-from .exact_values import exact_values
 from .hyperpriors import Hyperpriors
-from .importance import Sample, importance_sample
+from .importance import WeightedPoints, few_points, importance_sample
 from .likelihood import Evaluation, ExactLikelihood, Likelihood
 from .observations import observations
 from .optimise import maximise
 from .search_space import Space
 
-MOST_OBSERVATIONS = 2000
-"""Beyond, standard errors of hyperparameters are so small that a prediction does not feel them."""
-
 _TOLERANCE = 1e-3
-_STEP = 1e-2
-"""In log space: the curvature only says where to look, so that one-sided differences are enough."""
-
+_STEP = 1e-2  # in log space: the curvature only says where to look, so that one-sided differences are enough
+# Limits of the curvature: a direction that the data and the prior leave open has a standard deviation of 4.5.
 _FLAT, _SHARP = 0.05, 1e8
-"""Limits of the curvature: a direction that the data and the prior leave open has a standard deviation of 4.5."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +40,7 @@ class HyperparameterPosterior:
     names: tuple[str, ...]
     priors: tuple[Prior, ...]
     weights: np.ndarray
-    sample: Sample
+    sample: WeightedPoints
     hyperpriors: Hyperpriors
 
     def quantile(self, p: float) -> dict[str, float]:
@@ -87,6 +80,7 @@ def posterior(
     *,
     hyperpriors: Hyperpriors | None = None,
     fix: str | Iterable[str] = (),
+    fix_noise: bool = False,
     bounds: Mapping[str, tuple[float, float]] | None = None,
     components: int | None = None,
     evaluations: int | None = None,
@@ -99,8 +93,8 @@ def posterior(
     The likelihood is exact, with unknown coefficients of the mean integrated out, times ``hyperpriors``, by default
     ``Hyperpriors.of(prior, X, y)``. ``evaluations`` points of the posterior are drawn by importance sampling around its
     mode, by default 256, and fewer beyond 1,000 observations; of these at most ``components`` are kept, with weights
-    that give the same averages of polynomials: 30, and fewer beyond 500 observations. ``fix`` and ``bounds`` are those
-    of ``fit``. The same ``seed`` gives the same result. At most 2,000 observations.
+    that give the same averages of polynomials: 30, and fewer beyond 500 observations. ``fix``, ``fix_noise`` and
+    ``bounds`` are those of ``fit``. The same ``seed`` gives the same result. At most 2,000 observations.
 
     >>> import numpy as np, cagp
     >>> X = np.linspace(0, 1, 12)[:, None]
@@ -108,11 +102,11 @@ def posterior(
     >>> found.names
     ('kernel.lengthscale', 'kernel.variance', 'noise_variance')
     """
-    space = Space.of(prior, fix, bounds)
+    space = Space.of(prior, fix, bounds, fix_noise)
     data = observations(prior, X, y, device)
-    if data.size > MOST_OBSERVATIONS:
+    if data.size > EXACT_UP_TO:
         raise InputError(
-            f"the posterior of hyperparameters is for at most {MOST_OBSERVATIONS:,} observations, got {data.size:,}; "
+            f"the posterior of hyperparameters is for at most {EXACT_UP_TO:,} observations, got {data.size:,}; "
             "with so many, hyperparameters.fit and its standard errors say as much"
         )
     if data.y.ndim > 1:
@@ -131,25 +125,20 @@ def posterior(
         inside = ((log_values >= space.lower) & (log_values <= space.upper)).all(axis=1)
         found = np.full(len(log_values), -np.inf)
         if inside.any():
-            found[inside] = exact_values(exact, log_values[inside]) + believed.log_density(log_values[inside])
+            found[inside] = exact.values(log_values[inside]) + believed.log_density(log_values[inside])
         return found
 
     sample = importance_sample(
         log_density, believed, mode, covariance, size=size, observations=data.size, seed=count(seed, "seed")
     )
     chosen, weights = few_points(sample, most)
-    priors = tuple(_at(space, log_values) for log_values in sample.points[chosen])
+    priors = tuple(map(space.prior_at, space.values(sample.points[chosen])))
     return HyperparameterPosterior(space.names, priors, weights, sample, believed)
 
 
 def affordable(n: int) -> tuple[int, int]:
     """How many components, and how many evaluations of the likelihood, n observations allow in seconds."""
     return max(8, min(30, 15_000 // n)), max(32, min(256, int(2.5e11 / n**3)))
-
-
-def _at(space: Space, log_values: np.ndarray) -> Prior:
-    values = space.values(log_values)
-    return dataclasses.replace(space.prior, kernel=space.kernel(values), noise_variance=space.noise(values))
 
 
 def _mode(density: Likelihood) -> tuple[np.ndarray, np.ndarray]:

@@ -7,8 +7,9 @@ to the kernel. Kernels that cagp has no equal of are evaluated by scikit-learn, 
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,9 +21,81 @@ from sklearn.gaussian_process import kernels as sk
 from .. import kernels as ck
 from ..errors import InputError, InputTypeError
 from ..support.validation import count
-from .sklearn_hyperparameters import Link, Node, Noise, joined
 
 _MATERN: dict[float, type[ck.Kernel]] = {0.5: ck.Matern12, 1.5: ck.Matern32, 2.5: ck.Matern52, math.inf: ck.RBF}
+
+
+@dataclass(frozen=True)
+class Link:
+    """cagp's ``name`` is the ``power`` of scikit-learn's ``parameter``, or of its entry ``part`` where it has several.
+
+    ``bounds`` are those of cagp's number; ``free`` is False where scikit-learn calls them "fixed".
+    """
+
+    name: str
+    parameter: str
+    part: int
+    power: int
+    bounds: tuple[float, float]
+    free: bool
+
+    @classmethod
+    def of(cls, name: str, parameter: str, kernel: Any, *, part: int = 0, power: int = 1) -> Link:
+        """A link to the hyperparameter of a scikit-learn kernel that its ``parameter`` ends in."""
+        own = parameter.rsplit("__", 1)[-1]
+        found = next(h for h in kernel.hyperparameters if h.name == own)
+        if found.fixed:
+            return cls(name, parameter, part, power, (0.0, np.inf), False)
+        low, high = np.broadcast_to(found.bounds, (found.n_elements, 2))[part]
+        return cls(name, parameter, part, power, (float(low) ** power, float(high) ** power), True)
+
+    def below(self, path: str) -> Link:
+        """The same link, seen from a kernel that contains this one at ``path``."""
+        return dataclasses.replace(self, name=path + self.name)
+
+    def put(self, kernel: Any, value: float) -> None:
+        """Give the scikit-learn kernel the value that corresponds to cagp's ``value``."""
+        values = np.array(kernel.get_params()[self.parameter], dtype=float)
+        values[self.part if values.ndim else ()] = value ** (1 / self.power)
+        kernel.set_params(**{self.parameter: values if values.ndim else float(values)})
+
+
+@dataclass(frozen=True)
+class Noise:
+    """One WhiteKernel term: what it adds to the variance of an observation, and the ``bounds`` of that.
+
+    It is in proportion to ``level``, the value of the scikit-learn ``parameter``.
+    """
+
+    parameter: str
+    level: float
+    variance: float
+    bounds: tuple[float, float]
+    free: bool
+
+
+@dataclass(frozen=True)
+class Node:
+    """A translated kernel, and the links of those of its hyperparameters that have a counterpart.
+
+    ``opaque`` are the parts that only scikit-learn can evaluate.
+    """
+
+    kernel: ck.Kernel
+    links: tuple[Link, ...] = ()
+    opaque: tuple[Any, ...] = ()
+    takes_variance: bool = False
+
+
+def joined(kind: type[ck.Sum] | type[ck.Product], nodes: Sequence[Node]) -> Node:
+    """The sum or product of several nodes; of one, that one."""
+    if len(nodes) == 1:
+        return nodes[0]
+    return Node(
+        kind(tuple(node.kernel for node in nodes)),
+        tuple(link.below(f".kernels[{i}]") for i, node in enumerate(nodes) for link in node.links),
+        tuple(part for node in nodes for part in node.opaque),
+    )
 
 
 @dataclass(frozen=True)
@@ -63,9 +136,13 @@ class Translation:
     @property
     def noise_bounds(self) -> tuple[float, float]:
         """The limits of the noise, from those of the free ``WhiteKernel`` terms."""
-        held = sum(term.variance for term in self.noise if not term.free)
         low, high = (sum(term.bounds[side] for term in self.noise if term.free) for side in (0, 1))
-        return held + low, held + high
+        return self._held + low, self._held + high
+
+    @property
+    def _held(self) -> float:
+        """The noise that no fit changes."""
+        return sum(term.variance for term in self.noise if not term.free)
 
     def to_sklearn(self, values: Mapping[str, float], noise_variance: float | None = None) -> sk.Kernel:
         """``source`` with other values: those of cagp's hyperparameters by name, and the noise variance."""
@@ -73,12 +150,11 @@ class Translation:
         for link in self.links:
             if link.name in values:
                 link.put(fitted, values[link.name])
-        if noise_variance is not None and self.noise_is_free:
-            held = sum(term.variance for term in self.noise if not term.free)
-            free = sum(term.variance for term in self.noise if term.free)
-            for term in self.noise:
-                if term.free:
-                    term.put(fitted, (noise_variance - held) / free)
+        if noise_variance is not None:
+            free = [term for term in self.noise if term.free]
+            for term in free:
+                factor = (noise_variance - self._held) / sum(each.variance for each in free)
+                fitted.set_params(**{term.parameter: term.level * factor})
         return fitted
 
 
@@ -179,7 +255,8 @@ def _product(factors: list[tuple[str, sk.Kernel]], n_features: int) -> Node:
         if constants and node.takes_variance:
             at, constant = constants.pop(0)
             link = Link.of(".variance", f"{at}constant_value", constant)
-            nodes[i] = node.with_variance(float(constant.constant_value), link)
+            scaled = dataclasses.replace(node.kernel, variance=float(constant.constant_value))  # type: ignore[type-var]
+            nodes[i] = dataclasses.replace(node, kernel=scaled, links=(*node.links, link), takes_variance=False)
     return joined(ck.Product, [*nodes, *(_leaf(at, constant, n_features) for at, constant in constants)])
 
 

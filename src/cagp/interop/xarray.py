@@ -18,7 +18,6 @@ from ..choosing.judging import judged
 from ..errors import InputError, InputTypeError
 from ..model import Model
 from ..prior import Prior
-from ..recalibration import LayeredModel
 from ..solvers import Solver
 
 try:
@@ -92,7 +91,7 @@ def condition(
     conditioned = ConditionedField(model, seen.axes, seen.source, None if geographic else seen.longitudes)
     if recalibrate == "auto":
         where = None if like is None else conditioned.points_of(like)
-        return replace(conditioned, model=judged(model, where).model)
+        return replace(conditioned, model=judged(model, where)[0])
     return conditioned.recalibrated(like) if recalibrate else conditioned
 
 
@@ -139,7 +138,7 @@ fit_field = fit
 
 
 def average(
-    model: ConditionedField | Model | LayeredModel,
+    model: ConditionedField | Model,
     grid: Gridded,
     by: xr.DataArray | str | Mapping[str, Any] | None = None,
     *,
@@ -154,7 +153,7 @@ def average(
 
 
 def predict(
-    model: ConditionedField | Model | LayeredModel,
+    model: ConditionedField | Model,
     grid: Gridded,
     *,
     coords: Sequence[str] | None = None,
@@ -170,7 +169,7 @@ def predict(
 
 
 def simulate(
-    model: ConditionedField | Model | LayeredModel,
+    model: ConditionedField | Model,
     grid: Gridded,
     n: int = 1,
     *,
@@ -184,21 +183,19 @@ def simulate(
     return _conditioned(model, grid, coords).simulate(grid, n, **options)
 
 
-def _conditioned(
-    model: ConditionedField | Model | LayeredModel, grid: Gridded, coords: Sequence[str] | None
-) -> ConditionedField:
+def _conditioned(model: ConditionedField | Model, grid: Gridded, coords: Sequence[str] | None) -> ConditionedField:
     """The model with what the coordinates of the grid are."""
     if isinstance(model, ConditionedField):
         if coords is not None:
             raise InputError(f"coords were chosen with the field: {[axis.name for axis in model.axes]}; leave them out")
         return model
-    if not isinstance(model, (Model, LayeredModel)):
+    if not isinstance(model, Model):
         raise InputTypeError(f"model must be a conditioned field or a cagp.Model, got {type(model).__name__}")
     require_grid(grid, "grid")
     axes = find_axes(grid, coords, "D")
     if any(axis.role == "time" for axis in axes):
         raise InputError("a model made without xarray does not know its unit of time; give the grid numbers instead")
-    check_geographic(model.plain.prior.kernel, axes)
+    check_geographic(model.prior.kernel, axes)
     return ConditionedField(model, axes)
 
 
@@ -219,53 +216,59 @@ def register_xarray() -> None:
     """Give DataArrays and Datasets the accessor ``.cagp``; importing this module has done it already."""
 
 
-@xr.register_dataarray_accessor("cagp")
-class FieldAccessor:
-    """``field.cagp``: Gaussian process regression on the coordinates of a DataArray."""
+class _GridAccessor:
+    """What both accessors can do with the coordinates of their object."""
 
-    def __init__(self, array: xr.DataArray) -> None:
-        self._array = array
-
-    def condition(self, prior: Prior | None = None, **options: Any) -> ConditionedField:
-        """Condition a prior on this field; see ``cagp.interop.xarray.condition``."""
-        return condition(self._array, prior, **options)
-
-    def fit(self, **options: Any) -> ConditionedField:
-        """A model of this field, with everything chosen that is not said; see ``cagp.interop.xarray.fit``."""
-        return fit(self._array, **options)
+    def __init__(self, grid: Any) -> None:
+        self._grid = grid
 
     def average(
         self,
         by: xr.DataArray | str | Mapping[str, Any] | None = None,
-        model: ConditionedField | Model | LayeredModel | None = None,
+        model: ConditionedField | Model | None = None,
         **options: Any,
     ) -> xr.Dataset:
-        """The mean over regions of this array's coordinates; see ``cagp.interop.xarray.average``.
+        """The mean over regions of this object's coordinates; see ``cagp.interop.xarray.average``.
 
-        Without a ``model``, given the values that this array has: what is missing is filled in, and its error counted.
+        Without a ``model``, given the values that an array has: what is missing is filled in, and its error counted.
         """
-        return average(condition(self._array) if model is None else model, self._array, by, **options)
+        return average(self._own_model() if model is None else model, self._grid, by, **options)
 
-    def predict(self, model: ConditionedField | Model | LayeredModel, **options: Any) -> xr.Dataset:
-        """The prediction at the coordinates of this array; see ``cagp.interop.xarray.predict``."""
-        return predict(model, self._array, **options)
+    def predict(self, model: ConditionedField | Model, **options: Any) -> xr.Dataset:
+        """The prediction at the coordinates of this object; see ``cagp.interop.xarray.predict``."""
+        return predict(model, self._grid, **options)
 
-    def simulate(
-        self, n: int = 1, model: ConditionedField | Model | LayeredModel | None = None, **options: Any
-    ) -> xr.DataArray:
-        """``n`` fields at the coordinates of this array; see ``cagp.interop.xarray.simulate``.
+    def simulate(self, n: int = 1, model: ConditionedField | Model | None = None, **options: Any) -> xr.DataArray:
+        """``n`` fields at the coordinates of this object; see ``cagp.interop.xarray.simulate``.
 
-        Without a ``model``, given the values that this array has: what is missing is filled in, differently each time.
+        Without a ``model``, given the values that an array has: what is missing is filled in, differently each time.
         """
-        return simulate(fit(self._array) if model is None else model, self._array, n, **options)
+        return simulate(self._own_model() if model is None else model, self._grid, n, **options)
+
+    def _own_model(self) -> ConditionedField:
+        """A model of the values that the object has."""
+        raise InputError('a Dataset has no values of its own; give model=..., or choose a variable: dataset["t2m"]')
+
+
+@xr.register_dataarray_accessor("cagp")
+class FieldAccessor(_GridAccessor):
+    """``field.cagp``: Gaussian process regression on the coordinates of a DataArray."""
+
+    def condition(self, prior: Prior | None = None, **options: Any) -> ConditionedField:
+        """Condition a prior on this field; see ``cagp.interop.xarray.condition``."""
+        return condition(self._grid, prior, **options)
+
+    def fit(self, **options: Any) -> ConditionedField:
+        """A model of this field, with everything chosen that is not said; see ``cagp.interop.xarray.fit``."""
+        return fit(self._grid, **options)
+
+    def _own_model(self) -> ConditionedField:
+        return fit(self._grid)
 
 
 @xr.register_dataset_accessor("cagp")
-class DatasetAccessor:
+class DatasetAccessor(_GridAccessor):
     """``dataset.cagp``: Gaussian process regression on the coordinates of a Dataset."""
-
-    def __init__(self, dataset: xr.Dataset) -> None:
-        self._dataset = dataset
 
     def condition(self, variable: str, prior: Prior | None = None, **options: Any) -> ConditionedField:
         """Condition a prior on one variable; see ``cagp.interop.xarray.condition``."""
@@ -276,24 +279,6 @@ class DatasetAccessor:
         return fit(self._variable(variable), **options)
 
     def _variable(self, name: str) -> xr.DataArray:
-        if name not in self._dataset.data_vars:
-            names = sorted(map(str, self._dataset.data_vars))
-            raise InputError(f"there is no variable {name!r}, there are {names}")
-        return self._dataset[name]
-
-    def average(
-        self,
-        by: xr.DataArray | str | Mapping[str, Any] | None,
-        model: ConditionedField | Model | LayeredModel,
-        **options: Any,
-    ) -> xr.Dataset:
-        """The mean over regions of this data set's coordinates; see ``cagp.interop.xarray.average``."""
-        return average(model, self._dataset, by, **options)
-
-    def predict(self, model: ConditionedField | Model | LayeredModel, **options: Any) -> xr.Dataset:
-        """The prediction at the coordinates of this data set; see ``cagp.interop.xarray.predict``."""
-        return predict(model, self._dataset, **options)
-
-    def simulate(self, n: int, model: ConditionedField | Model | LayeredModel, **options: Any) -> xr.DataArray:
-        """``n`` fields at the coordinates of this data set; see ``cagp.interop.xarray.simulate``."""
-        return simulate(model, self._dataset, n, **options)
+        if name not in self._grid.data_vars:
+            raise InputError(f"there is no variable {name!r}, there are {sorted(map(str, self._grid.data_vars))}")
+        return self._grid[name]

@@ -6,12 +6,13 @@ from collections.abc import Hashable, Mapping
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 
 from ..errors import InputError
 from .xarray_coordinates import Gridded
 from .xarray_metadata import Source, provenance, variable_attributes
-from .xarray_prediction import Request, located
+from .xarray_prediction import Request
 
 REGION = "region"
 
@@ -31,14 +32,13 @@ def average_on(
             grid, by = grid.sel(dict(by)), None
         except (KeyError, ValueError, TypeError, IndexError) as error:
             raise InputError(f"by={by!r} chooses nothing that the grid has: {error}") from error
-    request, coordinates, dims = located(request, grid)
-    points, shape = request.points(tuple(coordinate.values for coordinate in coordinates))
+    columns, coordinates, dims = request.columns.within(grid)
+    points, shape = columns.points(coordinate.values for coordinate in coordinates)
     sizes = dict(zip(dims, shape, strict=True))
     labels, name = _labels(grid, by, sizes)
     each = _cell_weights(request, weights, grid, points, sizes)
-    inside = _inside(labels) if labels is not None else np.ones(len(points), dtype=bool)
     single = labels is None or labels.dtype.kind == "b"
-    inside = inside & (each != 0)
+    inside = (True if labels is None else labels if single else pd.notna(labels)) & (each != 0)
     if not inside.any():
         raise InputError("no cell of the grid lies in a region and has a weight; choose another by, or other weights")
     groups = np.zeros(int(inside.sum()), dtype=np.int64) if single or labels is None else labels[inside]
@@ -48,13 +48,16 @@ def average_on(
     if request.observed:
         found = found.observed(request.noise)  # type: ignore[assignment]
     along: tuple[Hashable, ...] = () if single else (name,)
-    values = dict(zip(request.names, _statistics(request, found), strict=True))
+    values = dict(zip(request.names, request.statistics(found, (-1,)).T, strict=True))
+    counts = np.unique(groups, return_counts=True)[1]
     dataset = xr.Dataset(coords={} if single else {name: found.groups})
     for what, numbers in values.items():
         attributes = variable_attributes(source, what, request.level, request.observed)
         said = {**attributes, "cell_methods": "area: mean"} if what != "std" else attributes
         dataset[what] = xr.Variable(along, numbers[0] if single else numbers, said)
-    dataset["cells"] = xr.Variable(along, _counts(groups, single), {"long_name": "cells of the grid", "units": "1"})
+    dataset["cells"] = xr.Variable(
+        along, counts[0] if single else counts, {"long_name": "cells of the grid", "units": "1"}
+    )
     if covariance and not single:
         dataset["covariance"] = xr.Variable((name, f"other_{name}"), np.asarray(found.covariance()))
         dataset.coords[f"other_{name}"] = (f"other_{name}", found.groups)
@@ -62,17 +65,6 @@ def average_on(
     dataset.attrs["cagp_guarantee"] = f"{found.guarantee.kind}: {found.guarantee}"
     dataset.attrs["cagp_weights"] = weights if isinstance(weights, str) else "given"
     return dataset
-
-
-def _statistics(request: Request, found: Any) -> list[np.ndarray]:
-    values = [found.mean, found.std]
-    if request.level is not None:
-        values += found.interval(request.level)
-    return [np.asarray(each, dtype=np.float64) for each in values]
-
-
-def _counts(groups: np.ndarray, single: bool) -> Any:
-    return len(groups) if single else np.unique(groups, return_counts=True)[1]
 
 
 def _labels(
@@ -107,17 +99,6 @@ def _flat(array: xr.DataArray, grid: Gridded, sizes: Mapping[Hashable, int], nam
     return np.asarray(variable.values).ravel()
 
 
-def _inside(labels: np.ndarray) -> np.ndarray:
-    """Which cells belong to a region."""
-    if labels.dtype.kind == "b":
-        return labels
-    if labels.dtype.kind == "f":
-        return ~np.isnan(labels)
-    if labels.dtype.kind == "O":
-        return np.array([label is not None and label == label for label in labels])  # NaN is not itself
-    return np.ones(len(labels), dtype=bool)
-
-
 def _cell_weights(
     request: Request, weights: xr.DataArray | str, grid: Gridded, points: np.ndarray, sizes: Mapping[Hashable, int]
 ) -> np.ndarray:
@@ -129,7 +110,7 @@ def _cell_weights(
         return values
     if weights not in ("area", "equal"):
         raise InputError(f'weights must be "area", "equal" or a DataArray, got {weights!r}')
-    roles = [axis.role for axis in request.axes]
+    roles = [axis.role for axis in request.columns.axes]
     if weights == "equal" or "latitude" not in roles:
         return np.ones(len(points))
     # a pole is a point of no area, but for what rounding leaves

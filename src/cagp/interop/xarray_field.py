@@ -10,17 +10,13 @@ import numpy as np
 import xarray as xr
 
 from ..errors import InputError, InputTypeError
-from ..mixtures import before_recalibration
 from ..model import Model
-from ..recalibration import LayeredModel
 from ..stopping import Rule
 from ..support.validation import real
-from ..transforms import TransformedModel, untransformed
 from .xarray_average import average_on
 from .xarray_coordinates import Axis, Gridded
 from .xarray_metadata import Source
-from .xarray_prediction import Request, points_on, predict_on
-from .xarray_simulation import simulate_on
+from .xarray_prediction import Columns, Request, points_on, predict_on, simulate_on
 
 
 @dataclass(frozen=True)
@@ -31,7 +27,7 @@ class ConditionedField:
     describes the field.
     """
 
-    model: Model | LayeredModel
+    model: Model
     axes: tuple[Axis, ...]
     source: Source = field(default_factory=Source)
     longitudes: tuple[float, float] | None = None
@@ -50,9 +46,7 @@ class ConditionedField:
         Without it, gaps of all widths are. For the rest see ``Model.recalibrated``.
         """
         places = None if like is None else self.points_of(like)
-        model: Any = before_recalibration(self.model).recalibrated(places, n, seed, progress=progress)
-        transform = untransformed(self.model)[1]
-        return replace(self, model=model if transform is None else TransformedModel.around(model, transform))
+        return replace(self, model=self.model.recalibrated(places, n, seed, progress=progress))
 
     def points_of(self, grid: Gridded) -> np.ndarray:
         """The points (T, p) of a whole grid, as the model takes them."""
@@ -83,20 +77,8 @@ class ConditionedField:
         is predicted when it is asked for, one at a time, so that the memory stays bounded; a stopping rule then
         applies to each block by itself, and Ctrl-C interrupts as usual. The numbers are the same.
         """
-        noise = self._noise(observed, noise_variance)
-        if level is not None and not 0 < real(level, "level") < 1:
-            raise InputError(f"level must be between 0 and 1, got {level!r}; for 95% write 0.95")
-        require_grid(grid, "grid")
-        request = Request(
-            self.model,
-            self.axes,
-            self.longitudes,
-            bool(observed),
-            noise,
-            None if level is None else float(level),
-            stop,
-            batch_size,
-        )
+        request = self._request(grid, observed, noise_variance, level)
+        request = replace(request, stop=stop, batch_size=batch_size)
         return predict_on(request, self.source, grid, chunks, progress)
 
     def average(
@@ -120,11 +102,7 @@ class ConditionedField:
         ``level`` adds ``lower`` and ``upper``, ``covariance`` the covariances between regions. ``observed`` is about
         means of new observations, one in each cell. See ``Model.average`` for what it costs.
         """
-        noise = self._noise(observed, noise_variance)
-        if level is not None and not 0 < real(level, "level") < 1:
-            raise InputError(f"level must be between 0 and 1, got {level!r}; for 95% write 0.95")
-        require_grid(grid, "grid")
-        request = Request(self.model, self.axes, self.longitudes, bool(observed), noise, level, None, None)
+        request = self._request(grid, observed, noise_variance, level)
         return average_on(request, self.source, grid, by, weights, covariance, progress)
 
     def simulate(
@@ -143,26 +121,28 @@ class ConditionedField:
         Where the grid is backed by dask, or ``chunks`` cuts the realisations (``{"realisation": 10}``), nothing is
         drawn yet; the fields are the same. For the rest see ``Model.simulate`` and ``predict``.
         """
-        noise = self._noise(observed, noise_variance)
-        require_grid(grid, "grid")
-        request = Request(self.model, self.axes, self.longitudes, bool(observed), noise, None, None, None)
+        request = self._request(grid, observed, noise_variance)
         return simulate_on(request, self.source, grid, n, seed, chunks, progress)
 
-    def _noise(self, observed: bool, noise_variance: float | None) -> float | None:
-        """The noise variance of new observations where it was given; refuses what says nothing."""
-        if noise_variance is None:
-            if observed and np.ndim(self.model.plain.prior.noise_variance):
-                raise InputError(
-                    "the noise of the observed field, one variance each, says nothing about new observations; give "
-                    "noise_variance=..., one number"
-                )
-            return None
-        if not observed:
+    def _request(
+        self, grid: Gridded, observed: bool, noise_variance: float | None, level: float | None = None
+    ) -> Request:
+        """What is asked of the model; refuses what says nothing."""
+        noise = None if noise_variance is None else real(noise_variance, "noise_variance")
+        if noise is None and observed and np.ndim(self.model.prior.noise_variance):
+            raise InputError(
+                "the noise of the observed field, one variance each, says nothing about new observations; give "
+                "noise_variance=..., one number"
+            )
+        if noise is not None and not observed:
             raise InputError("noise_variance is for new observations; say observed=True, or leave it out")
-        noise = real(noise_variance, "noise_variance")
-        if noise < 0:
+        if noise is not None and noise < 0:
             raise InputError(f"noise_variance must not be negative, got {noise:g}")
-        return noise
+        if level is not None and not 0 < real(level, "level") < 1:
+            raise InputError(f"level must be between 0 and 1, got {level!r}; for 95% write 0.95")
+        require_grid(grid, "grid")
+        columns = Columns(self.axes, self.longitudes)
+        return Request(self.model, columns, bool(observed), noise, None if level is None else float(level))
 
 
 def require_grid(grid: Any, name: str) -> None:

@@ -12,7 +12,6 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from ..model import Model
-from ..recalibration import LayeredModel
 from ..support.version import __version__
 
 if TYPE_CHECKING:
@@ -54,25 +53,20 @@ def variable_attributes(source: Source, what: str, level: float | None, observed
     of = f"new observations of {source.label}" if observed else source.label
     words = {"mean": "posterior mean", "std": "posterior standard deviation"}
     said = words.get(what) or f"{what} end of the central {level:.10g} interval"
-    attributes: dict[str, Any] = {"long_name": f"{said} of {of}"}
-    units = source.attributes.get("units")
-    if units is not None:
-        attributes["units"] = units
+    units, name = source.attributes.get("units"), source.standard_name
+    attributes: dict[str, Any] = {"long_name": f"{said} of {of}", "units": units}
     if what == "std":
-        if source.standard_name:
-            attributes["standard_name"] = f"{source.standard_name} standard_error"
-        if units is not None and _TEMPERATURE.fullmatch(str(units)):
-            attributes["units_metadata"] = "temperature: difference"
-        return attributes
-    if "units_metadata" in source.attributes:
-        attributes["units_metadata"] = source.attributes["units_metadata"]
-    if what == "mean":
-        if source.standard_name:
-            attributes["standard_name"] = source.standard_name
-        attributes["ancillary_variables"] = "std" if level is None else "std lower upper"
+        difference = units is not None and _TEMPERATURE.fullmatch(str(units))
+        attributes["standard_name"] = f"{name} standard_error" if name else None
+        attributes["units_metadata"] = "temperature: difference" if difference else None
     else:
-        attributes["probability"] = level
-    return attributes
+        attributes["units_metadata"] = source.attributes.get("units_metadata")
+        if what == "mean":
+            attributes["standard_name"] = name
+            attributes["ancillary_variables"] = "std" if level is None else "std lower upper"
+        else:
+            attributes["probability"] = level
+    return {key: value for key, value in attributes.items() if value is not None}
 
 
 def kept_cell_methods(source: Source, dataset: xr.Dataset) -> str | None:
@@ -94,32 +88,31 @@ def grid_mapping(grid: xr.DataArray | xr.Dataset, dataset: xr.Dataset) -> str | 
     return name if name in dataset.coords else None
 
 
-def provenance(source: Source, whole: Model | LayeredModel, observed: bool, status: str) -> dict[str, Any]:
+def provenance(source: Source, model: Model, observed: bool, status: str) -> dict[str, Any]:
     """The attributes of the whole data set."""
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    model = whole.plain
     picked = model.prepared.picked
     solver = repr(model.solver) + (f", which picked {picked!r}" if picked else "")
     return {
         "Conventions": CONVENTIONS,
         "title": f"Gaussian process prediction of {source.label}",
         "source": f"Gaussian process regression with cagp {__version__}",
-        "history": f"{now} cagp {__version__}: predicted from {len(model.b)} observations",
+        "history": f"{now} cagp {__version__}: predicted from {len(model.recipe.y)} observations",
         "cagp_version": __version__,
         "cagp_prior": repr(model.prior),
         "cagp_solver": solver,
         "cagp_calibrated": str(bool((picked or model.solver).calibrated)).lower(),
-        "cagp_guarantee": f"{whole.guarantee.kind}: {whole.guarantee}",
+        "cagp_guarantee": f"{model.guarantee.kind}: {model.guarantee}",
         "cagp_status": status,
         "cagp_predicted": "new observations, with noise" if observed else "the field without noise",
-        "cagp_observations": len(model.b),
+        "cagp_observations": len(model.recipe.y),
         "cagp_observations_missing": source.missing,
         "cagp_observations_copies": source.copies,
     }
 
 
 def simulated(
-    name: str, given: Mapping[str, Any], whole: Model | LayeredModel, observed: bool, how: str, seed: int
+    name: str, given: Mapping[str, Any], model: Model, observed: bool, how: str, seed: int
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """The attributes of simulated fields of what has these ``given`` ones, and of the data set that they are in."""
     source = Source(name, given)
@@ -127,7 +120,7 @@ def simulated(
     attributes["long_name"] = f"simulated {'observations of ' if observed else ''}{source.label}"
     if source.standard_name:
         attributes["standard_name"] = source.standard_name
-    notes = provenance(source, whole, observed, f"Fields drawn {how}." if how else "Fields drawn before.")
+    notes = provenance(source, model, observed, f"Fields drawn {how}." if how else "Fields drawn before.")
     notes["title"] = f"Gaussian process simulation of {source.label}"
     notes["cagp_seed"] = seed
     return attributes, notes

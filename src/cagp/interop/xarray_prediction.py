@@ -1,9 +1,9 @@
-"""Predictions in the shape of a grid: all at once, or lazily, block by block, through dask."""
+"""Predictions and simulated fields in the shape of a grid: all at once, or lazily, block by block, through dask."""
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -12,10 +12,11 @@ import numpy as np
 import xarray as xr
 
 from ..errors import InputError
+from ..fields import Simulator
 from ..model import Model
 from ..prediction import Prediction
-from ..recalibration import LayeredModel
 from ..stopping import Rule
+from ..support.validation import count
 from .xarray_coordinates import Axis, Gridded, coordinates_along, matching
 from .xarray_metadata import (
     Source,
@@ -23,29 +24,75 @@ from .xarray_metadata import (
     grid_mapping,
     kept_cell_methods,
     provenance,
+    simulated,
     variable_attributes,
 )
 
+REALISATION = "realisation"
+
+_BLOCK_BYTES = 2**27  # of fields that are drawn together, where nothing else is said
+
 Chunks = dict[Hashable, tuple[int, ...]]
+
+
+@dataclass(frozen=True)
+class Columns:
+    """What the columns of a model's points are, and between which ``longitudes`` it was observed, where that matters.
+
+    ``positions`` are, for every column, the dimensions of its coordinate among all ``dimensions`` of a grid.
+    """
+
+    axes: tuple[Axis, ...]
+    longitudes: tuple[float, float] | None
+    positions: tuple[tuple[int, ...], ...] = ()
+    dimensions: int = 0
+
+    def within(self, grid: Gridded) -> tuple[Columns, list[xr.DataArray], tuple[Hashable, ...]]:
+        """The same with their places in the grid, the grid's coordinates for them, and its dimensions."""
+        coordinates = [matching(grid, axis) for axis in self.axes]
+        dims = _dimensions(grid, {dim for coordinate in coordinates for dim in coordinate.dims})
+        empty = [str(dim) for dim in dims if grid.sizes[dim] == 0]
+        if empty:
+            raise InputError(f"the grid has no points along {empty}; choose a larger part of it")
+        positions = tuple(tuple(dims.index(dim) for dim in each.dims) for each in coordinates)
+        return replace(self, positions=positions, dimensions=len(dims)), coordinates, dims
+
+    def points(self, coordinates: Iterable[Any]) -> tuple[np.ndarray, tuple[int, ...]]:
+        """The points (T, p) of a block given by its coordinates, and the shape of the block."""
+        columns = []
+        for axis, values, where in zip(self.axes, coordinates, self.positions, strict=True):
+            numbers = axis.numbers(values)
+            if axis.role == "longitude":
+                _check_convention(self.longitudes, numbers)
+            shape = [1] * self.dimensions
+            for position, size in zip(where, numbers.shape, strict=True):
+                shape[position] = size
+            columns.append(numbers.reshape(shape))
+        full = np.broadcast_arrays(*columns)
+        return np.column_stack([column.ravel() for column in full]), full[0].shape
+
+
+def points_on(axes: tuple[Axis, ...], longitudes: tuple[float, float] | None, grid: Gridded) -> np.ndarray:
+    """The points (T, p) of a whole grid, whose longitudes are written like those seen, where that matters."""
+    columns, coordinates, _ = Columns(axes, longitudes).within(grid)
+    return columns.points(each.values for each in coordinates)[0]
 
 
 @dataclass(frozen=True)
 class Request:
     """What is asked of a model on every block of a grid.
 
-    ``observed`` asks for new observations, with the ``noise`` that was given or the model's own.
+    ``observed`` asks for new observations, with the ``noise`` that was given or the model's own. One block at a time,
+    behind the ``lock``: a prediction may use the whole memory budget.
     """
 
-    model: Model | LayeredModel
-    axes: tuple[Axis, ...]
-    longitudes: tuple[float, float] | None
+    model: Model
+    columns: Columns
     observed: bool
     noise: float | None
-    level: float | None
-    stop: Rule | None
-    batch_size: int | None
-    positions: tuple[tuple[int, ...], ...] = ()
-    dimensions: int = 0
+    level: float | None = None
+    stop: Rule | None = None
+    batch_size: int | None = None
     lock: AbstractContextManager[Any] = field(default_factory=nullcontext)
 
     @property
@@ -53,25 +100,21 @@ class Request:
         """The variables of the result."""
         return ("mean", "std") if self.level is None else ("mean", "std", "lower", "upper")
 
-    def posterior(self, coordinates: tuple[Any, ...], progress: bool | None) -> tuple[Prediction, tuple[int, ...]]:
+    def posterior(self, coordinates: Iterable[Any], progress: bool | None) -> tuple[Prediction, tuple[int, ...]]:
         """The prediction on a block given by its coordinates, and the shape of the block."""
-        points, shape = self.points(coordinates)
+        points, shape = self.columns.points(coordinates)
         post = self.model.predict(points, stop=self.stop, batch_size=self.batch_size, progress=progress)
         return (post.observed(self.noise) if self.observed else post), shape
 
-    def points(self, coordinates: tuple[Any, ...]) -> tuple[np.ndarray, tuple[int, ...]]:
-        """The points (T, p) of a block given by its coordinates, and the shape of the block."""
-        return _points(self.axes, self.longitudes, coordinates, self.positions, self.dimensions)
-
-    def statistics(self, post: Prediction, shape: tuple[int, ...]) -> np.ndarray:
+    def statistics(self, found: Any, shape: tuple[int, ...]) -> np.ndarray:
         """The variables of the result along a last axis, in float64."""
-        values = [post.mean, post.std]
+        values = [found.mean, found.std]
         if self.level is not None:
-            values += post.interval(self.level)
-        return np.stack([np.asarray(v, dtype=np.float64).reshape(shape) for v in values], axis=-1)
+            values += found.interval(self.level)
+        return np.stack([np.asarray(each, dtype=np.float64).reshape(shape) for each in values], axis=-1)
 
     def __call__(self, *coordinates: Any) -> np.ndarray:
-        """The variables of the result on one block. One block at a time: a prediction may use the whole budget."""
+        """The variables of the result on one block."""
         with self.lock:
             post, shape = self.posterior(coordinates, progress=False)
         if post.status.reason == "interrupted":  # a block has no status to say so in
@@ -83,21 +126,20 @@ def predict_on(
     request: Request, source: Source, grid: Gridded, chunks: Mapping[str, int] | None, progress: bool | None
 ) -> xr.Dataset:
     """The data set with the prediction at the coordinates of ``grid``."""
-    request, coordinates, dims = located(request, grid)
+    columns, coordinates, dims = request.columns.within(grid)
+    request = replace(request, columns=columns)
     taken = [str(name) for name in grid.coords if name in request.names]
     if taken:
         raise InputError(f"the grid has coordinates called {taken}, as the prediction's variables are; rename them")
     blocks = _chunks(grid, dims, coordinates, chunks)
     if blocks is None:
-        post, shape = request.posterior(tuple(c.values for c in coordinates), progress)
+        post, shape = request.posterior([c.values for c in coordinates], progress)
         values, status = request.statistics(post, shape), str(post.status)
     else:
-        values = _lazy(request, coordinates, dims, blocks)
+        values = _lazy_blocks(request, coordinates, dims, blocks)
         status = "Predicted block by block when the values were needed."
     observed = request.observed
-    dataset = coordinates_along(grid, dims).copy()
-    for axis, coordinate in zip(request.axes, coordinates, strict=True):
-        dataset[coordinate.name].attrs = coordinate_attributes(axis.role, coordinate.attrs)
+    dataset = _frame(request, grid, coordinates, dims)
     dataset.attrs = provenance(source, request.model, observed, status)
     mapping = grid_mapping(grid, dataset)
     for i, what in enumerate(request.names):
@@ -109,31 +151,12 @@ def predict_on(
     return dataset
 
 
-def points_on(axes: tuple[Axis, ...], longitudes: tuple[float, float] | None, grid: Gridded) -> np.ndarray:
-    """The points (T, p) of a whole grid, whose longitudes are written like those seen, where that matters."""
-    positions, coordinates, dims = _places(axes, grid)
-    return _points(axes, longitudes, tuple(each.values for each in coordinates), positions, len(dims))[0]
-
-
-def _points(
-    axes: tuple[Axis, ...],
-    longitudes: tuple[float, float] | None,
-    coordinates: tuple[Any, ...],
-    positions: tuple[tuple[int, ...], ...],
-    dimensions: int,
-) -> tuple[np.ndarray, tuple[int, ...]]:
-    """The points (T, p) of a block given by its coordinates, and the shape of the block."""
-    columns = []
-    for axis, values, where in zip(axes, coordinates, positions, strict=True):
-        numbers = axis.numbers(values)
-        if axis.role == "longitude":
-            _check_convention(longitudes, numbers)
-        shape = [1] * dimensions
-        for position, size in zip(where, numbers.shape, strict=True):
-            shape[position] = size
-        columns.append(numbers.reshape(shape))
-    full = np.broadcast_arrays(*columns)
-    return np.column_stack([column.ravel() for column in full]), full[0].shape
+def _frame(request: Request, grid: Gridded, coordinates: list[xr.DataArray], dims: tuple[Hashable, ...]) -> xr.Dataset:
+    """A data set with the coordinates of the result and their attributes, and nothing on them yet."""
+    dataset = coordinates_along(grid, dims).copy()
+    for axis, coordinate in zip(request.columns.axes, coordinates, strict=True):
+        dataset[coordinate.name].attrs = coordinate_attributes(axis.role, coordinate.attrs)
+    return dataset
 
 
 def _check_convention(seen: tuple[float, float] | None, longitudes: np.ndarray) -> None:
@@ -147,24 +170,6 @@ def _check_convention(seen: tuple[float, float] | None, longitudes: np.ndarray) 
             f"{longitudes.max():g}: two conventions, which this kernel takes for different places; use "
             "Geographic(kernel), or convert one of them"
         )
-
-
-def located(request: Request, grid: Gridded) -> tuple[Request, list[xr.DataArray], tuple[Hashable, ...]]:
-    """The request with the places of its axes in the grid, the grid's coordinates for them, and its dimensions."""
-    positions, coordinates, dims = _places(request.axes, grid)
-    return replace(request, positions=positions, dimensions=len(dims)), coordinates, dims
-
-
-def _places(
-    axes: tuple[Axis, ...], grid: Gridded
-) -> tuple[tuple[tuple[int, ...], ...], list[xr.DataArray], tuple[Hashable, ...]]:
-    """Where the axes are in the grid, the grid's coordinates for them, and its dimensions."""
-    coordinates = [matching(grid, axis) for axis in axes]
-    dims = _dimensions(grid, {dim for coordinate in coordinates for dim in coordinate.dims})
-    empty = [str(dim) for dim in dims if grid.sizes[dim] == 0]
-    if empty:
-        raise InputError(f"the grid has no points along {empty}; choose a larger part of it")
-    return tuple(tuple(dims.index(dim) for dim in each.dims) for each in coordinates), coordinates, dims
 
 
 def _dimensions(grid: Gridded, needed: set[Hashable]) -> tuple[Hashable, ...]:
@@ -198,7 +203,7 @@ def _chunks(
     return {dim: own.get(dim, (grid.sizes[dim],)) for dim in dims}
 
 
-def _lazy(request: Request, coordinates: list[xr.DataArray], dims: tuple[Hashable, ...], blocks: Chunks) -> Any:
+def _lazy_blocks(request: Request, coordinates: list[xr.DataArray], dims: tuple[Hashable, ...], blocks: Chunks) -> Any:
     """A dask array of the variables of the result along a last axis; nothing is computed."""
     import dask.array as da
     from dask.utils import SerializableLock
@@ -206,7 +211,7 @@ def _lazy(request: Request, coordinates: list[xr.DataArray], dims: tuple[Hashabl
     request = replace(request, lock=SerializableLock())
     name = f"cagp-predict-{uuid.uuid4().hex}"  # given, so that dask does not read the whole model to name it
     arguments: list[Any] = []
-    for i, (coordinate, positions) in enumerate(zip(coordinates, request.positions, strict=True)):
+    for i, (coordinate, positions) in enumerate(zip(coordinates, request.columns.positions, strict=True)):
         if not coordinate.dims:
             arguments += [coordinate.values, None]
             continue
@@ -226,4 +231,69 @@ def _lazy(request: Request, coordinates: list[xr.DataArray], dims: tuple[Hashabl
         meta=np.empty((0,) * (last + 1)),
         name=name,
         align_arrays=False,
+    )
+
+
+@dataclass(frozen=True)
+class _Fields:
+    """Fields of one simulator in the shape of a grid. One block at a time: a simulation may use the whole budget."""
+
+    simulator: Simulator
+    shape: tuple[int, ...]
+    seed: int
+    observed: bool
+    noise: float | None
+    lock: AbstractContextManager[Any] = field(default_factory=nullcontext)
+
+    def __call__(self, first: int, n: int, progress: bool | None = False) -> tuple[np.ndarray, str]:
+        with self.lock:
+            found = self.simulator.draw(
+                n, self.seed, first=first, observed=self.observed, noise_variance=self.noise, progress=progress
+            )
+        return np.asarray(found.fields, dtype=np.float64).reshape(n, *self.shape), found.how
+
+
+def simulate_on(
+    request: Request,
+    source: Source,
+    grid: Gridded,
+    n: int,
+    seed: int,
+    chunks: Mapping[str, int] | None,
+    progress: bool | None,
+) -> xr.DataArray:
+    """``n`` fields at the coordinates of ``grid``, along a first dimension "realisation"."""
+    count(n, "n", minimum=1)
+    count(seed, "seed")
+    columns, coordinates, dims = request.columns.within(grid)
+    if REALISATION in (*dims, *grid.coords):
+        raise InputError(f"the grid has a dimension or coordinate called {REALISATION!r} already; rename it")
+    if unknown := [name for name in chunks or {} if name != REALISATION]:
+        raise InputError(f"chunks name {unknown}; fields are cut along {REALISATION!r} alone, because each is whole")
+    points, shape = columns.points(coordinate.values for coordinate in coordinates)
+    fields = _Fields(request.model.simulator(points), shape, seed, request.observed, request.noise)
+    if chunks is None and not grid.chunksizes:
+        values, how = fields(0, n, progress)
+    else:
+        step = (chunks or {}).get(REALISATION) or max(1, _BLOCK_BYTES // (8 * len(points)))
+        values, how = _lazy_fields(fields, n, count(step, "chunks", minimum=1)), "when the values were needed"
+    attributes, notes = simulated(source.name, source.attributes, request.model, request.observed, how, seed)
+    dataset = _frame(request, grid, coordinates, dims)
+    about = {"standard_name": "realization", "units": "1"}
+    dataset = dataset.assign_coords({REALISATION: (REALISATION, np.arange(n), about)})
+    name = source.name if source.name not in dataset.coords else f"simulated_{source.name}"
+    dataset[name] = xr.Variable((REALISATION, *dims), values, {**notes, **attributes})
+    return dataset[name]
+
+
+def _lazy_fields(fields: _Fields, n: int, step: int) -> Any:
+    """A dask array (n, …) in blocks of ``step`` fields; nothing is drawn yet."""
+    import dask.array as da
+    from dask.delayed import delayed
+    from dask.utils import SerializableLock
+
+    draw = delayed(replace(fields, lock=SerializableLock()), pure=False, traverse=False, nout=2)
+    blocks = [(first, min(step, n - first)) for first in range(0, n, step)]
+    return da.concatenate(
+        [da.from_delayed(draw(first, m)[0], (m, *fields.shape), dtype=np.float64) for first, m in blocks], axis=0
     )

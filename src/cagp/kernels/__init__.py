@@ -1,9 +1,17 @@
 """Covariance functions: one file a family."""
 
-from .algebraic import Level, Linear, Power
-from .base import Kernel, OnColumns, Product, Sum
-from .custom import CustomKernel
-from .embeddings import Embedding, embedding_leaves, embedding_size, map_embedding, slice_embedding
+from .algebraic import CustomKernel, Level, Linear, Power
+from .base import (
+    Embedding,
+    Kernel,
+    OnColumns,
+    Product,
+    Sum,
+    embedding_leaves,
+    embedding_size,
+    map_embedding,
+    slice_embedding,
+)
 from .geographic import EARTH_RADIUS, Geographic, geographic_columns
 from .radial import RBF, Matern12, Matern32, Matern52, Periodic, Radial, RationalQuadratic
 from .rotated import Rotated

@@ -18,12 +18,43 @@ import torch
 from ..errors import InputError, InputTypeError
 from ..support.buffers import Buffers
 from ..support.validation import ArrayLike, count, points, positive
-from .embeddings import Embedding, embedding_coordinates
-from .radial_terms import Terms, product_of_terms, sum_of_terms
+from .plan import Terms, product_of_terms, sum_of_terms
 from .tree import KernelTree
+
+Embedding = torch.Tensor | tuple[Any, ...]
+"""Points in the coordinates of a kernel: a tensor (coordinates, points), or a tuple of embeddings."""
 
 WriteNumber = Callable[[float], str]
 """How a formula writes a number."""
+
+
+def map_embedding(embedding: Embedding, function: Callable[[torch.Tensor], torch.Tensor]) -> Embedding:
+    """Apply ``function`` to every tensor of an embedding."""
+    if isinstance(embedding, tuple):
+        return tuple(map_embedding(part, function) for part in embedding)
+    return function(embedding)
+
+
+def slice_embedding(embedding: Embedding, start: int, stop: int) -> Embedding:
+    """The points start … stop − 1 of an embedding, as a view."""
+    return map_embedding(embedding, lambda part: part[:, start:stop])
+
+
+def embedding_leaves(embedding: Embedding) -> list[torch.Tensor]:
+    """Every tensor of an embedding, each (coordinates, points)."""
+    if isinstance(embedding, tuple):
+        return [leaf for part in embedding for leaf in embedding_leaves(part)]
+    return [embedding]
+
+
+def embedding_size(embedding: Embedding) -> int:
+    """Number of points in an embedding."""
+    return int(embedding_leaves(embedding)[0].shape[1])
+
+
+def embedding_coordinates(embedding: Embedding) -> int:
+    """Number of coordinates in all tensors of an embedding together."""
+    return sum(leaf.shape[0] for leaf in embedding_leaves(embedding))
 
 
 def validate_hyperparameter(kernel: Any, name: str, check: Callable[[Any, str], Any]) -> None:

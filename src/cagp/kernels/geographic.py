@@ -9,8 +9,7 @@ import torch
 
 from ..errors import InputError, InputTypeError
 from ..support.validation import positive
-from .base import Kernel, Wrapper
-from .embeddings import Embedding
+from .base import Embedding, Kernel, Wrapper
 
 EARTH_RADIUS = 6371.0
 """In kilometres, on average: it is 6,357 at the poles and 6,378 at the equator."""
@@ -19,14 +18,8 @@ EARTH_RADIUS = 6371.0
 def unit_sphere(latlon: torch.Tensor) -> torch.Tensor:
     """(latitude, longitude) in degrees, shape (n, 2), as unit vectors, shape (n, 3)."""
     latitude, longitude = torch.deg2rad(latlon).T
-    return torch.stack(
-        [
-            torch.cos(latitude) * torch.cos(longitude),
-            torch.cos(latitude) * torch.sin(longitude),
-            torch.sin(latitude),
-        ],
-        dim=1,
-    )
+    around = torch.cos(latitude)
+    return torch.stack([around * torch.cos(longitude), around * torch.sin(longitude), torch.sin(latitude)], dim=1)
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .base import Kernel, OnColumns, Product, Sum
-from .embeddings import Embedding, embedding_leaves, slice_embedding
+from .base import Embedding, Kernel, OnColumns, Product, Sum, embedding_leaves, slice_embedding
 from .varying import Varying
 
 Columns = frozenset[int] | None
@@ -34,13 +33,12 @@ def near_leaves(kernel: Kernel, embedding: Embedding) -> tuple[int, ...]:
 
 
 def _part(kernel: Kernel, embedding: Embedding, first: int) -> _Part | None:
-    if kernel.radial:
-        leaves = tuple(range(first, first + len(embedding_leaves(embedding))))
-        variance = float(kernel.diagonal(slice_embedding(embedding, 0, 1))[0])
-        return _Part(leaves, _columns(kernel), variance)
     if isinstance(kernel, OnColumns):
         inner = _part(kernel.kernel, embedding, first)
         return inner and _Part(inner.leaves, frozenset(kernel.columns), inner.variance)
+    if kernel.radial:
+        leaves = tuple(range(first, first + len(embedding_leaves(embedding))))
+        return _Part(leaves, None, float(kernel.diagonal(slice_embedding(embedding, 0, 1))[0]))
     if isinstance(kernel, Varying):
         return _part(kernel.kernel, embedding[0], first)
     if not isinstance(kernel, (Sum, Product)):
@@ -53,10 +51,6 @@ def _part(kernel: Kernel, embedding: Embedding, first: int) -> _Part | None:
         if part is not None:
             parts.append(part)
     return _combined(parts, isinstance(kernel, Sum)) if parts else None
-
-
-def _columns(kernel: Kernel) -> Columns:
-    return frozenset(kernel.columns) if isinstance(kernel, OnColumns) else None
 
 
 def _combined(parts: list[_Part], added: bool) -> _Part:

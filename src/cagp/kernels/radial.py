@@ -1,5 +1,8 @@
 """Kernels of the distance alone: Matérn 1/2, 3/2, 5/2, squared exponential, rational quadratic; and the periodic one,
 which is the squared exponential on a circle.
+
+Each class has all that there is to know about its profile: torch's formula, which is the reference, the same for one
+number, which numba compiles, and the same for a GPU.
 """
 
 from __future__ import annotations
@@ -16,19 +19,14 @@ import torch
 from ..errors import InputError
 from ..support.buffers import Buffers
 from ..support.validation import positive, positive_or_each
-from .base import Kernel, WriteNumber, validate_hyperparameter
-from .embeddings import Embedding
-from .radial_terms import Factor, Terms
+from .base import Embedding, Kernel, WriteNumber, validate_hyperparameter
+from .plan import Factor, Terms, decay
 
+# Added to squared distances before a square root that is differentiated: its derivative at zero is infinite.
 _SMALLEST = 1e-300
-"""Added to squared distances before a square root that is differentiated: its derivative at zero is infinite."""
-
-_MANY_PAIRS = 2**14
-"""Blocks of so many pairs are differentiated by matrix products."""
-
+_MANY_PAIRS = 2**14  # blocks of so many pairs are differentiated by matrix products
 _VALUES = ("profile", "evaluate", "diagonal")
-_MEANING = (*_VALUES, "embed")
-"""What decides which profile a kernel has between embeddings, and which between points."""
+_MEANING = (*_VALUES, "embed")  # what decides which profile a kernel has between embeddings, and which between points
 
 
 def _depth(cls: type, name: str) -> int:
@@ -99,22 +97,28 @@ class Radial(Kernel):
 
     ``lengthscale`` is one number, or one per column of the points (automatic relevance determination).
 
-    ``profile_name`` says which of the profiles that the fused GPU kernels know this is, None for any other;
-    ``family`` and ``profile_formula`` describe it for readers. A subclass that computes something else does not
-    inherit them.
+    ``scalar_profile`` is the profile for compilers, written with ``math`` and ``decay``: where it is None, torch's is
+    used everywhere. It may depend on one number more, which ``profile_parameter`` names. ``gpu_profile`` is its code
+    for Triton: lines that make ``value`` of ``s``, the squared distance of coordinates times ``gpu_unit`` / √alpha, and
+    of ``alpha``, the parameter; powers of two are what is cheap there. ``family`` and ``profile_formula`` describe it
+    for readers. A subclass that computes something else does not inherit them.
     """
 
     lengthscale: float | tuple[float, ...] = 1.0
     variance: float = 1.0
 
     hyperparameters: ClassVar[tuple[str, ...]] = ("lengthscale", "variance")
-    profile_name: ClassVar[str | None] = None
+    scalar_profile: ClassVar[Any] = None  # a ScalarProfile
+    profile_parameter: ClassVar[str | None] = None
+    gpu_profile: ClassVar[str | None] = None
+    gpu_unit: ClassVar[float] = 1.0
     family: ClassVar[str | None] = None
     profile_formula: ClassVar[str | None] = None
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        for described, by in (("profile_name", _VALUES), ("family", _MEANING), ("profile_formula", _MEANING)):
+        code, words = ("scalar_profile", "gpu_profile"), ("family", "profile_formula")
+        for described, by in [*((each, _VALUES) for each in code), *((each, _MEANING) for each in words)]:
             if min(_depth(cls, method) for method in by) < _depth(cls, described):
                 setattr(cls, described, None)
 
@@ -183,17 +187,12 @@ class Radial(Kernel):
             return f"{shape}, r² = Σⱼ (xⱼ − x′ⱼ)² / ℓⱼ²"
         return f"{shape}, r = |x − x′| / {number(self.lengthscale)}"
 
-    @property
-    def _profile_alpha(self) -> Any:
-        """The exponent of the profile, for those that have one."""
-        return 1.0
-
     def radial_terms(self, embedding: Embedding, first: int = 0) -> Terms | None:
-        if self.profile_name is None:
+        if self.scalar_profile is None:
             return None
         assert isinstance(embedding, torch.Tensor)
-        count, variance, alpha = embedding.shape[0], _number(self.variance), _number(self._profile_alpha)
-        return ((Factor(self.profile_name, first, count, variance, alpha),),)
+        parameter = 1.0 if self.profile_parameter is None else _number(getattr(self, self.profile_parameter))
+        return ((Factor(type(self), first, embedding.shape[0], _number(self.variance), parameter),),)
 
 
 def _number(value: float | torch.Tensor) -> float:
@@ -204,7 +203,6 @@ def _number(value: float | torch.Tensor) -> float:
 class Matern12(Radial):
     """Matérn 1/2, the exponential kernel: σ² exp(−r). Continuous, nowhere differentiable functions."""
 
-    profile_name: ClassVar[str | None] = "matern12"
     family: ClassVar[str | None] = "Matérn 1/2 (continuous, rough functions)"
     profile_formula: ClassVar[str | None] = "exp(−r)"
 
@@ -212,27 +210,46 @@ class Matern12(Radial):
         out = None if scratch is None else s
         return torch.exp(torch.neg(self._root(s, 1.0, out), out=out), out=out)
 
+    @staticmethod
+    def scalar_profile(s: float, parameter: float) -> tuple[float, float, float]:
+        r = math.sqrt(s)
+        value = decay(r)
+        return value, -0.5 * value / (r + 1e-150), 0.0  # finite at zero, where s in front of it is zero
+
+    gpu_profile: ClassVar[str | None] = "value = half_to(root(s))"
+    gpu_unit: ClassVar[float] = 1 / math.log(2)  # exp(−r) = 2^(−r′)
+
 
 @dataclass(frozen=True)
 class Matern32(Radial):
     """Matérn 3/2: σ² (1 + √3 r) exp(−√3 r). Once differentiable functions; the kernel of the paper."""
 
-    profile_name: ClassVar[str | None] = "matern32"
     family: ClassVar[str | None] = "Matérn 3/2 (once differentiable functions)"
     profile_formula: ClassVar[str | None] = "(1 + √3 r) exp(−√3 r)"
 
     def profile(self, s: torch.Tensor, scratch: torch.Tensor | None = None) -> torch.Tensor:
         out = None if scratch is None else s
         r = self._root(s, math.sqrt(3), out)
-        decay = torch.exp(torch.neg(r, out=scratch), out=scratch)
-        return torch.mul(torch.add(r, 1.0, out=out), decay, out=out)
+        falling = torch.exp(torch.neg(r, out=scratch), out=scratch)
+        return torch.mul(torch.add(r, 1.0, out=out), falling, out=out)
+
+    @staticmethod
+    def scalar_profile(s: float, parameter: float) -> tuple[float, float, float]:
+        r = math.sqrt(3.0) * math.sqrt(s)
+        falling = decay(r)
+        return (1.0 + r) * falling, -1.5 * falling, 0.0
+
+    gpu_profile: ClassVar[str | None] = """
+        r = root(s)
+        value = (r * LN2 + 1.0) * half_to(r)
+    """
+    gpu_unit: ClassVar[float] = math.sqrt(3) / math.log(2)
 
 
 @dataclass(frozen=True)
 class Matern52(Radial):
     """Matérn 5/2: σ² (1 + √5 r + 5r²/3) exp(−√5 r). Twice differentiable functions."""
 
-    profile_name: ClassVar[str | None] = "matern52"
     family: ClassVar[str | None] = "Matérn 5/2 (twice differentiable functions)"
     profile_formula: ClassVar[str | None] = "(1 + √5 r + 5r²/3) exp(−√5 r)"
 
@@ -244,12 +261,23 @@ class Matern52(Radial):
         polynomial = torch.add(torch.mul(bracket, r, out=scratch), 1.0, out=scratch)
         return torch.mul(torch.exp(torch.neg(r, out=out), out=out), polynomial, out=out)
 
+    @staticmethod
+    def scalar_profile(s: float, parameter: float) -> tuple[float, float, float]:
+        r = math.sqrt(5.0) * math.sqrt(s)
+        falling = decay(r)
+        return (1.0 + r * (1.0 + r * (1.0 / 3.0))) * falling, (-5.0 / 6.0) * (1.0 + r) * falling, 0.0
+
+    gpu_profile: ClassVar[str | None] = """
+        r = root(s)
+        value = ((r * (LN2 * LN2 / 3.0) + LN2) * r + 1.0) * half_to(r)
+    """
+    gpu_unit: ClassVar[float] = math.sqrt(5) / math.log(2)
+
 
 @dataclass(frozen=True)
 class RBF(Radial):
     """Squared exponential: σ² exp(−r²/2). Infinitely smooth functions; its Gram matrices are nearly singular."""
 
-    profile_name: ClassVar[str | None] = "rbf"
     family: ClassVar[str | None] = "squared exponential (infinitely smooth functions)"
     profile_formula: ClassVar[str | None] = "exp(−r²/2)"
 
@@ -257,18 +285,26 @@ class RBF(Radial):
         out = None if scratch is None else s
         return torch.exp(torch.mul(s, -0.5, out=out), out=out)
 
+    @staticmethod
+    def scalar_profile(s: float, parameter: float) -> tuple[float, float, float]:
+        value = decay(0.5 * s)
+        return value, -0.5 * value, 0.0
+
+    gpu_profile: ClassVar[str | None] = "value = half_to(s)"
+    gpu_unit: ClassVar[float] = math.sqrt(0.5 / math.log(2))  # exp(−s/2) = 2^(−s′)
+
 
 @dataclass(frozen=True)
 class RationalQuadratic(Radial):
     """Rational quadratic: σ² (1 + r²/(2α))^(−α), a mixture of squared exponentials of many lengthscales."""
 
-    profile_name: ClassVar[str | None] = "rational_quadratic"
     family: ClassVar[str | None] = "rational quadratic (smooth functions of many lengthscales)"
     profile_formula: ClassVar[str | None] = "(1 + r²/(2α))^(−α)"
 
     alpha: float = 1.0
 
     hyperparameters: ClassVar[tuple[str, ...]] = (*Radial.hyperparameters, "alpha")
+    profile_parameter: ClassVar[str | None] = "alpha"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -279,9 +315,21 @@ class RationalQuadratic(Radial):
         logarithm = torch.log1p(torch.mul(s, 0.5 / self.alpha, out=out), out=out)
         return torch.exp(torch.mul(logarithm, -self.alpha, out=out), out=out)
 
-    @property
-    def _profile_alpha(self) -> Any:
-        return self.alpha
+    @staticmethod
+    def scalar_profile(s: float, parameter: float) -> tuple[float, float, float]:
+        ratio = 0.5 * s / parameter
+        logarithm = math.log1p(ratio)
+        value = math.exp(-parameter * logarithm)
+        bend = parameter * value * (ratio / (1.0 + ratio) - logarithm)
+        return value, -0.5 * value / (1.0 + ratio), bend
+
+    gpu_profile: ClassVar[str | None] = """
+        u = s + 1.0
+        # log1p as Kahan writes it: what rounding takes from u is given back by the quotient
+        logarithm = tl.where(u == 1.0, s * LOG2E, tl.log2(u) * (s / tl.where(u == 1.0, 1.0, u - 1.0)))
+        value = half_to(alpha * logarithm)
+    """
+    gpu_unit: ClassVar[float] = math.sqrt(0.5)  # 1 + r²/(2α) = 1 + s′
 
     def formula(self, number: WriteNumber) -> str:
         return super().formula(number).replace("α", number(self.alpha))

@@ -12,8 +12,7 @@ import torch
 
 from ..errors import InputError, InputTypeError
 from ..support.validation import real
-from .base import Kernel, Product, Sum, Wrapper, WriteNumber, validate_hyperparameter
-from .embeddings import Embedding
+from .base import Embedding, Kernel, Product, Sum, Wrapper, WriteNumber, validate_hyperparameter
 from .radial import Radial
 
 _THREE = 3
@@ -82,7 +81,7 @@ def _checked_angle(value: Any, name: str) -> float | tuple[float, ...]:
 
 
 @dataclass(frozen=True)
-class Axis:
+class PrincipalAxis:
     """One of the axes of an ellipse of equal correlation: its ``lengthscale`` and unit vector ``direction`` (p,)."""
 
     lengthscale: float
@@ -159,14 +158,14 @@ class Rotated(Wrapper):
         return ()  # the kernel inside sees the turned axes
 
     @property
-    def axes(self) -> list[list[Axis]]:
+    def axes(self) -> list[list[PrincipalAxis]]:
         """For each radial kernel inside, its axes from the longest lengthscale to the shortest."""
         directions = rotation(torch.tensor(self.angle, dtype=torch.float64)).numpy()
         found = []
         for part in _radial_inside(self.kernel):
             scales = np.broadcast_to(_plain(part.lengthscale), len(directions))
             order = np.argsort(-scales, kind="stable")
-            found.append([Axis(float(scales[i]), tuple(directions[i].tolist())) for i in order])
+            found.append([PrincipalAxis(float(scales[i]), tuple(directions[i].tolist())) for i in order])
         return found
 
     def in_words(self, columns: Sequence[str]) -> str:
@@ -189,7 +188,7 @@ def directions_in_words(kernel: Kernel, columns: Sequence[str]) -> list[str]:
     return said
 
 
-def _sentence(axes: list[Axis], names: list[str]) -> str:
+def _sentence(axes: list[PrincipalAxis], names: list[str]) -> str:
     others = " and ".join(f"{each.lengthscale:.4g}" for each in axes[1:])
     where = f"at {axes[0].azimuth:.0f}° (counter-clockwise from {names[0]} towards {names[1]})"
     if len(axes) == _THREE:

@@ -12,15 +12,11 @@ from ..errors import InputError, InputTypeError
 from ..support.buffers import Buffers
 from ..support.convert import Output
 from ..support.validation import ArrayLike, points, positive
-from .base import Kernel, Wrapper, WriteNumber
-from .embeddings import Embedding
-from .radial_terms import Terms
+from .base import Embedding, Kernel, Wrapper, WriteNumber
+from .plan import Terms
 
-_FAR = 1e-6
-"""The share of all centres alike in what is near: beyond the last centre a pattern goes back to its average."""
-
-_AT_ONCE = 65_536
-"""Points whose shares are in memory together."""
+_FAR = 1e-6  # the share of all centres alike in what is near: beyond the last centre a pattern goes back to its average
+_AT_ONCE = 65_536  # points whose shares are in memory together
 
 
 @dataclass(frozen=True)

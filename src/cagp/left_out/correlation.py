@@ -14,18 +14,14 @@ import torch
 from ..algebra.operations import Operations
 from ..algebra.weights import Weights
 from ..errors import MemoryBudgetError
-from ..posterior import Posterior
 from ..predicting.conditioned import Conditioned
+from ..prediction import Prediction
 
 SAMPLE = 300
 """At most so many errors are compared with one another."""
 
-_TOUCHED = 10_000
-"""So many observations may have a part in the errors that are compared."""
-
-_ENTRIES = 2**22
-"""So many covariances are computed at once."""
-
+_TOUCHED = 10_000  # so many observations may have a part in the errors that are compared
+_ENTRIES = 2**22  # so many covariances are computed at once
 _LIMIT_SECONDS = 5.0
 
 
@@ -61,7 +57,7 @@ class Correlation:
         return cls(first, second, pairs)
 
 
-def correlation_of(posterior: Posterior, size: int) -> Correlation | None:
+def correlation_of(posterior: Prediction, size: int) -> Correlation | None:
     """The average correlation under ``posterior``, given ``size`` observations; None where it would take long."""
     T = len(posterior)
     if T < 2 or Operations.passes(1, size, T).seconds(tiles=True) > _LIMIT_SECONDS:
@@ -88,6 +84,6 @@ def correlation_of_sparse(model: Conditioned, rows: torch.Tensor, weights: Weigh
     a = parts.new_zeros(len(rows), len(touched)).scatter_add_(1, place, parts)
     covariance = (a * model.gram.noise[touched]) @ a.T
     for chosen in torch.arange(len(touched), device=rows.device).split(max(1, _ENTRIES // len(touched))):
-        K = model.unarranged(model.X[touched[chosen]]).columns(touched)
+        K = model.cross(model.X[touched[chosen]]).columns(touched)
         covariance += a[:, chosen] @ (K @ a.T)
     return Correlation.within(covariance)

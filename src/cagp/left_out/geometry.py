@@ -10,20 +10,14 @@ import torch
 from ..gram.neighbours import Search, search
 from ..predicting.conditioned import Conditioned
 
+# Beyond gaps that hold more data than ``_WIDE``, neighbours are searched among a quarter of the data, and so on, as
+# long as there are eight times as many: k neighbours then lie within the part k / ``_WIDE`` of the radius more.
 _WIDE, _THINNED = 2**14, 8
-"""Beyond gaps that hold more data than ``_WIDE``, neighbours are searched among a quarter of the data, and so on, as
-long as there are eight times as many: k neighbours then lie within the part k / ``_WIDE`` of the radius more.
-"""
-
-_ENTRIES = 2**21
-"""So many neighbours are looked at at once."""
-
-_VOIDS = 3000
-"""So many points say how wide gaps are."""
+_ENTRIES = 2**21  # so many neighbours are looked at at once
+_VOIDS = 3000  # so many points say how wide gaps are
 
 
-_REMEMBERED = 4
-"""So many answers about neighbours are kept."""
+_REMEMBERED = 4  # so many answers about neighbours are kept
 
 
 @dataclass(frozen=True)
@@ -98,7 +92,7 @@ class Geometry:
         """Points (T, p) in these coordinates, shape (T, q)."""
         if self._spread is not None:
             return test / self._spread
-        cross = self._model.unarranged(test)
+        cross = self._model.cross(test)
         found = cross.gram.search_coordinates(cross.test)
         assert found is not None
         return found

@@ -11,9 +11,8 @@ import torch
 from scipy.special import ndtr
 
 from ..calibration import Scores, plots, score
-from ..posterior import UNDER_THE_PRIOR
 from ..predicting.status import Status
-from ..prediction import Guarantee, Normal
+from ..prediction import UNDER_THE_PRIOR, Guarantee, Prediction, Reshape
 from ..support.convert import Output
 from .correlation import Correlation
 from .geometry import Gaps
@@ -60,11 +59,18 @@ class LeftOut:
         return ndtr(self.z)
 
     @property
-    def prediction(self) -> Normal:
+    def prediction(self) -> Prediction:
         """The predictions in the form that all predictions have: quantiles, intervals, densities; noise included."""
-        mean, variance = (torch.from_numpy(each) for each in (self.mean, self.std**2))
+        return self.reshaped(None)
+
+    def reshaped(self, margins: Reshape | None) -> Prediction:
+        """The same with the error bars that ``margins`` make of them."""
+        mean, variance = (torch.from_numpy(each)[None] for each in (self.mean, self.std**2))
         status = Status("left out", "Observations were predicted from the others.")
-        return Normal(mean, variance, 0.0, status, self.guarantee, Output(None)).observed()
+        promised, convert = self.guarantee, Output(None)
+        return Prediction(
+            mean, variance, new_noise=0.0, status=status, guarantee=promised, convert=convert, margins=margins
+        ).observed()
 
     @cached_property
     def scores(self) -> Scores:

@@ -1,9 +1,6 @@
-"""Preconditioners for conjugate gradients: one file each."""
+"""Preconditioners for conjugate gradients."""
 
-from .base import Preconditioner, PreparedPreconditioner
-from .identity import Identity
-from .jacobi import Jacobi
+from .base import Identity, Jacobi, Preconditioner, PreparedPreconditioner, SymmetricGaussSeidel
 from .nystrom import Nystrom
-from .symmetric_gauss_seidel import SymmetricGaussSeidel
 
 __all__ = ["Identity", "Jacobi", "Nystrom", "Preconditioner", "PreparedPreconditioner", "SymmetricGaussSeidel"]

@@ -1,24 +1,33 @@
-"""A prediction cut into batches of test points, solved one after another here or sent elsewhere."""
+"""A prediction cut into batches of test points, solved and bounded one after another here, or elsewhere.
+
+Elsewhere are joblib's workers, or several devices of this machine.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
+from ..algebra.weights import Weights
+from ..errors import InputError
 from ..gram import Cross, PortablePoints
 from ..stopping import Rule, Watch
 from ..support.interrupt import Interrupt
 from ..support.progress import Advance
+from ..workers.devices import Devices, Piece, named, require_device
+from ..workers.joblib_pool import Pool, find_pool
+from ..workers.parcel import Parcel, received
+from .bounds import ComputationalVariance, bounds_of
 from .conditioned import Conditioned
-from .solved import Solved
-from .solving import Iterates, outcome_of, run, watches_of
+from .memory_plan import MemoryPlan
+from .solving import Iterates, Solved, run, run_to, watches_of
 
+# Enough for a progress bar that moves and for workers of different speed, few enough that each pays off.
 _BATCHES_PER_WORKER = 4
-"""Enough for a progress bar that moves and for workers of different speed, few enough that each pays off."""
 
 
 @dataclass(frozen=True)
@@ -43,13 +52,17 @@ class Batch:
 
 @dataclass(frozen=True)
 class Batches:
-    """All test points with their prior mean (T,), to be worked on ``size`` at a time."""
+    """All test points with their prior mean (T,), to be worked on ``size`` at a time.
+
+    The weights are kept where one batch holds all test points, unless ``keep`` is False.
+    """
 
     model: Conditioned
     cross: Cross
     prior_mean: torch.Tensor
     rule: Rule | None
     size: int
+    keep: bool = True
     started: float = field(default_factory=time.time)
 
     def _cut(self, size: int) -> Iterator[tuple[Cross, torch.Tensor]]:
@@ -58,36 +71,34 @@ class Batches:
             yield (self.cross if size >= self.cross.size else self.cross.rows(part)), self.prior_mean[part]
 
     def solve(self, interrupt: Interrupt, advance: Advance) -> list[Solved]:
-        """One batch after another, in this process. The weights are kept where one batch holds all test points."""
-        watches, keep = watches_of(self.rule), self.size >= self.cross.size
+        """One batch after another, in this process."""
+        watches, keep = watches_of(self.rule), self.keep and self.size >= self.cross.size
         return [
             _solved(self.model, cross, mean, watches, interrupt, advance, keep=keep)
             for cross, mean in self._cut(self.size)
         ]
 
-    def cut_for(self, workers: int, asked: bool) -> list[tuple[Cross, Batch]]:
-        """The batches for that many workers: as large as asked for, else small enough that all get some."""
-        share = -(-self.cross.size // (_BATCHES_PER_WORKER * workers))
-        size = self.size if asked else min(self.size, share)
-        return [(cross, self._batch(cross, mean)) for cross, mean in self._cut(size)]
+    def solve_with(
+        self, workers: Workers | Devices, asked: bool, interrupt: Interrupt, advance: Advance
+    ) -> tuple[list[Solved], str]:
+        """By ``workers``, and who these were, in words; what Ctrl-C left undone is at the prior.
 
-    def _batch(self, cross: Cross, mean: torch.Tensor) -> Batch:
-        return Batch(cross.portable(), mean.cpu().clone(), self.rule, self.started)
-
-    def join(self, cut: list[tuple[Cross, Batch]], found: dict[int, dict[str, Any]]) -> list[Solved]:
-        """The batches of ``cut`` from the numbers found for them; those not found are left at the prior.
-
-        Joined to one where one process would have solved them as one: then weights are computed again when asked for.
+        The batches are as large as ``asked`` for, else small enough that all workers get some. They are joined to one
+        where one process would have solved them as one: then weights are computed again when asked for.
         """
+        share = -(-self.cross.size // (_BATCHES_PER_WORKER * workers.count))
+        cut = list(self._cut(self.size if asked else min(self.size, share)))
+        sent = [Batch(cross.portable(), mean.cpu().clone(), self.rule, self.started) for cross, mean in cut]
+        found = dict(workers.results(self.model, sent, interrupt, advance))
         solved = []
-        for i, (cross, batch) in enumerate(cut):
+        for i, (cross, mean) in enumerate(cut):
             if i in found:
                 solved.append(Solved.from_numbers(cross, found[i]))
             else:
-                nothing = outcome_of(Iterates(self.model, cross).nothing())
-                mean = batch.prior_mean.to(self.prior_mean.device)
-                solved.append(Solved.of(self.model, cross, nothing, mean, keep=False))
-        return [Solved.joined(self.cross, solved)] if self.size >= self.cross.size else solved
+                solved.append(Solved.of(self.model, cross, mean, False, Iterates(self.model, cross).nothing()))
+        if self.size >= self.cross.size:
+            solved = [Solved.joined(self.cross, solved)]
+        return solved, f" In {len(cut)} batches on {workers}."
 
 
 def _solved(
@@ -106,10 +117,125 @@ def _solved(
     """
     pieces = model.prepared.pieces(cross) if not watches else []
     if len(pieces) <= 1:
-        return Solved.of(model, cross, run(model, cross, watches, interrupt, advance), prior_mean, keep=keep)
+        return Solved.of(model, cross, prior_mean, keep, *run(model, cross, watches, interrupt, advance))
     parts = []
     for rows in pieces:
         at = rows.to(prior_mean.device)
         part = cross.rows(at)
-        parts.append(Solved.of(model, part, run(model, part, [], interrupt, advance), prior_mean[at], keep=False))
+        parts.append(Solved.of(model, part, prior_mean[at], False, *run(model, part, [], interrupt, advance)))
     return Solved.joined(cross, parts, torch.cat(pieces))
+
+
+# --- bounds -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Bounding:
+    """Some test points that are to get bounds, and the iteration at which each of them is, shape (n,)."""
+
+    points: PortablePoints
+    iterations: torch.Tensor
+
+    def __sizeof__(self) -> int:
+        return 100 + self.points.nbytes + self.iterations.nbytes
+
+    def solve(self, model: Conditioned, interrupt: Interrupt, advance: Advance) -> dict[str, Any]:
+        """The bounds, on the CPU."""
+        found = _bounds(model, model.gram.cross_of(self.points), self.iterations.to(model.gram.device))
+        return {name: bound.cpu() for name, bound in vars(found).items()}
+
+
+def bounds_of_batches(model: Conditioned, batches: Sequence[Solved]) -> ComputationalVariance:
+    """The bounds for all test points; weights that were not kept are computed again.
+
+    Where that is all of them, by the workers of ``joblib.parallel_config``.
+    """
+    elsewhere = all(batch.weights is None and batch.cross.travels for batch in batches)
+    pool = find_pool(None) if elsewhere else None
+    if pool is None:
+        return _joined([_bounds(model, batch.cross, batch.iterations, batch.weights) for batch in batches])
+    share = -(-sum(batch.cross.size for batch in batches) // (_BATCHES_PER_WORKER * pool.count))
+    pieces = []
+    for batch in batches:
+        for start in range(0, batch.cross.size, share):
+            part = slice(start, start + share)
+            pieces.append(_Bounding(batch.cross.rows(part).portable(), batch.iterations[part].cpu()))
+    with Interrupt() as interrupt:
+        found = dict(Workers(pool).results(model, pieces, interrupt, lambda steps: None))
+    if interrupt.requested:
+        raise KeyboardInterrupt  # a part of the bounds is no answer
+    each = [{name: bound.to(model.gram.device) for name, bound in found[i].items()} for i in range(len(pieces))]
+    return _joined([ComputationalVariance(**part) for part in each])
+
+
+def _bounds(
+    model: Conditioned, cross: Cross, iterations: torch.Tensor, weights: Weights | None = None
+) -> ComputationalVariance:
+    if weights is None and model.prepared.limit > 1:
+        weights = run_to(model, cross, iterations)  # for all together: each iteration reads G
+    step = MemoryPlan([model]).bounds(cross.size)
+    parts = []
+    for start in range(0, cross.size, step):
+        part = slice(start, start + step)
+        some = cross.rows(part)
+        own = run_to(model, some, iterations[part]) if weights is None else weights.rows(part)
+        parts.append(bounds_of(model, some, own))
+    cross.forget()
+    return _joined(parts)
+
+
+def _joined(parts: Sequence[ComputationalVariance]) -> ComputationalVariance:
+    each = zip(*(vars(part).values() for part in parts), strict=True)
+    return ComputationalVariance(*map(torch.cat, each))
+
+
+# --- elsewhere --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Workers:
+    """The workers of ``pool``, each with the model on its own ``device``; that of the model if None."""
+
+    pool: Pool
+    device: str | None = None
+
+    @property
+    def count(self) -> int:
+        return self.pool.count
+
+    def __str__(self) -> str:
+        return f"{self.count} workers"
+
+    def results(
+        self, model: Conditioned, pieces: Sequence[Piece], interrupt: Interrupt, advance: Advance
+    ) -> Iterator[tuple[int, dict[str, Any]]]:
+        """The number and the result of every piece, in the order in which they finish; fewer after Ctrl-C."""
+        sent = model.to_send(self.pool, self.device)
+        calls = ((sent, number, piece) for number, piece in enumerate(pieces))
+        for number, found in self.pool.results(_solve, calls, interrupt):
+            advance(len(next(iter(found.values()))))
+            yield number, found
+
+
+def _solve(sent: Conditioned | Parcel[Conditioned], number: int, piece: Piece) -> tuple[int, dict[str, Any]]:
+    """The work of one worker. Ctrl-C in a terminal reaches its processes too, and must not be an error there."""
+    with Interrupt() as interrupt:
+        return number, piece.solve(received(sent), interrupt, lambda steps: None)
+
+
+def find_workers(n_jobs: int | None, devices: str | Sequence[str] | None) -> Workers | Devices | None:
+    """Who is to do the work; None for this process as it is."""
+    pool = find_pool(n_jobs)
+    if devices is None:
+        return None if pool is None else Workers(pool)
+    names = named(devices)
+    if pool is None:
+        for name in names:
+            require_device(name)
+        return Devices(names)
+    if devices == "all" or len(names) > 1:
+        raise InputError(
+            f"devices={devices!r} for the workers of joblib, which have one each: start one worker per device, with "
+            'CUDA_VISIBLE_DEVICES set to it, and give devices="cuda"; or n_jobs=1 for the devices of this machine'
+        )
+    return Workers(pool, names[0])

@@ -21,14 +21,16 @@ from ..algebra.weights import Weights, certified
 from ..gram import Cross
 from ..preconditioners import PreparedPreconditioner
 from ..solvers import NearestNeighbours
-from ..solvers.pcg import pcg
+from ..solvers.calibrated_cg import pcg
 from .conditioned import Conditioned
 
 _STEPS = 2
 _SLOWEST = 0.9
 _MOST_NEIGHBOURS = 300
-_RELEVANT = 1e-6
-"""Of the variance: for less than this it does not pay to start elsewhere."""
+_RELEVANT = 1e-6  # of the variance: for less than this it does not pay to start elsewhere
+# After which iterations products with G may be spent on bounds: a growing, fixed schedule.
+_SCHEDULE = frozenset({1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233, 377, 610, 987, 1597, 2584})
+_CAUTION = 3.0  # estimates are mostly between a third and twice the truth: for stopping, three times the estimate
 
 
 @dataclass(frozen=True)
@@ -99,3 +101,56 @@ def _from_neighbours(cross: Cross) -> Weights:
     affordable = math.isqrt(max(1, gram.working_budget // (8 * gram.dtype.itemsize)))
     k = min(_MOST_NEIGHBOURS, 2 * math.isqrt(gram.size), affordable, gram.size)
     return NearestNeighbours(k).prepare(gram).where_possible(cross)
+
+
+# --- as a stopping rule sees it ---------------------------------------------------------------------------------------
+
+
+class ExactVariance:
+    """Bounds on the exact variance of each test point and an estimate of it, each (T,).
+
+    It does not change while a solver runs. So what bounds on the computational variance once said of it holds for all
+    iterations, and there is something to learn only from weights that have got below the upper bound.
+    """
+
+    def __init__(self, model: Conditioned, cross: Cross) -> None:
+        self._model, self._cross = model, cross
+        self.upper = cross.prior_variance().double()
+        self.lower, self.estimate = torch.zeros_like(self.upper), torch.zeros_like(self.upper)
+
+    def learn(self, weights: Weights, variance: torch.Tensor) -> None:
+        """Bounds from weights with that ``variance`` (T,), for the test points that gain by it: three products."""
+        new = variance < self.upper
+        if not bool(new.any()):
+            return
+        cross = self._cross if bool(new.all()) else self._cross.rows(new)
+        found = bounds_of(self._model, cross, weights.rows(new))
+        variance = variance[new]
+        self.lower[new] = torch.maximum(self.lower[new], variance - found.upper)
+        self.upper[new] = torch.minimum(self.upper[new], variance - found.lower)
+        self.estimate[new] = variance - found.estimate
+
+
+class BatchProgress:
+    """One iterate of a batch, as a stopping rule sees it."""
+
+    def __init__(self, weights: Weights, cross: Cross, exact: ExactVariance) -> None:
+        self._weights, self._exact = weights, exact
+        self.iteration = weights.iteration
+        self.variance = cross.prior_variance() - weights.reduction
+
+    def upper(self) -> torch.Tensor:
+        if self._weights.upper is not None:
+            return torch.minimum(self._weights.upper, self.variance - self._exact.lower)
+        self._learn()
+        return self.variance - self._exact.lower
+
+    def estimate(self) -> torch.Tensor:
+        self._learn()
+        cautious = _CAUTION * (self.variance - self._exact.estimate)
+        known = self.variance >= self._exact.upper  # else the estimate is of no use: the solver has got beyond it
+        return torch.minimum(torch.where(known, cautious, torch.inf), self.upper())
+
+    def _learn(self) -> None:
+        if self.iteration in _SCHEDULE:
+            self._exact.learn(self._weights, self.variance)

@@ -1,28 +1,32 @@
-"""The training data with a solver that has seen them: all that predictions need to know of a model."""
+"""One component of a model: a prior conditioned on data, with a solver that has seen them."""
 
 from __future__ import annotations
 
 import copy
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import Self
+from typing import Any
 
+import numpy as np
 import torch
 
 from ..errors import InputError, MemoryBudgetError
 from ..gram import Cross, Gram
-from ..kernels import map_embedding
+from ..kernels import Embedding, embedding_leaves, map_embedding
 from ..preconditioners import Nystrom, PreparedPreconditioner
-from ..solvers import Prepared
+from ..prior import Prior
+from ..solvers import Prepared, Solver
 from ..support.convert import tf32_refused
 from ..support.memory import available_bytes, human
 from ..workers.joblib_pool import Pool
 from ..workers.parcel import Parcel
 from .recipe import Recipe
-from .representable import require_coordinates, require_trend, require_variances
-from .trend import Constrained, EstimatedTrend, Trend, TrendBasis
+from .trend import Constrained, EstimatedTrend, TrendBasis, UnbiasedTrend
 
 _MAX_INDUCING = 1000
+# Squares are summed over coordinates, and products of two variances occur; so much is left between them and the end of
+# what a float type has.
+_ROOM = 10.0
 
 
 class Conditioned:
@@ -45,26 +49,34 @@ class Conditioned:
         self.basis = TrendBasis(recipe.prior.mean, self.X) if recipe.prior.mean.unknown else None
         H = None if self.basis is None else self.basis.at_training_points
         embedding = kernel.embed(self.X, self._origin)
-        require_coordinates(embedding, recipe.solve_dtype, "X")
+        _require_coordinates(embedding, recipe.solve_dtype, "X")
         self.b = (self.y - recipe.offset(self.X)).to(recipe.dtype)
-        require_variances(kernel.diagonal(embedding) + noise, noise, self.y, recipe.solve_dtype)
-        low = map_embedding(embedding, lambda part: part.to(recipe.solve_dtype))
-        self._given = Gram(
-            kernel,
-            low,
-            noise.to(recipe.solve_dtype),
-            storage=recipe.storage,
-            budget=recipe.budget,
-            accurate=recipe.accurate,
-            basis=None if H is None else H.to(recipe.solve_dtype),
-        )
+        _require_variances(kernel.diagonal(embedding) + noise, noise, self.y, recipe.solve_dtype)
+
+        def gram(dtype: torch.dtype, storage: str, budget: int, exact: bool) -> Gram:
+            points, own = map_embedding(embedding, lambda part: part.to(dtype)), noise.to(dtype)
+            basis = None if H is None else H.to(dtype)
+            return Gram(kernel, points, own, storage=storage, budget=budget, accurate=exact, basis=basis)
+
+        self.gram = self._given = gram(recipe.solve_dtype, recipe.storage, recipe.budget, recipe.accurate)
         self._prepare(None if earlier is None else earlier._prepared)
-        self.gram = self._given
         if recipe.certifies:  # the certificate is matrix-free
-            full = map_embedding(embedding, lambda part: part.to(recipe.dtype))
-            left = self._given.working_budget
-            basis = None if H is None else H.to(recipe.dtype)
-            self.gram = Gram(kernel, full, noise, storage="tiles", budget=left, basis=basis)
+            self.gram = gram(recipe.dtype, "tiles", self._given.working_budget, exact=True)
+
+    @property
+    def prior(self) -> Prior:
+        """The prior as it was given; ``trend`` is what the data say of an unknown mean."""
+        return self.recipe.prior
+
+    @property
+    def solver(self) -> Solver:
+        """The solver as it was asked for; ``prepared.picked`` is what ``Auto`` made of it."""
+        return self.recipe.solver
+
+    @property
+    def picked(self) -> Solver | None:
+        """What ``Auto`` has picked, where it was asked and has; nothing is computed to find out."""
+        return self._prepared.picked
 
     @cached_property
     def X(self) -> torch.Tensor:
@@ -79,25 +91,24 @@ class Conditioned:
     def _prepare(self, earlier: Prepared | None = None) -> None:
         grown = None if earlier is None else earlier.grown(self._given)
         self._prepared = grown or self.recipe.solver.prepared_for(self._given, self.b.to(self.recipe.solve_dtype))
-        self._settled: Self | None = None
+        self._settled: Conditioned | None = None
 
     @property
     def prepared(self) -> Prepared:
         """The solver that has seen the training points: where ``Auto`` was asked, what it picks as far as it knows."""
-        return self._prepared.settled()[0]
+        return self._prepared.picked_for()[0]
 
-    def settled(self, test: torch.Tensor) -> tuple[Self, Cross, str]:
+    def ready_for(self, test: torch.Tensor) -> tuple[Conditioned, Cross, str]:
         """The model for a prediction at test points (T, p), all of them together; V; what is expected, in words.
 
         It is the model itself, or one that shares everything with it and has the solver that ``Auto`` picks for these
         test points, for good: what is asked later about this prediction is answered by the solver that made it.
-        Solvers that let test points share work find out here which of them do. Nothing else is computed yet.
         """
-        cross = self.unarranged(test)
-        prepared, expected = self._prepared.settled(cross)
-        return self if prepared is self._prepared else self._with(prepared), prepared.arrange(cross), expected
+        cross = self.cross(test)
+        prepared, expected = self._prepared.picked_for(cross)
+        return self if prepared is self._prepared else self._with(prepared), cross, expected
 
-    def _with(self, prepared: Prepared) -> Self:
+    def _with(self, prepared: Prepared) -> Conditioned:
         known = self._settled
         if known is None or known._prepared is not prepared:
             known = copy.copy(self)
@@ -106,27 +117,23 @@ class Conditioned:
             self._settled = known
         return known
 
-    def unarranged(self, test: torch.Tensor) -> Cross:
-        """The covariances with some test points (T, p), without a look at them; nothing is computed yet."""
-        embedding = self.recipe.prior.kernel.embed(test, self._origin)
-        require_coordinates(embedding, self.recipe.solve_dtype, "X_test")
-        functions = None if self.basis is None else self.basis(test)
-        if functions is not None:
-            require_trend(functions, "X_test")
-        return self.gram.cross(embedding, functions)
-
     def cross(self, test: torch.Tensor) -> Cross:
-        """The covariances with test points (T, p), all those of a prediction, as the solver is to see them."""
-        return self.settled(test)[1]
+        """The covariances with some test points (T, p); nothing is computed yet."""
+        embedding = self.recipe.prior.kernel.embed(test, self._origin)
+        _require_coordinates(embedding, self.recipe.solve_dtype, "X_test")
+        functions = None if self.basis is None else self.basis(test)
+        if functions is not None and not bool(torch.isfinite(functions).all()):
+            raise InputError("X_test is too far out for the trend: its functions overflow there; rescale the points")
+        return self.gram.cross(embedding, functions)
 
     def offset(self, test: torch.Tensor) -> torch.Tensor:
         """m₀ at test points (T, p), shape (T,)."""
         return self.recipe.offset(test).to(self.gram.dtype)
 
     @cached_property
-    def unbiasing(self) -> Trend | None:
+    def unbiasing(self) -> UnbiasedTrend | None:
         """What makes weights unbiased for the trend, where there is one; a solve with q right-hand sides, once."""
-        return None if self.basis is None else Trend(self.gram, self.prepared)
+        return None if self.basis is None else UnbiasedTrend(self.gram, self.prepared)
 
     @property
     def trend(self) -> EstimatedTrend | None:
@@ -141,15 +148,37 @@ class Conditioned:
         coefficients = known + self.basis.raw @ estimate
         return EstimatedTrend(self.recipe.prior.mean, coefficients, self.basis.raw @ spread @ self.basis.raw.T)
 
-    def see(self, recipe: Recipe) -> None:
-        """Take the observations of another recipe for the same points. Calibrated solvers have nothing to do anew."""
-        self.__dict__.pop("y", None)
-        self.recipe = recipe
-        self.b = (self.y - recipe.offset(self.X)).to(recipe.dtype)
-        self._settled = None
+    # --- the same with other data, or in another way ----------------------------------------------------------------
+
+    def with_observations(self, y: torch.Tensor) -> Conditioned:
+        """The same with other observations y (d,); what a calibrated solver did before is shared."""
+        other = copy.copy(self)
+        other.__dict__.pop("y", None)
+        other.recipe = recipe = self.recipe.seeing(y)
+        other.b = (other.y - recipe.offset(self.X)).to(recipe.dtype)
+        other._settled = None
         if not recipe.solver.calibrated:
-            self._prepare()
-            self.__dict__.pop("unbiasing", None)
+            other._prepare()
+            other.__dict__.pop("unbiasing", None)
+        return other
+
+    def with_more(self, X: torch.Tensor, y: torch.Tensor, noise_variance: Any = None) -> Conditioned:
+        """The same with further observations y (m,) at X (m, p), whose noise is as for ``Model.with_more``."""
+        return Conditioned(self.recipe.with_more(X, y, noise_variance), self.device, self)
+
+    def with_prior(self, prior: Prior) -> Conditioned:
+        """Another prior, conditioned on the same data in the same way."""
+        offset = prior.mean.fit(torch.from_numpy(self.recipe.X), torch.from_numpy(self.recipe.y))
+        return Conditioned(replace(self.recipe, prior=prior, offset=offset), self.device)
+
+    def rebuilt(self, kept: np.ndarray | None = None, **settings: Any) -> Conditioned:
+        """Once more, on the training points ``kept`` (n,) or on all, with other settings of the recipe.
+
+        It may use the budget of this one, or half of the memory that is free now where that is less.
+        """
+        recipe = self.recipe if kept is None else self.recipe.restricted(kept)
+        budget = max(1, min(self.recipe.budget, available_bytes(self.device) // 2))
+        return Conditioned(replace(recipe, **{"budget": budget, **settings}), self.device)
 
     @cached_property
     def bounding(self) -> PreparedPreconditioner:
@@ -188,3 +217,37 @@ def _copy(recipe: Recipe, device: str) -> Conditioned:
                 f'{human(needed)}, {human(free)} are free; use storage="tiles", or fewer workers on a machine'
             )
     return Conditioned(recipe, place)
+
+
+# --- what can be computed with: what would overflow is refused before work is done ------------------------------------
+
+
+def _largest(dtype: torch.dtype) -> float:
+    """The largest coordinate, in lengthscales, and the largest variance that can be squared in this arithmetic."""
+    return float(torch.finfo(dtype).max) ** 0.5 / _ROOM
+
+
+def _require_coordinates(embedding: Embedding, dtype: torch.dtype, name: str) -> None:
+    """Refuse points whose squared distances, in the coordinates of the kernel, would overflow."""
+    furthest = max(float(leaf.abs().max()) for leaf in embedding_leaves(embedding) if leaf.numel())
+    if not furthest <= _largest(dtype):
+        raise InputError(
+            f"{name} is too far out for its kernel: a coordinate of {furthest:g}, counted from the middle of the "
+            f"training points in lengthscales, has no square in {dtype}; rescale the points, or give a longer "
+            "lengthscale"
+        )
+
+
+def _require_variances(diagonal: torch.Tensor, noise: torch.Tensor, y: torch.Tensor, dtype: torch.dtype) -> None:
+    """Refuse a diagonal of G (d,), a noise (d,) and observations y (d,) that would overflow."""
+    if bool((noise.to(dtype) < torch.finfo(dtype).tiny).any()):
+        remedy = "give a larger one, or rescale y" if dtype == torch.float64 else "solve in float64"
+        raise InputError(f"noise_variance is so small that it is as good as zero in {dtype}; {remedy}")
+    widest = float(diagonal.max())
+    if not torch.finfo(dtype).tiny ** 0.5 <= widest <= _largest(dtype):
+        raise InputError(
+            f"the variance of an observation under the prior, {widest:g}, has no square in {dtype}; rescale y, and "
+            "the kernel and the noise with it"
+        )
+    if not float(y.abs().max()) <= torch.finfo(dtype).max / _ROOM:
+        raise InputError(f"y has the magnitude {float(y.abs().max()):g}, too large for {dtype}; rescale y")

@@ -2,48 +2,56 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ..stopping import Rule
 from ..support.memory import require
 from ..support.validation import count
 from .conditioned import Conditioned
 
+# Numbers per test and training point while weights are certified: them, V, their product with G and temporaries.
 _CERTIFICATE = 6
-"""Numbers per test and training point while weights are certified: them, V, their product with G and temporaries."""
-
-_RULE = 12
-"""The same while a stopping rule asks for bounds, and while bounds are computed afterwards."""
-
-_MEANS = 2
-"""The same for means alone: V and a temporary."""
-
+_RULE = 12  # the same while a stopping rule asks for bounds, and while bounds are computed afterwards
+_MEANS = 2  # the same for means alone: V and a temporary
 _REMEDY = "predict fewer points at a time, or raise memory_budget"
 
 
 class MemoryPlan:
-    """What predictions from ``model`` may take: its budget less what is held already."""
+    """What predictions from ``components`` of a model may take together: their budget less what all of them hold."""
 
-    def __init__(self, model: Conditioned) -> None:
-        self._model = model
-        self._spare = max(0, model.gram.working_budget - model.prepared.held_bytes)
-        self._item = model.gram.dtype.itemsize
+    def __init__(self, components: Sequence[Conditioned]) -> None:
+        self._components, self._first = components, components[0]
+        held = sum(each.gram.budget - each.gram.working_budget + each.prepared.held_bytes for each in components)
+        if len(components) > 1:
+            remedy = "raise memory_budget, or fit with uncertainty=False or mixture=False"
+            require(held, self._first.gram.budget, f"what {len(components)} components of a model hold", remedy)
+        self._spare = max(0, self._first.gram.budget - held)
+        self._item = self._first.gram.dtype.itemsize
 
     def batch(self, T: int, asked: int | None, rule: Rule | None = None) -> int:
         """How many of T test points are solved at once: ``asked`` if that fits, or what fits."""
-        d = self._model.gram.size
-        numbers = self._model.prepared.numbers_per_test_point
-        if self._model.recipe.certifies:
+        return self._fit(T, asked, max(self._numbers(each, rule) for each in self._components))
+
+    def keeps(self, T: int) -> bool:
+        """Whether the weights of T test points are kept, those of all components, for what may be asked later."""
+        if len(self._components) == 1:
+            return True
+        return T * self._item * sum(self._numbers(each, None) for each in self._components) <= self._spare
+
+    def _numbers(self, component: Conditioned, rule: Rule | None) -> int:
+        """How many numbers a test point takes."""
+        numbers, d = component.prepared.numbers_per_test_point, component.gram.size
+        if component.recipe.certifies:
             numbers = max(numbers, _CERTIFICATE * d)
-        if rule is not None:
-            numbers = max(numbers, _RULE * d)
-        return self._fit(T, asked, numbers)
+        return numbers if rule is None else max(numbers, _RULE * d)
 
     def means(self, T: int) -> int:
         """How many of T test points are multiplied with coefficients at once."""
-        return self._fit(T, None, _MEANS * self._model.gram.size)
+        return self._fit(T, None, _MEANS * self._first.gram.size)
 
     def bounds(self, T: int) -> int:
         """How many of T test points get bounds at once: rows of length d, even where few weights are not zero."""
-        return min(T, max(1, self._model.gram.working_budget // (_RULE * self._model.gram.size * 8)))
+        return min(T, max(1, self._first.gram.working_budget // (_RULE * self._first.gram.size * 8)))
 
     def _fit(self, T: int, asked: int | None, numbers: int) -> int:
         per_point = max(1, numbers) * self._item
@@ -56,13 +64,13 @@ class MemoryPlan:
 
     def require_dense_weights(self, T: int) -> None:
         """Refuse the weights of T test points as a dense matrix where they do not fit."""
-        n_bytes = 2 * T * self._model.gram.size * self._item
+        n_bytes = 2 * T * self._first.gram.size * self._item
         self._require(n_bytes, f"the weights of {T} test points as a dense matrix")
 
     def require_covariance(self, T: int) -> None:
         """Refuse the covariance between T test points where it does not fit."""
-        n_bytes = (5 * T * T + 3 * T * self._model.gram.size) * self._item
+        n_bytes = (5 * T * T + 3 * T * self._first.gram.size) * self._item
         self._require(n_bytes, f"the covariance of {T} test points")
 
     def _require(self, n_bytes: int, what: str) -> None:
-        require(n_bytes, self._model.gram.working_budget, what, "predict fewer points at a time")
+        require(n_bytes, self._first.gram.working_budget, what, "predict fewer points at a time")

@@ -1,31 +1,27 @@
-"""Running a solver on a batch of test points until it is done, told to stop, or interrupted."""
+"""Running a solver on a batch of test points until it is done, told to stop, or interrupted; and what was found."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 
 from ..algebra.weights import Weights, certified, zero_weights
+from ..errors import DivergenceError
 from ..gram import Cross
 from ..stopping import Rule, Watch
 from ..support.interrupt import Interrupt
 from ..support.progress import Advance
-from .batch_progress import BatchProgress, ExactVariance
+from .bounds import BatchProgress, ExactVariance
 from .conditioned import Conditioned
+from .memory_plan import MemoryPlan
 
-
-@dataclass(frozen=True)
-class Outcome:
-    """Weights for a batch, after how many iterations for each test point (T,), and which rule stopped it (T,).
-
-    ``stopped`` is the index of the rule, or −1 where the solver finished by itself or was interrupted.
-    """
-
-    weights: Weights
-    iterations: torch.Tensor
-    stopped: torch.Tensor
+Outcome = tuple[Weights, torch.Tensor | None, torch.Tensor | None]
+"""Weights for a batch, after how many iterations for each test point (T,), and the index of the rule that stopped it
+(T,): −1 where the solver finished by itself or was interrupted. None where that is the same for all of them.
+"""
 
 
 class Iterates:
@@ -73,10 +69,10 @@ def run(model: Conditioned, cross: Cross, watches: list[Watch], interrupt: Inter
     T = cross.size
     iterates = Iterates(model, cross)
     if interrupt.requested:
-        return outcome_of(iterates.nothing())
+        return iterates.nothing(), None, None
     if not watches and (final := iterates.final()) is not None:
         advance(T)
-        return outcome_of(final)
+        return final, None, None
     frozen, exact = _Frozen(torch.full((T,), -1, device=model.gram.device)), ExactVariance(model, cross)
     for iterate in iterates:
         weights = None
@@ -104,7 +100,7 @@ def run_to(model: Conditioned, cross: Cross, iterations: torch.Tensor) -> Weight
             frozen.keep(iterates.reported(iterate), reached, 0)
         if frozen.all:
             break
-    return frozen.finish(iterates.reported(iterate)).weights
+    return frozen.finish(iterates.reported(iterate))[0]
 
 
 class _Frozen:
@@ -137,19 +133,120 @@ class _Frozen:
         running = self._stopped < 0
         iterations = torch.where(running, last.iteration, self._iterations)
         if self._values is None or self._reduction is None:
-            return Outcome(last, iterations, self._stopped)
+            return last, iterations, self._stopped
         self._values[running], self._reduction[running] = last.dense()[running], last.reduction[running]
         dense = {"values": self._values, "reduction": self._reduction, "indices": None, "order": None, "shift": None}
-        weights = replace(last, upper=None, **dense)  # type: ignore[arg-type]
-        return Outcome(weights, iterations, self._stopped)
-
-
-def outcome_of(weights: Weights) -> Outcome:
-    """Weights that all test points have after the same iteration."""
-    iterations = torch.full_like(weights.reduction, weights.iteration, dtype=torch.int64)
-    return Outcome(weights, iterations, torch.full_like(iterations, -1))
+        return replace(last, upper=None, **dense), iterations, self._stopped  # type: ignore[arg-type]
 
 
 def watches_of(rule: Rule | None) -> list[Watch]:
     """The rules that make up ``rule``, at work on one prediction."""
     return [] if rule is None else [part.watch() for part in rule.parts]
+
+
+@dataclass(frozen=True)
+class Solved:
+    """One batch of test points after some iteration; ``weights`` is None where they were not kept.
+
+    ``stopped`` (T,) is the index of the rule that stopped a test point, or −1.
+    """
+
+    cross: Cross
+    weights: Weights | None
+    iterations: torch.Tensor
+    stopped: torch.Tensor
+    passes: float
+    mean: torch.Tensor
+    variance: torch.Tensor
+    at_rounding: torch.Tensor
+
+    @classmethod
+    def of(
+        cls,
+        model: Conditioned,
+        cross: Cross,
+        prior_mean: torch.Tensor,
+        keep: bool,
+        weights: Weights,
+        iterations: torch.Tensor | None = None,
+        stopped: torch.Tensor | None = None,
+    ) -> Solved:
+        """Mean and variance from the weights of an ``Outcome``; without ``keep``, the weights and V are let go.
+
+        C(W) is a sum of terms of at most (√k(x′, x′) + Σ |wᵢ| √Gᵢᵢ)² together, and each iteration adds to the sum, so
+        rounding moves it by about eps times that for each. A variance below this limit is not known any better; to
+        report the limit instead makes the error bar wider, never wrong.
+        """
+        never = torch.full_like(weights.reduction, -1, dtype=torch.int64)
+        iterations = torch.full_like(never, weights.iteration) if iterations is None else iterations
+        root = weights.absolute().apply(model.gram.diagonal().sqrt()) + cross.prior_scale()
+        limit = 2 * torch.finfo(root.dtype).eps * (1 + iterations) * root.square()
+        achieved = cross.prior_variance() - weights.reduction
+        variance = torch.maximum(achieved, limit)  # keeps NaN, so that a method that diverged is noticed
+        if not bool(torch.isfinite(variance).all()):
+            raise DivergenceError(
+                f"the weights of {model.recipe.solver!r} are no longer finite after {int(iterations.max())} "
+                "iterations; ask for fewer, or use a method that converges"
+            )
+        mean = prior_mean + weights.apply(model.b)
+        if not keep:
+            cross.forget()
+        stopped, kept = never if stopped is None else stopped, weights if keep else None
+        return cls(cross, kept, iterations, stopped, weights.passes, mean, variance, achieved < limit)
+
+    def numbers(self) -> dict[str, Any]:
+        """What was found for each test point, on the CPU and without the weights: to be sent from elsewhere."""
+        found = {name: getattr(self, name).cpu() for name in _PER_POINT}
+        return {**found, "passes": self.passes}
+
+    @classmethod
+    def from_numbers(cls, cross: Cross, numbers: dict[str, Any]) -> Solved:
+        """A batch that was solved elsewhere."""
+        device = cross.gram.device
+        found = {name: numbers[name].to(device) for name in _PER_POINT}
+        return cls(cross, None, passes=numbers["passes"], **found)
+
+    @classmethod
+    def joined(cls, cross: Cross, parts: Sequence[Solved], rows: torch.Tensor | None = None) -> Solved:
+        """Several batches as one, with ``cross`` for all their test points; ``rows`` (T,) says which these are."""
+        found = {name: torch.cat([getattr(part, name) for part in parts]) for name in _PER_POINT}
+        if rows is not None:
+            back = torch.empty_like(rows).index_copy_(0, rows, torch.arange(len(rows))).to(cross.gram.device)
+            found = {name: values[back] for name, values in found.items()}
+        return cls(cross, None, passes=sum(part.passes for part in parts), **found)
+
+
+_PER_POINT = ("iterations", "stopped", "mean", "variance", "at_rounding")
+
+
+# --- means without variances: T times cheaper where the solver allows -------------------------------------------------
+
+
+def coefficients(component: Conditioned) -> Iterator[torch.Tensor] | None:
+    """v (d,) after iterations 0, 1, 2, … such that the mean is m₀ + V v; None where the solver has no such thing."""
+    residual = component.b - _estimated(component, None)
+    return component.prepared.coefficients(residual.to(component.recipe.solve_dtype))
+
+
+def means(component: Conditioned, test: torch.Tensor, vectors: Iterator[torch.Tensor]) -> Iterator[torch.Tensor]:
+    """m₀ + V v at test points (T, p) for each v (d,) of ``vectors``, each (T,)."""
+    prior_mean = component.offset(test) + _estimated(component, test)
+    crosses = [component.cross(part) for part in test.split(MemoryPlan([component]).means(len(test)))]
+    for v in vectors:
+        products = []
+        for cross in crosses:
+            products.append(cross.matrix @ v.to(component.gram.dtype))
+            if len(crosses) > 1:  # V as a whole would exceed the budget
+                cross.forget()
+        found = prior_mean + torch.cat(products)
+        if not bool(torch.isfinite(found).all()):
+            raise DivergenceError(f"the means of {component.solver!r} are not finite; use a method that converges")
+        yield found
+
+
+def _estimated(component: Conditioned, test: torch.Tensor | None) -> torch.Tensor:
+    """What the estimated trend adds to the offset at test points (T, p), or at the training points."""
+    if component.basis is None or component.unbiasing is None:
+        return torch.zeros((), dtype=component.gram.dtype, device=component.device)
+    functions = component.basis.at_training_points if test is None else component.basis(test)
+    return functions.to(component.gram.dtype) @ component.unbiasing.estimate(component.b)

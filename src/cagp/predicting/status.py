@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -11,7 +11,7 @@ from ..solvers import Solver
 from ..stopping import Rule
 from ..support.advice import IN_PYTHON, Advice
 from .conditioned import Conditioned
-from .solved import Solved
+from .solving import Solved
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,18 @@ class Status:
         return self.message
 
 
+def joint_status(each: Sequence[Status]) -> Status:
+    """One that speaks for the components of a model: that of the heaviest, unless another was interrupted."""
+    if len(each) == 1:
+        return each[0]
+    heaviest = next((status for status in each if status.reason == "interrupted"), each[0])
+    reached = sum(status.reason != "interrupted" for status in each)
+    together = f" This is the first of {len(each)} components."
+    if heaviest.reason == "interrupted":
+        together = f" {reached} of {len(each)} components were done."
+    return replace(heaviest, circumstances=heaviest.circumstances + together)
+
+
 def status_of(
     model: Conditioned,
     batches: Sequence[Solved],
@@ -66,8 +78,11 @@ def status_of(
         advice = Advice("iterations done") if _can_go_on(model) else None
         return Status("finished", happened, advice, circumstances)
     rest = int((stopped < 0).sum())
-    advice = Advice("limit reached") if rest and model.recipe.solver.effort == "iterations" else None
-    circumstances = f" ({_range(iterations)}, {seconds:.3g} s)." + circumstances
+    iterative = model.recipe.solver.description(model.gram.size).effort == "iterations"
+    advice = Advice("limit reached") if rest and iterative else None
+    low, high = int(iterations.min()), int(iterations.max())
+    after = f"{low} to {high} iterations" if low < high else f"{low} iteration{'' if low == 1 else 's'}"
+    circumstances = f" (after {after}, {seconds:.3g} s)." + circumstances
     reason = "stopped" if rest < len(stopped) else "finished"
     return Status(reason, _by_rules(stop, stopped, model.recipe.solver), advice, circumstances)
 
@@ -75,11 +90,10 @@ def status_of(
 def _can_go_on(model: Conditioned) -> bool:
     """Whether more iterations of the solver would change anything."""
     solver, size = model.prepared.picked or model.recipe.solver, model.gram.size
-    if solver.is_exact(size) or solver.points_used(size) is not None:
+    known = solver.description(size)
+    if known.exact or not known.continues:
         return False
-    more = solver.with_more_work(size)
-    exhausted = model.prepared.limit < getattr(solver, solver.effort, 0)  # it made fewer than were asked for
-    return more is not None and more.counted and not exhausted
+    return model.prepared.limit >= getattr(solver, known.effort, 0)  # else it made fewer than were asked for
 
 
 def _circumstances(model: Conditioned, because: str) -> str:
@@ -107,10 +121,3 @@ def _by_rules(stop: Rule, stopped: torch.Tensor, solver: Solver) -> str:
     if rest:
         parts.append(f"{rest} test points reached the limit of {solver!r}")
     return "; ".join(parts)
-
-
-def _range(iterations: torch.Tensor) -> str:
-    low, high = int(iterations.min()), int(iterations.max())
-    if low < high:
-        return f"after {low} to {high} iterations"
-    return f"after {low} iteration{'' if low == 1 else 's'}"

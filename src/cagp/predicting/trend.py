@@ -9,22 +9,22 @@ one widens the error bars and never makes them wrong. With A = S G Sᵀ, what W�
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import torch
 
 from ..algebra.weights import Weights, in_order
-from ..errors import InputError
 from ..gram import Cross, Gram
 from ..means import Mean
 from ..preconditioners import PreparedPreconditioner
 from ..solvers import Prepared
+from ..support.orthonormal import orthonormal
 from ..support.positive_definite import positive_definite_factor
 
+# So many training points estimate the trend where the solver cannot be asked: their factor costs next to nothing.
 _SUBSET = 1000
-"""So many training points estimate the trend where the solver cannot be asked: their factor costs next to nothing."""
-
 _DETERMINED = 1e-10
 
 
@@ -38,15 +38,8 @@ class TrendBasis:
         self._mean, self._origin = mean, X.mean(dim=0)
         spread = (X - self._origin).abs().amax(dim=0)
         self._scale = torch.where(spread > 0, spread, 1.0)
-        functions = self._functions(X)
-        sizes = functions.abs().amax(dim=0)
-        if bool((sizes == 0).any()) or len(X) < functions.shape[1]:
-            raise InputError(_undetermined(mean, functions, X))
-        Q, R = torch.linalg.qr(functions / sizes)
-        pivots = R.diagonal().abs()
-        if bool(pivots.min() <= _DETERMINED * pivots.max()):
-            raise InputError(_undetermined(mean, functions, X))
-        self._factor = R * sizes / len(X) ** 0.5
+        Q, R = orthonormal(self._functions(X), repr(mean), _DETERMINED)
+        self._factor = R / len(X) ** 0.5
         self.at_training_points = Q * len(X) ** 0.5
         own = mean.basis(X)
         assert own is not None
@@ -63,13 +56,6 @@ class TrendBasis:
         return torch.linalg.solve_triangular(self._factor, self._functions(X), upper=True, left=False)
 
 
-def _undetermined(mean: Mean, functions: torch.Tensor, X: torch.Tensor) -> str:
-    return (
-        f"{mean!r} has {functions.shape[1]} terms, which these {len(X)} points do not determine; lower the degree, "
-        "choose fewer columns, or give the coefficients"
-    )
-
-
 @dataclass(frozen=True)
 class EstimatedTrend:
     """Coefficients (q,) of a mean's basis and the covariance (q, q) of their error, whatever the true ones are."""
@@ -79,7 +65,7 @@ class EstimatedTrend:
     covariance: torch.Tensor
 
 
-class Trend:
+class UnbiasedTrend:
     """S (q, d) for one Gram matrix, which knows its basis H (d, q), and the prepared solver that the weights come from.
 
     S comes from the solver's own approximation of G⁻¹H, or from some of the training points where it has none, or from
@@ -142,9 +128,9 @@ def _better(gram: Gram, prepared: Prepared) -> tuple[torch.Tensor, torch.Tensor]
     H = gram.basis
     assert H is not None
     candidates = [_left_inverse(H.T, H)]
-    solved = prepared.inverse(H.T.to(prepared.gram.dtype))
-    if solved is not None:
-        candidates.append(_left_inverse(solved.to(gram.dtype), H))
+    iterates = prepared.corrections(in_order(H.T.to(prepared.gram.dtype), prepared.order))
+    last = deque(iterates, maxlen=1)  # nothing of a solver that knows test points only
+    candidates += [_left_inverse(each.dense().to(gram.dtype), H) for each in last]
     error = [(S @ H - torch.eye(len(S)).to(S)).abs().amax() for S in candidates]
     sound = [S for S, e in zip(candidates, error, strict=True) if bool(e < torch.finfo(S.dtype).eps ** 0.5)]
     # a matrix that nobody has stored so far is not stored for one product

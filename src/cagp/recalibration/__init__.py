@@ -1,24 +1,19 @@
 """Error bars that hold on the data: scaled and shaped by left-out predictions, or by a calibration set."""
 
-from .conformal import Calibration, Conformal, ConformalModel
-from .cross_recalibration import GROUPS, cross_recalibrated
-from .layer import Layer, LayeredModel, Learned
-from .learning import Recalibration, learn, learned_from
-from .recalibrated import Recalibrated, RecalibratedModel, recalibrated
+from .conformal import Conformal, jackknife_interval
+from .learning import FEWEST, GROUPS, cross_recalibrated, learn, learned_from
+from .margins import Margins, PlacedMargins
+from .recalibrated import Recalibration
 
 __all__ = [
+    "FEWEST",
     "GROUPS",
-    "Calibration",
     "Conformal",
-    "ConformalModel",
-    "Layer",
-    "LayeredModel",
-    "Learned",
-    "Recalibrated",
-    "RecalibratedModel",
+    "Margins",
+    "PlacedMargins",
     "Recalibration",
     "cross_recalibrated",
+    "jackknife_interval",
     "learn",
     "learned_from",
-    "recalibrated",
 ]

@@ -19,37 +19,24 @@ from ..errors import InputError
 from ..gram.neighbours import Search, search
 from ..left_out import Gaps, Geometry, LeftOut
 from ..support.validation import count, positive, real
-from .layer import saved_array
+from .margins import saved_array
 from .shape import KNOTS, scores_at, shape_of, spread_of
 
 _NEIGHBOURS = 16
 _LEVELS = 4
-_SMALLEST = 64
-"""Each wider surrounding has four times fewer points, all over the data, and at least so many."""
-
-_POWER = 0.5
-"""Square roots of |z| are averaged: a few huge errors do not decide about the size of all others."""
-
+_SMALLEST = 64  # each wider surrounding has four times fewer points, all over the data, and at least so many
+_POWER = 0.5  # square roots of |z| are averaged: a few huge errors do not decide about the size of all others
 _STRENGTHS = (1.0, 4.0, 16.0)
-_SAMPLE = 10_000
-"""So many left-out observations decide."""
-
-_CLEARLY = 2.0
-"""A log score is clearly better by so many standard errors of the difference."""
-
-_INFLUENCED = 16
-"""So many neighbours of an observation are predicted with it, mostly."""
-
+_SAMPLE = 10_000  # so many left-out observations decide
+_CLEARLY = 2.0  # a log score is clearly better by so many standard errors of the difference
+_INFLUENCED = 16  # so many neighbours of an observation are predicted with it, mostly
 _FEW = 200
-_SCALARS = ("distance", "finest", "strength", "spread")
-"""The fields of a band that are no arrays."""
-
-_SMALLEST_SIZE = 1e-6
-"""Error bars are not scaled to nothing, whatever the data say."""
+_SCALARS = ("distance", "finest", "strength", "spread")  # the fields of a band that are no arrays
+_SMALLEST_SIZE = 1e-6  # error bars are not scaled to nothing, whatever the data say
 
 
 @dataclass(frozen=True, eq=False)
-class Band:
+class DistanceBand:
     """Left-out observations at about the same ``distance`` from the data: training points ``index`` (n,) and z (n,).
 
     ``finest`` is the number of the first surrounding that is averaged over, ``strength`` how many observations the next
@@ -65,7 +52,7 @@ class Band:
     spread: float
 
     @classmethod
-    def learned(cls, found: LeftOut, geometry: Geometry, seed: int) -> tuple[Band, float]:
+    def learned(cls, found: LeftOut, geometry: Geometry, seed: int) -> tuple[DistanceBand, float]:
         """From left-out predictions, at distances that may be put together; and the average log density of their z."""
         start = cls(float(np.median(found.distance)), found.index, found.z, 0, 1.0, np.empty(0), 1.0)
         some = np.sort(np.random.default_rng(seed).permutation(len(found))[:_SAMPLE])
@@ -81,7 +68,7 @@ class Band:
             for strength in _STRENGTHS if finest < sizes.levels else _STRENGTHS[:1]:
                 local = sizes.averaged(len(some), near[finest:], strength)
                 found_shape = shape_of(z / local)
-                density = scores_at(found_shape.expand(len(z), -1), z / local)[1] - local.log()
+                density = scores_at(found_shape, z / local)[1] - local.log()
                 gain = density - (0.0 if best is None else best)
                 if best is None or float(gain.mean()) > _CLEARLY * float(gain.std()) / worth**0.5:
                     best, values, chosen = density, found_shape, (finest, strength)
@@ -108,7 +95,7 @@ class Band:
         return {name: getattr(self, name) for name in _SCALARS}
 
     @classmethod
-    def from_json(cls, content: Any, path: str, arrays: Mapping[str, np.ndarray], size: int) -> Band:
+    def from_json(cls, content: Any, path: str, arrays: Mapping[str, np.ndarray], size: int) -> DistanceBand:
         """The same back, for a model of ``size`` observations; what no band can be is refused."""
         if not isinstance(content, dict) or set(content) != set(_SCALARS):
             raise InputError(f"{path} must have exactly the entries {', '.join(_SCALARS)}")
@@ -138,7 +125,7 @@ def _levels(n: int) -> int:
 class _Sizes:
     """The sizes of the errors of a band around any place. ``levels`` says how many surroundings there are."""
 
-    def __init__(self, band: Band, geometry: Geometry, seed: int) -> None:
+    def __init__(self, band: DistanceBand, geometry: Geometry, seed: int) -> None:
         self._band, self._geometry = band, geometry
         device = geometry.points.device
         self._rows = torch.from_numpy(band.index).to(device)

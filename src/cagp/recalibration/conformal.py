@@ -1,41 +1,62 @@
-"""Split conformal prediction: intervals that hold what they promise for exchangeable points, whatever the model.
+"""Intervals that hold what they promise for exchangeable points, whatever the model: split conformal and jackknife+.
 
 Of n calibration observations and a new one that is exchangeable with them, the predicted probability of at most its
 value, PIT, is equally likely to have each of n + 1 ranks. So the interval between the values whose PIT has the ranks
 ⌊(n + 1) α/2⌋ and ⌈(n + 1)(1 − α/2)⌉ holds it with probability at least 1 − α, at any n and for any inner prediction.
+
+Jackknife+ of an exact model needs no calibration set. Without observation i the mean at x is m(x) − wᵢ(x) eᵢ and the
+variance of f is v(x) + wᵢ(x)² sᵢ², where w(x) are the kriging weights with all observations, eᵢ the error of
+observation i predicted from the others, and sᵢ its standard deviation, noise included: the model with i is the one
+without it that learns its error. So all n models cost one. The interval is that of Barber, Candès, Ramdas and
+Tibshirani (2021) with errors measured in standard deviations: between the quantiles of m₋ᵢ(x) ∓ |eᵢ| / sᵢ · σ₋ᵢ(x),
+with σ₋ᵢ² = v₋ᵢ + noise. The proof needs nothing of the score but that it does not depend on the order of the data.
+Jaber and others (2025) call it J+GP; MAPIE has it by refitting.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import torch
 
 from ..errors import InputError
-from ..prediction import Guarantee, Prediction, over_normal_scores, probabilities
+from ..left_out import Geometry, leave_out_of
+from ..left_out.ways import COPIES
+from ..posterior import solve
+from ..predicting.conditioned import Conditioned
+from ..predicting.distributions import Distribution
+from ..prediction import Guarantee, Reshape, checked_level
 from ..support.convert import Output
-from ..support.validation import ArrayLike, as_float64, targets
-from .layer import Layer, LayeredModel, Learned, Predicting, saved_array
+from ..support.memory import require
+from ..support.validation import not_negative_each
+from .margins import Margins, PlacedMargins, saved_array
+from .recalibrated import Recalibration
 from .shape import KNOTS, scores_at, shape_of, spread_of, values_at
 
-_ROUNDING = 1e-9
-"""A rank that is whole but for rounding is whole."""
-
-_FURTHEST = 8.0
-"""Beyond this normal score probabilities round to 0 or 1."""
+_ROUNDING = 1e-9  # a rank that is whole but for rounding is whole
+_ENTRIES = 2**23  # so many pairs of a test point and an observation are looked at at once
+_FURTHEST = 8.0  # beyond this normal score probabilities round to 0 or 1
 
 
-@dataclass(frozen=True)
-class Calibration(Learned):
-    """The normal scores (n,) of calibration observations under the inner model, sorted."""
+@dataclass(frozen=True, eq=False)
+class Conformal(Margins):
+    """Split conformal prediction: the normal ``scores`` (n,) of calibration observations, sorted.
+
+    They are those under the error bars of a ``recalibration``, or under the prior where there is none.
+    """
 
     name = "conformal"
 
     scores: np.ndarray
+    recalibration: Recalibration | None = None
+
+    def __repr__(self) -> str:
+        return f"Conformal({len(self.scores):,} calibration observations)"
 
     @property
     def in_words(self) -> str:
@@ -51,117 +72,147 @@ class Calibration(Learned):
             f"{100 * (1 - 2 / (n + 1)):.3g}% they are infinite.",
         )
 
+    def around(self, component: Conditioned) -> PlacedMargins:
+        return _Placed(self.scores, None if self.recalibration is None else self.recalibration.around(component))
+
+    def after(self, added: int) -> Conformal:
+        raise InputError(
+            "the intervals of this model hold for the observations that it has, since the calibration observations "
+            "were predicted from those; add further ones before calibrating: model.replace(margins=None)"
+            ".with_more(X, y).recalibrated(calibration=(X_calibration, y_calibration))"
+        )
+
     def to_json(self, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
         arrays["scores"] = self.scores
         return {}
 
     @classmethod
-    def from_json(cls, content: Any, arrays: Mapping[str, np.ndarray], size: int) -> Calibration:
+    def from_json(cls, content: Any, arrays: Mapping[str, np.ndarray], size: int) -> Conformal:
         scores = saved_array(arrays, "scores", "float64")
         if content != {} or not len(scores) or np.isnan(scores).any() or (scores[1:] < scores[:-1]).any():
             raise InputError("a conformal layer must have nothing but sorted scores, at least one")
         return cls(scores)
 
 
-class ConformalModel(LayeredModel):
-    """A model with intervals that hold for exchangeable points; ``learned`` has the calibration observations."""
+class _Placed(PlacedMargins):
+    """The same everywhere, around those of a recalibration; it promises nothing about fields, which keep theirs."""
 
-    learned: Calibration
-    learns = Calibration
+    def __init__(self, scores: np.ndarray, inner: PlacedMargins | None) -> None:
+        self._scores, self._inner = scores, inner
 
-    @classmethod
-    def calibrated(cls, inner: Predicting, calibration: tuple[ArrayLike, ArrayLike]) -> ConformalModel:
-        """From observations that the model has not seen: X (n, p) and y (n,)."""
-        try:
-            X, y = calibration
-        except (TypeError, ValueError):
-            raise InputError(f"calibration must be a pair (X, y), got {type(calibration).__name__}") from None
-        prediction = inner.predict(X, progress=False).observed()
-        truth = targets(y, len(prediction), torch.device("cpu"))
-        scores = as_float64(prediction.normal_score(truth), "scores").cpu().numpy()
-        return cls(inner, Calibration(np.sort(scores)))
+    def at(self, test: torch.Tensor) -> Reshape:
+        if self._inner is None:
+            return lambda base: Conformed(base, self._scores)
+        recalibrated = self._inner.at(test)
+        return lambda base: Conformed(recalibrated(base), self._scores)
 
-    def with_more(self, X: ArrayLike, y: ArrayLike, *, noise_variance: Any = None) -> ConformalModel:
-        """Refused: the calibration observations were predicted without these, so nothing is promised with them."""
-        raise InputError(
-            "the intervals of this model hold for the observations that it has, since the calibration observations "
-            "were predicted from those; add further ones to the model inside and calibrate again: "
-            "model.plain.with_more(X, y).recalibrated(calibration=(X_calibration, y_calibration))"
-        )
-
-    @property
-    def scores(self) -> np.ndarray:
-        """The sorted normal scores (n,) of the calibration observations under the inner model."""
-        return self.learned.scores
-
-    def __repr__(self) -> str:
-        return f"ConformalModel({self.inner!r}, {len(self.scores)} calibration points)"
-
-    def wrapped(self, prediction: Prediction, test: torch.Tensor, convert: Output) -> Conformal:
-        return Conformal(prediction, convert, self.scores)
+    def scale(self, test: torch.Tensor) -> np.ndarray | None:
+        return None if self._inner is None else self._inner.scale(test)
 
 
-class Conformal(Layer):
-    """A prediction whose intervals hold for exchangeable points, at least as often as they promise.
+@dataclass(frozen=True, eq=False)
+class Conformed(Distribution):
+    """Distributions whose intervals hold for exchangeable points, at least as often as they promise.
 
-    Quantiles below one half are rounded down to the calibration observations, those above up; where there are too few
-    of them for a quantile, it is infinite. ``cdf`` and ``log_density`` are smooth between them, as is the ``std``.
+    ``known`` (n,) are the sorted normal scores of calibration observations under the ``base`` ones. Quantiles below one
+    half are rounded down to them, those above up; where there are too few of them for a quantile, it is infinite.
+    Densities are smooth between them, as is the ``std``.
     """
 
-    def __init__(self, inner: Prediction, convert: Output, scores: np.ndarray) -> None:
-        super().__init__(inner, convert)
-        self._known = torch.from_numpy(scores)
-        finite = self._known[self._known.isfinite()]
-        self._shape = shape_of(finite) if len(finite) else KNOTS
+    base: Distribution
+    known: np.ndarray
+    furthest = 12.0
+
+    @cached_property
+    def _shape(self) -> torch.Tensor:
+        finite = torch.from_numpy(self.known[np.isfinite(self.known)])
+        return (shape_of(finite) if len(finite) else KNOTS).to(self.base.mean.device)
+
+    @cached_property
+    def _spread(self) -> float:
+        return spread_of(self._shape)
 
     @property
-    def guarantee(self) -> Guarantee:
-        return Calibration(self._known.numpy()).guarantee
+    def mean(self) -> torch.Tensor:  # type: ignore[override]
+        return self.base.mean
 
     @property
-    def std(self) -> Any:
-        return self.inner.std * spread_of(self._shape)
+    def std(self) -> torch.Tensor:  # type: ignore[override]
+        return self.base.std * self._spread
 
-    def quantile(self, p: ArrayLike) -> Any:
-        chosen = probabilities(p, torch.device("cpu"))
-        columns = [self._quantile(float(each)) for each in chosen.reshape(-1)]
-        return self._convert(torch.stack(columns, dim=1) if chosen.ndim else columns[0])
+    def at(self, columns: torch.Tensor) -> Conformed:
+        return Conformed(self.base.at(columns), self.known)
 
-    def _quantile(self, p: float) -> torch.Tensor:
-        n = len(self._known)
+    def values(self, scores: torch.Tensor) -> torch.Tensor:
+        """By the smooth shape: quantiles far out may be infinite."""
+        return self.base.values(values_at(self._shape, scores).clamp(-_FURTHEST, _FURTHEST))
+
+    def quantiles(self, p: torch.Tensor) -> torch.Tensor:
+        ranked = torch.tensor([self._ranked(each) for each in p.tolist()], dtype=torch.float64, device=p.device)
+        finite = torch.where(ranked.isfinite(), ranked, 0.0)
+        found = self.base.values(finite[:, None].expand(-1, len(self.mean)))
+        return torch.where(ranked.isfinite()[:, None], found, ranked[:, None])
+
+    def _ranked(self, p: float) -> float:
+        n = len(self.known)
         rank = math.floor((n + 1) * p + _ROUNDING) if p < 0.5 else math.ceil((n + 1) * p - _ROUNDING)
-        score = -math.inf if rank < 1 else math.inf if rank > n else float(self._known[rank - 1])
-        if math.isfinite(score):
-            return self._tensor(self.inner.at_normal_score(score))
-        return torch.full_like(self._tensor(self.mean), score)
+        return -math.inf if rank < 1 else math.inf if rank > n else float(self.known[rank - 1])
 
-    def cdf(self, values: ArrayLike) -> Any:
-        return self._convert(torch.special.ndtr(self._reshaped(self._inner_scores(values))[0]))
+    def scores(self, values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        inner, log_densities = self.base.scores(values)
+        scores, own = scores_at(self._shape, inner)
+        # by the chain rule: the density of the inner score times that of this one, over the normal one
+        return scores, log_densities + own + 0.5 * (inner.square() + math.log(2 * math.pi))
 
-    def log_density(self, values: ArrayLike) -> Any:
-        score = self._inner_scores(values)
-        normal = -0.5 * (score.square() + math.log(2 * math.pi))
-        # by the chain rule: the density of the inner prediction times that of its normal score, over the normal one
-        return self._convert(self._tensor(self.inner.log_density(values)) + self._reshaped(score)[1] - normal)
+    def drawn(self, draws: torch.Tensor) -> torch.Tensor:
+        """As far from the mean as ``std`` says."""
+        inner = self.base.drawn(draws)
+        return self.mean + (inner - self.mean) * self._spread
 
-    def _inner_scores(self, values: ArrayLike) -> torch.Tensor:
-        return self._tensor(self.inner.normal_score(values))
 
-    def _reshaped(self, score: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        return scores_at(self._shape.to(score.device).expand(len(score), -1), score)
+# --- jackknife+ -------------------------------------------------------------------------------------------------------
 
-    def expected(self, function: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
-        """By the smooth shape, since quantiles far out may be infinite."""
 
-        def at(score: float) -> torch.Tensor:
-            moved = float(values_at(self._shape[None], torch.tensor([score], dtype=torch.float64)))
-            return function(self._tensor(self.inner.at_normal_score(min(max(moved, -_FURTHEST), _FURTHEST))))
+def jackknife_interval(
+    component: Conditioned, test: torch.Tensor, level: float, noise_variance: Any = None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Intervals for new observations at test points (T, p); see ``Model.jackknife_interval``."""
+    level = checked_level(level)
+    model, *_ = component.ready_for(test)
+    if model.prepared.factor is None:
+        raise InputError(
+            f"jackknife_interval needs an exact model, and this one predicts with {model.solver!r}; condition with "
+            'solver="cholesky", or take recalibrated(), which works for every solver'
+        )
+    noise = model.prior.new_noise(test) if noise_variance is None else noise_variance
+    if noise is None:
+        raise InputError(
+            "the noise of the training observations, one variance each, says nothing about new ones; give "
+            "noise_variance, one number or one per test point"
+        )
+    noises = not_negative_each(noise, "noise_variance", len(test)).to(model.device)
+    n = len(model.y)
+    require(COPIES * model.gram.dense_bytes, model.gram.budget, "jackknife+", "raise memory_budget")
+    found = leave_out_of(model, Geometry(model), np.arange(n), None)
+    if len(found) < n:
+        raise InputError(
+            f"{n - len(found)} observations are not determined by the others; jackknife+ needs all of them"
+        )
+    error, std = (torch.from_numpy(each).to(model.device) for each in (found.y - found.mean, found.std))
+    rank = math.floor((n + 1) * (1 - level) + _ROUNDING)  # from below, and as many from above
+    ends = []
+    for part in torch.arange(len(test), device=model.device).split(max(1, _ENTRIES // n)):
+        (posterior,) = solve([model], test[part], Output(model.device))
+        weights, mean, variance = (each.double() for each in (posterior.weights.T, posterior.mean, posterior.variance))
+        without = mean[:, None] - weights * error
+        spread = (variance[:, None] + (weights * std).square() + noises[part, None]).sqrt() * (error.abs() / std)
+        ends.append(torch.stack([_smallest(without - spread, rank), -_smallest(-without - spread, rank)]))
+    lower, upper = torch.cat(ends, dim=1)
+    return lower, upper
 
-        return over_normal_scores(at)
 
-    def observed(self, noise_variance: Any = None) -> Conformal:
-        return Conformal(self.inner.observed(noise_variance), self._convert, self._known.numpy())
-
-    def shaped(self, draws: Any) -> Any:
-        """Joint draws (n, T) of the inner prediction, as far from the mean as ``std`` says."""
-        return self.mean + (draws - self.mean) * spread_of(self._shape)
+def _smallest(values: torch.Tensor, rank: int) -> torch.Tensor:
+    """The value (T,) of that rank among the columns of (T, n); −∞ where there are too few for it."""
+    if rank < 1:
+        return values.new_full((len(values),), -torch.inf)
+    return values.kthvalue(rank, dim=1).values

@@ -1,4 +1,11 @@
-"""Are error bars right? Which way they fail, in words and numbers."""
+"""Are error bars right? The one place that decides: whether, which way they fail, in words and numbers.
+
+The errors at many test points of one data set are correlated: where the solver has not converged, or two points lie
+close together, they are wrong together. The model knows by how much (``left_out.correlation``). With average
+correlation r̄, the mean of n values of z varies like that of n / (1 + (n − 1) r̄) independent ones; with average squared
+correlation q̄, the mean of z², and to leading order that of every even function of z, like that of
+n / (1 + (n − 1) q̄).
+"""
 
 from __future__ import annotations
 
@@ -8,23 +15,19 @@ import numpy as np
 import scipy  # its parts by their full names: stats takes long to import, and is when it is used
 from scipy.special import ndtr, ndtri
 
-from ..calibration import ecdf_band
+from ..calibration import Assessment, ecdf_band
+from ..calibration.assessment import LEVELS, EffectiveSize
 from ..left_out import Correlation
 from ..support.numbers import coverage_percent, number
-from .correlated_errors import Effective, test
-
-LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99)
 
 _LEVEL = 0.01
+# A spread of z within 1/1.1 … 1.1 is right for all practical purposes, whatever the tests can see.
 _MATERIAL_SPREAD = 1.1
-"""A spread of z within 1/1.1 … 1.1 is right for all practical purposes, whatever the tests can see."""
-
 _MATERIAL_CENTRE = 1.2
 _MATERIAL_SHIFT = 0.1
 _MATERIAL_COVERAGE = 0.03
 _TAIL_RATIO = 1.2
-_POWER = 0.8
-"""How often a deviation must be found to be called one that can be seen."""
+_POWER = 0.8  # how often a deviation must be found to be called one that can be seen
 
 FEW = 20
 """Fewer values than this say little."""
@@ -60,7 +63,7 @@ class Diagnosis:
     sentence: str
     notes: tuple[str, ...]
     coverage: tuple[Coverage, ...]
-    worth: Effective
+    worth: EffectiveSize
     signs: tuple[str, ...] = ()
 
     @property
@@ -83,36 +86,40 @@ class Diagnosis:
         """How many times too narrow (> 1) or too wide (< 1) the error bars are: the root mean square of z."""
         return float(np.sqrt(np.square(self.z).mean()))
 
+    @property
+    def whole_sentence(self) -> str:
+        """The sentence with what it is called where it is neither right nor wrong, a capital and a full stop."""
+        sentence = f"suspicious: {self.sentence}." if self.suspicious else f"{self.sentence}."
+        return sentence[:1].upper() + sentence[1:]
+
+    def hold(self, level: float) -> str:
+        """How many of the intervals of one of ``LEVELS`` hold the truth, in percent: 94.7%."""
+        return coverage_percent(next(each.found for each in self.coverage if each.level == level))
+
+
+def effective_size(n: int, correlation: Correlation | None) -> EffectiveSize:
+    """How many independent values n errors with that average correlation are worth."""
+    if correlation is None:
+        return EffectiveSize(n, n)
+    return EffectiveSize(*(n / (1 + (n - 1) * max(r, 0.0)) for r in (correlation.correlation, correlation.square)))
+
 
 def diagnose(z: np.ndarray, correlation: Correlation | None = None) -> Diagnosis:
     """Judge z = (truth − mean) / std, shape (n,), n ≥ 1, of errors with that average correlation.
 
-    A failure is what the tests reject, at a family-wise level of 1%, and what is large enough to matter.
+    A failure is what the tests of ``calibration.Assessment`` reject, at a family-wise level of 1%, and what is large
+    enough to matter. Of predictions that are not normal, z is the normal score.
     """
     n = len(z)
-    worth = Effective.of(n, correlation)
-    coverage = covered(z, worth)
+    worth = effective_size(n, correlation)
+    coverage = _covered(z, worth)
     if n == 1:
         return _single(float(z[0]), coverage, worth)
-    tests = test(z, worth)
-    threshold = _LEVEL / 4
-    rejected = min(tests.values()) < threshold
-    spread, shift = float(z.std(ddof=1)), float(z.mean())
-    failures: list[str] = []
-    if tests["shift"] < threshold and abs(shift) > _MATERIAL_SHIFT:
-        failures.append("biased")
-    if tests["spread"] < threshold and not 1 / _MATERIAL_SPREAD <= spread <= _MATERIAL_SPREAD:
-        failures.append("too narrow" if spread > 1 else "too wide")
-    if rejected and _heavy_tails(z):
-        # where most errors are as small as promised, it is the few large ones that spread z
-        narrow = float(np.median(np.abs(z)) / ndtri(0.75)) > _MATERIAL_CENTRE and "too narrow" in failures
-        failures = ["heavy tails", *(["too narrow"] if narrow else []), *(f for f in failures if f == "biased")]
-    worst = max(abs(c.found - c.level) for c in coverage)
-    if rejected and not failures and worst > _MATERIAL_COVERAGE:
-        failures.append("wrong shape")
-    signs = () if rejected else _signs(coverage, spread)
-    notes: list[str] = []
-    if rejected and not failures:
+    tests = Assessment(z, _LEVEL, worth)
+    failures = _failures(tests, coverage)
+    signs = () if tests.rejected else _signs(coverage, tests.z_std)
+    notes = []
+    if tests.rejected and not failures:
         notes.append(f"With {n:,} values the tests see a deviation, but it is too small to matter.")
     if worth.spread < 0.9 * n or worth.mean < 0.5 * n:
         notes.append(
@@ -121,38 +128,90 @@ def diagnose(z: np.ndarray, correlation: Correlation | None = None) -> Diagnosis
         )
     if n < FEW:
         notes.append(f"{n} values are few: only gross failures can be seen.")
+    held = f"95% intervals hold {coverage_percent(coverage[LEVELS.index(0.95)].found)} of the {n:,} values"
     if failures:
-        sentence = _sentence(failures, z, coverage)
+        sentence = f"{_which_way(failures, tests, coverage)} ({held})"
     elif signs:
         sentence = _suspicion(coverage, n)
-    elif rejected:
-        sentence = f"the error bars are wrong by too little to matter: {_hold(coverage, n)}"
+    elif tests.rejected:
+        sentence = f"the error bars are wrong by too little to matter: {held}"
     else:
         sentence = (
-            f"no sign that the error bars are wrong: {_hold(coverage, n)}; errors that are {number(visible(worth), 3)} "
+            f"no sign that the error bars are wrong: {held}; errors that are {number(visible(worth), 3)} "
             "times as large as promised would be noticed four times in five, larger ones more often"
         )
-    return Diagnosis(z, tuple(failures), sentence, tuple(notes), coverage, worth, signs)
+    return Diagnosis(z, failures, sentence, tuple(notes), coverage, worth, signs)
 
 
-def visible(worth: Effective) -> float:
+def joint_verdict(method: Diagnosis | None, data: Diagnosis | None) -> tuple[str, str]:
+    """What simulations under the prior and ``data`` say together, in a sentence, and its state.
+
+    "right" or "suspicious", where no test rejects the error bars, else "wrong", also where nothing could be checked.
+    """
+    if data is not None and not data.right:
+        said = f"Against data, {data.sentence}"
+        if method is not None and method.right:
+            said += "; under its own prior no test rejects the method, so the model does not fit the data."
+            return said, "wrong"
+        also = "" if method is None else f". Under its own prior too, {method.sentence}"
+        return f"{said}{also}.", "wrong"
+    if method is not None and not method.right:
+        also = ", although the data do not show it" if data is not None else ""
+        return f"Under the method's own prior, {method.sentence}{also}.", "wrong"
+    if method is None and data is None:
+        return "Nothing could be checked, so nothing is known about the error bars.", "wrong"
+    both = [("under the method's own prior", method), ("against data", data)]
+    doubts = [f"{where}, {found.sentence}" for where, found in both if found is not None and found.suspicious]
+    if doubts:
+        return f"Suspicious: {'. Also '.join(doubts)}.", "suspicious"
+    where = "under the method's own prior, and " if method is not None else "the method was not checked, and "
+    if data is None:
+        there = "the model was not checked against data"
+    elif len(data.z) < FEW:
+        there = f"{len(data.z)} held-out {'values are' if len(data.z) > 1 else 'value is'} too few to say more"
+    else:
+        there = (
+            f"against data, where {len(data.z):,} rows would show errors of about {number(visible(data.worth))} times "
+            "what is promised"
+        )
+        if method is not None:
+            where = "neither under the method's own prior nor "
+    return f"No sign that the error bars are wrong: {where}{there}.", "right"
+
+
+def visible(worth: EffectiveSize) -> float:
     """How many times too large errors must be for the test of their spread to reject, four times in five."""
     freedom = max(worth.spread - 1, 1.0)
     factor = np.sqrt(scipy.stats.chi2.ppf(1 - _LEVEL / 8, freedom) / scipy.stats.chi2.ppf(1 - _POWER, freedom))
     return max(float(factor), _MATERIAL_SPREAD)
 
 
-def covered(z: np.ndarray, worth: Effective) -> tuple[Coverage, ...]:
+def _covered(z: np.ndarray, worth: EffectiveSize) -> tuple[Coverage, ...]:
     """The coverage of the central intervals at ``LEVELS``, with limits that hold for all of them at once."""
     band = ecdf_band(max(1, round(worth.spread)), LEVELS)
     needed = 2 * ndtr(np.abs(z)) - 1
-    return tuple(
-        Coverage(level, float((needed <= level).mean()), float(low), float(high))
-        for level, low, high in zip(LEVELS, band.lower, band.upper, strict=True)
-    )
+    found = [float((needed <= level).mean()) for level in LEVELS]
+    return tuple(map(Coverage, LEVELS, found, band.lower.tolist(), band.upper.tolist()))
 
 
-def _single(z: float, coverage: tuple[Coverage, ...], worth: Effective) -> Diagnosis:
+def _failures(tests: Assessment, coverage: tuple[Coverage, ...]) -> tuple[str, ...]:
+    """What the tests reject and what matters."""
+    z, spread = tests.z, tests.z_std
+    failures: list[str] = []
+    if tests.mean_p_value < tests.threshold and abs(tests.z_mean) > _MATERIAL_SHIFT:
+        failures.append("biased")
+    if tests.std_p_value < tests.threshold and not 1 / _MATERIAL_SPREAD <= spread <= _MATERIAL_SPREAD:
+        failures.append("too narrow" if spread > 1 else "too wide")
+    if tests.rejected and _heavy_tails(z):
+        # where most errors are as small as promised, it is the few large ones that spread z
+        narrow = float(np.median(np.abs(z)) / ndtri(0.75)) > _MATERIAL_CENTRE and "too narrow" in failures
+        failures = ["heavy tails", *(["too narrow"] if narrow else []), *(f for f in failures if f == "biased")]
+    if tests.rejected and not failures and max(abs(c.found - c.level) for c in coverage) > _MATERIAL_COVERAGE:
+        failures.append("wrong shape")
+    return tuple(failures)
+
+
+def _single(z: float, coverage: tuple[Coverage, ...], worth: EffectiveSize) -> Diagnosis:
     far = abs(z) > ndtri(1 - _LEVEL / 2)
     distance = f"the only held-out value lies {number(abs(z))} standard deviations from its prediction"
     end = "further than 99% should: the error bars look too narrow" if far else "which is no cause for alarm"
@@ -162,30 +221,28 @@ def _single(z: float, coverage: tuple[Coverage, ...], worth: Effective) -> Diagn
 
 def _heavy_tails(z: np.ndarray) -> bool:
     """Whether a few values are much further out than a normal law of the spread of the others allows."""
-    if len(z) < FEW:
-        return False
-    if (2 * ndtr(np.abs(z)) - 1 <= 0.99).mean() > 0.985:
-        return False  # the error bars are wide enough for the tails
+    if len(z) < FEW or (2 * ndtr(np.abs(z)) - 1 <= 0.99).mean() > 0.985:
+        return False  # or the error bars are wide enough for the tails
     inner = np.median(np.abs(z - np.median(z))) / ndtri(0.75)
     ratio = z.std(ddof=1) / max(inner, np.finfo(float).tiny)
     result = scipy.stats.kurtosistest(z)
     return bool(ratio > _TAIL_RATIO and result.statistic > 0 and result.pvalue < _LEVEL)
 
 
-def _sentence(failures: list[str], z: np.ndarray, coverage: tuple[Coverage, ...]) -> str:
-    spread, shift = float(np.std(z, ddof=1)), float(z.mean())
-    at = {c.level: coverage_percent(c.found) for c in coverage}
+def _which_way(failures: tuple[str, ...], tests: Assessment, coverage: tuple[Coverage, ...]) -> str:
+    spread, shift = tests.z_std, tests.z_mean
+    half, most, nearly_all = (coverage_percent(coverage[LEVELS.index(level)].found) for level in (0.5, 0.8, 0.99))
     typical = f"errors are typically {number(spread, 2)} times what they promise" if spread else "there are no errors"
     clauses = {
         "too narrow": f"the error bars are too narrow: {typical}",
         "too wide": f"the error bars are too wide: {typical}",
         "biased": f"the predictions are biased: on average the truth lies {number(abs(shift), 2)} standard deviations "
         f"{'above' if shift > 0 else 'below'} them",
-        "heavy tails": f"the errors have heavy tails, so no single width is right: 50% intervals hold {at[0.5]}, "
-        f"99% intervals {at[0.99]}",
-        "wrong shape": f"the errors are not normal: 50% intervals hold {at[0.5]}, 80% intervals {at[0.8]}",
+        "heavy tails": f"the errors have heavy tails, so no single width is right: 50% intervals hold {half}, "
+        f"99% intervals {nearly_all}",
+        "wrong shape": f"the errors are not normal: 50% intervals hold {half}, 80% intervals {most}",
     }
-    return f"{'; and '.join(clauses[failure] for failure in failures)} ({_hold(coverage, len(z))})"
+    return "; and ".join(clauses[failure] for failure in failures)
 
 
 def _signs(coverage: tuple[Coverage, ...], spread: float) -> tuple[str, ...]:
@@ -212,11 +269,6 @@ def _suspicion(coverage: tuple[Coverage, ...], n: int) -> str:
         f"the {levels} intervals {verb} outside of what chance explains: they hold {found} of the {n:,} values; no "
         "test rejects the error bars, and more rows would tell"
     )
-
-
-def _hold(coverage: tuple[Coverage, ...], n: int) -> str:
-    found = next(c.found for c in coverage if c.level == 0.95)
-    return f"95% intervals hold {coverage_percent(found)} of the {n:,} values"
 
 
 def _listed(words: list[str]) -> str:

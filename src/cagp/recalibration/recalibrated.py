@@ -1,74 +1,119 @@
-"""Predictions whose error bars are scaled and shaped by left-out predictions."""
+"""Error bars that are scaled and shaped by left-out predictions: what was learned, and what becomes of a prediction."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import torch
 
-from ..fields import Wanted
-from ..left_out import Geometry, Leaving
-from ..prediction import Guarantee, Prediction, probabilities
-from ..prediction import values_at as one_each
-from ..support.convert import Output
-from ..support.validation import ArrayLike
-from .conformal import ConformalModel
-from .layer import Layer, LayeredModel, Predicting
-from .learning import EMPIRICAL, Recalibration, learn
-from .scaled_average import ScaledAverage
+from ..errors import InputError
+from ..left_out import Geometry
+from ..predicting.conditioned import Conditioned
+from ..predicting.distributions import Distribution
+from ..prediction import Guarantee, Reshape
+from ..support.validation import count
+from .bands import DistanceBand
+from .margins import Margins, PlacedMargins
 from .shape import scores_at, values_at
 
-_ROWS = 2**17
-"""Test points that are worked on at once."""
+_ROWS = 2**17  # test points that are worked on at once
+
+EMPIRICAL = Guarantee(
+    "empirical",
+    "The error bars are as wide as the errors of left-out observations were, at this place and distance from the data: "
+    "right for new observations that are like those.",
+)
 
 
-class RecalibratedModel(LayeredModel):
-    """A model with the same means and weights, and error bars from left-out predictions; see ``Model.recalibrated``.
+@dataclass(frozen=True)
+class Recalibration(Margins):
+    """Bands of left-out observations, from near the data to far from it; ``how`` they were found, in sentences.
 
-    ``learned``, or ``recalibration``, is what was learned from them.
+    ``seed`` is that of the random choices. ``added`` observations came to the model later: nothing was learned from
+    them.
     """
 
-    learned: Recalibration
-    learns = Recalibration
+    name = "recalibration"
 
-    def __init__(self, inner: Predicting, learned: Recalibration) -> None:
-        super().__init__(inner, learned)
-        self._geometry = Geometry(self.plain)
-        self._sizes = [band.sizes(self._geometry, learned.seed) for band in learned.bands]
+    bands: tuple[DistanceBand, ...]
+    how: str
+    seed: int
+    added: int = 0
 
     @property
-    def recalibration(self) -> Recalibration:
-        """What was learned from left-out predictions."""
-        return self.learned
+    def in_words(self) -> str:
+        later = f" (observations added since: {self.added:,})" if self.added else ""
+        return f"recalibrated by {sum(len(band.z) for band in self.bands):,} left-out predictions{later}"
+
+    @property
+    def guarantee(self) -> Guarantee:
+        if not self.added:
+            return EMPIRICAL
+        later = f" Observations added to the model since this was learned: {self.added:,}."
+        return replace(EMPIRICAL, sentence=EMPIRICAL.sentence + later)
+
+    def after(self, added: int) -> Recalibration:
+        return replace(self, added=self.added + added)
+
+    def to_json(self, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
+        bands = [band.to_json(f"bands[{i}]", arrays) for i, band in enumerate(self.bands)]
+        later = {"added": self.added} if self.added else {}
+        return {"bands": bands, "how": self.how, "seed": self.seed, **later}
+
+    @classmethod
+    def from_json(cls, content: Any, arrays: Mapping[str, np.ndarray], size: int) -> Recalibration:
+        if not isinstance(content, dict) or set(content) - {"added"} != {"bands", "how", "seed"}:
+            raise InputError("a recalibration must have exactly the entries bands, how and seed")
+        if not isinstance(content["bands"], list) or not content["bands"]:
+            raise InputError("the bands of a recalibration must be a list with at least one entry")
+        described = enumerate(content["bands"])
+        bands = tuple(DistanceBand.from_json(each, f"bands[{i}]", arrays, size) for i, each in described)
+        if any(first.distance >= second.distance for first, second in pairwise(bands)):
+            raise InputError("the bands of a recalibration must lie ever further from the data")
+        seed, added = (count(content.get(name, 0), name) for name in ("seed", "added"))
+        return cls(bands, str(content["how"]), seed, added)
 
     def __repr__(self) -> str:
-        return f"RecalibratedModel({self.inner!r}, {self.learned!r})"
+        distances = ", ".join(f"{band.distance:.3g}" for band in self.bands)
+        return f"Recalibration({sum(len(band.z) for band in self.bands):,} left out, at distances {distances})"
 
-    def wrapped(self, prediction: Prediction, test: torch.Tensor, convert: Output) -> Recalibrated:
-        adjustment = self.adjustment(test, self._geometry.distance(test))
-        return Recalibrated(prediction, convert, adjustment, self.guarantee)
+    def around(self, component: Conditioned) -> SizesOfErrors:
+        return SizesOfErrors(self, component)
 
-    def averaged(self, X_test: ArrayLike, asked: Wanted, **settings: Any) -> ScaledAverage:
-        test, convert = self.plain.test_points(X_test)
-        spread = self.adjustment(test, self._geometry.distance(test)).spread.cpu().numpy()
-        both = self.inner.averaged(X_test, asked.beside_scaled(spread), **settings)
-        return ScaledAverage(both, asked, convert)
 
-    def adjustment(self, test: torch.Tensor, distance: torch.Tensor) -> Adjustment:
+class SizesOfErrors(PlacedMargins):
+    """How large errors are at any place, by a ``recalibration`` of the data of a ``component``."""
+
+    def __init__(self, recalibration: Recalibration, component: Conditioned) -> None:
+        self._bands, self._geometry = recalibration.bands, Geometry(component)
+        self._sizes = [band.sizes(self._geometry, recalibration.seed) for band in self._bands]
+
+    def at(self, test: torch.Tensor) -> Reshape:
+        return self.adjustment(test).reshape
+
+    def scale(self, test: torch.Tensor) -> np.ndarray:
+        return self.adjustment(test).spread.cpu().numpy()
+
+    def adjustment(self, test: torch.Tensor, distance: torch.Tensor | None = None) -> Adjustment:
         """What changes at ``test`` (T, p), at a ``distance`` (T,) from the data that predict there."""
-        parts = [self._adjusted(*each) for each in zip(test.split(_ROWS), distance.split(_ROWS), strict=True)]
-        joined = [torch.cat([getattr(part, name) for part in parts]) for name in ("size", "band", "share")]
-        values = np.stack([band.values for band in self.recalibration.bands])
-        spreads = np.array([band.spread for band in self.recalibration.bands])
-        return Adjustment(*joined, *(torch.from_numpy(each).to(self.plain.device) for each in (values, spreads)))
+        distance = self._geometry.distance(test) if distance is None else distance
+        parts = [self._between_bands(*each) for each in zip(test.split(_ROWS), distance.split(_ROWS), strict=True)]
+        size, band, share = (torch.cat(each) for each in zip(*parts, strict=True))
+        values = torch.from_numpy(np.stack([each.values for each in self._bands])).to(test.device)
+        spreads = torch.tensor([each.spread for each in self._bands], dtype=torch.float64, device=test.device)
+        return Adjustment(size, band, share, values, spreads)
 
-    def _adjusted(self, test: torch.Tensor, distance: torch.Tensor) -> Adjustment:
+    def _between_bands(
+        self, test: torch.Tensor, distance: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """The size of the errors at test points (T, p), between those of two bands by the ``distance`` (T,)."""
         places, distance = self._geometry.coordinates(test), distance.double()
-        centres = torch.tensor([band.distance for band in self.recalibration.bands], device=test.device).double()
+        centres = torch.tensor([band.distance for band in self._bands], device=test.device).double()
         centres = centres.clamp_min(torch.finfo(torch.float64).tiny).log()
         at = distance.clamp_min(torch.finfo(torch.float64).tiny).log()
         last = len(centres) - 1
@@ -82,8 +127,7 @@ class RecalibratedModel(LayeredModel):
                 rows = (chosen & (weight > 0)).nonzero()[:, 0]
                 if len(rows):
                     size[rows] += weight[rows] * sizes.around(places[rows]).double().log()
-        nothing = size.new_empty(0)
-        return Adjustment(size.exp(), band, share, nothing, nothing)
+        return size.exp(), band, share
 
 
 @dataclass(frozen=True)
@@ -108,104 +152,68 @@ class Adjustment:
         )
         return cls(size[order], band[order], share[order], values, spreads)
 
-    def shapes(self, rows: slice) -> torch.Tensor:
-        """The shape at some test points, shape (T, J)."""
-        return self._between(self.values, rows, self.share[rows, None])
+    def some(self, rows: torch.Tensor | slice) -> Adjustment:
+        """At some of the test points."""
+        return replace(self, size=self.size[rows], band=self.band[rows], share=self.share[rows])
+
+    @property
+    def shapes(self) -> torch.Tensor:
+        """The shapes at the test points, (T, J)."""
+        return self._between(self.values, self.share[:, None])
 
     @property
     def spread(self) -> torch.Tensor:
         """The root mean square of z at the test points, shape (T,)."""
-        return self.size * self._between(self.spreads, slice(None), self.share)
+        return self.size * self._between(self.spreads, self.share)
 
-    def _between(self, each: torch.Tensor, rows: slice, share: torch.Tensor) -> torch.Tensor:
-        band = self.band[rows]
-        return torch.lerp(each[band], each[(band + 1).clamp_max(len(each) - 1)], share)
+    def _between(self, each: torch.Tensor, share: torch.Tensor) -> torch.Tensor:
+        return torch.lerp(each[self.band], each[(self.band + 1).clamp_max(len(each) - 1)], share)
+
+    def reshape(self, base: Distribution) -> Recalibrated:
+        """A distribution under the prior with the error bars that left-out predictions ask for."""
+        return Recalibrated(base, self)
 
 
-class Recalibrated(Layer):
-    """A prediction with the mean of the ``inner`` one, and error bars from left-out predictions.
+@dataclass(frozen=True, eq=False)
+class Recalibrated(Distribution):
+    """Distributions with the mean of the ``base`` ones, and error bars from left-out predictions.
 
-    ``std`` is the inner one times the root mean square of the left-out z at this place and distance; quantiles,
-    intervals, densities and the margins of samples have their shape. What is learned is about observations; the
-    prediction of f is scaled and shaped in the same way, which no observation can check.
+    ``std`` is that of the base times the root mean square of the left-out z at this place and distance; quantiles,
+    densities and the margins of draws have their shape. What is learned is about observations; the prediction of f is
+    scaled and shaped in the same way, which no observation can check.
     """
 
-    def __init__(
-        self, inner: Prediction, convert: Output, adjustment: Adjustment, guarantee: Guarantee = EMPIRICAL
-    ) -> None:
-        super().__init__(inner, convert)
-        self._adjustment, self._guarantee = adjustment, guarantee
-        device = adjustment.size.device
-        self._centre, self._promised = (self._tensor(each).to(device) for each in (inner.mean, inner.std))
+    base: Distribution
+    adjustment: Adjustment
 
     @property
-    def guarantee(self) -> Guarantee:
-        return self._guarantee
+    def mean(self) -> torch.Tensor:  # type: ignore[override]
+        return self.base.mean
 
-    @property
-    def std(self) -> Any:
-        return self._convert(self._promised * self._adjustment.spread)
+    @cached_property
+    def std(self) -> torch.Tensor:  # type: ignore[override]
+        return self.base.std * self.adjustment.spread
 
-    @property
-    def factor(self) -> Any:
-        """How much wider or narrower than the inner one it is: the ratio of their ``std``, shape (T,)."""
-        return self._convert(self._adjustment.spread)
+    @cached_property
+    def _unit(self) -> torch.Tensor:
+        return self.base.std * self.adjustment.size
 
-    def quantile(self, p: ArrayLike) -> Any:
-        chosen = probabilities(p, self._centre.device)
-        scores = torch.special.ndtri(chosen).reshape(-1)
-        columns = [self._at_scores(score.expand(len(self))) for score in scores]
-        return self._convert(torch.stack(columns, dim=1) if chosen.ndim else columns[0])
+    def at(self, columns: torch.Tensor) -> Recalibrated:
+        return Recalibrated(self.base.at(columns), self.adjustment.some(columns))
 
-    def normal_score(self, values: ArrayLike) -> Any:
-        return self._convert(self._scores(values)[0])
+    def values(self, scores: torch.Tensor) -> torch.Tensor:
+        parts = [values_at(self.adjustment.some(rows).shapes, scores[:, rows]) for rows in self._parts()]
+        return self.mean + self._unit * torch.cat(parts, dim=1)
 
-    def at_normal_score(self, score: float) -> Any:
-        return self._convert(self._at_scores(self._centre.new_full((len(self),), score)))
+    def scores(self, values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        z = (values - self.mean) / self._unit
+        parts = [scores_at(self.adjustment.some(rows).shapes, z[:, rows]) for rows in self._parts()]
+        scores, log_densities = (torch.cat(each, dim=1) for each in zip(*parts, strict=True))
+        return scores, log_densities - self._unit.log()
 
-    def cdf(self, values: ArrayLike) -> Any:
-        return self._convert(torch.special.ndtr(self._scores(values)[0]))
-
-    def log_density(self, values: ArrayLike) -> Any:
-        return self._convert(self._scores(values)[1])
-
-    def observed(self, noise_variance: Any = None) -> Recalibrated:
-        observed = self.inner.observed(noise_variance)
-        return Recalibrated(observed, self._convert, self._adjustment, self._guarantee)
-
-    def shaped(self, draws: Any) -> Any:
-        """Joint draws (n, T) of the inner prediction with margins of the left-out shape."""
-        scores = [self._tensor(self.inner.normal_score(draw)).to(self._centre.device) for draw in draws]
-        return self._convert(torch.stack([self._at_scores(score) for score in scores]))
-
-    def _at_scores(self, scores: torch.Tensor) -> torch.Tensor:
-        parts = [values_at(self._adjustment.shapes(rows), scores[rows]) for rows in self._parts()]
-        return self._centre + self._promised * self._adjustment.size * torch.cat(parts)
-
-    def _scores(self, values: ArrayLike) -> tuple[torch.Tensor, torch.Tensor]:
-        """The normal scores of ``values`` (T,) and their log densities."""
-        unit = self._promised * self._adjustment.size
-        z = (one_each(values, len(self), self._centre) - self._centre) / unit
-        parts = [scores_at(self._adjustment.shapes(rows), z[rows]) for rows in self._parts()]
-        return torch.cat([part[0] for part in parts]), torch.cat([part[1] for part in parts]) - unit.log()
+    def drawn(self, draws: torch.Tensor) -> torch.Tensor:
+        """With margins of the left-out shape, going together as before."""
+        return self.values(self.base.scores(draws)[0])
 
     def _parts(self) -> list[slice]:
-        return [slice(start, start + _ROWS) for start in range(0, max(len(self), 1), _ROWS)]
-
-
-class LeavingModel(Predicting, Leaving, Protocol):
-    """A model that can be recalibrated."""
-
-
-def recalibrated(
-    model: LeavingModel,
-    like: ArrayLike | None = None,
-    n: int | None = None,
-    seed: int = 0,
-    *,
-    calibration: tuple[ArrayLike, ArrayLike] | None = None,
-    progress: bool | None = None,
-) -> RecalibratedModel | ConformalModel:
-    """A model with error bars that hold on its data; see ``Model.recalibrated``."""
-    found = RecalibratedModel(model, learn(model, like, n, seed, progress))
-    return found if calibration is None else ConformalModel.calibrated(found, calibration)
+        return [slice(start, start + _ROWS) for start in range(0, max(len(self.mean), 1), _ROWS)]

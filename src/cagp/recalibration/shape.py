@@ -13,11 +13,9 @@ import torch
 KNOTS = torch.linspace(-3.0, 3.0, 21, dtype=torch.float64)
 """Normal scores, 0.3 apart: few enough for a smooth density, and 99.7% of a normal law."""
 
-_EACH = 25
-"""So many values of z are needed for each pair of knots."""
-
+_EACH = 25  # so many values of z are needed for each pair of knots
+# Values of z that are all the same still have a density: of so much of their spread, and of so much at least.
 _SMALLEST_SLOPE, _SMALLEST = 1e-3, 1e-12
-"""Values of z that are all the same still have a density: of so much of their spread, and of so much at least."""
 
 
 def shape_of(z: torch.Tensor) -> torch.Tensor:
@@ -38,31 +36,40 @@ def shape_of(z: torch.Tensor) -> torch.Tensor:
     values = torch.lerp(ranked[low], ranked[(low + 1).clamp_max(n - 1)], (place - low).clamp(0, 1))
     slopes = (values.diff() / own.to(z.device).diff()).clamp_min(max(_SMALLEST_SLOPE * float(ranked.std()), _SMALLEST))
     values = torch.cat([values[:1], values[0] + (slopes * own.to(z.device).diff()).cumsum(0)])
-    return values_at(values.expand(len(KNOTS), -1), KNOTS.to(z.device), own.to(z.device))
+    return values_at(values, KNOTS.to(z.device), own.to(z.device))
 
 
 def values_at(values: torch.Tensor, scores: torch.Tensor, knots: torch.Tensor | None = None) -> torch.Tensor:
-    """z at normal ``scores`` (T,), for shapes with ``values`` (T, J) at the knots; shape (T,)."""
+    """z at normal ``scores`` (…, T), for shapes with ``values`` (T, J) at the knots, or (J,) for all; shape (…, T)."""
     knots = KNOTS.to(values.device) if knots is None else knots
     right = torch.searchsorted(knots, scores.contiguous()).clamp(1, len(knots) - 1)
-    low, high = values.gather(1, right[:, None] - 1)[:, 0], values.gather(1, right[:, None])[:, 0]
+    low, high = _picked(values, right - 1), _picked(values, right)
     left_knot, right_knot = knots[right - 1], knots[right]
     return low + (high - low) * ((scores - left_knot) / (right_knot - left_knot))
 
 
 def scores_at(values: torch.Tensor, z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """The normal scores of ``z`` (T,) under shapes with ``values`` (T, J), and their log densities, each (T,)."""
+    """The normal scores of ``z`` (…, T) under shapes with ``values`` (T, J) or (J,), and log densities, each (…, T)."""
     knots = KNOTS.to(values.device)
-    right = torch.searchsorted(values.contiguous(), z[:, None].contiguous()).clamp(1, len(knots) - 1)
-    low, high = values.gather(1, right - 1)[:, 0], values.gather(1, right)[:, 0]
-    left_knot, width = knots[right[:, 0] - 1], (knots[1:] - knots[:-1])[right[:, 0] - 1]
-    slope = (high - low) / width
+    if values.ndim == 1:
+        right = torch.searchsorted(values.contiguous(), z.contiguous())
+    else:
+        right = torch.searchsorted(values.contiguous(), z.reshape(-1, len(values)).T.contiguous()).T.reshape(z.shape)
+    right = right.clamp(1, len(knots) - 1)
+    low, high = _picked(values, right - 1), _picked(values, right)
+    left_knot = knots[right - 1]
+    slope = (high - low) / (knots[right] - left_knot)
     score = left_knot + (z - low) / slope
     return score, -0.5 * (score.square() + math.log(2 * math.pi)) - slope.log()
+
+
+def _picked(values: torch.Tensor, place: torch.Tensor) -> torch.Tensor:
+    """The entry ``place`` (…, T) of each row of ``values`` (T, J), or of the one row (J,)."""
+    return values[place] if values.ndim == 1 else values[torch.arange(len(values), device=values.device), place]
 
 
 def spread_of(values: torch.Tensor) -> float:
     """The root mean square of a shape with ``values`` (J,)."""
     p = (torch.arange(2000, dtype=torch.float64, device=values.device) + 0.5) / 2000
-    z = values_at(values.expand(2000, -1), torch.special.ndtri(p))
+    z = values_at(values, torch.special.ndtri(p))
     return float(z.square().mean().sqrt())

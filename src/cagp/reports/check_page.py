@@ -5,28 +5,30 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ..recalibration.diagnosis import FEW, Diagnosis, diagnose, visible
-from ..support.numbers import number
+import numpy as np
+
+from ..calibration import SimulationResult, simulation_based_calibration
+from ..model import Model
+from ..recalibration.diagnosis import Diagnosis, diagnose, joint_verdict
+from ..solvers import Solver
+from ..support.numbers import percent
 from ..support.progress import progress as progress_bar
 from ..support.validation import ArrayLike, count
 from . import pictures
-from .inputs import attempt, checked, on_the_scale_of_the_model
-from .judgement import announced, coverage_table, judged
+from .held_out import predict_held_out
+from .inputs import array, attempt, check_inputs, working
+from .judgement import coverage_table, judgement, judgement_on_data, remedies_for_method, trial
 from .model_section import facts_table
 from .names import Names
 from .page import Folder
-from .prior_simulations import Simulated, simulate
-from .remedies import remedies_for_method, trial
-from .unseen import Unseen, predict_unseen
 
-if TYPE_CHECKING:
-    from ..model import Model
-    from ..recalibration import LayeredModel
-
-FILE_NAME = "check.html"
-
+_TRAIN = 400
+_TEST = 50
+_SIMULATIONS = 1000
+_TRAIN_EACH = 200
+_SIMULATIONS_EACH = 300  # where every simulation needs a solve of its own
 _TEMPLATE = """\
 {% extends "base.html" %}
 {% from "parts.html" import judgement, table %}
@@ -55,16 +57,15 @@ sign of that, its sentence says what it could have seen.</p>
 class CheckReport:
     """What ``write_check_report`` found.
 
-    ``path`` is the page, ``verdict`` the answer in a sentence, ``calibrated`` whether no test rejects the error bars;
-    ``suspicious`` where none does, but some coverage is outside of what chance explains. ``method`` judges the method
-    under its prior, ``data`` the model against data; None where that could not be done, and then ``problems`` say why,
-    and what was left out. ``advice`` is what to do, most likely remedy first. ``recalibrated`` judges the same data
-    with the error bars recalibrated, where the model is or where that was tried.
+    ``path`` is the page, ``verdict`` the answer in a sentence, ``state`` in a word: "right", "suspicious" or "wrong".
+    ``method`` judges the method under its prior, ``data`` the model against data; None where that could not be done,
+    and then ``problems`` say why, and what was left out. ``advice`` is what to do, most likely remedy first.
+    ``recalibrated`` judges the same data with the error bars recalibrated, where the model is or where that was tried.
     """
 
     path: Path
     verdict: str
-    calibrated: bool
+    state: str
     method: Diagnosis | None
     data: Diagnosis | None
     advice: tuple[str, ...]
@@ -72,16 +73,21 @@ class CheckReport:
     recalibrated: Diagnosis | None = None
 
     @property
+    def calibrated(self) -> bool:
+        """Whether no test rejects the error bars."""
+        return self.state != "wrong"
+
+    @property
     def suspicious(self) -> bool:
         """Whether no test rejects the error bars, but some coverage is outside of what chance explains."""
-        return self.calibrated and any(found is not None and found.suspicious for found in (self.method, self.data))
+        return self.state == "suspicious"
 
     def summary(self) -> str:
         """The verdict, both answers and the advice, as text for a terminal."""
         lines = [self.verdict]
         for title, found in (("method", self.method), ("data", self.data)):
             if found is not None:
-                lines.append(f"  {title}: {announced(found, start=False)}")
+                lines.append(f"  {title}: {found.whole_sentence[:1].lower()}{found.whole_sentence[1:]}")
                 levels = ", ".join(f"{100 * c.level:g}% → {100 * c.found:.1f}%" for c in found.coverage)
                 lines.append(f"    intervals hold: {levels}")
                 lines += [f"    {note}" for note in found.notes]
@@ -91,7 +97,7 @@ class CheckReport:
 
 
 def write_check_report(
-    model: Model | LayeredModel,
+    model: Model,
     folder: str | os.PathLike[str],
     *,
     holdout: tuple[ArrayLike, ArrayLike] | tuple[ArrayLike, ArrayLike, ArrayLike] | None = None,
@@ -109,94 +115,106 @@ def write_check_report(
     recalibration. ``names`` are for labels. The same ``seed`` gives the same report. ``progress`` shows a bar: None on
     a terminal only.
     """
-    model, holdout, names, scale = on_the_scale_of_the_model(model, holdout, names)
-    given = checked(model, None, holdout, like, names)
-    plain, names = given.plain, given.names
+    given = check_inputs(model, None, holdout, like, names)
     count(seed, "seed")
     place = Folder(folder)
+    method = data = None
     with progress_bar("check", 2, progress) as advance:
-        simulated, method_problem = attempt(lambda: simulate(plain, seed))
+        simulated, method_problem = attempt(lambda: simulate(given.heaviest, seed))
         advance(1)
-        unseen, data_problem = attempt(lambda: predict_unseen(model, given.holdout, given.like, seed, advance))
-    method = None if simulated is None else diagnose(-simulated.result.z)
-    data = None if unseen is None else unseen.judged.diagnosis
-    if unseen is None and not data_problem:
+        found, data_problem = attempt(lambda: predict_held_out(given, seed))
+        advance(1)
+    values: dict[str, Any] = {"facts": facts_table(given.model, given.names, given.scale)}
+    values |= {"method": None, "method_problem": method_problem, "data": None}
+    if simulated is not None:
+        result, how = simulated
+        method = diagnose(-result.z)
+        caption = (
+            "Simulations under the prior: the grey bands hold what chance does to a method that is right, 95% of the "
+            "time, everywhere at once."
+        )
+        drawn = pictures.simulated(result.t, result.z)
+        values["method"] = judgement(
+            method,
+            how=how,
+            advice=remedies_for_method(method, result.solver),
+            tables=[coverage_table(method, "Coverage, simulations under the prior.", "simulated-coverage")],
+            pictures=[place.picture("simulated", drawn, caption)],
+        )
+    if found is not None:
+        data = found.judged.diagnosis
+        values["data"] = judgement_on_data(found, given, place)
+    elif not data_problem:
         data_problem = "The model was not checked against data: one observation leaves none to hold out."
-    verdict, calibrated = _verdict(method, data)
-    if unseen is not None and data is not None and data.state != "right" and not unseen.layered:
-        verdict = f"{verdict} {_remedy(unseen)}"
-    states = [found.state for found in (method, data) if found is not None]
-    values: dict[str, Any] = {
-        "verdict": verdict,
-        "state": next((state for state in ("suspicious", "right") if calibrated and state in states), "wrong"),
-        "facts": facts_table(plain, names, scale),
-        "method": None if simulated is None or method is None else _method(simulated, method, place),
-        "method_problem": method_problem,
-        "data": None if unseen is None else judged(unseen, plain, names, place),
-        "data_problem": data_problem,
-    }
-    path = place.write(FILE_NAME, _TEMPLATE, values)
-    said = [sentence for part in (values["method"], values["data"]) if part for sentence in part["advice"]]
+    verdict, state = joint_verdict(method, data)
+    if found is not None and found.judged.diagnosis.state != "right" and not found.recalibrated:
+        verdict = f"{verdict} {trial(found, 'Recalibration (--recalibrate) was tried here, and it')}"
+    values |= {"verdict": verdict, "state": state, "data_problem": data_problem}
+    path = place.write("check.html", _TEMPLATE, values)
+    advice = [sentence for part in (values["method"], values["data"]) if part for sentence in part["advice"]]
     left_out = ""
     if given.holdout is not None and given.holdout.known:
         known, new = given.holdout.known, len(given.holdout.y)
         left_out = f"{known:,} of the {known + new:,} rows are training rows and were left out."
     problems = tuple(filter(None, (left_out, method_problem, data_problem)))
-    after = None if unseen is None or unseen.recalibrated is None else unseen.recalibrated.diagnosis
-    return CheckReport(path, verdict, calibrated, method, data, tuple(dict.fromkeys(said)), problems, after)
+    after = None if found is None or found.after is None else found.after.diagnosis
+    return CheckReport(path, verdict, state, method, data, tuple(dict.fromkeys(advice)), problems, after)
 
 
-def _verdict(method: Diagnosis | None, data: Diagnosis | None) -> tuple[str, bool]:
-    """The answer in a sentence, and whether no test rejects the error bars."""
-    if data is not None and not data.right:
-        said = f"Against data, {data.sentence}"
-        if method is not None and method.right:
-            return f"{said}; under its own prior no test rejects the method, so the model does not fit the data.", False
-        also = "" if method is None else f". Under its own prior too, {method.sentence}"
-        return f"{said}{also}.", False
-    if method is not None and not method.right:
-        also = ", although the data do not show it" if data is not None else ""
-        return f"Under the method's own prior, {method.sentence}{also}.", False
-    if method is None and data is None:
-        return "Nothing could be checked, so nothing is known about the error bars.", False
-    doubts = [("under the method's own prior", method), ("against data", data)]
-    doubted = [f"{where}, {found.sentence}" for where, found in doubts if found is not None and found.suspicious]
-    if doubted:
-        return f"Suspicious: {'. Also '.join(doubted)}.", True
-    where = "under the method's own prior" if method is not None else "the method was not checked"
-    if data is None:
-        there = "the model was not checked against data"
-    elif len(data.z) < FEW:
-        there = f"{len(data.z)} held-out {'values are' if len(data.z) > 1 else 'value is'} too few to say more"
-    elif method is None:
-        there = f"against data, {_seen(data)}"
-    else:
-        where, there = "neither under the method's own prior", f"nor against data, {_seen(data)}"
-    join = " " if where.startswith("neither") else ", and "
-    return f"No sign that the error bars are wrong: {where}{join}{there}.", True
+# --- the method, under its own prior ----------------------------------------------------------------------------------
 
 
-def _remedy(unseen: Unseen) -> str:
-    """Whether a recalibration mends what was found against data, in a sentence."""
-    return trial(unseen, "Recalibration (--recalibrate) was tried here, and it")
-
-
-def _seen(data: Diagnosis) -> str:
-    return f"where {len(data.z):,} rows would show errors of about {number(visible(data.worth))} times what is promised"
-
-
-def _method(simulated: Simulated, found: Diagnosis, place: Folder) -> dict[str, Any]:
-    caption = (
-        "Simulations under the prior: the grey bands hold what chance does to a method that is right, 95% of the time, "
-        "everywhere at once."
+def simulate(model: Model, seed: int) -> tuple[SimulationResult, str]:
+    """Simulation-based calibration at some of the model's training inputs, predicting at others; how, in sentences."""
+    solver, size = working(model), len(model.y)
+    most, n = (_TRAIN, _SIMULATIONS) if solver.calibrated else (_TRAIN_EACH, _SIMULATIONS_EACH)
+    rng = np.random.default_rng(seed)
+    order = rng.permutation(size)
+    X = array(model.X)
+    train = np.sort(order[: min(most, size)])
+    rest = order[len(train) : len(train) + _TEST]
+    test = X[rest] if len(rest) else _between(X, rng)
+    chosen = solver.for_points(train, size)
+    result = simulation_based_calibration(
+        model.recipe.restricted(train).prior, X[train], test, chosen, n_simulations=n, seed=seed, progress=False
     )
-    content = pictures.simulated(simulated.result.t, simulated.result.z)
-    return {
-        "state": found.state,
-        "sentence": " ".join([announced(found), *found.notes]),
-        "how": simulated.how,
-        "pictures": [place.picture("simulated", content, caption)],
-        "parts": [],
-        "tables": [coverage_table(found, "Coverage, simulations under the prior.", "simulated-coverage")],
-        "advice": remedies_for_method(found, simulated.solver),
-    }
+    fewer = f"at {len(train):,} of the {size:,} training inputs, drawn at random"
+    some = fewer if len(train) < size else "at all training inputs"
+    where = f"{len(test)} further inputs of the data" if len(rest) else f"{len(test)} points between them"
+    how = (
+        f"{n:,} times, a function and noisy observations of it were drawn from the prior {some}, and a weighted sum of "
+        f"its values at {where} was predicted by {chosen!r} and compared with the truth. Here the model is right by "
+        f"construction, so whatever is wrong is the method's. {_size(solver, chosen, len(train), size)}"
+    )
+    return result, how
+
+
+def _size(solver: Solver, chosen: Solver, tested: int, size: int) -> str:
+    """At which size the method was tested, as ``chosen`` for it, and what that means for the model's own solver."""
+    said = []
+    if tested < size:
+        said.append(f"So the method was tested with {tested:,} observations, not with the model's {size:,}.")
+        there, here = chosen.description(tested).points_used, solver.description(size).points_used
+        if there is not None and here is not None and there * size > here * tested:
+            said.append(
+                f"There, the {there} points that a prediction uses are {percent(there / tested)} of the data, in the "
+                f"model {percent(here / size)}: the test is of a method that is closer to exact."
+            )
+        elif solver.calibrated and not solver.description(size).exact:
+            said.append("With fewer observations the same settings usually come closer to the exact posterior.")
+        said.append(
+            "For a calibrated solver, error bars are right at every size by a theorem, so this tests its code."
+            if solver.calibrated
+            else "How far error bars that depend on y are off changes with the size."
+        )
+    said.append(
+        "With one seed all solvers see the same draws, so two that are almost exact at this size show almost the same "
+        "numbers."
+    )
+    return " ".join(said)
+
+
+def _between(X: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Points between random pairs of training points, where all of those are in use."""
+    first, second = (X[rng.integers(len(X), size=_TEST)] for _ in range(2))
+    return first + rng.uniform(0.2, 0.8, (_TEST, 1)) * (second - first)

@@ -11,7 +11,7 @@ import torch
 from ..kernels import Kernel, Rotated
 from ..support.numbers import number, with_unit
 from .names import Names
-from .page import Table
+from .page import PageTable
 from .pictures import BLUE, ORANGE, new_figure, png
 
 if TYPE_CHECKING:
@@ -20,13 +20,12 @@ if TYPE_CHECKING:
 _LEVELS = (0.5, 0.05)
 _DIRECTIONS = 721
 _STEPS = 60
-_FURTHEST = 1e3
-"""Of the longest lengthscale: a correlation that reaches further is not drawn."""
+_FURTHEST = 1e3  # of the longest lengthscale: a correlation that reaches further is not drawn
 
 
-def _turned(kernel: Kernel, columns: int) -> tuple[Rotated, tuple[int, ...]] | None:
+def turned_part(kernel: Kernel, names: Names) -> tuple[Rotated, tuple[int, ...]] | None:
     """The first part of the kernel with turned axes, and the columns that it sees; None where there is none."""
-    found = [part for part in kernel.walk(range(columns)) if isinstance(part.kernel, Rotated)]
+    found = [part for part in kernel.walk(range(len(names.features or ()))) if isinstance(part.kernel, Rotated)]
     return (found[0].kernel, found[0].columns) if found else None
 
 
@@ -45,15 +44,11 @@ def _reach(kernel: Kernel, directions: np.ndarray, level: float, longest: float)
     return np.asarray(longest * np.exp(high))
 
 
-def directions_table(kernel: Kernel, names: Names) -> Table | None:
-    """The axes of a kernel with turned ones, the longest first; None for other kernels."""
-    found = _turned(kernel, len(names.features or ()))
-    if found is None:
-        return None
-    rotated, columns = found
+def directions_table(rotated: Rotated, columns: tuple[int, ...], names: Names) -> PageTable:
+    """The axes of a kernel that sees these columns, the longest first."""
+    rows = []
     units = {names.unit(c) for c in columns}
     unit = units.pop() if len(units) == 1 else ""
-    rows = []
     axes = max(rotated.axes, key=lambda each: each[0].lengthscale / each[-1].lengthscale)
     for i, axis in enumerate(axes):
         reach = [float(_reach(rotated, np.array([axis.direction]), level, axes[0].lengthscale)[0]) for level in _LEVELS]
@@ -68,15 +63,11 @@ def directions_table(kernel: Kernel, names: Names) -> Table | None:
         f"clockwise from {second}, as from north on a map."
     )
     heads = ("axis", "angle", "azimuth", *(f"correlation {level:g} at" for level in _LEVELS))
-    return Table(caption, heads, rows, "directions")
+    return PageTable(caption, heads, rows, "directions")
 
 
-def directions_picture(kernel: Kernel, names: Names) -> tuple[str, bytes, str] | None:
+def directions_picture(rotated: Rotated, columns: tuple[int, ...], names: Names) -> tuple[str, bytes, str]:
     """Where the correlation with a point in the middle is 0.5 and 0.05: one panel for each pair of columns."""
-    found = _turned(kernel, len(names.features or ()))
-    if found is None:
-        return None
-    rotated, columns = found
     pairs = list(combinations(range(len(columns)), 2))
     figure, axes = new_figure(1, len(pairs), 5.2 if len(pairs) == 1 else 4.0, 4.8 if len(pairs) == 1 else 4.2)
     for ax, (a, b) in zip(axes[0], pairs, strict=True):

@@ -4,29 +4,24 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..hyperparameters import FitResult
-from ..mixtures import FittedModel, MixtureModel, before_recalibration
+from ..model import Model
 from ..support.progress import progress as progress_bar
 from ..support.validation import ArrayLike, count
 from . import pictures
 from .computational_share import Computation, measure
-from .directions import directions_picture, directions_table
-from .inputs import attempt, checked, on_the_scale_of_the_model
-from .judgement import judged
+from .directions import directions_picture, directions_table, turned_part
+from .held_out import predict_held_out
+from .inputs import attempt, check_inputs
+from .judgement import judgement_on_data
 from .model_section import advice, columns_table, facts_table, hyperparameters_table
 from .names import Names
 from .page import Folder
 from .prediction_pictures import draw
-from .unseen import predict_unseen
-
-if TYPE_CHECKING:
-    from ..model import Model
-    from ..recalibration import LayeredModel
-
-FILE_NAME = "report.html"
 
 _TEMPLATE = """\
 {% extends "base.html" %}
@@ -45,20 +40,22 @@ _TEMPLATE = """\
 <section id="model"><h2>What was fitted</h2>
 {{ table(facts) }}
 {{ table(columns) }}
-{% if story %}<h3>How it was chosen</h3>
-<pre>{{ story }}</pre>{% endif %}
+{% if story %}<h3>How it was chosen</h3>{% endif %}
+{% for aligned, lines in story %}{% if aligned %}<pre>{{ lines | join("\n") }}</pre>
+{% else %}{% for line in lines %}<p>{{ line }}</p>
+{% endfor %}{% endif %}{% endfor %}
 </section>
 <section id="parameters"><h2>Hyperparameters</h2>
 {% if fit %}<p>Maximum likelihood ({{ fit.likelihood }}) on {{ "{:,}".format(fit.size) }} observations:
 log p = {{ "%.5g" % fit.log_likelihood }}. {{ fit.story }}</p>{% endif %}
 {{ table(hyperparameters) }}
 {% if directions %}{{ table(directions) }}
-{{ figure(directions_picture.source, directions_picture.caption) }}{% endif %}
+{{ figure(**directions_picture) }}{% endif %}
 <h3>Advice</h3>
 {{ list(advice) }}
 </section>
 <section id="predictions"><h2>Predictions</h2>
-{% for picture in predictions %}{{ figure(picture.source, picture.caption) }}{% endfor %}
+{% for picture in predictions %}{{ figure(**picture) }}{% endfor %}
 {% if predictions_problem %}<p>{{ predictions_problem }}</p>{% endif %}
 </section>
 <section id="calibration"><h2>Are the error bars right?</h2>
@@ -67,7 +64,7 @@ log p = {{ "%.5g" % fit.log_likelihood }}. {{ fit.story }}</p>{% endif %}
 <section id="computation"><h2>How much of the error bar is computational?</h2>
 {% for sentence in computation.sentences %}<p>{{ sentence }}</p>
 {% endfor %}
-{% if computation_picture %}{{ figure(computation_picture.source, computation_picture.caption) }}{% endif %}
+{% if computation_picture %}{{ figure(**computation_picture) }}{% endif %}
 </section>
 {% endblock %}
 """
@@ -83,15 +80,14 @@ class FitReport:
     path: Path
     finding: str
 
-    def __fspath__(self) -> str:
-        return str(self.path)
-
     def __str__(self) -> str:
         return str(self.path)
 
+    __fspath__ = __str__
+
 
 def write_fit_report(
-    model: Model | LayeredModel,
+    model: Model,
     folder: str | os.PathLike[str],
     *,
     fit: FitResult | None = None,
@@ -110,43 +106,44 @@ def write_fit_report(
     ``seed`` gives the same report. ``progress`` shows a bar: None on a terminal only. Returns where the page is, and
     what it found in a few sentences.
     """
-    model, holdout, names, scale = on_the_scale_of_the_model(model, holdout, names)
-    given = checked(model, fit, holdout, like, names)
-    plain, names = given.plain, given.names
+    given = check_inputs(model, fit, holdout, like, names)
+    heaviest, names = given.heaviest, given.names
     count(seed, "seed")
     place = Folder(folder)
+    kernel = heaviest.prior.kernel if fit is None else fit.prior.kernel
+    turned = turned_part(kernel, names)
     values: dict[str, Any] = {
         "names": names,
         "fit": fit,
-        "story": model.story if isinstance(model, FittedModel) else "",
-        "facts": facts_table(plain, names, scale),
-        "columns": columns_table(plain, names),
-        "hyperparameters": hyperparameters_table(plain, fit, names),
-        "advice": advice(plain, fit, names, mixed=isinstance(before_recalibration(model), MixtureModel)),
+        # lines of its table are aligned by blanks
+        "story": [
+            (aligned, list(lines))
+            for aligned, lines in groupby(model.story.splitlines(), lambda line: line.startswith("  "))
+        ],
+        "facts": facts_table(given.model, names, given.scale),
+        "columns": columns_table(heaviest, names),
+        "hyperparameters": hyperparameters_table(heaviest, fit, names),
+        "advice": advice(heaviest, fit, names, mixed=len(model.components) > 1),
+        "directions": None if turned is None else directions_table(*turned, names),
+        "directions_picture": None if turned is None else place.picture(*directions_picture(*turned, names)),
+        "computation_picture": None,
     }
-    believed = plain.prior.kernel if fit is None else fit.prior.kernel
-    ellipse = directions_picture(believed, names)
-    values["directions"] = directions_table(believed, names)
-    values["directions_picture"] = None if ellipse is None else place.picture(*ellipse)
     with progress_bar("report", 3, progress) as advance:
-        drawn, problem = attempt(lambda: draw(model, names, seed))
+        drawn, values["predictions_problem"] = attempt(lambda: draw(given.model, names, seed))
         values["predictions"] = [place.picture(*each) for each in drawn or []]
-        values["predictions_problem"] = problem
         advance(1)
-        unseen, problem = attempt(lambda: predict_unseen(model, given.holdout, given.like, seed, advance))
+        found, problem = attempt(lambda: predict_held_out(given, seed))
+        advance(1)
         values["held_out_problem"] = problem or "With one observation there is nothing to predict from the others."
-        values["held_out"] = None if unseen is None else judged(unseen, plain, names, place)
-        computation, problem = attempt(lambda: measure(plain, seed))
-        values["computation"] = computation or Computation((f"Not measured: {problem}",))
-        values["computation_picture"] = None
-        if computation is not None and computation.now is not None:
+        values["held_out"] = None if found is None else judgement_on_data(found, given, place)
+        measured, problem = attempt(lambda: measure(heaviest, seed))
+        computation = values["computation"] = measured or Computation((f"Not measured: {problem}",))
+        if computation.now is not None:
             content = pictures.computation(computation.now, computation.later, computation.what)
-            caption = (
-                "The share of the variance that is computational, now and after more work: estimate, and the range "
-                "that is guaranteed to hold it."
-            )
+            caption = "The share of the variance that is computational, now and after more work: estimate, and the "
+            caption += "range that is guaranteed to hold it."
             values["computation_picture"] = place.picture("computation", content, caption)
         advance(1)
     first = values["held_out"]["sentence"] if values["held_out"] else ""
-    opening = values["opening"] = " ".join(filter(None, [first, values["computation"].sentences[0]]))
-    return FitReport(place.write(FILE_NAME, _TEMPLATE, values), opening)
+    opening = values["opening"] = " ".join(filter(None, [first, computation.sentences[0]]))
+    return FitReport(place.write("report.html", _TEMPLATE, values), opening)

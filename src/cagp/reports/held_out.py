@@ -1,35 +1,33 @@
-"""Predictions of observations that the weights have not seen."""
+"""Predictions of observations that the weights have not seen: as they are, and as a recalibration makes them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
 from ..calibration import Scores, evaluate
+from ..errors import InputError
 from ..left_out import Correlation, Geometry, LeftOut, affordable, correlation_of, left_out
-from ..mixtures import MixtureModel
-from ..posterior import Posterior
+from ..model import Model
+from ..predicting.conditioned import Conditioned
 from ..prediction import Prediction
-from ..recalibration import Layer, LayeredModel
+from ..recalibration import FEWEST, GROUPS, Conformal, cross_recalibrated, learn
 from ..recalibration.diagnosis import Diagnosis, diagnose
-from .inputs import Given
-from .refits import array, seconds, working
-
-if TYPE_CHECKING:
-    from ..model import Model
+from .inputs import HoldoutData, ReportInputs, array, seconds, working
 
 _POINTS = 20_000
 _POINTS_OF_MIXTURES = 5000
-_FEWER_POINTS = 1000
-"""So many are left out where the model's own solver conditions anew on the others."""
-
+_FEWER_POINTS = 1000  # so many are left out where the model's own solver conditions anew on the others
 _HOLDOUT_SECONDS = 60.0
-_AROUND = 10
-"""So many observations around a point say how rough it is there."""
+_AROUND = 10  # so many observations around a point say how rough it is there
+_WORTH_TRYING = 100  # with fewer observations a recalibration is not tried: it would say little
+# With fewer observations none can be judged: what the other groups have is too little to learn from.
+_POSSIBLE = FEWEST * GROUPS // (GROUPS - 1)
+_KINDER = "The hyperparameters have seen them, so this is slightly kinder than data that were never used."
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,16 +69,39 @@ class HeldOut:
         """What the observations say about the error bars."""
         return diagnose(self.z, self.correlation)
 
-    def predicted_by(self, prediction: Prediction, how: str) -> HeldOut:
-        """The same observations under another prediction; ``how`` is added to what is said of them."""
-        return replace(self, prediction=prediction, how=f"{self.how} {how}".strip())
+
+@dataclass(frozen=True, eq=False)
+class BeforeAndAfter:
+    """The same observations ``before`` any recalibration, and ``after`` one: that of the model, or one that was tried.
+
+    ``recalibrated`` says that the model given is; ``how`` where the recalibration comes from, or why there is none.
+    """
+
+    before: HeldOut
+    after: HeldOut | None
+    recalibrated: bool
+    how: str
+
+    @property
+    def judged(self) -> HeldOut:
+        """The observations under the model that was given."""
+        return self.after if self.recalibrated and self.after is not None else self.before
 
 
-def predict_held_out(model: Model | LayeredModel, holdout: Given, seed: int) -> HeldOut:
-    """Predictions of the data held out, by the model as it is."""
-    plain = model.plain
-    n = size = len(holdout.y)
-    while n > 50 and seconds(plain, working(plain), len(plain.y), n) > _HOLDOUT_SECONDS:
+def predict_held_out(given: ReportInputs, seed: int) -> BeforeAndAfter | None:
+    """Predictions of the data held out or, where there are none, of training data left out in the geometry of ``like``.
+
+    None where there is nothing to leave out.
+    """
+    if given.holdout is not None:
+        return _of_holdout(given.model, given.holdout, seed)
+    return None if len(given.model.recipe.y) < 2 else _of_training_data(given.model, given.like, seed)
+
+
+def _of_holdout(model: Model, holdout: HoldoutData, seed: int) -> BeforeAndAfter:
+    """Data held out. Where they reject a model without recalibration, one from its training data is tried."""
+    component, size, n = model.components[0], len(holdout.y), len(holdout.y)
+    while n > 50 and seconds(model, working(model), len(component.y), n) > _HOLDOUT_SECONDS:
         n = max(50, n // 2)
     how = f"{size:,} observations that are not among the training rows, predicted by the model itself."
     if n < size:
@@ -91,73 +112,93 @@ def predict_held_out(model: Model | LayeredModel, holdout: Given, seed: int) -> 
             f" {holdout.known:,} of the {size + holdout.known:,} rows given are training rows, the same in all columns "
             "and the target, and were left out of the judgement."
         )
-    noise: Any = plain.prior.noise_variance if holdout.noise is None else holdout.noise
-    if holdout.noise is None and np.ndim(noise):
-        noise = float(np.mean(noise))
+    noise = None if holdout.noise is None else array(holdout.noise)
+    if noise is None and np.ndim(model.prior.noise_variance):
+        noise = np.mean(model.prior.noise_variance)
         how += (
             " The training observations each have a noise variance of their own, which says nothing about new ones: "
             "their average was used."
         )
-    X = array(holdout.X)
-    found = model.predict(X, progress=False)
-    predicted = found.observed(None if noise is plain.prior.noise_variance else noise)
-    innermost = plain_of(predicted)
-    geometry = Geometry(plain)
-    return HeldOut(
+    X, geometry = array(holdout.X), Geometry(component)
+    found = model.replace(margins=None).predict(X, progress=False)
+    kept = [np.stack([array(getattr(each, name)) for each in found.components]) for name in ("mean", "variance")]
+    before = HeldOut(
         X=X,
         truth=array(holdout.y),
-        prediction=predicted,
+        prediction=found.observed(noise),
         distance=array(geometry.distance(holdout.X)),
-        roughness=_spread(plain, geometry.search.query(geometry.coordinates(holdout.X), _around(plain))),
+        roughness=_roughness(component, lambda k: geometry.search.query(geometry.coordinates(holdout.X), k)),
         rows=holdout.rows,
         rows_of="held-out data",
         how=how,
         short="held-out data",
-        correlation=correlation_of(innermost, len(plain.y)) if isinstance(innermost, Posterior) else None,
+        correlation=correlation_of(found.components[0].observed(noise), len(component.y)),
     )
+    margins, after = model.margins, None
+    if margins is not None:
+        tried = "The recalibrated error bars were judged."
+    elif before.diagnosis.state == "right":
+        tried = "Recalibration was not tried: there is no sign that it is needed."
+    else:
+        try:
+            margins = learn(model, holdout.X, min(len(component.y), _POINTS), seed, progress=False)
+            tried = f"For the recalibration, only training observations were used. {margins.how}"
+        except InputError as error:
+            tried = f"Recalibration was not tried: {error}."
+    if margins is not None:
+        mended = model.replace(margins=margins).prediction_of(X, *kept).observed(noise)
+        after = replace(before, prediction=mended, how=f"{before.how} {tried}")
+    return BeforeAndAfter(before, after, model.margins is not None, tried)
 
 
-def leave_out(model: Model | MixtureModel, like: torch.Tensor | None, seed: int) -> LeftOut | None:
-    """Some training observations predicted from the others before any recalibration; None where there are not two."""
-    plain = model.plain
-    size = len(plain.y)
-    if size < 2:
-        return None
+def _of_training_data(model: Model, like: torch.Tensor | None, seed: int) -> BeforeAndAfter:
+    """Left-out training data, which recalibrate one another where there are enough of them."""
+    found, recalibrated = leave_out(model, like, seed), model.margins is not None
+    before = left_out_data(model.components[0], found)
+    if len(found) < (_POSSIBLE if recalibrated else _WORTH_TRYING):
+        few = f"{len(found)} left-out observations are too few to recalibrate one another"
+        if recalibrated:
+            before = replace(before, how=f"{before.how} {few}: the error bars without recalibration were judged.")
+        return BeforeAndAfter(before, None, recalibrated, f"Recalibration was not tried: {few}.")
+    how = (
+        f"For the recalibration they were put into {GROUPS} groups at random, and the error bars of each group "
+        "come from the other groups: no observation judges itself."
+    )
+    if isinstance(model.margins, Conformal):
+        how += " The conformal step, which has calibration data of its own, was left out of this."
+    mended = cross_recalibrated(found, model.components[0], seed)
+    after = replace(before, prediction=mended, how=f"{before.how} {how}")
+    return BeforeAndAfter(before, after, recalibrated, how)
+
+
+def leave_out(model: Model, like: torch.Tensor | None, seed: int) -> LeftOut:
+    """Some training observations predicted from the others before any recalibration."""
+    size = len(model.recipe.y)
     fewer = min(size, _FEWER_POINTS)
-    most = _POINTS if model is plain else _POINTS_OF_MIXTURES
-    n = fewer if like is None and affordable(plain, working(plain), fewer) else min(size, most)
-    return left_out(model, like, n, seed, progress=False, correlated=True)
+    most = _POINTS if len(model.components) == 1 else _POINTS_OF_MIXTURES
+    by_folds = like is None and affordable(model.components[0], working(model), fewer)
+    return left_out(model, like, fewer if by_folds else min(size, most), seed, progress=False, correlated=True)
 
 
-def left_out_data(model: Model, found: LeftOut) -> HeldOut:
-    """Left-out observations as held-out data."""
-    geometry, rows = Geometry(model), torch.from_numpy(found.index).to(model.device)
-    how = f"{found.how} The hyperparameters have seen them, so this is slightly kinder than data that were never used."
+def left_out_data(component: Conditioned, found: LeftOut) -> HeldOut:
+    """Left-out observations of a component as held-out data."""
+    geometry, rows = Geometry(component), torch.from_numpy(found.index).to(component.device)
     return HeldOut(
         X=found.X,
         truth=found.y,
         prediction=found.prediction,
         distance=found.distance,
-        roughness=_spread(model, geometry.beyond(rows, geometry.single(rows), _around(model))),
+        roughness=_roughness(component, lambda k: geometry.beyond(rows, geometry.single(rows), k)),
         rows=found.index,
         rows_of="training data",
-        how=how,
+        how=f"{found.how} {_KINDER}",
         short=found.short,
         correlation=found.correlation,
     )
 
 
-def plain_of(prediction: Prediction) -> Prediction:
-    """The innermost prediction: what the prior alone says."""
-    return plain_of(prediction.inner) if isinstance(prediction, Layer) else prediction
-
-
-def _around(model: Model) -> int:
-    return min(_AROUND, len(model.y) - 1)
-
-
-def _spread(model: Model, around: torch.Tensor) -> np.ndarray | None:
-    """The standard deviation of the observations at training points ``around`` (n, k), shape (n,)."""
-    if around.shape[1] < 2 or bool((around < 0).any()):
-        return None
-    return array(model.y[around].double().std(dim=1))
+def _roughness(component: Conditioned, nearest: Callable[[int], torch.Tensor]) -> np.ndarray | None:
+    """The standard deviation of the ``nearest`` k observations at each of n points (n, k), shape (n,); None if few."""
+    around = nearest(min(_AROUND, len(component.y) - 1))
+    known = around.shape[1] > 1 and bool((around >= 0).all())
+    return array(component.y[around].double().std(dim=1)) if known else None

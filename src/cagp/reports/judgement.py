@@ -2,129 +2,101 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from ..model import Model
 from ..recalibration.diagnosis import Diagnosis
+from ..solvers import NearestNeighbours, Solver
 from ..support.numbers import coverage_percent, datum, number, with_unit
-from . import pictures, place_pictures
-from .coverage_by_place import LEVELS, WORDS, divisions, table_of
-from .held_out import HeldOut
-from .kernel_words import hyperparameters
+from . import pictures
+from .by_place import LEVELS, MAPPED, WORDS, changes_picture, coverage_map, divisions, quarters_picture
+from .held_out import BeforeAndAfter, HeldOut
+from .inputs import ReportInputs, array, working
 from .maps import map_of
-from .names import Names
-from .page import Folder, Table
-from .refits import array
-from .remedies import remedies_for_data, trial
-from .unseen import Unseen
+from .names import Names, hyperparameters
+from .page import Folder, PageTable
 
-if TYPE_CHECKING:
-    from ..model import Model
-
-_COLUMNS = 10
-"""More columns make a table that nobody can read."""
-
+_COLUMNS = 10  # more columns make a table that nobody can read
 _ROWS = 10
 
 
-def judged(unseen: Unseen, model: Model, names: Names, place: Folder) -> dict[str, Any]:
-    """What a template needs to show how a model does on held-out data; ``model`` is the plain one."""
-    held_out = unseen.judged
-    found = held_out.diagnosis
-    content = pictures.calibration(held_out, names)
+def judgement(found: Diagnosis, **rest: Any) -> dict[str, Any]:
+    """What the template of a judgement needs: what was found, and ``how``, ``advice``, ``tables`` and ``pictures``."""
+    return {"state": found.state, "sentence": " ".join([found.whole_sentence, *found.notes]), "parts": []} | rest
+
+
+def judgement_on_data(found: BeforeAndAfter, given: ReportInputs, place: Folder) -> dict[str, Any]:
+    """How a model does on held-out data."""
+    held_out, model, names = found.judged, given.heaviest, given.names
     caption = (
         f"{held_out.short.capitalize()}: the grey bands hold what chance does to error bars that are right, 95% of the "
         "time, everywhere at once, if the errors are independent."
     )
-    return {
-        "state": found.state,
-        "sentence": " ".join([announced(found), *found.notes]),
-        "how": held_out.how,
-        "advice": remedies_for_data(unseen, model),
-        "pictures": [place.picture("calibration", content, caption)] if content else [],
-        "tables": [
-            coverage_table(found, f"Coverage, {held_out.short}.", "coverage"),
-            _scores_table(held_out, names),
-            _points_table(held_out, names, _most_relevant(model, names)),
-        ],
-        "parts": [part for part in (_where(unseen, model, names, place), _changed(unseen, names, place)) if part],
-    }
-
-
-def _where(unseen: Unseen, model: Model, names: Names, place: Folder) -> dict[str, Any] | None:
-    """Coverage by roughness, by distance from the data and on a map."""
-    divided = divisions(unseen, names)
-    if not divided:
-        return None
-    drawn = [
-        place.picture(
-            "by-place",
-            place_pictures.by_place(unseen, divided),
-            "The spread of z, and how many of the observations lie in their 50, 80 and 95% intervals (dashed: what is "
-            "promised; grey: what chance does, 95% of the time), from the least rough and nearest to the roughest and "
-            "furthest.",
-        )
+    content = pictures.calibration(held_out, names)
+    tables = [
+        coverage_table(held_out.diagnosis, f"Coverage, {held_out.short}.", "coverage"),
+        _scores_table(held_out, names),
+        _points_table(held_out, names, _most_relevant(model, names)),
     ]
-    ground = map_of(model.prior.kernel, model.X.shape[1])
-    content = None if ground is None else place_pictures.coverage_map(unseen, ground, names)
-    if content is not None:
-        drawn.append(
-            place.picture(
-                "coverage-map",
-                content,
-                f"How many of the observations lie in their {100 * place_pictures.MAPPED:g}% intervals, place by "
-                "place: white is as promised, blue is more (the error bars are too wide there), red is less (too "
-                "narrow), grey are places with too few observations. Chance alone makes cells differ by about six "
-                "percent points.",
-            )
-        )
-    tables = [table_of(each, unseen) for each in divided]
-    return {"title": "Where they hold, and where not", "text": WORDS, "pictures": drawn, "tables": tables}
-
-
-def _changed(unseen: Unseen, names: Names, place: Folder) -> dict[str, Any] | None:
-    """What a recalibration changes: before and after."""
-    title = "What a recalibration changes"
-    if unseen.recalibrated is None:
-        return {"title": title, "text": unseen.how, "pictures": [], "tables": []}
-    text = (
-        f"The model is recalibrated. Without that, {unseen.plain.diagnosis.sentence}."
-        if unseen.layered
-        else _outcome(unseen)
+    return judgement(
+        held_out.diagnosis,
+        how=held_out.how,
+        advice=remedies_for_data(found, model, transformed=bool(given.scale)),
+        tables=tables,
+        pictures=[place.picture("calibration", content, caption)] if content else [],
+        parts=[*_where(found, model, names, place), _changed(found, names, place)],
     )
-    return {
-        "title": title,
-        "text": f"{text} {unseen.how}",
-        "pictures": [
-            place.picture(
-                "recalibration",
-                place_pictures.before_and_after(unseen),
-                f"{unseen.plain.short.capitalize()}, before and after the recalibration.",
-            )
-        ],
-        "tables": [_changes_table(unseen, names)],
+
+
+def _where(found: BeforeAndAfter, model: Model, names: Names, place: Folder) -> list[dict[str, Any]]:
+    """Coverage by roughness, by distance from the data and on a map, where there are enough observations."""
+    divided = divisions(found.before, names)
+    if not divided:
+        return []
+    caption = (
+        "The spread of z, and how many of the observations lie in their 50, 80 and 95% intervals (dashed: what is "
+        "promised; grey: what chance does, 95% of the time), from the least rough and nearest to the roughest and "
+        "furthest."
+    )
+    drawn = [place.picture("by-place", quarters_picture(found, divided), caption)]
+    ground = map_of(model.prior.kernel, model.X.shape[1])
+    content = None if ground is None else coverage_map(found, ground, names)
+    if content is not None:
+        caption = (
+            f"How many of the observations lie in their {100 * MAPPED:g}% intervals, place by place: white is as "
+            "promised, blue is more (the error bars are too wide there), red is less (too narrow), grey are places "
+            "with too few observations. Chance alone makes cells differ by about six percent points."
+        )
+        drawn.append(place.picture("coverage-map", content, caption))
+    tables = [each.table(found) for each in divided]
+    return [{"title": "Where they hold, and where not", "text": WORDS, "pictures": drawn, "tables": tables}]
+
+
+def _changed(found: BeforeAndAfter, names: Names, place: Folder) -> dict[str, Any]:
+    """What a recalibration changes: before and after."""
+    part: dict[str, Any] = {"title": "What a recalibration changes", "text": found.how, "pictures": [], "tables": []}
+    if found.after is None:
+        return part
+    if found.recalibrated:
+        text = f"The model is recalibrated. Without that, {found.before.diagnosis.sentence}."
+    elif found.before.diagnosis.state == "right":
+        text = f"Nothing needs to be mended. With a recalibration, {found.after.diagnosis.sentence}."
+    else:
+        text = trial(found, "A recalibration was tried, and it")
+    caption = f"{found.before.short.capitalize()}, before and after the recalibration."
+    return part | {
+        "text": f"{text} {found.how}",
+        "pictures": [place.picture("recalibration", changes_picture(found), caption)],
+        "tables": [_changes_table(found.before, found.after, names.target_unit)],
     }
-
-
-def _outcome(unseen: Unseen) -> str:
-    if unseen.plain.diagnosis.state != "right":
-        return trial(unseen, "A recalibration was tried, and it")
-    assert unseen.recalibrated is not None
-    return f"Nothing needs to be mended. With a recalibration, {unseen.recalibrated.diagnosis.sentence}."
-
-
-def announced(found: Diagnosis, *, start: bool = True) -> str:
-    """What was found as a whole sentence, with a capital where one starts."""
-    sentence = f"suspicious: {found.sentence}." if found.suspicious else f"{found.sentence}."
-    return f"{sentence[:1].upper()}{sentence[1:]}" if start else sentence
 
 
 # --- tables -----------------------------------------------------------------------------------------------------------
 
 
-def coverage_table(diagnosis: Diagnosis, caption: str, name: str) -> Table:
+def coverage_table(diagnosis: Diagnosis, caption: str, name: str) -> PageTable:
     """Promised and found coverage, with what chance allows at all levels together."""
     rows = [
         (
@@ -135,59 +107,47 @@ def coverage_table(diagnosis: Diagnosis, caption: str, name: str) -> Table:
         )
         for c in diagnosis.coverage
     ]
-    return Table(caption, ("interval", "holds", "by chance, if right", "within chance"), rows, name)
+    return PageTable(caption, ("interval", "holds", "by chance, if right", "within chance"), rows, name)
 
 
-def _scores_table(held_out: HeldOut, names: Names) -> Table:
+def _scores_table(held_out: HeldOut, names: Names) -> PageTable:
     """Accuracy, proper scores and z-values, in words."""
-    scores, unit = held_out.scores, names.target_unit
+    scores, unit, z = held_out.scores, names.target_unit, held_out.z
     spread = float(np.std(held_out.truth))
+    normal = held_out.prediction.is_normal
+    z_is = "error / predicted standard deviation" if normal else "normal score of the predicted probability"
     rows = [
         ("points", f"{len(held_out):,}", ""),
         ("RMSE", with_unit(number(scores.rmse), unit), "typical size of an error"),
         ("spread of the observations", with_unit(number(spread), unit), "the RMSE of predicting their average"),
-        (
-            "CRPS",
-            with_unit(number(scores.crps), unit),
-            "proper score, in the same unit; smaller is better",
-        ),
+        ("CRPS", with_unit(number(scores.crps), unit), "proper score, in the same unit; smaller is better"),
         ("NLL (log score)", number(scores.nll), "proper score; smaller is better"),
         ("width of the 95% interval", with_unit(number(scores.sharpness), unit), "average"),
-        ("mean of z", number(float(held_out.z.mean()), 2), "0 if right; z = error / predicted standard deviation"),
+        ("mean of z", number(float(z.mean()), 2), f"0 if right; z = {z_is}"),
     ]
-    if len(held_out) > 1:
-        rows.append(
-            ("spread of z", number(float(held_out.z.std(ddof=1))), "1 if right; above: too narrow, below: too wide")
-        )
-    return Table(f"Scores, {held_out.short}.", ("score", "value", "meaning"), rows, "scores")
+    if len(z) > 1:
+        rows.append(("spread of z", number(float(z.std(ddof=1))), "1 if right; above: too narrow, below: too wide"))
+    return PageTable(f"Scores, {held_out.short}.", ("score", "value", "meaning"), rows, "scores")
 
 
-def _points_table(held_out: HeldOut, names: Names, columns: Sequence[int]) -> Table:
+def _points_table(held_out: HeldOut, names: Names, columns: list[int]) -> PageTable:
     """The held-out observations one by one, those with the largest |z| first: their row, these columns, and z."""
     unit = names.target_unit
     order = np.argsort(-np.abs(held_out.z), kind="stable")[:_ROWS]
-    mean, (lower, upper) = array(held_out.prediction.mean), map(array, held_out.prediction.interval(0.95))
-    rows = [
-        (
-            str(held_out.rows[i]),
-            *(datum(float(held_out.X[i, c])) for c in columns),
-            with_unit(datum(float(held_out.truth[i])), unit),
-            f"{_short(mean[i])} ({_short(lower[i])} to {with_unit(_short(upper[i]), unit)})",
-            number(float(held_out.z[i]), 2),
-        )
-        for i in order
-    ]
+    ends = np.stack([array(held_out.prediction.mean), *map(array, held_out.prediction.interval(0.95))])
+    rows = []
+    for i in order:
+        mean, lower, upper = (datum(float(v)) if np.isfinite(v) else number(float(v)) for v in ends[:, i])
+        place = (datum(float(held_out.X[i, c])) for c in columns)
+        observed, predicted = with_unit(datum(float(held_out.truth[i])), unit), with_unit(f"{lower} to {upper}", unit)
+        rows.append((str(held_out.rows[i]), *place, observed, f"{mean} ({predicted})", number(float(held_out.z[i]), 2)))
     which = "observations with the largest |z|" if len(order) < len(held_out) else "observations"
     caption = f"The {which}. Row: the position in the {held_out.rows_of}, the first is 0 (after the header of a file)."
     if len(columns) < held_out.X.shape[1]:
         caption += f" Of {held_out.X.shape[1]} columns, the {len(columns)} that matter most to the kernel are shown."
     narrow = names.narrow()
     heads = ("row", *(narrow[c] for c in columns), "observed", "predicted, 95%", "z")
-    return Table(caption, heads, rows, "points", headed=False)
-
-
-def _short(value: float) -> str:
-    return datum(float(value)) if np.isfinite(value) else number(float(value))
+    return PageTable(caption, heads, rows, "points", headed=False)
 
 
 def _most_relevant(model: Model, names: Names) -> list[int]:
@@ -202,16 +162,14 @@ def _most_relevant(model: Model, names: Names) -> list[int]:
     for parameter in hyperparameters(model.prior, names):
         if parameter.kind == "lengthscale" and parameter.column is not None:
             own[parameter.column] = max(own[parameter.column], spread[parameter.column] / parameter.value)
-    relevance = own if own.any() else spread
-    return sorted(np.argsort(-relevance, kind="stable")[:_COLUMNS].tolist())
+    return sorted(np.argsort(-(own if own.any() else spread), kind="stable")[:_COLUMNS].tolist())
 
 
-def _changes_table(unseen: Unseen, names: Names) -> Table:
+def _changes_table(before: HeldOut, after: HeldOut, unit: str) -> PageTable:
     """Scores and coverage before and after the recalibration."""
-    assert unseen.recalibrated is not None
-    unit, before, after = names.target_unit, unseen.plain.scores, unseen.recalibrated.scores
+    both = (before.scores, after.scores)
     rows: list[tuple[str, ...]] = [
-        (title, with_unit(number(getattr(before, name)), own), with_unit(number(getattr(after, name)), own), meaning)
+        (title, *(with_unit(number(getattr(each, name)), own) for each in both), meaning)
         for title, name, own, meaning in (
             ("RMSE", "rmse", unit, "the predictions are the same"),
             ("CRPS", "crps", unit, "smaller is better"),
@@ -220,10 +178,139 @@ def _changes_table(unseen: Unseen, names: Names) -> Table:
             ("width of the 95% interval", "sharpness", unit, "average"),
         )
     ]
-    spreads = (number(float(np.sqrt(np.square(each.z).mean()))) for each in (before, after))
-    rows.append(("rms of z", *spreads, "1 if right"))
+    rows.append(("rms of z", *(number(float(np.sqrt(np.square(each.z).mean()))) for each in both), "1 if right"))
     rows += [
-        (f"{100 * level:g}% intervals hold", *(coverage_percent(each.coverage(level)) for each in (before, after)), "")
+        (f"{100 * level:g}% intervals hold", *(coverage_percent(each.coverage(level)) for each in both), "")
         for level in LEVELS
     ]
-    return Table("Before and after the recalibration.", ("score", "before", "after", "meaning"), rows, "recalibration")
+    heads = ("score", "before", "after", "meaning")
+    return PageTable("Before and after the recalibration.", heads, rows, "recalibration")
+
+
+# --- what to do -------------------------------------------------------------------------------------------------------
+
+
+def remedies_for_data(found: BeforeAndAfter, model: Model, transformed: bool = False) -> list[str]:
+    """What to do where the model does not fit the data, or may not, most likely remedy first.
+
+    ``model`` is its heaviest prior, of observations that are ``transformed`` already or not.
+    """
+    diagnosis = found.judged.diagnosis
+    if diagnosis.state == "right":
+        return []
+    said = []
+    if diagnosis.suspicious:
+        said.append(
+            "Check with more rows: of models that are right, about one in twenty looks like this by chance. If more "
+            "rows confirm it, what follows is the most likely remedy."
+        )
+    if "too wide" in diagnosis.failures and not model.solver.calibrated:
+        said.append(_uncalibrated(model.solver))
+    if not found.recalibrated:
+        said.append(f"Recalibrate: `cagp fit … --recalibrate`, in Python model.recalibrated(). {trial(found)}")
+    for failure in (*diagnosis.failures, *diagnosis.signs):
+        said += _REMEDIES[failure]
+        if failure in ("heavy tails", "wrong shape") and not transformed:
+            said.append(_TRANSFORM)
+    if found.after is None and "too narrow" in diagnosis.failures:
+        said.append(
+            f"Until then, multiply the standard deviations by {number(diagnosis.spread, 2)} to get error bars that "
+            "are about right on average."
+        )
+    return said + _other_models(model)
+
+
+def trial(found: BeforeAndAfter, opening: str = "Tried here, and it") -> str:
+    """What became of the recalibration of a model without one, in a sentence or two that begin so."""
+    if found.after is None:
+        return found.how
+    diagnosis = found.after.diagnosis
+    hold = "50, 80 and 95% intervals then hold {}, {} and {}".format(*map(diagnosis.hold, (0.5, 0.8, 0.95)))
+    change = 100 * (found.after.scores.crps / found.before.scores.crps - 1)
+    score = f"the CRPS is {abs(change):.0f}% {'smaller' if change < 0 else 'larger'}"
+    if round(abs(change)) == 0:
+        score = "the CRPS stays the same"
+    if diagnosis.right:
+        return f"{opening} mends the error bars: {hold}, and {score}."
+    other = "a trend or another kernel" if "biased" in diagnosis.failures else "another kernel or a trend"
+    return (
+        f"{opening} does not mend all of it: {hold}, and {score}; still, {diagnosis.sentence}. What is left "
+        f"asks for {other}, which were not tried here."
+    )
+
+
+def _other_models(model: Model) -> list[str]:
+    """What would change the predictions too, which no recalibration does."""
+    said = [
+        "Another kernel can make the predictions better as well as their error bars. Not tried here; a model that "
+        "cagp.fit chose has been compared with others, and its story says with which."
+    ]
+    if model.components[0].basis is None:
+        said.append(
+            "So can a trend with unknown coefficients: `cagp fit … --mean linear`, in Python Polynomial(1). Not tried "
+            "here."
+        )
+    solver = working(model)
+    if isinstance(solver, NearestNeighbours) and not solver.description(len(model.y)).exact:
+        said.append(
+            f"More neighbours than {solver.k} make the solver more exact; that helps predictions, and hardly error "
+            "bars that are wrong on the data. Not tried here."
+        )
+    return said
+
+
+_TRANSFORM = (
+    "A transformed target (its logarithm, for counts its square root) often has errors of a more normal shape: "
+    "`cagp fit … --transform auto`, in Python cagp.fit(X, y). Not tried here."
+)
+
+_REMEDIES = {
+    "too narrow": [
+        "Fit the hyperparameters again with the noise free (not fix_noise), on more data, or with more restarts: too "
+        "small a noise_variance or too long a lengthscale makes error bars too narrow. A rougher kernel (Matern32 or "
+        "Matern12 instead of RBF) or one lengthscale per column may fit. Not tried here.",
+        "Look for structure that the kernel does not have: a missing input, a trend, noise that changes from place to "
+        "place (noise_variance may be one number per observation).",
+    ],
+    "too wide": [
+        "Fit the hyperparameters again: a noise_variance that is too large or a lengthscale that is too short makes "
+        "error bars too wide. Not tried here.",
+        "If the solver has not converged, part of the width is computational: the report of the fit says how much, "
+        "and more iterations remove it.",
+    ],
+    "biased": [
+        "Give the prior a mean with unknown coefficients: Constant(), or Polynomial for a trend. Not tried here.",
+        "Check that the held-out data come from the same place, time and instrument as the training data.",
+    ],
+    "heavy tails": [
+        "Look at the observations with the largest |z|: outliers, typing errors, a second regime.",
+        "If they are genuine, give each observation its own noise variance. Not tried here.",
+    ],
+    "wrong shape": [
+        "Compare the histogram of z with the normal curve: two humps are two regimes, a slope is a skewed target.",
+    ],
+}
+
+
+def remedies_for_method(diagnosis: Diagnosis, solver: Solver) -> list[str]:
+    """What to do where the method is not calibrated under its own prior, or may not be."""
+    if diagnosis.state == "right":
+        return []
+    if not solver.calibrated:
+        return [_uncalibrated(solver)]
+    if diagnosis.suspicious:
+        return [
+            "Check again with another seed: of methods that are right, about one in twenty looks like this by chance. "
+            f"{type(solver).__name__} should be calibrated by construction."
+        ]
+    return [
+        f"{type(solver).__name__} should be calibrated by construction. If it is your own solver, its weights depend "
+        "on y or it misreports its variances; if it is one of cagp's, this is a bug worth reporting."
+    ]
+
+
+def _uncalibrated(solver: Solver) -> str:
+    return (
+        f"{type(solver).__name__} takes its directions from y, so its error bars are not calibrated, usually too wide. "
+        "CalibratedCG or GaussSeidel cost about the same and are."
+    )

@@ -1,14 +1,23 @@
-"""Which columns make a map, and what every map shares: its ends, its shape, coastlines."""
+"""Which columns make a map, and what every map shares: its ends, its shape, coastlines.
+
+Coastlines are drawn where they are on this machine: nothing is downloaded, and a map without them is a map too. Looked
+for, in this order: Natural Earth's ``ne_110m_coastline.geojson`` in the folder CAGP_DATA or in the cache of cagp, and
+the same lines in the data folders of cartopy, where that is installed and has fetched them before.
+"""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..datasets.files import cache_folder, data_folder
 from ..kernels import Kernel, geographic_columns
-from .coastlines import coastlines, wrapped
+from .names import Names
 from .pictures import new_figure
 
 if TYPE_CHECKING:
@@ -18,8 +27,10 @@ if TYPE_CHECKING:
 Ends = list[tuple[float, float]]
 """The first and last value across, then down."""
 
-_ROUND = 300.0
-"""Data that span so many degrees go round the globe."""
+FILE_NAME = "ne_110m_coastline"
+_CARTOPY_FOLDER = Path("shapefiles", "natural_earth", "physical")
+
+_ROUND = 300.0  # data that span so many degrees go round the globe
 
 
 @dataclass(frozen=True)
@@ -43,6 +54,22 @@ class Map:
         width, height = (high - low for low, high in ends)
         return float(np.clip(width / height, 0.4, 2.5)) if self.geographic else 1.3
 
+    def frame(self, ax: Axes, ends: Ends, names: Names, colour: str) -> None:
+        """Labels and ends; on the globe coastlines, degrees of equal size, and marks at round numbers."""
+        ax.set(xlabel=names.label(self.across), ylabel=names.label(self.down), xlim=ends[0], ylim=ends[1])
+        if not self.geographic:
+            return
+        from matplotlib.collections import LineCollection
+        from matplotlib.ticker import MultipleLocator
+
+        first, last = ends[0]
+        lines: Any = wrapped(coastlines()) if last > 180 else coastlines()
+        ax.add_collection(LineCollection(lines, colors=colour, linewidths=0.6), autolim=False)
+        ax.set_aspect("equal")
+        if last - first > _ROUND:
+            ax.xaxis.set_major_locator(MultipleLocator(60))
+            ax.yaxis.set_major_locator(MultipleLocator(30))
+
 
 def map_of(kernel: Kernel, columns: int) -> Map | None:
     """The map that points with so many ``columns`` have under this kernel; None where there is none."""
@@ -61,17 +88,48 @@ def two_maps(place: Map, ends: Ends) -> tuple[Figure, np.ndarray]:
     return new_figure(*((2, 1, 9.5) if stacked else (1, 2, 6.0)), float(np.clip(height, 3.2, 8.0)))
 
 
-def on_the_globe(ax: Axes, colour: str) -> None:
-    """Coastlines, degrees of equal size, and marks at round numbers, on a map of longitude and latitude."""
-    from matplotlib.collections import LineCollection
-    from matplotlib.ticker import MultipleLocator
+def coastlines() -> list[np.ndarray]:
+    """Lines of (longitude, latitude) in degrees, each (n, 2), longitudes in −180…180; an empty list without any."""
+    for read in (_from_geojson, _from_cartopy):
+        try:
+            lines = list(read())
+        except Exception:  # a damaged file or another version of a package must not cost anyone a map
+            continue
+        if lines:
+            return lines
+    return []
 
-    lines: Any = coastlines()
-    first, last = ax.get_xlim()
-    if last > 180:
-        lines = wrapped(lines)
-    ax.add_collection(LineCollection(lines, colors=colour, linewidths=0.6), autolim=False)
-    ax.set_aspect("equal")
-    if last - first > _ROUND:
-        ax.xaxis.set_major_locator(MultipleLocator(60))
-        ax.yaxis.set_major_locator(MultipleLocator(30))
+
+def wrapped(lines: list[np.ndarray]) -> list[np.ndarray]:
+    """The same lines with longitudes in 0…360, cut where they cross the meridian 0."""
+    pieces = []
+    for line in lines:
+        east = np.column_stack([line[:, 0] % 360, line[:, 1]])
+        jumps = np.flatnonzero(np.abs(np.diff(east[:, 0])) > 180) + 1
+        pieces += [piece for piece in np.split(east, jumps) if len(piece) > 1]
+    return pieces
+
+
+def _from_geojson() -> Iterator[np.ndarray]:
+    for place in (data_folder, cache_folder):  # the second is looked for only where the first has none
+        folder = place()
+        path = folder / f"{FILE_NAME}.geojson" if folder else None
+        if path is not None and path.is_file():
+            for feature in json.loads(path.read_text(encoding="utf-8"))["features"]:
+                lines = feature["geometry"]["coordinates"]
+                for line in [lines] if feature["geometry"]["type"] == "LineString" else lines:
+                    yield np.asarray(line, dtype=np.float64)[:, :2]
+            return
+
+
+def _from_cartopy() -> Iterator[np.ndarray]:
+    import cartopy  # type: ignore[import-not-found]
+    from cartopy.io import shapereader  # type: ignore[import-not-found]
+
+    for key in ("pre_existing_data_dir", "data_dir"):
+        path = Path(cartopy.config[key]) / _CARTOPY_FOLDER / f"{FILE_NAME}.shp"
+        if cartopy.config[key] and path.is_file():
+            for geometry in shapereader.Reader(str(path)).geometries():
+                for part in getattr(geometry, "geoms", [geometry]):
+                    yield np.asarray(part.coords, dtype=np.float64)[:, :2]
+            return

@@ -4,77 +4,75 @@ from __future__ import annotations
 
 import datetime
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
 
 from ..hyperparameters import FitResult
 from ..kernels import EARTH_RADIUS
 from ..means import Constant, Polynomial, Zero
+from ..model import Model
 from ..prior import Prior
 from ..support.advice import Advice
 from ..support.memory import human
 from ..support.numbers import datum, number, percent, with_error, with_unit
-from .kernel_words import Hyperparameter, hyperparameters
-from .names import Names
-from .page import Table
-from .refits import array, working
-
-if TYPE_CHECKING:
-    from ..model import Model
+from .inputs import array, working
+from .names import Hyperparameter, Names, hyperparameters
+from .page import PageTable
 
 _COLUMNS_LISTED = 30
-_VAGUE = 0.5
-"""A standard error of half the value: the data say little more than the order of magnitude."""
-
-_VAGUE_ANGLE = 25.0
-"""A standard error of so many degrees: the data say little more than which quarter it is."""
+_VAGUE = 0.5  # A standard error of half the value: the data say little more than the order of magnitude
+_VAGUE_ANGLE = 25.0  # A standard error of so many degrees: the data say little more than which quarter it is
 
 
-def facts_table(model: Model, names: Names, scale: str = "") -> Table:
+def facts_table(model: Model, names: Names, scale: str = "") -> PageTable:
     """The model in a table: one line a fact; ``scale`` says what was done to the observations before."""
     from ..support.version import __version__
 
     gram, solver = model.prepared.gram, working(model)
-    size, columns = model.X.shape
-    unit = names.target_unit
-    y = array(model.y)
+    (size, columns), unit, y = model.X.shape, names.target_unit, array(model.y)
+    full, solving = (
+        "double precision" if each.dtype == torch.float64 else "single precision" for each in (model.gram, gram)
+    )
     low, high, average = (with_unit(datum(float(v)), unit) for v in (y.min(), y.max(), y.mean()))
     picked = " (picked by Auto)" if model.prepared.picked else ""
     calibrated = "calibrated" if solver.calibrated else "not calibrated: its error bars depend on y"
     memory = f"dense, {human(gram.dense_bytes)}" if gram.storage == "dense" else "recomputed in tiles, not stored"
     iterations = f", {model.prepared.limit} iterations" if model.prepared.limit > 1 else ""
-    if solver.points_used(size) is not None:
+    if solver.description(size).points_used is not None:
         memory, iterations = "not needed as a whole", ""
+    made_of = [] if model.margins is None else [model.margins.in_words]
+    if len(model.components) > 1:
+        made_of.insert(0, f"a mixture of {len(model.components)} priors, of which the heaviest is described here")
     rows = [
         ("data", f"{size:,} observations, {columns} {'column' if columns == 1 else 'columns'}"),
         ("target", f"{names.target}: {low} to {high}, average {average}"),
         *([("scale", scale)] if scale else []),
+        *([("model", "; ".join(made_of))] if made_of else []),
         ("kernel", model.prior.kernel.in_words(names.features or ())),
         ("formula", f"k(x, x′) = {model.prior.kernel.formula(number)}"),
         ("prior mean", _mean(model, names)),
         ("noise", _noise_in_words(model.prior, unit)),
         ("solver", f"{solver!r}{picked}{iterations}, {calibrated}"),
         ("Gram matrix", memory),
-        ("memory budget", human(model.budget)),
-        ("arithmetic", _arithmetic(model)),
+        ("memory budget", human(model.recipe.budget)),
+        ("arithmetic", full if full == solving else f"solved in {solving}, certified in {full}"),
         ("cagp", __version__),
         ("date", datetime.date.today().isoformat()),
     ]
-    return Table("", (), rows, "facts")
+    return PageTable("", (), rows, "facts")
 
 
-def columns_table(model: Model, names: Names) -> Table:
+def columns_table(model: Model, names: Names) -> PageTable:
     """The columns of X: range and median."""
     X = array(model.X)
     rows = [
         (names.name(c), names.unit(c), *(datum(float(f(X[:, c]))) for f in (np.min, np.median, np.max)))
         for c in range(min(X.shape[1], _COLUMNS_LISTED))
     ]
-    caption = "The columns."
-    if X.shape[1] > _COLUMNS_LISTED:
-        caption = f"The first {_COLUMNS_LISTED} of {X.shape[1]} columns."
-    return Table(caption, ("column", "unit", "smallest", "median", "largest"), rows, "columns")
+    some = f"The first {_COLUMNS_LISTED} of {X.shape[1]} columns."
+    caption = some if X.shape[1] > _COLUMNS_LISTED else "The columns."
+    return PageTable(caption, ("column", "unit", "smallest", "median", "largest"), rows, "columns")
 
 
 def _mean(model: Model, names: Names) -> str:
@@ -91,9 +89,8 @@ def _mean(model: Model, names: Names) -> str:
     if isinstance(mean, Polynomial):
         of = "all columns" if mean.columns is None else ", ".join(names.name(c) for c in mean.columns)
         return f"polynomial of degree {mean.degree} in {of}, {len(given)} coefficients{known and ', ' + known}"
-    return (
-        f"{len(given)} functions of the user's own, with coefficients {known}" if known else "the user's own function"
-    )
+    own = f"{len(given)} functions of the user's own, with coefficients {known}"
+    return own if known else "the user's own function"
 
 
 def _noise_in_words(prior: Prior, unit: str) -> str:
@@ -107,25 +104,17 @@ def _noise_in_words(prior: Prior, unit: str) -> str:
     return f"one per observation, standard deviations from {low} to {high}"
 
 
-def _arithmetic(model: Model) -> str:
-    words = {"torch.float64": "double precision", "torch.float32": "single precision"}
-    full, solving = words[str(model.gram.dtype)], words[str(model.prepared.gram.dtype)]
-    return full if full == solving else f"solved in {solving}, certified in {full}"
-
-
 # --- hyperparameters --------------------------------------------------------------------------------------------------
 
 
-def hyperparameters_table(model: Model, fit: FitResult | None, names: Names) -> Table:
+def hyperparameters_table(model: Model, fit: FitResult | None, names: Names) -> PageTable:
     """Every hyperparameter with its standard error, where it was fitted: those of the fit, all from one candidate."""
     errors = (fit.standard_errors or {}) if fit else {}
     rows = []
     for parameter in hyperparameters(model.prior if fit is None else fit.prior, names):
-        fitted = fit is not None and parameter.name in fit.values
-        error = errors.get(parameter.name)
-        how = "fitted" if fitted else ("held fixed" if fit else "given")
-        if fit and parameter.name in fit.at_bounds:
-            how = "fitted, at a bound"
+        how, error = "given" if fit is None else "held fixed", errors.get(parameter.name)
+        if fit and parameter.name in fit.values:
+            how = "fitted, at a bound" if parameter.name in fit.at_bounds else "fitted"
         shown = with_error(parameter.value, None if error is None or math.isnan(error) else error)
         rows.append((parameter.label, with_unit(shown, parameter.unit), how, _meaning(parameter, model, names)))
     for name, value in fit.values.items() if fit else ():
@@ -137,7 +126,7 @@ def hyperparameters_table(model: Model, fit: FitResult | None, names: Names) -> 
             label = f"prior mean, coefficient {name.split('[')[-1].rstrip(']')}"
             rows.append((label, shown, "fitted", "of the polynomial"))
     caption = "Value ± one standard error." if errors else "Values; no standard errors were computed."
-    return Table(caption, ("hyperparameter", "value", "how", "meaning"), rows, "hyperparameters")
+    return PageTable(caption, ("hyperparameter", "value", "how", "meaning"), rows, "hyperparameters")
 
 
 def _meaning(parameter: Hyperparameter, model: Model, names: Names) -> str:
@@ -159,17 +148,14 @@ def _meaning(parameter: Hyperparameter, model: Model, names: Names) -> str:
 def advice(model: Model, fit: FitResult | None, names: Names, mixed: bool = False) -> list[str]:
     """What a statistician would say about these values; ``mixed`` says that several models predict together."""
     prior = model.prior if fit is None else fit.prior
-    said = [_warning(each, prior, names) for each in fit.advice] if fit else []
+    said = _warnings(fit, names) if fit else []
     if fit is None:
         said.append("The hyperparameters were given, not fitted to these data, so their uncertainty is not known.")
     elif fit.standard_errors is None:
         said.append("Standard errors were not computed: fit with standard_errors=True to see what the data determine.")
     else:
         said += _vague(fit, names)
-    said += _lengthscales(model, prior, names)
-    said += _noise(model)
-    if not said:
-        said.append("Nothing unusual: every hyperparameter is determined by the data and of a plausible size.")
+    said += _lengthscales(model, prior, names) + _noise(model)
     said.append(
         "These are the values of the candidate with the most weight; a mixture predicts, as said above."
         if mixed
@@ -178,28 +164,23 @@ def advice(model: Model, fit: FitResult | None, names: Names, mixed: bool = Fals
     return said
 
 
-def _warning(found: Advice, prior: Prior, names: Names) -> str:
-    """A warning with the names that a reader knows."""
-    labels = {parameter.name: f"the {parameter.label}" for parameter in hyperparameters(prior, names)}
-    sentence = found.worded(subject=labels.get(found.subject))
-    return sentence[:1].upper() + sentence[1:]
+def _warnings(fit: FitResult, names: Names) -> list[str]:
+    """The warnings of a fit with the names that a reader knows; flat directions in one of them."""
+    labels = {parameter.name: f"the {parameter.label}" for parameter in hyperparameters(fit.prior, names)}
+    said = [(each, labels.get(each.subject, each.subject)) for each in fit.advice if each.kind != "flat"]
+    flat = [labels.get(each.subject, each.subject) for each in fit.advice if each.kind == "flat"]
+    said += [(Advice("flat"), ", ".join(flat))] if flat else []
+    sentences = (each.worded(subject=subject) for each, subject in said)
+    return [sentence[:1].upper() + sentence[1:] for sentence in sentences]
 
 
 def _vague(fit: FitResult, names: Names) -> list[str]:
-    errors, told = fit.standard_errors or {}, {found.subject for found in fit.advice}
-    vague = [
-        p.label
-        for p in hyperparameters(fit.prior, names)
-        if p.name in errors
-        and errors[p.name] > (_VAGUE_ANGLE if p.kind == "angle" else _VAGUE * p.value)
-        and p.name not in told
-    ]
-    if not vague:
-        return []
-    return [
-        f"The data determine these only to the order of magnitude: {', '.join(vague)}. Predictions are usually less "
-        "sensitive than that suggests."
-    ]
+    warned_of = {found.subject for found in fit.advice}
+    errors = {name: error for name, error in (fit.standard_errors or {}).items() if name not in warned_of}
+    limits = [(p, _VAGUE_ANGLE if p.kind == "angle" else _VAGUE * p.value) for p in hyperparameters(fit.prior, names)]
+    vague = ", ".join(p.label for p, limit in limits if errors.get(p.name, 0.0) > limit)
+    said = f"The data determine these only to the order of magnitude: {vague}. Predictions are usually less sensitive "
+    return [f"{said}than that suggests."] if vague else []
 
 
 def _lengthscales(model: Model, prior: Prior, names: Names) -> list[str]:
@@ -208,14 +189,12 @@ def _lengthscales(model: Model, prior: Prior, names: Names) -> list[str]:
     for parameter in hyperparameters(prior, names):
         if parameter.kind != "lengthscale" or parameter.column is None:
             continue
-        values = np.unique(X[:, parameter.column])
-        if len(values) < 2:
-            continue
+        values, name = np.unique(X[:, parameter.column]), names.name(parameter.column)
         span = float(values[-1] - values[0])
-        if parameter.value > 10 * span:
-            long.append(f"{names.name(parameter.column)} ({number(parameter.value / span, 2)} times its range)")
-        elif parameter.value < 0.5 * float(np.median(np.diff(values))):
-            short.append(names.name(parameter.column))
+        if span and parameter.value > 10 * span:
+            long.append(f"{name} ({number(parameter.value / span, 2)} times its range)")
+        elif span and parameter.value < 0.5 * float(np.median(np.diff(values))):
+            short.append(name)
     said = []
     if long:
         said.append(f"Long lengthscales: {', '.join(long)}. The prediction hardly depends on these columns.")
@@ -230,17 +209,12 @@ def _lengthscales(model: Model, prior: Prior, names: Names) -> list[str]:
 def _noise(model: Model) -> list[str]:
     noise = float(model.prior.noise(model.X).mean())
     signal = float(model.gram.kernel_diagonal().double().mean())
-    spread = float(np.var(array(model.y)))
     said = f"Noise makes up {percent(noise / (noise + signal))} of the variance that the prior expects."
     if noise > signal:
-        said = (
-            f"The noise variance is {number(noise / signal, 2)} times that of the function: most of what is observed "
-            "is taken for noise."
-        )
+        said = f"The noise variance is {number(noise / signal, 2)} times that of the function: most of what is "
+        said += "observed is taken for noise."
     elif noise < 1e-6 * signal:
-        said = (
-            f"The noise variance is {number(noise / signal, 1)} of the function's: the model interpolates, and small "
-            "measurement errors will make its error bars too narrow."
-        )
+        said = f"The noise variance is {number(noise / signal, 1)} of the function's: the model interpolates, and "
+        said += "small measurement errors will make its error bars too narrow."
     equal = "All observations are equal: nothing about the function can be learnt from them but its level."
-    return [said] if spread else [said, equal]
+    return [said] if np.ptp(array(model.y)) else [said, equal]

@@ -1,4 +1,4 @@
-"""What the columns and the target are called, and their units."""
+"""What the columns, the target and the hyperparameters are called, and their units."""
 
 from __future__ import annotations
 
@@ -6,14 +6,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from ..errors import InputError, InputTypeError
 from ..kernels import geographic_columns
+from ..kernels.tree import Part
+from ..prior import Prior
+from ..support.numbers import squared
+from .page import printable
 
 if TYPE_CHECKING:
     from ..model import Model
 
-_AXIS = 30
-"""A longer label would run into that of the next panel."""
+_AXIS = 30  # A longer label would run into that of the next panel
+_ANGLES = ("azimuth of", "dip of", "roll around")
 
 
 @dataclass(frozen=True)
@@ -60,9 +66,10 @@ class Names:
         features = (model.column_names or own_names) if self.features is None else self.features
         return replace(
             self,
-            features=[" ".join(name.split()) for name in features],  # a file may have blanks at the ends or in rows
-            feature_units=own_units if self.feature_units is None else self.feature_units,
-            target="y" if self.target is None else " ".join(self.target.split()),
+            features=[_cleaned(name) for name in features],
+            feature_units=[_cleaned(unit) for unit in (self.feature_units or own_units)],
+            target="y" if self.target is None else _cleaned(self.target),
+            target_unit=_cleaned(self.target_unit),
         )
 
     def name(self, column: int) -> str:
@@ -80,15 +87,21 @@ class Names:
 
     def label(self, column: int) -> str:
         """A column for the axis of a figure."""
-        return _with_unit(self.narrow(_AXIS)[column], self.unit(column))
+        return with_brackets(self.narrow(_AXIS)[column], self.unit(column))
 
     @property
     def target_label(self) -> str:
         """The target for the axis of a figure."""
-        return _with_unit(shortened([self.target or "y"], _AXIS)[0], self.target_unit)
+        return with_brackets(shortened([self.target or "y"], _AXIS)[0], self.target_unit)
 
 
-def _with_unit(name: str, unit: str) -> str:
+def _cleaned(name: str) -> str:
+    """Without what cannot be printed, and with single blanks: a file may have some at the ends or in rows."""
+    return str(printable(" ".join(name.split())))
+
+
+def with_brackets(name: str, unit: str) -> str:
+    """A name with its unit, where it has one: "depth [m]"."""
     return f"{name} [{unit}]" if unit else name
 
 
@@ -118,3 +131,59 @@ def shortened(names: Sequence[str], most: int) -> list[str]:
             return short
     ends = [f"…{i + 1}" for i in range(len(names))]
     return [name if len(name) <= most else name[: most - len(end)] + end for name, end in zip(names, ends, strict=True)]
+
+
+# --- hyperparameters --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Hyperparameter:
+    """One number of a prior: its ``name`` as ``FitResult`` has it, what a reader calls it, value and unit.
+
+    ``kind`` is the field of the kernel ("lengthscale", "variance", …); ``column`` the column it belongs to alone.
+    """
+
+    name: str
+    label: str
+    kind: str
+    value: float
+    unit: str
+    column: int | None = None
+
+
+def hyperparameters(prior: Prior, names: Names) -> list[Hyperparameter]:
+    """Every hyperparameter, in the order and by the names of ``cagp.hyperparameters``: the kernel's, then the noise."""
+    found = [
+        parameter
+        for part in prior.kernel.walk(range(len(names.features or ())))
+        for kind, value in part.kernel.hyperparameter_values.items()
+        for parameter in _numbers(kind, value, part, names)
+    ]
+    if np.ndim(prior.noise_variance) == 0:
+        noise, unit = float(prior.noise_variance), squared(names.target_unit)
+        found.append(Hyperparameter("noise_variance", "noise variance", "noise", noise, unit))
+    return found
+
+
+def _numbers(kind: str, value: float | tuple[float, ...], part: Part, names: Names) -> list[Hyperparameter]:
+    name, columns = f"{part.path}.{kind}", part.columns
+    if isinstance(value, tuple):
+        found = []
+        for i, v in enumerate(value):
+            column = columns[i] if i < len(columns) else None
+            of = f"{part.coordinate} {i + 1}" if column is None else names.name(column)
+            unit = part.distance_unit or ("" if column is None else names.unit(column))
+            label = f"{part.label}{kind} of {of}"
+            if kind in part.kernel.angles:
+                label, unit, column = f"{part.label}{_ANGLES[i]} axis 1", "°", None
+            found.append(Hyperparameter(f"{name}[{i}]", label, kind, v, unit, column))
+        return found
+    if kind == "variance":
+        return [Hyperparameter(name, f"{part.label}variance of the function", kind, value, squared(names.target_unit))]
+    unit = ""
+    if kind in part.kernel.angles:
+        return [Hyperparameter(name, f"{part.label}{kind} of axis 1", kind, value, "°")]
+    if kind in ("lengthscale", "period"):
+        units = {names.unit(c) for c in columns}
+        unit = part.distance_unit or (units.pop() if len(units) == 1 else "")
+    return [Hyperparameter(name, f"{part.label}{kind}", kind, value, unit, columns[0] if len(columns) == 1 else None)]

@@ -12,6 +12,9 @@ from typing import Any
 from ..errors import InputError
 from ..support.atomic_files import write_atomically
 
+_UNPRINTABLE = (*range(32), *range(127, 160), *range(0x202A, 0x202F), *range(0x2066, 0x206A), *range(0xD800, 0xE000))
+# Control characters, marks that turn the direction of a text, and half characters, each by what is shown for it.
+_PRINTABLE: dict[int, str] = dict.fromkeys(_UNPRINTABLE, "\N{REPLACEMENT CHARACTER}") | {9: " ", 10: "\n", 13: ""}
 _BASE = """\
 <!doctype html>
 <html lang="en">
@@ -35,6 +38,8 @@ th, td { border-bottom: 1px solid #ddd; padding: .15rem .9rem .15rem 0; text-ali
 thead th { border-bottom: 1px solid #444; }
 details { margin: 1rem 0; }
 code { font-size: .9em; }
+p, li, td { overflow-wrap: anywhere; }
+pre { overflow-x: auto; font-size: .85rem; line-height: 1.35; }
 .facts { color: #444; }
 .right { border-left: .4rem solid #009E73; padding-left: .8rem; }
 .suspicious { border-left: .4rem solid #E69F00; padding-left: .8rem; }
@@ -50,53 +55,42 @@ code { font-size: .9em; }
 _PARTS = """\
 {% macro table(content) %}
 <table{% if content.name %} id="{{ content.name }}"{% endif %}>
-{%- if content.caption %}
-<caption>{{ content.caption }}</caption>
-{%- endif %}
-{%- if content.columns %}
-<thead><tr>{% for column in content.columns %}<th scope="col">{{ column }}</th>{% endfor %}</tr></thead>
-{%- endif %}
+{% if content.caption %}<caption>{{ content.caption }}</caption>{% endif %}
+{% if content.columns %}<thead><tr>{% for each in content.columns %}<th scope="col">{{ each }}</th>{% endfor %}</tr></thead>{% endif %}
 <tbody>
 {%- for row in content.rows %}
 <tr>{% for cell in row %}{% if loop.first and content.headed %}<th scope="row">{{ cell }}</th>{% else %}<td>{{ cell }}</td>{% endif %}{% endfor %}</tr>
 {%- endfor %}
-</tbody>
-</table>
+</tbody></table>
 {% endmacro %}
 {% macro figure(source, caption) %}
 <figure><img src="{{ source }}" alt="{{ caption }}"><figcaption>{{ caption }}</figcaption></figure>
 {% endmacro %}
 {% macro list(sentences) %}
-{%- if sentences %}
-<ul>
-{%- for sentence in sentences %}
-<li>{{ sentence }}</li>
-{%- endfor %}
-</ul>
-{%- endif %}
+{% if sentences %}<ul>{% for sentence in sentences %}<li>{{ sentence }}</li>
+{% endfor %}</ul>{% endif %}
 {% endmacro %}
 {% macro shown(part) %}
-{%- for each in part.pictures %}
-{{ figure(each.source, each.caption) }}
-{%- endfor %}
-{%- for each in part.tables %}
-{{ table(each) }}
-{%- endfor %}
+{% for each in part.pictures %}{{ figure(**each) }}{% endfor %}
+{% for each in part.tables %}{{ table(each) }}{% endfor %}
 {% endmacro %}
 {% macro judgement(found, problem, name="") %}
-{%- if found %}
+{% if found %}
 <p class="{{ found.state }}"{% if name %} id="{{ name }}"{% endif %}>{{ found.sentence }}</p>
 <p class="facts">{{ found.how }}</p>
 {% if found.advice %}<h3>What to do</h3>{{ list(found.advice) }}{% endif %}
 {{ shown(found) }}
-{%- for part in found.parts %}
-<h3>{{ part.title }}</h3>
+{% for part in found.parts %}<h3>{{ part.title }}</h3>
 <p>{{ part.text }}</p>
-{{ shown(part) }}
-{%- endfor %}
+{{ shown(part) }}{% endfor %}
 {% else %}<p>{{ problem }}</p>{% endif %}
-{%- endmacro %}
+{% endmacro %}
 """  # noqa: E501
+
+
+def printable(text: Any) -> Any:
+    """A text from files or users without characters that a page must not have; anything else as it is."""
+    return text.translate(_PRINTABLE) if type(text) is str else text
 
 
 def render(template: str, values: dict[str, Any]) -> str:
@@ -104,7 +98,7 @@ def render(template: str, values: dict[str, Any]) -> str:
     from jinja2 import DictLoader, Environment, StrictUndefined
 
     loader = DictLoader({"base.html": _BASE, "parts.html": _PARTS})
-    environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined)
+    environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, finalize=printable)
     return environment.from_string(template).render(values)
 
 
@@ -114,7 +108,7 @@ def inline(png: bytes) -> str:
 
 
 @dataclass(frozen=True)
-class Table:
+class PageTable:
     """``rows`` of texts under ``columns``; ``headed`` where the first cell of a row names it; ``name`` is its id."""
 
     caption: str

@@ -9,8 +9,8 @@ import numpy as np
 
 from ..calibration import plots
 from .held_out import HeldOut
+from .inputs import array
 from .names import Names
-from .refits import array
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,8 +20,7 @@ BLUE, ORANGE = "#0072B2", "#D55E00"
 """Of Okabe and Ito's palette."""
 
 _DPI = 130
-_FEW_POINTS = 10
-"""Fewer values than this make no histogram."""
+_FEW_POINTS = 10  # fewer values than this make no histogram
 
 
 def new_figure(rows: int, columns: int, width: float, height: float) -> tuple[Figure, np.ndarray]:
@@ -41,20 +40,24 @@ def png(figure: Figure) -> bytes:
     return buffer.getvalue()
 
 
+def pit_bins(n: int) -> int:
+    """How many bins a histogram of n values of the PIT has."""
+    return int(np.clip(n // 10, 4, 20))
+
+
 def calibration(held_out: HeldOut, names: Names) -> bytes | None:
     """Predicted against observed, coverage, PIT and z-scores; None with too few values."""
     if len(held_out) < _FEW_POINTS:
         return None
-    scores = held_out.scores
-    bins = int(np.clip(len(held_out) // 10, 4, 20))
+    scores, bins = held_out.scores, pit_bins(len(held_out))
     figure, axes = new_figure(2, 2, 4.9, 3.7)
     (first, second), (third, fourth) = axes
     _predicted_against_observed(first, held_out, names)
     plots.coverage_curve(scores.pit, ax=second)
     plots.pit_histogram(scores.pit, bins=bins, ax=third)
     plots.z_histogram(held_out.z, bins=max(8, bins), ax=fourth)
-    asked = "do intervals hold what they promise?"
-    titles = ("predictions and observations", asked, "flat if right", "normal if right")
+    question = "do intervals hold what they promise?"
+    titles = ("predictions and observations", question, "flat if right", "normal if right")
     for ax, title in zip(axes.flat, titles, strict=True):
         ax.set_title(title, fontsize="medium")
     return png(figure)
@@ -79,17 +82,10 @@ def _predicted_against_observed(ax: Axes, held_out: HeldOut, names: Names) -> No
     low, high = min(held_out.truth.min(), mean.min()), max(held_out.truth.max(), mean.max())
     margin = 0.04 * (high - low) or 1.0
     ends = (low - margin, high + margin)
-    ax.errorbar(
-        held_out.truth[shown],
-        mean[shown],
-        yerr=np.maximum([mean[shown] - lower, upper - mean[shown]], 0.0),
-        fmt="o",
-        markersize=3,
-        color=BLUE,
-        elinewidth=0.6,
-        alpha=0.5,
-        label=f"{len(shown)} points, 95% intervals",
-    )
+    error = np.maximum([mean[shown] - lower, upper - mean[shown]], 0.0)
+    label = f"{len(shown)} points, 95% intervals"
+    style: dict[str, Any] = {"color": BLUE, "fmt": "o", "markersize": 3, "elinewidth": 0.6, "alpha": 0.5}
+    ax.errorbar(held_out.truth[shown], mean[shown], yerr=error, label=label, **style)
     ax.plot(ends, ends, "k--", linewidth=1, label="equal")
     ax.set(xlabel=f"observed {names.target_label}", ylabel=f"predicted {names.target_label}")
     ax.set(xlim=ends, ylim=(ends[0], ends[1] + 0.25 * (high - low)))
@@ -102,10 +98,8 @@ def computation(now: Any, later: Any, what: str) -> bytes:
     figure, axes = new_figure(1, 1, 8.0, 3.6)
     ax = axes[0, 0]
     x = np.arange(len(order)) + 1
-    for shares, colour, marker, shift, label in (
-        (now, ORANGE, "s", -0.12, "now"),
-        (later, BLUE, "o", 0.12, f"after {what}"),
-    ):
+    drawn = ((now, ORANGE, "s", -0.12, "now"), (later, BLUE, "o", 0.12, f"after {what}"))
+    for shares, colour, marker, shift, label in drawn:
         middle = 100 * shares.estimate[order]
         low, high = 100 * shares.lower[order], 100 * shares.upper[order]
         error = np.stack([np.maximum(middle - low, 0), np.maximum(high - middle, 0)])

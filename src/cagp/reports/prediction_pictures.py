@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import torch
 
+from ..model import Model
 from ..support.numbers import datum, duration, with_unit
-from .maps import Map, map_of, on_the_globe, two_maps
-from .names import Names
+from .inputs import LOCAL, array, refit, seconds, working
+from .maps import Map, map_of, two_maps
+from .names import Names, with_brackets
 from .pictures import BLUE, new_figure, png
-from .refits import LOCAL, array, refit, seconds, working
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from ..model import Model
-    from ..recalibration import LayeredModel
-
-    Whole = Model | LayeredModel
 
 _CURVE = 300
 _SLICE = 80
@@ -31,15 +25,14 @@ _MAP_CELLS = 8000
 _DOTS = 1500
 _LIMIT_SECONDS = 6.0
 
-
 Picture = tuple[str, bytes, str]
 """The name of its file, the PNG, and the caption."""
 
 
-def draw(model: Whole, names: Names, seed: int) -> list[Picture]:
+def draw(model: Model, names: Names, seed: int) -> list[Picture]:
     """A curve for one column; a map for two or for points on the globe; slices along all other columns."""
-    columns = model.plain.X.shape[1]
-    place = map_of(model.plain.prior.kernel, columns)
+    columns = model.X.shape[1]
+    place = map_of(model.prior.kernel, columns)
     if columns == 1:
         return [_curve(model, names, seed)]
     pictures = [] if place is None else [_map(model, names, place, seed)]
@@ -47,58 +40,45 @@ def draw(model: Whole, names: Names, seed: int) -> list[Picture]:
     return pictures + ([_slices(model, names, others)] if others else [])
 
 
-@dataclass(frozen=True)
-class _Predictions:
-    """Of f: mean, standard deviation and 95% interval, and the interval of a new observation; each (T,)."""
+class _Predictions(NamedTuple):
+    """Of f: mean, standard deviation and 95% interval, and the interval of a new observation; each (T,) or (2, T)."""
 
     mean: np.ndarray
     std: np.ndarray
-    interval: tuple[np.ndarray, np.ndarray]
-    observed: tuple[np.ndarray, np.ndarray]
-    note: str = ""
-
-    def part(self, start: int, stop: int) -> _Predictions:
-        """Those from ``start`` to ``stop``."""
-        (low, high), (lowest, highest) = self.interval, self.observed
-        here = slice(start, stop)
-        return _Predictions(self.mean[here], self.std[here], (low[here], high[here]), (lowest[here], highest[here]))
+    interval: np.ndarray
+    observed: np.ndarray
 
 
-def _predict(whole: Whole, where: np.ndarray) -> _Predictions:
-    """What the model says at ``where`` (T, p), with a local solver where its own takes minutes."""
-    model = whole.plain
-    solver = working(model)
-    expected = seconds(model, solver, len(model.y), len(where))
-    note = ""
-    if expected > _LIMIT_SECONDS and seconds(model, LOCAL, len(model.y), len(where)) < expected:
+def _predict(model: Model, where: np.ndarray) -> tuple[_Predictions, str]:
+    """What the model says at ``where`` (T, p), with a local solver where its own takes minutes, and a note of that."""
+    solver, size, note = working(model), len(model.y), ""
+    expected = seconds(model, solver, size, len(where))
+    if expected > _LIMIT_SECONDS and seconds(model, LOCAL, size, len(where)) < expected:
         note = (
             f" Drawn with {LOCAL!r} in place of {solver!r}, which would take about {duration(expected)} for these "
             f"{len(where):,} points."
         )
         model = refit(model, LOCAL)
-    test = torch.from_numpy(where).to(model.X.device)
-    found = whole.over(model.predict(test, progress=False), test)
-    noise = model.prior.noise_variance
+    found, noise = model.predict(where, progress=False), model.prior.noise_variance
     observed = found.observed(float(np.mean(noise)) if np.ndim(noise) else None)
-    low, high = (array(end) for end in found.interval(0.95))
-    lowest, highest = (array(end) for end in observed.interval(0.95))
-    return _Predictions(array(found.mean), array(found.std), (low, high), (lowest, highest), note)
+    inner, outer = (np.stack([array(end) for end in each.interval(0.95)]) for each in (found, observed))
+    return _Predictions(array(found.mean), array(found.std), inner, outer), note
 
 
-def _some(model: Whole, seed: int) -> np.ndarray:
-    size = len(model.plain.y)
+def _some(model: Model, seed: int) -> np.ndarray:
+    size = len(model.y)
     return np.sort(np.random.default_rng(seed).choice(size, min(size, _DOTS), replace=False))
 
 
 # --- one column -------------------------------------------------------------------------------------------------------
 
 
-def _curve(model: Whole, names: Names, seed: int) -> Picture:
-    X, y = array(model.plain.X)[:, 0], array(model.plain.y)
+def _curve(model: Model, names: Names, seed: int) -> Picture:
+    X, y = array(model.X)[:, 0], array(model.y)
     low, high = X.min(), X.max()
     margin = 0.05 * (high - low) or 1.0
     x = np.linspace(low - margin, high + margin, _CURVE)
-    found = _predict(model, x[:, None])
+    found, note = _predict(model, x[:, None])
     figure, axes = new_figure(1, 1, 9.0, 4.2)
     ax = axes[0, 0]
     shown = _some(model, seed)
@@ -106,30 +86,32 @@ def _curve(model: Whole, names: Names, seed: int) -> Picture:
     _band(ax, x, found)
     ax.set(xlabel=names.label(0), ylabel=names.target_label, xlim=(x[0], x[-1]))
     ax.legend(fontsize="small", loc="best")
-    caption = (
-        f"The predicted {names.target} with 95% intervals of the function (dark) and of a new observation (light)."
-    )
-    return "prediction", png(figure), caption + found.note
+    text = f"The predicted {names.target} with 95% intervals of the function (dark) and of a new observation (light)."
+    return "prediction", png(figure), text + note
 
 
-def _intervals(
-    found: _Predictions, light: float, dark: float
-) -> list[tuple[tuple[np.ndarray, np.ndarray], float, str]]:
+def _intervals(found: _Predictions, light: float, dark: float) -> list[tuple[np.ndarray, float, str]]:
     """The two intervals that are drawn, the wider one first, each with how dark it is and its label."""
     return [(found.observed, light, "95% of new observations"), (found.interval, dark, "95% of the function")]
 
 
 def _band(ax: Axes, x: np.ndarray, found: _Predictions) -> None:
-    for (low, high), alpha, label in _intervals(found, 0.13, 0.35):
-        ax.fill_between(x, low, high, color=BLUE, alpha=alpha, linewidth=0, label=label)
+    for ends, alpha, label in _intervals(found, 0.13, 0.35):
+        ax.fill_between(x, *ends, color=BLUE, alpha=alpha, linewidth=0, label=label)
     ax.plot(x, found.mean, color=BLUE, linewidth=1.6, label="mean")
+
+
+def _bars(ax: Axes, x: np.ndarray, found: _Predictions) -> None:
+    for ends, alpha, label in _intervals(found, 0.25, 0.6):
+        ax.vlines(x, *ends, color=BLUE, alpha=alpha, linewidth=5, label=label)
+    ax.plot(x, found.mean, "_", color="black", markersize=9, label="mean")
 
 
 # --- two columns ------------------------------------------------------------------------------------------------------
 
 
-def _map(model: Whole, names: Names, place: Map, seed: int) -> Picture:
-    X = array(model.plain.X)
+def _map(model: Model, names: Names, place: Map, seed: int) -> Picture:
+    X = array(model.X)
     x, y = X[:, place.across], X[:, place.down]
     ends = place.ends(X)
     shape = place.shape(ends)
@@ -139,29 +121,25 @@ def _map(model: Whole, names: Names, place: Map, seed: int) -> Picture:
     where = np.tile(np.median(X, axis=0), (across * down, 1))
     first, second = np.meshgrid(*grid)
     where[:, place.across], where[:, place.down] = first.ravel(), second.ravel()
-    found = _predict(model, where)
+    found, note = _predict(model, where)
     figure, axes = two_maps(place, ends)
     dots = _some(model, seed)
-    unit = f" [{names.target_unit}]" if names.target_unit else ""
+    of_std = with_brackets("standard deviation", names.target_unit)
     fields = (
         (found.mean, "viridis", names.target_label, "mean"),
-        (found.std, "cividis", f"standard deviation{unit}", "standard deviation of the function"),
+        (found.std, "cividis", of_std, "standard deviation of the function"),
     )
     for ax, (field, colour_map, label, title) in zip(axes.flat, fields, strict=True):
         mesh = ax.pcolormesh(*grid, field.reshape(down, across), shading="nearest", cmap=colour_map, rasterized=True)
         figure.colorbar(mesh, ax=ax, label=label, shrink=0.9)
         ax.set_title(title, fontsize="medium")
-        ax.set(xlabel=names.label(place.across), ylabel=names.label(place.down), xlim=ends[0], ylim=ends[1])
-        if place.geographic:
-            on_the_globe(ax, "white")
+        place.frame(ax, ends, names, "white")
     # where the data are explains where the error bars are narrow
     axes.flat[1].scatter(x[dots], y[dots], s=3, color="white", alpha=0.8, linewidths=0)
     rest = [c for c in range(X.shape[1]) if c not in (place.across, place.down)]
     held = f" All other columns are at their medians ({_medians(X, rest, names)})." if rest else ""
-    caption = (
-        f"The predicted {names.target} and its standard deviation. Dots: {len(dots):,} of {len(x):,} observations."
-    )
-    return "map", png(figure), caption + held + found.note
+    text = f"The predicted {names.target} and its standard deviation. Dots: {len(dots):,} of {len(x):,} observations."
+    return "map", png(figure), text + held + note
 
 
 def _medians(X: np.ndarray, columns: list[int], names: Names) -> str:
@@ -173,25 +151,19 @@ def _medians(X: np.ndarray, columns: list[int], names: Names) -> str:
 # --- many columns -----------------------------------------------------------------------------------------------------
 
 
-def _slices(model: Whole, names: Names, columns: list[int]) -> Picture:
+def _slices(model: Model, names: Names, columns: list[int]) -> Picture:
     """One slice through the median point for each of the columns along which the prediction moves most."""
-    X = array(model.plain.X)
+    X = array(model.X)
     middle = np.median(X, axis=0)
-    ranges = [_along(X[:, c], _RANKING) for c in columns[:_MOST_RANKED]]
-    ranked = _predict(model, np.concatenate([_moved(middle, c, v) for c, v in zip(columns, ranges, strict=False)]))
-    cuts = np.cumsum([len(v) for v in ranges])[:-1]
-    moves = [float(np.ptp(part)) for part in np.split(ranked.mean, cuts)]
-    best = sorted(range(len(moves)), key=lambda i: -moves[i])[:_SLICES]
-    chosen = [columns[i] for i in best]
-    values = [_along(X[:, c], _SLICE) for c in chosen]
-    found = _predict(model, np.concatenate([_moved(middle, c, v) for c, v in zip(chosen, values, strict=True)]))
+    ranked, first_note = _predict_along(model, X, middle, columns[:_MOST_RANKED], _RANKING)
+    moves = {column: float(np.ptp(part.mean)) for column, _, part in ranked}
+    chosen = sorted(moves, key=lambda column: -moves[column])[:_SLICES]
+    found, note = _predict_along(model, X, middle, chosen, _SLICE)
     across = min(len(chosen), 3)
     figure, axes = new_figure(-(-len(chosen) // across), across, 3.9, 3.1)
-    ends = np.cumsum([0, *(len(v) for v in values)])
-    low, high = found.observed[0].min(), found.observed[1].max()
+    low, high = (end([end(part.observed) for _, _, part in found]) for end in (np.min, np.max))
     low, high = low - 0.06 * (high - low), high + 0.06 * (high - low)
-    for ax, column, v, start, stop in zip(axes.flat, chosen, values, ends[:-1], ends[1:], strict=False):
-        part = found.part(start, stop)
+    for ax, (column, v, part) in zip(axes.flat, found, strict=False):
         if _discrete(X[:, column]) is not None:
             _bars(ax, v, part)
             margin = 0.5 * float(np.diff(v).min())
@@ -207,17 +179,29 @@ def _slices(model: Whole, names: Names, columns: list[int]) -> Picture:
         ax.set_axis_off()
     handles, labels = axes.flat[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), fontsize="small", frameon=False)
-    some = " all columns,"
-    if len(chosen) < len(columns):
-        some = f" the {len(chosen)} of {len(columns)} columns that matter most,"
+    most = f"the {len(chosen)} of {len(columns)} columns that matter most"
+    some = "all columns" if len(chosen) == len(columns) else most
     caption = (
-        f"The predicted {names.target} along{some} largest effect first, with the other columns at their medians "
+        f"The predicted {names.target} along {some}, largest effect first, with the other columns at their medians "
         f"(dotted lines: {_medians(X, chosen, names)}). Bands: 95% of the function (dark) and of new observations "
         "(light). Ticks at the bottom: the observations. A slice passes through places where there may be no data."
     )
     if len(columns) > _MOST_RANKED:
         caption += f" The first {_MOST_RANKED} columns were compared."
-    return "slices", png(figure), caption + (found.note or ranked.note)
+    return "slices", png(figure), caption + (note or first_note)
+
+
+def _predict_along(
+    model: Model, X: np.ndarray, middle: np.ndarray, columns: list[int], n: int
+) -> tuple[list[tuple[int, np.ndarray, _Predictions]], str]:
+    """For each column some n values of it, and predictions at the point ``middle`` (p,) with the column at these."""
+    values = [_along(X[:, column], n) for column in columns]
+    of = np.repeat(np.arange(len(columns)), [len(v) for v in values])
+    where = np.tile(middle, (len(of), 1))
+    where[np.arange(len(of)), np.asarray(columns)[of]] = np.concatenate(values)
+    found, note = _predict(model, where)
+    parts = [_Predictions(*(each[..., of == i] for each in found)) for i in range(len(columns))]
+    return list(zip(columns, values, parts, strict=True)), note
 
 
 def _along(values: np.ndarray, n: int) -> np.ndarray:
@@ -235,16 +219,3 @@ def _discrete(values: np.ndarray, limit: int = 15) -> np.ndarray | None:
     if not 1 < len(distinct) <= limit or np.diff(distinct).min() < np.ptp(distinct) / (2 * limit):
         return None
     return distinct
-
-
-def _moved(middle: np.ndarray, column: int, values: np.ndarray) -> np.ndarray:
-    """The point ``middle`` (p,) with ``column`` at each of ``values`` (n,), shape (n, p)."""
-    where = np.tile(middle, (len(values), 1))
-    where[:, column] = values
-    return where
-
-
-def _bars(ax: Axes, x: np.ndarray, found: _Predictions) -> None:
-    for (low, high), alpha, label in _intervals(found, 0.25, 0.6):
-        ax.vlines(x, low, high, color=BLUE, alpha=alpha, linewidth=5, label=label)
-    ax.plot(x, found.mean, "_", color="black", markersize=9, label="mean")

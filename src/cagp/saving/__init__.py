@@ -4,8 +4,7 @@ A model folder holds ``model.json`` (readable: prior, solver, settings, names) a
 Loading runs no code from the folder and checks everything it reads.
 """
 
-from .about import About, FitSummary
-from .encodings import Encoding
+from .about import About, Encoding, FitSummary
 from .folder import is_model_folder, load, read, require_writable, write
 from .saved import Saved
 

@@ -1,4 +1,4 @@
-"""What a model is about, for people: names, units, where it came from, what the fit said."""
+"""What a model is about, for people: names, units, how columns became numbers, provenance, what the fit said."""
 
 from __future__ import annotations
 
@@ -10,16 +10,70 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError, InputTypeError
 from ..support.advice import IN_PYTHON
-from .encodings import Encoding
+from ..support.validation import choice
+from .objects import require_entries
 
 if TYPE_CHECKING:
     from ..hyperparameters import FitResult
+
+_KINDS = ("number", "boolean", "date", "category")
 
 
 def _texts(values: Any, name: str) -> tuple[str, ...]:
     if isinstance(values, str) or not all(isinstance(value, str) for value in values):
         raise InputTypeError(f"{name} must be a list of texts, got {values!r}")
     return tuple(values)
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """The ``kind`` of a ``column``: "number", "boolean" (0 or 1), "date" (days since 1970) or "category".
+
+    A category becomes one feature of 0 and 1 for each of its ``levels`` but the first, where all of them are 0.
+    ``day_first`` says how dates such as 03/04/2024 are read, None where none were seen; ``zoned`` whether they had a
+    time zone, None where the file counts time by itself. ``fill`` takes the place of missing values: a number, for a
+    category one of its levels, or None.
+    """
+
+    column: str
+    kind: str
+    levels: tuple[str, ...] = ()
+    day_first: bool | None = None
+    zoned: bool | None = None
+    fill: float | str | None = None
+
+    def __post_init__(self) -> None:
+        choice(self.kind, "kind", _KINDS)
+        if not isinstance(self.column, str) or not all(isinstance(each, str) for each in self.levels):
+            raise InputTypeError(f"the column and the levels of an encoding must be texts, got {self!r}")
+        object.__setattr__(self, "levels", tuple(self.levels))
+        wanted = str if self.kind == "category" else (int, float)
+        if self.fill is not None and (isinstance(self.fill, bool) or not isinstance(self.fill, wanted)):
+            raise InputTypeError(
+                f"fill must be a level of a category, or a number for other columns, got {self.fill!r}"
+            )
+        if (self.kind == "category") != (len(self.levels) > 1) or len(set(self.levels)) != len(self.levels):
+            raise InputError(f"a category has at least two different levels, other columns have none; got {self!r}")
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """The levels that have a feature of their own."""
+        return self.levels[1:]
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """The names of the features that the column became."""
+        if self.kind != "category":
+            return (self.column,)
+        return tuple(f"{self.column}={level}" for level in self.shown)
+
+    @classmethod
+    def from_json(cls, content: Any) -> Encoding:
+        """The same, from what ``dataclasses.asdict`` gave."""
+        require_entries(content, [each.name for each in dataclasses.fields(cls)], "an encoding")
+        if not isinstance(content["levels"], list) or content["zoned"] not in (True, False, None):
+            raise InputError("the levels of an encoding must be a list, and zoned true, false or null")
+        return cls(**content)
 
 
 @dataclass(frozen=True)
@@ -59,23 +113,16 @@ class FitSummary:
 
     @classmethod
     def from_json(cls, content: Any) -> FitSummary:
-        wanted = {each.name for each in dataclasses.fields(cls)}
-        if not isinstance(content, dict) or set(content) != wanted:
-            raise InputError(f"the fit summary must have exactly the entries {', '.join(sorted(wanted))}")
+        require_entries(content, [each.name for each in dataclasses.fields(cls)], "the fit summary")
         if not isinstance(content["size"], int) or not isinstance(content["converged"], bool):
             raise InputError("the fit summary's size must be an integer and converged true or false")
-        numbers = {}
-        for name in ("values", "standard_errors"):
-            numbers[name] = {str(key): number_from_json(value) for key, value in dict(content[name]).items()}
-        return cls(
-            str(content["likelihood"]),
-            content["size"],
-            number_from_json(content["log_likelihood"]),
-            content["converged"],
-            **numbers,
-            warnings=_texts(content["warnings"], "warnings"),
-            message=str(content["message"]),
-        )
+        numbers = {
+            name: {str(key): number_from_json(value) for key, value in dict(content[name]).items()}
+            for name in ("values", "standard_errors")
+        }
+        texts = {name: str(content[name]) for name in ("likelihood", "message")}
+        warnings, maximum = _texts(content["warnings"], "warnings"), number_from_json(content["log_likelihood"])
+        return cls(**{**content, **numbers, **texts, "warnings": warnings, "log_likelihood": maximum})
 
 
 @dataclass(frozen=True)
@@ -116,7 +163,6 @@ class About:
     def to_json(self) -> dict[str, Any]:
         """As plain JSON values."""
         content = dataclasses.asdict(self) | {"fit": None if self.fit is None else self.fit.to_json()}
-        content["encodings"] = [each.to_json() for each in self.encodings]
         if not self.encodings:  # so that older cagp reads what it can read
             del content["encodings"]
         return content

@@ -6,6 +6,7 @@ then ``model.json`` is replaced in one step, then the old data file goes.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -21,25 +22,21 @@ import torch
 
 from ..errors import InputError, SavedModelError
 from ..gram import STORAGES
-from ..kernels import Kernel, Pattern
-from ..means import Mean
 from ..model import Model
-from ..prior import Prior
-from ..recalibration import LayeredModel
 from ..solvers import Solver
 from ..support.atomic_files import named_as, one_writer, whole_file
 from ..support.convert import float_type, solving_type
+from ..support.optional import optional
 from ..support.validation import choice, points, targets
 from ..support.version import __version__
 from .about import About
-from .data import read_arrays, require_safetensors, sha256, write_arrays
-from .layers import decode_layers, encode_layers
-from .objects import decode, encode
+from .objects import decode, decode_prior, encode, encode_prior
+from .parts import Parts, decoded
 from .saved import Saved
 
 FORMAT = "cagp model"
 FORMAT_VERSION = 3
-"""A model whose noise has a pattern has this version, others with layers, such as a recalibration, version 2; a plain
+"""A model whose noise has a pattern has this version, others with parts such as a recalibration version 2; a plain
 one has version 1. Each is read by every cagp that knows what is in it."""
 
 DESCRIPTION = "model.json"
@@ -47,10 +44,10 @@ DESCRIPTION = "model.json"
 _TRIES = 20
 
 _DATA_NAME = re.compile(r"data-[0-9a-f]{16}\.safetensors")
+# What a kill may leave in a folder that was empty before; it does not make it somebody else's.
 _LEFT = re.compile(r"data-[0-9a-f]{16}\.safetensors$|\.partial-[0-9a-f]{32}")
-"""What a kill may leave in a folder that was empty before; it does not make it somebody else's."""
-
 _LARGEST_DESCRIPTION = 16 * 2**20
+_LARGEST_HEADER = 2**20
 _ENTRIES = {"format", "format_version", "cagp_version", "created", "data", "prior", "solver", "settings", "about"}
 _LAYERED = _ENTRIES | {"layers"}
 _ENTRIES_OF = {1: (_ENTRIES,), 2: (_LAYERED,), 3: (_ENTRIES, _LAYERED)}
@@ -85,11 +82,9 @@ def require_writable(folder: str | Path, overwrite: bool) -> Path:
 
 def write(saved: Saved, folder: str | Path, *, overwrite: bool = False) -> Path:
     """Write a model folder. What cannot be saved is refused before anything is written."""
-    require_safetensors()
+    optional("safetensors.numpy", "saving and loading models", "cli")
     place = require_writable(folder, overwrite)
     arrays = {"X": np.ascontiguousarray(saved.X, dtype=np.float64), "y": np.ascontiguousarray(saved.y)}
-    if np.ndim(saved.prior.noise_variance):
-        arrays["noise_variance"] = np.array(saved.prior.noise_variance)
     description = _describe(saved, arrays)
     with named_as(place):
         if place.exists():
@@ -118,27 +113,18 @@ def _fill_new(place: Path, arrays: dict[str, np.ndarray], description: dict[str,
 
 def _describe(saved: Saved, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
     """model.json but for its own hash; ``arrays`` is given what belongs into the data file."""
-    prior = saved.prior
-    noise = None if np.ndim(prior.noise_variance) else float(prior.noise_variance)
-    priors = [prior, *(each for layer in saved.layers for each in getattr(layer, "priors", ()))]
-    patterned = any(each.noise_pattern is not None for each in priors)
-    layers = {"layers": encode_layers(saved.layers, arrays)} if saved.layers else {}
-    pattern = {"noise_pattern": encode(prior.noise_pattern, "noise_pattern", arrays)} if patterned else {}
+    patterned = any(prior.noise_pattern is not None for prior in (saved.prior, *saved.parts.others))
+    parts = saved.parts.encoded(saved.picked or saved.solver, arrays)
     return {
         "format": FORMAT,
-        "format_version": 3 if patterned else 2 if saved.layers else 1,
+        "format_version": 3 if patterned else 2 if parts else 1,
         "cagp_version": __version__,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "about": saved.about.to_json(),
-        "prior": {
-            "kernel": encode(prior.kernel, "kernel", arrays),
-            "mean": encode(prior.mean, "mean", arrays),
-            "noise_variance": noise,
-            **pattern,
-        },
+        "prior": encode_prior(saved.prior, "", "noise_variance", arrays),
         "solver": {"asked": encode(saved.solver, "solver", arrays), "picked": encode(saved.picked, "picked", arrays)},
         "settings": {"storage": saved.storage, "dtype": saved.dtype, "solve_dtype": saved.solve_dtype},
-        **layers,
+        **({"layers": parts} if parts else {}),
     }
 
 
@@ -147,28 +133,48 @@ def _fill(place: Path, arrays: dict[str, np.ndarray], description: dict[str, Any
     with one_writer(place):
         require_writable(place, overwrite)  # again: another process may have been here since
         before = _data_of(place)
-        name = _fill_alone(place, arrays, description)
+        temporary = place / f".partial-{uuid4().hex}.safetensors"
+        try:
+            _write_arrays(temporary, arrays)
+            digest, size = _sha256(temporary), temporary.stat().st_size
+            name = f"data-{digest[:16]}.safetensors"
+            os.replace(temporary, place / name)
+        finally:
+            temporary.unlink(missing_ok=True)
+        data = {"file": name, "bytes": size, "sha256": digest, "arrays": _shapes_of(arrays)}
+        content = {**description, "data": data}
+        text = json.dumps({**content, "sha256": _own_hash(content)}, indent=1, ensure_ascii=False, allow_nan=False)
+        with whole_file(place / DESCRIPTION) as file:
+            file.write_text(text + "\n", encoding="utf-8")
         if before and before != name:  # and no other: it may be what another process is about to describe
             (place / before).unlink(missing_ok=True)
 
 
-def _fill_alone(place: Path, arrays: dict[str, np.ndarray], description: dict[str, Any]) -> str:
-    """The files, and the name of the one with the data."""
-    temporary = place / f".partial-{uuid4().hex}.safetensors"
+def _write_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:
+    """All arrays as one file, on disk when this returns."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import save_file
+
+    path.touch()
+    mode = path.stat().st_mode  # safetensors would make it private, whatever the user's umask
     try:
-        write_arrays(temporary, arrays)
-        digest = sha256(temporary)
-        data = place / f"data-{digest[:16]}.safetensors"
-        described = {name: {"dtype": str(array.dtype), "shape": list(array.shape)} for name, array in arrays.items()}
-        size = temporary.stat().st_size
-        os.replace(temporary, data)
-    finally:
-        temporary.unlink(missing_ok=True)
-    content = {**description, "data": {"file": data.name, "bytes": size, "sha256": digest, "arrays": described}}
-    text = json.dumps({**content, "sha256": _own_hash(content)}, indent=1, ensure_ascii=False, allow_nan=False)
-    with whole_file(place / DESCRIPTION) as file:
-        file.write_text(text + "\n", encoding="utf-8")
-    return data.name
+        save_file(arrays, path)
+    except SafetensorError as error:  # a full disk, for example
+        raise OSError(errno.EIO, str(error)) from error
+    path.chmod(mode)
+    with open(path, "rb+") as file:
+        os.fsync(file.fileno())
+
+
+def _sha256(path: Path) -> str:
+    """The hash of a file, 64 hexadecimal digits."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _shapes_of(arrays: dict[str, np.ndarray]) -> dict[str, Any]:
+    """What model.json says of each array."""
+    return {name: {"dtype": str(array.dtype), "shape": list(array.shape)} for name, array in arrays.items()}
 
 
 def _data_of(place: Path) -> str:
@@ -196,7 +202,7 @@ def load(
     memory_budget: float | None = None,
     solve_dtype: Any = None,
     device: str | torch.device | None = None,
-) -> Model | LayeredModel:
+) -> Model:
     """The model that ``save`` wrote to ``folder``, on the CPU or on ``device``; a recalibrated one as it was.
 
     ``solver`` and ``solve_dtype`` replace its own: a model that solves in "tf32", which only GPUs do, needs "float32"
@@ -210,7 +216,7 @@ def load(
 
 def read(folder: str | Path) -> Saved:
     """What a model folder holds, checked, without conditioning on it."""
-    require_safetensors()
+    optional("safetensors.numpy", "saving and loading models", "cli")
     place = Path(folder)
     if not place.is_dir():
         raise SavedModelError(f"{place} is not a folder; a model is a folder that `cagp fit` or model.save wrote")
@@ -232,7 +238,7 @@ def _read(place: Path) -> Saved:
         name = described["file"]
         if not isinstance(name, str) or not _DATA_NAME.fullmatch(name):
             raise SavedModelError(f"the data file is called {name!r}; cagp writes data-<hash>.safetensors")
-        return _saved(content, read_arrays(_inside(place, name), described))
+        return _saved(content, _read_arrays(_inside(place, name), described))
     except SavedModelError as error:
         raise SavedModelError(f"{place} cannot be loaded: {error}") from error
     except (InputError, KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
@@ -280,14 +286,39 @@ def _description(place: Path) -> dict[str, Any]:
     return content
 
 
+def _read_arrays(path: Path, described: dict[str, Any]) -> dict[str, np.ndarray]:
+    """The arrays, if the file is exactly the one that was described; the hash comes before anything is parsed."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import load_file
+
+    size = path.stat().st_size
+    if size != described["bytes"]:
+        raise SavedModelError(f"{path.name} has {size} bytes, expected were {described['bytes']}; it is truncated")
+    with open(path, "rb") as file:
+        header = int.from_bytes(file.read(8), "little")
+    if header > min(_LARGEST_HEADER, size):
+        raise SavedModelError(f"{path.name} announces a header of {header} bytes; it is damaged")
+    if _sha256(path) != described["sha256"]:
+        raise SavedModelError(f"{path.name} does not have the hash in model.json; it was changed or damaged")
+    try:
+        arrays: dict[str, np.ndarray] = load_file(path)
+    except (SafetensorError, OSError, KeyError, ValueError) as error:
+        raise SavedModelError(f"{path.name} is not a safetensors file ({error})") from error
+    if _shapes_of(arrays) != described["arrays"]:
+        raise SavedModelError(f"{path.name} holds {_shapes_of(arrays)}, model.json announces {described['arrays']}")
+    for name, array in arrays.items():
+        # of the others an object or a layer knows itself which of them has which type
+        wanted = ["float64"] if name in ("X", "y", "noise_variance") else ["float64", "int64"]
+        if str(array.dtype) not in wanted:
+            expected = " or ".join(wanted)
+            raise SavedModelError(f"the array {name} in {path.name} has type {array.dtype}, expected was {expected}")
+    return arrays
+
+
 def _saved(content: dict[str, Any], arrays: dict[str, np.ndarray]) -> Saved:
     X = points(arrays["X"], "X").numpy()
     y = targets(arrays["y"], len(X)).numpy()
-    noise = arrays.get("noise_variance", content["prior"]["noise_variance"])
-    kernel = decode(content["prior"]["kernel"], "kernel", arrays, Kernel)
-    mean, pattern = decode(content["prior"]["mean"], "mean", arrays, Mean), content["prior"].get("noise_pattern")
-    pattern = pattern and decode(pattern, "noise_pattern", arrays, Pattern)
-    prior = Prior(kernel, mean=mean, noise_variance=noise, noise_pattern=pattern)
+    prior = decode_prior(content["prior"], "", "noise_variance", arrays)
     prior.noise(torch.from_numpy(X))
     solver, settings = content["solver"], content["settings"]
     picked = None if solver["picked"] is None else decode(solver["picked"], "picked", arrays, Solver)
@@ -302,7 +333,7 @@ def _saved(content: dict[str, Any], arrays: dict[str, np.ndarray]) -> Saved:
         solve_dtype=settings["solve_dtype"],
         picked=picked,
         about=About.from_json(content["about"]),
-        layers=decode_layers(content["layers"], arrays, len(X)) if "layers" in content else (),
+        parts=decoded(content["layers"], arrays, len(X)) if "layers" in content else Parts(),
         created=str(content["created"]),
         cagp_version=str(content["cagp_version"]),
         fingerprint=_own_hash(content),

@@ -1,8 +1,8 @@
 """Kernels, means, solvers and preconditioners as plain JSON values, and back through a list of known classes.
 
 An object is written as ``{"class": "Matern32", "lengthscale": 0.2, "variance": 1.0}``. Only the classes listed here can
-come back, through their own constructors, which check every value. Long lists of integers (permutations, indices) are
-kept as arrays: ``{"array": "solver.order"}``.
+come back, through their own constructors, which check every value. Long lists of numbers (permutations, the centres of
+a pattern) are kept as arrays: ``{"array": "solver.order"}``.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import dataclasses
 import inspect
 import math
 import numbers
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,8 @@ from ..errors import InputError, SavedModelError
 from ..kernels import CustomKernel, Kernel, Pattern
 from ..means import Basis, CallableMean, Constant, Mean, Polynomial, Zero
 from ..preconditioners import Identity, Jacobi, Nystrom, Preconditioner, SymmetricGaussSeidel
+from ..prior import Prior
+from ..recalibration.margins import saved_array
 from ..solvers import ALL as SOLVERS
 
 KERNELS: tuple[type[Kernel], ...] = tuple(
@@ -35,12 +37,12 @@ PRECONDITIONERS: tuple[type[Preconditioner], ...] = (Identity, Jacobi, Nystrom, 
 _CLASSES: tuple[type[Any], ...] = (*KERNELS, Pattern, *MEANS, *SOLVERS, *PRECONDITIONERS)
 KNOWN: dict[str, type[Any]] = {each.__name__: each for each in _CLASSES}
 
-_LONG = 64
-_LARGEST_FIELD = 1000
+# Lists of more numbers than this are arrays; cagp 0.2 reads shorter ones of real numbers as lists alone.
+_LONG = {int: 64, float: 1000}
 
 
 def encode(value: Any, path: str, arrays: dict[str, np.ndarray]) -> Any:
-    """``value`` as JSON; long lists of integers go to ``arrays`` under their ``path``."""
+    """``value`` as JSON; long lists of numbers go to ``arrays`` under their ``path``."""
     if value is None or isinstance(value, (bool, str)):
         return value
     if isinstance(value, numbers.Integral):
@@ -48,8 +50,10 @@ def encode(value: Any, path: str, arrays: dict[str, np.ndarray]) -> Any:
     if isinstance(value, numbers.Real) and math.isfinite(value):
         return float(value)
     if isinstance(value, (tuple, list)):
-        if len(value) > _LONG and all(type(each) is int for each in value):
-            arrays[path] = np.asarray(value, dtype=np.int64)
+        first = value[0] if value else None
+        kind = type(first[0]) if isinstance(first, tuple) and first else type(first)
+        if kind in _LONG and len(value) > _LONG[kind] and _rectangular(value, kind):
+            arrays[path] = np.asarray(value, dtype=np.int64 if kind is int else np.float64)
             return {"array": path}
         return [encode(each, f"{path}[{i}]", arrays) for i, each in enumerate(value)]
     if KNOWN.get(type(value).__name__) is type(value):
@@ -58,6 +62,43 @@ def encode(value: Any, path: str, arrays: dict[str, np.ndarray]) -> Any:
             name: encode(each, f"{path}.{name}", arrays) for name, each in fields.items()
         }
     raise InputError(f"{path} cannot be saved: {_why(value)}")
+
+
+def encode_prior(prior: Prior, path: str, noise: str, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
+    """A prior as JSON; noise of each observation goes to ``arrays`` under the name ``noise``."""
+    content = {name: encode(getattr(prior, name), f"{path}{name}", arrays) for name in ("kernel", "mean")}
+    if np.ndim(prior.noise_variance):
+        arrays[noise] = np.array(prior.noise_variance, dtype=np.float64)
+    content["noise_variance"] = None if np.ndim(prior.noise_variance) else float(prior.noise_variance)
+    if prior.noise_pattern is not None:
+        content["noise_pattern"] = encode(prior.noise_pattern, f"{path}noise_pattern", arrays)
+    return content
+
+
+def decode_prior(content: Any, path: str, noise: str, arrays: Mapping[str, np.ndarray]) -> Prior:
+    """What ``encode_prior`` wrote."""
+    kernel, mean = (decode(content[n], f"{path}{n}", arrays, kind) for n, kind in (("kernel", Kernel), ("mean", Mean)))
+    variance, pattern = content["noise_variance"], content.get("noise_pattern")
+    return Prior(
+        kernel,
+        mean=mean,
+        noise_variance=saved_array(arrays, noise, "float64") if variance is None else variance,
+        noise_pattern=pattern and decode(pattern, f"{path}noise_pattern", arrays, Pattern),
+    )
+
+
+def require_entries(content: Any, wanted: Iterable[str], what: str) -> None:
+    """Refuse what is not a mapping with exactly these entries."""
+    if not isinstance(content, dict) or set(content) != set(wanted):
+        raise InputError(f"{what} must have exactly the entries {', '.join(sorted(wanted))}")
+
+
+def _rectangular(value: Any, kind: type) -> bool:
+    """Whether a list holds numbers of one type alone, or lists of equal length that do."""
+    if isinstance(value[0], tuple):
+        lengths = {len(each) if isinstance(each, tuple) else 0 for each in value}
+        return len(lengths) == 1 and all(type(number) is kind for each in value for number in each)
+    return all(type(each) is kind for each in value)
 
 
 def _why(value: Any) -> str:
@@ -91,15 +132,15 @@ def decode(content: Any, path: str, arrays: Mapping[str, np.ndarray], kind: type
 
 def _decode(content: Any, path: str, arrays: Mapping[str, np.ndarray]) -> Any:
     if isinstance(content, list):
-        if len(content) > _LARGEST_FIELD:
+        if len(content) > _LONG[float] and type(content[0]) is int:
             raise SavedModelError(f"{path} is a list of {len(content)} entries; cagp writes such lists as arrays")
         return tuple(_decode(each, f"{path}[{i}]", arrays) for i, each in enumerate(content))
     if not isinstance(content, dict):
         return content
     if set(content) == {"array"}:
-        if content["array"] != path or path not in arrays or arrays[path].ndim != 1:
+        if content["array"] != path or path not in arrays or arrays[path].ndim not in (1, 2):
             raise SavedModelError(f"{path} refers to an array that is not in the data file")
-        return tuple(arrays[path].tolist())
+        return tuple(tuple(each) if isinstance(each, list) else each for each in arrays[path].tolist())
     name = content.get("class")
     if not isinstance(name, str) or name not in KNOWN:
         raise SavedModelError(f"{path} has the unknown class {name!r}; known are {', '.join(KNOWN)}")

@@ -11,24 +11,21 @@ import torch
 
 from ..errors import InputError, InputTypeError
 from ..model import Model
-from ..posterior import guarantee_of
 from ..prediction import Guarantee
 from ..prior import Prior
-from ..recalibration import LayeredModel, Learned
 from ..solvers import NearestNeighbours, Solver, as_solver
 from ..support.validation import ArrayLike
-from ..transforms import Transformation
 from .about import About
-from .layers import layers_of, with_layers
+from .parts import Parts
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Saved:
     """Data X (d, p) and y (d,), float64; the prior with its mean filled in; solver and settings.
 
-    ``picked`` is the solver that ``Auto`` had chosen, where the model was made with it. ``layers`` are what the layers
-    around the model have learned, innermost first: a recalibration, for example. ``created`` and ``cagp_version`` say
-    when and by which cagp the folder was written, ``fingerprint`` is its hash (empty before).
+    ``picked`` is the solver that ``Auto`` had chosen, where the model was made with it. ``parts`` are what the model
+    has beside its first component: other components, margins, a transform, a story. ``created`` and ``cagp_version``
+    say when and by which cagp the folder was written, ``fingerprint`` is its hash (empty before).
     """
 
     prior: Prior
@@ -40,7 +37,7 @@ class Saved:
     solve_dtype: str = "float64"
     picked: Solver | None = None
     about: About = field(default_factory=About)
-    layers: tuple[Learned, ...] = ()
+    parts: Parts = field(default_factory=Parts)
     created: str = ""
     cagp_version: str = ""
     fingerprint: str = ""
@@ -54,38 +51,36 @@ class Saved:
             )
 
     @classmethod
-    def of(cls, whole: Model | LayeredModel, about: About | None = None) -> Saved:
+    def of(cls, model: Model, about: About | None = None) -> Saved:
         """What there is to save of a model; names of a data frame's columns are kept."""
-        model = whole.plain
         about = about or About()
         names = model.column_names
         if about.features is None and names is not None and len(set(names)) == len(names):
             about = dataclasses.replace(about, features=tuple(names))
+        first = model.components[0]
         return cls(
-            prior=model.prior,
-            X=model.recipe.X,
-            y=model.recipe.y,
-            solver=model.solver,
-            storage=model.storage,
-            dtype=str(model.recipe.dtype).removeprefix("torch."),
-            solve_dtype=model.recipe.arithmetic,
-            picked=model.prepared.picked,
+            prior=first.prior,
+            X=first.recipe.X,
+            y=first.recipe.y,
+            solver=first.solver,
+            storage=first.recipe.storage,
+            dtype=str(first.recipe.dtype).removeprefix("torch."),
+            solve_dtype=first.recipe.arithmetic,
+            picked=first.prepared.picked,
             about=about,
-            layers=layers_of(whole),
+            parts=Parts.of(model),
         )
 
     @property
     def observations(self) -> np.ndarray:
         """The observations (d,) on their own scale: ``y`` is what a transform made of them, where there is one."""
-        values = torch.from_numpy(self.y)
-        for layer in self.layers:
-            values = layer.transform.inverse(values) if isinstance(layer, Transformation) else values
-        return values.numpy()
+        transform = self.parts.transform
+        return self.y if transform is None else transform.inverse(torch.from_numpy(self.y)).numpy()
 
     @property
     def guarantee(self) -> Guarantee:
         """When the error bars of the model hold."""
-        return self.layers[-1].guarantee if self.layers else guarantee_of(self.picked or self.solver)
+        return self.parts.guarantee(self.picked or self.solver)
 
     def condition(
         self,
@@ -94,10 +89,10 @@ class Saved:
         memory_budget: float | None = None,
         solve_dtype: Any = None,
         device: str | torch.device | None = None,
-    ) -> Model | LayeredModel:
+    ) -> Model:
         """The model, with the solver it was saved with (what ``Auto`` had picked, too) or with another one.
 
-        Layers stay what they were learned to be, also around a model with another solver.
+        What was learned stays what it is, also with another solver.
         """
         if solve_dtype is None and self.solve_dtype == "tf32" and torch.device(device or "cpu").type == "cpu":
             raise InputError(
@@ -116,7 +111,7 @@ class Saved:
             device=device,
         )
         model.column_names = None if self.about.features is None else list(self.about.features)
-        return with_layers(model, self.layers)
+        return self.parts.around(model)
 
     def with_more(self, X: ArrayLike, y: ArrayLike, *, noise_variance: Any = None) -> Saved:
         """The same with further observations y (m,) at X (m, p), as ``Model.with_more``; nothing is solved for it."""

@@ -1,4 +1,4 @@
-"""Solvers: one file each. ``NAMES`` finds them by the name used in text and on the command line."""
+"""Solvers. ``NAMES`` finds them by the name used in text and on the command line."""
 
 from __future__ import annotations
 
@@ -9,15 +9,11 @@ from .auto import Auto
 from .base import CalibratedSolver, DataDrivenSolver, Prepared, Solver
 from .calibrated_cg import CalibratedCG
 from .chain import Chain
-from .cholesky import Cholesky
-from .conjugate_gradient import ConjugateGradient
+from .directions import ConjugateGradient, RandomDirections, RandomKrylov, SweepsThenCG
+from .exact import Cholesky, Subset
 from .gauss_seidel import GaussSeidel
 from .nearest_neighbours import NearestNeighbours
-from .random_directions import RandomDirections
-from .random_krylov import RandomKrylov
 from .stationary import Stationary
-from .subset import Subset
-from .sweeps_then_cg import SweepsThenCG
 
 ALL: tuple[type[Solver], ...] = (
     Cholesky,

@@ -3,9 +3,9 @@
 | when | choice |
 |---|---|
 | d ≤ 2,000, d²T ≤ 10¹⁰ and 2d² numbers fit the budget | Cholesky, at once |
-| exact takes at most 1.5 times as long as the fastest below, or a quarter of a second | Cholesky |
-| otherwise | the fastest within the stated excess: NearestNeighbours(k), CalibratedCG, Cholesky |
-| nothing reaches it within ten minutes | what comes closest within them |
+| exact takes at most 1.5 times the operations of the cheapest below, or 7.5·10⁹ | Cholesky |
+| otherwise | the fewest operations within the stated excess: NearestNeighbours(k), CalibratedCG, Cholesky |
+| nothing reaches it with 2·10¹³ operations (10¹⁵ on a GPU) | what comes closest with them |
 
 The numbers of neighbours k are 50, 100, 200, 400 and 800; CalibratedCG is
 ``CalibratedCG(10, Nystrom(rank), start=NearestNeighbours(200))``, whose excess is not judged in advance.
@@ -24,46 +24,36 @@ from ..algebra.weights import Weights
 from ..gram import Cross, Gram
 from ..support.validation import count, positive
 from .base import CalibratedSolver, Prepared, Solver
-from .candidates import Candidate, Costs, Probe, candidates, pick
-from .cholesky import Cholesky
+from .candidates import Choice, Costs, Probe
+from .exact import Cholesky
 from .nearest_neighbours import NearestNeighbours
-from .rates import Rates
 
-_EXACT_AT_ONCE = 2_000
-"""Training points for which a Cholesky factor takes no longer than to think about it."""
-
-_FACTOR_AT_ONCE = 1_000
-"""Training points for which it is made before anybody asks."""
-
-_ENTRIES_AT_ONCE = 10**10
-"""d²T for which a prediction with the factor takes no longer either."""
-
-_GUESS = 1_000
-"""Test points to expect where nobody has said how many."""
-
-_TOO_SLOW = 2.0
-"""A choice is kept for other test points as long as it takes at most so many times as long as the best one."""
+# Training points d, and d²T, for which a Cholesky factor takes no longer than to think about it.
+_EXACT_AT_ONCE, _ENTRIES_AT_ONCE = 2_000, 10**10
+_FACTOR_AT_ONCE = 1_000  # training points for which it is made before anybody asks
+_GUESS = 1_000  # test points to expect where nobody has said how many
+# A choice is kept for other test points as long as it takes at most so many times the operations of the best one.
+_TOO_MUCH = 2.0
+_AT_ONCE = "exact, and little work at this size"
 
 
 @dataclass(frozen=True, repr=False)
 class Auto(CalibratedSolver):
     """Picks the cheapest calibrated solver whose variance is within ``excess`` of the exact one, for each prediction.
 
-    ``excess`` is mean(variance − exact) / mean(exact). The time of each solver follows from the numbers of training and
-    test points, the coordinates, the memory and how fast this machine is, which is measured once; the excess of nearest
-    neighbours from a few of the test points. The first prediction decides, or ``test_points``, how many are to be
-    expected in all: then the choice is for good. Without them another prediction may choose again, where what was
-    chosen would take more than twice as long as the best. Neither looks at y.
+    ``excess`` is mean(variance − exact) / mean(exact). The operations and the memory of each solver follow from the
+    numbers of training and test points, the coordinates and the memory budget; the excess of nearest neighbours from a
+    few of the test points. Nothing is timed: the choice is the same on every machine with the same budget, and
+    ``print(model.prepared.why)`` shows what it was made from. The first prediction decides, or ``test_points``, how
+    many are to be expected in all: then the choice is for good. Without them another prediction may choose again, where
+    what was chosen would take more than twice the operations of the best. Neither looks at y.
     """
 
     test_points: int | None = None
     excess: float = 0.01
 
-    side = "test"
-    name = "auto"
     cost = "that of the solver it picks"
     corrects = False
-    picks = True
 
     def __post_init__(self) -> None:
         if self.test_points is not None:
@@ -72,10 +62,6 @@ class Auto(CalibratedSolver):
 
     def prepare(self, gram: Gram) -> Prepared:
         return _PreparedAuto(self, gram)
-
-    def rates(self, gram: Gram) -> Rates:
-        """How fast the machine is that works with this Gram matrix."""
-        return Rates.measured(gram.device, gram.dtype)
 
     def for_test_points(self, number: int) -> Solver:
         return self if self.test_points is not None else replace(self, test_points=number)
@@ -88,36 +74,57 @@ class Auto(CalibratedSolver):
 class _PreparedAuto(Prepared):
     """Chooses when it is asked to settle, and keeps what it has prepared for the next time."""
 
+    solver: Auto
+
     def __init__(self, solver: Auto, gram: Gram, earlier: dict[Solver, Prepared] | None = None) -> None:
-        super().__init__(gram)
-        self._solver = solver
+        super().__init__(solver, gram)
         self._earlier = earlier or {}
         self._kept: dict[Solver, Prepared] = {}
-        self._judged: _Judged | None = None
+        self._choice: Choice | None = None
+        self._costs: Costs | None = None
+        self._guessed = False
         self._now: Prepared | None = None
         self._small = gram.size <= _EXACT_AT_ONCE and 2 * gram.dense_bytes <= gram.budget
         if self._small and gram.size <= _FACTOR_AT_ONCE:
-            self._get(Cholesky())
+            self._now = self._get(Cholesky(), _AT_ONCE)
+
+    @property
+    def picked(self) -> Solver | None:  # type: ignore[override]
+        """What it has picked last; None before it had a reason to pick anything."""
+        return None if self._now is None else self._now.picked
 
     def grown(self, gram: Gram) -> Prepared:
         """It chooses anew, as for other points; what was prepared before is used again if the choice falls on it."""
-        return _PreparedAuto(self._solver, gram, dict(self._kept))
+        return _PreparedAuto(self.solver, gram, dict(self._kept))
 
-    def settled(self, cross: Cross | None = None) -> tuple[Prepared, str]:
+    def picked_for(self, cross: Cross | None = None) -> tuple[Prepared, str]:
         if cross is None and self._now is not None:
             return self._now, ""
-        tests = self._solver.test_points or (_GUESS if cross is None else cross.size)
+        tests = self.solver.test_points or (_GUESS if cross is None else cross.size)
         if self._small and self.gram.size**2 * tests <= _ENTRIES_AT_ONCE:
-            self._now = self._get(Cholesky())
-            return self._now, ""
-        judged = self._judged
-        if judged is None or (cross is not None and (judged.guessed or self._outdated(judged, tests))):
-            judged = self._judged = self._judge(cross, tests)
-        expected = _words(judged, tests, judged.choice.solver in self._kept)
-        self._now = now = self._get(judged.choice.solver)
-        return now, expected
+            self._now = self._get(Cholesky(), _AT_ONCE)
+            return self._now, _AT_ONCE
+        choice = self._choose(cross, tests)
+        self._now = now = self._get(choice.picked.solver, choice)
+        return now, choice.sentence
 
-    def _get(self, solver: Solver) -> Prepared:
+    def _choose(self, cross: Cross | None, tests: int) -> Choice:
+        """The choice so far with what it takes for these test points, or another one where it pays to choose again."""
+        costs = self._costs = self._costs or Costs(self.gram)
+        excess, known = self.solver.excess, self._choice
+        if known is not None and (cross is None or not self._guessed):
+            best = costs.pick(known.candidates, tests, excess, self._kept)
+            own = next(each for each in best.candidates if each.solver == known.picked.solver)
+            fixed = self.solver.test_points is not None or cross is None
+            if fixed or own.operations <= _TOO_MUCH * best.picked.operations:
+                self._choice = Choice(best.candidates, own, known.because)
+                return self._choice
+        found = costs.candidates(tests, excess, Probe.of(self.gram, cross, tests))
+        self._guessed = cross is None
+        self._choice = costs.pick(found, tests, excess, self._kept)
+        return self._choice
+
+    def _get(self, solver: Solver, why: object) -> Prepared:
         """The solver, prepared; what was prepared before is kept, but only one of those that need much memory."""
         prepared = self._kept.get(solver)
         if prepared is None:
@@ -127,46 +134,11 @@ class _PreparedAuto(Prepared):
             grown = None if before is None else before.grown(self.gram)
             prepared = self._kept[solver] = grown or solver.prepared_for(self.gram)
             prepared.picked = solver
+        prepared.why = why
         return prepared
 
-    def _judge(self, cross: Cross | None, tests: int) -> _Judged:
-        rates, excess = self._solver.rates(self.gram), self._solver.excess
-        costs, probe = Costs(self.gram, rates), Probe.of(self.gram, cross, tests)
-        costs.sharing = probe.sharing(rates)
-        found = candidates(self.gram, costs, probe, tests, excess)
-        choice, why = pick(found, costs, tests, excess, self._kept)
-        return _Judged(found, costs, choice, why, cross is None)
-
-    def _outdated(self, judged: _Judged, tests: int) -> bool:
-        """Whether another solver is so much better for so many test points that it pays to choose again."""
-        if self._solver.test_points is not None:
-            return False
-        best, _ = pick(judged.candidates, judged.costs, tests, self._solver.excess, self._kept)
-        now, then = (
-            judged.costs.seconds(each.solver, tests, each.solver in self._kept) for each in (judged.choice, best)
-        )
-        return now > _TOO_SLOW * then
-
     def corrections(self, rhs: torch.Tensor) -> Iterator[Weights]:
-        return self.settled()[0].corrections(rhs)
+        return self.picked_for()[0].corrections(rhs)
 
     def stopped(self, iteration: int) -> str:
-        return self.settled()[0].stopped(iteration)
-
-
-@dataclass(frozen=True)
-class _Judged:
-    """The candidates with their excess, the one that was chosen, and why; ``guessed`` without test points."""
-
-    candidates: list[Candidate]
-    costs: Costs
-    choice: Candidate
-    why: str
-    guessed: bool
-
-
-def _words(judged: _Judged, tests: int, prepared: bool) -> str:
-    seconds = judged.costs.seconds(judged.choice.solver, tests, prepared)
-    known = judged.choice.excess
-    left = "" if not known else f" and {100 * known:.2g}% excess"
-    return f"{judged.why}; expected {seconds:.2g} s{left}"
+        return self.picked_for()[0].stopped(iteration)

@@ -4,109 +4,78 @@ A solver is a frozen dataclass of settings. ``prepare`` does, once, all that nee
 ``Prepared``; its ``weights`` then yields the kriging weights for a batch of test points after every iteration,
 starting with iteration 0, the prior. Whoever consumes the generator may stop at any time: every iterate is valid.
 
-Calibration is a matter of type. The ``prepare`` of a ``CalibratedSolver`` is given the Gram matrix alone, so its
-weights cannot depend on y; a ``DataDrivenSolver`` is given the observations too, and says so by its type.
+What others ask about a solver is in its ``Description``. Calibration is a matter of type: the ``prepare`` of a
+``CalibratedSolver`` is given the Gram matrix alone, so its weights cannot depend on y; a ``DataDrivenSolver`` is given
+the observations too, and says so by its type.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
 
 from ..algebra.operations import Operations
-from ..algebra.weights import Weights, in_order, zero_weights
+from ..algebra.weights import Weights, zero_weights
 from ..errors import InputError
 from ..gram import Cross, Gram
+from ..support.validation import count
 
 
 class Prepared(ABC):
-    """A solver that has seen the training points.
+    """A ``solver`` that has seen the training points. ``corrections`` is all that has to be written.
 
     ``gram`` is in the order the solver works in; ``order`` (d,) leads there from the order the solver was given:
     ``gram`` row i is training point ``order[i]``. The weights that it yields know their order.
     """
 
-    picked: Solver | None = None
-    """The solver itself with what ``Auto`` chose in its place, where there is an ``Auto`` in it."""
-
     held_bytes: int = 0
     """What the solver keeps in memory beside the Gram matrix."""
-
-    limit: int = 1
-    """How many iterations there will be at most: what a progress bar needs to know."""
 
     unbiased: bool = False
     """Whether its weights satisfy the constraint of a trend, Hᵀw = h, by themselves."""
 
-    def __init__(self, gram: Gram, order: torch.Tensor | None = None) -> None:
-        self.gram = gram
-        self.order = order
+    factor: torch.Tensor | None = None
+    """The Cholesky factor of G (d, d), in the order of the data, where the solver has it."""
+
+    picked: Solver | None = None
+    """The solver itself with what ``Auto`` chose in its place, where there is an ``Auto`` in it."""
+
+    why: object = ""
+    """Where ``Auto`` chose it, what it was chosen from: printed, a table of operations, memory and excess."""
+
+    def __init__(self, solver: Solver, gram: Gram, order: torch.Tensor | None = None) -> None:
+        self.solver, self.gram, self.order = solver, gram, order
+        self.limit: int = getattr(solver, "iterations", 1)  # of iterations: what a progress bar needs to know
 
     @abstractmethod
     def corrections(self, rhs: torch.Tensor) -> Iterator[Weights]:
         """Iterates 1, 2, … for G w = r from w = 0, for every row r of ``rhs`` (T, d); each is valid until the next.
 
-        ``reduction`` is 2 rᵀw − wᵀGw, which for the right-hand sides V is what W takes off the variance.
+        ``reduction`` is 2 rᵀw − wᵀGw, which for the right-hand sides V is what W takes off the variance. A solver that
+        knows test points only has none.
         """
 
-    factor: torch.Tensor | None = None
-    """The Cholesky factor of G (d, d), in the order of the data, where the solver has it."""
-
-    def grown(self, gram: Gram) -> Prepared | None:
-        """The solver for a ``gram`` that begins with the training points of its own and has more behind them.
-
-        With the results of a solver that is prepared anew, to rounding, for less work; None where there is no such way.
-        """
-        return None
-
-    def inverse(self, rows: torch.Tensor) -> torch.Tensor | None:
-        """The last iterate for other right-hand sides, rows (n, d) in the order that the solver was given.
-
-        None where the solver knows test points only.
-        """
-        last = None
-        for iterate in self.corrections(in_order(rows, self.order)):
-            last = iterate
-        return None if last is None else last.dense()
-
-    def weights(self, cross: Cross) -> Iterator[Weights]:
-        """The weights for a batch of test points after iterations 0, 1, 2, …; each is valid until the next step."""
-        yield zero_weights(cross.size, self.gram)
-        yield from self.corrections(cross.matrix)
-
-    def settled(self, cross: Cross | None = None) -> tuple[Prepared, str]:
-        """What works on the test points of a prediction, and what is expected of it, in words: itself, and nothing.
-
-        A solver that picks another one says here which; without test points, by what it can guess about them. Whoever
-        works with a prepared solver asks for this first.
-        """
-        return self, ""
-
-    def arrange(self, cross: Cross) -> Cross:
-        """What must be known of all test points of a prediction together, before they are cut into batches.
-
-        Called once for each prediction. A solver that lets test points share work says here which of them do, so that
-        the results do not depend on the batches.
-        """
-        return cross
-
-    def pieces(self, cross: Cross) -> list[torch.Tensor]:
-        """The test points that ``final`` should be given at a time, so that Ctrl-C is heard: all of them by default."""
-        return [torch.arange(cross.size)]
+    def stopped(self, iteration: int) -> str:
+        """Why the solver stops after ``iteration``: one or two sentences."""
+        return f"{type(self.solver).__name__} did the {iteration} iterations asked for."
 
     @property
     def numbers_per_test_point(self) -> int:
         """How many numbers are alive per test point during a prediction: V, W, right-hand sides, temporaries."""
         return 10 * self.gram.size
 
-    @abstractmethod
-    def stopped(self, iteration: int) -> str:
-        """Why the solver stops after ``iteration``: one or two sentences."""
+    # --- shorter ways, where there are any ------------------------------------------------------------------------
+
+    def weights(self, cross: Cross) -> Iterator[Weights]:
+        """The weights for a batch of test points after iterations 0, 1, 2, …; each is valid until the next step."""
+        yield zero_weights(cross.size, self.gram)
+        yield from self.corrections(cross.matrix)
 
     def final(self, cross: Cross) -> Weights | None:
         """The last iterate at once, where there is a shorter way to it than through all others."""
@@ -119,62 +88,68 @@ class Prepared(ABC):
         """
         return None
 
+    def grown(self, gram: Gram) -> Prepared | None:
+        """The solver for a ``gram`` that begins with the training points of its own and has more behind them.
+
+        With the results of a solver that is prepared anew, to rounding, for less work; None where there is no such way.
+        """
+        return None
+
+    # --- a look at all test points of a prediction, before they are cut into batches --------------------------------
+
+    def picked_for(self, cross: Cross | None = None) -> tuple[Prepared, str]:
+        """What works on these test points, and why it does, in words: itself, and nothing.
+
+        A solver that picks another one says here which; without test points, by what it can guess about them. Whoever
+        works with a prepared solver asks for this first.
+        """
+        return self, ""
+
+    def pieces(self, cross: Cross) -> list[torch.Tensor]:
+        """The test points that ``final`` should be given at a time, so that Ctrl-C is heard: all of them by default."""
+        return [torch.arange(cross.size)]
+
 
 class Solver(ABC):
     """The settings of a method that approximates the kriging weights W* = G⁻¹ k(X, X′).
 
-    A solver of one's own inherits ``CalibratedSolver`` or ``DataDrivenSolver``.
+    A solver of one's own inherits ``CalibratedSolver`` or ``DataDrivenSolver`` and writes ``prepare``; the rest has
+    defaults.
 
     ``calibrated``: W does not depend on y, so the error bars hold exactly under the prior, at any iteration.
     ``side``: "data" solvers work once in ``prepare`` and then predict cheaply; "test" solvers work per test point.
-    ``name``: how the solver is called in text. ``cost``: for d training and T test points, m iterations.
-    ``corrects``: it can go on from another solver's weights, by solving for what is left.
+    ``name``: how the solver is called in text, by default its class in small letters: GaussSeidel is "gauss-seidel".
+    ``cost``: for d training and T test points, m iterations. ``corrects``: it can go on from another solver's weights.
     """
 
     calibrated: ClassVar[bool]
-    side: ClassVar[Literal["data", "test"]]
+    side: ClassVar[Literal["data", "test"]] = "test"
     name: ClassVar[str]
-    cost: ClassVar[str]
+    cost: ClassVar[str] = "O(m d² T) time, O(dT) memory beside G"
     corrects: ClassVar[bool] = True
+
+    def __init_subclass__(cls) -> None:
+        if "name" not in vars(cls):
+            cls.name = re.sub(r"(?<=[a-z])(?=[A-Z])", "-", cls.__name__).lower()
+
+    def __post_init__(self) -> None:
+        """Check the settings that most solvers have."""
+        for name in ("iterations", "seed"):
+            if hasattr(self, name):
+                count(getattr(self, name), name)
 
     @abstractmethod
     def prepared_for(self, gram: Gram, b: torch.Tensor | None = None) -> Prepared:
         """Do all that needs no test points. ``b`` = y − m₀(X) (d,) reaches data-driven solvers only."""
 
-    def __repr__(self) -> str:
-        """The solver as one would write it: only what differs from the defaults."""
-        shown = [
-            f"{field.name}={_written(getattr(self, field.name))}"
-            for field in dataclasses.fields(self)  # type: ignore[arg-type]
-            if getattr(self, field.name) != field.default
-        ]
-        return f"{type(self).__name__}({', '.join(shown)})"
+    def description(self, size: int) -> Description:
+        """What there is to say about it for ``size`` training points; by default that ``iterations`` can be raised."""
+        return Description.iterative(self, "iterations" if hasattr(self, "iterations") else "")
 
-    # --- what reports and the command line ask; a solver overrides what is not true of it ---------------------------
-
-    picks: ClassVar[bool] = False
-    """Whether it only picks another solver, which does the work."""
-
-    @property
-    def effort(self) -> str:
-        """The setting that says how much work is done: "iterations", "steps", "k", "size"; "" where there is none."""
-        return "iterations" if hasattr(self, "iterations") else ""
-
-    def is_exact(self, size: int) -> bool:
-        """Whether the weights for ``size`` training points have no computational error."""
-        return False
-
-    def points_used(self, size: int) -> int | None:
-        """How many of ``size`` training points have a weight, if only some have; None where G is needed as a whole."""
-        return None
-
-    def with_more_work(self, size: int, seed: int = 0) -> MoreWork | None:
-        """The same method with more work, for one that is not exact; None where there is no setting to raise."""
-        if not self.effort:
-            return None
-        settings = {self.effort: getattr(self, self.effort) + _MORE}
-        longer = dataclasses.replace(self, **settings)  # type: ignore[type-var]
-        return MoreWork(longer, f"{_MORE} more iterations", counted=True)
+    def operations(self, size: int, tests: int) -> Operations:
+        """What it takes to condition on ``size`` points and to predict ``tests``: an iteration is one pass over G."""
+        counted = Operations.each_test_point if self.side == "test" else Operations.directions
+        return counted(getattr(self, "iterations", 1), size, tests)
 
     def for_points(self, kept: np.ndarray, size: int) -> Solver:
         """This solver for the training points ``kept`` (n,) alone, sorted indices into all ``size`` of them.
@@ -187,24 +162,43 @@ class Solver(ABC):
         """This solver, told how many test points to expect."""
         return self
 
-    def operations(self, size: int, tests: int) -> Operations:
-        """What it takes to condition on ``size`` points and to predict ``tests``: an iteration is one pass over G."""
-        passes = getattr(self, "iterations", 1)
-        count = Operations.each_test_point if self.side == "test" else Operations.directions
-        return count(passes, size, tests)
+    def __repr__(self) -> str:
+        """The solver as one would write it: only what differs from the defaults, and a function by its name."""
+        shown = []
+        for field in dataclasses.fields(self):  # type: ignore[arg-type]
+            value = getattr(self, field.name)
+            if value != field.default:
+                shown.append(f"{field.name}={getattr(value, '__name__', None) or repr(value)}")
+        return f"{type(self).__name__}({', '.join(shown)})"
 
 
-_MORE = 10
-"""How many more iterations ``with_more_work`` does."""
+_MORE = 10  # how many more iterations are tried
 
 
 @dataclasses.dataclass(frozen=True)
-class MoreWork:
-    """A ``solver`` that does more work of the same kind, and ``what`` more it does; ``counted`` in iterations."""
+class Description:
+    """What reports, the status and the command line ask about a solver for some number of training points.
 
-    solver: Solver
-    what: str
-    counted: bool
+    ``exact``: its weights have no computational error. ``points_used``: how many training points have a weight, where
+    only some have; None where G is needed as a whole. ``effort``: the setting that says how much work is done, "" where
+    there is none. ``more``: the same method with more work, None where there is no setting to raise, and ``more_work``
+    what that is, in words; ``continues``: its iterates begin with those of this one.
+    """
+
+    exact: bool = False
+    points_used: int | None = None
+    effort: str = ""
+    more: Solver | None = None
+    more_work: str = ""
+    continues: bool = False
+
+    @classmethod
+    def iterative(cls, solver: Solver, effort: str, exact: bool = False) -> Description:
+        """That of a method whose iterations are counted by the setting ``effort``, if it has one."""
+        if not effort:
+            return cls(exact)
+        more: Any = dataclasses.replace(solver, **{effort: getattr(solver, effort) + _MORE})  # type: ignore[type-var]
+        return cls(exact, None, effort, more, f"{_MORE} more iterations", continues=True)
 
 
 def renumbered(indices: Sequence[int], kept: np.ndarray, size: int) -> tuple[int, ...]:
@@ -241,13 +235,3 @@ class DataDrivenSolver(Solver):
         if b is None:
             raise InputError(f"{self!r} takes its directions from the observations, and was given none")
         return self.prepare(gram, b)
-
-
-def _written(value: object) -> str:
-    """A setting as one would write it: a function by its name."""
-    return str(getattr(value, "__name__", None) or repr(value))
-
-
-def iteration_limit(solver: Solver, iteration: int) -> str:
-    """The usual reason to stop: the iterations that were asked for are done."""
-    return f"{type(solver).__name__} did the {iteration} iterations asked for."

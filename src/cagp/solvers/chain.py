@@ -9,11 +9,11 @@ import numpy as np
 import torch
 
 from ..algebra.operations import Operations
-from ..algebra.weights import Weights, in_given_order, in_order
+from ..algebra.weights import Weights, in_given_order, in_order, zero_weights
 from ..errors import InputError, InputTypeError
 from ..gram import Cross, Gram
 from ..support.memory import require
-from .base import MoreWork, Prepared, Solver
+from .base import Description, Prepared, Solver
 
 
 @dataclass(frozen=True, repr=False)
@@ -27,8 +27,6 @@ class Chain(Solver):
     solvers: Sequence[Solver]
 
     calibrated = False  # of a chain: whether all its solvers are, see __post_init__
-    side = "test"
-    name = "chain"
     cost = "the sum of its solvers', and one pass between two of them"
 
     def __post_init__(self) -> None:
@@ -47,26 +45,23 @@ class Chain(Solver):
 
     def prepared_for(self, gram: Gram, b: torch.Tensor | None = None) -> Prepared:
         first, *others = self.solvers
-        prepared, _ = first.prepared_for(gram, b).settled()
+        prepared, _ = first.prepared_for(gram, b).picked_for()
         picked = [prepared.picked or first]
         for solver in others:
             # each works on what the one before made of G, so that no order of the points is undone on the way
             seen = b if b is None or prepared.order is None else b[prepared.order]
-            second, _ = solver.prepared_for(prepared.gram, seen).settled()
+            second, _ = solver.prepared_for(prepared.gram, seen).picked_for()
             picked.append(second.picked or solver)
-            prepared = _PreparedChain(prepared, second)
+            prepared = _PreparedChain(self, prepared, second)
         if tuple(picked) != self.solvers:
             prepared.picked = Chain(picked)
         return prepared
 
-    def is_exact(self, size: int) -> bool:
-        return any(solver.is_exact(size) for solver in self.solvers)
-
-    def with_more_work(self, size: int, seed: int = 0) -> MoreWork | None:
-        """More of its last solver's."""
-        *before, last = self.solvers
-        more = last.with_more_work(size, seed)
-        return more and replace(more, solver=Chain([*before, more.solver]))
+    def description(self, size: int) -> Description:
+        """More work is more of its last solver's."""
+        *before, last = (solver.description(size) for solver in self.solvers)
+        more = None if last.more is None else Chain([*self.solvers[:-1], last.more])
+        return Description(any(each.exact for each in (*before, last)), None, "", more, last.more_work, last.continues)
 
     def for_points(self, kept: np.ndarray, size: int) -> Solver:
         return Chain([solver.for_points(kept, size) for solver in self.solvers])
@@ -79,8 +74,11 @@ class Chain(Solver):
 class _PreparedChain(Prepared):
     """``first``, then ``second`` from its weights; the second was given the Gram matrix of the first."""
 
-    def __init__(self, first: Prepared, second: Prepared) -> None:
-        super().__init__(second.gram, _then(first.order, second.order))
+    def __init__(self, solver: Chain, first: Prepared, second: Prepared) -> None:
+        order = first.order if second.order is None else second.order
+        if first.order is not None and second.order is not None:
+            order = first.order[second.order]
+        super().__init__(solver, second.gram, order)
         self._first, self._second = first, second
         another = second.gram is not first.gram
         self.matrices: int = (first.matrices if isinstance(first, _PreparedChain) else 1) + another
@@ -96,9 +94,6 @@ class _PreparedChain(Prepared):
     def numbers_per_test_point(self) -> int:
         return 14 * self.gram.size
 
-    def arrange(self, cross: Cross) -> Cross:
-        return self._second.arrange(self._first.arrange(cross))
-
     def corrections(self, rhs: torch.Tensor) -> Iterator[Weights]:
         earlier = self._first.corrections(in_given_order(rhs, self._second.order))
         yield from self._run(earlier, lambda: rhs)
@@ -107,23 +102,18 @@ class _PreparedChain(Prepared):
         earlier = self._first.weights(cross.seen_by(self._first.gram))
         yield from self._run(earlier, lambda: cross.matrix)
 
-    def inverse(self, rows: torch.Tensor) -> torch.Tensor | None:
-        start = self._first.inverse(rows)
-        left = in_order(rows, self._first.order)
-        if start is not None:
-            left = left - self._first.gram.matmul(in_order(start, self._first.order))
-        solved = self._second.inverse(left)
-        if solved is None:
-            return start
-        solved = in_given_order(solved, self._first.order)
-        return solved if start is None else start + solved
-
     def _run(self, first: Iterator[Weights], rhs: Callable[[], torch.Tensor]) -> Iterator[Weights]:
         """The iterates of the first solver, then those of the second on what is left of the right-hand sides."""
+        base = None
         for base in first:
             yield base
-        W = in_order(base.dense(), self.order)
-        for correction in self._second.corrections(rhs() - self.gram.matmul(W)):
+        left = rhs()
+        if base is None:  # a first that has done nothing, or knows test points only
+            base, W = zero_weights(len(left), self.gram), torch.zeros_like(left)
+        else:
+            W = in_order(base.dense(), self.order)
+            left = left - self.gram.matmul(W)
+        for correction in self._second.corrections(left):
             yield replace(
                 correction,
                 values=W + correction.in_order(self._second.order),
@@ -136,10 +126,3 @@ class _PreparedChain(Prepared):
 
     def stopped(self, iteration: int) -> str:
         return f"Chain: {self._second.stopped(iteration - self._first.limit)}"
-
-
-def _then(first: torch.Tensor | None, second: torch.Tensor | None) -> torch.Tensor | None:
-    """The order that ``second`` makes of points which are in the order ``first`` already."""
-    if first is None or second is None:
-        return first if second is None else second
-    return first[second]

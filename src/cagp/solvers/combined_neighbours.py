@@ -19,16 +19,13 @@ import torch
 from ..algebra.weights import Weights
 from ..gram import Cross, Functionals, Gram
 from ..gram.weighted import form, together, weighted
-from .local_trend import LocalTrend, constrained
+from .local_kriging import LocalTrend, constrained
 
-_NEAR, _FAR = 800, 200
-"""Training points of the correction: drawn from those that have a weight, and from all."""
-
+_NEAR, _FAR = 800, 200  # training points of the correction: drawn from those that have a weight, and from all
+# Points of functionals that are worked on before Ctrl-C is heard, where functionals share no points.
 _POINTS_AT_ONCE = 20_000
-"""Points of functionals that are worked on before Ctrl-C is heard, where functionals share no points."""
-
+# Functionals with more weights than so many on each point are solved all at once, so that points are solved once.
 _SHARED = 1.5
-"""Functionals with more weights than so many on each point are solved all at once, so that points are solved once."""
 
 
 def functionals_at_once(cross: Functionals) -> list[torch.Tensor]:
@@ -42,10 +39,7 @@ def functionals_at_once(cross: Functionals) -> list[torch.Tensor]:
 
 
 def combined(
-    cross: Functionals,
-    pieces: list[torch.Tensor],
-    solve: Callable[[Cross], Weights],
-    trend: LocalTrend | None,
+    cross: Functionals, pieces: list[torch.Tensor], solve: Callable[[Cross], Weights], trend: LocalTrend | None
 ) -> Weights:
     """The weights of functionals, from what ``solve`` gives for the points, some ``pieces`` of them at a time."""
     gram, columns = cross.gram, cross.A.tocsc()

@@ -8,16 +8,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from ..algebra.block_diagonal import BlockDiagonal
-from ..algebra.sweeps import sweep
+from ..algebra.sweeps import BlockDiagonal, sweep
 from ..algebra.weights import Weights, in_given_order, in_order
 from ..errors import InputError
 from ..gram import Gram
 from ..gram.neighbours import spatial_blocks
-from ..support.validation import choice, count
-from .base import CalibratedSolver, Prepared, Solver, iteration_limit, renumbered
-from .orderings import check_order, permutation
+from ..support.validation import choice, count, whole_numbers
+from .base import CalibratedSolver, Prepared, Solver, renumbered
 
+ORDERS = ("random", "natural", "maximin")
 PARTITIONS = ("order", "spatial")
 
 
@@ -38,14 +37,14 @@ class GaussSeidel(CalibratedSolver):
     block_size: int | None = None
     partition: str = "order"
 
-    side = "test"
-    name = "gauss-seidel"
-    cost = "O(m d² T) time, O(dT) memory beside G"
-
     def __post_init__(self) -> None:
-        count(self.iterations, "iterations")
-        count(self.seed, "seed")
-        object.__setattr__(self, "order", check_order(self.order))
+        super().__post_init__()
+        if not isinstance(self.order, str):
+            object.__setattr__(self, "order", whole_numbers(self.order, "order"))
+        elif self.order not in ORDERS:
+            raise InputError(
+                f"order must be one of {', '.join(map(repr, ORDERS))} or a permutation, got {self.order!r}"
+            )
         choice(self.partition, "partition", PARTITIONS)
         if self.block_size is not None:
             count(self.block_size, "block_size", minimum=1)
@@ -63,7 +62,7 @@ class GaussSeidel(CalibratedSolver):
         elif self.order == "natural":
             return _PreparedGaussSeidel(self, gram, None)
         else:
-            order = permutation(self.order, gram, self.seed)
+            order = _permutation(self.order, gram, self.seed)
         order = order.to(gram.device)
         return _PreparedGaussSeidel(self, gram.permuted(order), order)
 
@@ -75,24 +74,47 @@ class GaussSeidel(CalibratedSolver):
 
 class _PreparedGaussSeidel(Prepared):
     def __init__(self, solver: GaussSeidel, gram: Gram, order: torch.Tensor | None) -> None:
-        super().__init__(gram, order)
-        self._solver = solver
-        self.limit = solver.iterations
+        super().__init__(solver, gram, order)
         self._blocks = BlockDiagonal(gram, solver.block_size) if solver.block_size else None
         self.held_bytes = self._blocks.held_bytes if self._blocks else 0
 
     def corrections(self, rhs: torch.Tensor) -> Iterator[Weights]:
         values, reduction = torch.zeros_like(rhs), rhs.new_zeros(len(rhs))
-        for i in range(1, self._solver.iterations + 1):
+        for i in range(1, self.limit + 1):
             reduction = reduction + sweep(self.gram, values, rhs, backward=True, blocks=self._blocks)
             yield Weights(values, reduction, i, float(i), self.gram.size, order=self.order)
 
     def coefficients(self, b: torch.Tensor) -> Iterator[torch.Tensor]:
         own, rhs = torch.zeros_like(b)[None, :], in_order(b[None, :], self.order)
         yield own[0].clone()
-        for _ in range(self._solver.iterations):
+        for _ in range(self.limit):
             sweep(self.gram, own, rhs, backward=False, blocks=self._blocks)
             yield in_given_order(own, self.order)[0].clone()
 
-    def stopped(self, iteration: int) -> str:
-        return iteration_limit(self._solver, iteration)
+
+def _permutation(order: str | Sequence[int], gram: Gram, seed: int) -> torch.Tensor:
+    """The order as a permutation (d,) of the training points."""
+    if order == "random":
+        return torch.randperm(gram.size, generator=torch.Generator().manual_seed(seed))
+    if order == "maximin":
+        return _maximin(gram.coordinates())
+    given = torch.tensor(order)
+    if given.shape != (gram.size,) or not torch.equal(given.sort().values, torch.arange(gram.size)):
+        raise InputError(
+            f"order must be a permutation of the {gram.size} training points: each index 0…{gram.size - 1} once"
+        )
+    return given
+
+
+def _maximin(points: torch.Tensor) -> torch.Tensor:
+    """Each next point is the one farthest from all before it, for points (d, q); O(d²), like one pass over G."""
+    order = torch.empty(len(points), dtype=torch.int64)
+    distance = (points - points.mean(dim=0)).square().sum(dim=1)
+    distance = -distance  # the first is the most central one
+    for i in range(len(points)):
+        chosen = int(distance.argmax())
+        order[i] = chosen
+        step = (points - points[chosen]).square().sum(dim=1)
+        distance = step if i == 0 else torch.minimum(distance, step)
+        distance[order[: i + 1]] = -1.0
+    return order

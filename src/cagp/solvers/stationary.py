@@ -5,7 +5,6 @@ v ← v + M̃ (b − G v) makes v_m = Q_m b, so the weights are W_m = Q_mᵀ V�
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -15,8 +14,8 @@ from ..algebra.sweeps import sweep
 from ..algebra.weights import Weights
 from ..errors import DivergenceError, InputError
 from ..gram import Gram
-from ..support.validation import choice, count, positive
-from .base import CalibratedSolver, Prepared, iteration_limit
+from ..support.validation import choice, positive
+from .base import CalibratedSolver, Prepared
 
 METHODS = ("richardson", "jacobi", "sor", "ssor")
 
@@ -43,12 +42,10 @@ class Stationary(CalibratedSolver):
     relaxation: float | None = None
     allow_divergence: bool = False
 
-    side = "test"
-    name = "stationary"
     cost = "O(m d² T) time, O(dT) memory beside G; twice that for ssor"
 
     def __post_init__(self) -> None:
-        count(self.iterations, "iterations")
+        super().__post_init__()
         if not callable(self.method):
             choice(self.method, "method", METHODS)
         elif self.relaxation is not None:
@@ -76,30 +73,30 @@ class Stationary(CalibratedSolver):
         return _Diagonal(gram, scale, self.relaxation)
 
 
-class _Step(ABC):
-    """One iteration of a method on G w = r for every row w; ``transposed`` uses M̃ᵀ (for W), else M̃ (for v)."""
+class _Step:
+    """One iteration of a method on G w = r for every row w, by default with M̃ᵀ times the residual.
+
+    One product with G then keeps the residual and gives the energy.
+    """
 
     passes = 1.0
 
     def __init__(self, gram: Gram) -> None:
         self.gram = gram
 
-    @abstractmethod
-    def advance(self, W: torch.Tensor, rhs: torch.Tensor, residual: torch.Tensor, transposed: bool) -> torch.Tensor:
-        """Update W (T, d) and its ``residual`` (T, d) in place; return what the energy fell by, shape (T,)."""
+    def correction(self, residual: torch.Tensor) -> torch.Tensor:
+        """M̃ᵀ times every row of ``residual`` (T, d)."""
+        raise NotImplementedError
 
-    @abstractmethod
     def spectral_radius(self) -> float:
         """An estimate of the spectral radius of I − M̃G, from below."""
-
-
-class _Residual(_Step):
-    """Methods that correct by M̃ᵀ times the residual: one product with G keeps the residual and gives the energy."""
-
-    @abstractmethod
-    def correction(self, residual: torch.Tensor) -> torch.Tensor: ...
+        return abs(_dominant(lambda x: x - self.correction(self.gram.matmul(x[None, :]))[0], self.gram))
 
     def advance(self, W: torch.Tensor, rhs: torch.Tensor, residual: torch.Tensor, transposed: bool) -> torch.Tensor:
+        """Update W (T, d) and its ``residual`` (T, d) in place; return what the energy fell by, shape (T,).
+
+        ``transposed`` uses M̃ᵀ (for W), else M̃ (for v).
+        """
         delta = self.correction(residual)
         product = self.gram.matmul(delta)
         gain = (delta * (2 * residual - product)).sum(dim=1)
@@ -108,7 +105,7 @@ class _Residual(_Step):
         return gain
 
 
-class _Diagonal(_Residual):
+class _Diagonal(_Step):
     """Richardson and damped Jacobi: M̃ = ω / scale."""
 
     def __init__(self, gram: Gram, scale: torch.Tensor, relaxation: float | None) -> None:
@@ -127,7 +124,7 @@ class _Diagonal(_Residual):
         return max(abs(1 - self._relaxation * self._largest), abs(1 - self._relaxation * smallest))
 
 
-class _Custom(_Residual):
+class _Custom(_Step):
     """A user's own M̃ᵀ."""
 
     def __init__(self, gram: Gram, function: Correction) -> None:
@@ -140,9 +137,6 @@ class _Custom(_Residual):
             shape = tuple(delta.shape) if hasattr(delta, "shape") else type(delta).__name__
             raise InputError(f"the method must return a tensor of shape {tuple(residual.shape)}, it returned {shape}")
         return delta
-
-    def spectral_radius(self) -> float:
-        return abs(_dominant(lambda x: x - self.correction(self.gram.matmul(x[None, :]))[0], self.gram))
 
 
 class _Sweeps(_Step):
@@ -180,29 +174,22 @@ def _dominant(apply: Callable[[torch.Tensor], torch.Tensor], gram: Gram) -> floa
 
 class _PreparedStationary(Prepared):
     def __init__(self, solver: Stationary, step: _Step, gram: Gram) -> None:
-        super().__init__(gram)
-        self._solver = solver
-        self.limit = solver.iterations
+        super().__init__(solver, gram)
         self._step = step
 
     def corrections(self, rhs: torch.Tensor) -> Iterator[Weights]:
         values, reduction, residual = torch.zeros_like(rhs), rhs.new_zeros(len(rhs)), rhs.clone()
-        for i in range(1, self._solver.iterations + 1):
+        for i in range(1, self.limit + 1):
             reduction = reduction + self._step.advance(values, rhs, residual, transposed=True)
             yield Weights(values, reduction, i, i * self._step.passes, self.gram.size)
 
     def coefficients(self, b: torch.Tensor) -> Iterator[torch.Tensor] | None:
-        if isinstance(self._step, _Custom):
-            return None  # only M̃ᵀ was given
-        return self._coefficients(b)
+        return None if isinstance(self._step, _Custom) else self._coefficients(b)  # of those only M̃ᵀ was given
 
     def _coefficients(self, b: torch.Tensor) -> Iterator[torch.Tensor]:
         v, residual = torch.zeros_like(b), b.clone()
         yield v
-        for _ in range(self._solver.iterations):
+        for _ in range(self.limit):
             v = v.clone()
             self._step.advance(v[None, :], b[None, :], residual[None, :], transposed=False)
             yield v
-
-    def stopped(self, iteration: int) -> str:
-        return iteration_limit(self._solver, iteration)

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 _FINDINGS = {
     "not converged": "The optimiser did not converge ({detail}); {remedy}.",
     "at a bound": "{subject} ended at {detail}; the likelihood may be higher beyond it: {remedy}.",
-    "flat": "The likelihood is flat in {subject}: the data hardly determine it, and its value means little; {remedy}.",
+    "flat": "The likelihood is flat in {subject}: the data hardly say what it is, and predictions hardly depend on it. "
+    "Nothing needs to be done; {remedy}.",
     "iterations done": " {remedy}.",
     "limit reached": ": {remedy}",
 }
@@ -16,7 +17,7 @@ _FINDINGS = {
 IN_PYTHON = {
     "not converged": "raise max_iterations, or start from better values",
     "at a bound": "widen bounds=, or fix it on purpose",
-    "flat": "fix it, or give it bounds",
+    "flat": "hold it fixed only if you know its value",
     "iterations done": "`computational_variance` tells how much of the variance more iterations could remove",
     "limit reached": "raise its iterations to get further",
 }

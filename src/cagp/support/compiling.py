@@ -1,7 +1,8 @@
-"""How code is compiled here, and exponentials that a compiler can vectorise. Needs numba: imported by who has it."""
+"""How code is compiled here, and an exponential that a compiler can vectorise. Needs numba: imported by who has it."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -12,48 +13,46 @@ from numba.extending import intrinsic
 _LOG2E = 1.4426950408889634
 _LN2_HIGH = 6.93147180369123816490e-01
 _LN2_LOW = 1.90821492927058770002e-10
-_SHIFT = 6755399441055744.0
-"""1.5 · 2⁵²: adding it leaves the nearest whole number in the last bits of a float64."""
+_SHIFT = 6755399441055744.0  # 1.5 · 2⁵²: adding it leaves the nearest whole number in the last bits of a float64
 _BIAS = np.int64(1023) << np.int64(52)
-_LOWEST = -708.0
-"""exp of less is not a normal number any more: zero, here."""
+_LARGEST = 708.0  # exp(−x) of more is not a normal number any more: zero, here
+
+_HIGHEST, *_rest = ((-1.0) ** k / math.factorial(k) for k in range(12, -1, -1))
+_OTHERS = tuple(_rest)  # the coefficients of exp(−r), from the highest power on
+
+OPTIONS: dict[str, Any] = {"fastmath": {"contract"}, "error_model": "numpy"}
+""""contract" allows fused multiply-add and nothing else: sums stay in their order, zeros and infinities stay."""
+
+
+# Without counts of who holds an array, which are atomic and cost as much as a dozen covariances in every short row.
+_UNCOUNTED: dict[str, Any] = {**OPTIONS, "_nrt": False}
 
 
 def compiled(function: Callable[..., Any]) -> Any:
     """Compiled, and kept on disk for the next process where there is a folder to write to."""
-    # "contract" allows fused multiply-add and nothing else: sums stay in their order, zeros and infinities stay
-    options: dict[str, Any] = {"nogil": True, "fastmath": {"contract"}, "error_model": "numpy"}
+    return _kept(lambda **how: numba.njit(nogil=True, **how, **OPTIONS)(function))
+
+
+def compiled_borrowing(function: Callable[..., Any]) -> Any:
+    """The same for what only reads and writes arrays that its caller holds: nobody counts how often they are used."""
+    return _kept(lambda **how: numba.njit(nogil=True, **how, **_UNCOUNTED)(function))
+
+
+def compiled_into_callers(function: Callable[..., Any]) -> Any:
+    """The same for what is called so often that the call would cost more than the work."""
+    return numba.njit(nogil=True, inline="always", **OPTIONS)(function)
+
+
+def compiled_for_c(signature: Any, function: Callable[..., Any]) -> Any:
+    """The same as a function with an address, which takes numbers and pointers."""
+    return _kept(lambda **how: numba.cfunc(signature, **how, **OPTIONS)(function))
+
+
+def _kept(compile: Callable[..., Any]) -> Any:
     try:
-        return numba.njit(cache=True, **options)(function)
+        return compile(cache=True)
     except RuntimeError:  # numba found no folder that it may write to
-        return numba.njit(**options)(function)
-
-
-@compiled
-def exponential(x: np.ndarray, n: int, shifted: np.ndarray, scale: np.ndarray) -> None:
-    """exp of the first n of x, all ≤ 0, in place, to the last digit or two: 2ᵐ · exp(r) with |r| ≤ ½ log 2."""
-    whole, bits = shifted.view(np.int64), scale.view(np.int64)
-    for t in range(n):
-        shifted[t] = max(x[t], _LOWEST) * _LOG2E + _SHIFT
-    for t in range(n):
-        bits[t] = (whole[t] << 52) + _BIAS
-    for t in range(n):
-        m = shifted[t] - _SHIFT
-        r = (max(x[t], _LOWEST) - m * _LN2_HIGH) - m * _LN2_LOW
-        p = 1.0 / 479001600.0
-        p = p * r + 1.0 / 39916800.0
-        p = p * r + 1.0 / 3628800.0
-        p = p * r + 1.0 / 362880.0
-        p = p * r + 1.0 / 40320.0
-        p = p * r + 1.0 / 5040.0
-        p = p * r + 1.0 / 720.0
-        p = p * r + 1.0 / 120.0
-        p = p * r + 1.0 / 24.0
-        p = p * r + 1.0 / 6.0
-        p = p * r + 0.5
-        p = p * r + 1.0
-        p = p * r + 1.0
-        x[t] = p * scale[t] if x[t] > _LOWEST else 0.0
+        return compile()
 
 
 def _same_bits(source: Any, target: Any) -> Any:
@@ -72,24 +71,14 @@ _to_bits, _from_bits = _same_bits(numba.float64, numba.int64), _same_bits(numba.
 
 
 @compiled
-def exponential_of(x: float) -> float:
-    """exp(x) for x ≤ 0 as ``exponential`` computes it, of one number: a loop around it stays in vector registers."""
-    cut = max(x, _LOWEST)
-    shifted = cut * _LOG2E + _SHIFT
+def exponential_of_minus(x: float) -> float:
+    """exp(−x) for x ≥ 0 to the last digit or two, 2ᵐ · exp(−r) with |r| ≤ ½ log 2: loops stay in vector registers."""
+    cut = min(x, _LARGEST)
+    shifted = _SHIFT - cut * _LOG2E
     scale = _from_bits((_to_bits(shifted) << 52) + _BIAS)
     m = shifted - _SHIFT
-    r = (cut - m * _LN2_HIGH) - m * _LN2_LOW
-    p = 1.0 / 479001600.0
-    p = p * r + 1.0 / 39916800.0
-    p = p * r + 1.0 / 3628800.0
-    p = p * r + 1.0 / 362880.0
-    p = p * r + 1.0 / 40320.0
-    p = p * r + 1.0 / 5040.0
-    p = p * r + 1.0 / 720.0
-    p = p * r + 1.0 / 120.0
-    p = p * r + 1.0 / 24.0
-    p = p * r + 1.0 / 6.0
-    p = p * r + 0.5
-    p = p * r + 1.0
-    p = p * r + 1.0
-    return p * scale if x > _LOWEST else 0.0
+    r = (cut + m * _LN2_HIGH) + m * _LN2_LOW
+    p = _HIGHEST
+    for coefficient in _OTHERS:
+        p = p * r + coefficient
+    return p * scale if x < _LARGEST else 0.0

@@ -35,6 +35,16 @@ def column_names(X: Any) -> list[str] | None:
     return None if names is None or callable(names) else [str(name) for name in names]
 
 
+def same_columns(X: Any, name: str, known: list[str] | None) -> None:
+    """Refuse a data frame whose columns are not those that are ``known``, in the same order."""
+    names = column_names(X)
+    if known is not None and names is not None and names != known:
+        raise InputError(
+            f"{name} has the columns {names}, the training points have {known}; put them in the same order: "
+            f"{name}[{known}]"
+        )
+
+
 def frame_numbers(X: Any, name: str) -> np.ndarray:
     """The columns of a data frame side by side, float64 (n, p), NaN where a value is missing."""
     names = column_names(X)

@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import numbers
-import os
 from pathlib import Path
 
+import psutil
 import torch
 
 from ..errors import InputError, MemoryBudgetError
+
+_CONTROL_GROUP = Path("/sys/fs/cgroup")  # where Linux tells a container what it may use
+_CONTAINERS = (
+    ("memory.max", "memory.current", "memory.stat", ("active_file", "inactive_file")),
+    (
+        "memory/memory.limit_in_bytes",
+        "memory/memory.usage_in_bytes",
+        "memory/memory.stat",
+        ("total_active_file", "total_inactive_file"),
+    ),
+)
+"""Files with the limit, what is used, and which of that are cached files, in both versions of control groups."""
 
 
 def available_bytes(device: torch.device) -> int:
@@ -17,22 +29,20 @@ def available_bytes(device: torch.device) -> int:
         # what torch keeps for itself but does not use counts as free
         cached = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
         return int(torch.cuda.mem_get_info(device)[0]) + cached
-    try:
-        with open("/proc/meminfo") as lines:
-            free = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
-        return min(free, _container_bytes())
-    except (OSError, StopIteration):
-        pass  # not Linux: fall back on the physical size
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+    return min([int(psutil.virtual_memory().available), *_left_by_containers()])
 
 
-def _container_bytes() -> int:
-    """What the container's own limit leaves, where there is one."""
-    try:
-        limit, used = (Path(f"/sys/fs/cgroup/memory.{name}").read_text().strip() for name in ("max", "current"))
-        return max(0, int(limit) - int(used)) if limit != "max" else 2**62
-    except (OSError, ValueError):
-        return 2**62
+def _left_by_containers() -> list[int]:
+    """What the container's own limit leaves, where there is one; cached files make room for whoever needs it."""
+    found = []
+    for limit, used, stat, cached in _CONTAINERS:
+        try:
+            most, now = (int((_CONTROL_GROUP / name).read_text(encoding="ascii")) for name in (limit, used))
+            counts = dict(line.split() for line in (_CONTROL_GROUP / stat).read_text(encoding="ascii").splitlines())
+            found.append(max(0, most - now + sum(int(counts.get(name, 0)) for name in cached)))
+        except (OSError, ValueError):  # no container, no limit ("max"), or another system
+            continue
+    return found
 
 
 def resolve_budget(budget: float | None, device: torch.device) -> int:

@@ -19,8 +19,7 @@ def positive_definite_factor(matrix: torch.Tensor, what: str, remedy: str) -> to
     return factor
 
 
-_SOLVE_COLUMNS = 2**16
-"""Columns that a triangular solve takes at once: with a million, a GPU is many times slower."""
+_SOLVE_COLUMNS = 2**16  # columns that a triangular solve takes at once: with a million, a GPU is many times slower
 
 
 def solve_lower(factor: torch.Tensor, B: torch.Tensor) -> torch.Tensor:
@@ -33,18 +32,35 @@ def solve_lower(factor: torch.Tensor, B: torch.Tensor) -> torch.Tensor:
     return out
 
 
-def joint_draws(
-    mean: torch.Tensor, covariance: torch.Tensor, n: int, seed: int, what: str, remedy: str, scale: float = 0.0
-) -> torch.Tensor:
-    """``n`` draws from N(mean (T,), covariance (T, T)), shape (n, T). The same ``seed`` gives the same draws.
+def nonnegative_eigen(
+    matrix: torch.Tensor, what: str, remedy: str, scale: float = 0.0
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Eigenvalues (m,) and eigenvectors (m, m) of a positive semidefinite matrix.
 
-    ``scale`` is the size of what the covariance is a small difference of, and rounding errors with it.
+    Eigenvalues that rounding made negative are zero; anything beyond rounding is an error. ``scale`` is the size of
+    what the matrix is a small difference of, and rounding errors with it.
     """
-    generator = torch.Generator().manual_seed(seed)
-    values, vectors = torch.linalg.eigh(covariance)
-    # eigenvalues that rounding made negative are zero; anything beyond rounding is an error
+    values, vectors = torch.linalg.eigh(matrix)
     tolerance = 100 * len(values) * torch.finfo(values.dtype).eps * values.abs().max().clamp_min(scale)
     if bool(values[0] < -tolerance):
         raise NotPositiveDefiniteError(f"{what} has the eigenvalue {float(values[0]):.3g}, beyond rounding; {remedy}")
+    return values.clamp_min(0), vectors
+
+
+def any_root(matrix: torch.Tensor, what: str, remedy: str) -> tuple[torch.Tensor, str]:
+    """R with R Rᵀ = a positive semidefinite matrix, and by which factorisation: "eigh" where that is singular."""
+    factor, info = torch.linalg.cholesky_ex(matrix)
+    if not int(info):
+        return factor, "cholesky"
+    values, vectors = nonnegative_eigen(matrix, what, remedy)
+    return vectors * values.sqrt(), "eigh"
+
+
+def joint_draws(
+    mean: torch.Tensor, covariance: torch.Tensor, n: int, seed: int, what: str, remedy: str, scale: float = 0.0
+) -> torch.Tensor:
+    """``n`` draws from N(mean (T,), covariance (T, T)), shape (n, T). The same ``seed`` gives the same draws."""
+    generator = torch.Generator().manual_seed(seed)
+    values, vectors = nonnegative_eigen(covariance, what, remedy, scale)
     normal = torch.randn(n, len(values), generator=generator, dtype=torch.float64).to(values)
-    return mean + (normal * values.clamp_min(0).sqrt()) @ vectors.T
+    return mean + (normal * values.sqrt()) @ vectors.T

@@ -1,18 +1,26 @@
-"""Python threads that share out independent pieces of work, each with single-threaded torch.
+"""How many threads work: one on what is small, and all of them, each with its own pieces, on what is many.
 
-Many small factorisations run one after another inside torch, on one core; handed to several threads they use all.
+A second thread whose core is busy with something else is waited for as long as a time slice of the system, some
+milliseconds, at every operation that it is woken for. So it has to be worth that: ``threads_for`` goes by how much
+there is to do. Many small factorisations run one after another inside torch, on one core; ``share_out`` hands them to
+several threads.
 """
 
 from __future__ import annotations
 
 import os
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from typing import TypeVar
+from functools import cache
+from importlib import import_module
+from types import TracebackType
+from typing import Any, TypeVar
 
 import torch
+from threadpoolctl import ThreadpoolController
 
 Piece = TypeVar("Piece")
 Result = TypeVar("Result")
@@ -27,6 +35,7 @@ def _forget() -> None:
     """In a forked process: its threads are not there, and nobody would open a lock that was closed."""
     global _starting
     _starting = threading.Lock()
+    _blas.forked()
     _helpers.clear()
 
 
@@ -34,12 +43,93 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget)
 
 
+WORTH_THREADS = 2e8
+"""Operations that several threads are worth: about the time slice that waiting for one of them may take."""
+
+
+class threads_for:
+    """As many threads inside as so many ``operations`` are worth: those that the user has set, or one.
+
+    It holds for torch in this thread, and for the BLAS of NumPy and SciPy, of which a process has but one setting, as
+    long as no other thread has come first. One inside another decides for itself, by the number that held outside of
+    all. Who has set one thread keeps that, and nothing is touched.
+    """
+
+    def __init__(self, operations: float) -> None:
+        self._operations = operations
+
+    def __enter__(self) -> None:
+        self._outside, self._before = _here.allowed, torch.get_num_threads()
+        allowed = self._outside or self._before
+        self._inside = allowed if self._operations >= WORTH_THREADS else 1
+        _here.allowed = allowed
+        if allowed > 1:
+            _change(self._before, self._inside)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if _here.allowed != 1:
+            _change(self._inside, self._before)
+        _here.allowed = self._outside
+
+
+class _Here(threading.local):
+    """How many threads the user allows torch in this one, while it is inside ``threads_for`` or ``share_out``."""
+
+    allowed: int | None = None
+
+
+_here = _Here()
+
+
+def _change(before: int, after: int) -> None:
+    """From ``before`` threads to ``after``, of which one or both are all that are allowed, more than one."""
+    if before != after:
+        torch.set_num_threads(after)
+        (_blas.hold if after == 1 else _blas.release)()
+
+
+class _Blas:
+    """The threads of NumPy's and SciPy's BLAS, which are those of the whole process: whoever comes first holds them."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self._holder: int | None = None
+        self._limit: Any = None
+
+    def hold(self) -> None:
+        with self.lock:
+            if self._holder is None:
+                self._holder, self._limit = threading.get_ident(), _libraries().limit(limits=1)
+                self._limit.__enter__()
+
+    def release(self) -> None:
+        with self.lock:
+            if self._holder == threading.get_ident():
+                self._holder = None
+                self._limit.__exit__(None, None, None)
+
+    def forked(self) -> None:
+        self.lock = threading.Lock()
+        if self._holder != threading.get_ident():
+            self._holder = None
+
+
+@cache
+def _libraries() -> ThreadpoolController:
+    import_module("scipy.linalg")  # SciPy's own BLAS is found once it is loaded
+    return ThreadpoolController().select(user_api="blas")
+
+
+_blas = _Blas()
+
+
 def on_one_thread(call: Callable[[], Result], device: torch.device) -> Result:
-    """What ``call`` returns, with single-threaded torch on a CPU: for so little work that threads only wait."""
-    threads = torch.get_num_threads()
-    if threads == 1 or device.type != "cpu":
+    """What ``call`` returns, with one thread on a CPU: for so little work that threads only wait."""
+    if device.type != "cpu":
         return call()
-    with _single_threaded(threads):
+    with threads_for(0):
         return call()
 
 
@@ -48,31 +138,24 @@ def share_out(work: Callable[[Piece], object], pieces: Iterable[Piece], device: 
 
     One after another where the work is on a GPU, which is one queue anyhow.
     """
-    todo, threads = list(pieces), torch.get_num_threads()
+    todo, threads = deque(pieces), torch.get_num_threads()
     n = min(threads, len(todo)) if device.type == "cpu" else 1
     if n <= 1:
         for piece in todo:
             work(piece)
         return
-    rest, taking = iter(todo), threading.Lock()
-
-    def take() -> Iterator[Piece]:
-        """Pieces that nobody has taken yet, one at a time."""
-        while True:
-            with taking:
-                try:
-                    piece = next(rest)
-                except StopIteration:
-                    return
-            yield piece
 
     def some() -> None:
+        """Pieces that nobody has taken yet, one at a time; after an error nobody begins another."""
         try:
-            for piece in take():
+            while True:
+                try:
+                    piece = todo.popleft()
+                except IndexError:
+                    return
                 work(piece)
         except BaseException:
-            with taking:
-                list(rest)  # nobody begins another piece
+            todo.clear()
             raise
 
     with _single_threaded(threads):
@@ -80,21 +163,23 @@ def share_out(work: Callable[[Piece], object], pieces: Iterable[Piece], device: 
         helping = [pool.submit(some) for _ in range(n - 1)]
         try:
             some()
-        finally:
-            _wait_for(helping)
-        for future in helping:
-            if not future.cancelled():
-                future.result()
+        finally:  # wait for all that have begun; the others, which found nothing to do in time, never begin
+            begun = [future for future in helping if not future.cancel()]
+            wait(begun)
+        for future in begun:
+            future.result()
 
 
 @contextmanager
 def _single_threaded(threads: int) -> Iterator[None]:
-    """Torch with one thread here, and afterwards as many as before; what new threads start with changes likewise."""
-    torch.set_num_threads(1)
+    """One thread of torch and BLAS here, and afterwards as many as before; what is inside does not ask for more."""
+    outside, _here.allowed = _here.allowed, 1
+    _change(threads, 1)
     try:
         yield
     finally:
-        torch.set_num_threads(threads)
+        _change(1, threads)
+        _here.allowed = outside
 
 
 def _pool(n: int) -> ThreadPoolExecutor:
@@ -112,10 +197,3 @@ def _pool(n: int) -> ThreadPoolExecutor:
                 raise
             _helpers[n] = pool
         return _helpers[n]
-
-
-def _wait_for(helping: list[Future[None]]) -> None:
-    """Wait until all that have begun have ended; the others, which found nothing to do in time, never begin."""
-    for future in helping:
-        if not future.cancel():
-            future.exception()

@@ -109,8 +109,10 @@ def targets(y: ArrayLike, n: int, device: torch.device | None = None, name: str 
 
 
 def squarable(tensor: torch.Tensor, name: str) -> None:
-    """Refuse float64 values so large that a variance of them would overflow."""
+    """Refuse float64 values so large that a variance of them would overflow, or so small that it would vanish."""
     furthest = float(tensor.abs().max())
+    if 0 < furthest < 1 / _SQUARABLE:
+        raise InputError(f"{name} has values of magnitude {furthest:g} at most, whose squares vanish; rescale {name}")
     if furthest > _SQUARABLE:
         raise InputError(f"{name} has values of magnitude {furthest:g}, whose squares overflow; rescale {name}")
 

@@ -15,9 +15,7 @@ import numpy as np
 from ..errors import InputError, TableError
 from ..saving import Encoding
 from . import comma_separated, netcdf, parquet
-from .columns import ColumnsAsked, learned
-from .encoded_table import encoded_table, sources_of
-from .labels import read_labelled
+from .columns import ColumnsAsked, encoded_table, learned, read_labelled, sources_of
 from .table import Grid, RawColumns, Table, Taken, missing_in, select, without
 
 _READERS = {

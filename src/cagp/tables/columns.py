@@ -1,11 +1,12 @@
 """What a column holds, numbers, yes and no, dates or categories, and how it becomes numbers.
 
 A fit learns an ``Encoding`` for each column that is not plain numbers; it is saved with the model, and a table to
-predict from is read by it.
+predict from is read by it. Rows may have labels.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,9 +15,8 @@ import numpy as np
 from ..errors import TableError
 from ..saving import Encoding
 from ..support.frames import DAYS, days_since_1970
-from .csv_layout import is_number
-from .date_texts import dates_in, form_of, has_two_digit_year
-from .table import RawColumns, missing_in
+from .table import RawColumns, Table, Taken, coded, complete, missing_in, select, taken_at
+from .texts import dates_in, form_of, has_two_digit_year, is_number
 
 MOST_LEVELS = 50
 """A text column with more different values is not taken for categories."""
@@ -53,7 +53,7 @@ def learned(raw: RawColumns, name: str, values: Any, asked: ColumnsAsked, *, tar
         return None if found.kind == "number" else found
     gaps = missing_in(values)
     if found.kind == "category":
-        texts, codes = _coded(values)
+        texts, codes = coded(values)
         return replace(found, fill=texts[int(np.bincount(codes[~gaps], minlength=len(texts)).argmax())])
     numbers = encoded(raw, found, values)[name]
     fill = float(np.median(numbers[~gaps]))
@@ -85,7 +85,7 @@ def _kind(raw: RawColumns, name: str, values: Any, asked: ColumnsAsked) -> Encod
 
 
 def _category(raw: RawColumns, name: str, values: Any, remedy: str) -> Encoding:
-    levels, codes = _coded(values)
+    levels, codes = coded(values)
     rows, said = int((codes >= 0).sum()), remedy.endswith(")")
     if len(levels) > MOST_LEVELS and not said:
         raise TableError(
@@ -112,7 +112,7 @@ def encoded(raw: RawColumns, encoding: Encoding | None, values: Any, name: str =
     gaps = missing_in(values)
     if encoding.kind == "boolean":
         return {name: np.where(gaps, np.nan, _truths(raw, name, values, gaps))}
-    texts, codes = _coded(values)
+    texts, codes = coded(values)
     unseen = [i for i, text in enumerate(texts) if text not in encoding.levels]
     if unseen:
         row = int(np.isin(codes, unseen).argmax())
@@ -193,7 +193,7 @@ def _truths(raw: RawColumns, name: str, values: Any, gaps: np.ndarray) -> np.nda
     else:
         import pyarrow.compute as pc
 
-        texts, codes = _coded(pc.utf8_lower(values))
+        texts, codes = coded(pc.utf8_lower(values))
         words = [word for pair in _WORDS for word in pair]
         wrong = np.isin(codes, [i for i, text in enumerate(texts) if text not in words])
         yes = np.isin(codes, [i for i, text in enumerate(texts) if text in _YES])
@@ -207,19 +207,91 @@ def _truths(raw: RawColumns, name: str, values: Any, gaps: np.ndarray) -> np.nda
     return yes.astype(np.float64)
 
 
-def _coded(values: Any) -> tuple[list[str], np.ndarray]:
-    """The different values of a column as texts, and which of them each row has, (n,): -1 where it is missing.
+def sources_of(columns: Sequence[str], encodings: Sequence[Encoding]) -> list[str]:
+    """The columns of the file that these are made of: a feature may be one of several that a column becomes."""
+    owners = {feature: each.column for each in encodings for feature in each.features}
+    sources: list[str] = []
+    for name in columns:
+        source = owners.get(name, name)
+        if source not in sources or name not in owners:
+            sources.append(source)
+    return sources
 
-    Whole numbers are written without a decimal point.
+
+def encoded_table(raw: RawColumns, taken: Taken, encodings: Mapping[str, Encoding | None], drop_missing: bool) -> Table:
+    """The columns as numbers, missing ones filled in where that was asked for, and complete."""
+    if not len(next(iter(taken.columns.values()), ())):
+        raise TableError(f"{raw.path} has column names but no rows")
+    numbers: dict[str, np.ndarray] = {}
+    imputed: dict[str, np.ndarray] = {}
+    units, notes = {}, list(taken.notes)
+    for name, values in taken.columns.items():
+        encoding = encodings.get(name)
+        made = encoded(raw, encoding, values, name)
+        if (where := fill_in(encoding, made)) is not None:
+            imputed[name] = where
+        numbers |= made
+        if name in raw.units:
+            units[name] = raw.units[name]
+        elif (encoding is not None and encoding.kind == "date") or getattr(
+            values, "dtype", np.dtype(float)
+        ).kind == "M":
+            units[name] = DAYS
+    complete_numbers, given, rows = complete(raw, numbers, taken.columns, drop_missing)
+    for name, where in imputed.items():
+        encoding = encodings[name]
+        if (count := int(where[rows].sum())) and encoding is not None:
+            notes.append(f"{count} missing values of {name!r} are filled in by {encoding.fill!r}, as --impute asked.")
+    return Table(
+        raw.path,
+        complete_numbers,
+        units,
+        rows,
+        len(next(iter(numbers.values()))) - len(rows),
+        raw.grid_of(list(taken.columns)),
+        tuple(each for each in encodings.values() if each is not None),
+        {
+            name: values if isinstance(values, np.ndarray) else np.array(values.to_pylist(), dtype=object)
+            for name, values in given.items()
+        },
+        tuple(notes),
+    )
+
+
+def read_labelled(
+    raw: RawColumns,
+    columns: Sequence[str],
+    by: str,
+    *,
+    drop_missing: bool = False,
+    encodings: Sequence[Encoding] = (),
+) -> tuple[Table, np.ndarray, int]:
+    """The rows of a file that have a label in the column ``by``: their columns, their labels (n,), how many have none.
+
+    Labels are numbers where all of them are. What else may be missing is refused, as ``read_table`` does; what is
+    missing in a row without a label does not matter.
     """
-    if not isinstance(values, np.ndarray):
-        coded = values.combine_chunks().dictionary_encode()
-        codes = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-        return coded.dictionary.to_pylist(), codes
-    gaps = missing_in(values)
-    found, inverse = np.unique(values[~gaps], return_inverse=True)
-    codes = np.full(len(values), -1)
-    codes[~gaps] = inverse
-    if found.dtype.kind != "f":
-        return [str(each) for each in found], codes
-    return [f"{each:.0f}" if each == round(each) else repr(each) for each in found.tolist()], codes
+    names = select(raw, sources_of(list(dict.fromkeys(columns)), encodings))
+    taken = raw.take(select(raw, [*names, by]))
+    outside = missing_in(taken.columns[by])
+    inside = np.flatnonzero(~outside)
+    if not len(inside):
+        raise TableError(f"{raw.path}: no row has a label in column {by!r}")
+    some = Taken({name: taken_at(taken.columns[name], inside) for name in names}, taken.notes)
+    there = replace(raw, grid_of=lambda names: None, place_of=lambda row: raw.place_of(int(inside[row])))
+    table = encoded_table(there, some, dict.fromkeys(names) | {each.column: each for each in encodings}, drop_missing)
+    rows = inside[table.rows]
+    return replace(table, rows=rows), as_labels(taken_at(taken.columns[by], rows)), int(outside.sum())
+
+
+def as_labels(labels: Any) -> np.ndarray:
+    """Labels (n,) as whole numbers, numbers or texts: the first of these that all of them are."""
+    values = labels if isinstance(labels, np.ndarray) else labels.to_pylist()
+    try:
+        numbers = np.array([float(label) for label in values])
+    except (TypeError, ValueError):
+        return np.array([str(label) for label in values])
+    if not np.isfinite(numbers).all():
+        return np.array([str(label) for label in values])
+    whole = numbers.astype(np.int64)
+    return whole if (whole == numbers).all() else numbers

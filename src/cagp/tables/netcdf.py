@@ -5,6 +5,7 @@ Every point of the grid is a row, every coordinate and every variable a column. 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -16,10 +17,10 @@ import numpy as np
 from ..errors import InputError, TableError
 from ..support.atomic_files import whole_file
 from ..support.frames import DAYS, days_since_1970
-from .table import Grid, RawColumns, Taken, check_names, exact, short
+from .table import Grid, RawColumns, Taken, check_names, exact, require_room, short
 
+# What damaged files make the libraries raise.
 _FAILURES = (OSError, ValueError, KeyError, TypeError, RuntimeError, IndexError, AttributeError, OverflowError)
-"""What damaged files make the libraries raise."""
 
 
 def require_xarray() -> None:
@@ -41,7 +42,9 @@ def _opened(path: Path) -> Iterator[Any]:
         engine = "scipy" if file.read(3) == b"CDF" else "h5netcdf"
     try:
         if engine == "h5netcdf":  # which does not clean up after itself where the file cannot be opened
-            h5py.File(path, "r").close()
+            with h5py.File(path, "r") as file:  # xarray reads coordinates as soon as it opens a file
+                scales = (each for each in file.values() if isinstance(each, h5py.Dataset) and each.is_scale)
+                require_room(path, sum(float(each.size) * each.dtype.itemsize for each in scales))
         with xarray.open_dataset(path, engine=engine, decode_timedelta=False) as dataset:
             yield dataset
     except TableError:
@@ -103,6 +106,7 @@ def _take(path: Path, names: Sequence[str]) -> Taken:
     with _opened(path) as dataset:
         dims = _dims(dataset, names)
         sizes = {dim: dataset.sizes[dim] for dim in dims}
+        require_room(path, 8.0 * len(names) * math.prod(sizes.values()))
         for name in names:
             variable = dataset[name].variable.set_dims(sizes).transpose(*dims)
             columns[name] = _numbers(np.asarray(variable.values).ravel(), path, name)

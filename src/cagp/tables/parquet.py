@@ -11,7 +11,7 @@ import numpy as np
 
 from ..errors import TableError
 from ..support.atomic_files import whole_file
-from .table import RawColumns, Taken, check_names, exact
+from .table import RawColumns, Taken, check_names, exact, require_room
 
 _UNITS = b"units"
 
@@ -38,7 +38,10 @@ def _take(path: Path, names: Sequence[str]) -> Taken:
     from pyarrow import parquet
 
     try:
+        require_room(path, 8.0 * len(names) * parquet.read_metadata(path).num_rows)
         table = parquet.read_table(path, columns=list(names), partitioning=None)
+    except TableError:
+        raise
     except (pa.ArrowException, OSError, ValueError) as error:
         raise TableError(f"{path} cannot be read as Parquet ({error}); it is damaged or truncated") from error
     return Taken({name: _values(path, name, table.column(name)) for name in names})

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from ..errors import TableError
 from ..saving import Encoding
+from ..support.memory import available_bytes, human
 from ..support.spelling import suggestion
 
 _EXACT_INTEGERS = 2**53
@@ -36,10 +39,6 @@ class Taken:
     notes: tuple[str, ...] = ()
 
 
-def _row(row: int) -> str:
-    return f"row {row + 1}"
-
-
 @dataclass(frozen=True)
 class RawColumns:
     """A file whose columns are known and whose values are not read yet.
@@ -57,7 +56,7 @@ class RawColumns:
     globe: tuple[str, str] | None = None
     grid_of: Callable[[Sequence[str]], Grid | None] = lambda names: None
     attributes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    place_of: Callable[[int], str] = _row
+    place_of: Callable[[int], str] = lambda row: f"row {row + 1}"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -88,6 +87,30 @@ class Table:
     def matrix(self, names: Sequence[str]) -> np.ndarray:
         """These columns side by side, shape (n, len(names))."""
         return np.column_stack([self.columns[name] for name in names])
+
+
+def largest_table() -> tuple[int, str]:
+    """How many bytes a table may have once it is unpacked, and why: a small file may claim to hold terabytes."""
+    said = os.environ.get("CAGP_LARGEST_TABLE")
+    if said is None:
+        return available_bytes(torch.device("cpu")), "the memory that is free"
+    try:
+        return int(float(said)), "what CAGP_LARGEST_TABLE says"
+    except (ValueError, OverflowError):
+        raise TableError(f"CAGP_LARGEST_TABLE must be a number of bytes, got {said!r}") from None
+
+
+def too_much(path: Path, words: str, why: str) -> TableError:
+    """The refusal of a table that needs more than ``largest_table``."""
+    remedy = "take fewer of its columns or rows, or set the environment variable CAGP_LARGEST_TABLE to more bytes"
+    return TableError(f"{path} {words}, {why}; {remedy}")
+
+
+def require_room(path: Path, n_bytes: float) -> None:
+    """Refuse a table before that much of it is read."""
+    largest, why = largest_table()
+    if n_bytes > largest:
+        raise too_much(path, f"takes {human(n_bytes)}, more than {human(largest)}", why)
 
 
 def check_names(path: Path, names: Sequence[str]) -> tuple[str, ...]:
@@ -127,6 +150,23 @@ def missing_in(values: Any) -> np.ndarray:
 def taken_at(values: Any, rows: np.ndarray) -> Any:
     """The values of a column in these rows."""
     return values[rows] if isinstance(values, np.ndarray) else values.take(rows)
+
+
+def coded(values: Any) -> tuple[list[str], np.ndarray]:
+    """The different values of a column as texts, and which of them each row has, (n,): -1 where it is missing.
+
+    Whole numbers are written without a decimal point.
+    """
+    if not isinstance(values, np.ndarray):
+        found = values.combine_chunks().dictionary_encode()
+        return found.dictionary.to_pylist(), found.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    gaps = missing_in(values)
+    numbers, inverse = np.unique(values[~gaps], return_inverse=True)
+    codes = np.full(len(values), -1)
+    codes[~gaps] = inverse
+    if numbers.dtype.kind != "f":
+        return [str(each) for each in numbers], codes
+    return [f"{each:.0f}" if each == round(each) else repr(each) for each in numbers.tolist()], codes
 
 
 def without(values: Any, gone: np.ndarray) -> Any:

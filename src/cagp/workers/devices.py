@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
+from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -88,22 +89,19 @@ class Devices:
         self, model: Copied, batches: Sequence[Piece], interrupt: Interrupt, advance: Advance
     ) -> Iterator[tuple[int, dict[str, Any]]]:
         """The number and the result of every batch, in the order in which they finish."""
-        waiting: queue.SimpleQueue[tuple[int, Piece]] = queue.SimpleQueue()
+        waiting = deque(enumerate(batches))
         finished: queue.SimpleQueue[tuple[int, dict[str, Any]] | BaseException] = queue.SimpleQueue()
-        for numbered in enumerate(batches):
-            waiting.put(numbered)
 
         def work(copy: Copied) -> None:
-            while True:
-                try:
-                    number, batch = waiting.get_nowait()
-                except queue.Empty:
-                    return
-                try:
+            try:
+                while waiting:
+                    try:
+                        number, batch = waiting.popleft()
+                    except IndexError:  # another thread was quicker
+                        return
                     finished.put((number, batch.solve(copy, interrupt, advance)))
-                except BaseException as error:
-                    finished.put(error)
-                    return
+            except BaseException as error:
+                finished.put(error)
 
         threads = [threading.Thread(target=work, args=(copy,), daemon=True) for copy in self._models(model)]
         for thread in threads:
@@ -116,11 +114,7 @@ class Devices:
                     raise found
                 yield found
         finally:
-            while not waiting.empty():  # after an error: no further batch is begun
-                try:
-                    waiting.get_nowait()
-                except queue.Empty:
-                    break
+            waiting.clear()  # after an error: no further batch is begun
             if not interrupt.insisted:  # Python must not come to its end while a thread is inside torch
                 for thread in threads:
                     thread.join()

@@ -11,6 +11,7 @@ from typing import Any
 
 from ..errors import InputError
 from ..support.interrupt import Interrupt
+from ..support.optional import optional
 
 
 @dataclass(frozen=True)
@@ -64,11 +65,7 @@ def find_pool(n_jobs: int | None) -> Pool | None:
         )
     if n_jobs == 1 or (n_jobs is None and sys.modules.get("joblib") is None):
         return None
-    try:
-        from joblib.parallel import get_active_backend
-    except ImportError as error:
-        raise ImportError('n_jobs needs joblib: pip install "cagp[cluster]"') from error
-    backend, configured = get_active_backend()
+    backend, configured = optional("joblib.parallel", "n_jobs", "cluster").get_active_backend()
     asked = configured if n_jobs is None else int(n_jobs)
     count = int(backend.effective_n_jobs(asked))
     elsewhere = type(backend).__module__ != "joblib._parallel_backends"  # where its own backends are

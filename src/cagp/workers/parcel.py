@@ -7,7 +7,6 @@ import pickle
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -28,7 +27,11 @@ class Parcel(Generic[T]):
     @classmethod
     def of(cls, make: Callable[[], T]) -> Parcel[T]:
         """``make`` may hold what pickle alone cannot send: functions without a name, classes of a notebook."""
-        content = np.frombuffer(_cloudpickle().dumps(make, protocol=pickle.HIGHEST_PROTOCOL), dtype=np.uint8)
+        try:
+            import cloudpickle  # type: ignore[import-untyped]
+        except ImportError:
+            from joblib.externals import cloudpickle  # older versions of joblib bring it along
+        content = np.frombuffer(cloudpickle.dumps(make, protocol=pickle.HIGHEST_PROTOCOL), dtype=np.uint8)
         return cls(hashlib.blake2b(content.data, digest_size=16).hexdigest(), content)
 
     def __sizeof__(self) -> int:
@@ -45,41 +48,19 @@ def received(sent: T | Parcel[T]) -> T:
     return sent.open() if isinstance(sent, Parcel) else sent
 
 
-def _cloudpickle() -> Any:
-    try:
-        return import_module("cloudpickle")
-    except ImportError:
-        return import_module("joblib.externals.cloudpickle")  # older versions of joblib bring it along
-
-
-class _Slot:
-    """A result that is made when first asked for; other threads wait for it."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._made: tuple[Any] | None = None
-
-    def get(self, make: Callable[[], Any]) -> Any:
-        with self._lock:
-            if self._made is None:
-                self._made = (make(),)
-            return self._made[0]
-
-
 class _Last:
-    """The last result alone: each may fill the memory budget, so the one before is let go first."""
+    """The last result alone: each may fill the memory budget, so the one before is let go first. Other threads wait."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._token = ""
-        self._slot = _Slot()
+        self._lock = threading.RLock()
+        self._token, self._made = "", None
 
     def get(self, token: str, make: Callable[[], Any]) -> Any:
         with self._lock:
             if token != self._token:
-                self._token, self._slot = token, _Slot()
-            slot = self._slot
-        return slot.get(make)
+                self._token, self._made = "", None
+                self._made, self._token = make(), token
+            return self._made
 
 
 _last = _Last()

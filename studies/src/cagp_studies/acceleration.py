@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from cagp.posterior import Posterior
+from cagp.prediction import Prediction
 from cagp.prior import Prior
 from cagp.solvers import Cholesky, GaussSeidel, Solver
 from cagp.support.memory import available_bytes, require, resolve_budget
@@ -160,7 +160,7 @@ def _bytes(case: Case) -> int:
 
 
 def _rows(
-    posteriors: Iterator[tuple[Posterior, float]], posed: Posed, exact: np.ndarray
+    posteriors: Iterator[tuple[Prediction, float]], posed: Posed, exact: np.ndarray
 ) -> Iterator[dict[str, int | float]]:
     """How far each posterior is from the ``exact`` variances (T,) on average and at worst, and from the truth."""
     for posterior, seconds in posteriors:
@@ -191,7 +191,7 @@ class _Bench:
                 posed.problem.X_test, progress=False
             )
 
-    def posteriors(self, solver: Solver, every: bool) -> Iterator[tuple[Posterior, float]]:
+    def posteriors(self, solver: Solver, every: bool) -> Iterator[tuple[Prediction, float]]:
         """After every iteration, or the last; the clock stands still while the posterior is looked at."""
         posed, seconds = self._posed, 0.0
         start = self._now()

@@ -269,6 +269,7 @@ def _table(case: Case, rng: np.random.Generator) -> Posed:
         start,
         problem.X,
         problem.y,
+        likelihood="exact",
         subset=min(case.fit_points, len(problem.y)),
         seed=int(rng.integers(2**31)),
         n_restarts=0,

@@ -8,7 +8,7 @@ from typing import Annotated
 import joblib
 import typer
 
-from cagp.cli.shared import KEPT, Debug, Quiet, told
+from cagp.cli.shared import KEPT, Debug, Quiet, errors_reported
 from cagp.support.memory import human
 from cagp.support.validation import choice
 
@@ -35,7 +35,7 @@ def reproduce(
     Finished pieces of work are kept in the folder: an interrupted study continues where it stopped, and a study that
     is finished is not computed again.
     """
-    with told(debug, KEPT):
+    with errors_reported(debug, KEPT):
         choice(scale, "scale", SCALES)
         chosen = dict.fromkeys(name for each in names for name in (STUDIES if each == "all" else [each]))
         more = tuple(each.strip() for each in solvers.split(",") if each.strip())

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from cagp.reports.coastlines import coastlines, wrapped
+from cagp.reports.maps import coastlines, wrapped
 from cagp.solvers import NAMES
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from cagp.calibration import assess, plots
-from cagp.reports.coastlines import coastlines, wrapped
+from cagp.reports.maps import coastlines, wrapped
 from cagp.solvers import NearestNeighbours
 
 from .drawing import LOOKS, globe, plain_ticks

@@ -14,9 +14,9 @@ from scipy.spatial import cKDTree
 
 from cagp.calibration import assess, evaluate
 from cagp.model import Model
-from cagp.posterior import Posterior
 from cagp.preconditioners import Nystrom
 from cagp.predicting.bounds import ComputationalVariance
+from cagp.prediction import Prediction
 from cagp.prior import Prior
 from cagp.solvers import CalibratedCG, GaussSeidel, NearestNeighbours, Solver
 
@@ -37,7 +37,7 @@ class Found:
     ``certificate_seconds`` those of a certificate; ``peak_memory`` is that of the GPU so far, in bytes.
     """
 
-    posterior: Posterior
+    posterior: Prediction
     k: int
     m: int
     seconds: float

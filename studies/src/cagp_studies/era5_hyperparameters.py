@@ -123,6 +123,7 @@ class Era5Hyperparameters(Study[HyperparametersConfig, HyperparametersPiece]):
             start,
             grid.X,
             grid.y,
+            likelihood="exact",
             n_restarts=config.restarts,
             tolerance=config.tolerance,
             seed=seed,

@@ -15,7 +15,6 @@ import torch
 from scipy.spatial import cKDTree
 
 import cagp
-from cagp.mixtures import FittedModel
 from cagp.prediction import Prediction
 
 from . import heaton_figures as figures
@@ -127,7 +126,7 @@ class Predicted:
     nearest datum in degrees, and how long the fit and the prediction took.
     """
 
-    model: FittedModel
+    model: cagp.Model
     prediction: Prediction
     distance: np.ndarray
     fit_seconds: float
@@ -159,12 +158,8 @@ def oracle(given: Given) -> Prediction:
     return model.predict(given.gaps, progress=False).observed()
 
 
-def parts_of(model: FittedModel) -> list[dict[str, Any]]:
+def parts_of(model: cagp.Model) -> list[dict[str, Any]]:
     """The priors that predict together, the one with the most weight first, in words with four digits."""
-    layer: Any = model
-    while not hasattr(layer, "components") and hasattr(layer, "inner"):
-        layer = layer.inner
-    parts = zip(layer.components, layer.weights, strict=True) if hasattr(layer, "components") else [(layer, 1.0)]
     return [
         {
             "weight": float(weight),
@@ -172,7 +167,7 @@ def parts_of(model: FittedModel) -> list[dict[str, Any]]:
             "trend": _short(each.prior.mean),
             "noise": _noise(each.prior),
         }
-        for each, weight in parts
+        for each, weight in zip(model.components, model.weights, strict=True)
     ]
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
 from cagp.calibration import evaluate, score
-from cagp.prediction import Guarantee, Normal, Prediction
+from cagp.prediction import Prediction
 from cagp.support.validation import ArrayLike
 
 
@@ -20,7 +20,7 @@ def scores_of(prediction: Prediction, truth: np.ndarray) -> dict[str, float]:
     known = np.isfinite(truth)
     mean, std = (np.asarray(each)[known] for each in (prediction.mean, prediction.std))
     normal = score(mean, std, truth[known])
-    if isinstance(prediction, Normal):
+    if prediction.is_normal:
         own = normal
     else:
         own = evaluate(prediction if known.all() else _Somewhere(prediction, known), truth[known], "observed")
@@ -44,26 +44,18 @@ class _Somewhere(Prediction):
 
     def __init__(self, whole: Prediction, chosen: np.ndarray) -> None:
         self._whole, self._chosen = whole, chosen
-        self.status = whole.status
+        self.status, self.guarantee, self.includes_noise = whole.status, whole.guarantee, whole.includes_noise
 
     def __len__(self) -> int:
         return int(self._chosen.sum())
 
     @property
-    def guarantee(self) -> Guarantee:
-        return self._whole.guarantee
-
-    @property
-    def includes_noise(self) -> bool:
-        return self._whole.includes_noise
+    def is_normal(self) -> bool:
+        return self._whole.is_normal
 
     @property
     def mean(self) -> Any:
         return self._whole.mean[self._chosen]
-
-    @property
-    def variance(self) -> Any:
-        return self._whole.variance[self._chosen]
 
     @property
     def std(self) -> Any:
@@ -71,6 +63,10 @@ class _Somewhere(Prediction):
 
     def quantile(self, p: ArrayLike) -> Any:
         return self._whole.quantile(p)[self._chosen]
+
+    def interval(self, level: float = 0.95) -> tuple[Any, Any]:
+        lower, upper = self._whole.interval(level)
+        return lower[self._chosen], upper[self._chosen]
 
     def cdf(self, values: ArrayLike) -> Any:
         return self._whole.cdf(self._everywhere(values))[self._chosen]
@@ -83,9 +79,3 @@ class _Somewhere(Prediction):
         filled = np.array(self._whole.mean)
         filled[self._chosen] = values
         return filled
-
-    def observed(self, noise_variance: Any = None) -> Prediction:
-        return _Somewhere(self._whole.observed(noise_variance), self._chosen)
-
-    def sample(self, n: int = 1, seed: int = 0) -> NoReturn:
-        raise NotImplementedError("scores need no draws")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import platform
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -14,7 +15,6 @@ import torch
 from cagp.algebra.sweeps import sweep
 from cagp.gram import Gram
 from cagp.kernels import Geographic, Matern32, map_embedding
-from cagp.support.timing import least_seconds
 
 
 def default_device() -> torch.device:
@@ -142,3 +142,21 @@ def _gram(n: int, storage: str, dtype: torch.dtype, device: torch.device) -> Gra
 
 def _seconds(call: Callable[[], object], device: torch.device) -> float:
     return least_seconds(call, device, _REPEATS)
+
+
+def least_seconds(call: Callable[[], object], device: torch.device, repeats: int) -> float:
+    """The least time of so many calls, after one that does not count.
+
+    The first call pays for what is made once (memory, compiled code), and others who use the machine can only make a
+    call longer. A GPU goes on after a call has returned: its end is waited for.
+    """
+
+    def timed() -> float:
+        start = time.perf_counter()
+        call()
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+        return time.perf_counter() - start
+
+    timed()
+    return min(timed() for _ in range(repeats))

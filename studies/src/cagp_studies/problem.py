@@ -14,7 +14,7 @@ import torch
 
 from cagp import kernels
 from cagp.calibration import evaluate
-from cagp.posterior import Posterior
+from cagp.prediction import Prediction
 from cagp.prior import Prior
 from cagp.solvers import Solver
 from cagp.support.positive_definite import positive_definite_factor
@@ -64,7 +64,7 @@ def draw(prior: Prior, n: int, side: int, rng: np.random.Generator) -> Problem:
     return Problem(X, f[:n] + noise, X_test, f[n:])
 
 
-def errors(posterior: Posterior, truth: np.ndarray, of: str = "latent") -> dict[str, float]:
+def errors(posterior: Prediction, truth: np.ndarray, of: str = "latent") -> dict[str, float]:
     """RMSE of the mean, and NLL: the mean negative log density of the ``truth`` (T,) under the marginals.
 
     ``of`` says what the truth is: "latent" for values of f, "observed" for noisy observations.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 import pandas as pd
 
-from cagp.posterior import Posterior
+from cagp.prediction import Prediction
 from cagp.prior import Prior
 from cagp.solvers import Cholesky, ConjugateGradient, GaussSeidel, Solver, Subset
 
@@ -130,7 +130,7 @@ class Time(Study[TimeConfig, TimePiece]):
         )
 
 
-def solve(prior: Prior, problem: Problem, solver: Solver) -> Posterior:
+def solve(prior: Prior, problem: Problem, solver: Solver) -> Prediction:
     """A complete computation: conditioning on the data, and mean and variance at all test points."""
     return prior.condition(problem.X, problem.y, solver).predict(problem.X_test, progress=False)
 

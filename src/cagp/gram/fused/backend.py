@@ -11,8 +11,8 @@ from ..sweeping import Change, Sweep, relaxed
 from .functions import Function, function_of, installed
 from .products import FusedProduct, fill
 
+# Columns of a product at once: enough to keep a GPU busy, few enough for the memory of its partial sums.
 _COLUMNS = 2**12
-"""Columns of a product at once: enough to keep a GPU busy, few enough for the memory of its partial sums."""
 
 
 def supported(device: torch.device) -> bool:

@@ -9,28 +9,18 @@ from importlib.util import find_spec
 
 import torch
 
-from ...kernels import Embedding, Kernel, embedding_leaves
-from ...kernels.embeddings import embedding_coordinates
+from ...kernels import Embedding, Kernel, embedding_leaves, radial
+from ...kernels.base import embedding_coordinates
 
 MAX_COORDINATES = 32
 """Beyond that the coordinates of a tile no longer fit the registers."""
 
 _MAX_FACTORS = 16
 
-PROFILES = {
-    "rbf": math.sqrt(0.5 / math.log(2)),  # exp(−s/2) = 2^(−s′)
-    "matern12": 1 / math.log(2),  # exp(−r) = 2^(−r′)
-    "matern32": math.sqrt(3) / math.log(2),
-    "matern52": math.sqrt(5) / math.log(2),
-    "rational_quadratic": math.sqrt(0.5),  # 1 + r²/(2α) = 1 + s′, with the √α of each factor
-}
-"""The profiles that have Triton code, by the ``profile_name`` of radial kernels, and what coordinates are multiplied by
-so that the kernel falls as a power of two."""
+_KINDS = [each for each in vars(radial).values() if isinstance(each, type) and issubclass(each, radial.Radial)]
 
-
-def profile_code(name: str) -> int:
-    """The number that stands for a profile among FACTORS."""
-    return list(PROFILES).index(name)
+PROFILES = list(dict.fromkeys(kind.gpu_profile for kind in _KINDS if kind.gpu_profile is not None))
+"""The code of all profiles that the Triton kernels know, those of the package; its places are the numbers of them."""
 
 
 @cache
@@ -63,7 +53,7 @@ def function_of(kernel: Kernel, embedding: Embedding) -> Function | None:
     """The kernel for points with this ``embedding`` as a ``Function``, or None where it has no such form."""
     terms = kernel.radial_terms(embedding)
     n_coordinates = embedding_coordinates(embedding)
-    known = terms is not None and all(factor.profile in PROFILES for term in terms for factor in term)
+    known = terms is not None and all(factor.kind.gpu_profile in PROFILES for term in terms for factor in term)
     if terms is None or not known or n_coordinates > MAX_COORDINATES or sum(map(len, terms)) > _MAX_FACTORS:
         return None
     factors: list[int] = []
@@ -72,9 +62,9 @@ def function_of(kernel: Kernel, embedding: Embedding) -> Function | None:
     for term in terms:
         variance = math.prod(factor.variance for factor in term)
         for place, factor in enumerate(term):
-            factors += [profile_code(factor.profile), factor.first, factor.count, int(place == 0)]
-            parameters += [variance, factor.alpha]
-            unit = PROFILES[factor.profile] / math.sqrt(factor.alpha)
+            factors += [PROFILES.index(factor.kind.gpu_profile), factor.first, factor.count, int(place == 0)]
+            parameters += [variance, factor.parameter]
+            unit = factor.kind.gpu_unit / math.sqrt(factor.parameter)
             units[factor.first : factor.first + factor.count] = [unit] * factor.count
     total = sum(math.prod(factor.variance for factor in term) for term in terms)
     return Function(tuple(factors), tuple(parameters), tuple(units), total)

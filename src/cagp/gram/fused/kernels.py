@@ -8,24 +8,20 @@ term of the sum. Its variance and α stand among the parameters.
 # mypy: ignore-errors
 from __future__ import annotations
 
+import linecache
 import os
+import textwrap
 
 import triton
 import triton.language as tl
 
-from .functions import profile_code
+from .functions import PROFILES
 
 COMPILED: tl.constexpr = tl.constexpr(os.environ.get("TRITON_INTERPRET", "0") != "1")
 """Triton's interpreter, by which a machine without a GPU tests these functions, knows no machine instructions."""
 
 LN2: tl.constexpr = tl.constexpr(0.6931471805599453)
 LOG2E: tl.constexpr = tl.constexpr(1.4426950408889634)
-
-RBF: tl.constexpr = tl.constexpr(profile_code("rbf"))
-MATERN12: tl.constexpr = tl.constexpr(profile_code("matern12"))
-MATERN32: tl.constexpr = tl.constexpr(profile_code("matern32"))
-MATERN52: tl.constexpr = tl.constexpr(profile_code("matern52"))
-RATIONAL_QUADRATIC: tl.constexpr = tl.constexpr(profile_code("rational_quadratic"))
 
 
 @triton.constexpr_function
@@ -35,7 +31,7 @@ def _entry(numbers, index):
 
 
 @triton.jit
-def _root(x):
+def root(x):
     """√x; in float32 a single instruction, for which the smallest numbers of all are zero."""
     if COMPILED and x.dtype == tl.float32:
         return tl.inline_asm_elementwise("sqrt.approx.ftz.f32 $0, $1;", "=r,r", [x], tl.float32, True, 1)
@@ -43,33 +39,28 @@ def _root(x):
 
 
 @triton.jit
-def _half_to(x):
+def half_to(x):
     """2⁻ˣ, likewise."""
     if COMPILED and x.dtype == tl.float32:
         return tl.inline_asm_elementwise("ex2.approx.ftz.f32 $0, $1;", "=r,r", [-x], tl.float32, True, 1)
     return tl.exp2(-x)
 
 
-@triton.jit
-def _profile(s, PROFILE: tl.constexpr, alpha):
-    """The correlation at squared distance s, in the units of ``fused.functions``: powers of two are what is cheap."""
-    if PROFILE == RBF:
-        value = _half_to(s)
-    elif PROFILE == MATERN12:
-        value = _half_to(_root(s))
-    elif PROFILE == MATERN32:
-        r = _root(s)
-        value = (r * LN2 + 1.0) * _half_to(r)
-    elif PROFILE == MATERN52:
-        r = _root(s)
-        value = ((r * (LN2 * LN2 / 3.0) + LN2) * r + 1.0) * _half_to(r)
-    else:
-        tl.static_assert(PROFILE == RATIONAL_QUADRATIC)
-        u = s + 1.0
-        # log1p as Kahan writes it: what rounding takes from u is given back by the quotient
-        logarithm = tl.where(u == 1.0, s * LOG2E, tl.log2(u) * (s / tl.where(u == 1.0, 1.0, u - 1.0)))
-        value = _half_to(alpha * logarithm)
-    return value
+def _written(profiles):
+    """A function that has the code of all profiles; which of them counts is known when it is compiled."""
+    lines = ["def _profile(s, PROFILE: tl.constexpr, alpha):\n"]
+    for number, code in enumerate(profiles):
+        lines.append(f"    {'el' if number else ''}if PROFILE == {number}:\n")
+        lines += textwrap.indent(textwrap.dedent(code).strip() + "\n", "        ").splitlines(keepends=True)
+    lines.append("    return value\n")
+    name = "<profiles of radial kernels>"
+    linecache.cache[name] = (0, None, lines, name)  # where Triton reads the code of functions
+    exec(compile("".join(lines), name, "exec"), globals())
+    return triton.jit(globals()["_profile"])
+
+
+_profile = _written(PROFILES)
+"""The correlation at squared distance s, in the units of ``fused.functions``."""
 
 
 @triton.jit

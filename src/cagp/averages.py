@@ -1,0 +1,292 @@
+"""Averages of f over many points, and other linear functionals of it, as exact about their own error as predictions.
+
+A recalibration says how much larger errors are than promised at each point, s(x), and nothing about how errors at
+different points go together. Taking that from the prior, the covariance C of the errors becomes D C D, D = diag(s), and
+that of averages with weights A becomes (A D) C (A D)ᵀ: what the prior says of the functionals A D. So the mean is that
+of A and the error that of A D. Left-out blocks, not single observations, can tell whether this holds. The shape of
+single errors is not used: an average of many is closer to a normal distribution than each of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+
+from .errors import InputError, InputTypeError
+from .gram import Functionals
+from .posterior import Posterior, solve_each
+from .predicting.bounds import ComputationalVariance
+from .predicting.conditioned import Conditioned
+from .predicting.memory_plan import MemoryPlan
+from .predicting.status import joint_status
+from .prediction import Guarantee, Prediction, checked_noise
+from .stopping import Rule
+from .support.convert import Output
+from .support.interrupt import Interrupt
+from .support.positive_definite import joint_draws
+from .support.progress import Advance
+from .support.validation import ArrayLike, as_float64, count
+
+_LOOKED_AT = 1000  # points that ``Auto`` looks at where averages are asked for
+
+SCALED = Guarantee(
+    "empirical",
+    "The errors of the field are scaled at each point as left-out observations say; how errors at different points go "
+    "together is taken from the prior.",
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Functional:
+    """m functionals of T points: weights ``A`` (m, T), and the labels ``groups`` (m,) where they came from labels."""
+
+    A: sp.csr_array
+    groups: np.ndarray | None = None
+
+    def __len__(self) -> int:
+        return int(self.A.shape[0])
+
+    def beside_scaled(self, scale: np.ndarray) -> sp.csr_array:
+        """These functionals, then the same of a field ``scale`` (T,) times as large at each point: (2m, T)."""
+        return sp.csr_array(sp.vstack([self.A, self.A * scale[None, :]]))
+
+    @classmethod
+    def of(cls, size: int, weights: ArrayLike | None = None, by: ArrayLike | None = None) -> Functional:
+        """Those of ``size`` points T that ``weights`` and labels ``by`` (T,) describe; see ``Model.average``."""
+        if by is not None:
+            return cls._grouped(size, weights, by)
+        if weights is None:
+            return cls(sp.csr_array(np.full((1, size), 1.0 / size)))
+        if sp.issparse(weights):
+            A = sp.csr_array(weights, dtype=np.float64, copy=True)
+            as_float64(A.data, "weights")
+        else:
+            dense = as_float64(weights, "weights").cpu().numpy()
+            A = sp.csr_array(np.atleast_2d(dense)) if dense.ndim in (1, 2) else None
+        if A is None or A.shape[1] != size or not A.shape[0]:
+            raise InputError(
+                f"weights has shape {tuple(np.shape(weights))} for {size} points; give one row of {size} weights for "
+                "each average, shape (m, T), or (T,) for one"
+            )
+        A.sum_duplicates()
+        A.eliminate_zeros()
+        empty = np.flatnonzero(np.diff(A.indptr) == 0)
+        if len(empty):
+            raise InputError(f"weights: row {int(empty[0])} has no weight but zero, so there is nothing to average")
+        return cls(A)
+
+    @classmethod
+    def _grouped(cls, size: int, weights: ArrayLike | None, by: ArrayLike) -> Functional:
+        """The mean of each group, with weights that are normalised within it."""
+        labels = _labels(by, size)
+        groups, group = np.unique(labels, return_inverse=True)
+        values = np.ones(size)
+        if weights is not None:
+            if sp.issparse(weights):
+                raise InputTypeError("weights must be one number for each point beside by, got a sparse matrix")
+            values = as_float64(weights, "weights").cpu().numpy()
+            if values.shape != (size,):
+                raise InputError(
+                    f"weights has shape {values.shape} for {size} points; beside by it is one for each point"
+                )
+            if (values < 0).any():
+                raise InputError(
+                    f"weights must not be negative beside by, got {values.min():g}: they are divided by their sum in "
+                    "each group; for differences give the rows of weights themselves, without by"
+                )
+        total = np.bincount(group.ravel(), values, len(groups))
+        if (total == 0).any():
+            raise InputError(f"weights: those of the group {groups[int(total.argmin())]!r} are all zero; leave it out")
+        A = sp.csr_array((values / total[group.ravel()], (group.ravel(), np.arange(size))), shape=(len(groups), size))
+        A.eliminate_zeros()
+        return cls(A, groups)
+
+
+def _labels(by: Any, size: int) -> np.ndarray:
+    """Labels (T,) that can be told apart and sorted."""
+    try:
+        labels = np.asarray(by.cpu() if hasattr(by, "cpu") else by)
+    except ValueError as error:
+        raise InputTypeError(f"by must hold one label for each point: {error}") from error
+    if labels.shape != (size,):
+        raise InputError(f"by has shape {labels.shape} for {size} points; give one label for each point")
+    missing = np.isnat(labels) if labels.dtype.kind in "mM" else np.isnan(labels) if labels.dtype.kind == "f" else False
+    if np.any(missing):
+        raise InputError(f"by has {int(np.sum(missing))} labels that are missing (NaN or NaT); leave those points out")
+    if labels.dtype.kind == "O":
+        if not all(isinstance(label, str) for label in labels):
+            raise InputTypeError("by must hold labels of one kind: numbers, or texts without missing ones")
+        labels = labels.astype(str)
+    return labels
+
+
+class FunctionalPosterior(Posterior):
+    """The belief of one prior about functionals of f."""
+
+    def latent_covariance(self) -> torch.Tensor:
+        cross, weights = self._single()
+        if isinstance(cross, Functionals) and weights.indices is not None and weights.shift is None:
+            MemoryPlan([self._component]).require_dense_weights(len(self))
+            C = cross.error_covariance(sp.csr_array(weights.dense().double().cpu().numpy()))
+            C.diagonal().copy_(self._variances[0])
+            return C
+        return super().latent_covariance()
+
+    @property
+    def scale(self) -> float:
+        """The largest variance of f under the prior."""
+        return float(self._component.gram.kernel_diagonal().max())
+
+
+class Average(Prediction):
+    """A joint prediction of m averages of f over test points; made by ``Model.average``.
+
+    ``mean``, ``variance`` and ``std`` have shape (m,), ``covariance()`` is between the averages. ``observed()`` is
+    about averages of new observations, one at each point. ``groups`` are the labels (m,) of the averages, sorted, where
+    they came from labels. ``weights`` (d, m) are those of the observations, where the model has one component.
+    """
+
+    def __init__(
+        self,
+        parts: Sequence[FunctionalPosterior],
+        weights: np.ndarray,
+        wanted: Functional,
+        new_noise: Sequence[Any],
+        guarantee: Guarantee,
+        convert: Output,
+        scale: np.ndarray | None = None,
+    ) -> None:
+        """From the posteriors of each component: of the functionals wanted, and behind them, where the errors have a
+        ``scale`` (T,), of the same functionals of the field that is scaled. ``new_noise`` is that of each component.
+        """
+        m, share = len(wanted), torch.from_numpy(weights)
+        means, variances = (
+            torch.cat([getattr(part, name) for part in parts]).double() for name in ("_means", "_variances")
+        )
+        if scale is not None:
+            share = share.to(means.device)
+            means = share @ means[:, :m] + means[:, m:] - share @ means[:, m:]
+            variances = variances[:, m:]
+        super().__init__(
+            means,
+            variances,
+            weights,
+            new_noise=None,
+            status=joint_status([part.status for part in parts]),
+            guarantee=guarantee if scale is None else SCALED,
+            convert=convert,
+            components=parts,
+        )
+        self._wanted, self._noises = wanted, new_noise
+        self._A = wanted.A if scale is None else sp.csr_array(wanted.A * scale[None, :])
+        self._own = slice(None) if scale is None else slice(m, None)
+        self._dtype = parts[0]._dtype if self.is_normal and scale is None else torch.float64
+        self.groups = wanted.groups
+        self._shared: list[torch.Tensor] | None = None
+
+    def __repr__(self) -> str:
+        what = ", observations" if self.includes_noise else ""
+        return f"Average({len(self)} averages of {self._A.shape[1]} points{what}, {self.status.reason})"
+
+    def observed(self, noise_variance: Any = None) -> Self:
+        """The belief about averages of new observations, one at each point: noise of variance A Σ Aᵀ is added.
+
+        ``noise_variance`` is one number or one per point (T,); by default the prior's, where that is known for new
+        observations.
+        """
+        points, totals = self._A.shape[1], []
+        for own in self._noises:
+            each = checked_noise(own, noise_variance, points, "point").cpu().numpy()
+            total = self._A * np.broadcast_to(each, points)[None, :] @ self._A.T
+            totals.append(torch.from_numpy(total.toarray()).to(self._means))
+        result = self._with_noise(torch.stack([total.diagonal() for total in totals]))
+        result._shared = totals
+        return result
+
+    def _part_covariance(self, i: int) -> torch.Tensor:
+        C = self._components[i].latent_covariance().double()[self._own, self._own]
+        return C if self._shared is None else C + self._shared[i]
+
+    def covariance(self) -> Any:
+        """The covariance between the errors of the averages, shape (m, m)."""
+        total = torch.zeros(len(self), len(self), dtype=torch.float64, device=self._means.device)
+        for i, weight in enumerate(self.component_weights):
+            away = self._means[i] - self._mixture.mean
+            total += float(weight) * (self._part_covariance(i) + torch.outer(away, away))
+        return self._out(total)
+
+    @property
+    def factor(self) -> Any:
+        """How much wider or narrower than under the prior the averages are: the ratio of their std, shape (m,)."""
+        m = len(self)
+        before = torch.cat([part._variances for part in self._components])[:, :m].double()
+        means = torch.cat([part._means for part in self._components])[:, :m].double()
+        share = self._mixture.weights
+        return self._out(self._mixture.std / (share @ (before + (means - share @ means).square())).sqrt())
+
+    def sample(self, n: int = 1, seed: int = 0) -> Any:
+        """``n`` joint draws of the averages, shape (n, m). The same ``seed`` gives the same draws."""
+        count(n, "n", minimum=1)
+        remedy = "leave out averages that follow from others, or condition with a larger noise_variance"
+        chosen = np.random.default_rng(count(seed, "seed")).choice(len(self._means), n, p=self.component_weights)
+        draws = self._means.new_empty(n, len(self))
+        for i in np.unique(chosen).tolist():
+            rows, part = np.flatnonzero(chosen == i), self._components[i]
+            assert isinstance(part, FunctionalPosterior)
+            what, C = "the covariance of the averages", self._part_covariance(i)
+            draws[rows] = joint_draws(self._means[i], C, len(rows), seed + i, what, remedy, part.scale)
+        return self._out(draws)
+
+    @property
+    def computational_variance(self) -> ComputationalVariance:
+        """How much of the variance more computation would remove: lower bound, estimate, upper bound, each (m,)."""
+        found = [part.bounds for part in self._components]
+        each = (torch.stack([getattr(one, name).double() for one in found]) for name in ("lower", "estimate", "upper"))
+        return ComputationalVariance(*(self._out((self._mixture.weights @ bound)[self._own]) for bound in each))
+
+    @property
+    def iterations(self) -> Any:
+        """How many iterations each average got, in every component at least, shape (m,)."""
+        found = torch.stack([part.iterations_tensor for part in self._components])
+        return self._convert(found.amin(dim=0)[self._own])
+
+
+def solve_functionals(
+    components: Sequence[Conditioned],
+    test: torch.Tensor,
+    A: sp.csr_array,
+    convert: Output,
+    *,
+    stop: Rule | None,
+    batch_size: int | None,
+    interrupt: Interrupt,
+    advance: Advance,
+) -> list[FunctionalPosterior]:
+    """The posteriors of functionals with weights ``A`` (m, T) of f at test points (T, p), by each component."""
+    m, seen, offsets = A.shape[0], [], []
+    for each in components:
+        component, _, expected = each.ready_for(_some_of(test, m))
+        seen.append((component, Functionals(component.cross(test), A), expected))
+        offset = torch.from_numpy(A @ component.offset(test).double().cpu().numpy())
+        offsets.append(offset.to(component.gram.noise))
+    many = f" {m} averages of {len(test):,} points." if m > 1 else f" One average of {len(test):,} points."
+    return [
+        FunctionalPosterior(
+            component, solved, convert, replace(status, circumstances=status.circumstances + many), test
+        )
+        for component, solved, status in solve_each(seen, offsets, stop, batch_size, interrupt, advance)
+    ]
+
+
+def _some_of(test: torch.Tensor, m: int) -> torch.Tensor:
+    """As many test points as there are averages, a thousand at the least where there are so many: what is near them."""
+    number = max(m, _LOOKED_AT)
+    if len(test) <= number:
+        return test
+    some = torch.randperm(len(test), generator=torch.Generator().manual_seed(0))[:number].sort().values
+    return test[some.to(test.device)]

@@ -1,0 +1,233 @@
+"""What ``cagp.fit`` can be told: one table of options, and one place where all of it is checked before any work.
+
+The signature of ``cagp.fit``, the parameters of ``CAGPRegressor``, the flags of ``cagp fit`` and the keywords of
+``field.cagp.fit`` are held to this table by a test. A further option is a field here, an argument of ``cagp.fit``, and
+a line in each of the doors that have it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import numpy as np
+import torch
+
+from ..errors import InputError
+from ..hyperparameters.directions import turned
+from ..hyperparameters.starting_prior import column_groups, starting_kernel
+from ..kernels import Kernel, geographic_columns
+from ..means import Mean, as_mean
+from ..recalibration.diagnosis import FEW
+from ..solvers import Auto, Cholesky, NearestNeighbours, Solver, as_solver
+from ..solvers.exact import EXACT_UP_TO
+from ..support.frames import same_columns, told_about
+from ..support.validation import ArrayLike, choice, column_names, count, points, squarable, targets
+from ..transforms import KINDS as TRANSFORMS
+from ..transforms import Transform, named
+from .candidates import DEFAULT_KINDS, KINDS, PER_COLUMN, TRENDS, CandidatePrior, first_candidate
+
+LIKELIHOODS = ("auto", "exact", "nearest-neighbours")
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingData:
+    """Observations y (n,) at X (n, p) in float64; ``names`` are those of the columns, where X is a data frame.
+
+    ``device`` is where the work is done, ``dates`` says what was made of dates.
+    """
+
+    X: np.ndarray
+    y: np.ndarray
+    names: list[str] | None
+    device: torch.device
+    dates: str
+
+    @classmethod
+    def read(cls, X: ArrayLike, y: ArrayLike, device: str | torch.device | None) -> TrainingData:
+        """As they were given; the device is that of X unless another is said."""
+        if device is None:
+            device = X.device if isinstance(X, torch.Tensor) else "cpu"
+        place = torch.device(device)
+        train = points(X, "X", place)
+        values = targets(y, len(train), place)
+        squarable(train, "X")
+        squarable(values, "y")
+        return cls(train.cpu().numpy(), values.cpu().numpy(), column_names(X), place, told_about(X))
+
+
+def _about(sentence: str, *, estimator: str | None = "", command: str | None = "") -> dict[str, Any]:
+    """A row of the table. ``estimator`` and ``command`` are the names there: "" for the same, None for none."""
+    return {"sentence": sentence, "estimator": estimator, "command": command}
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Options:
+    """Everything that ``cagp.fit`` takes beside the data: name, type and default, and a sentence.
+
+    scikit-learn takes an estimator that has ``transform`` for a transformer, and calls every seed ``random_state``:
+    there alone the two have other names, and ``fit`` of the estimator takes ``like``.
+    """
+
+    like: ArrayLike | None = field(default=None, metadata=_about("Where predictions are wanted.", estimator=None))
+    kernel: Kernel | str | Sequence[str] | None = field(default=None, metadata=_about("A kernel, or names of some."))
+    mean: Mean | str | None = field(default=None, metadata=_about("A mean, or the name of a trend."))
+    noise_variance: float | np.ndarray | None = field(default=None, metadata=_about("Where it starts, or known (n,)."))
+    solver: Solver | str | None = field(default=None, metadata=_about("What predicts."))
+    likelihood: str = field(default="auto", metadata=_about("Which one is maximised.", estimator=None))
+    mixture: bool = field(default=True, metadata=_about("Whether candidates that are as good predict together."))
+    uncertainty: bool | str = field(default="auto", metadata=_about("Whether to integrate over hyperparameters."))
+    recalibrate: bool | str = field(default="auto", metadata=_about("Whether left-out errors make the error bars."))
+    transform: Transform | str | None = field(default="auto", metadata=_about("Of y.", estimator="target_transform"))
+    varying: bool | str = field(default="auto", metadata=_about("Whether amplitude and noise vary with the inputs."))
+    ard: bool | None = field(default=None, metadata=_about("Whether each column has a lengthscale of its own."))
+    rotate: bool | str = field(default="auto", metadata=_about("Whether the axes of lengthscales are turned."))
+    globe: Sequence[Any] | None = field(default=None, metadata=_about("The columns of latitude and longitude."))
+    times: Sequence[Any] = field(default=(), metadata=_about("The columns of times.", command=None))
+    fit_options: Mapping[str, Any] | None = field(
+        default=None, metadata=_about("Of hyperparameters.fit.", command=None)
+    )
+    condition_options: Mapping[str, Any] | None = field(default=None, metadata=_about("Of condition.", command=None))
+    seed: int = field(default=0, metadata=_about("Of all random numbers.", estimator="random_state"))
+    device: str | torch.device | None = field(
+        default=None, metadata=_about("Where the work is done, by default where X is.", estimator=None, command=None)
+    )
+    progress: bool | None = field(default=None, metadata=_about("Whether to show a bar.", estimator=None, command=None))
+
+    def checked(self, data: TrainingData) -> FitRequest:
+        """What is to be done with the data; what cannot be done is refused here."""
+        for each in fields(self):
+            check_option(each.name, getattr(self, each.name), data)
+        return FitRequest(self, data)
+
+
+def check_option(name: str, value: Any, data: TrainingData) -> None:
+    """Refuse a value that the option of that name cannot have, for these data."""
+    n = len(data.y)
+    if name in ("uncertainty", "varying", "rotate"):
+        _flag_or_auto(value, name)
+    if name == "mixture" and not isinstance(value, (bool, np.bool_)):
+        raise InputError(f"mixture must be True or False, got {value!r}")
+    if name == "uncertainty" and value is True and n > EXACT_UP_TO:
+        raise InputError(
+            f"uncertainty=True is for at most {EXACT_UP_TO:,} observations, got {n:,}; with so many the "
+            'hyperparameters are known well enough: leave it at "auto"'
+        )
+    if name == "recalibrate":
+        check_recalibrate(value, n)
+    if name == "likelihood":
+        choice(value, name, LIKELIHOODS)
+    if name == "seed":
+        count(value, name)
+    if name == "transform" and value is not None and value != "auto":
+        if isinstance(value, str) and value not in TRANSFORMS:
+            known = ", ".join(f'"{each}"' for each in ("auto", *TRANSFORMS))
+            raise InputError(f"transform must be None, {known}, or a transform such as BoxCox(0.5); got {value!r}")
+        kind = named(value)
+        (kind.starting(data.y) if isinstance(kind, type) else kind).of(torch.from_numpy(data.y))
+    if name == "kernel" and not isinstance(value, Kernel):
+        kernel_names(value)
+    if name == "mean" and isinstance(value, str):
+        choice(value, name, tuple(TRENDS))
+    if name == "like" and value is not None:
+        same_columns(value, name, data.names)
+
+
+def check_recalibrate(recalibrate: Any, n: int) -> None:
+    """Refuse what cannot be: another word than "auto", or a recalibration by too few of n observations."""
+    _flag_or_auto(recalibrate, "recalibrate")
+    if recalibrate is True and n < FEW:
+        raise InputError(f'recalibrate=True needs at least {FEW} observations, and there are {n}; "auto" goes without')
+
+
+def _flag_or_auto(value: Any, name: str) -> None:
+    if not isinstance(value, (bool, np.bool_)) and value != "auto":
+        raise InputError(f'{name} must be True, False or "auto", got {value!r}')
+
+
+class FitRequest:
+    """Checked ``options`` together with the ``data`` that they are for, and what follows from both.
+
+    ``given`` is a kernel that was given whole, ``kinds`` are the names of those to try, ``groups`` the columns that
+    have a kernel together, ``held`` the hyperparameters that are not fitted, ``like`` (T, p) where predictions are
+    wanted; ``by_hand`` says that something was given that is on the scale of the observations.
+    """
+
+    def __init__(self, options: Options, data: TrainingData) -> None:
+        self.options, self.data = options, data
+        p, mean, fix = data.X.shape[1], options.mean, (options.fit_options or {}).get("fix", ())
+        self.given = options.kernel if isinstance(options.kernel, Kernel) else None
+        self.kinds = ("as given",) if self.given is not None else kernel_names(options.kernel)
+        self.held = (fix,) if isinstance(fix, str) else tuple(fix)
+        self.mean = TRENDS[mean] if isinstance(mean, str) else None if mean is None else as_mean(mean)
+        each = len(data.y) >= PER_COLUMN * p if options.ard is None else bool(options.ard)
+        globe = None if options.globe is None else column_numbers(options.globe, "globe", data)
+        self.groups = column_groups(data.X, globe, column_numbers(options.times, "times", data), each)
+        self.like = None if options.like is None else points(options.like, "like", data.device, columns=p)
+        trend = mean is None or (isinstance(mean, str) and mean != "zero")
+        noise = options.noise_variance is not None
+        self.by_hand = self.given is not None or noise or not trend or bool(self.held)
+        own = () if self.given is None else geographic_columns(self.given, tuple(range(p)))
+        self.on_globe = globe is not None or bool(own)
+        self.integrates = options.uncertainty is not False and len(data.y) <= EXACT_UP_TO
+        self.tries_patterns = not self.by_hand if options.varying == "auto" else bool(options.varying)
+        as_wished = self.given is None and not self.held
+        self.tries_rotation = as_wished if options.rotate == "auto" else bool(options.rotate)
+        self.solver = _solver(options.solver, len(data.y))
+        self._check_together(noise or not (trend or self.mean is None or self.mean.unknown))
+
+    def _check_together(self, on_its_scale: bool) -> None:
+        """Refuse options that contradict each other."""
+        options, rotate = self.options, self.options.rotate is True
+        columns = options.globe is not None or len(options.times) or options.ard is not None
+        if self.given is not None and (columns or rotate):
+            raise InputError(
+                "globe, times, ard and rotate are for kernels that are chosen here; leave them out beside a whole one"
+            )
+        if rotate and not turned(starting_kernel(self.groups, 1.0)[0])[1]:
+            raise InputError(
+                "rotate=True needs two or three columns that have a lengthscale each, beside those on the globe and "
+                'times; leave it at "auto", or give a kernel such as Rotated(Matern32((4.0, 1.0)), 30).on(0, 1)'
+            )
+        if on_its_scale and options.transform not in (None, "auto"):
+            raise InputError(
+                f"noise_variance and a known mean are on the scale of the observations, and "
+                f"transform={options.transform!r} models another one; leave them out, or transform y yourself"
+            )
+
+    def first_candidate(self, y: np.ndarray) -> CandidatePrior:
+        """What is fitted first, to the observations as they are or transformed, y (n,)."""
+        kernel, mean = self.given or self.kinds[0], self.options.mean
+        known = None if isinstance(mean, str) else self.mean
+        start = first_candidate(y, kernel, known, self.options.noise_variance, self.groups)
+        return (start.with_trend(mean) if isinstance(mean, str) else start).holding(self.held)
+
+
+def _solver(solver: Solver | str | None, n: int) -> Solver:
+    """The one that was asked for, or the exact one as long as it is cheap."""
+    asked = None if solver is None else as_solver(solver)
+    if asked is None or (isinstance(solver, str) and isinstance(asked, Auto)):
+        return Cholesky() if n <= EXACT_UP_TO else NearestNeighbours()
+    return asked
+
+
+def kernel_names(kernel: Any) -> tuple[str, ...]:
+    """The kinds of kernels that a name, several names or None stand for."""
+    kinds = DEFAULT_KINDS if kernel is None else (kernel,) if isinstance(kernel, str) else tuple(kernel)
+    known = (*KINDS, DEFAULT_KINDS[-1])
+    if not kinds or any(kind not in known for kind in kinds):
+        raise InputError(f"kernel must be a kernel, or names among {', '.join(known)}; got {kernel!r}")
+    return kinds
+
+
+def column_numbers(given: Any, option: str, data: TrainingData) -> tuple[int, ...]:
+    """Columns named by number or by name, as numbers; two of them for the globe."""
+    names, p = data.names, data.X.shape[1]
+    known: dict[Any, int] = {name: i for i, name in enumerate(names or [])} | {i: i for i in range(p)}
+    asked = [given] if isinstance(given, (str, int)) else list(given)
+    if len(set(asked)) != len(asked) or not set(asked) <= set(known) or (option == "globe" and len(asked) != 2):
+        which = ", ".join(map(repr, names)) if names else f"0 to {p - 1}"
+        wanted = "two columns, latitude and longitude," if option == "globe" else "columns"
+        raise InputError(f"{option} must be {wanted} among {which}; got {given!r}")
+    return tuple(known[each] for each in asked)

@@ -1,0 +1,167 @@
+"""The steps of a search, in order: what is tried, and what is made of the best. Each takes a search and gives it back.
+
+A further one is a function of the same shape, here or in a file of its own, and a line in ``steps_for``.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+from scipy.special import gammaincc
+
+from ..errors import NotPositiveDefiniteError
+from ..hyperparameters.directions import promise
+from .candidates import is_rotated, unlike_columns
+from .integrating import integrate
+from .judging import judge_error_bars
+from .options import FitRequest
+from .patterns import try_patterns
+from .scoring import clearly_worse, stacked
+from .search import LEFT_OUT_SCORE, LIKELIHOOD, CandidateSearch, FittedCandidate, Step
+from .transforming import choose_transform
+
+_TREND_ROWS = 10  # so many observations for each column are needed for a linear trend to be tried
+_CHANCE = 0.014  # turned axes are tried where so few fields without a direction raise the log-likelihood by as much
+_UNDETERMINED = (
+    "A linear trend was not tried, because the columns do not determine one: some of them add up to a constant, as "
+    "those of all categories do, or one of them varies in a single row."
+)
+_ROUNDING = 1e-10
+
+_MOST_PARTS = 3
+_CLOSE = 0.01  # A candidate whose score is within so much of the best is as good
+
+
+def steps_for(request: FitRequest) -> list[Step]:
+    """What is done for a request. Kinds of kernels, trends and the like are not tried where they were given."""
+    several = len(request.data.y) > 1
+    steps = [Step("transform", choose_transform, always=True), Step("kernels", fit_first, always=True)]
+    steps += [Step("kernels", partial(fit_kernel, kind=kind)) for kind in request.kinds[1:] if several]
+    # a trend that is linear in longitude would jump where the globe closes
+    if request.options.mean is None and not request.on_globe:
+        steps.append(Step("trend", fit_trend))
+    if request.tries_rotation and several:
+        steps.append(Step("directions", fit_rotated))
+    if request.like is not None:
+        steps.append(Step("gaps", fit_to_gaps))
+    if request.tries_patterns:
+        steps.append(Step("patterns", try_patterns))
+    return [
+        *steps,
+        Step("mixture", choose_parts, always=True),
+        Step("integration", integrate, always=True),
+        Step("error bars", judge_error_bars),
+        Step("standard errors", find_standard_errors),
+    ]
+
+
+def fit_first(search: CandidateSearch) -> CandidateSearch:
+    """The first candidate, which others start from, unless the choice of a transform has fitted it."""
+    if not search.fits and search.run(search.start) is None:
+        raise NotPositiveDefiniteError(f"the first fit failed: {search.notes[0]} A larger noise_variance helps.")
+    return search
+
+
+def fit_kernel(search: CandidateSearch, kind: str) -> CandidateSearch:
+    """A kernel of another kind, from where the first one ended."""
+    search.run(search.start.from_values_of(search.fits[0].prior, kind))
+    return search
+
+
+def fit_trend(search: CandidateSearch) -> CandidateSearch:
+    """The best candidate with a linear trend."""
+    if len(search.y) <= _TREND_ROWS * search.X.shape[1]:
+        return search
+    if determines_trend(search.X):
+        search.run(search.best.candidate.starting_at(search.best.prior).with_trend("linear"))
+    else:
+        search.notes.append(_UNDETERMINED)
+    return search
+
+
+def fit_rotated(search: CandidateSearch) -> CandidateSearch:
+    """The best candidate with turned axes, where that is asked for or promising."""
+    best, asked_for = search.best, search.request.options.rotate is True
+    why_not = "" if asked_for else unlike_columns(best.prior.kernel, search.X)
+    if why_not:
+        search.notes.append(f"Turned axes were not tried, because {why_not}; rotate=True tries them.")
+        return search
+    found = promise(best.prior, search.log_likelihoods)
+    if found is not None and (asked_for or gammaincc(found.freedom / 2, found.gain) < _CHANCE):
+        search.run(best.candidate.rotated(best.prior).starting_at(found.prior))
+    elif found is not None:
+        search.notes.append(
+            "Turned axes were not tried, because they would raise the log-likelihood by no more than about "
+            f"{max(found.gain, 0.0):.2g}, which chance does as well; rotate=True tries them."
+        )
+    return search
+
+
+def fit_to_gaps(search: CandidateSearch) -> CandidateSearch:
+    """The best candidate, fitted to predict left-out observations in gaps like those to be predicted."""
+    if search.judges is not None and search.judges.gaps is not None and len(search.y) > 1:
+        search.run(search.best.candidate.starting_at(search.best.prior), LEFT_OUT_SCORE)
+    return search
+
+
+def choose_parts(search: CandidateSearch) -> CandidateSearch:
+    """The candidates that predict, among those with turned axes where these were asked for."""
+    asked = search.request.options
+    fits = [each for each in search.fits if asked.rotate is not True or is_rotated(each.prior.kernel)] or search.fits
+    crowd = 1.0 if search.judges is None else search.judges.crowd
+    search.chosen = weighted(fits, crowd) if asked.mixture else [(min(fits, key=lambda each: each.crps), 1.0)]
+    search.result = search.heaviest.result
+    return search
+
+
+def weighted(fits: list[FittedCandidate], crowd: float) -> list[tuple[FittedCandidate, float]]:
+    """The best candidate, or those that are about as good, with weights; so many left-out observations err together
+    as a ``crowd`` has.
+    """
+    best = min(fits, key=lambda each: each.crps)
+    # patterns that do not predict better add nothing to a mixture
+    fits = [each for each in fits if best.candidate.varies or not each.candidate.varies]
+    if len(fits) == 1:
+        return [(best, 1.0)]
+    index = best.scores.index
+    for each in fits:
+        index = np.intersect1d(index, each.scores.index)
+    scores = {id(each): each.scores.at(index) for each in fits}
+    crps = {of: each.crps for of, each in scores.items()}
+    ranked = sorted(fits, key=lambda each: float(crps[id(each)].mean()))
+    most = (1 + _CLOSE) * crps[id(best)].mean()
+    # observations that are left out with each other err together: so many count like one
+    errors = 2.0 * crowd**0.5
+    alike = {of for of, each in crps.items() if each.mean() <= most or not clearly_worse(each, crps[id(best)], errors)}
+    close = [each for each in ranked if id(each) in alike]
+    # different kernels first: they differ more from each other than trends and objectives do
+    kernels = [each.candidate.kernel for each in close]
+    first_of_kind = {kernel: kernels.index(kernel) for kernel in kernels}
+    order = sorted(range(len(close)), key=lambda i: first_of_kind[kernels[i]] != i)
+    close = [close[i] for i in order[:_MOST_PARTS]]
+    if len(close) == 1:
+        return [(best, 1.0)]
+    weights = stacked(np.stack([scores[id(each)].log_score for each in close]))
+    return list(zip(close, weights.tolist(), strict=True))
+
+
+def find_standard_errors(search: CandidateSearch) -> CandidateSearch:
+    """Those of the heaviest candidate, where its likelihood has them."""
+    found = search.heaviest
+    if found.fitted_by == LIKELIHOOD and search.fitting.get("standard_errors", True):
+        search.result = found.result.with_standard_errors()
+    return search
+
+
+def determines_trend(X: np.ndarray) -> bool:
+    """Whether X (n, p) determines a linear trend, and still does when any one row is left out."""
+    if (np.ptp(X, axis=0) <= _ROUNDING * np.abs(X).max(axis=0)).any():  # a constant beside the constant
+        return False
+    centred = X - X.mean(axis=0)
+    centred = centred / np.abs(centred).max(axis=0)
+    values, vectors = np.linalg.eigh(centred.T @ centred / len(X))
+    if not values[0] > _ROUNDING * values[-1]:
+        return False
+    leverage = 1 / len(X) + np.square(centred @ (vectors / np.sqrt(values * len(X)))).sum(axis=1)
+    return bool(leverage.max() < 1 - 1e-6)

@@ -1,0 +1,205 @@
+"""Covariances in one compiled pass, in tiles and in blocks of neighbours, for sums and products of radial kernels.
+
+torch takes ten passes over memory for the values of one kernel, and cannot leave out what lies above a diagonal. Here a
+piece of a row, or a few short rows, stay in the innermost cache until they are finished. No lock of Python's is held.
+Values agree with torch's to the last digits; all arithmetic is in float64, also where values are kept in float32.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+import torch
+from numba.extending import overload
+
+from ..kernels import Embedding, Kernel, embedding_leaves
+from ..kernels.compiled import add_factor, plan_of, squared_distances
+from ..kernels.plan import Plan
+from ..kernels.varying import without_amplitude
+from ..support.compiling import compiled, compiled_borrowing, compiled_into_callers
+from ..support.threads import share_out
+
+_AT_ONCE = 512  # values that are computed together: enough for vector units, few enough for the innermost cache
+# So many values are worth a thread of their own: in the time that it takes to start, half as many are computed.
+_THREAD_VALUES = 2**18
+
+
+class CompiledCovariances:
+    """The covariances of a kernel that has a ``plan``, times amplitudes where it ``varies``, among points X and others.
+
+    Points are arrays (q, n) of all coordinates, with the amplitude last where there is one.
+    """
+
+    def __init__(self, plan: Plan, varies: bool, embedding: Embedding) -> None:
+        self._plan, self._varies, self._embedding = plan, varies, embedding
+
+    @classmethod
+    def of(cls, kernel: Kernel, embedding: Embedding) -> CompiledCovariances | None:
+        """The code for a kernel and points X; None where there is none."""
+        inner, coordinates, amplitude = without_amplitude(kernel, embedding)
+        terms = inner.radial_terms(coordinates)
+        return None if terms is None else cls(plan_of(terms, slopes=False), amplitude is not None, embedding)
+
+    @staticmethod
+    def coordinates(embedding: Embedding) -> np.ndarray:
+        """Points as compiled code takes them."""
+        leaves = embedding_leaves(embedding)
+        return (leaves[0] if len(leaves) == 1 else torch.cat(leaves)).double().contiguous().numpy()
+
+    @cached_property
+    def X(self) -> np.ndarray:
+        """The points X (q, d)."""
+        return self.coordinates(self._embedding)
+
+    @cached_property
+    def _by_point(self) -> np.ndarray:
+        """The same (d, q): what belongs to a point is near each other."""
+        return np.ascontiguousarray(self.X.T)
+
+    def fill(self, rows: np.ndarray, top: int, columns: np.ndarray, left: int, out: torch.Tensor) -> None:
+        """k(rows[:, top:], columns[:, left:]), as much as fits into ``out`` (m, n) with rows that are contiguous."""
+        m, n = out.shape
+        if not m * n:
+            return
+        # one kind of array for whole matrices and for parts of them, whose rows are further apart than they are long
+        pitch = out.stride(0)
+        flat = torch.as_strided(out, ((m - 1) * pitch + n,), (1,)).numpy()
+        height = -(-m // max(1, min(torch.get_num_threads(), m * n // _THREAD_VALUES)))
+
+        def piece(start: int) -> None:
+            where, work = (start * pitch, pitch, min(height, m - start), n), np.empty((4, _AT_ONCE))
+            _fill(self._plan, self._varies, rows, top + start, columns, left, flat, *where, work)
+
+        share_out(piece, range(0, m, height), out.device)
+
+    def lower(self, noise: np.ndarray, indices: np.ndarray, out: np.ndarray) -> None:
+        """k(X[i], X[i]) + diag(noise[i]) for every row i of ``indices`` (B, k) into ``out`` (B, k, k).
+
+        On and below the diagonal only.
+        """
+        _lower(self._plan, self._varies, self._by_point, noise, indices, out)
+
+    def cross(self, test: np.ndarray, indices: np.ndarray, out: np.ndarray) -> None:
+        """k(test, X[i]) for every row i of ``indices`` (B, k) and test points (q, B, s), into ``out`` (B, s, k)."""
+        _cross(self._plan, self._varies, test, self._by_point, indices, out)
+
+
+@compiled_borrowing
+def _fill(
+    plan: Plan,
+    varies: bool,
+    rows: np.ndarray,
+    top: int,
+    columns: np.ndarray,
+    left: int,
+    out: np.ndarray,
+    offset: int,
+    pitch: int,
+    m: int,
+    n: int,
+    work: np.ndarray,
+) -> None:
+    """m × n covariances; row i of them goes to ``out[offset + i · pitch :]``."""
+    for start in range(left, left + n, _AT_ONCE):
+        width = min(_AT_ONCE, left + n - start)
+        for i in range(m):
+            place = offset + i * pitch + start - left
+            row = out[place : place + width]
+            total, term = _in_place(row, work[3]), 0
+            for f in range(len(plan.codes)):
+                squared_distances(rows, top + i, columns, start, plan.first[f], plan.last[f], work[0], width)
+                term = add_factor(plan, term, f, width, work, total)
+            if row.itemsize < total.itemsize:
+                _put(varies, total[:width], rows, top + i, columns, start, row)
+            elif varies:
+                _times_amplitudes(total[:width], rows, top + i, columns, start)
+
+
+def _in_place(row: np.ndarray, room: np.ndarray) -> np.ndarray:
+    """Where float64 numbers for ``row`` are computed: there, or in the ``room`` beside it where it has others."""
+    return row if row.dtype == np.float64 else room
+
+
+@overload(_in_place)
+def _(row, room):  # type: ignore[no-untyped-def]
+    return (lambda row, room: row) if row == room else (lambda row, room: room)
+
+
+@compiled_into_callers
+def _put(
+    varies: bool, total: np.ndarray, rows: np.ndarray, i: int, columns: np.ndarray, left: int, out: np.ndarray
+) -> None:
+    """Covariances ``total`` (n,) of point i with those from ``left`` on, times their amplitudes, into ``out`` (n,)."""
+    if varies:
+        _times_amplitudes(total, rows, i, columns, left)
+    for t in range(len(out)):
+        out[t] = total[t]
+
+
+@compiled_into_callers
+def _times_amplitudes(total: np.ndarray, rows: np.ndarray, i: int, columns: np.ndarray, left: int) -> None:
+    amplitude, others = rows[-1, i], columns[-1, left : left + len(total)]
+    for t in range(len(total)):
+        total[t] *= amplitude * others[t]
+
+
+@compiled_borrowing
+def _block(
+    plan: Plan, varies: bool, rows: np.ndarray, near: np.ndarray, lower: bool, out: np.ndarray, work: np.ndarray
+) -> None:
+    """k(rows, near) for points (q, m) and (q, k) into ``out`` (m, k); if ``lower``, on and below the diagonal only."""
+    m, k = rows.shape[1], near.shape[1]
+    start, total = 0, work[3]
+    while start < m:
+        stop, n = start, 0
+        while stop < m and (stop == start or n + (stop + 1 if lower else k) <= _AT_ONCE):
+            n += stop + 1 if lower else k
+            stop += 1
+        term = 0
+        for f in range(len(plan.codes)):
+            place = 0
+            for i in range(start, stop):
+                width = i + 1 if lower else k
+                squared_distances(rows, i, near, 0, plan.first[f], plan.last[f], work[0, place : place + width], width)
+                place += width
+            term = add_factor(plan, term, f, n, work, total)
+        place = 0
+        for i in range(start, stop):
+            width = i + 1 if lower else k
+            _put(varies, total[place : place + width], rows, i, near, 0, out[i, :width])
+            place += width
+        start = stop
+
+
+@compiled_borrowing
+def _gather(points: np.ndarray, indices: np.ndarray, near: np.ndarray) -> None:
+    for t in range(len(indices)):
+        for c in range(len(near)):
+            near[c, t] = points[indices[t], c]
+
+
+@compiled
+def _lower(
+    plan: Plan, varies: bool, points: np.ndarray, noise: np.ndarray, indices: np.ndarray, out: np.ndarray
+) -> None:
+    B, k = indices.shape
+    near, work = np.empty((points.shape[1], k)), np.empty((4, max(k, _AT_ONCE)))
+    for b in range(B):
+        _gather(points, indices[b], near)
+        _block(plan, varies, near, near, True, out[b], work)
+        for i in range(k):
+            out[b, i, i] += noise[indices[b, i]]
+
+
+@compiled
+def _cross(
+    plan: Plan, varies: bool, test: np.ndarray, points: np.ndarray, indices: np.ndarray, out: np.ndarray
+) -> None:
+    B, k = indices.shape
+    near, work = np.empty((points.shape[1], k)), np.empty((4, max(k, _AT_ONCE)))
+    rows = np.empty((len(test), test.shape[2]))
+    for b in range(B):
+        _gather(points, indices[b], near)
+        rows[:] = test[:, b]
+        _block(plan, varies, rows, near, False, out[b], work)

@@ -1,0 +1,118 @@
+"""For every point, its nearest neighbours among the points that come before it in the order.
+
+Near is what the kernel calls near. Where the kernel falls with the distance between embeddings, a search tree finds
+neighbours in O(n log n); for sums, products and users' own functions the neighbours are those with the largest
+squared correlation, found by looking at all pairs, in bounded memory. Among more points than that is good for, a tree
+takes over where any part of the kernel falls with distance, in the coordinates of that part (``near_leaves``).
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+
+import torch
+
+from ..kernels import Embedding, Kernel, embedding_leaves, embedding_size, map_embedding, slice_embedding
+from ..kernels.nearness import near_leaves
+from .neighbours import Search, search
+
+NONE = -1
+"""Stands where a point has fewer than k predecessors."""
+
+_BLOCK_ENTRIES = 2**22
+
+_FEW = 4  # A tree of more points than this for each one asked about is built in a hurry
+_ALL_PAIRS = 2**26  # pairs that are looked at one by one where a tree would do nearly as well
+
+
+def previous_neighbours(kernel: Kernel, X: torch.Tensor, k: int, places: torch.Tensor | None = None) -> torch.Tensor:
+    """Indices (m, k) of the k nearest of the earlier points for points of X (n, p); ``NONE`` fills up.
+
+    The order is that of the rows of X. ``places`` (m,) are the points asked about, ascending; None for all of them.
+    Only these cost anything, beside the search trees. Searched where X is, given on the CPU.
+    """
+    return previous_neighbours_of(kernel, kernel.embed(X, X.mean(dim=0)), k, places).cpu()
+
+
+def previous_neighbours_of(
+    kernel: Kernel, embedding: Embedding, k: int, places: torch.Tensor | None = None
+) -> torch.Tensor:
+    """The same for points that are given by their ``embedding``; where a tree is searched, given where they are."""
+    asked = torch.arange(embedding_size(embedding)) if places is None else places
+    coordinates = search_coordinates(kernel, embedding, len(asked))
+    if coordinates is not None:
+        return _by_search(coordinates, k, asked.to(coordinates.device))
+    return _by_correlation(kernel, embedding, k, asked)
+
+
+def search_coordinates(kernel: Kernel, embedding: Embedding, asked: int) -> torch.Tensor | None:
+    """Coordinates (n, q) in which a tree finds the neighbours of ``asked`` points; None: look at all pairs instead."""
+    if kernel.radial and isinstance(embedding, torch.Tensor):
+        return embedding.T.contiguous()
+    leaves = near_leaves(kernel, embedding)
+    if not leaves or asked * embedding_size(embedding) <= _ALL_PAIRS:
+        return None
+    every = embedding_leaves(embedding)
+    return torch.cat([every[leaf] for leaf in leaves]).T.contiguous()
+
+
+def _by_search(coordinates: torch.Tensor, k: int, asked: torch.Tensor) -> torch.Tensor:
+    """Blocks that double in size, each searched among its own points and all before them.
+
+    In a random order at least half of those points come before the one asked about, so a little more than 2k
+    candidates are enough for nearly all; the others ask again for twice as many.
+    """
+    n = len(coordinates)
+    found = torch.full((len(asked), k), NONE, dtype=torch.int64, device=coordinates.device)
+    start, stop = 0, min(n, 4 * (k + 1))
+    while start < n:
+        todo = torch.nonzero((asked >= start) & (asked < stop))[:, 0]
+        if len(todo):
+            known = search(coordinates[:stop], few=stop > _FEW * len(todo))
+        candidates = min(stop, 2 * k + 4 * math.isqrt(2 * k) + 4)
+        while len(todo):
+            step = max(1, _BLOCK_ENTRIES // candidates)
+            parts = [_take(known, coordinates, part, asked[part], candidates, found) for part in todo.split(step)]
+            todo = torch.cat(parts)
+            candidates = min(stop, 2 * candidates)
+        start, stop = stop, min(n, 2 * stop)
+    return found
+
+
+def _take(
+    known: Search,
+    coordinates: torch.Tensor,
+    rows: torch.Tensor,
+    asked: torch.Tensor,
+    candidates: int,
+    found: torch.Tensor,
+) -> torch.Tensor:
+    """Fill in the neighbours of the points ``asked`` into ``rows``; returns the rows that need more candidates."""
+    near = known.query(coordinates[asked], candidates)
+    earlier = near < asked[:, None]
+    k = found.shape[1]
+    enough = earlier.sum(dim=1) >= asked.clamp_max(k)
+    order = (~earlier).to(torch.uint8).argsort(dim=1, stable=True)[:, :k]  # the earlier ones first, nearest first
+    chosen = torch.where(earlier.gather(1, order), near.gather(1, order), NONE)
+    found[rows[enough], : chosen.shape[1]] = chosen[enough]
+    return rows[~enough]
+
+
+def _by_correlation(kernel: Kernel, embedding: Embedding, k: int, asked: torch.Tensor) -> torch.Tensor:
+    n = embedding_size(embedding)
+    found = torch.full((len(asked), k), NONE, dtype=torch.int64)
+    scale = kernel.diagonal(embedding).sqrt()
+    step = max(1, _BLOCK_ENTRIES // n)
+    for top in range(0, len(asked), step):
+        own = asked[top : top + step]
+        bottom = int(own[-1]) + 1
+        rows = map_embedding(embedding, operator.itemgetter((slice(None), own)))
+        columns = slice_embedding(embedding, 0, bottom)
+        strength = (kernel.evaluate(rows, columns) / scale[:bottom]).abs()
+        later = torch.arange(bottom) >= own[:, None]
+        strength.masked_fill_(later.to(strength.device), -1.0)
+        best = strength.topk(min(k, bottom), dim=1)
+        nearest = torch.where(best.values >= 0, best.indices, NONE).cpu()
+        found[top : top + len(own), : nearest.shape[1]] = nearest
+    return found

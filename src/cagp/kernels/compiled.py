@@ -1,0 +1,168 @@
+"""Radial profiles in compiled loops, and the sums and products of them. Needs numba: imported by who has it.
+
+Two loops are compiled of every ``scalar_profile``, for values alone and with slopes, and kept on disk like all compiled
+code. Others call them through their addresses, which stand in a ``Plan``: code for tiles or for a likelihood is
+compiled once, and knows of no kernel.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+import numba
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic, overload, register_jitable
+from numba.np.arrayobj import make_array
+
+from ..support.compiling import OPTIONS, compiled_borrowing, compiled_for_c, compiled_into_callers, exponential_of_minus
+from .plan import Plan, ScalarProfile, Terms, decay
+
+carray: Any = vars(numba)["carray"]
+_ARRAY = types.CPointer(types.float64)
+
+_options: Any = OPTIONS
+overload(decay, jit_options=_options)(lambda x: lambda x: exponential_of_minus(x))
+
+
+_loops: dict[tuple[ScalarProfile, bool], Any] = {}
+"""By their profiles and whether they have slopes: an address is good as long as what is compiled there is kept."""
+
+_compiling = threading.Lock()
+
+
+def _address_of(profile: ScalarProfile, slopes: bool) -> int:
+    """Where the compiled loop is that ``slopes_of`` calls, or ``values_of``."""
+    with _compiling:
+        if (profile, slopes) not in _loops:
+            if (profile, not slopes) not in _loops:
+                register_jitable(**OPTIONS)(profile)
+            _loops[profile, slopes] = _slopes_loop(profile) if slopes else _values_loop(profile)
+        return int(_loops[profile, slopes].address)
+
+
+def _version(profile: ScalarProfile) -> int:
+    """A number that changes with the code of a profile, so that nothing old is read from disk."""
+    code = profile.__code__
+    return zlib.crc32(code.co_code + repr((code.co_consts, code.co_names)).encode())
+
+
+def _values_loop(profile: ScalarProfile) -> Any:
+    version = _version(profile)
+
+    def loop(scale: float, parameter: float, distances: Any, n: int, values: Any) -> None:
+        s, value = carray(distances, n), carray(values, n)
+        if version >= 0:
+            for t in range(n):
+                value[t] = scale * profile(s[t], parameter)[0]
+
+    return compiled_for_c(types.void(types.float64, types.float64, _ARRAY, types.int64, _ARRAY), loop)
+
+
+def _slopes_loop(profile: ScalarProfile) -> Any:
+    version = _version(profile)
+
+    def loop(parameter: float, distances: Any, n: int, values: Any, slopes: Any, bends: Any) -> None:
+        s, value, slope, bend = carray(distances, n), carray(values, n), carray(slopes, n), carray(bends, n)
+        if version >= 0:
+            for t in range(n):
+                value[t], slope[t], bend[t] = profile(s[t], parameter)
+
+    return compiled_for_c(types.void(types.float64, _ARRAY, types.int64, _ARRAY, _ARRAY, _ARRAY), loop)
+
+
+def plan_of(terms: Terms, slopes: bool) -> Plan:
+    """The plan for compiled loops of the profiles, or of the profiles and their ``slopes``."""
+    factors = [factor for term in terms for factor in term]
+    whole = {
+        "ends": np.cumsum([0, *map(len, terms)]),
+        "codes": [_address_of(factor.kind.scalar_profile, slopes) for factor in factors],
+        "first": [factor.first for factor in factors],
+        "last": [factor.first + factor.count for factor in factors],
+    }
+    return Plan(
+        variances=np.array([math.prod(factor.variance for factor in term) for term in terms]),
+        parameters=np.array([factor.parameter for factor in factors]),
+        **{name: np.array(values, dtype=np.int64) for name, values in whole.items()},
+    )
+
+
+def _at_address(*given: Any) -> tuple[Any, Callable[..., Any]]:
+    """A call of what is compiled at an address, the first argument; of arrays it gets where their numbers are."""
+    assert all(kind == types.float64[::1] for kind in given if isinstance(kind, types.Array))
+
+    def call(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        passed = [
+            make_array(kind)(context, builder, value).data if isinstance(kind, types.Array) else value
+            for kind, value in zip(signature.args, arguments, strict=True)
+        ]
+        function = ir.FunctionType(ir.VoidType(), [each.type for each in passed[1:]])
+        builder.call(builder.inttoptr(passed[0], function.as_pointer()), passed[1:])
+        return context.get_dummy_value()
+
+    return types.void(*given), call
+
+
+def _values_of(_context: Any, address: Any, scale: Any, parameter: Any, s: Any, n: Any, value: Any) -> Any:
+    return _at_address(address, scale, parameter, s, n, value)
+
+
+def _slopes_of(_context: Any, address: Any, parameter: Any, s: Any, n: Any, value: Any, slope: Any, bend: Any) -> Any:
+    return _at_address(address, parameter, s, n, value, slope, bend)
+
+
+values_of: Any = intrinsic(_values_of)
+"""scale · profile of the first n squared distances s, into ``value``."""
+
+slopes_of: Any = intrinsic(_slopes_of)
+"""For the first n squared distances s: the profile, its derivative in s, and that in log(parameter)."""
+
+
+@compiled_into_callers
+def squared_distances(
+    rows: np.ndarray, i: int, columns: np.ndarray, left: int, first: int, end: int, s: np.ndarray, n: int
+) -> None:
+    """|rows[:, i] − columns[:, left + t]|² over the coordinates first … end − 1 for the first n of t, into ``s``."""
+    at, near = rows[first, i], columns[first, left : left + n]
+    also_at, also_near = rows[end - 1, i], columns[end - 1, left : left + n]
+    if (end - first) % 2:
+        for t in range(n):
+            difference = at - near[t]
+            s[t] = difference * difference
+    else:  # two at a time: half as often through s
+        for t in range(n):
+            difference, other = at - near[t], also_at - also_near[t]
+            s[t] = difference * difference + other * other
+    for c in range(first + 1, end - 1, 2):
+        at, near = rows[c, i], columns[c, left : left + n]
+        also_at, also_near = rows[c + 1, i], columns[c + 1, left : left + n]
+        for t in range(n):
+            difference, other = at - near[t], also_at - also_near[t]
+            s[t] += difference * difference + other * other
+
+
+@compiled_borrowing
+def add_factor(plan: Plan, term: int, f: int, n: int, work: np.ndarray, total: np.ndarray) -> int:
+    """Take factor f of ``term``, at squared distances ``work[0]``, into the covariances ``total`` (n,); the next term.
+
+    Factors come one after another, from term 0 on. ``work`` (3, values) has room for n values.
+    """
+    s, value = work[0], work[2]
+    product = total if term == 0 else work[1]
+    if f == plan.ends[term]:
+        values_of(plan.codes[f], plan.variances[term], plan.parameters[f], s, n, product)
+    else:
+        values_of(plan.codes[f], 1.0, plan.parameters[f], s, n, value)
+        for t in range(n):
+            product[t] *= value[t]
+    if f + 1 < plan.ends[term + 1]:
+        return term
+    if term:
+        for t in range(n):
+            total[t] += product[t]
+    return term + 1

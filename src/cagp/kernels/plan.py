@@ -1,0 +1,75 @@
+"""A kernel as a sum of products of radial kernels, where it is one: the form that compiled code and GPUs work on.
+
+There is one such plan of a kernel for tiles, blocks, the terms of a likelihood and patterns. What a profile is to
+compilers stands with its formula, in the class of the radial kernel (``radial.py``).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any, NamedTuple
+
+import numpy as np
+
+COMPILED_FROM = 4e7
+"""Kernel values from which on compiled code for them pays, which has to be loaded."""
+
+ScalarProfile = Callable[[float, float], tuple[float, float, float]]
+"""Of a squared scaled distance s and a parameter: the profile, its derivative in s, and in the log of the parameter."""
+
+_MAX_TERMS = 64  # A kernel that falls into more is better evaluated as it was written
+
+
+def decay(x: float) -> float:
+    """exp(−x) for x ≥ 0, for profiles; compiled code has one of its own, which fits vector units."""
+    return math.exp(-x)
+
+
+@dataclass(frozen=True)
+class Factor:
+    """variance · profile(|a − b|²) on the coordinates ``first`` … ``first + count − 1`` of all embeddings together.
+
+    ``kind`` is the class of the radial kernel, which has the profile's code; ``parameter`` the number that the profile
+    depends on, 1 where there is none.
+    """
+
+    kind: Any
+    first: int
+    count: int
+    variance: float
+    parameter: float
+
+
+Terms = tuple[tuple[Factor, ...], ...]
+"""The outer tuple is a sum, each inner one a product."""
+
+
+def sum_of_terms(parts: Sequence[Terms]) -> Terms:
+    """The sum of several sums of products."""
+    return tuple(term for terms in parts for term in terms)
+
+
+def product_of_terms(parts: Sequence[Terms]) -> Terms | None:
+    """The product of several sums is the sum of all products, and they multiply; None where they get too many."""
+    if math.prod(map(len, parts)) > _MAX_TERMS:
+        return None
+    return tuple(tuple(factor for term in chosen for factor in term) for chosen in product(*parts))
+
+
+class Plan(NamedTuple):
+    """Terms as the arrays that compiled code reads.
+
+    Term t is ``variances[t]`` times the factors ``ends[t]`` … ``ends[t + 1] − 1``. Factor f is a profile of the squared
+    distance over the coordinates ``first[f]`` … ``last[f] − 1`` that depends on ``parameters[f]``; ``codes[f]`` is the
+    address of its compiled loop, which another process does not share: a plan is made where it is used.
+    """
+
+    ends: np.ndarray
+    variances: np.ndarray
+    codes: np.ndarray
+    first: np.ndarray
+    last: np.ndarray
+    parameters: np.ndarray

@@ -1,0 +1,230 @@
+"""Three ways to left-out predictions: by groups, in closed form, and from neighbours.
+
+By groups, the solver of the model itself predicts each from a model of the others. An exact model has all of them from
+one inverse: with P = G⁻¹ − G⁻¹H (HᵀG⁻¹H)⁻¹ HᵀG⁻¹ for a trend Hβ, and P = G⁻¹ without one, the errors of observations B
+that are predicted together from all others are (P_BB)⁻¹ (P b)_B, with covariance (P_BB)⁻¹. From neighbours, each is
+predicted from the nearest others, whatever the size of the data.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+import torch
+
+from ..algebra.weights import Weights
+from ..gram import Cross
+from ..posterior import solve
+from ..predicting.conditioned import Conditioned
+from ..prediction import guarantee_of
+from ..solvers import NearestNeighbours, Solver
+from ..solvers.nearest_neighbours import PreparedNearestNeighbours
+from ..support.convert import Output
+from ..support.memory import require
+from .correlation import Correlation, correlation_of, correlation_of_sparse, some_of
+from .geometry import Gaps, Geometry
+from .result import LeftOut
+
+COPIES = 3
+"""How many matrices of the size of G there are at once in closed form."""
+
+_FOLDS = 5
+_SINGLY = 25  # up to so many observations each is left out alone
+_SECONDS = 8.0  # longer than this is not waited for
+_ROWS = 2**14  # so many are predicted from neighbours before Ctrl-C is heard and progress is shown
+_ENTRIES = 2**22  # so many pairs of points are looked at at once
+_LEFT = 1e-8  # so much of what all points say about a trend must be said by those outside of a gap
+
+
+# --- by groups --------------------------------------------------------------------------------------------------------
+
+
+def affordable(model: Conditioned, solver: Solver, n: int) -> bool:
+    """Whether the solver has no other way to n left-out predictions and takes seconds.
+
+    From operation counts, not from a clock: what is decided by it is the same on every machine.
+    """
+    size = len(model.y)
+    if model.prepared.factor is not None or isinstance(solver, NearestNeighbours):
+        return False
+    folds = _folds(n, size)
+    left_out = -(-n // folds)
+    work = solver.operations(size - left_out, left_out)
+    return folds * work.seconds(tiles=model.prepared.gram.storage == "tiles") <= _SECONDS
+
+
+def _folds(n: int, size: int) -> int:
+    return n if size <= _SINGLY else min(n, _FOLDS)
+
+
+def by_folds(
+    model: Conditioned,
+    solver: Solver,
+    rows: np.ndarray,
+    gaps: Gaps,
+    seed: int,
+    advance: Callable[[float], None],
+    correlated: bool,
+) -> LeftOut:
+    """The training points ``rows`` (n,), left out in groups and predicted by models of the others.
+
+    ``gaps`` are none but these points; the errors are compared within a group where they are ``correlated``.
+    """
+    size, n = len(model.y), len(rows)
+    folds = _folds(n, size)
+    shuffled = np.random.default_rng(seed).permutation(n)
+    mean, variance, distance = np.empty(n), np.empty(n), np.empty(n)
+    noise = _array(model.prior.noise(model.X))
+    together: list[Correlation | None] = []
+    for group in np.array_split(shuffled, folds):
+        places = rows[group]
+        kept = np.setdiff1d(np.arange(size), places)
+        others = model.rebuilt(kept, solver=solver.for_points(kept, size), storage="auto")
+        test = model.X[torch.from_numpy(places).to(model.device)]
+        (posterior,) = solve([others], test, Output(model.device))
+        post = posterior.observed(noise[places])
+        mean[group], variance[group] = _array(post.mean), _array(post.variance)
+        if correlated:
+            together.append(correlation_of(post, size))
+        distance[group] = _array(Geometry(others).distance(test))
+        advance(len(group))
+    one = "each in turn" if folds == n else f"in {folds} groups"
+    which = f"All {size:,} observations" if n == size else f"{n:,} of the {size:,} observations, drawn at random,"
+    how = f"{which} were left out {one} and predicted from the others by {solver!r} with new weights."
+    short = "leave-one-out" if folds == n else f"{folds}-fold cross-validation"
+    X, y, correlation = model.recipe.X[rows], model.recipe.y[rows], Correlation.joined(together)
+    std, guarantee = np.sqrt(variance), guarantee_of(solver)
+    return LeftOut(rows, X, y, mean, std, distance, how, short, gaps, correlation, guarantee)
+
+
+def _array(values: torch.Tensor) -> np.ndarray:
+    return values.double().cpu().numpy()
+
+
+# --- in closed form ---------------------------------------------------------------------------------------------------
+
+
+def in_closed_form(
+    model: Conditioned, geometry: Geometry, rows: torch.Tensor, gaps: Gaps, compared: np.ndarray
+) -> tuple[torch.Tensor, torch.Tensor, Correlation | None]:
+    """The errors y − mean and their variances, noise included, each (n,), of the training points ``rows`` (n,).
+
+    Each is predicted without itself and whatever lies in its gap. With the average correlation of those ``compared``
+    (m,), given by their place among the rows; None where these are fewer than two.
+    """
+    require(COPIES * model.gram.dense_bytes, model.gram.budget, "left-out predictions in closed form", "lower n")
+    factor = model.prepared.factor
+    assert factor is not None
+    P = torch.cholesky_inverse(factor.to(model.gram.dtype))
+    H: torch.Tensor | None = None
+    if model.basis is not None:
+        H = model.basis.at_training_points.to(P.dtype)
+        PH = P @ H
+        P -= PH @ torch.linalg.solve(H.T @ PH, PH.T)
+    residual = P @ model.b
+    diagonal = P.diagonal()
+    error, variance = residual[rows] / diagonal[rows], 1 / diagonal[rows]
+    parts = P.new_zeros(len(compared), len(P))  # an error is such a combination of the entries of P b
+    place = {int(i): j for j, i in enumerate(compared)}
+    parts[torch.arange(len(compared)), rows[torch.from_numpy(compared).to(rows.device)]] = 1.0
+    for i in range(len(rows)) if gaps.any else ():
+        inside = _inside(geometry, rows[i, None], gaps.some(torch.tensor([i])))[0]
+        gap = torch.cat([inside.nonzero()[:, 0], rows[i, None]])
+        if len(gap) > 1:
+            # of the inverse of a block its last row alone is asked for: one factor, and one step back
+            factor, info = torch.linalg.cholesky_ex(P[gap[:, None], gap])
+            if int(info) or not _determined(H, gap):
+                variance[i] = torch.inf
+                continue
+            last = torch.zeros(len(gap), 1, dtype=P.dtype, device=P.device)
+            last[-1] = 1 / factor[-1, -1]
+            row = torch.linalg.solve_triangular(factor.T, last, upper=True)[:, 0]
+            error[i], variance[i] = row @ residual[gap], row[-1]
+            if i in place:
+                parts[place[i], gap] = row
+    return error, variance, Correlation.within(parts @ P @ parts.T)
+
+
+def operations(geometry: Geometry, rows: torch.Tensor, gaps: Gaps) -> float:
+    """How many operations the gaps around ``rows`` (n,) take in closed form: a factor of what lies in each."""
+    if not gaps.any:
+        return 0.0
+    parts = torch.arange(len(rows), device=rows.device).split(max(1, _ENTRIES // len(geometry.points)))
+    return sum(float((_inside(geometry, rows[part], gaps.some(part)).sum(dim=1) ** 3).sum()) / 3 for part in parts)
+
+
+def _inside(geometry: Geometry, rows: torch.Tensor, gaps: Gaps) -> torch.Tensor:
+    """Which training points lie in the gap of each of ``rows`` (n,), but for these themselves; shape (n, d)."""
+    points = geometry.points
+    inside = gaps.hold(points[rows], points[None].expand(len(rows), -1, -1))
+    return inside.index_put_(
+        (torch.arange(len(rows), device=rows.device), rows), torch.tensor(False, device=rows.device)
+    )
+
+
+def _determined(H: torch.Tensor | None, gap: torch.Tensor) -> bool:
+    """Whether a trend with the basis H (d, q), whose columns are orthogonal, is determined without the rows ``gap``."""
+    if H is None:
+        return True
+    rest = torch.eye(H.shape[1]).to(H) - H[gap].T @ H[gap] / len(H)
+    return bool(torch.linalg.eigvalsh(rest)[0] > _LEFT)
+
+
+# --- from neighbours --------------------------------------------------------------------------------------------------
+
+
+def by_neighbours(
+    model: Conditioned,
+    prepared: PreparedNearestNeighbours,
+    geometry: Geometry,
+    rows: torch.Tensor,
+    gaps: Gaps,
+    advance: Callable[[float], None],
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The errors y − mean and their variances, noise included, each (n,), of the training points ``rows`` (n,).
+
+    Each is predicted without itself and whatever lies in its gap. A variance that is not
+    finite says that what is left determines neither the trend nor a positive definite matrix.
+    """
+    errors, variances = [], []
+    for part in torch.arange(len(rows), device=rows.device).split(_ROWS):
+        some = rows[part]
+        cross = model.cross(model.X[some])
+        weights = _weights(prepared, geometry, cross, some, gaps.some(part))
+        mean = model.offset(model.X[some]) + weights.apply(model.b)
+        errors.append(model.y[some].to(mean.dtype) - mean)
+        variances.append(cross.prior_variance() - weights.reduction + model.gram.noise[some])
+        advance(len(some))
+    return torch.cat(errors), torch.cat(variances)
+
+
+def correlation_by_neighbours(
+    model: Conditioned,
+    prepared: PreparedNearestNeighbours,
+    geometry: Geometry,
+    rows: torch.Tensor,
+    gaps: Gaps,
+    seed: int,
+) -> Correlation | None:
+    """The average correlation of those errors, from a sample of them."""
+    chosen = torch.from_numpy(some_of(len(rows), len(model.X), prepared.members_each, seed)).to(rows.device)
+    some, around = rows[chosen], gaps.some(chosen)
+    weights = _weights(prepared, geometry, model.cross(model.X[some]), some, around)
+    possible = weights.reduction.isfinite()
+    return correlation_of_sparse(model, some[possible], weights.rows(possible))
+
+
+def _weights(
+    prepared: PreparedNearestNeighbours, geometry: Geometry, cross: Cross, rows: torch.Tensor, gaps: Gaps
+) -> Weights:
+    """The weights of training points ``rows`` (n,), given by their ``cross``, on what lies outside of their gaps."""
+    anchors = prepared.anchors.expand(len(rows), -1)
+    forbidden = gaps.hold(geometry.points[rows], geometry.points[anchors]) | (anchors == rows[:, None])
+    # the models of a mixture, and candidates that are compared, ask for the same neighbours one after another
+    asked_for = (each.cpu().numpy().tobytes() for each in (rows, gaps.radius, gaps.centre, gaps.reach))
+    asked = (prepared.choice, *(hashlib.sha256(each).digest() for each in asked_for))
+    members = geometry.remembered(asked, lambda: prepared.members(partial(geometry.beyond, rows, gaps)))
+    return prepared.weights_on(cross, members, anchors.masked_fill(forbidden, -1))

@@ -1,0 +1,187 @@
+"""What a model is made of: components with their weights, margins, a transform and a story."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+import torch
+
+from .errors import InputError
+from .gram import Gram
+from .predicting.conditioned import Conditioned
+from .predicting.distributions import reach_of
+from .predicting.recipe import Recipe
+from .predicting.trend import EstimatedTrend
+from .prediction import Guarantee, guarantee_of
+from .prior import Prior
+from .recalibration import Margins
+from .solvers import Prepared, Solver
+from .story import Story, Tried
+from .support.convert import Output
+from .support.validation import ArrayLike, column_names, points
+from .transforms import Transform
+
+_KEEP: Any = object()
+
+
+class ModelParts:
+    """Components with weights, margins, a transform and a story; ``Model`` says what they are and what they can do."""
+
+    def __init__(
+        self,
+        components: Sequence[Conditioned],
+        weights: ArrayLike = (1.0,),
+        *,
+        margins: Margins | None = None,
+        transform: Transform | None = None,
+        limited: bool = False,
+        story: Story | None = None,
+        result: Any = None,
+        column_names: list[str] | None = None,
+    ) -> None:
+        share = np.asarray(weights, dtype=np.float64)
+        if share.shape != (len(components),) or not len(components):
+            raise InputError(f"weights must be one for each of {len(components)} components, got shape {share.shape}")
+        if not (share > 0).all() or not np.isclose(share.sum(), 1.0):
+            raise InputError(f"weights must be positive, with the sum 1, got {share}")
+        order = np.argsort(-share, kind="stable")
+        self.components = tuple(components[i] for i in order)
+        self.weights = share[order]
+        self.margins, self.transform, self.limited = margins, transform, limited
+        self.result, self.column_names = result, column_names
+        self.record = story
+
+    def replace(
+        self,
+        *,
+        components: Sequence[Conditioned] = _KEEP,
+        weights: ArrayLike = _KEEP,
+        margins: Margins | None = _KEEP,
+        transform: Transform | None = _KEEP,
+        limited: bool = _KEEP,
+        story: Story | None = _KEEP,
+        result: Any = _KEEP,
+    ) -> Self:
+        """The same model with other parts: ``model.replace(margins=None)`` has the error bars of its priors."""
+        given = {"components": components, "weights": weights, "margins": margins}
+        given |= {"transform": transform, "limited": limited, "story": story, "result": result}
+        kept = {name: getattr(self, name) for name in given} | {"story": self.record}
+        return type(self)(
+            **{name: kept[name] if each is _KEEP else each for name, each in given.items()},
+            column_names=self.column_names,
+        )
+
+    def __repr__(self) -> str:
+        first, d = self.components[0], len(self.components[0].recipe.y)
+        picked = f" → {first.picked!r}" if first.picked else ""
+        what = [repr(first.prior), f"{d:,} observations", f"solver={first.solver!r}{picked}"]
+        if len(self.components) > 1:
+            what[0] = f"mixture of {len(self.components)} priors, the heaviest {what[0]}"
+        what += [each.in_words for each in (self.margins, self.transform) if each is not None]
+        return f"Model({', '.join(what)})"
+
+    def __str__(self) -> str:
+        return self.story or repr(self)
+
+    # --- what it is made of ---------------------------------------------------------------------------------------
+
+    @property
+    def prior(self) -> Prior:
+        """The prior of the heaviest component as it was given; ``trend`` is what the data say of an unknown mean."""
+        return self.components[0].prior
+
+    @property
+    def solver(self) -> Solver:
+        """The solver as it was asked for; ``prepared.picked`` is what ``Auto`` made of it."""
+        return self.components[0].solver
+
+    @property
+    def recipe(self) -> Recipe:
+        """What it takes to make the heaviest component again."""
+        return self.components[0].recipe
+
+    @property
+    def device(self) -> torch.device:
+        """Where it computes."""
+        return self.components[0].device
+
+    @property
+    def gram(self) -> Gram:
+        """The Gram matrix of the heaviest component, in the order of the data."""
+        return self.components[0].gram
+
+    @property
+    def prepared(self) -> Prepared:
+        """The solver of the heaviest component, which has seen the training points."""
+        return self.components[0].prepared
+
+    @property
+    def X(self) -> torch.Tensor:
+        """The training points (d, p), in float64; the model's own, not to be changed."""
+        return self.components[0].X
+
+    @property
+    def y(self) -> torch.Tensor:
+        """The observations (d,), in float64, on their own scale; the model's own, not to be changed."""
+        y = self.components[0].y
+        return y if self.transform is None else self.transform.inverse(y)
+
+    @property
+    def trend(self) -> EstimatedTrend | None:
+        """The estimated coefficients of an unknown mean, with their covariance; None where the mean is known.
+
+        Those of the heaviest component, on the scale that was modelled. They come from the solver's own approximation,
+        or for nearest neighbours from some of the training points.
+        """
+        return self.components[0].trend
+
+    @property
+    def reach(self) -> tuple[float, float] | None:
+        """How far the means of a transform look on the scale that was modelled; None for all the way.
+
+        The tails of what was learned or chosen are an assumption, which a transform multiplies.
+        """
+        if self.transform is None or not self.limited or (self.margins is None and self.record is None):
+            return None
+        return reach_of(self.components[0], self.transform)
+
+    @property
+    def story(self) -> str:
+        """What was tried, chosen and found, in words; empty where the model was made by hand."""
+        return "" if self.record is None else str(self.record)
+
+    @property
+    def candidates(self) -> tuple[Tried, ...]:
+        """What ``cagp.fit`` has tried, with left-out scores."""
+        return () if self.record is None else self.record.candidates
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether Ctrl-C ended the search: this is the best so far, and its error bars were not judged."""
+        return self.record is not None and self.record.interrupted
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """When the error bars of its predictions hold."""
+        return guarantee_of(self.solver, len(self.components)) if self.margins is None else self.margins.guarantee
+
+    def new_noise(self, X: torch.Tensor) -> torch.Tensor | None:
+        """The noise variance of new observations at X (T, p) by each component, (m, 1) or (m, T); None if unknown."""
+        each = [component.prior.new_noise(X) for component in self.components]
+        if any(noise is None for noise in each):
+            return None
+        columns = [torch.as_tensor(noise, dtype=torch.float64, device=X.device).reshape(-1) for noise in each]
+        widest = max(len(column) for column in columns)
+        return torch.stack([column.expand(widest) for column in columns])
+
+    def test_points(self, X_test: ArrayLike, name: str = "X_test") -> tuple[torch.Tensor, Output]:
+        """X_test (T, p), checked, on the device of the model; and how results go out: as X_test came in."""
+        names = column_names(X_test)
+        if self.column_names is not None and names is not None and names != self.column_names:
+            raise InputError(
+                f"{name} has the columns {names}, the training points have {self.column_names}; "
+                f"put them in the same order: {name}[{self.column_names}]"
+            )
+        return points(X_test, name, self.device, columns=self.recipe.X.shape[1]), Output.like(X_test)

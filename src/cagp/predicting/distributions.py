@@ -1,0 +1,223 @@
+"""Distributions at T test points, as numbers alone: a mixture of normal ones, and what a monotone map makes of one.
+
+A prediction is a mixture of normal distributions; left-out errors may have taught another shape, and observations may
+be modelled on another scale. Each of the two is a map of the normal score Φ⁻¹(F(value)), so that quantiles,
+probabilities, densities and draws pass through in one go: (k, T) is k values at each of T points, in float64.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import torch
+
+from ..transforms import Transform
+from .conditioned import Conditioned
+
+_STEP = 0.125  # means over normal scores are sums so far apart: what is smooth is exact to rounding
+_NEWTON = 60
+_CLOSE = 1e-10  # a quantile of a mixture is found where its normal score is right to so much
+_BEYOND = 2.0  # so many standard deviations of the noise beyond all observations a mean still looks
+_FURTHEST_KNOWN = 37.0  # beyond this normal score probabilities cannot be written in float64
+# So many numbers are worked on at once in means over normal scores, of which there are so many at a point.
+_ENTRIES, _GRID = 2**22, 449
+
+
+class Distribution(ABC):
+    """At each of T points a distribution with ``mean`` and ``std``, each (T,)."""
+
+    furthest: float = 28.0
+    """Means are taken over normal scores up to here. An exponential has its mean, and its square, far out: they are
+    exact up to a standard deviation of about ten, whose values further out cannot be written in float64."""
+
+    size: int = 1
+    """How many numbers it takes at a point."""
+
+    mean: torch.Tensor
+    std: torch.Tensor
+
+    @abstractmethod
+    def scores(self, values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """The normal scores of ``values`` (k, T), and their log densities, each (k, T)."""
+
+    @abstractmethod
+    def values(self, scores: torch.Tensor) -> torch.Tensor:
+        """The values (k, T) with finite normal ``scores`` (k, T)."""
+
+    def quantiles(self, p: torch.Tensor) -> torch.Tensor:
+        """The values (k, T) of probabilities ``p`` (k,)."""
+        return self.values(torch.special.ndtri(p)[:, None].expand(-1, len(self.mean)))
+
+    def drawn(self, draws: torch.Tensor) -> torch.Tensor:
+        """Joint draws (n, T) of the normal distributions underneath as draws of this one."""
+        return draws
+
+    def grid(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Values (g, T) and weights (g,), such that weights @ f(values) is the mean of a smooth f."""
+        scores, weights = normal_grid(self.furthest, self.mean.device)
+        return self.values(scores[:, None].expand(-1, len(self.mean))), weights
+
+    @abstractmethod
+    def at(self, columns: torch.Tensor) -> Distribution:
+        """The distributions at some of the points, by their numbers (n,)."""
+
+
+def normal_grid(furthest: float, device: torch.device | None = None) -> tuple[torch.Tensor, torch.Tensor]:
+    """Normal scores up to ``furthest``, and their weights in a mean by the trapezoidal rule, each (g,)."""
+    steps = math.floor(furthest / _STEP)
+    scores = torch.arange(-steps, steps + 1, dtype=torch.float64, device=device) * _STEP
+    weights = (-0.5 * scores.square()).exp()
+    return scores, weights / weights.sum()
+
+
+@dataclass(frozen=True, eq=False)
+class NormalMixture(Distribution):
+    """Mixtures of normal distributions with ``means`` and ``variances`` (m, T), and ``weights`` (m,)."""
+
+    means: torch.Tensor
+    variances: torch.Tensor
+    weights: torch.Tensor
+
+    @property
+    def size(self) -> int:  # type: ignore[override]
+        return len(self.weights)
+
+    @cached_property
+    def mean(self) -> torch.Tensor:  # type: ignore[override]
+        return self.weights @ self.means
+
+    @cached_property
+    def std(self) -> torch.Tensor:  # type: ignore[override]
+        if len(self.weights) == 1:
+            return self._stds[0]
+        return (self.weights @ (self.variances + (self.means - self.mean).square())).sqrt()
+
+    @cached_property
+    def _stds(self) -> torch.Tensor:
+        return self.variances.sqrt()
+
+    def at(self, columns: torch.Tensor) -> NormalMixture:
+        return NormalMixture(self.means[:, columns], self.variances[:, columns], self.weights)
+
+    def scores(self, values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        z = (values[:, None] - self.means) / self._stds
+        log_densities = -0.5 * (z.square() + math.log(2 * math.pi)) - self._stds.log()
+        if len(self.weights) == 1:
+            return z[:, 0], log_densities[:, 0]
+        return self._score(z), (log_densities + self.weights.log()[:, None]).logsumexp(dim=1)
+
+    def _score(self, z: torch.Tensor) -> torch.Tensor:
+        """The normal score of the mixture (k, T) from those of its parts (k, m, T), from the nearer tail."""
+        above = (self.weights @ z) > 0
+        tail = self.weights @ torch.special.ndtr(torch.where(above[:, None], -z, z))
+        score = torch.special.ndtri(tail)
+        return torch.where(above, -score, score)
+
+    def values(self, scores: torch.Tensor) -> torch.Tensor:
+        each = self.means + scores[:, None] * self._stds
+        if len(self.weights) == 1:
+            return each[:, 0]
+        low, high = each.amin(dim=1), each.amax(dim=1)  # the mixture's value lies between those of its parts
+        wanted = scores.clamp(-_FURTHEST_KNOWN, _FURTHEST_KNOWN)
+        value = (self.mean + self.std * wanted).clamp(low, high)
+        for _ in range(_NEWTON):  # Newton's steps in normal scores, which are nearly linear, kept inside
+            z = (value[:, None] - self.means) / self._stds
+            score = self._score(z)
+            excess = score - wanted
+            if bool((excess.abs() <= _CLOSE).all()):
+                break
+            low, high = torch.where(excess < 0, value, low), torch.where(excess < 0, high, value)
+            slope = self.weights @ ((score.square()[:, None] - z.square()).mul_(0.5).exp_() / self._stds)
+            newton = value - excess / slope
+            value = torch.where((newton >= low) & (newton <= high), newton, (low + high) / 2)
+        return value
+
+    def grid(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """That of each component: they are smooth where quantiles of the mixture need not be."""
+        scores, weights = normal_grid(self.furthest, self.means.device)
+        values = self.means + scores[:, None, None] * self._stds
+        return values.flatten(0, 1), torch.outer(weights, self.weights).flatten()
+
+
+@dataclass(frozen=True, eq=False)
+class Transformed(Distribution):
+    """The distribution of y = g⁻¹(value) for values of a ``base`` one, on the scale of y; ``transform`` is g.
+
+    Mean and standard deviation are integrals: the mean of an exponential is more than the exponential of the mean. Far
+    out a distribution is an assumption, which a logarithm multiplies. With a ``reach``, a smallest and a largest g(y),
+    they count values beyond as if they lay there, or at the median, where that is further out.
+    """
+
+    base: Distribution
+    transform: Transform
+    reach: tuple[float, float] | None = None
+
+    @cached_property
+    def _moments(self) -> tuple[torch.Tensor, torch.Tensor]:
+        parts, size = [], max(1, _ENTRIES // (_GRID * self.base.size))
+        lowest, highest = self.reach or (-math.inf, math.inf)
+        for columns in torch.arange(len(self.base.mean), device=self.base.mean.device).split(size):
+            base = self.base.at(columns)
+            median = base.values(torch.zeros_like(base.mean)[None])[0]
+            centre = self.transform.inverse(median)
+            values, weights = base.grid()
+            within = values.clamp(median.clamp_max(lowest), median.clamp_min(highest))
+            apart = self.transform.inverse(within) - centre  # from the median, so that digits of the variance stay
+            first, second = weights @ apart, weights @ apart.square()
+            variance = torch.where(second.isfinite(), second - first.square(), torch.inf).clamp_min(0.0)
+            # a median beyond float64 is infinite, and so is the mean
+            parts.append(torch.stack([torch.where(centre.isfinite(), centre + first, centre), variance.sqrt()]))
+        mean, std = torch.cat(parts, dim=1)
+        return mean, std
+
+    @property
+    def mean(self) -> torch.Tensor:  # type: ignore[override]
+        return self._moments[0]
+
+    @property
+    def std(self) -> torch.Tensor:  # type: ignore[override]
+        return self._moments[1]
+
+    def at(self, columns: torch.Tensor) -> Transformed:
+        return Transformed(self.base.at(columns), self.transform, self.reach)
+
+    def scores(self, values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Where no observation can be the density is 0, and the score −∞ or ∞."""
+        z = self.transform.forward(values)
+        known = z.isfinite() & (values >= self.transform.lower) & (values <= self.transform.upper)
+        scores, log_densities = self.base.scores(torch.where(known, z, 0.0))
+        slope = self.transform.log_slope(torch.where(known, values, self.transform.inverse(torch.zeros_like(values))))
+        beyond = torch.where(values >= self.transform.upper, torch.inf, -torch.inf).to(scores)
+        return torch.where(known, scores, beyond), torch.where(known, log_densities + slope, -torch.inf)
+
+    def values(self, scores: torch.Tensor) -> torch.Tensor:
+        return self.transform.inverse(self.base.values(scores))
+
+    def quantiles(self, p: torch.Tensor) -> torch.Tensor:
+        return self.transform.inverse(self.base.quantiles(p))
+
+    def drawn(self, draws: torch.Tensor) -> torch.Tensor:
+        return self.transform.inverse(self.base.drawn(draws))
+
+
+def reach_of(component: Conditioned, transform: Transform) -> tuple[float, float]:
+    """How far the mean of a transform looks: the observations as they were modelled, and twice the noise beyond.
+
+    That is for the end where g⁻¹ is the steeper, since there tails are multiplied. At the other one it looks as far as
+    all observations are apart, so that it does not fold what is ordinary.
+    """
+    y, noise = torch.from_numpy(component.recipe.y), float(np.mean(component.prior.noise_variance)) ** 0.5
+    low, high = y.min(), y.max()
+    ends = transform.inverse(torch.stack([low - _BEYOND * noise, low, high, high + _BEYOND * noise]))
+    apart = ends[2] - ends[1]
+    further = transform.forward(torch.stack([ends[1] - apart, ends[2] + apart]))
+    lowest, highest = float(low - _BEYOND * noise), float(high + _BEYOND * noise)
+    if ends[3] - ends[2] >= ends[1] - ends[0]:
+        lowest = min(lowest, float(further[0].nan_to_num(-math.inf)))
+    else:
+        highest = max(highest, float(further[1].nan_to_num(math.inf)))
+    return lowest, highest

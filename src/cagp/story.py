@@ -1,0 +1,94 @@
+"""How a model came about: what was tried, what was chosen and why."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from .errors import InputError
+from .support.validation import count
+
+
+@dataclass(frozen=True)
+class Tried:
+    """One candidate: its name, what it was fitted by, its average scores on left-out observations, and the seconds.
+
+    ``weight`` is its share in the model: 1 for the only one chosen, 0 for one that was not.
+    """
+
+    name: str
+    fitted_by: str
+    crps: float
+    log_score: float
+    seconds: float
+    weight: float
+
+
+@dataclass(frozen=True)
+class Story:
+    """What was tried, chosen and found, as ``text`` and as a table of ``candidates``.
+
+    ``interrupted`` says that Ctrl-C ended it: the best so far was kept. ``added`` observations came to the model later.
+    """
+
+    text: str
+    candidates: tuple[Tried, ...]
+    interrupted: bool = False
+    added: int = 0
+
+    def __str__(self) -> str:
+        """The whole story: the ``text``, and what has happened since."""
+        if not self.added:
+            return self.text
+        return (
+            f"{self.text}\nObservations added since: {self.added:,}. The hyperparameters, the choice among candidates "
+            "and what was found about the error bars are from before."
+        )
+
+    @property
+    def in_words(self) -> str:
+        return f"chosen from {len(self.candidates)} candidates"
+
+    def after(self, added: int) -> Story:
+        """The story of the model when so many observations were added to it."""
+        return dataclasses.replace(self, added=self.added + added)
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain JSON values. Scores that are no numbers, because there was nothing to leave out, are null."""
+        content = dataclasses.asdict(self)
+        for each in content["candidates"]:
+            each.update({name: None for name in ("crps", "log_score") if not math.isfinite(each[name])})
+        if not self.added:  # so that older cagp reads what it can read
+            del content["added"]
+        return content
+
+    @classmethod
+    def from_json(cls, content: Any) -> Story:
+        """The same, from what ``to_json`` gave; nothing is taken on trust."""
+        wanted = {"text", "candidates", "interrupted"}
+        if not isinstance(content, dict) or set(content) - {"added", "held"} != wanted:
+            raise InputError("the story must have exactly the entries text, candidates and interrupted")
+        named: list[dict[str, Any]] = [
+            {name: math.nan if value is None else value for name, value in each.items()}
+            for each in content["candidates"]
+        ]
+        candidates = tuple(Tried(**each) for each in named)
+        added = count(content.get("added", 0), "added")
+        return cls(str(content["text"]), candidates, bool(content["interrupted"]), added)
+
+
+def table_of(candidates: tuple[Tried, ...]) -> str:
+    """The candidates as a table of text, the best first."""
+    rows = [("candidate", "fitted by", "CRPS", "log score", "seconds", "weight")]
+    for each in sorted(candidates, key=lambda tried: tried.crps):
+        weight = f"{each.weight:.2f}" if each.weight else ""
+        numbers = (f"{each.crps:.4g}", f"{each.log_score:.4g}", f"{each.seconds:.1f}", weight)
+        rows.append((each.name, each.fitted_by, *numbers))
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    lines = []
+    for row in rows:
+        cells = [cell.ljust(w) if i < 2 else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True))]
+        lines.append(f"  {'  '.join(cells)}".rstrip())
+    return "\n".join(lines)

@@ -1,0 +1,162 @@
+"""Numbers and dates as people write them: 1,234.5 or 1.234,5; 2024-04-03, 3.4.2024 or 04/03/2024 14:30."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..errors import TableError
+from .table import RawColumns, coded
+
+_SPACES = "[ '’\u00a0\u202f]"
+_POINT = r"^[+-]?(\d{1,3}(,\d{3})+|\d+)(\.\d*)?$"
+_COMMA = rf"^[+-]?(\d{{1,3}}((\.|{_SPACES})\d{{3}})+|\d*)(,\d*)?([eE][+-]?\d+)?$"
+_SPACED = rf"^[+-]?(\d{{1,3}}({_SPACES}\d{{3}})+|\d*)(\.\d*)?([eE][+-]?\d+)?$"
+
+_TIME = (
+    r"(?:[T ]+(?P<hour>\d{1,2}):(?P<minute>\d{2})(?::(?P<second>\d{2}(?:[.,]\d+)?))?\s*(?P<half>[AaPp][Mm])?)?"
+    r"\s*(?P<zone>Z|UTC|[+-]\d{2}:?\d{2})?$"
+)
+_FORMS = {
+    "year first": r"^(?P<year>\d{4})[-/](?P<month>\d{1,2})[-/](?P<day>\d{1,2})",
+    "dots": r"^(?P<day>\d{1,2})\.(?P<month>\d{1,2})\.(?P<year>\d{4})",
+    "slashes": r"^(?P<one>\d{1,2})[-/](?P<other>\d{1,2})[-/](?P<year>\d{4})",
+}
+_TWO_DIGITS = re.compile(r"\d{1,2}[-./]\d{1,2}[-./]\d{2}(\s.*)?")
+
+
+def as_numbers(texts: Any, separated_by_comma: bool, decimal: str) -> tuple[Any, str]:
+    """An Arrow column of trimmed texts as float64, and what was assumed, in words; None where not all are numbers.
+
+    In a file that is separated by commas "1,234" is taken for 1234, in others for 1.234: the comma is the decimal one.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if decimal == ",":
+        ways = [(_COMMA, True, "decimal commas and thousands separators")]
+    else:
+        try:
+            return texts.cast(pa.float64()), ""
+        except pa.ArrowInvalid:
+            pass
+        thousands, comma = (_POINT, False, "thousands separators"), (_COMMA, True, "decimal commas")
+        ways = [(_SPACED, False, "thousands separators"), *([thousands, comma] if separated_by_comma else [comma])]
+    for pattern, commas, words in ways:
+        if separated_by_comma and commas and not pc.any(pc.match_substring(texts, ",")).as_py():
+            continue
+        if not pc.all(pc.match_substring_regex(texts, pattern)).as_py():
+            continue
+        bare = pc.replace_substring_regex(texts, r"[.]" if commas else ",", "")
+        bare = pc.replace_substring_regex(bare, _SPACES, "")
+        try:
+            return pc.replace_substring(bare, ",", ".").cast(pa.float64()), words
+        except pa.ArrowInvalid:
+            continue
+    return None, ""
+
+
+def is_number(text: str) -> bool:
+    """Whether a text is a number as Python writes it; 1_000 and digits of other scripts are not, for Arrow neither."""
+    if "_" in text or not text.isascii():
+        return False
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+@dataclass(frozen=True)
+class Dates:
+    """Moments datetime64 (n,), NaT where missing, in UTC where ``zoned``.
+
+    ``day_first`` is None where the form alone says what is the day.
+    """
+
+    values: np.ndarray
+    day_first: bool | None
+    zoned: bool
+
+
+def form_of(text: str) -> str | None:
+    """The name of the form that a text has as a date; None where it is none."""
+    return next((name for name, form in _FORMS.items() if re.match(form + _TIME, text)), None)
+
+
+def has_two_digit_year(text: str) -> bool:
+    """Whether a text looks like a date whose century is not said."""
+    return _TWO_DIGITS.fullmatch(text) is not None
+
+
+def dates_in(raw: RawColumns, name: str, texts: Any, day_first: bool | None, remedy: str) -> Dates:
+    """The dates in an Arrow column of texts, all in the form of the first; ``day_first`` where slashes do not say.
+
+    ``remedy`` is what to do where they cannot be told.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    def refuse(row: int, words: str) -> TableError:
+        return TableError(f"{raw.path}: column {name!r} holds {texts[row].as_py()!r} in {raw.place_of(row)}, {words}")
+
+    there = ~np.asarray(texts.is_null().to_numpy(zero_copy_only=False), dtype=bool)
+    form = form_of(texts[int(there.argmax())].as_py())
+    fields = None if form is None else pc.extract_regex(texts, _FORMS[form] + _TIME)
+    wrong = there if fields is None else there & fields.is_null().to_numpy(zero_copy_only=False)
+    if fields is None or wrong.any():
+        alike = "a date" if form is None else f"a date in the form of {texts[int(there.argmax())].as_py()!r}"
+        raise refuse(int(wrong.argmax()), f"which is not {alike}; write all dates alike, best as 2024-04-03")
+
+    def whole(field: str, otherwise: int) -> np.ndarray:
+        found = pc.fill_null(pc.struct_field(fields, field), "")
+        found = pc.if_else(pc.equal(found, ""), str(otherwise), found)
+        return np.asarray(found.cast(pa.int64()).to_numpy())
+
+    def parts(field: str) -> tuple[np.ndarray, np.ndarray]:
+        """The different texts in a field, in small letters and "" for none, and which of them each row (n,) has."""
+        found, which = coded(pc.fill_null(pc.utf8_lower(pc.struct_field(fields, field)), ""))
+        return np.array(found), which
+
+    year = whole("year", 1970)
+    if form == "slashes":
+        one, other = whole("one", 1), whole("other", 1)
+        found = True if (one > 12).any() else False if (other > 12).any() else day_first
+        if found is None:
+            raise refuse(int(there.argmax()), f"where day and month cannot be told apart; {remedy}")
+        day_first = found if day_first is None else day_first
+        day, month = (one, other) if day_first else (other, one)
+    else:
+        day, month, day_first = whole("day", 1), whole("month", 1), None
+    start = (year - 1970).astype("datetime64[Y]").astype("datetime64[M]") + (month - 1)
+    moment = start.astype("datetime64[D]") + (day - 1)
+    hour, minute = whole("hour", 0), whole("minute", 0)
+    impossible = (month < 1) | (month > 12) | (day < 1) | (moment.astype("datetime64[M]") != start)
+    impossible |= (hour > 24) | (minute > 59)
+    if impossible.any():
+        read = "" if day_first is None else f" with the {'day' if day_first else 'month'} first"
+        raise refuse(int(impossible.argmax()), f"which is no date{read}; correct it")
+    half, which = parts("half")
+    hour = np.where(np.isin(half, ["am", "pm"])[which], hour % 12 + 12 * (half == "pm")[which], hour)
+    second = pc.replace_substring(pc.fill_null(pc.struct_field(fields, "second"), "0"), ",", ".")
+    second = pc.if_else(pc.equal(second, ""), "0", second).cast(pa.float64()).to_numpy()
+    zones, which = parts("zone")
+    local = (zones == "")[which] & there
+    zoned = bool((there & ~local).any())
+    if zoned and local.any():
+        raise refuse(int(local.argmax()), "without a time zone, which others have; write all alike")
+    minute = minute + 60 * hour - np.array([_minutes(zone) for zone in zones.tolist()])[which]
+    micro = np.round(second * 1e6).astype(np.int64) + 60_000_000 * minute
+    values = moment.astype("datetime64[us]") + micro.astype("timedelta64[us]")
+    return Dates(np.where(there, values, np.datetime64("NaT")), day_first, zoned)
+
+
+def _minutes(zone: str) -> int:
+    """How far a time zone is ahead of UTC."""
+    if zone in ("", "z", "utc"):
+        return 0
+    sign, digits = (-1 if zone[0] == "-" else 1), zone[1:].replace(":", "")
+    return sign * (60 * int(digits[:2]) + int(digits[2:]))

@@ -1,0 +1,121 @@
+"""One table of options: the signature of ``cagp.fit`` and all other doors are held to it, and it is checked first."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from typer.testing import CliRunner
+
+import cagp
+from cagp.choosing import front_door
+from cagp.choosing.options import Options
+from cagp.cli import app, starting
+from cagp.cli.fit_command import fit as fit_command
+from cagp.errors import InputError
+from cagp.estimator import CAGPRegressor
+from cagp.interop import xarray as grids
+
+RNG = np.random.default_rng(0)
+X = RNG.random((30, 2))
+Y = np.sin(6 * X[:, 0]) + 0.1 * RNG.normal(size=30)
+QUICK: dict[str, Any] = {"kernel": "matern32", "mean": "constant", "transform": None, "progress": False}
+
+
+def test_the_signature_is_the_table() -> None:
+    parameters = {name: each for name, each in inspect.signature(cagp.fit).parameters.items() if name not in ("X", "y")}
+    assert list(parameters) == [each.name for each in fields(Options)]
+    for each in fields(Options):
+        assert parameters[each.name].kind is inspect.Parameter.KEYWORD_ONLY
+        assert parameters[each.name].default == each.default
+        assert parameters[each.name].annotation == each.type
+        assert each.metadata["sentence"].endswith(".")
+
+
+def test_other_doors_have_the_same_words() -> None:
+    estimator, command = (inspect.signature(each).parameters for each in (CAGPRegressor, fit_command))
+    for each in fields(Options):
+        for door, own in ((estimator, each.metadata["estimator"]), (command, each.metadata["command"])):
+            assert own is None or (own or each.name) in door
+    assert "like" in inspect.signature(CAGPRegressor.fit).parameters
+    # gridded fields hand on what they do not need themselves
+    own = {"field", "coords", "time_unit", "options"}
+    assert set(inspect.signature(grids.fit).parameters) - own <= {each.name for each in fields(Options)}
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"mixture": "yes"}, "mixture must be True or False"),
+        ({"uncertainty": "yes"}, 'uncertainty must be True, False or "auto"'),
+        ({"recalibrate": "yes"}, 'recalibrate must be True, False or "auto"'),
+        ({"likelihood": "guess"}, "likelihood must be one of"),
+        ({"mean": "cubic"}, "mean must be one of"),
+        ({"kernel": "matern"}, "kernel must be a kernel, or names among"),
+        ({"globe": [0]}, "globe must be two columns"),
+        ({"times": [5]}, "times must be columns among 0 to 1"),
+        ({"solver": "magic"}, "solver"),
+        ({"seed": -1}, "seed"),
+        ({"like": np.ones((3, 5))}, "like has 5 columns"),
+        ({"transform": "log", "noise_variance": 0.1}, "cannot take|on the scale of the observations"),
+    ],
+    ids=lambda each: next(iter(each)) if isinstance(each, dict) else "",
+)
+def test_what_cannot_be_is_refused_before_work(
+    options: dict[str, Any], words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(front_door, "run_steps", lambda *arguments: pytest.fail("work was done"))
+    with pytest.raises(InputError, match=words):
+        cagp.fit(X, Y, **options)
+
+
+def test_like_with_columns_in_another_order_is_refused() -> None:
+    frame = pd.DataFrame(X, columns=["east", "north"])
+    with pytest.raises(InputError, match=r"like has the columns \['north', 'east'\]"):
+        cagp.fit(frame, Y, like=frame[["north", "east"]], **QUICK)
+
+
+class Elsewhere(torch.Tensor):
+    """A tensor that says that it is on a GPU."""
+
+    device = property(lambda self: torch.device("cuda"))  # type: ignore[assignment]
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="tells where the work is done by what fails without a GPU")
+def test_the_work_is_done_where_the_data_are() -> None:
+    there = torch.from_numpy(X).as_subclass(Elsewhere)
+    with pytest.raises((AssertionError, RuntimeError), match=r"(?i)cuda|nvidia"):
+        cagp.fit(there, Y, **QUICK)
+
+
+@pytest.mark.gpu
+def test_the_work_is_done_on_the_gpu_of_the_data() -> None:
+    model = cagp.fit(torch.from_numpy(X).cuda(), torch.from_numpy(Y).cuda(), **QUICK)
+    assert model.device.type == "cuda"
+    here = cagp.fit(X, Y, **QUICK).predict(X[:3]).mean
+    np.testing.assert_allclose(model.predict(X[:3]).mean, here, rtol=1e-5)
+
+
+def test_what_is_held_is_held_where_hyperparameters_are_integrated_over() -> None:
+    given = {"noise_variance": 0.09, "fit_options": {"fix_noise": True, "bounds": {"lengthscale": (0.1, 0.4)}}}
+    model: Any = cagp.fit(X, Y, recalibrate=False, **QUICK, **given)
+    priors = [each.prior for each in model.components]
+    assert len(priors) > 1
+    assert all(prior.noise_variance == 0.09 for prior in priors)
+    assert all(0.1 <= scale <= 0.4 for prior in priors for scale in prior.kernel.lengthscale)
+
+
+def test_the_command_hands_on_what_it_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    handed: set[str] = set()
+    monkeypatch.setattr(starting, "fit", lambda X, y, **options: handed.update(options))
+    table = tmp_path / "table.csv"
+    table.write_text("a,b,y\n" + "".join(f"{i},{i * i % 7},{i % 5}\n" for i in range(30)))
+    CliRunner().invoke(app, ["fit", str(table), "--target", "y", "--out", str(tmp_path / "model")])
+    taken = {each.name for each in fields(Options) if each.metadata["command"] is not None}
+    assert not taken - handed

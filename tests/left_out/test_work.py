@@ -1,0 +1,55 @@
+"""How much work left-out predictions take, counted and not timed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import cagp
+
+COSTS = {"linalg_inv_ex": 2, "linalg_cholesky_ex": 1 / 3, "linalg_lu": 2 / 3, "_linalg_solve_ex": 2 / 3}
+"""Operations for each entry of the cube of a matrix."""
+
+N = 400
+
+
+class Counted(TorchDispatchMode):
+    """Adds up what it takes to factorise or invert matrices."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.operations = 0.0
+
+    def __torch_dispatch__(self, function: Any, types: Any, arguments: Any = (), settings: Any = None) -> Any:
+        for name, cost in COSTS.items():
+            if name in str(function):
+                shape = arguments[0].shape
+                self.operations += cost * float(np.prod(shape[:-2])) * shape[-1] ** 3
+        return function(*arguments, **(settings or {}))
+
+
+def test_gaps_take_no_inverse_each() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.random((N, 2))
+    y = np.sin(6 * X[:, 0]) + 0.1 * rng.standard_normal(N)
+    model = cagp.Prior(cagp.Matern32(0.3), noise_variance=0.01).condition(X, y, cagp.Cholesky())
+    far = np.array([[1.6, 0.5]])
+    model.predict(X[:1])
+    with Counted() as counted:
+        model.left_out(like=far, progress=False)
+    assert counted.operations <= 20 * N**3
+
+
+def test_wide_gaps_of_many_data_are_left_out_by_neighbours() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.random((1200, 2))
+    y = np.sin(6 * X[:, 0]) + 0.1 * rng.standard_normal(1200)
+    model = cagp.Prior(cagp.Matern32(0.3), noise_variance=0.01).condition(X, y, cagp.Cholesky())
+    with Counted() as counted:
+        found = model.left_out(like=np.array([[1.6, 0.5]]), progress=False)
+    assert "NearestNeighbours" in found.how
+    assert counted.operations <= 5 * 1200**3
+    assert torch.tensor(found.std).isfinite().all()
