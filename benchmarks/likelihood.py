@@ -26,7 +26,7 @@ from record import Table, options, table, write
 import cagp
 from cagp.gram.previous_neighbours import previous_neighbours
 from cagp.hyperparameters import fit, log_likelihood
-from cagp.hyperparameters.likelihood import ExactLikelihood
+from cagp.hyperparameters.exact import exact_likelihood
 from cagp.hyperparameters.observations import observations
 from cagp.hyperparameters.radial_plan import compiled_plan
 from cagp.hyperparameters.search_space import Space
@@ -63,7 +63,7 @@ def exact_problem(n: int, p: int) -> tuple[dict[str, Call], dict[str, np.ndarray
     X, y = simulated(n, p)
     prior = cagp.Prior(cagp.Matern32((2.0,) * p), noise_variance=0.05)
     space, data = Space.of(prior), observations(prior, X, y, None)
-    likelihood = ExactLikelihood(space, data, 2**33)
+    likelihood = exact_likelihood(space, data, 2**33)
     arrays = {"X": X, "y": y, "k": np.array(0), "lengthscale": np.full(p, 2.0)}
     return {"now": lambda: likelihood(space.start)}, arrays
 

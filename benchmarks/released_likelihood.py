@@ -20,7 +20,7 @@ def main() -> None:
     from cagp.hyperparameters.parameters import Space  # type: ignore[import-not-found]
 
     from cagp.hyperparameters.fitting import generators, with_neighbours  # type: ignore[attr-defined]
-    from cagp.hyperparameters.likelihood import ExactLikelihood
+    from cagp.hyperparameters.likelihood import ExactLikelihood  # type: ignore[attr-defined]
     from cagp.hyperparameters.observations import observations
 
     problem = np.load(sys.argv[1])

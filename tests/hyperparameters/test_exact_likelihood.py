@@ -6,8 +6,8 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, RationalQuadratic, WhiteKernel
 
 import cagp
-from cagp.hyperparameters import likelihood as module
-from cagp.hyperparameters.likelihood import ExactLikelihood
+from cagp.hyperparameters import exact as module
+from cagp.hyperparameters.exact import ExactLikelihood
 from cagp.hyperparameters.search_space import Space
 
 

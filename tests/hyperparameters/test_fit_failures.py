@@ -8,7 +8,8 @@ import pytest
 
 import cagp
 from cagp.hyperparameters import FitWarning, fit
-from cagp.hyperparameters.likelihood import Evaluation, ExactLikelihood
+from cagp.hyperparameters.exact import CompiledExactLikelihood
+from cagp.hyperparameters.likelihood import Evaluation
 from cagp.hyperparameters.optimise import fisher_scoring
 
 
@@ -69,14 +70,14 @@ def test_jitter_is_never_silent(sample):
 
 def test_the_search_turns_back_where_g_is_not_positive_definite(sample, monkeypatch):
     X, y = sample
-    original = ExactLikelihood.__call__
+    original = CompiledExactLikelihood.__call__
 
     def fragile(self, log_values):
         if log_values[0] > np.log(0.3):
             raise cagp.NotPositiveDefiniteError("beyond")
         return original(self, log_values)
 
-    monkeypatch.setattr(ExactLikelihood, "__call__", fragile)
+    monkeypatch.setattr(CompiledExactLikelihood, "__call__", fragile)
     result = fit(cagp.Prior(cagp.RBF(0.2), noise_variance=0.05), X, y, n_restarts=0)
     assert np.isfinite(result.log_likelihood)
     assert 0.2 < result.values["kernel.lengthscale"] < 0.3
@@ -87,7 +88,7 @@ def test_the_search_turns_back_where_g_is_not_positive_definite(sample, monkeypa
 
 def test_ctrl_c_keeps_the_best_point_so_far(sample, monkeypatch):
     X, y = sample
-    original, calls = ExactLikelihood.__call__, []
+    original, calls = CompiledExactLikelihood.__call__, []
 
     def interrupted(self, log_values):
         calls.append(1)
@@ -95,7 +96,7 @@ def test_ctrl_c_keeps_the_best_point_so_far(sample, monkeypatch):
             os.kill(os.getpid(), signal.SIGINT)
         return original(self, log_values)
 
-    monkeypatch.setattr(ExactLikelihood, "__call__", interrupted)
+    monkeypatch.setattr(CompiledExactLikelihood, "__call__", interrupted)
     result = fit(cagp.Prior(cagp.RBF(0.5), noise_variance=0.05), X, y)
     assert len(calls) == len(result.trace) == 4
     assert result.log_likelihood == max(step.log_likelihood for step in result.trace)
@@ -119,7 +120,7 @@ def test_ctrl_c_keeps_the_best_point_so_far(sample, monkeypatch):
     ],
 )
 def test_bad_options_are_refused_before_any_work(sample, monkeypatch, options, message):
-    monkeypatch.setattr(ExactLikelihood, "__call__", lambda self, at: pytest.fail("work was done"))
+    monkeypatch.setattr(CompiledExactLikelihood, "__call__", lambda self, at: pytest.fail("work was done"))
     with pytest.raises(cagp.InputError, match=message):
         cagp.Prior(cagp.RBF()).fit(*sample, **options)
 

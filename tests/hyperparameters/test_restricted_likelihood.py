@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 
 import cagp
 from cagp.gram.previous_neighbours import previous_neighbours
-from cagp.hyperparameters.likelihood import ExactLikelihood
+from cagp.hyperparameters.exact import ExactLikelihood
 from cagp.hyperparameters.observations import Observations
 from cagp.hyperparameters.search_space import Space
 from cagp.hyperparameters.terms import Terms

@@ -10,10 +10,9 @@ import torch
 from numpy.testing import assert_allclose
 
 import cagp
-from cagp.hyperparameters import likelihood as module
 from cagp.hyperparameters.directions import promise, turned
+from cagp.hyperparameters.exact import CompiledExactLikelihood, ExactLikelihood, exact_likelihood
 from cagp.hyperparameters.fitting import log_likelihoods
-from cagp.hyperparameters.likelihood import ExactLikelihood
 from cagp.hyperparameters.observations import observations
 from cagp.hyperparameters.search_space import Space
 from cagp.hyperparameters.terms import sample_terms
@@ -48,14 +47,13 @@ def differences(likelihood, at: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("name", KERNELS)
 @pytest.mark.parametrize("beyond", [0.0, 2.2])
-def test_gradients_are_those_of_differences(name: str, beyond: float, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gradients_are_those_of_differences(name: str, beyond: float) -> None:
     """Also at angles ``beyond`` the half circle, where the kernel has equal ones with axes that point the other way."""
     X, y = np.random.default_rng(1).random((90, 3)), np.random.default_rng(2).standard_normal(90)
     prior = cagp.Prior(KERNELS[name], mean=cagp.Constant(), noise_variance=0.3)
     space, data = Space.of(prior), observations(prior, X, y, None)
     at = space.start + beyond * np.array(["angle" in each for each in space.names])
     torch_route = ExactLikelihood(space, data, BUDGET)
-    assert torch_route._plan is None
     expected = torch_route(at).gradient
     assert_allclose(expected, differences(torch_route, at), atol=1e-5)
     near = VecchiaLikelihood(
@@ -64,9 +62,8 @@ def test_gradients_are_those_of_differences(name: str, beyond: float, monkeypatc
     )  # fmt: skip
     assert_allclose(near(at).gradient, differences(near, at), atol=1e-5)
     pytest.importorskip("numba")
-    monkeypatch.setattr(module, "_WORTH_COMPILING", 1)
-    compiled = ExactLikelihood(space, data, BUDGET)
-    assert compiled._plan is not None
+    compiled = exact_likelihood(space, data, BUDGET)
+    assert isinstance(compiled, CompiledExactLikelihood)
     assert_allclose(compiled(at).gradient, expected, atol=1e-8)
     quick = NeighbourSetting(space, data, sample_terms(90, 90, np.random.default_rng(0)), 12, BUDGET).likelihood(at)
     assert isinstance(quick, CompiledVecchiaLikelihood)

@@ -17,8 +17,8 @@ from scipy.stats import chi2, kstest
 import cagp
 from cagp.choosing import integrated
 from cagp.hyperparameters import Hyperpriors, posterior
+from cagp.hyperparameters.exact import exact_likelihood
 from cagp.hyperparameters.importance import WeightedPoints, few_points
-from cagp.hyperparameters.likelihood import ExactLikelihood
 
 
 @pytest.mark.parametrize("name", sorted(set(KERNELS) - {"geographic"}))
@@ -26,7 +26,7 @@ from cagp.hyperparameters.likelihood import ExactLikelihood
 def test_values_are_those_of_the_likelihood(name: str, basis: bool) -> None:
     data = replace(observations(basis=basis), restricted=basis)
     space = space_of(name)
-    likelihood = ExactLikelihood(space, data, 2**30)
+    likelihood = exact_likelihood(space, data, 2**30)
     somewhere = space.start + 0.3 * np.random.default_rng(0).standard_normal((3, space.size))
     expected = [likelihood(at).log_likelihood for at in somewhere]
     assert_allclose(likelihood.values(somewhere), expected, rtol=1e-9, atol=1e-9)
@@ -34,10 +34,10 @@ def test_values_are_those_of_the_likelihood(name: str, basis: bool) -> None:
 
 def test_values_of_larger_data_and_of_singular_matrices() -> None:
     data, space = observations(520, basis=True), space_of("matern52")
-    likelihood = ExactLikelihood(space, data, 2**30)
+    likelihood = exact_likelihood(space, data, 2**30)
     profile = likelihood(space.start)
     assert profile.trend is not None
-    (value,) = ExactLikelihood(space, replace(data, restricted=True), 2**30).values(space.start[None])
+    (value,) = exact_likelihood(space, replace(data, restricted=True), 2**30).values(space.start[None])
     # the restricted likelihood from the profile: coefficients integrated out
     H = data.basis
     assert H is not None
@@ -45,7 +45,7 @@ def test_values_of_larger_data_and_of_singular_matrices() -> None:
     assert_allclose(value, profile.log_likelihood + 0.5 * float(gain), rtol=1e-9)
     for small in (data, observations(40)):  # a point that is there twice, without noise
         singular = space_of("rbf").start + np.array([9.0, 0.0, -90.0])
-        assert ExactLikelihood(space_of("rbf"), small, 2**30).values(singular[None])[0] == -np.inf
+        assert exact_likelihood(space_of("rbf"), small, 2**30).values(singular[None])[0] == -np.inf
 
 
 def _matern32(A: np.ndarray, B: np.ndarray, lengthscale: float, variance: float) -> np.ndarray:

@@ -9,7 +9,7 @@ from scipy.stats import multivariate_normal
 
 import cagp
 from cagp.gram.previous_neighbours import NONE, previous_neighbours
-from cagp.hyperparameters.likelihood import ExactLikelihood
+from cagp.hyperparameters.exact import ExactLikelihood
 from cagp.hyperparameters.search_space import Space
 from cagp.hyperparameters.terms import Terms
 from cagp.hyperparameters.vecchia import VecchiaLikelihood

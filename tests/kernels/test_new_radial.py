@@ -15,8 +15,7 @@ import cagp
 from cagp.gram import Gram
 from cagp.gram.previous_neighbours import previous_neighbours
 from cagp.hyperparameters import fit_patterns
-from cagp.hyperparameters import likelihood as exact
-from cagp.hyperparameters.likelihood import ExactLikelihood
+from cagp.hyperparameters.exact import CompiledExactLikelihood, ExactLikelihood, exact_likelihood
 from cagp.hyperparameters.observations import observations
 from cagp.hyperparameters.radial_plan import compiled_plan
 from cagp.hyperparameters.search_space import Space
@@ -115,13 +114,12 @@ def test_the_expected_information_is_that_of_dense_matrices(kernel: cagp.Kernel)
     assert_allclose(found, [[0.5 * np.trace(a @ b) for b in slopes] for a in slopes], rtol=1e-5, atol=1e-6)
 
 
-def test_the_exact_likelihood(kernel: cagp.Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_exact_likelihood(kernel: cagp.Kernel) -> None:
     prior = cagp.Prior(kernel, noise_variance=0.07)
     space, data = Space.of(prior), observations(prior, X[:300], Y[:300], None)
     expected = ExactLikelihood(space, data, 2**30)(space.start)
-    monkeypatch.setattr(exact, "_WORTH_COMPILING", 1)
-    compiled = ExactLikelihood(space, data, 2**30)
-    assert compiled._plan is not None
+    compiled = exact_likelihood(space, data, 2**30)
+    assert isinstance(compiled, CompiledExactLikelihood)
     found = compiled(space.start)
     assert found.log_likelihood == pytest.approx(expected.log_likelihood, rel=1e-11)
     assert_allclose(found.gradient, expected.gradient, rtol=1e-8, atol=1e-8)

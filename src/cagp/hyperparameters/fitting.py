@@ -19,10 +19,10 @@ from ..support.memory import resolve_budget
 from ..support.progress import progress as progress_bar
 from ..support.threads import threads_for
 from ..support.validation import ArrayLike, choice, count, positive
-from .likelihood import ExactLikelihood, Informed, Likelihood
+from .exact import exact_likelihood
+from .likelihood import Likelihood
 from .observations import Observations, observations
 from .optimise import Optimum, maximise
-from .radial_plan import compiled_plan
 from .result import Ending, FitResult, summarise
 from .search_space import Space
 from .terms import GivenTerms, sample_terms, terms_wanted
@@ -36,9 +36,6 @@ above the exact fit with 15 neighbours, 3–6% with 30, 0.5–2% with 45 and 0.4
 _LIKELIHOODS = ("exact", "nearest-neighbours", "auto")
 
 _MAX_REFRESHES = 3
-
-# From so many observations on, the exact likelihood is climbed with the information of so many neighbours.
-_WORTH_NEIGHBOURS, _NEIGHBOURS = 500, 30
 
 Subset = int | Sequence[int] | np.ndarray | None
 
@@ -273,9 +270,9 @@ class _Fitting:
         return likelihood if likelihood != "auto" else "exact" if exact else "nearest-neighbours"
 
     @property
-    def exact(self) -> ExactLikelihood:
+    def exact(self) -> Likelihood:
         """The exact likelihood."""
-        return ExactLikelihood(self.space, self.data, self.budget)
+        return exact_likelihood(self.space, self.data, self.budget)
 
     def setting(self, terms: int | str | None, k: int) -> NeighbourSetting:
         """That of nearest neighbours, with the points in a random order."""
@@ -308,7 +305,7 @@ class _Fitting:
         """The optimum that ``search`` finds from ``starts``, each (q,)."""
         if kind == "exact" or isinstance(terms, GivenTerms):
             whole, _ = self.likelihoods(kind, terms, k)
-            return Ending(kind, whole, whole, search(self._informed(whole), starts))
+            return Ending(kind, whole, whole, search(whole, starts))
         setting, chosen, refreshes = self.setting(terms, k), self.space.start, 0
         near = setting.likelihood(chosen)
         optimum = search(near, starts)
@@ -320,13 +317,6 @@ class _Fitting:
             again = search(near, [chosen])
             optimum = dataclasses.replace(again, trace=optimum.trace + again.trace, finals=optimum.finals)
         return Ending(kind, near, setting.estimate(near), optimum, refreshes, chosen)
-
-    def _informed(self, likelihood: Likelihood) -> Likelihood:
-        """The exact likelihood with the information of that of nearest neighbours, where this is cheap beside it."""
-        exact = isinstance(likelihood, ExactLikelihood) and self.data.size >= _WORTH_NEIGHBOURS
-        if not exact or compiled_plan(self.space, self.data.X) is None:
-            return likelihood
-        return Informed(likelihood, self.setting("all", _NEIGHBOURS).likelihood(self.space.start))
 
 
 def _chosen(subset: Subset, n: int, generator: np.random.Generator) -> np.ndarray:

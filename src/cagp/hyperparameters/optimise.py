@@ -226,7 +226,7 @@ def fisher_scoring(
     learned = np.zeros((len(start), len(start)))
     step = 0
     while step < max_steps:
-        if here is None or here.information is None:
+        if here is None or here.information is None or not np.isfinite(here.information).all():
             break
         gradient = here.gradient
         inner = ~((at <= low) & (gradient < 0)) & ~((at >= high) & (gradient > 0))

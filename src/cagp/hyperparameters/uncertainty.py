@@ -15,9 +15,10 @@ from ..solvers.exact import EXACT_UP_TO
 from ..support.interrupt import Interrupt
 from ..support.memory import resolve_budget
 from ..support.validation import ArrayLike, count
+from .exact import exact_likelihood
 from .hyperpriors import Hyperpriors
 from .importance import WeightedPoints, few_points, importance_sample
-from .likelihood import Evaluation, ExactLikelihood, Likelihood
+from .likelihood import Evaluation, Likelihood
 from .observations import observations
 from .optimise import maximise
 from .search_space import Space
@@ -118,7 +119,7 @@ def posterior(
     most, size = affordable(data.size)
     most = most if components is None else count(components, "components", minimum=1)
     size = size if evaluations is None else count(evaluations, "evaluations", minimum=8)
-    exact = ExactLikelihood(space, data, resolve_budget(memory_budget, data.y.device))
+    exact = exact_likelihood(space, data, resolve_budget(memory_budget, data.y.device))
     mode, covariance = _mode(_Penalised(exact, believed))
 
     def log_density(log_values: np.ndarray) -> np.ndarray:

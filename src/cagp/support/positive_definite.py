@@ -11,12 +11,16 @@ def positive_definite_factor(matrix: torch.Tensor, what: str, remedy: str) -> to
     """The lower Cholesky factor of ``matrix``, or an error that says what failed and what helps. No jitter is added."""
     factor, info = torch.linalg.cholesky_ex(matrix)
     if int(info):
-        raise NotPositiveDefiniteError(
-            f"{what} ({matrix.shape[0]} × {matrix.shape[0]}, {matrix.dtype}) is not positive definite to working "
-            f"precision: the factorisation failed at row {int(info)}; {remedy} or dtype=torch.float64 helps, "
-            "and so does removing near-duplicate points"
-        )
+        raise not_positive_definite(what, len(matrix), matrix.dtype, int(info), remedy)
     return factor
+
+
+def not_positive_definite(what: str, n: int, dtype: torch.dtype, row: int, remedy: str) -> NotPositiveDefiniteError:
+    """The error where an n × n matrix has no factor from a ``row`` on."""
+    return NotPositiveDefiniteError(
+        f"{what} ({n} × {n}, {dtype}) is not positive definite to working precision: the factorisation failed at row "
+        f"{row}; {remedy} or dtype=torch.float64 helps, and so does removing near-duplicate points"
+    )
 
 
 _SOLVE_COLUMNS = 2**16  # columns that a triangular solve takes at once: with a million, a GPU is many times slower

@@ -1,0 +1,144 @@
+"""How long does ``cagp.fit`` take with nothing said, and how well does it then predict? An older release beside it.
+
+    CAGP_DATA=... python benchmarks/fit_time.py [--cases concrete,made300x6] [--released PATH/src] [--seconds 5]
+
+Every fit runs in a process of its own, which has fitted a few rows before, so that nothing is compiled while the clock
+runs. Held-out data are never looked at by the fit. Made tables have columns that matter, columns that do not, and
+columns of a few values; ``field`` is a random function of the plane with noise.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from front_door import CASES as FRONT_DOOR
+from front_door import Case
+from ten_million import NOISE, field
+
+
+def made(rows: int, columns: int, seed: int = 0) -> Case:
+    """A table whose target depends on six columns at most, smoothly, by jumps and together, with noise of 5%."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(rows + 1000, columns))
+    X[:, columns // 2] = np.round(X[:, columns // 2])
+    X[:, -1] += X[:, 0]
+    a, b, c, d, e, f = (X[:, i % columns] for i in (0, 1, 2, columns // 2, columns // 3, 3))
+    y = np.sin(1.5 * a) + 0.5 * a * b + np.tanh(2 * c) + 0.3 * np.abs(d) + 0.2 * e**2 * np.cos(f)
+    y += 0.05 * y.std() * rng.normal(size=len(y))
+    return X[:rows], y[:rows], X[rows:], y[rows:], {}
+
+
+def plane(rows: int) -> Case:
+    """So many observations of a random function in the unit square."""
+    rng = np.random.default_rng(1)
+    X = rng.random((rows + 2000, 2))
+    y = field(X) + NOISE * rng.normal(size=len(X))
+    return X[:rows], y[:rows], X[rows:], y[rows:], {}
+
+
+def kaust(name: str) -> Case:
+    """A Gaussian field of KAUST's competition of 2021: 90,000 places to fit to, 10,000 to predict."""
+    with gzip.open(Path(os.environ["CAGP_DATA"]) / f"kaust2021_{name}.csv.gz", "rt") as lines:
+        table = np.loadtxt(lines, delimiter=",", skiprows=1)
+    train = table[:, 3] == 0
+    return table[train, :2], table[train, 2], table[~train, :2], table[~train, 2], {}
+
+
+def satellite() -> Case:
+    """The satellite half of the competition of Heaton et al.: clouds to be predicted."""
+    with gzip.open(Path(os.environ["CAGP_DATA"]) / "heaton_satellite.csv.gz", "rt") as lines:
+        table = np.genfromtxt(lines, delimiter=",", skip_header=1)
+    train = np.isfinite(table[:, 2])
+    test = ~train & np.isfinite(table[:, 3])
+    return table[train, :2], table[train, 2], table[test, :2], table[test, 3], {"like": table[test, :2]}
+
+
+def known(name: str) -> Callable[[], Case]:
+    """A case of front_door.py, kin40k with 10,000 rows."""
+    rows = 10_000 if name == "kin40k" else 50_000
+    return lambda: FRONT_DOOR[name](np.random.default_rng(0), rows)
+
+
+CASES: dict[str, Callable[[], Case]] = {
+    "made300x6": lambda: made(300, 6),
+    "made700x8": lambda: made(700, 8),
+    "concrete": known("concrete"),
+    "made1400x11": lambda: made(1400, 11),
+    "made3700x26": lambda: made(3700, 26),
+    "made13500x26": lambda: made(13_500, 26),
+    **{name: known(name) for name in FRONT_DOOR if name != "concrete"},
+    **{f"field1e{k}": lambda k=k: plane(10**k) for k in (4, 5, 6)},  # type: ignore[misc]
+    **{f"kaust {name}": lambda name=name: kaust(name) for name in ("nu06", "nu15", "nu23", "nu23_nugget")},  # type: ignore[misc]
+    "satellite": satellite,
+}
+
+
+def measure(name: str, options: dict[str, Any]) -> dict[str, Any]:
+    """One fit and one prediction, in this process."""
+    import cagp
+    from cagp.calibration import evaluate
+
+    X, y, X_test, y_test, own = CASES[name]()
+    for rows in (60, 600, 2100):  # what is compiled is compiled now
+        some = np.random.default_rng(0).choice(len(X), min(rows, len(X)), replace=False)
+        near = {"like": own["like"][:50]} if own.get("like") is not None else {}
+        cagp.fit(X[some], y[some], kernel="matern32", mixture=False, progress=False, **{**own, **near})
+    began = time.perf_counter()
+    model = cagp.fit(X, y, progress=False, **own, **options)
+    fitted = time.perf_counter()
+    scores = evaluate(model.predict(X_test, progress=False), y_test, "observed")
+    half, most = scores.coverage([0.5, 0.95])
+    found = {"fit": fitted - began, "predict": time.perf_counter() - fitted, "crps": scores.crps, "rmse": scores.rmse}
+    return {**found, "half": 100 * half, "most": 100 * most, "story": str(model.story)}
+
+
+def main() -> None:
+    """As the module says."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--cases", default=",".join(CASES))
+    parser.add_argument("--released", type=Path, help="the folder src of an older release")
+    parser.add_argument("--seconds", type=float, help="a budget for each fit; not for the older release")
+    parser.add_argument("--story", action="store_true", help="print how each model came about")
+    parser.add_argument("--one", help=argparse.SUPPRESS)
+    asked = parser.parse_args()
+    options = {} if asked.seconds is None else {"seconds": asked.seconds}
+    if asked.one:
+        print(json.dumps(measure(asked.one, options)))
+        return
+    here = Path(__file__).resolve().parents[1] / "src"
+    print(
+        f"{'data':15} {'by':9} {'fit [s]':>8} {'predict':>8} {'CRPS':>9} {'RMSE':>9} {'50%':>6} {'95%':>6}", flush=True
+    )
+    for name in asked.cases.split(","):
+        for by, source in (("released", asked.released), ("now", here)):
+            if source is None:
+                continue
+            budget = [] if asked.seconds is None or by == "released" else ["--seconds", str(asked.seconds)]
+            done = subprocess.run(
+                [sys.executable, __file__, "--one", name, *budget],
+                env={**os.environ, "PYTHONPATH": str(source)},
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+            if done.returncode:
+                print(f"{name:15} {by:9} failed", flush=True)
+                continue
+            found = json.loads(done.stdout.splitlines()[-1])
+            numbers = f"{found['fit']:8.1f} {found['predict']:8.1f} {found['crps']:9.5f} {found['rmse']:9.5f}"
+            print(f"{name:15} {by:9} {numbers} {found['half']:6.1f} {found['most']:6.1f}", flush=True)
+            if asked.story:
+                print(found["story"], flush=True)
+
+
+if __name__ == "__main__":
+    main()
