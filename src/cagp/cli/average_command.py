@@ -2,53 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
-import typer
+from typer import Argument, Option
 
 from ..errors import InputError
-from .option_checks import require_new, share_in, with_iterations
+from . import flags
 from .output_metadata import described, shown
-from .shared import IN_OPTIONS, Debug, DropMissing, Folder, Printer, Quiet, errors_reported
-from .table_columns import find_column, opened, tell_reading
+from .shared import IN_OPTIONS, Printer, errors_reported, require_new, share_in, with_iterations
+from .table_columns import find_column, opened, read_for, tell_reading
 
 if TYPE_CHECKING:
-    from ..saving import Encoding
+    from ..saving import Saved
     from ..tables import RawColumns, Table
 
 _AREA, _EQUAL = "area", "equal"
 
 
 def average(
-    folder: Folder,
-    data: Annotated[
-        Path, typer.Argument(metavar="DATA", help="Table of points with the features; NetCDF grids as well.")
-    ],
-    out: Annotated[Path, typer.Option(dir_okay=False, help="Table to write: .csv, .csv.gz, .parquet or .nc.")],
+    folder: flags.Folder,
+    data: Annotated[Path, Argument(metavar="DATA", help="Table of points with the features; NetCDF grids as well.")],
+    out: Annotated[Path, Option(dir_okay=False, help="Table to write: .csv, .csv.gz, .parquet or .nc.")],
     by: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Column with the region of each point; without it, one mean.")
+        str | None, Option(metavar="COLUMN", help="Column with the region of each point; without it, one mean.")
     ] = None,
     weights: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="COLUMN",
             help="Column with what each point counts, or equal, or area: the cosine of the latitude, as is the default "
             "on NetCDF grids.",
         ),
     ] = None,
-    interval: Annotated[float, typer.Option(help="Per cent that lower and upper hold.")] = 95.0,
+    interval: flags.Interval = 95.0,
     observed: Annotated[
-        bool, typer.Option("--observed", help="About means of new observations, one at each point, noise included.")
+        bool, Option("--observed", help="About means of new observations, one at each point, noise included.")
     ] = False,
-    solver: Annotated[str | None, typer.Option(help="Another solver than the model's; see `cagp solvers`.")] = None,
-    iterations: Annotated[int | None, typer.Option(min=0, help="Iterations of the solver.")] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace OUT if it is there.")] = False,
-    drop_missing: DropMissing = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
+    solver: flags.OtherSolver = None,
+    iterations: flags.Iterations = None,
+    overwrite: flags.OverwriteTable = False,
+    drop_missing: flags.DropMissing = False,
+    quiet: flags.Quiet = False,
+    debug: flags.Debug = False,
 ) -> None:
     """Average what a model predicts over regions, with the error bar of each average.
 
@@ -65,7 +62,7 @@ def average(
         region = None if by is None else find_column(raw, by, "--by")
         kind, column = _weights(weights, raw, features)
         wanted = [*features, *([] if column is None else [column])]
-        table, labels = _rows(raw, wanted, region, saved.about.encodings, drop_missing, printer)
+        table, labels = _rows(saved, raw, wanted, region, drop_missing, printer)
         counted = _counted(kind, column, raw, features, table, printer)
         X = table.matrix(features)
         chosen = with_iterations(own.for_test_points(len(X)), iterations)
@@ -97,25 +94,19 @@ def _weights(asked: str | None, raw: RawColumns, features: tuple[str, ...]) -> t
 
 
 def _rows(
-    raw: RawColumns,
-    columns: list[str],
-    region: str | None,
-    encodings: Sequence[Encoding],
-    drop_missing: bool,
-    printer: Printer,
+    saved: Saved, raw: RawColumns, columns: list[str], region: str | None, drop_missing: bool, printer: Printer
 ) -> tuple[Table, np.ndarray]:
     """The points that belong to a region, and the label of each."""
     from .. import tables
 
     if region is None:
-        table = tables.read_table(raw.path, columns, drop_missing=drop_missing, encodings=encodings)
-        labels, outside = np.zeros(len(table), dtype=np.int64), 0
-    else:
-        if region in columns:
-            raise InputError(f"--by {region!r} is a feature or the weights; give the regions in a column of their own")
-        table, labels, outside = tables.read_labelled(
-            raw, columns, region, drop_missing=drop_missing, encodings=encodings
-        )
+        table = read_for(saved, raw.path, columns, drop_missing, printer)
+        return table, np.zeros(len(table), dtype=np.int64)
+    if region in columns:
+        raise InputError(f"--by {region!r} is a feature or the weights; give the regions in a column of their own")
+    table, labels, outside = tables.read_labelled(
+        raw, columns, region, drop_missing=drop_missing, encodings=saved.about.encodings
+    )
     if outside:
         printer(f"{outside:,} rows of {raw.path} have no {region!r} and belong to no region.")
     tell_reading(table, printer)
@@ -130,8 +121,8 @@ def _counted(
         return table.columns[column]
     if kind == _EQUAL:
         return None
-    named = [name for name in features if name.lower() in ("lat", "latitude")]
-    latitude = raw.globe[0] if raw.globe is not None else next(iter(named), None)
+    named = (name for name in features if name.lower() in ("lat", "latitude"))
+    latitude = raw.globe[0] if raw.globe is not None else next(named, None)
     if latitude is None or latitude not in features:
         raise InputError(f"--weights area needs a latitude among the features, which are {', '.join(features)}")
     said = f"Points count by the cosine of {latitude!r}, as the areas of cells do"

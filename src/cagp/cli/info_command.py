@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .shared import Debug, Folder, Printer, errors_reported
+from . import flags
+from .shared import Printer, errors_reported
 
 if TYPE_CHECKING:
     from ..saving import Saved
 
 
-def info(folder: Folder, debug: Debug = False) -> None:
+def info(folder: flags.Folder, debug: flags.Debug = False) -> None:
     """Show what a model is: data, prior, solver, fit, versions, and the memory it will need."""
     with errors_reported(debug):
         from ..saving import read
