@@ -63,9 +63,7 @@ class Era5Grid(Dataset):
     columns: np.ndarray
 
     def held_out(self, n: int, seed: int = 0) -> Dataset:
-        """n points of the full grid, drawn uniformly without repetition from those between the grid's first and last
-        row (inclusive) that are not points of this grid.
-        """
+        """n points of the full grid, drawn uniformly from those in this grid's first to last row that it lacks."""
         free = np.zeros(_SHAPE, dtype=bool)
         free[self.rows.min() : self.rows.max() + 1] = True
         free[np.ix_(self.rows, self.columns)] = False
@@ -87,6 +85,5 @@ def era5_grid(n_lat: int, n_lon: int) -> Era5Grid:
         raise InputError(f"a grid has at most {most} × {_SHAPE[1]} points, got n_lat={n_lat}, n_lon={n_lon}")
     rows = np.round(np.linspace(_FIRST_ROW, _LAST_ROW, n_lat)).astype(int)
     columns = np.round(np.arange(n_lon) * _SHAPE[1] / n_lon).astype(int)
-    row, column = (index.ravel() for index in np.meshgrid(rows, columns, indexing="ij"))
-    grid = _at(row, column, f"{n_lat} × {n_lon} grid, row-major")
+    grid = _at(np.repeat(rows, n_lon), np.tile(columns, n_lat), f"{n_lat} × {n_lon} grid, row-major")
     return Era5Grid(**vars(grid), rows=rows, columns=columns)

@@ -40,8 +40,7 @@ _ROAD_START = PublicFile(
 )
 _ROAD = PublicFile("3D_spatial_network.txt", _ROAD_START.url, member="3D_spatial_network.txt")
 _ROAD_ROWS = 434_874
-# Of the first 5,000 rows; no hash of all of them is known.
-_ROAD_NUMBERS = "11820b3b87eeea6e41056676b112143035befbadf28f7eaf55ccb6cc4fee3e7f"
+_ROAD_NUMBERS = "11820b3b87eeea6e41056676b112143035befbadf28f7eaf55ccb6cc4fee3e7f"  # of the first 5,000 rows
 _KIN40K = PublicFile(
     "kin40k.csv.gz",
     f"{_COLLECTION}/kin40k/data.csv.gz",
@@ -52,20 +51,18 @@ _PROTEIN = PublicFile(
     f"{_COLLECTION}/protein/data.csv.gz",
     "f709d0107c3ee90ab019b9e5d77fc2ae182158958cb70b1903236a51334fd01b",
 )
-
 _HEATON = PublicFile(
     "heaton_simulated.csv.gz",
     "https://github.com/finnlindgren/heatoncomparison/raw/32a64d2/Data/AllSimulatedTemps.RData",
     "b11a17fcefb5204da78bd968a96fc1e271f01ba42b7bf86f0a62c707ce8891ed",
 )
 
-_BIKE_INPUTS = {
+_BIKE_INPUTS = {  # names and units
     **dict.fromkeys(("season", "yr", "mnth"), ""),
     "hr": "h",
     **dict.fromkeys(("holiday", "weekday", "workingday", "weathersit"), ""),
     **dict.fromkeys(("temp", "atemp", "hum", "windspeed"), "normalised"),
 }
-"""Names and units."""
 _BIKE_COLUMNS = ["instant", "dteday", *_BIKE_INPUTS, "casual", "registered", "cnt"]
 
 
@@ -77,29 +74,28 @@ def _named_columns(path: Path, expected: list[str], used: Iterable[str]) -> np.n
     return np.genfromtxt(path, delimiter=",", skip_header=1, usecols=[header.index(name) for name in used])
 
 
-def _check_shape(table: np.ndarray, shape: tuple[int, int], path: Path) -> None:
+def _check(table: np.ndarray, shape: tuple[int, int], path: Path, sha256: str | None = None) -> None:
+    """Refuse another shape, and other numbers in the first 5,000 rows where they have a hash."""
     if table.shape != shape:
         raise DataError(
             f"{path} has shape {table.shape}, expected {shape}: it is not the published file, or its publisher changed "
             "it; remove it to have it fetched again"
         )
-
-
-def _check_numbers(table: np.ndarray, sha256: str, path: Path) -> None:
-    """Numbers have the same hash in whatever file they are."""
-    require_hash(table.astype("<f8").tobytes(), sha256, f"{path} is", "of its numbers the")
+    require_hash(table[:5000].astype("<f8").tobytes(), sha256, f"{path} is", "of its numbers the")
 
 
 def concrete() -> Dataset:
     """UCI 165: the compressive strength of 1,030 concrete mixtures from 8 inputs, in MPa.
 
-    The publisher's archive holds an Excel file, whose numbers are checked by their hash; reading it needs xlrd. A table
-    concrete.csv in CAGP_DATA is checked by its own.
+    The publisher's archive holds an Excel file, which needs xlrd; its numbers are checked by their hash.
     """
     file, path = find(_CONCRETE, _CONCRETE_XLS)
-    table = np.loadtxt(path, delimiter=",", skiprows=1) if file is _CONCRETE else _read_xls(path)
-    _check_shape(table, (1030, 9), path)
-    _check_numbers(table, _CONCRETE_NUMBERS, path)
+    if file is _CONCRETE:
+        table = np.loadtxt(path, delimiter=",", skiprows=1)
+    else:
+        sheet = optional("xlrd", f"reading {path}", "data").open_workbook(path).sheet_by_index(0)
+        table = np.array([sheet.row_values(row) for row in range(1, sheet.nrows)], dtype=np.float64)
+    _check(table, (1030, 9), path, _CONCRETE_NUMBERS)
     components = ("cement", "slag", "fly ash", "water", "superplasticizer", "coarse aggregate", "fine aggregate")
     return Dataset(
         name="concrete",
@@ -116,11 +112,6 @@ def concrete() -> Dataset:
     )
 
 
-def _read_xls(path: Path) -> np.ndarray:
-    sheet = optional("xlrd", f"reading {path}", "data").open_workbook(path).sheet_by_index(0)
-    return np.array([sheet.row_values(row) for row in range(1, sheet.nrows)], dtype=np.float64)
-
-
 def bike() -> Dataset:
     """UCI 275: bicycles hired per hour in Washington D.C., 17,379 hours of 2011 and 2012, from 12 inputs.
 
@@ -128,7 +119,7 @@ def bike() -> Dataset:
     """
     _, path = find(_BIKE, _BIKE_CSV)
     table = _named_columns(path, _BIKE_COLUMNS, (*_BIKE_INPUTS, "cnt"))
-    _check_shape(table, (17_379, 13), path)
+    _check(table, (17_379, 13), path)
     return Dataset(
         name="bike",
         X=table[:, :-1],
@@ -152,13 +143,13 @@ def road3d(full: bool = False) -> Dataset:
     Where the folder CAGP_DATA has these only, they are returned and ``complete`` is False; ``full=True`` refuses them.
     """
     file, path = find(_ROAD) if full else find(_ROAD_START, _ROAD)
-    table = np.loadtxt(path, delimiter=",")
-    complete = file is _ROAD
-    _check_shape(table, (_ROAD_ROWS, 4) if complete else (5000, 3), path)
-    _check_numbers(table[:5000, -3:], _ROAD_NUMBERS, path)
+    table, complete = np.loadtxt(path, delimiter=","), file is _ROAD
+    _check(table, (_ROAD_ROWS, 4) if complete else (5000, 3), path)
+    table = table[:, -3:]
+    _check(table, (len(table), 3), path, _ROAD_NUMBERS)
     return Dataset(
         name="road3d",
-        X=table[:, -3:-1],
+        X=table[:, :-1],
         y=table[:, -1],
         names=("longitude", "latitude"),
         units=("degrees east", "degrees north"),
@@ -186,14 +177,14 @@ def protein() -> Dataset:
 def _centred(file: PublicFile, name: str, shape: tuple[int, int], origin: str) -> Dataset:
     _, path = find(file)
     table = np.loadtxt(path, delimiter=",")
-    _check_shape(table, shape, path)
-    inputs = shape[1] - 1
+    _check(table, shape, path)
+    columns = range(1, shape[1])
     return Dataset(
         name=name,
         X=table[:, :-1],
         y=table[:, -1],
-        names=tuple(f"x{i}" for i in range(1, inputs + 1)),
-        units=("",) * inputs,
+        names=tuple(f"x{i}" for i in columns),
+        units=("",) * len(columns),
         target="y",
         target_unit="",
         citation=f"{origin}; as prepared by T. W. Evans, github.com/treforevans/uci_datasets.",
@@ -205,9 +196,7 @@ def _centred(file: PublicFile, name: str, shape: tuple[int, int], origin: str) -
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Competition(Dataset):
-    """The observations to train on; ``X_gaps`` (T, 2) are the places in the gaps, ``y_gaps`` (T,) the truth there,
-    to score against and never to fit to.
-    """
+    """Observations, places in the gaps ``X_gaps`` (T, 2), and ``y_gaps`` (T,), the truth there, never to fit to."""
 
     X_gaps: np.ndarray
     y_gaps: np.ndarray
@@ -216,14 +205,13 @@ class Competition(Dataset):
 def heaton() -> Competition:
     """The simulated field of the competition of Heaton et al. 2019, with an exponential covariance.
 
-    150,000 places of a 500 × 300 grid: 105,569 simulated temperatures, and 44,431 in the gaps of a real image.
-    The published file is in R's format; the loader reads the same table as CSV, heaton_simulated.csv.gz, with the
-    columns Lon, Lat, MaskTemp (empty in the gaps) and TrueTemp.
+    150,000 places of a 500 × 300 grid: 105,569 simulated temperatures, and 44,431 in the gaps of a real image. The
+    published file is in R's format; this reads the same table as heaton_simulated.csv.gz.
     """
     _, path = find(_HEATON)
     columns = ["Lon", "Lat", "MaskTemp", "TrueTemp"]
     table = _named_columns(path, columns, columns)
-    _check_shape(table, (150_000, 4), path)
+    _check(table, (150_000, 4), path)
     seen = ~np.isnan(table[:, 2])
     return Competition(
         name="heaton",

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.special import ndtri
 
 from ..calibration import plots
 from ..support.numbers import coverage_percent, number
@@ -19,12 +18,9 @@ from .pictures import BLUE, ORANGE, new_figure, pit_bins, png
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from matplotlib.lines import Line2D
 
 LEVELS = (0.5, 0.8, 0.95)
-
-MAPPED = 0.8
-"""The level of the intervals on a map: high enough to be asked for, low enough to be told from few observations."""
+MAPPED = 0.8  # the level on a map: high enough to be asked for, low enough to be told from few observations
 
 WORDS = (
     "The roughness of a place is the standard deviation of the ten training observations nearest to it, without the "
@@ -40,44 +36,37 @@ _MARKERS = ("o", "s", "^")
 
 
 @dataclass(frozen=True, eq=False)
-class Quarter:
-    """The observations whose roughness or distance lies in a range: which they are, ``chosen`` (n,), in words."""
-
-    label: str
-    chosen: np.ndarray
-
-    def coverage(self, found: HeldOut, level: float) -> float:
-        """The share of them that lie in their central interval of this level."""
-        return float((np.abs(found.z[self.chosen]) <= ndtri((1 + level) / 2)).mean())
-
-    def spread(self, found: HeldOut) -> float:
-        """The root mean square of error / std: above 1 the error bars are too narrow."""
-        return float(np.sqrt(np.square(found.scores.z[self.chosen]).mean()))
-
-
-@dataclass(frozen=True, eq=False)
 class Division:
-    """Observations in ``quarters`` ``by`` something, from least of it to most; its ``label`` has the unit, if any."""
+    """Observations ``by`` something: ``quarters`` from least of it to most, each in words and which they are, (n,)."""
 
     by: str
     label: str
-    quarters: tuple[Quarter, ...]
+    quarters: list[tuple[str, np.ndarray]]
 
     def table(self, found: BeforeAndAfter) -> PageTable:
         """Spread of z and coverage in each part; where there is a recalibration, before it and after it."""
         both = [each for each, _, _ in _shown(found)]
         rows = [
             (
-                quarter.label,
-                f"{int(quarter.chosen.sum()):,}",
-                " → ".join(number(quarter.spread(each), 2) for each in both),
-                *(" → ".join(coverage_percent(quarter.coverage(each, level)) for each in both) for level in LEVELS),
+                label,
+                f"{int(chosen.sum()):,}",
+                " → ".join(number(_spread(each, chosen), 2) for each in both),
+                *(" → ".join(coverage_percent(_coverage(each, chosen, level)) for each in both) for level in LEVELS),
             )
-            for quarter in self.quarters
+            for label, chosen in self.quarters
         ]
         arrow = " Before → after the recalibration." if len(both) > 1 else ""
         heads = (self.label, "points", "rms of z", *(f"{100 * level:g}% intervals hold" for level in LEVELS))
         return PageTable(f"By {self.by}, from least to most.{arrow}", heads, rows, f"by-{self.by}")
+
+
+def _coverage(found: HeldOut, chosen: np.ndarray, level: float) -> float:
+    return float(found.inside(level)[chosen].mean())
+
+
+def _spread(found: HeldOut, chosen: np.ndarray) -> float:
+    """The root mean square of error / std: above 1 the error bars are too narrow."""
+    return float(np.sqrt(np.square(found.scores.z[chosen]).mean()))
 
 
 def divisions(found: HeldOut, names: Names) -> list[Division]:
@@ -86,11 +75,11 @@ def divisions(found: HeldOut, names: Names) -> list[Division]:
         return []
     rough = with_brackets("roughness", names.target_unit)
     given = (("roughness", rough, found.roughness), ("distance", "distance [lengthscales]", found.distance))
-    made = [Division(by, label, _quarters(values)) for by, label, values in given if values is not None]
+    made = (Division(by, label, _quarters(values)) for by, label, values in given if values is not None)
     return [each for each in made if len(each.quarters) > 1]
 
 
-def _quarters(values: np.ndarray) -> tuple[Quarter, ...]:
+def _quarters(values: np.ndarray) -> list[tuple[str, np.ndarray]]:
     """Quarters of the observations by their ``values`` (n,); fewer parts where many are the same."""
     values = np.round(values, 12)  # distances on a grid differ by rounding
     edges = np.unique(np.quantile(values, (0.25, 0.5, 0.75), method="lower"))
@@ -99,8 +88,8 @@ def _quarters(values: np.ndarray) -> tuple[Quarter, ...]:
     for each in np.unique(number_of):
         chosen = number_of == each
         low, high = (number(float(end), 2) for end in (values[chosen].min(), values[chosen].max()))
-        parts.append(Quarter(low if low == high else f"{low} to {high}", chosen))
-    return tuple(parts)
+        parts.append((low if low == high else f"{low} to {high}", chosen))
+    return parts
 
 
 # --- drawn ------------------------------------------------------------------------------------------------------------
@@ -114,47 +103,49 @@ def _shown(found: BeforeAndAfter) -> list[tuple[HeldOut, str, str]]:
 
 def quarters_picture(found: BeforeAndAfter, divided: list[Division]) -> bytes:
     """The spread of z and the coverage, by roughness and by distance."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
     figure, axes = new_figure(len(divided), 2, 5.2, 3.4)
     for (left, right), division in zip(axes, divided, strict=True):
-        x = np.arange(len(division.quarters))
+        labels, parts = zip(*division.quarters, strict=True)
+        x, n = np.arange(len(parts)), min(int(chosen.sum()) for chosen in parts)
         spreads, coverages = [0.8, 1.25], [45.0]  # chance alone must not look like much
         for each, _, colour in _shown(found):
-            spread = [quarter.spread(each) for quarter in division.quarters]
+            spread = [_spread(each, chosen) for chosen in parts]
             spreads += spread
             left.plot(x, spread, marker="o", color=colour)
             for level, marker in zip(LEVELS, _MARKERS, strict=True):
-                held = [100 * quarter.coverage(each, level) for quarter in division.quarters]
+                held = [100 * _coverage(each, chosen, level) for chosen in parts]
                 coverages += held
                 right.plot(x, held, marker=marker, color=colour, linewidth=1.2)
-        n = min(int(quarter.chosen.sum()) for quarter in division.quarters)
         _promised(left, 1.0, 1.96 / (2 * n) ** 0.5)
         for level in LEVELS:
             _promised(right, 100 * level, 196 * (level * (1 - level) / n) ** 0.5)
         left.set(ylabel="rms of z: 1 if right", ylim=(0.93 * min(spreads), 1.07 * max(spreads)))
         if max(spreads) > 4 * min(spreads):
-            _logarithmic(left)
+            left.set_yscale("log")
+            left.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+            left.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+            left.yaxis.set_minor_formatter(NullFormatter())
         right.set(ylabel="coverage [%]", ylim=(min(coverages) - 4, 102), yticks=[100 * level for level in LEVELS])
         for ax in (left, right):
             ax.set_xlabel(division.label)
-            ax.set_xticks(x, [quarter.label for quarter in division.quarters], fontsize="small")
+            ax.set_xticks(x, labels, fontsize="small")
             ax.margins(x=0.12)
-    levels = zip(LEVELS, _MARKERS, strict=True)
-    marks = [_line("0.3", f"{100 * level:g}% intervals", marker=marker, linestyle="") for level, marker in levels]
-    _legend(figure, found, marks)
+    _legend(figure, found, dict(zip(_MARKERS, LEVELS, strict=True)))
     return png(figure)
 
 
-def _line(colour: str, label: str, **style: str) -> Line2D:
+def _legend(figure: Figure, found: BeforeAndAfter, marks: dict[str, float]) -> None:
+    """Colours, the ``marks`` of levels, and what is grey."""
     from matplotlib.lines import Line2D
-
-    return Line2D([], [], color=colour, label=label, **style)  # type: ignore[arg-type]
-
-
-def _legend(figure: Figure, found: BeforeAndAfter, marks: list[Line2D]) -> None:
     from matplotlib.patches import Patch
 
-    lines = [_line(colour, label) for _, label, colour in _shown(found)]
-    handles = [*lines, *marks, Patch(color=_GREY, alpha=0.6, label="what chance does")]
+    handles: list[Any] = [Line2D([], [], color=colour, label=label) for _, label, colour in _shown(found)]
+    for marker, level in marks.items():
+        label = f"{100 * level:g}% intervals"
+        handles.append(Line2D([], [], color="0.3", label=label, marker=marker, linestyle=""))
+    handles.append(Patch(color=_GREY, alpha=0.6, label="what chance does"))
     figure.legend(handles=handles, loc="outside upper center", ncols=len(handles), frameon=False)
 
 
@@ -164,19 +155,9 @@ def _promised(ax: Axes, value: float, chance: float) -> None:
     ax.axhline(value, color="black", linestyle="--", linewidth=1)
 
 
-def _logarithmic(ax: Axes) -> None:
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
-
-    ax.set_yscale("log")
-    ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-    ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    ax.yaxis.set_minor_formatter(NullFormatter())
-
-
 def changes_picture(found: BeforeAndAfter) -> bytes:
     """Coverage curves and histograms of the PIT, before and after the recalibration."""
-    figure, axes = new_figure(1, 2, 5.2, 3.9)
-    left, right = axes[0]
+    figure, ((left, right),) = new_figure(1, 2, 5.2, 3.9)
     assert found.after is not None
     before, after, bins = found.before.scores, found.after.scores.pit, pit_bins(len(found.before))
     plots.coverage_curve(after, ax=left)
@@ -190,7 +171,7 @@ def changes_picture(found: BeforeAndAfter) -> bytes:
         ax.set_title(title, fontsize="medium")
         if ax.get_legend() is not None:
             ax.get_legend().remove()
-    _legend(figure, found, [])
+    _legend(figure, found, {})
     return png(figure)
 
 
@@ -206,7 +187,7 @@ def coverage_map(found: BeforeAndAfter, place: Map, names: Names) -> bytes | Non
     grid = (across, max(2, round(cells / across)))
     x, y = X[:, place.across], X[:, place.down]
     for ax, (each, label, _) in zip(axes.flat, shown, strict=True):
-        held = np.abs(each.z) <= ndtri((1 + MAPPED) / 2)
+        held = each.inside(MAPPED)
         total, *edges = np.histogram2d(x, y, bins=grid, range=ends)
         inside, *_ = np.histogram2d(x[held], y[held], bins=grid, range=ends)
         share = np.where(total >= _FEWEST_IN_CELL, 100 * inside / np.maximum(total, 1), np.nan)

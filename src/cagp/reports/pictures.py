@@ -51,7 +51,7 @@ def calibration(held_out: HeldOut, names: Names) -> bytes | None:
         return None
     scores, bins = held_out.scores, pit_bins(len(held_out))
     figure, axes = new_figure(2, 2, 4.9, 3.7)
-    (first, second), (third, fourth) = axes
+    first, second, third, fourth = axes.flat
     _predicted_against_observed(first, held_out, names)
     plots.coverage_curve(scores.pit, ax=second)
     plots.pit_histogram(scores.pit, bins=bins, ax=third)
@@ -65,11 +65,11 @@ def calibration(held_out: HeldOut, names: Names) -> bytes | None:
 
 def simulated(t: np.ndarray, z: np.ndarray) -> bytes:
     """Coverage, PIT and z-scores of simulations under the prior."""
-    figure, axes = new_figure(1, 3, 4.2, 3.5)
-    plots.coverage_curve(t, ax=axes[0, 0])
-    plots.pit_histogram(t, ax=axes[0, 1])
-    axes[0, 1].set_xlabel("PIT value, t = Φ(z)")
-    plots.z_histogram(z, ax=axes[0, 2])
+    figure, ((left, middle, right),) = new_figure(1, 3, 4.2, 3.5)
+    plots.coverage_curve(t, ax=left)
+    plots.pit_histogram(t, ax=middle)
+    middle.set_xlabel("PIT value, t = Φ(z)")
+    plots.z_histogram(z, ax=right)
     return png(figure)
 
 
@@ -95,14 +95,12 @@ def _predicted_against_observed(ax: Axes, held_out: HeldOut, names: Names) -> No
 def computation(now: Any, later: Any, what: str) -> bytes:
     """The computational share at every sampled point, before and after more work, with the guaranteed range."""
     order = np.argsort(now.estimate)
-    figure, axes = new_figure(1, 1, 8.0, 3.6)
-    ax = axes[0, 0]
+    figure, ((ax,),) = new_figure(1, 1, 8.0, 3.6)
     x = np.arange(len(order)) + 1
     drawn = ((now, ORANGE, "s", -0.12, "now"), (later, BLUE, "o", 0.12, f"after {what}"))
     for shares, colour, marker, shift, label in drawn:
-        middle = 100 * shares.estimate[order]
-        low, high = 100 * shares.lower[order], 100 * shares.upper[order]
-        error = np.stack([np.maximum(middle - low, 0), np.maximum(high - middle, 0)])
+        low, middle, high = (100 * part[order] for part in (shares.lower, shares.estimate, shares.upper))
+        error = np.maximum([middle - low, high - middle], 0)
         ax.errorbar(x + shift, middle, yerr=error, fmt=marker, markersize=4, color=colour, elinewidth=0.9, label=label)
     ax.set(xlabel="sampled point, sorted", ylabel="computational share of the variance [%]")
     top = ax.get_ylim()[1]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -16,13 +16,9 @@ from .pictures import BLUE, new_figure, png
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_CURVE = 300
-_SLICE = 80
-_RANKING = 9
-_SLICES = 6
-_MOST_RANKED = 60
-_MAP_CELLS = 8000
-_DOTS = 1500
+_CURVE, _SLICE, _RANKING = 300, 80, 9  # points of a curve, of a slice, and of one that is only compared
+_SLICES, _MOST_RANKED = 6, 60
+_MAP_CELLS, _DOTS = 8000, 1500
 _LIMIT_SECONDS = 6.0
 
 Picture = tuple[str, bytes, str]
@@ -79,8 +75,7 @@ def _curve(model: Model, names: Names, seed: int) -> Picture:
     margin = 0.05 * (high - low) or 1.0
     x = np.linspace(low - margin, high + margin, _CURVE)
     found, note = _predict(model, x[:, None])
-    figure, axes = new_figure(1, 1, 9.0, 4.2)
-    ax = axes[0, 0]
+    figure, ((ax,),) = new_figure(1, 1, 9.0, 4.2)
     shown = _some(model, seed)
     ax.scatter(X[shown], y[shown], s=9, color="black", alpha=0.4, linewidths=0, label=f"{len(shown):,} observations")
     _band(ax, x, found)
@@ -90,21 +85,18 @@ def _curve(model: Model, names: Names, seed: int) -> Picture:
     return "prediction", png(figure), text + note
 
 
-def _intervals(found: _Predictions, light: float, dark: float) -> list[tuple[np.ndarray, float, str]]:
-    """The two intervals that are drawn, the wider one first, each with how dark it is and its label."""
-    return [(found.observed, light, "95% of new observations"), (found.interval, dark, "95% of the function")]
-
-
-def _band(ax: Axes, x: np.ndarray, found: _Predictions) -> None:
-    for ends, alpha, label in _intervals(found, 0.13, 0.35):
-        ax.fill_between(x, *ends, color=BLUE, alpha=alpha, linewidth=0, label=label)
-    ax.plot(x, found.mean, color=BLUE, linewidth=1.6, label="mean")
-
-
-def _bars(ax: Axes, x: np.ndarray, found: _Predictions) -> None:
-    for ends, alpha, label in _intervals(found, 0.25, 0.6):
-        ax.vlines(x, *ends, color=BLUE, alpha=alpha, linewidth=5, label=label)
-    ax.plot(x, found.mean, "_", color="black", markersize=9, label="mean")
+def _band(ax: Axes, x: np.ndarray, found: _Predictions, bars: bool = False) -> None:
+    """The mean and both intervals, the wider one first; as ``bars`` where x has few values."""
+    light, dark = (0.25, 0.6) if bars else (0.13, 0.35)
+    for ends, alpha, of in ((found.observed, light, "new observations"), (found.interval, dark, "the function")):
+        if bars:
+            ax.vlines(x, *ends, color=BLUE, alpha=alpha, linewidth=5, label=f"95% of {of}")
+        else:
+            ax.fill_between(x, *ends, color=BLUE, alpha=alpha, linewidth=0, label=f"95% of {of}")
+    style: dict[str, Any] = {"color": BLUE, "linewidth": 1.6}
+    if bars:
+        style = {"color": "black", "marker": "_", "markersize": 9, "linestyle": ""}
+    ax.plot(x, found.mean, label="mean", **style)
 
 
 # --- two columns ------------------------------------------------------------------------------------------------------
@@ -112,10 +104,8 @@ def _bars(ax: Axes, x: np.ndarray, found: _Predictions) -> None:
 
 def _map(model: Model, names: Names, place: Map, seed: int) -> Picture:
     X = array(model.X)
-    x, y = X[:, place.across], X[:, place.down]
-    ends = place.ends(X)
-    shape = place.shape(ends)
-    across = round(float(np.sqrt(_MAP_CELLS * shape)))
+    x, y, ends = X[:, place.across], X[:, place.down], place.ends(X)
+    across = round(float(np.sqrt(_MAP_CELLS * place.shape(ends))))
     down = max(2, _MAP_CELLS // across)
     grid = [np.linspace(low, high, n) for (low, high), n in zip(ends, (across, down), strict=True)]
     where = np.tile(np.median(X, axis=0), (across * down, 1))
@@ -165,7 +155,7 @@ def _slices(model: Model, names: Names, columns: list[int]) -> Picture:
     low, high = low - 0.06 * (high - low), high + 0.06 * (high - low)
     for ax, (column, v, part) in zip(axes.flat, found, strict=False):
         if _discrete(X[:, column]) is not None:
-            _bars(ax, v, part)
+            _band(ax, v, part, bars=True)
             margin = 0.5 * float(np.diff(v).min())
             ax.set(xlim=(v[0] - margin, v[-1] + margin), xticks=v if len(v) <= 8 else v[::2])
         else:
@@ -179,8 +169,8 @@ def _slices(model: Model, names: Names, columns: list[int]) -> Picture:
         ax.set_axis_off()
     handles, labels = axes.flat[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), fontsize="small", frameon=False)
-    most = f"the {len(chosen)} of {len(columns)} columns that matter most"
-    some = "all columns" if len(chosen) == len(columns) else most
+    all_of_them = len(chosen) == len(columns)
+    some = "all columns" if all_of_them else f"the {len(chosen)} of {len(columns)} columns that matter most"
     caption = (
         f"The predicted {names.target} along {some}, largest effect first, with the other columns at their medians "
         f"(dotted lines: {_medians(X, chosen, names)}). Bands: 95% of the function (dark) and of new observations "
@@ -207,15 +197,12 @@ def _predict_along(
 def _along(values: np.ndarray, n: int) -> np.ndarray:
     """Values along a column: its own where it has few, evenly spaced ones between its ends otherwise."""
     own = _discrete(values)
-    if own is not None:
-        return own
-    low, high = values.min(), values.max()
-    return np.linspace(low, high, n) if high > low else np.linspace(low - 0.5, high + 0.5, n)
+    margin = 0.0 if np.ptp(values) else 0.5
+    return np.linspace(values.min() - margin, values.max() + margin, n) if own is None else own
 
 
 def _discrete(values: np.ndarray, limit: int = 15) -> np.ndarray | None:
     """The distinct values of a column with few of them, about evenly spaced, sorted; None for any other column."""
     distinct = np.unique(values)
-    if not 1 < len(distinct) <= limit or np.diff(distinct).min() < np.ptp(distinct) / (2 * limit):
-        return None
-    return distinct
+    few = 1 < len(distinct) <= limit and np.diff(distinct).min() >= np.ptp(distinct) / (2 * limit)
+    return distinct if few else None
