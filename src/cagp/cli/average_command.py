@@ -10,15 +10,13 @@ from typer import Argument, Option
 
 from ..errors import InputError
 from . import flags
-from .output_metadata import described, shown
+from .outputs import described, shown
 from .shared import IN_OPTIONS, Printer, errors_reported, require_new, share_in, with_iterations
 from .table_columns import find_column, opened, read_for, tell_reading
 
 if TYPE_CHECKING:
     from ..saving import Saved
     from ..tables import RawColumns, Table
-
-_AREA, _EQUAL = "area", "equal"
 
 
 def average(
@@ -60,10 +58,12 @@ def average(
         saved, raw, features, target, own = opened(folder, data, out, solver, observed, printer)
         require_new(out, overwrite)
         region = None if by is None else find_column(raw, by, "--by")
-        kind, column = _weights(weights, raw, features)
-        wanted = [*features, *([] if column is None else [column])]
+        kind, column = _weights(weights, raw, features, printer)
+        wanted = list(dict.fromkeys([*features, *([] if column is None else [column])]))
         table, labels = _rows(saved, raw, wanted, region, drop_missing, printer)
-        counted = _counted(kind, column, raw, features, table, printer)
+        counted = None if column is None else table.columns[column]
+        if counted is not None and kind == "area":
+            counted = np.cos(np.deg2rad(counted)).clip(min=0.0)
         X = table.matrix(features)
         chosen = with_iterations(own.for_test_points(len(X)), iterations)
         groups, counts = np.unique(labels, return_counts=True)
@@ -78,19 +78,26 @@ def average(
         message = found.status.worded(IN_OPTIONS)
         about = described(saved.about, target, model, None, level=level, observed=observed, message=message)
         about["notes"]["cagp_guarantee"] = f"{found.guarantee.kind}: {found.guarantee}"
-        about["notes"]["cagp_weights"] = kind if column is None else column
+        about["notes"]["cagp_weights"] = column if kind == "column" else kind
         tables.write_table(out, columns, **about)
         printer(message)
         printer(f"Written: {out}")
 
 
-def _weights(asked: str | None, raw: RawColumns, features: tuple[str, ...]) -> tuple[str, str | None]:
-    """What points count, "equal", "area" or "column", and which column."""
-    if asked is None:
-        return (_AREA if raw.globe is not None and raw.globe[0] in features else _EQUAL), None
-    if asked in (_AREA, _EQUAL) and asked not in raw.names:
-        return asked, None
-    return "column", find_column(raw, asked, "--weights")
+def _weights(asked: str | None, raw: RawColumns, features: tuple[str, ...], printer: Printer) -> tuple[str, str | None]:
+    """What points count, "equal", "area" or "column", and by which column."""
+    if asked is not None and (asked not in ("area", "equal") or asked in raw.names):
+        return "column", find_column(raw, asked, "--weights")
+    on_grid = raw.globe is not None and raw.globe[0] in features
+    if asked == "equal" or (asked is None and not on_grid):
+        return "equal", None
+    named = (name for name in features if name.lower() in ("lat", "latitude"))
+    latitude = raw.globe[0] if raw.globe is not None else next(named, None)
+    if latitude is None or latitude not in features:
+        raise InputError(f"--weights area needs a latitude among the features, which are {', '.join(features)}")
+    said = f"Points count by the cosine of {latitude!r}, as the areas of cells do"
+    printer(f"{said}; --weights equal counts all the same.")
+    return "area", latitude
 
 
 def _rows(
@@ -111,20 +118,3 @@ def _rows(
         printer(f"{outside:,} rows of {raw.path} have no {region!r} and belong to no region.")
     tell_reading(table, printer)
     return table, labels
-
-
-def _counted(
-    kind: str, column: str | None, raw: RawColumns, features: tuple[str, ...], table: Table, printer: Printer
-) -> np.ndarray | None:
-    """What each point counts, shape (n,); None where all count the same."""
-    if column is not None:
-        return table.columns[column]
-    if kind == _EQUAL:
-        return None
-    named = (name for name in features if name.lower() in ("lat", "latitude"))
-    latitude = raw.globe[0] if raw.globe is not None else next(named, None)
-    if latitude is None or latitude not in features:
-        raise InputError(f"--weights area needs a latitude among the features, which are {', '.join(features)}")
-    said = f"Points count by the cosine of {latitude!r}, as the areas of cells do"
-    printer(f"{said}; --weights equal counts all the same.")
-    return np.cos(np.deg2rad(table.columns[latitude])).clip(min=0.0)

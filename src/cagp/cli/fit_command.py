@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from ..support.advice import Advice
 from . import flags
 from .shared import IN_OPTIONS, INTERRUPTED, Printer, errors_reported, labels, renamed, require_place, with_iterations
 from .table_columns import places
@@ -153,23 +154,18 @@ def _printed(result: FitResult, columns: list[str], stopped: bool, printer: Prin
         for name, value in result.values.items()
     ]
     printer.table(("hyperparameter", "of", "value", "standard error"), rows)
-    flat = [advice.subject for advice in result.advice if advice.kind == "flat"]
+    told = ("flat", "not converged") if stopped else ("flat",)  # that it was stopped is said at the end
     for advice in result.advice:
-        interrupted = stopped and advice.kind == "not converged"  # that it was is said at the end
-        if not interrupted and advice.kind != "flat":
+        if advice.kind not in told:
             printer(f"Warning: {advice.worded(IN_OPTIONS)}")
+    flat = [advice.subject for advice in result.advice if advice.kind == "flat"]
     if flat:
-        which = flat[0] if len(flat) == 1 else f"{', '.join(flat[:-1])} and {flat[-1]}"
-        printer(
-            f"The likelihood is flat in {which}: the data hardly determine {'it' if len(flat) == 1 else 'them'}, and "
-            "predictions hardly depend on it. Nothing needs to be done; --fix holds a value that you know."
-        )
+        printer(Advice("flat").worded(IN_OPTIONS, subject=", ".join(flat)))
 
 
 def _report(
     model: Any, about: About, folder: Path | None, out: Path, options: dict[str, Any], printer: Printer, debug: bool
 ) -> None:
-    """The report about a model; by default beside it."""
     from ..fit_report import write_fit_report
 
     place = folder or out.resolve().with_name(out.resolve().name + "-report")

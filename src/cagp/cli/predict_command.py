@@ -11,8 +11,7 @@ from typer import Option
 
 from ..errors import InputError
 from . import flags
-from .finished_batches import Pieces, key_of
-from .output_metadata import described, shown
+from .outputs import Pieces, described, key_of, shown
 from .shared import IN_OPTIONS, INTERRUPTED, KEPT, Printer, errors_reported, require_new, share_in, with_iterations
 from .table_columns import opened, read_for
 
@@ -21,8 +20,7 @@ if TYPE_CHECKING:
     from ..prediction import Prediction
     from ..stopping import Rule
 
-_SMALLEST_BATCH = 4000
-_PIECES = 100
+_SMALLEST_BATCH, _PIECES = 4000, 100
 
 
 def predict(
@@ -105,9 +103,7 @@ def predict(
 def _in_batches(
     model: Model, X: np.ndarray, rule: Rule | None, size: int, pieces: Pieces, printer: Printer
 ) -> tuple[dict[str, np.ndarray], str, bool]:
-    """All rows, those finished before from disk, as ``_numbers`` has them; what the solver said; and whether Ctrl-C
-    stopped it.
-    """
+    """All rows, those finished before from disk, as ``_numbers`` has them; what the solver said; whether it stopped."""
     from ..support.interrupt import Interrupt
     from ..support.progress import progress
 
@@ -133,7 +129,10 @@ def _in_batches(
     parts = [done.get(start) or _numbers(model.prior_at(X[start:stop])) for start, stop in bounds]
     found = {name: np.concatenate([part[name] for part in parts], axis=-1) for name in parts[0]}
     if stopped:
-        message = _interrupted(found["iterations"])
+        values, counts = np.unique(found["iterations"], return_counts=True)
+        each = ", ".join(f"{n:,} rows after iteration {i}" for i, n in zip(values[::-1], counts[::-1], strict=True))
+        prior = " Iteration 0 is the prior." if values[0] == 0 else ""
+        message = f"Interrupted: {each}.{prior} The error bars are right for what was computed."
     elif rule is not None and len(bounds) > 1:
         message = f"Stopped after {found['iterations'].min()} to {found['iterations'].max()} iterations, by {rule!r}."
     return found, message, stopped
@@ -146,10 +145,3 @@ def _numbers(prediction: Prediction) -> dict[str, np.ndarray]:
         "variances": np.stack([np.asarray(each.variance, dtype=np.float64) for each in prediction.components]),
         "iterations": np.asarray(prediction.iterations, dtype=np.int64),
     }
-
-
-def _interrupted(iterations: np.ndarray) -> str:
-    values, counts = np.unique(iterations, return_counts=True)
-    each = ", ".join(f"{n:,} rows after iteration {i}" for i, n in zip(values[::-1], counts[::-1], strict=True))
-    prior = " Iteration 0 is the prior." if values[0] == 0 else ""
-    return f"Interrupted: {each}.{prior} The error bars are right for what was computed."

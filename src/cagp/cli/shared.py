@@ -107,9 +107,6 @@ def labels(about: About) -> Names:
     return Names(features or None, target, units[:-1] or None, units[-1])
 
 
-# --- what options must be, asked before anything is read or printed ---------------------------------------------------
-
-
 def renamed(old: str, before: Any, new: str, value: Any) -> Any:
     """The value of an option whose old name still works, with a line on standard error that tells the new one."""
     if before is None:

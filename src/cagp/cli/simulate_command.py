@@ -9,12 +9,11 @@ import numpy as np
 from typer import Option
 
 from . import flags
-from .finished_batches import Pieces, key_of
+from .outputs import Pieces, key_of
 from .shared import KEPT, Printer, errors_reported, require_new
 from .table_columns import opened, read_for
 
-_PIECES = 10
-_PIECE_BYTES = 2**28
+_PIECES, _PIECE_BYTES = 10, 2**28
 
 
 def simulate(

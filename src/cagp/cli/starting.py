@@ -32,28 +32,18 @@ from ..tables import RawColumns, Table
 from ..tables.columns import ColumnsAsked, in_words
 from ..transforms import KINDS as TRANSFORMS
 from .expressions import KERNEL_NAMES, evaluated
-from .output_metadata import notes_on
+from .outputs import notes_on
 from .shared import Printer
-from .table_columns import (
-    distinct,
-    features_of,
-    find_column,
-    globe_among,
-    globe_of,
-    names_in,
-    tell_reading,
-    varying,
-)
+from .table_columns import distinct, find_column, globe_among, globe_of, names_in, tell_reading, varying
 
 _AUTO = "auto"
 
 
 @dataclass(frozen=True, eq=False)
 class Training:
-    """Observations y (n,) of ``target`` at X (n, p), the ``columns`` of a table; without ``copied`` rows.
+    """Observations y (n,) of ``target`` at X (n, p), the ``columns`` of a table, without ``copied`` rows.
 
-    ``noise`` (n,) are their noise variances, where a column has them; ``globe`` are latitude and longitude among the
-    columns, where distance is measured on the globe.
+    ``noise`` (n,) are their noise variances, ``globe`` latitude and longitude among the columns, where there are any.
     """
 
     raw: RawColumns
@@ -111,9 +101,7 @@ class PriorAsked:
     @cached_property
     def _mean(self) -> Mean | None:
         """The mean of that name; None where it is to be chosen."""
-        if self.mean not in (_AUTO, *_MEANS):
-            raise InputError(f"--mean must be one of {', '.join((_AUTO, *_MEANS))}, got {self.mean!r}")
-        return _MEANS.get(self.mean)
+        return _MEANS.get(choice(self.mean, "--mean", (_AUTO, *_MEANS)))
 
     @cached_property
     def _kernel(self) -> type[Radial] | Kernel | tuple[str, ...] | None:
@@ -215,9 +203,6 @@ class PriorAsked:
         return Prior(kernel, mean=self._mean or Constant(), noise_variance=self._noise(training))
 
 
-# --- the table --------------------------------------------------------------------------------------------------------
-
-
 def no_copies(
     X: np.ndarray, y: np.ndarray, globe: Sequence[str] | None, features: Sequence[str], printer: Printer, first: int = 0
 ) -> np.ndarray:
@@ -236,11 +221,9 @@ def no_copies(
 
 def columns_asked(categories: str, dates: str | None, impute: str | None) -> ColumnsAsked:
     """The options --categories, --dates and --impute, checked."""
-    if dates is not None and dates not in ("day-first", "month-first"):
-        raise InputError(f"--dates must be day-first or month-first, got {dates!r}")
+    day_first = None if dates is None else choice(dates, "--dates", ("day-first", "month-first")) == "day-first"
     if impute not in (None, "median"):
         raise InputError(f"--impute must be median, got {impute!r}")
-    day_first = None if dates is None else dates == "day-first"
     return ColumnsAsked(tuple(names_in(categories)), day_first, impute is not None)
 
 
@@ -266,7 +249,9 @@ def read_training(
     given = [find_column(raw, each, "--features") for each in names_in(features or "")]
     others = [target] if noisy is None else [target, noisy]
     left_out = {*others, *(find_column(raw, each, "--exclude") for each in names_in(exclude))}
-    columns = given or features_of(raw, target, left_out)
+    # of a grid, the coordinates of the target
+    known = [dim for dim in raw.dims[target] if dim in raw.names] if raw.dims else raw.names
+    columns = given or [name for name in known if name not in left_out]
     if clash := left_out & set(columns):
         raise InputError(f"{min(clash)!r} cannot be a feature: it is the target or excluded")
     if not columns:
@@ -310,9 +295,6 @@ def read_training(
     for values, what in ((X, "the features"), (y, "the target")):
         squarable(torch.from_numpy(values), what)
     return Training(raw, table, target, columns, X, y, noise, globe, int((~kept).sum()))
-
-
-# --- the search -------------------------------------------------------------------------------------------------------
 
 
 def search_options(

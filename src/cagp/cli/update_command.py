@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import numpy as np
 from typer import Argument, Option
@@ -13,9 +13,6 @@ from ..errors import InputError
 from . import flags
 from .shared import Printer, errors_reported, require_place
 from .table_columns import find_column, globe_of, matched, read_for
-
-if TYPE_CHECKING:
-    from ..saving import Saved
 
 _ADDED = "observations added"
 
@@ -65,7 +62,9 @@ def update(
             raise InputError(f"{data} has no further observation for {folder}")
         noise = table.columns[noisy[0]][new] if noisy else None
         whole = saved.with_more(X[new], y[new], noise_variance=noise)
-        if again := _repeated(whole, len(saved.y)):
+        rows = [row.tobytes() for row in np.column_stack([whole.X, whole.y])]
+        known = set(rows[: len(saved.y)])
+        if again := sum(row in known for row in rows[len(saved.y) :]):
             printer(
                 f"Note: {again:,} of the rows repeat an observation that the model has, place and value; each counts "
                 "as a further one with its own noise. Was this table added before?"
@@ -79,10 +78,3 @@ def update(
             "fitted anew: hyperparameters and error bars are what they were found to be before.\n"
             f"Model: {out}"
         )
-
-
-def _repeated(saved: Saved, first: int) -> int:
-    """How many observations are the same, place and value, as one of the ``first`` so many."""
-    rows = np.column_stack([saved.X, saved.y])
-    known = {row.tobytes() for row in rows[:first]}
-    return sum(row.tobytes() in known for row in rows[first:])

@@ -1,4 +1,4 @@
-"""Where error bars hold: by roughness, by distance from the data and on a map; and what a recalibration changes."""
+"""Error bars drawn: do they hold, where (by roughness, by distance, on a map), and what a recalibration changes."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import numpy as np
 from ..calibration import plots
 from ..support.numbers import coverage_percent, number
 from .held_out import BeforeAndAfter, HeldOut
+from .inputs import array
 from .maps import Map, two_maps
 from .names import Names, with_brackets
-from .page import PageTable
-from .pictures import BLUE, ORANGE, new_figure, pit_bins, png
+from .page import BLUE, ORANGE, PageTable, new_figure, png
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -30,6 +30,7 @@ WORDS = (
 
 # Fewer observations are not divided, not drawn on a map, and leave a cell of it grey.
 _FEWEST, _FEWEST_ON_MAP, _FEWEST_IN_CELL = 100, 300, 15
+_FEW_POINTS = 10  # fewer values than this make no histogram
 _EACH_CELL = 40  # so many observations should lie in a cell of a map
 _GREY = "#BBBBBB"
 _MARKERS = ("o", "s", "^")
@@ -51,17 +52,13 @@ class Division:
                 label,
                 f"{int(chosen.sum()):,}",
                 " → ".join(number(_spread(each, chosen), 2) for each in both),
-                *(" → ".join(coverage_percent(_coverage(each, chosen, level)) for each in both) for level in LEVELS),
+                *(" → ".join(coverage_percent(each.inside(level)[chosen].mean()) for each in both) for level in LEVELS),
             )
             for label, chosen in self.quarters
         ]
         arrow = " Before → after the recalibration." if len(both) > 1 else ""
         heads = (self.label, "points", "rms of z", *(f"{100 * level:g}% intervals hold" for level in LEVELS))
         return PageTable(f"By {self.by}, from least to most.{arrow}", heads, rows, f"by-{self.by}")
-
-
-def _coverage(found: HeldOut, chosen: np.ndarray, level: float) -> float:
-    return float(found.inside(level)[chosen].mean())
 
 
 def _spread(found: HeldOut, chosen: np.ndarray) -> float:
@@ -73,9 +70,8 @@ def divisions(found: HeldOut, names: Names) -> list[Division]:
     """By quarters of roughness and of distance; none where there are few observations, or no difference."""
     if len(found) < _FEWEST:
         return []
-    rough = with_brackets("roughness", names.target_unit)
-    given = (("roughness", rough, found.roughness), ("distance", "distance [lengthscales]", found.distance))
-    made = (Division(by, label, _quarters(values)) for by, label, values in given if values is not None)
+    given = (("roughness", names.target_unit, found.roughness), ("distance", "lengthscales", found.distance))
+    made = (Division(by, with_brackets(by, unit), _quarters(v)) for by, unit, v in given if v is not None)
     return [each for each in made if len(each.quarters) > 1]
 
 
@@ -92,16 +88,13 @@ def _quarters(values: np.ndarray) -> list[tuple[str, np.ndarray]]:
     return parts
 
 
-# --- drawn ------------------------------------------------------------------------------------------------------------
-
-
 def _shown(found: BeforeAndAfter) -> list[tuple[HeldOut, str, str]]:
     """The observations, a label and a colour: as they are, and recalibrated."""
     after = [] if found.after is None else [(found.after, "recalibrated", BLUE)]
     return [(found.before, "without recalibration", ORANGE), *after]
 
 
-def quarters_picture(found: BeforeAndAfter, divided: list[Division]) -> bytes:
+def quarters(found: BeforeAndAfter, divided: list[Division]) -> bytes:
     """The spread of z and the coverage, by roughness and by distance."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
@@ -115,7 +108,7 @@ def quarters_picture(found: BeforeAndAfter, divided: list[Division]) -> bytes:
             spreads += spread
             left.plot(x, spread, marker="o", color=colour)
             for level, marker in zip(LEVELS, _MARKERS, strict=True):
-                held = [100 * _coverage(each, chosen, level) for chosen in parts]
+                held = [100 * each.inside(level)[chosen].mean() for chosen in parts]
                 coverages += held
                 right.plot(x, held, marker=marker, color=colour, linewidth=1.2)
         _promised(left, 1.0, 1.96 / (2 * n) ** 0.5)
@@ -137,7 +130,6 @@ def quarters_picture(found: BeforeAndAfter, divided: list[Division]) -> bytes:
 
 
 def _legend(figure: Figure, found: BeforeAndAfter, marks: dict[str, float]) -> None:
-    """Colours, the ``marks`` of levels, and what is grey."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
@@ -155,7 +147,59 @@ def _promised(ax: Axes, value: float, chance: float) -> None:
     ax.axhline(value, color="black", linestyle="--", linewidth=1)
 
 
-def changes_picture(found: BeforeAndAfter) -> bytes:
+def pit_bins(n: int) -> int:
+    """How many bins a histogram of n values of the PIT has."""
+    return int(np.clip(n // 10, 4, 20))
+
+
+def calibration(held_out: HeldOut, names: Names) -> bytes | None:
+    """Predicted against observed, coverage, PIT and z-scores; None with too few values."""
+    if len(held_out) < _FEW_POINTS:
+        return None
+    scores, bins = held_out.scores, pit_bins(len(held_out))
+    figure, axes = new_figure(2, 2, 4.9, 3.7)
+    first, second, third, fourth = axes.flat
+    _predicted_against_observed(first, held_out, names)
+    plots.coverage_curve(scores.pit, ax=second)
+    plots.pit_histogram(scores.pit, bins=bins, ax=third)
+    plots.z_histogram(held_out.z, bins=max(8, bins), ax=fourth)
+    question = "do intervals hold what they promise?"
+    titles = ("predictions and observations", question, "flat if right", "normal if right")
+    for ax, title in zip(axes.flat, titles, strict=True):
+        ax.set_title(title, fontsize="medium")
+    return png(figure)
+
+
+def simulated(t: np.ndarray, z: np.ndarray) -> bytes:
+    """Coverage, PIT and z-scores of simulations under the prior."""
+    figure, ((left, middle, right),) = new_figure(1, 3, 4.2, 3.5)
+    plots.coverage_curve(t, ax=left)
+    plots.pit_histogram(t, ax=middle)
+    middle.set_xlabel("PIT value, t = Φ(z)")
+    plots.z_histogram(z, ax=right)
+    return png(figure)
+
+
+def _predicted_against_observed(ax: Axes, held_out: HeldOut, names: Names) -> None:
+    shown = np.arange(len(held_out))
+    if len(shown) > 300:  # error bars of more would hide each other
+        shown = np.sort(np.random.default_rng(0).choice(shown, 300, replace=False))
+    mean, ends_of = array(held_out.prediction.mean), held_out.prediction.interval(0.95)
+    lower, upper = (np.where(np.isfinite(end), end, np.nan)[shown] for end in map(array, ends_of))
+    low, high = min(held_out.truth.min(), mean.min()), max(held_out.truth.max(), mean.max())
+    margin = 0.04 * (high - low) or 1.0
+    ends = (low - margin, high + margin)
+    error = np.maximum([mean[shown] - lower, upper - mean[shown]], 0.0)
+    label = f"{len(shown)} points, 95% intervals"
+    style: dict[str, Any] = {"color": BLUE, "fmt": "o", "markersize": 3, "elinewidth": 0.6, "alpha": 0.5}
+    ax.errorbar(held_out.truth[shown], mean[shown], yerr=error, label=label, **style)
+    ax.plot(ends, ends, "k--", linewidth=1, label="equal")
+    ax.set(xlabel=f"observed {names.target_label}", ylabel=f"predicted {names.target_label}")
+    ax.set(xlim=ends, ylim=(ends[0], ends[1] + 0.25 * (high - low)))
+    ax.legend(loc="upper left", fontsize="small", framealpha=0.9)
+
+
+def changes(found: BeforeAndAfter) -> bytes:
     """Coverage curves and histograms of the PIT, before and after the recalibration."""
     figure, ((left, right),) = new_figure(1, 2, 5.2, 3.9)
     assert found.after is not None

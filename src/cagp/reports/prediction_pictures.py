@@ -11,7 +11,7 @@ from ..support.numbers import datum, duration, with_unit
 from .inputs import LOCAL, array, refit, seconds, working
 from .maps import Map, map_of, two_maps
 from .names import Names, with_brackets
-from .pictures import BLUE, new_figure, png
+from .page import BLUE, new_figure, png
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,8 +21,7 @@ _SLICES, _MOST_RANKED = 6, 60
 _MAP_CELLS, _DOTS = 8000, 1500
 _LIMIT_SECONDS = 6.0
 
-Picture = tuple[str, bytes, str]
-"""The name of its file, the PNG, and the caption."""
+Picture = tuple[str, bytes, str]  # the name of its file, the PNG, and the caption
 
 
 def draw(model: Model, names: Names, seed: int) -> list[Picture]:
@@ -66,14 +65,10 @@ def _some(model: Model, seed: int) -> np.ndarray:
     return np.sort(np.random.default_rng(seed).choice(size, min(size, _DOTS), replace=False))
 
 
-# --- one column -------------------------------------------------------------------------------------------------------
-
-
 def _curve(model: Model, names: Names, seed: int) -> Picture:
     X, y = array(model.X)[:, 0], array(model.y)
-    low, high = X.min(), X.max()
-    margin = 0.05 * (high - low) or 1.0
-    x = np.linspace(low - margin, high + margin, _CURVE)
+    margin = 0.05 * np.ptp(X) or 1.0
+    x = np.linspace(X.min() - margin, X.max() + margin, _CURVE)
     found, note = _predict(model, x[:, None])
     figure, ((ax,),) = new_figure(1, 1, 9.0, 4.2)
     shown = _some(model, seed)
@@ -99,9 +94,6 @@ def _band(ax: Axes, x: np.ndarray, found: _Predictions, bars: bool = False) -> N
     ax.plot(x, found.mean, label="mean", **style)
 
 
-# --- two columns ------------------------------------------------------------------------------------------------------
-
-
 def _map(model: Model, names: Names, place: Map, seed: int) -> Picture:
     X = array(model.X)
     x, y, ends = X[:, place.across], X[:, place.down], place.ends(X)
@@ -114,11 +106,8 @@ def _map(model: Model, names: Names, place: Map, seed: int) -> Picture:
     found, note = _predict(model, where)
     figure, axes = two_maps(place, ends)
     dots = _some(model, seed)
-    of_std = with_brackets("standard deviation", names.target_unit)
-    fields = (
-        (found.mean, "viridis", names.target_label, "mean"),
-        (found.std, "cividis", of_std, "standard deviation of the function"),
-    )
+    of_std, title_of_std = with_brackets("standard deviation", names.target_unit), "standard deviation of the function"
+    fields = ((found.mean, "viridis", names.target_label, "mean"), (found.std, "cividis", of_std, title_of_std))
     for ax, (field, colour_map, label, title) in zip(axes.flat, fields, strict=True):
         mesh = ax.pcolormesh(*grid, field.reshape(down, across), shading="nearest", cmap=colour_map, rasterized=True)
         figure.colorbar(mesh, ax=ax, label=label, shrink=0.9)
@@ -136,9 +125,6 @@ def _medians(X: np.ndarray, columns: list[int], names: Names) -> str:
     shown = columns[:12]
     parts = [f"{names.name(c)} {with_unit(datum(float(np.median(X[:, c]))), names.unit(c))}" for c in shown]
     return ", ".join(parts) + (", …" if len(columns) > len(shown) else "")
-
-
-# --- many columns -----------------------------------------------------------------------------------------------------
 
 
 def _slices(model: Model, names: Names, columns: list[int]) -> Picture:
@@ -185,20 +171,16 @@ def _predict_along(
     model: Model, X: np.ndarray, middle: np.ndarray, columns: list[int], n: int
 ) -> tuple[list[tuple[int, np.ndarray, _Predictions]], str]:
     """For each column some n values of it, and predictions at the point ``middle`` (p,) with the column at these."""
-    values = [_along(X[:, column], n) for column in columns]
+    values = []
+    for v in X.T[columns]:  # its own values where there are few, evenly spaced ones between its ends otherwise
+        own, margin = _discrete(v), 0.0 if np.ptp(v) else 0.5
+        values.append(np.linspace(v.min() - margin, v.max() + margin, n) if own is None else own)
     of = np.repeat(np.arange(len(columns)), [len(v) for v in values])
     where = np.tile(middle, (len(of), 1))
     where[np.arange(len(of)), np.asarray(columns)[of]] = np.concatenate(values)
     found, note = _predict(model, where)
     parts = [_Predictions(*(each[..., of == i] for each in found)) for i in range(len(columns))]
     return list(zip(columns, values, parts, strict=True)), note
-
-
-def _along(values: np.ndarray, n: int) -> np.ndarray:
-    """Values along a column: its own where it has few, evenly spaced ones between its ends otherwise."""
-    own = _discrete(values)
-    margin = 0.0 if np.ptp(values) else 0.5
-    return np.linspace(values.min() - margin, values.max() + margin, n) if own is None else own
 
 
 def _discrete(values: np.ndarray, limit: int = 15) -> np.ndarray | None:
