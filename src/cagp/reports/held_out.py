@@ -183,10 +183,18 @@ def leave_out(model: Model, like: torch.Tensor | None, seed: int) -> LeftOut:
 def left_out_data(component: Conditioned, found: LeftOut) -> HeldOut:
     """Left-out observations of a component as held-out data."""
     geometry, rows = Geometry(component), torch.from_numpy(found.index).to(component.device)
-    roughness = _roughness(component, lambda k: geometry.beyond(rows, geometry.single(rows), k))
-    how, of = f"{found.how} {_KINDER}", "training data"
-    seen = (found.X, found.y, found.prediction, found.distance, roughness, found.index)
-    return HeldOut(*seen, of, how, found.short, found.correlation)
+    return HeldOut(
+        X=found.X,
+        truth=found.y,
+        prediction=found.prediction,
+        distance=found.distance,
+        roughness=_roughness(component, lambda k: geometry.beyond(rows, geometry.single(rows), k)),
+        rows=found.index,
+        rows_of="training data",
+        how=f"{found.how} {_KINDER}",
+        short=found.short,
+        correlation=found.correlation,
+    )
 
 
 def _roughness(component: Conditioned, nearest: Callable[[int], torch.Tensor]) -> np.ndarray | None:
