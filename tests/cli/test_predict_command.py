@@ -18,7 +18,7 @@ from scipy.stats import norm
 import cagp
 from cagp import saving
 from cagp.algebra.sweeps import sweep
-from cagp.cli.finished_batches import Pieces
+from cagp.cli.outputs import Pieces
 from cagp.interop import xarray as interop
 from cagp.tables import read_table, write_table
 from cli.small import VALUES, call, snapshot, start, write_small

@@ -25,7 +25,7 @@ from cagp.reports.held_out import HeldOut, leave_out, left_out_data
 from cagp.reports.inputs import array
 from cagp.reports.names import hyperparameters as named
 from cagp.reports.names import shortened
-from cagp.reports.pictures import new_figure, png
+from cagp.reports.page import new_figure, png
 from cagp.story import Story
 from cagp.support.advice import Advice
 from cagp.support.numbers import datum, number, percent, with_error

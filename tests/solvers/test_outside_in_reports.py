@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import cagp
-from cagp.cli.option_checks import with_iterations
+from cagp.cli.shared import with_iterations
 from cagp.fit_report import write_check_report, write_fit_report
 from cagp.gram import Gram
 from cagp.reports.computational_share import measure

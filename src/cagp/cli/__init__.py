@@ -44,8 +44,7 @@ def _cagp(
     """Gaussian process regression with honest error bars at any compute budget."""
 
 
-GROUP = "cagp.commands"
-"""Of entry points: commands that other distributions bring, loaded only when called."""
+GROUP = "cagp.commands"  # of entry points: commands that other distributions bring, loaded only when called
 
 
 def loaded(name: str, found: Iterable[EntryPoint]) -> Any:

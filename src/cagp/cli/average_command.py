@@ -2,53 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
-import typer
+from typer import Argument, Option
 
 from ..errors import InputError
-from .option_checks import require_new, share_in, with_iterations
-from .output_metadata import described, shown
-from .shared import IN_OPTIONS, Debug, DropMissing, Folder, Printer, Quiet, errors_reported
-from .table_columns import find_column, opened, tell_reading
+from . import flags
+from .outputs import described, shown
+from .shared import IN_OPTIONS, Printer, errors_reported, require_new, share_in, with_iterations
+from .table_columns import find_column, opened, read_for, tell_reading
 
 if TYPE_CHECKING:
-    from ..saving import Encoding
+    from ..saving import Saved
     from ..tables import RawColumns, Table
-
-_AREA, _EQUAL = "area", "equal"
 
 
 def average(
-    folder: Folder,
-    data: Annotated[
-        Path, typer.Argument(metavar="DATA", help="Table of points with the features; NetCDF grids as well.")
-    ],
-    out: Annotated[Path, typer.Option(dir_okay=False, help="Table to write: .csv, .csv.gz, .parquet or .nc.")],
+    folder: flags.Folder,
+    data: Annotated[Path, Argument(metavar="DATA", help="Table of points with the features; NetCDF grids as well.")],
+    out: Annotated[Path, Option(dir_okay=False, help="Table to write: .csv, .csv.gz, .parquet or .nc.")],
     by: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Column with the region of each point; without it, one mean.")
+        str | None, Option(metavar="COLUMN", help="Column with the region of each point; without it, one mean.")
     ] = None,
     weights: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="COLUMN",
             help="Column with what each point counts, or equal, or area: the cosine of the latitude, as is the default "
             "on NetCDF grids.",
         ),
     ] = None,
-    interval: Annotated[float, typer.Option(help="Per cent that lower and upper hold.")] = 95.0,
+    interval: flags.Interval = 95.0,
     observed: Annotated[
-        bool, typer.Option("--observed", help="About means of new observations, one at each point, noise included.")
+        bool, Option("--observed", help="About means of new observations, one at each point, noise included.")
     ] = False,
-    solver: Annotated[str | None, typer.Option(help="Another solver than the model's; see `cagp solvers`.")] = None,
-    iterations: Annotated[int | None, typer.Option(min=0, help="Iterations of the solver.")] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace OUT if it is there.")] = False,
-    drop_missing: DropMissing = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
+    solver: flags.OtherSolver = None,
+    iterations: flags.Iterations = None,
+    overwrite: flags.OverwriteTable = False,
+    drop_missing: flags.DropMissing = False,
+    quiet: flags.Quiet = False,
+    debug: flags.Debug = False,
 ) -> None:
     """Average what a model predicts over regions, with the error bar of each average.
 
@@ -63,10 +58,12 @@ def average(
         saved, raw, features, target, own = opened(folder, data, out, solver, observed, printer)
         require_new(out, overwrite)
         region = None if by is None else find_column(raw, by, "--by")
-        kind, column = _weights(weights, raw, features)
-        wanted = [*features, *([] if column is None else [column])]
-        table, labels = _rows(raw, wanted, region, saved.about.encodings, drop_missing, printer)
-        counted = _counted(kind, column, raw, features, table, printer)
+        kind, column = _weights(weights, raw, features, printer)
+        wanted = list(dict.fromkeys([*features, *([] if column is None else [column])]))
+        table, labels = _rows(saved, raw, wanted, region, drop_missing, printer)
+        counted = None if column is None else table.columns[column]
+        if counted is not None and kind == "area":
+            counted = np.cos(np.deg2rad(counted)).clip(min=0.0)
         X = table.matrix(features)
         chosen = with_iterations(own.for_test_points(len(X)), iterations)
         groups, counts = np.unique(labels, return_counts=True)
@@ -81,59 +78,43 @@ def average(
         message = found.status.worded(IN_OPTIONS)
         about = described(saved.about, target, model, None, level=level, observed=observed, message=message)
         about["notes"]["cagp_guarantee"] = f"{found.guarantee.kind}: {found.guarantee}"
-        about["notes"]["cagp_weights"] = kind if column is None else column
+        about["notes"]["cagp_weights"] = column if kind == "column" else kind
         tables.write_table(out, columns, **about)
         printer(message)
         printer(f"Written: {out}")
 
 
-def _weights(asked: str | None, raw: RawColumns, features: tuple[str, ...]) -> tuple[str, str | None]:
-    """What points count, "equal", "area" or "column", and which column."""
-    if asked is None:
-        return (_AREA if raw.globe is not None and raw.globe[0] in features else _EQUAL), None
-    if asked in (_AREA, _EQUAL) and asked not in raw.names:
-        return asked, None
-    return "column", find_column(raw, asked, "--weights")
+def _weights(asked: str | None, raw: RawColumns, features: tuple[str, ...], printer: Printer) -> tuple[str, str | None]:
+    """What points count, "equal", "area" or "column", and by which column."""
+    if asked is not None and (asked not in ("area", "equal") or asked in raw.names):
+        return "column", find_column(raw, asked, "--weights")
+    on_grid = raw.globe is not None and raw.globe[0] in features
+    if asked == "equal" or (asked is None and not on_grid):
+        return "equal", None
+    named = (name for name in features if name.lower() in ("lat", "latitude"))
+    latitude = raw.globe[0] if raw.globe is not None else next(named, None)
+    if latitude is None or latitude not in features:
+        raise InputError(f"--weights area needs a latitude among the features, which are {', '.join(features)}")
+    said = f"Points count by the cosine of {latitude!r}, as the areas of cells do"
+    printer(f"{said}; --weights equal counts all the same.")
+    return "area", latitude
 
 
 def _rows(
-    raw: RawColumns,
-    columns: list[str],
-    region: str | None,
-    encodings: Sequence[Encoding],
-    drop_missing: bool,
-    printer: Printer,
+    saved: Saved, raw: RawColumns, columns: list[str], region: str | None, drop_missing: bool, printer: Printer
 ) -> tuple[Table, np.ndarray]:
     """The points that belong to a region, and the label of each."""
     from .. import tables
 
     if region is None:
-        table = tables.read_table(raw.path, columns, drop_missing=drop_missing, encodings=encodings)
-        labels, outside = np.zeros(len(table), dtype=np.int64), 0
-    else:
-        if region in columns:
-            raise InputError(f"--by {region!r} is a feature or the weights; give the regions in a column of their own")
-        table, labels, outside = tables.read_labelled(
-            raw, columns, region, drop_missing=drop_missing, encodings=encodings
-        )
+        table = read_for(saved, raw.path, columns, drop_missing, printer)
+        return table, np.zeros(len(table), dtype=np.int64)
+    if region in columns:
+        raise InputError(f"--by {region!r} is a feature or the weights; give the regions in a column of their own")
+    table, labels, outside = tables.read_labelled(
+        raw, columns, region, drop_missing=drop_missing, encodings=saved.about.encodings
+    )
     if outside:
         printer(f"{outside:,} rows of {raw.path} have no {region!r} and belong to no region.")
     tell_reading(table, printer)
     return table, labels
-
-
-def _counted(
-    kind: str, column: str | None, raw: RawColumns, features: tuple[str, ...], table: Table, printer: Printer
-) -> np.ndarray | None:
-    """What each point counts, shape (n,); None where all count the same."""
-    if column is not None:
-        return table.columns[column]
-    if kind == _EQUAL:
-        return None
-    named = [name for name in features if name.lower() in ("lat", "latitude")]
-    latitude = raw.globe[0] if raw.globe is not None else next(iter(named), None)
-    if latitude is None or latitude not in features:
-        raise InputError(f"--weights area needs a latitude among the features, which are {', '.join(features)}")
-    said = f"Points count by the cosine of {latitude!r}, as the areas of cells do"
-    printer(f"{said}; --weights equal counts all the same.")
-    return np.cos(np.deg2rad(table.columns[latitude])).clip(min=0.0)

@@ -7,30 +7,30 @@ from typing import Annotated
 
 import numpy as np
 import typer
+from typer import Argument, Option
 
 from ..errors import InputError
-from .shared import NOT_CALIBRATED, Debug, DropMissing, Folder, Printer, Quiet, Seed, errors_reported, labels
+from . import flags
+from .shared import NOT_CALIBRATED, Printer, errors_reported, labels
 from .table_columns import about_of, find_column, places, read_for
 
 
 def check(
-    folder: Folder,
+    folder: flags.Folder,
     holdout: Annotated[
-        Path | None, typer.Argument(metavar="[HOLDOUT]", help="Table with features and target that was not fitted to.")
+        Path | None, Argument(metavar="[HOLDOUT]", help="Table with features and target that was not fitted to.")
     ] = None,
     like: Annotated[
         Path | None,
-        typer.Option(help="Table with features: left-out data lie as far from the others as its rows from the data."),
+        Option(help="Table with features: left-out data lie as far from the others as its rows from the data."),
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Folder for the report; by default MODEL-check.")] = None,
-    noise_column: Annotated[
-        str | None, typer.Option(help="Column of HOLDOUT with the noise variance of each row.")
-    ] = None,
-    solver: Annotated[str | None, typer.Option(help="Check with another solver; see `cagp solvers`.")] = None,
-    seed: Seed = 0,
-    drop_missing: DropMissing = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
+    out: Annotated[Path | None, Option(help="Folder for the report; by default MODEL-check.")] = None,
+    noise_column: Annotated[str | None, Option(help="Column of HOLDOUT with the noise variance of each row.")] = None,
+    solver: Annotated[str | None, Option(help="Check with another solver; see `cagp solvers`.")] = None,
+    seed: flags.Seed = 0,
+    drop_missing: flags.DropMissing = False,
+    quiet: flags.Quiet = False,
+    debug: flags.Debug = False,
 ) -> None:
     """Check the error bars of a model, and write a report.
 

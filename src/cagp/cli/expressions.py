@@ -1,7 +1,6 @@
-"""Solvers and kernels as people write them: a name, or the expression one would write in Python.
+"""Solvers and kernels as people write them: a name, or as in Python ``Matern32(0.3).on(0, 1) + RBF(2.0).on(2)``.
 
-``gauss-seidel``, ``GaussSeidel(20)``, ``CalibratedCG(10, Nystrom(1000), start=NearestNeighbours(100))``,
-``Matern32(0.3).on(0, 1) + RBF(2.0).on(2)``. Only cagp's own classes are known; nothing is ever executed.
+Only cagp's own classes are known; nothing is ever executed.
 """
 
 from __future__ import annotations

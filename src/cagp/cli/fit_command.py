@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from . import fit_flags as flags
-from .option_checks import renamed, require_place, require_values, with_iterations
-from .output_metadata import notes_on
-from .shared import IN_OPTIONS, INTERRUPTED, Debug, DropMissing, Printer, Quiet, Seed, errors_reported, labels
+from ..support.advice import Advice
+from . import flags
+from .shared import IN_OPTIONS, INTERRUPTED, Printer, errors_reported, labels, renamed, require_place, with_iterations
 from .table_columns import places
 
 if TYPE_CHECKING:
+    from ..hyperparameters import FitResult
     from ..model import Model
     from ..saving import About
-    from .starting import Training
 
 
 def fit(
@@ -54,10 +53,10 @@ def fit(
     report: flags.Report = None,
     no_report: flags.NoReport = False,
     overwrite: flags.Overwrite = False,
-    seed: Seed = 0,
-    drop_missing: DropMissing = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
+    seed: flags.Seed = 0,
+    drop_missing: flags.DropMissing = False,
+    quiet: flags.Quiet = False,
+    debug: flags.Debug = False,
     geo: flags.Geo = None,
     noise: flags.Noise = None,
 ) -> None:
@@ -71,8 +70,7 @@ def fit(
     with errors_reported(debug):
         from .. import saving
         from .expressions import as_solver
-        from .starting import PriorAsked, check_rows, search, search_options
-        from .training_data import columns_asked, read_training
+        from .starting import PriorAsked, check_rows, columns_asked, read_training, search, search_options
 
         printer = Printer(quiet)
         level = renamed("--noise", noise, "--noise-variance", noise_variance)
@@ -81,13 +79,14 @@ def fit(
         chosen_solver = with_iterations(as_solver(solver), iterations)
         where = renamed("--geo", geo, "--globe", globe)
         wished = PriorAsked(kernel, mean, where, ard, lengthscale, variance, level, rotate)
-        require_values(no_fit, wished.written, lengthscale, variance, 0.0 if noise_column else level)
+        if no_fit:
+            wished.require_values(noisy=bool(noise_column))
         require_place(out, overwrite)
         how = columns_asked(categories, dates, impute)
         training = read_training(data, target, features, exclude, noise_column, drop_missing, wished, printer, how)
         check_rows(options, len(training.y))
-        about, some = _about(training), wished.some_prior(training)
-        at_first = saving.Saved(some, training.X, training.y, chosen_solver, about=about)
+        about = training.about
+        at_first = saving.Saved(wished.some_prior(training), training.X, training.y, chosen_solver, about=about)
         options["like"] = None if like is None else places(like, at_first, out, drop_missing, printer)
         if no_fit:
             plain = wished.whole_prior_for(training).condition(training.X, training.y, chosen_solver)
@@ -102,13 +101,7 @@ def fit(
 
 
 def _as_given(
-    plain: Model,
-    about: About,
-    out: Path,
-    overwrite: bool,
-    options: dict[str, Any],
-    printer: Printer,
-    debug: bool,
+    plain: Model, about: About, out: Path, overwrite: bool, options: dict[str, Any], printer: Printer, debug: bool
 ) -> tuple[Model, About]:
     """The model of values that are taken as they are, written; with error bars that hold, unless these are to stay."""
     from .. import saving
@@ -128,11 +121,10 @@ def _as_given(
 def _written(fitted: Model, about: About, out: Path, overwrite: bool, columns: list[str], printer: Printer) -> About:
     """What a search found is told and written; ends the command where Ctrl-C has ended the search."""
     from .. import saving
-    from .starting import printed
 
     assert fitted.result is not None
     printer(fitted.story)
-    printed(fitted.result, columns, fitted.interrupted, printer)
+    _printed(fitted.result, columns, fitted.interrupted, printer)
     about = dataclasses.replace(about, fit=saving.FitSummary.of(fitted.result, IN_OPTIONS))
     saving.write(saving.Saved.of(fitted, about), out, overwrite=overwrite)
     if fitted.interrupted:
@@ -145,20 +137,35 @@ def _written(fitted: Model, about: About, out: Path, overwrite: bool, columns: l
     return about
 
 
-def _about(training: Training) -> About:
-    """What is known about the data."""
-    from ..saving import About
+def _printed(result: FitResult, columns: list[str], stopped: bool, printer: Printer) -> None:
+    """Print the hyperparameters that the search found, and what needs a look."""
+    from ..kernels import Rotated
 
-    columns, target, table = training.columns, training.target, training.table
-    units = {name: table.units[name] for name in (*columns, target) if name in table.units}
-    notes = notes_on(training.raw, target, table.dropped, training.copied)
-    return About(tuple(columns), target, units, notes, encodings=table.encodings)
+    errors = result.standard_errors or {}
+    owners: dict[str, str] = {}
+    for part in result.prior.kernel.walk(range(len(columns))):
+        owners |= {f"{part.path}.lengthscale[{i}]": columns[column] for i, column in enumerate(part.columns)}
+        for field in part.kernel.angles:
+            owners |= {f"{part.path}.{field}{place}": "degrees" for place in ("", "[0]", "[1]", "[2]")}
+        if part.coordinate == Rotated.coordinate_called:
+            owners |= {f"{part.path}.lengthscale[{i}]": f"axis {i + 1}" for i in range(3)}
+    rows = [
+        (name, owners.get(name, ""), f"{value:.6g}", f"± {errors[name]:.2g}" if name in errors else "")
+        for name, value in result.values.items()
+    ]
+    printer.table(("hyperparameter", "of", "value", "standard error"), rows)
+    told = ("flat", "not converged") if stopped else ("flat",)  # that it was stopped is said at the end
+    for advice in result.advice:
+        if advice.kind not in told:
+            printer(f"Warning: {advice.worded(IN_OPTIONS)}")
+    flat = [advice.subject for advice in result.advice if advice.kind == "flat"]
+    if flat:
+        printer(Advice("flat").worded(IN_OPTIONS, subject=", ".join(flat)))
 
 
 def _report(
     model: Any, about: About, folder: Path | None, out: Path, options: dict[str, Any], printer: Printer, debug: bool
 ) -> None:
-    """The report about a model; by default beside it."""
     from ..fit_report import write_fit_report
 
     place = folder or out.resolve().with_name(out.resolve().name + "-report")

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .shared import Debug, Folder, Printer, errors_reported
+from . import flags
+from .shared import Printer, errors_reported
 
 if TYPE_CHECKING:
     from ..saving import Saved
 
 
-def info(folder: Folder, debug: Debug = False) -> None:
+def info(folder: flags.Folder, debug: flags.Debug = False) -> None:
     """Show what a model is: data, prior, solver, fit, versions, and the memory it will need."""
     with errors_reported(debug):
         from ..saving import read
@@ -38,6 +39,8 @@ def info(folder: Folder, debug: Debug = False) -> None:
 def _facts(saved: Saved) -> list[tuple[str, str]]:
     import torch  # after the folder was found to be readable
 
+    from ..kernels import geographic_columns
+    from ..kernels.rotated import directions_in_words
     from ..solvers import Auto
     from ..support.memory import available_bytes, human
     from ..tables.columns import in_words
@@ -57,9 +60,14 @@ def _facts(saved: Saved) -> list[tuple[str, str]]:
     dense = d * d * (8 if saved.solve_dtype == "float64" else 4)
     free = available_bytes(torch.device("cpu"))
     kept = "kept in memory" if dense <= 0.75 * free / 2 else "too large for half of that: recomputed in tiles"
+    places = []
+    if globe := geographic_columns(saved.prior.kernel, range(p)):
+        (south, north), (west, east) = ((saved.X[:, c].min(), saved.X[:, c].max()) for c in globe[0])
+        places = [("region", f"latitude {south:g} … {north:g}, longitude {west:g} … {east:g} degrees")]
+    places += [("direction", sentence) for sentence in directions_in_words(saved.prior.kernel, _features(saved))]
     facts = [
         ("data", f"{d:,} observations of {saved.about.target or 'y'}, {p} features"),
-        *_places(saved),
+        *places,
         ("kernel", repr(saved.prior.kernel)),
         ("mean", repr(saved.prior.mean)),
         ("noise variance", said),
@@ -79,21 +87,7 @@ def _facts(saved: Saved) -> list[tuple[str, str]]:
             error = fit.standard_errors.get(name)
             facts.append((f"  {name}", f"{value:.6g}" + ("" if error is None else f" ± {error:.2g}")))
     facts += [(f"column {each.column}", words) for each in saved.about.encodings if (words := in_words(each))]
-    facts += list(saved.about.notes.items())
-    return facts
-
-
-def _places(saved: Saved) -> list[tuple[str, str]]:
-    """Where the data are, for kernels on the globe; where correlation reaches furthest, for those with turned axes."""
-    from ..kernels import geographic_columns
-    from ..kernels.rotated import directions_in_words
-
-    facts = []
-    if found := geographic_columns(saved.prior.kernel, tuple(range(saved.X.shape[1]))):
-        (south, north), (west, east) = ((saved.X[:, c].min(), saved.X[:, c].max()) for c in found[0])
-        facts = [("region", f"latitude {south:g} … {north:g}, longitude {west:g} … {east:g} degrees")]
-    sentences = directions_in_words(saved.prior.kernel, _features(saved))
-    return [*facts, *(("direction", sentence) for sentence in sentences)]
+    return [*facts, *saved.about.notes.items()]
 
 
 def _features(saved: Saved) -> tuple[str, ...]:

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import typer
+from typer import Option
 
 from ..errors import InputError
-from .finished_batches import Pieces, key_of
-from .option_checks import require_new, share_in, with_iterations
-from .output_metadata import described, shown
-from .shared import IN_OPTIONS, INTERRUPTED, KEPT, Debug, DropMissing, Folder, Printer, Quiet, errors_reported
+from . import flags
+from .outputs import Pieces, described, key_of, shown
+from .shared import IN_OPTIONS, INTERRUPTED, KEPT, Printer, errors_reported, require_new, share_in, with_iterations
 from .table_columns import opened, read_for
 
 if TYPE_CHECKING:
@@ -20,37 +20,32 @@ if TYPE_CHECKING:
     from ..prediction import Prediction
     from ..stopping import Rule
 
-_SMALLEST_BATCH = 4000
-_PIECES = 100
+_SMALLEST_BATCH, _PIECES = 4000, 100
 
 
 def predict(
-    folder: Folder,
-    data: Annotated[Path, typer.Argument(metavar="DATA", help="Table with the features; NetCDF grids as well.")],
+    folder: flags.Folder,
+    data: flags.Points,
     out: Annotated[
         Path | None,
-        typer.Option(
-            dir_okay=False, help="Table: .csv, .csv.gz, .parquet, .nc; by default DATA-predicted, beside DATA."
-        ),
+        Option(dir_okay=False, help="Table: .csv, .csv.gz, .parquet, .nc; by default DATA-predicted, beside DATA."),
     ] = None,
-    std: Annotated[
-        bool, typer.Option("--std/--no-std", help="Error bars, or the mean alone (often much faster).")
-    ] = True,
-    interval: Annotated[float, typer.Option(help="Per cent that lower and upper hold.")] = 95.0,
+    std: Annotated[bool, Option(help="Error bars, or the mean alone (often much faster).")] = True,
+    interval: flags.Interval = 95.0,
     observed: Annotated[
-        bool, typer.Option("--observed", help="About new observations, noise included, not about the function.")
+        bool, Option("--observed", help="About new observations, noise included, not about the function.")
     ] = False,
-    solver: Annotated[str | None, typer.Option(help="Another solver than the model's; see `cagp solvers`.")] = None,
-    iterations: Annotated[int | None, typer.Option(min=0, help="Iterations of the solver.")] = None,
+    solver: flags.OtherSolver = None,
+    iterations: flags.Iterations = None,
     stop_share: Annotated[
-        float | None, typer.Option(help="Stop each row when at most so much of its variance is computational: 0.05.")
+        float | None, Option(help="Stop each row when at most so much of its variance is computational: 0.05.")
     ] = None,
-    batch: Annotated[int | None, typer.Option(min=1, help="Rows in a piece of work; a kill loses at most one.")] = None,
-    prefix: Annotated[str, typer.Option(help="Put before the names of the new columns.")] = "",
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace OUT if it is there.")] = False,
-    drop_missing: DropMissing = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
+    batch: Annotated[int | None, Option(min=1, help="Rows in a piece of work; a kill loses at most one.")] = None,
+    prefix: Annotated[str, Option(help="Put before the names of the new columns.")] = "",
+    overwrite: flags.OverwriteTable = False,
+    drop_missing: flags.DropMissing = False,
+    quiet: flags.Quiet = False,
+    debug: flags.Debug = False,
 ) -> None:
     """Predict with a model at the rows of a table.
 
@@ -108,9 +103,7 @@ def predict(
 def _in_batches(
     model: Model, X: np.ndarray, rule: Rule | None, size: int, pieces: Pieces, printer: Printer
 ) -> tuple[dict[str, np.ndarray], str, bool]:
-    """All rows, those finished before from disk, as ``_numbers`` has them; what the solver said; and whether Ctrl-C
-    stopped it.
-    """
+    """All rows, those finished before from disk, as ``_numbers`` has them; what the solver said; whether it stopped."""
     from ..support.interrupt import Interrupt
     from ..support.progress import progress
 
@@ -136,7 +129,10 @@ def _in_batches(
     parts = [done.get(start) or _numbers(model.prior_at(X[start:stop])) for start, stop in bounds]
     found = {name: np.concatenate([part[name] for part in parts], axis=-1) for name in parts[0]}
     if stopped:
-        message = _interrupted(found["iterations"])
+        values, counts = np.unique(found["iterations"], return_counts=True)
+        each = ", ".join(f"{n:,} rows after iteration {i}" for i, n in zip(values[::-1], counts[::-1], strict=True))
+        prior = " Iteration 0 is the prior." if values[0] == 0 else ""
+        message = f"Interrupted: {each}.{prior} The error bars are right for what was computed."
     elif rule is not None and len(bounds) > 1:
         message = f"Stopped after {found['iterations'].min()} to {found['iterations'].max()} iterations, by {rule!r}."
     return found, message, stopped
@@ -149,10 +145,3 @@ def _numbers(prediction: Prediction) -> dict[str, np.ndarray]:
         "variances": np.stack([np.asarray(each.variance, dtype=np.float64) for each in prediction.components]),
         "iterations": np.asarray(prediction.iterations, dtype=np.int64),
     }
-
-
-def _interrupted(iterations: np.ndarray) -> str:
-    values, counts = np.unique(iterations, return_counts=True)
-    each = ", ".join(f"{n:,} rows after iteration {i}" for i, n in zip(values[::-1], counts[::-1], strict=True))
-    prior = " Iteration 0 is the prior." if values[0] == 0 else ""
-    return f"Interrupted: {each}.{prior} The error bars are right for what was computed."

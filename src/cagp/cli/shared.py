@@ -1,4 +1,4 @@
-"""What all commands share: options, how errors and advice are told, and the exit codes.
+"""What all commands share: how errors and advice are told, what options must be, and the exit codes.
 
 | code | meaning |
 |---|---|
@@ -11,11 +11,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -25,18 +26,11 @@ from ..support.spelling import printable
 if TYPE_CHECKING:
     from ..fit_report import Names
     from ..saving import About
+    from ..solvers import Solver
 
 NOT_CALIBRATED = 3
 INTERRUPTED = 130
 KEPT = "Interrupted. What was finished is kept: the same command continues where it stopped."
-
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
-Debug = Annotated[bool, typer.Option("--debug", help="Show the whole traceback of an error.")]
-Folder = Annotated[Path, typer.Argument(metavar="MODEL", help="Model folder that `cagp fit` wrote.")]
-Seed = Annotated[int, typer.Option(min=0, help="Seed of all random numbers.")]
-DropMissing = Annotated[
-    bool, typer.Option("--drop-missing", help="Leave out rows with missing values, and say how many.")
-]
 
 IN_OPTIONS = {
     "not converged": "start from better values (--lengthscale, --variance, --noise-variance), or hold some (--fix)",
@@ -67,17 +61,13 @@ def errors_reported(debug: bool, interrupted: str = "Interrupted. Nothing was wr
         else:
             expected = isinstance(error, (InputError, OSError, MemoryError, ImportError))
             kind = "" if expected else f"{type(error).__name__}: "
-            lines = [f"Error: {kind}{_said(error)}", *getattr(error, "__notes__", [])]
+            said = str(error)
+            if isinstance(error, OSError) and error.filename is not None and error.strerror:
+                said = f"{error.filename}: {error.strerror}"  # without numbers that nobody knows
+            lines = [f"Error: {kind}{said}", *getattr(error, "__notes__", [])]
             lines = lines if expected else [*lines, "--debug shows where this happened."]
             typer.echo(printable("\n".join(lines)), err=True)
         raise typer.Exit(2 if isinstance(error, InputError) else 1) from None
-
-
-def _said(error: Exception) -> str:
-    """What an error says; of a file that cannot be used its name and why, without numbers that nobody knows."""
-    if isinstance(error, OSError) and error.filename is not None and error.strerror:
-        return f"{error.filename}: {error.strerror}"
-    return str(error)
 
 
 class Printer:
@@ -91,9 +81,7 @@ class Printer:
         if not self.quiet:
             typer.echo(printable(text))
 
-    def table(
-        self, columns: Sequence[str], rows: Sequence[Sequence[str]], title: str | None = None, whole: int = 0
-    ) -> None:
+    def table(self, columns: Sequence[str], rows: Sequence[Sequence[str]], title: str = "", whole: int = 0) -> None:
         """Rows of text under their headings; the first ``whole`` columns are not broken into lines."""
         if self.quiet:
             return
@@ -102,12 +90,7 @@ class Printer:
         from rich.markup import escape
         from rich.table import Table
 
-        table = Table(
-            title=None if title is None else escape(title),
-            title_justify="left",
-            box=box.SIMPLE,
-            show_header=any(columns),
-        )
+        table = Table(title=escape(title), title_justify="left", box=box.SIMPLE, show_header=any(columns))
         for i, column in enumerate(columns):
             table.add_column(column, overflow="fold", no_wrap=i < whole)
         for row in rows:
@@ -119,10 +102,49 @@ def labels(about: About) -> Names:
     """Names and units for the labels of a report."""
     from ..fit_report import Names
 
-    features = about.features or ()
-    return Names(
-        features or None,
-        about.target,
-        [about.units.get(name, "") for name in features] or None,
-        about.units.get(about.target or "", ""),
-    )
+    features, target = about.features or (), about.target
+    units = [about.units.get(name, "") for name in (*features, target or "")]
+    return Names(features or None, target, units[:-1] or None, units[-1])
+
+
+def renamed(old: str, before: Any, new: str, value: Any) -> Any:
+    """The value of an option whose old name still works, with a line on standard error that tells the new one."""
+    if before is None:
+        return value
+    if value is not None:
+        raise InputError(f"{old} is the old name of {new}; give {new} alone")
+    typer.echo(f"{old} is called {new} now, as everywhere else; the old name goes with the next release.", err=True)
+    return before
+
+
+def require_place(out: Path, overwrite: bool) -> None:
+    """Refuse a place where no model may be written."""
+    from ..saving import is_model_folder, require_writable
+
+    if not overwrite and is_model_folder(out):
+        raise InputError(f"{out} already holds a model; --overwrite replaces it, or choose another name")
+    require_writable(out, overwrite)
+
+
+def require_new(out: Path, overwrite: bool) -> None:
+    """Refuse to write over a table that is there, unless that was asked for."""
+    if out.exists() and not overwrite:
+        raise InputError(f"{out} is there already; --overwrite replaces it")
+
+
+def share_in(interval: float) -> float:
+    """``--interval`` as a share of 1."""
+    if not 1 < interval < 100:
+        raise InputError(f"--interval is in per cent, between 1 and 100, got {interval:g}; for 95% write 95")
+    return interval / 100
+
+
+def with_iterations(solver: Solver, iterations: int | None) -> Solver:
+    """The solver with so many iterations; refuses one that has none."""
+    if iterations is None:
+        return solver
+    effort = solver.description(1).effort
+    if effort != "iterations":
+        remedy = f"write --solver '{type(solver).__name__}({effort}=300)'" if effort else ""
+        raise InputError(f"--iterations has no meaning for {solver!r}; {remedy or 'name a solver that has them'}")
+    return dataclasses.replace(solver, iterations=iterations)  # type: ignore[type-var]

@@ -1,5 +1,5 @@
-"""From the options of ``cagp fit`` to ``cagp.fit``: what they say of the prior, which is everything, its kind, or
-nothing, so that it is chosen; the search for a model; and what it found.
+"""From a table and the options of ``cagp fit`` to ``cagp.fit``: what they say of the prior, which is everything, its
+kind, or nothing, so that it is chosen; which rows and columns are the observations; and the search for a model.
 """
 
 from __future__ import annotations
@@ -8,37 +8,42 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
+from .. import tables
 from ..choosing import fit
 from ..choosing.candidates import KINDS, SHORT_AND_LONG
 from ..choosing.candidates import TRENDS as _MEANS
 from ..choosing.options import LIKELIHOODS, check_recalibrate
 from ..errors import InputError
-from ..hyperparameters import FitResult
+from ..hyperparameters import averaged_rows
 from ..hyperparameters.starting_prior import Group, column_groups, scale_of, starting_kernel
-from ..kernels import Kernel, Matern32, Periodic, Radial, Rotated, geographic_columns
+from ..kernels import Kernel, Matern32, Periodic, Radial
 from ..means import Constant, Mean
 from ..model import Model
 from ..prior import Prior
-from ..support.validation import choice
+from ..saving import About
+from ..support.validation import choice, squarable
 from ..tables import RawColumns, Table
+from ..tables.columns import ColumnsAsked, in_words
 from ..transforms import KINDS as TRANSFORMS
 from .expressions import KERNEL_NAMES, evaluated
-from .shared import IN_OPTIONS, Printer
-from .table_columns import names_in
+from .outputs import notes_on
+from .shared import Printer
+from .table_columns import distinct, find_column, globe_among, globe_of, names_in, tell_reading, varying
 
 _AUTO = "auto"
 
 
 @dataclass(frozen=True, eq=False)
 class Training:
-    """Observations y (n,) of ``target`` at X (n, p), the ``columns`` of a table; without ``copied`` rows.
+    """Observations y (n,) of ``target`` at X (n, p), the ``columns`` of a table, without ``copied`` rows.
 
-    ``noise`` (n,) are their noise variances, where a column has them; ``globe`` are latitude and longitude among the
-    columns, where distance is measured on the globe.
+    ``noise`` (n,) are their noise variances, ``globe`` latitude and longitude among the columns, where there are any.
     """
 
     raw: RawColumns
@@ -56,10 +61,17 @@ class Training:
         """Which columns latitude and longitude are."""
         return None if self.globe is None else tuple(self.columns.index(each) for each in self.globe)
 
+    @property
+    def about(self) -> About:
+        """What a model remembers of its data."""
+        units = {name: self.table.units[name] for name in (*self.columns, self.target) if name in self.table.units}
+        notes = notes_on(self.raw, self.target, self.table.dropped, self.copied)
+        return About(tuple(self.columns), self.target, units, notes, encodings=self.table.encodings)
+
 
 @dataclass(frozen=True)
 class PriorAsked:
-    """The options that say what the prior is, as they were written."""
+    """The options that say what the prior is, as they were written; refuses what cannot be read or go together."""
 
     kernel: str
     mean: str
@@ -71,18 +83,17 @@ class PriorAsked:
     rotate: bool | None = None
 
     def __post_init__(self) -> None:
-        _ = self._mean, self._kernel  # what cannot be read is refused at once
+        _ = self._mean, self._kernel  # read at once
         scales = [("--lengthscale", each) for each in self._scales or ()]
         for option, value in [("--noise-variance", self.noise), ("--variance", self.variance), *scales]:
             if value is not None and not 0 < value < float("inf"):
                 raise InputError(f"{option} must be positive, got {value:g}")
-        valued = self._scales is not None or self.variance is not None
-        if self.rotate and (self.written or valued or self._kernel is Periodic):
+        if self.rotate and (self.own_kernel is not None or self._valued or self._kernel is Periodic):
             raise InputError(
                 "--rotate is for a kernel that is chosen; leave out --lengthscale and --variance, or write it with its "
                 "values: --kernel 'Rotated(Matern32((4.0, 1.0)), 30)'"
             )
-        if self.written and (valued or (self.globe or "none").lower() != "none"):
+        if self.own_kernel is not None and (self._valued or (self.globe or "none").lower() != "none"):
             raise InputError(
                 f"--kernel {self.kernel!r} has its values in it; leave out --globe, --lengthscale and --variance"
             )
@@ -90,9 +101,7 @@ class PriorAsked:
     @cached_property
     def _mean(self) -> Mean | None:
         """The mean of that name; None where it is to be chosen."""
-        if self.mean not in (_AUTO, *_MEANS):
-            raise InputError(f"--mean must be one of {', '.join((_AUTO, *_MEANS))}, got {self.mean!r}")
-        return _MEANS.get(self.mean)
+        return _MEANS.get(choice(self.mean, "--mean", (_AUTO, *_MEANS)))
 
     @cached_property
     def _kernel(self) -> type[Radial] | Kernel | tuple[str, ...] | None:
@@ -103,8 +112,7 @@ class PriorAsked:
             return None
         if len(names) == 1 and names[0] in radial:
             return radial[names[0]]
-        chosen_from = (*KINDS, SHORT_AND_LONG)
-        if set(names) <= set(chosen_from):
+        if set(names) <= {*KINDS, SHORT_AND_LONG}:
             return names
         kinds = ", ".join((_AUTO, *radial, SHORT_AND_LONG))
         otherwise = f"--kernel must be one of {kinds}, or such as 'Matern32(0.5).on(0, 1) + RBF(2.0).on(2)'"
@@ -118,27 +126,34 @@ class PriorAsked:
         if self.lengthscale is None:
             return None
         try:
-            return tuple(float(each) for each in self.lengthscale.split(","))
+            return tuple(map(float, self.lengthscale.split(",")))
         except ValueError:
-            wanted = "--lengthscale must be a number, or numbers separated by commas"
-            raise InputError(f"{wanted}, got {self.lengthscale!r}") from None
+            raise InputError(
+                f"--lengthscale must be a number, or numbers separated by commas, got {self.lengthscale!r}"
+            ) from None
 
     @property
-    def written(self) -> bool:
-        """Whether the kernel is an expression, which has its values in it."""
-        return isinstance(self._kernel, Kernel)
+    def _valued(self) -> bool:
+        return self._scales is not None or self.variance is not None
 
-    def globe_among(self, columns: list[str]) -> tuple[str, str] | None:
-        """The columns that a written kernel takes for latitude and longitude."""
-        if not isinstance(self._kernel, Kernel):
-            return None
-        pairs = [each for each in geographic_columns(self._kernel, tuple(range(len(columns)))) if len(each) == 2]
-        return (columns[pairs[0][0]], columns[pairs[0][1]]) if pairs else None
+    @property
+    def own_kernel(self) -> Kernel | None:
+        """The kernel where it is an expression, which has its values in it."""
+        return self._kernel if isinstance(self._kernel, Kernel) else None
+
+    def require_values(self, noisy: bool) -> None:
+        """Refuse ``--no-fit`` without the values that it takes; ``noisy`` says that a column has those of the noise."""
+        needed: dict[str, object] = {} if noisy else {"--noise-variance": self.noise}
+        if self.own_kernel is None:
+            needed |= {"--lengthscale": self.lengthscale, "--variance": self.variance}
+        missing = " and ".join(name for name, value in needed.items() if value is None)
+        if missing:
+            raise InputError(f"--no-fit takes the hyperparameters as given, so it needs {missing} as well")
 
     def for_fit(self, training: Training) -> dict[str, Any]:
         """What ``cagp.fit`` is told: the prior where its values or its whole kernel were given, else what is known."""
         known: dict[str, Any] = {"mean": self._mean, "noise_variance": self._noise(training), "fix": ()}
-        if self.written or self._scales is not None or self.variance is not None or self._kernel is Periodic:
+        if self.own_kernel is not None or self._valued or self._kernel is Periodic:
             kernel, fixed = self._kernel_for(training)
             return {**known, "kernel": kernel, "fix": fixed}
         kind, rotate = self._kernel, "auto" if self.rotate is None else self.rotate
@@ -147,9 +162,7 @@ class PriorAsked:
 
     def some_prior(self, training: Training) -> Prior:
         """A prior on the columns of the data, to match other tables by."""
-        if isinstance(self._kernel, Kernel):
-            return Prior(self._kernel)
-        return Prior(starting_kernel(column_groups(training.X, training.globe_columns), 1.0)[0])
+        return Prior(self.own_kernel or starting_kernel(column_groups(training.X, training.globe_columns), 1.0)[0])
 
     def _noise(self, training: Training) -> float | np.ndarray | None:
         return self.noise if training.noise is None else training.noise
@@ -162,24 +175,21 @@ class PriorAsked:
         if isinstance(kind, tuple):
             raise InputError(f"--lengthscale and --variance are for one kernel, got --kernel {self.kernel!r}")
         variance = self.variance if self.variance is not None else scale_of(training.y)
-        where, each = training.globe_columns, self.ard is not False
-        groups = column_groups(X, where, each=each)
+        where, p = training.globe_columns, X.shape[1]
+        groups = column_groups(X, where, each=self.ard is not False)
         if where is not None and scales is not None:
             if len(scales) > 1:
                 raise InputError("with --globe, --lengthscale is one number, in kilometres on the globe")
             groups[0] = dataclasses.replace(groups[0], lengthscale=scales[0])
         elif scales is not None:
-            groups = [Group(None, self._lengthscales(X.shape[1]))]
+            n = len(scales)
+            if n not in (1, p):
+                raise InputError(f"--lengthscale has {n} values for {p} features; give one, or one for each")
+            if self.ard is False and n > 1:
+                raise InputError(f"--no-ard is one lengthscale for all features, --lengthscale has {n} values")
+            scales = scales if n == p else scales * p
+            groups = [Group(None, scales[0] if self.ard is False or p == 1 else scales)]
         return starting_kernel(groups, variance, kind or Matern32)
-
-    def _lengthscales(self, p: int) -> float | tuple[float, ...]:
-        """Those that were given, for p features."""
-        given = self._scales or ()
-        if len(given) not in (1, p):
-            raise InputError(f"--lengthscale has {len(given)} values for {p} features; give one, or one for each")
-        if self.ard is False and len(given) > 1:
-            raise InputError(f"--no-ard is one lengthscale for all features, --lengthscale has {len(given)} values")
-        return given[0] if self.ard is False or p == 1 else given if len(given) == p else given * p
 
     def whole_prior_for(self, training: Training) -> Prior:
         """The prior for ``--no-fit``; refused where the options cannot hold all hyperparameters."""
@@ -193,26 +203,98 @@ class PriorAsked:
         return Prior(kernel, mean=self._mean or Constant(), noise_variance=self._noise(training))
 
 
-def copies_on_globe(X: np.ndarray, y: np.ndarray, globe: tuple[str, str] | None, features: Sequence[str]) -> np.ndarray:
-    """Which observations (n,) repeat another one under a different longitude, and so are none: the accessor's rule."""
-    if globe is None or not set(globe) <= set(features):
-        return np.zeros(len(y), dtype=bool)
+def no_copies(
+    X: np.ndarray, y: np.ndarray, globe: Sequence[str] | None, features: Sequence[str], printer: Printer, first: int = 0
+) -> np.ndarray:
+    """Which observations from the ``first`` on, (n,), do not repeat another one under a different longitude."""
     from ..interop.xarray_coordinates import Axis, copies
 
-    roles = dict(zip(globe, ("latitude", "longitude"), strict=True))
-    return copies(X, y, tuple(Axis(name, roles.get(name, "other")) for name in features))
-
-
-def tell_copies(copies: np.ndarray, printer: Printer) -> None:
-    """Say how many rows (n,) are left out because they are copies."""
-    if copies.any():
+    roles = dict(zip(globe or (), ("latitude", "longitude"), strict=False))
+    copied = copies(X, y, tuple(Axis(name, roles.get(name, "other")) for name in features))[first:]
+    if copied.any():
         printer(
-            f"{copies.sum():,} of {len(copies):,} rows are left out: they repeat the value of another one at the same "
+            f"{copied.sum():,} of {len(copied):,} rows are left out: they repeat the value of another one at the same "
             "place on the globe (a pole, or a meridian given twice), and copies are no further observations."
         )
+    return ~copied
 
 
-# --- the search -------------------------------------------------------------------------------------------------------
+def columns_asked(categories: str, dates: str | None, impute: str | None) -> ColumnsAsked:
+    """The options --categories, --dates and --impute, checked."""
+    day_first = None if dates is None else choice(dates, "--dates", ("day-first", "month-first")) == "day-first"
+    if impute not in (None, "median"):
+        raise InputError(f"--impute must be median, got {impute!r}")
+    return ColumnsAsked(tuple(names_in(categories)), day_first, impute is not None)
+
+
+def read_training(
+    data: Path,
+    target: str,
+    features: str | None,
+    exclude: str,
+    noise_column: str | None,
+    drop_missing: bool,
+    wished: PriorAsked,
+    printer: Printer,
+    asked: ColumnsAsked,
+) -> Training:
+    """The observations in a table, by the options that say what to read; says what was assumed and left out."""
+    raw = tables.read_columns(data)
+    target = find_column(raw, target, "--target")
+    noisy = None if noise_column is None else find_column(raw, noise_column, "--noise-column")
+    if noisy is not None and wished.noise is not None:
+        raise InputError(
+            f"--noise-column gives each row its noise variance, so --noise-variance {wished.noise:g} would be ignored"
+        )
+    given = [find_column(raw, each, "--features") for each in names_in(features or "")]
+    others = [target] if noisy is None else [target, noisy]
+    left_out = {*others, *(find_column(raw, each, "--exclude") for each in names_in(exclude))}
+    # of a grid, the coordinates of the target
+    known = [dim for dim in raw.dims[target] if dim in raw.names] if raw.dims else raw.names
+    columns = given or [name for name in known if name not in left_out]
+    if clash := left_out & set(columns):
+        raise InputError(f"{min(clash)!r} cannot be a feature: it is the target or excluded")
+    if not columns:
+        raise InputError(f"{data} has no column left to predict {target!r} from")
+    categories = tuple(find_column(raw, each, "--categories") for each in asked.categories)
+    if strange := [each for each in categories if each not in columns]:
+        raise InputError(f"--categories: {strange[0]!r} is not a feature; it is the target or excluded")
+    asked = dataclasses.replace(asked, categories=categories)
+    # in a gridded field what is missing is what is to be predicted, as in field.cagp.fit
+    how = {"drop_missing": drop_missing or bool(raw.dims), "keep": bool(given)}
+    table, columns = tables.read_training_table(data, columns, others, asked, **how)
+    tell_reading(table, printer)
+    for words in filter(None, map(in_words, table.encodings)):
+        printer(words)
+    if not given:
+        columns = varying(table, columns, printer)
+    columns = distinct(table, columns, bool(given), printer)
+    table = dataclasses.replace(
+        table, encodings=tuple(each for each in table.encodings if set(each.features) <= {*columns, target})
+    )
+    own = wished.own_kernel
+    globe = globe_among(wished.globe, raw, columns, printer) if own is None else None
+    on_globe = globe if own is None else globe_of(own, columns)
+    on_globe = on_globe or (raw.globe if wished.globe is None else None)
+    X, y = table.matrix(columns), table.columns[target]
+    kept = no_copies(X, y, on_globe, columns, printer)
+    if kept.sum() < 2:
+        raise InputError(f"{data} has {kept.sum()} row; at least two are needed")
+    X, y, noise = X[kept], y[kept], None if noisy is None else table.columns[noisy][kept]
+    printer(f"{len(y):,} observations of {target!r} at {', '.join(map(repr, columns))}.")
+    different = len(np.unique(X, axis=0))
+    if noise is not None and different < len(y) and (noise > 0).all():
+        found = averaged_rows(X, y, noise)
+        X, y, noise = found.X, found.y, found.noise_variance
+        printer(
+            f"They are at {different:,} different points: those at the same point are averaged, weighted by their "
+            "noise, which changes no prediction."
+        )
+    elif different < len(y):
+        printer(f"They are at {different:,} different points; each is an observation of its own, with its own noise.")
+    for values, what in ((X, "the features"), (y, "the target")):
+        squarable(torch.from_numpy(values), what)
+    return Training(raw, table, target, columns, X, y, noise, globe, int((~kept).sum()))
 
 
 def search_options(
@@ -242,35 +324,6 @@ def check_rows(options: Mapping[str, Any], n: int) -> None:
 
 def search(wished: PriorAsked, training: Training, options: Mapping[str, Any], progress: bool | None) -> Model:
     """The model that ``cagp.fit`` finds."""
-    prior = wished.for_fit(training)
-    given = options["fit_options"]
-    fit_options = {**given, "fix": (*prior.pop("fix"), *given["fix"])}
-    return fit(training.X, training.y, **{**options, "fit_options": fit_options, **prior}, progress=progress)
-
-
-def printed(result: FitResult, columns: list[str], stopped: bool, printer: Printer) -> None:
-    """Print the hyperparameters that the search found, and what needs a look."""
-    errors = result.standard_errors or {}
-    owners: dict[str, str] = {}
-    for part in result.prior.kernel.walk(range(len(columns))):
-        owners |= {f"{part.path}.lengthscale[{i}]": columns[column] for i, column in enumerate(part.columns)}
-        for field in part.kernel.angles:
-            owners |= {f"{part.path}.{field}{place}": "degrees" for place in ("", "[0]", "[1]", "[2]")}
-        if part.coordinate == Rotated.coordinate_called:
-            owners |= {f"{part.path}.lengthscale[{i}]": f"axis {i + 1}" for i in range(3)}
-    rows = []
-    for name, value in result.values.items():
-        error = errors.get(name)
-        rows.append((name, owners.get(name, ""), f"{value:.6g}", "" if error is None else f"± {error:.2g}"))
-    printer.table(("hyperparameter", "of", "value", "standard error"), rows)
-    flat = [advice.subject for advice in result.advice if advice.kind == "flat"]
-    for advice in result.advice:
-        interrupted = stopped and advice.kind == "not converged"  # that it was is said at the end
-        if not interrupted and advice.kind != "flat":
-            printer(f"Warning: {advice.worded(IN_OPTIONS)}")
-    if flat:
-        which = flat[0] if len(flat) == 1 else f"{', '.join(flat[:-1])} and {flat[-1]}"
-        printer(
-            f"The likelihood is flat in {which}: the data hardly determine {'it' if len(flat) == 1 else 'them'}, and "
-            "predictions hardly depend on it. Nothing needs to be done; --fix holds a value that you know."
-        )
+    prior, given = wished.for_fit(training), options["fit_options"]
+    told = {**options, "fit_options": {**given, "fix": (*prior.pop("fix"), *given["fix"])}, **prior}
+    return fit(training.X, training.y, **told, progress=progress)

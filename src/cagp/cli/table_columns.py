@@ -14,7 +14,8 @@ from ..support.spelling import suggestion
 from .shared import Printer
 
 if TYPE_CHECKING:
-    from ..saving import About, Saved
+    from ..kernels import Kernel
+    from ..saving import Saved
     from ..solvers import Solver
     from ..tables import RawColumns, Table
 
@@ -38,19 +39,14 @@ def find_column(raw: RawColumns, name: str, option: str) -> str:
         return close[0]
     if close and wanted:
         raise InputError(f"{option} {name!r} may be {' or '.join(map(repr, close))}; write more of the name")
-    raise InputError(
-        f"{option}: {raw.path} has no column {name!r}; it has {', '.join(map(repr, raw.names))}"
-        + suggestion(name, raw.names)
-    )
+    has = f"it has {', '.join(map(repr, raw.names))}{suggestion(name, raw.names)}"
+    raise InputError(f"{option}: {raw.path} has no column {name!r}; {has}")
 
 
 def opened(
     folder: Path, data: Path, out: Path, solver: str | None, observed: bool, printer: Printer
 ) -> tuple[Saved, RawColumns, tuple[str, ...], str, Solver]:
-    """A model and a table to predict at: its columns, those that are features, the target, and what solver predicts.
-
-    Refuses what cannot be written or predicted.
-    """
+    """A model and a table to predict at: its columns, those that are features, the target, and what solver predicts."""
     from .. import tables
     from ..saving import read
     from .expressions import as_solver
@@ -69,32 +65,25 @@ def opened(
 def matched(saved: Saved, folder: Path, raw: RawColumns, printer: Printer) -> tuple[tuple[str, ...], str]:
     """The table's columns that are the model's features, in their order, and the name of the target.
 
-    They have the same names; but the latitude and longitude of a NetCDF file are known by their attributes, and the
-    features of a model saved without names are the columns x0, x1, ….
+    The latitude and longitude of a NetCDF file are known by their attributes, features without names are x0, x1, ….
     """
-    p = saved.X.shape[1]
     if saved.about.features is None:
-        numbered = tuple(f"x{i}" for i in range(p))
+        numbered = tuple(f"x{i}" for i in range(saved.X.shape[1]))
         if set(numbered) <= set(raw.names):
             return numbered, saved.about.target or "y"
     features, target = about_of(saved, folder)
     encoded = {feature for each in saved.about.encodings for feature in each.features}
-    names = [name if name in encoded else _spelled(raw, name) for name in features]
+    names = list(features)
+    for i, name in enumerate(features):  # with spaces around it or without
+        close = [each for each in raw.names if each.strip() == name.strip()]
+        if name not in encoded and name not in raw.names and len(close) == 1:
+            names[i] = close[0]
     if raw.globe is not None and not set(features) <= set(raw.names):
-        from ..kernels import geographic_columns
-
-        pairs = geographic_columns(saved.prior.kernel, tuple(range(p)))
-        for column, here in zip(pairs[0] if pairs else (), raw.globe, strict=False):
-            if names[column] not in raw.names and here not in names:
-                printer(f"{names[column]!r} of the model is {here!r} in {raw.path}.")
-                names[column] = here
+        for name, here in zip(globe_of(saved.prior.kernel, names) or (), raw.globe, strict=False):
+            if name not in raw.names and here not in names:
+                printer(f"{name!r} of the model is {here!r} in {raw.path}.")
+                names[names.index(name)] = here
     return tuple(names), target
-
-
-def _spelled(raw: RawColumns, name: str) -> str:
-    """The column of that name, with spaces around it or without."""
-    close = [each for each in raw.names if each.strip() == name.strip()]
-    return close[0] if name not in raw.names and len(close) == 1 else name
 
 
 def read_for(saved: Saved, path: Path, columns: Sequence[str], drop_missing: bool, printer: Printer) -> Table:
@@ -124,7 +113,7 @@ def places(like: Path, saved: Saved, folder: Path, drop_missing: bool, printer: 
 
 def about_of(saved: Saved, folder: Path) -> tuple[tuple[str, ...], str]:
     """The names of features and target that tables are matched by."""
-    about: About = saved.about
+    about = saved.about
     if about.features is None or about.target is None:
         raise InputError(
             f"{folder} does not say what its columns are called, so no table can be matched to it. Save it in Python "
@@ -132,13 +121,6 @@ def about_of(saved: Saved, folder: Path) -> tuple[tuple[str, ...], str]:
             f"x0 … x{saved.X.shape[1] - 1}, in the order of X"
         )
     return about.features, about.target
-
-
-def features_of(raw: RawColumns, target: str, left_out: set[str]) -> list[str]:
-    """All other columns; of a grid, the coordinates of the target."""
-    if raw.dims:
-        return [dim for dim in raw.dims[target] if dim in raw.names and dim not in left_out]
-    return [name for name in raw.names if name not in left_out]
 
 
 def varying(table: Table, columns: list[str], printer: Printer) -> list[str]:
@@ -164,6 +146,14 @@ def distinct(table: Table, columns: list[str], keep: bool, printer: Printer) -> 
         said = ", ".join(f"{name!r} is {earlier!r} again" for name, earlier in twins.items())
         printer(f"{'Note' if keep else 'Left out, because they repeat another column'}: {said}.")
     return columns if keep else [name for name in columns if name not in twins]
+
+
+def globe_of(kernel: Kernel, columns: Sequence[str]) -> tuple[str, str] | None:
+    """The columns that a kernel takes for latitude and longitude."""
+    from ..kernels import geographic_columns
+
+    pairs = [each for each in geographic_columns(kernel, range(len(columns))) if len(each) == 2]
+    return (columns[pairs[0][0]], columns[pairs[0][1]]) if pairs else None
 
 
 def globe_among(geo: str | None, raw: RawColumns, columns: list[str], printer: Printer) -> tuple[str, str] | None:

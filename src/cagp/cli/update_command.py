@@ -4,33 +4,30 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import numpy as np
-import typer
+from typer import Argument, Option
 
 from ..errors import InputError
-from .option_checks import require_place
-from .shared import Debug, DropMissing, Folder, Printer, Quiet, errors_reported
-from .table_columns import find_column, matched, read_for
+from . import flags
+from .shared import Printer, errors_reported, require_place
+from .table_columns import find_column, globe_of, matched, read_for
 
-if TYPE_CHECKING:
-    from ..saving import Saved
+_ADDED = "observations added"
 
 
 def update(
-    folder: Folder,
+    folder: flags.Folder,
     data: Annotated[
-        Path, typer.Argument(metavar="DATA", help="Table with the features and the target of further observations.")
+        Path, Argument(metavar="DATA", help="Table with the features and the target of further observations.")
     ],
-    out: Annotated[
-        Path, typer.Option(file_okay=False, help="Folder for the new model; MODEL itself with --overwrite.")
-    ],
-    noise_column: Annotated[str | None, typer.Option(help="Column with the noise variance of each new row.")] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a model that is there.")] = False,
-    drop_missing: DropMissing = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
+    out: Annotated[Path, Option(file_okay=False, help="Folder for the new model; MODEL itself with --overwrite.")],
+    noise_column: Annotated[str | None, Option(help="Column with the noise variance of each new row.")] = None,
+    overwrite: flags.Overwrite = False,
+    drop_missing: flags.DropMissing = False,
+    quiet: flags.Quiet = False,
+    debug: flags.Debug = False,
 ) -> None:
     """Add the rows of a table to the observations of a model, and keep it as a new model.
 
@@ -40,7 +37,7 @@ def update(
     """
     with errors_reported(debug):
         from .. import saving, tables
-        from .starting import copies_on_globe, tell_copies
+        from .starting import no_copies
 
         printer = Printer(quiet)
         require_place(out, overwrite)
@@ -60,41 +57,24 @@ def update(
         table = read_for(saved, data, [*features, target, *noisy], drop_missing or bool(raw.dims), printer)
         X, y = table.matrix(features), table.columns[target]
         both = np.concatenate([saved.X, X]), np.concatenate([saved.observations, y])
-        new = ~copies_on_globe(*both, _globe(saved, features), features)[len(saved.y) :]
-        tell_copies(~new, printer)
+        new = no_copies(*both, globe_of(saved.prior.kernel, features), features, printer, first=len(saved.y))
         if not new.any():
             raise InputError(f"{data} has no further observation for {folder}")
         noise = table.columns[noisy[0]][new] if noisy else None
         whole = saved.with_more(X[new], y[new], noise_variance=noise)
-        if again := _repeated(whole, len(saved.y)):
+        rows = [row.tobytes() for row in np.column_stack([whole.X, whole.y])]
+        known = set(rows[: len(saved.y)])
+        if again := sum(row in known for row in rows[len(saved.y) :]):
             printer(
                 f"Note: {again:,} of the rows repeat an observation that the model has, place and value; each counts "
                 "as a further one with its own noise. Was this table added before?"
             )
-        before = whole.about.notes.get(_ADDED)
-        notes = {_ADDED: "; ".join([*([before] if before else []), f"{int(new.sum())} from {data}"])}
-        about = dataclasses.replace(whole.about, notes={**whole.about.notes, **notes})
+        before = whole.about.notes.get(_ADDED, "")
+        added = f"{before}; {new.sum()} from {data}" if before else f"{new.sum()} from {data}"
+        about = dataclasses.replace(whole.about, notes={**whole.about.notes, _ADDED: added})
         saving.write(dataclasses.replace(whole, about=about), out, overwrite=overwrite)
         printer(
-            f"Observations of {target!r} added: {int(new.sum()):,}, to {len(saved.y):,} that were there. Nothing is "
+            f"Observations of {target!r} added: {new.sum():,}, to {len(saved.y):,} that were there. Nothing is "
             "fitted anew: hyperparameters and error bars are what they were found to be before.\n"
             f"Model: {out}"
         )
-
-
-_ADDED = "observations added"
-
-
-def _globe(saved: Saved, features: tuple[str, ...]) -> tuple[str, str] | None:
-    """The columns with latitude and longitude, where the model measures on the globe."""
-    from ..kernels import geographic_columns
-
-    pairs = geographic_columns(saved.prior.kernel, tuple(range(len(features))))
-    return (features[pairs[0][0]], features[pairs[0][1]]) if pairs else None
-
-
-def _repeated(saved: Saved, first: int) -> int:
-    """How many observations are the same, place and value, as one of the ``first`` so many."""
-    rows = np.column_stack([saved.X, saved.y])
-    known = {row.tobytes() for row in rows[:first]}
-    return sum(row.tobytes() in known for row in rows[first:])

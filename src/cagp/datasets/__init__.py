@@ -5,9 +5,8 @@ and then downloads from the public source and keeps the file in the cache.
 """
 
 from ..errors import DataError
-from .era5 import Era5Grid, era5, era5_grid
 from .files import Dataset
-from .tables import Competition, bike, concrete, heaton, kin40k, protein, road3d
+from .tables import Competition, Era5Grid, bike, concrete, era5, era5_grid, heaton, kin40k, protein, road3d
 
 __all__ = [
     "Competition",

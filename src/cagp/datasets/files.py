@@ -21,9 +21,8 @@ _LARGEST_UNPACKED = 2**28  # the largest of the files, of roads, has 21 million 
 class Dataset:
     """Points ``X`` (n, p) and observations ``y`` (n,), float64, with what one must know to use them.
 
-    ``names`` and ``units`` describe the columns of X, ``target`` and ``target_unit`` describe y. ``path`` is the file
-    that was read. ``complete`` is False where it holds part of the published data only; ``note`` says what was done
-    to the data or is missing.
+    ``names`` and ``units`` are those of the columns of X, ``target`` and ``target_unit`` of y; ``path`` is the file.
+    ``complete`` is False where it holds part of the published data; ``note`` says what was done or is missing.
     """
 
     name: str
@@ -49,11 +48,9 @@ class Dataset:
 
 @dataclass(frozen=True)
 class PublicFile:
-    """A file and where it comes from.
+    """A file, called ``name`` here, and its public address ``url``; ``member`` is what to take out of an archive.
 
-    ``name`` is how it is called here, ``sha256`` what it must hash to; None where the publisher's file has no known
-    hash, and the loader checks that of the numbers in it instead. ``url`` is the public address, ``member`` the file to
-    take out of it where that is a zip archive (it is then called ``name`` in the cache, and the hash is its own).
+    ``sha256`` is what it must hash to; None where that is not known, and the loader checks the numbers in it instead.
     """
 
     name: str
@@ -71,26 +68,20 @@ def data_folder() -> Path | None:
 def cache_folder() -> Path:
     """The folder in the environment variable CAGP_CACHE, or the system's cache folder for cagp."""
     value = os.environ.get("CAGP_CACHE")
-    if value:
-        return Path(value).expanduser()
-    return Path(optional("platformdirs", "the cache of cagp", "data").user_cache_path("cagp"))
+    return Path(value or optional("platformdirs", "the cache of cagp", "data").user_cache_path("cagp")).expanduser()
 
 
 def find(*files: PublicFile) -> tuple[PublicFile, Path]:
-    """The first of several forms of the same data that is in CAGP_DATA or, after that, in the cache; else download.
+    """The first of several forms of the same data in CAGP_DATA or, after that, in the cache; else the last, downloaded.
 
-    Only the last form is downloaded. A file that is there but has the wrong hash is an error, not a reason to go on.
+    A file that is there but has the wrong hash is an error, not a reason to go on.
     """
     for place in (data_folder, cache_folder):
         folder = place()
-        if folder is None:
-            continue
-        for file in files:
-            path = folder / file.name
-            if not path.is_file():
-                continue
-            require_hash(path.read_bytes() if file.sha256 else b"", file.sha256, f"{path} is", "its")
-            return file, path
+        for file, path in [(each, folder / each.name) for each in files if folder]:
+            if path.is_file():
+                require_hash(path.read_bytes() if file.sha256 else b"", file.sha256, f"{path} is", "its")
+                return file, path
     return files[-1], _download(files)
 
 
@@ -111,7 +102,17 @@ def _download(files: tuple[PublicFile, ...]) -> Path:
         fetched = Path(pooch.retrieve(file.url, known_hash=known, fname=name, path=cache))
         return fetched if file.member is None else _unpacked(fetched, file, cache / file.name)
     except (OSError, ValueError, zipfile.BadZipFile) as error:  # no answer, another hash, or a page about a move
-        raise DataError(_missing(files, cache, error)) from error
+        names = " or ".join(
+            f.name if f.member in (None, f.name) else f"{f.name} ({f.member} of the archive)" for f in files
+        )
+        hashes = ", ".join(f"{f.name} {f.sha256}" for f in files if f.sha256)
+        folder = data_folder()
+        where = f"{folder} (CAGP_DATA)" if folder else "the folder that you name in the environment variable CAGP_DATA"
+        raise DataError(
+            f"the data file {file.name} is not here, and {file.url} gave no file ({error}). "
+            f"Get {names} by other means and put it in {where} or in the cache {cache}."
+            + (f" sha256: {hashes}." if hashes else "")
+        ) from error
 
 
 def _unpacked(archive: Path, file: PublicFile, target: Path) -> Path:
@@ -131,17 +132,3 @@ def _unpacked(archive: Path, file: PublicFile, target: Path) -> Path:
     require_hash(content, file.sha256, f"{member} of {file.url} is", "its")
     write_atomically(target, content)
     return target
-
-
-def _missing(files: tuple[PublicFile, ...], cache: Path, error: Exception) -> str:
-    names = " or ".join(
-        f.name if f.member is None or f.member == f.name else f"{f.name} ({f.member} of the archive)" for f in files
-    )
-    hashes = ", ".join(f"{f.name} {f.sha256}" for f in files if f.sha256)
-    folder = data_folder()
-    where = f"{folder} (CAGP_DATA)" if folder else "the folder that you name in the environment variable CAGP_DATA"
-    message = (
-        f"the data file {files[-1].name} is not here, and {files[-1].url} gave no file ({error}). "
-        f"Get {names} by other means and put it in {where} or in the cache {cache}."
-    )
-    return message + (f" sha256: {hashes}." if hashes else "")

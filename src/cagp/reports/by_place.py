@@ -1,30 +1,26 @@
-"""Where error bars hold: by roughness, by distance from the data and on a map; and what a recalibration changes."""
+"""Error bars drawn: do they hold, where (by roughness, by distance, on a map), and what a recalibration changes."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.special import ndtri
 
 from ..calibration import plots
 from ..support.numbers import coverage_percent, number
 from .held_out import BeforeAndAfter, HeldOut
+from .inputs import array
 from .maps import Map, two_maps
 from .names import Names, with_brackets
-from .page import PageTable
-from .pictures import BLUE, ORANGE, new_figure, pit_bins, png
+from .page import BLUE, ORANGE, PageTable, new_figure, png
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from matplotlib.lines import Line2D
 
 LEVELS = (0.5, 0.8, 0.95)
-
-MAPPED = 0.8
-"""The level of the intervals on a map: high enough to be asked for, low enough to be told from few observations."""
+MAPPED = 0.8  # the level on a map: high enough to be asked for, low enough to be told from few observations
 
 WORDS = (
     "The roughness of a place is the standard deviation of the ten training observations nearest to it, without the "
@@ -34,63 +30,52 @@ WORDS = (
 
 # Fewer observations are not divided, not drawn on a map, and leave a cell of it grey.
 _FEWEST, _FEWEST_ON_MAP, _FEWEST_IN_CELL = 100, 300, 15
+_FEW_POINTS = 10  # fewer values than this make no histogram
 _EACH_CELL = 40  # so many observations should lie in a cell of a map
 _GREY = "#BBBBBB"
 _MARKERS = ("o", "s", "^")
 
 
 @dataclass(frozen=True, eq=False)
-class Quarter:
-    """The observations whose roughness or distance lies in a range: which they are, ``chosen`` (n,), in words."""
-
-    label: str
-    chosen: np.ndarray
-
-    def coverage(self, found: HeldOut, level: float) -> float:
-        """The share of them that lie in their central interval of this level."""
-        return float((np.abs(found.z[self.chosen]) <= ndtri((1 + level) / 2)).mean())
-
-    def spread(self, found: HeldOut) -> float:
-        """The root mean square of error / std: above 1 the error bars are too narrow."""
-        return float(np.sqrt(np.square(found.scores.z[self.chosen]).mean()))
-
-
-@dataclass(frozen=True, eq=False)
 class Division:
-    """Observations in ``quarters`` ``by`` something, from least of it to most; its ``label`` has the unit, if any."""
+    """Observations ``by`` something: ``quarters`` from least of it to most, each in words and which they are, (n,)."""
 
     by: str
     label: str
-    quarters: tuple[Quarter, ...]
+    quarters: list[tuple[str, np.ndarray]]
 
     def table(self, found: BeforeAndAfter) -> PageTable:
         """Spread of z and coverage in each part; where there is a recalibration, before it and after it."""
         both = [each for each, _, _ in _shown(found)]
         rows = [
             (
-                quarter.label,
-                f"{int(quarter.chosen.sum()):,}",
-                " → ".join(number(quarter.spread(each), 2) for each in both),
-                *(" → ".join(coverage_percent(quarter.coverage(each, level)) for each in both) for level in LEVELS),
+                label,
+                f"{int(chosen.sum()):,}",
+                " → ".join(number(_spread(each, chosen), 2) for each in both),
+                *(" → ".join(coverage_percent(each.inside(level)[chosen].mean()) for each in both) for level in LEVELS),
             )
-            for quarter in self.quarters
+            for label, chosen in self.quarters
         ]
         arrow = " Before → after the recalibration." if len(both) > 1 else ""
         heads = (self.label, "points", "rms of z", *(f"{100 * level:g}% intervals hold" for level in LEVELS))
         return PageTable(f"By {self.by}, from least to most.{arrow}", heads, rows, f"by-{self.by}")
 
 
+def _spread(found: HeldOut, chosen: np.ndarray) -> float:
+    """The root mean square of error / std: above 1 the error bars are too narrow."""
+    return float(np.sqrt(np.square(found.scores.z[chosen]).mean()))
+
+
 def divisions(found: HeldOut, names: Names) -> list[Division]:
     """By quarters of roughness and of distance; none where there are few observations, or no difference."""
     if len(found) < _FEWEST:
         return []
-    rough = with_brackets("roughness", names.target_unit)
-    given = (("roughness", rough, found.roughness), ("distance", "distance [lengthscales]", found.distance))
-    made = [Division(by, label, _quarters(values)) for by, label, values in given if values is not None]
+    given = (("roughness", names.target_unit, found.roughness), ("distance", "lengthscales", found.distance))
+    made = (Division(by, with_brackets(by, unit), _quarters(v)) for by, unit, v in given if v is not None)
     return [each for each in made if len(each.quarters) > 1]
 
 
-def _quarters(values: np.ndarray) -> tuple[Quarter, ...]:
+def _quarters(values: np.ndarray) -> list[tuple[str, np.ndarray]]:
     """Quarters of the observations by their ``values`` (n,); fewer parts where many are the same."""
     values = np.round(values, 12)  # distances on a grid differ by rounding
     edges = np.unique(np.quantile(values, (0.25, 0.5, 0.75), method="lower"))
@@ -99,11 +84,8 @@ def _quarters(values: np.ndarray) -> tuple[Quarter, ...]:
     for each in np.unique(number_of):
         chosen = number_of == each
         low, high = (number(float(end), 2) for end in (values[chosen].min(), values[chosen].max()))
-        parts.append(Quarter(low if low == high else f"{low} to {high}", chosen))
-    return tuple(parts)
-
-
-# --- drawn ------------------------------------------------------------------------------------------------------------
+        parts.append((low if low == high else f"{low} to {high}", chosen))
+    return parts
 
 
 def _shown(found: BeforeAndAfter) -> list[tuple[HeldOut, str, str]]:
@@ -112,49 +94,50 @@ def _shown(found: BeforeAndAfter) -> list[tuple[HeldOut, str, str]]:
     return [(found.before, "without recalibration", ORANGE), *after]
 
 
-def quarters_picture(found: BeforeAndAfter, divided: list[Division]) -> bytes:
+def quarters(found: BeforeAndAfter, divided: list[Division]) -> bytes:
     """The spread of z and the coverage, by roughness and by distance."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
     figure, axes = new_figure(len(divided), 2, 5.2, 3.4)
     for (left, right), division in zip(axes, divided, strict=True):
-        x = np.arange(len(division.quarters))
+        labels, parts = zip(*division.quarters, strict=True)
+        x, n = np.arange(len(parts)), min(int(chosen.sum()) for chosen in parts)
         spreads, coverages = [0.8, 1.25], [45.0]  # chance alone must not look like much
         for each, _, colour in _shown(found):
-            spread = [quarter.spread(each) for quarter in division.quarters]
+            spread = [_spread(each, chosen) for chosen in parts]
             spreads += spread
             left.plot(x, spread, marker="o", color=colour)
             for level, marker in zip(LEVELS, _MARKERS, strict=True):
-                held = [100 * quarter.coverage(each, level) for quarter in division.quarters]
+                held = [100 * each.inside(level)[chosen].mean() for chosen in parts]
                 coverages += held
                 right.plot(x, held, marker=marker, color=colour, linewidth=1.2)
-        n = min(int(quarter.chosen.sum()) for quarter in division.quarters)
         _promised(left, 1.0, 1.96 / (2 * n) ** 0.5)
         for level in LEVELS:
             _promised(right, 100 * level, 196 * (level * (1 - level) / n) ** 0.5)
         left.set(ylabel="rms of z: 1 if right", ylim=(0.93 * min(spreads), 1.07 * max(spreads)))
         if max(spreads) > 4 * min(spreads):
-            _logarithmic(left)
+            left.set_yscale("log")
+            left.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+            left.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+            left.yaxis.set_minor_formatter(NullFormatter())
         right.set(ylabel="coverage [%]", ylim=(min(coverages) - 4, 102), yticks=[100 * level for level in LEVELS])
         for ax in (left, right):
             ax.set_xlabel(division.label)
-            ax.set_xticks(x, [quarter.label for quarter in division.quarters], fontsize="small")
+            ax.set_xticks(x, labels, fontsize="small")
             ax.margins(x=0.12)
-    levels = zip(LEVELS, _MARKERS, strict=True)
-    marks = [_line("0.3", f"{100 * level:g}% intervals", marker=marker, linestyle="") for level, marker in levels]
-    _legend(figure, found, marks)
+    _legend(figure, found, dict(zip(_MARKERS, LEVELS, strict=True)))
     return png(figure)
 
 
-def _line(colour: str, label: str, **style: str) -> Line2D:
+def _legend(figure: Figure, found: BeforeAndAfter, marks: dict[str, float]) -> None:
     from matplotlib.lines import Line2D
-
-    return Line2D([], [], color=colour, label=label, **style)  # type: ignore[arg-type]
-
-
-def _legend(figure: Figure, found: BeforeAndAfter, marks: list[Line2D]) -> None:
     from matplotlib.patches import Patch
 
-    lines = [_line(colour, label) for _, label, colour in _shown(found)]
-    handles = [*lines, *marks, Patch(color=_GREY, alpha=0.6, label="what chance does")]
+    handles: list[Any] = [Line2D([], [], color=colour, label=label) for _, label, colour in _shown(found)]
+    for marker, level in marks.items():
+        label = f"{100 * level:g}% intervals"
+        handles.append(Line2D([], [], color="0.3", label=label, marker=marker, linestyle=""))
+    handles.append(Patch(color=_GREY, alpha=0.6, label="what chance does"))
     figure.legend(handles=handles, loc="outside upper center", ncols=len(handles), frameon=False)
 
 
@@ -164,19 +147,61 @@ def _promised(ax: Axes, value: float, chance: float) -> None:
     ax.axhline(value, color="black", linestyle="--", linewidth=1)
 
 
-def _logarithmic(ax: Axes) -> None:
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
-
-    ax.set_yscale("log")
-    ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-    ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    ax.yaxis.set_minor_formatter(NullFormatter())
+def pit_bins(n: int) -> int:
+    """How many bins a histogram of n values of the PIT has."""
+    return int(np.clip(n // 10, 4, 20))
 
 
-def changes_picture(found: BeforeAndAfter) -> bytes:
+def calibration(held_out: HeldOut, names: Names) -> bytes | None:
+    """Predicted against observed, coverage, PIT and z-scores; None with too few values."""
+    if len(held_out) < _FEW_POINTS:
+        return None
+    scores, bins = held_out.scores, pit_bins(len(held_out))
+    figure, axes = new_figure(2, 2, 4.9, 3.7)
+    first, second, third, fourth = axes.flat
+    _predicted_against_observed(first, held_out, names)
+    plots.coverage_curve(scores.pit, ax=second)
+    plots.pit_histogram(scores.pit, bins=bins, ax=third)
+    plots.z_histogram(held_out.z, bins=max(8, bins), ax=fourth)
+    question = "do intervals hold what they promise?"
+    titles = ("predictions and observations", question, "flat if right", "normal if right")
+    for ax, title in zip(axes.flat, titles, strict=True):
+        ax.set_title(title, fontsize="medium")
+    return png(figure)
+
+
+def simulated(t: np.ndarray, z: np.ndarray) -> bytes:
+    """Coverage, PIT and z-scores of simulations under the prior."""
+    figure, ((left, middle, right),) = new_figure(1, 3, 4.2, 3.5)
+    plots.coverage_curve(t, ax=left)
+    plots.pit_histogram(t, ax=middle)
+    middle.set_xlabel("PIT value, t = Φ(z)")
+    plots.z_histogram(z, ax=right)
+    return png(figure)
+
+
+def _predicted_against_observed(ax: Axes, held_out: HeldOut, names: Names) -> None:
+    shown = np.arange(len(held_out))
+    if len(shown) > 300:  # error bars of more would hide each other
+        shown = np.sort(np.random.default_rng(0).choice(shown, 300, replace=False))
+    mean, ends_of = array(held_out.prediction.mean), held_out.prediction.interval(0.95)
+    lower, upper = (np.where(np.isfinite(end), end, np.nan)[shown] for end in map(array, ends_of))
+    low, high = min(held_out.truth.min(), mean.min()), max(held_out.truth.max(), mean.max())
+    margin = 0.04 * (high - low) or 1.0
+    ends = (low - margin, high + margin)
+    error = np.maximum([mean[shown] - lower, upper - mean[shown]], 0.0)
+    label = f"{len(shown)} points, 95% intervals"
+    style: dict[str, Any] = {"color": BLUE, "fmt": "o", "markersize": 3, "elinewidth": 0.6, "alpha": 0.5}
+    ax.errorbar(held_out.truth[shown], mean[shown], yerr=error, label=label, **style)
+    ax.plot(ends, ends, "k--", linewidth=1, label="equal")
+    ax.set(xlabel=f"observed {names.target_label}", ylabel=f"predicted {names.target_label}")
+    ax.set(xlim=ends, ylim=(ends[0], ends[1] + 0.25 * (high - low)))
+    ax.legend(loc="upper left", fontsize="small", framealpha=0.9)
+
+
+def changes(found: BeforeAndAfter) -> bytes:
     """Coverage curves and histograms of the PIT, before and after the recalibration."""
-    figure, axes = new_figure(1, 2, 5.2, 3.9)
-    left, right = axes[0]
+    figure, ((left, right),) = new_figure(1, 2, 5.2, 3.9)
     assert found.after is not None
     before, after, bins = found.before.scores, found.after.scores.pit, pit_bins(len(found.before))
     plots.coverage_curve(after, ax=left)
@@ -190,7 +215,7 @@ def changes_picture(found: BeforeAndAfter) -> bytes:
         ax.set_title(title, fontsize="medium")
         if ax.get_legend() is not None:
             ax.get_legend().remove()
-    _legend(figure, found, [])
+    _legend(figure, found, {})
     return png(figure)
 
 
@@ -206,7 +231,7 @@ def coverage_map(found: BeforeAndAfter, place: Map, names: Names) -> bytes | Non
     grid = (across, max(2, round(cells / across)))
     x, y = X[:, place.across], X[:, place.down]
     for ax, (each, label, _) in zip(axes.flat, shown, strict=True):
-        held = np.abs(each.z) <= ndtri((1 + MAPPED) / 2)
+        held = each.inside(MAPPED)
         total, *edges = np.histogram2d(x, y, bins=grid, range=ends)
         inside, *_ = np.histogram2d(x[held], y[held], bins=grid, range=ends)
         share = np.where(total >= _FEWEST_IN_CELL, 100 * inside / np.maximum(total, 1), np.nan)

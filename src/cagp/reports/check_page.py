@@ -16,7 +16,7 @@ from ..solvers import Solver
 from ..support.numbers import percent
 from ..support.progress import progress as progress_bar
 from ..support.validation import ArrayLike, count
-from . import pictures
+from .by_place import simulated as simulated_picture
 from .held_out import predict_held_out
 from .inputs import array, attempt, check_inputs, working
 from .judgement import coverage_table, judgement, judgement_on_data, remedies_for_method, trial
@@ -24,11 +24,7 @@ from .model_section import facts_table
 from .names import Names
 from .page import Folder
 
-_TRAIN = 400
 _TEST = 50
-_SIMULATIONS = 1000
-_TRAIN_EACH = 200
-_SIMULATIONS_EACH = 300  # where every simulation needs a solve of its own
 _TEMPLATE = """\
 {% extends "base.html" %}
 {% from "parts.html" import judgement, table %}
@@ -133,7 +129,7 @@ def write_check_report(
             "Simulations under the prior: the grey bands hold what chance does to a method that is right, 95% of the "
             "time, everywhere at once."
         )
-        drawn = pictures.simulated(result.t, result.z)
+        drawn = simulated_picture(result.t, result.z)
         values["method"] = judgement(
             method,
             how=how,
@@ -161,19 +157,17 @@ def write_check_report(
     return CheckReport(path, verdict, state, method, data, tuple(dict.fromkeys(advice)), problems, after)
 
 
-# --- the method, under its own prior ----------------------------------------------------------------------------------
-
-
 def simulate(model: Model, seed: int) -> tuple[SimulationResult, str]:
     """Simulation-based calibration at some of the model's training inputs, predicting at others; how, in sentences."""
     solver, size = working(model), len(model.y)
-    most, n = (_TRAIN, _SIMULATIONS) if solver.calibrated else (_TRAIN_EACH, _SIMULATIONS_EACH)
-    rng = np.random.default_rng(seed)
+    most, n = (400, 1000) if solver.calibrated else (200, 300)  # where every simulation needs a solve of its own
+    rng, X = np.random.default_rng(seed), array(model.X)
     order = rng.permutation(size)
-    X = array(model.X)
-    train = np.sort(order[: min(most, size)])
-    rest = order[len(train) : len(train) + _TEST]
-    test = X[rest] if len(rest) else _between(X, rng)
+    train, rest = np.sort(order[:most]), order[most : most + _TEST]
+    test = X[rest]
+    if not len(rest):  # all are in use: points between random pairs of them
+        first, second = (X[rng.integers(size, size=_TEST)] for _ in range(2))
+        test = first + rng.uniform(0.2, 0.8, (_TEST, 1)) * (second - first)
     chosen = solver.for_points(train, size)
     result = simulation_based_calibration(
         model.recipe.restricted(train).prior, X[train], test, chosen, n_simulations=n, seed=seed, progress=False
@@ -212,9 +206,3 @@ def _size(solver: Solver, chosen: Solver, tested: int, size: int) -> str:
         "numbers."
     )
     return " ".join(said)
-
-
-def _between(X: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Points between random pairs of training points, where all of those are in use."""
-    first, second = (X[rng.integers(len(X), size=_TEST)] for _ in range(2))
-    return first + rng.uniform(0.2, 0.8, (_TEST, 1)) * (second - first)

@@ -14,21 +14,18 @@ from ..predicting.bounds import ComputationalVariance
 from ..solvers.base import Description
 from ..support.numbers import duration, percent
 from .inputs import array, refit, seconds, working
+from .page import BLUE, ORANGE, new_figure, png
 
-_SAMPLE = 40
-_SMALLEST_SAMPLE = 8
-_LIMIT_SECONDS = 10.0
-_SINGLE_PRECISION_SECONDS = 10.0
-_HOPELESS_SECONDS = 1800.0
-_BOUND_SECONDS = 120.0
+_SAMPLE, _SMALLEST_SAMPLE = 40, 8
+_LIMIT_SECONDS, _HOPELESS_SECONDS, _BOUND_SECONDS = 10.0, 1800.0, 120.0
 
 
 @dataclass(frozen=True, eq=False)
 class Computation:
     """What the computation left undone, at a sample of test points (T,).
 
-    ``now`` and ``later`` are its shares of the variance before and after ``what`` more work, None where nothing was
-    measured; ``std`` and ``later_std`` (T,) the standard deviations of f. ``sentences`` say it in words.
+    ``now`` and ``later`` are its shares of the variance before and after ``what`` more work, if that was measured,
+    ``std`` and ``later_std`` (T,) the standard deviations of f.
     """
 
     sentences: tuple[str, ...]
@@ -59,7 +56,7 @@ def measure(model: Model, seed: int) -> Computation:
         said = f"Not measured: {known.more_work} with {size:,} observations would take about {duration(expected)} even "
         said += f"for {T} test points. posterior.computational_variance tells how much there is to gain."
         return Computation((said,))
-    single = expected > _SINGLE_PRECISION_SECONDS and model.gram.dtype == torch.float64
+    single = expected > _LIMIT_SECONDS and model.gram.dtype == torch.float64
     points = sample_points(model, T, seed)
     longer = refit(model, known.more, solve_dtype=torch.float32 if single else None)
     reached = {}
@@ -91,10 +88,10 @@ def _compared(model: Model, known: Description, before: Any, after: Any, single:
     """What the posteriors of the model and of one with more work say; with iterations in ``single`` precision."""
     now, then = array(before.variance), array(after.variance)
     gained, shrink, T = now - then, 1 - np.sqrt(then / now), len(now)
-    measured = (
-        f"Measured: {known.more_work} would {_change(float(np.median(shrink)))} (median; at most "
-        f"{percent(float(shrink.max()))})"
-    )
+    typical = float(np.median(shrink))
+    change = f"make the error bars {percent(abs(typical))} {'narrower' if typical > 0 else 'wider'}"
+    change = change if typical else "not change the error bars"
+    measured = f"Measured: {known.more_work} would {change} (median; at most {percent(float(shrink.max()))})"
     if Operations.passes(3, len(model.y), T).seconds(tiles=True) > _BOUND_SECONDS:
         # without bounds, which need products with G: what more work removed was computational, so at least that much
         least = percent(float(np.median(np.maximum(gained, 0) / now)))
@@ -112,11 +109,19 @@ def _compared(model: Model, known: Description, before: Any, after: Any, single:
     had = ComputationalVariance(
         *(np.clip(np.maximum(gained, 0) + part * then, 0, now) / now for part in vars(left).values())
     )
+    worth = (
+        "More of the same is slow here: a better method would gain more, such as CalibratedCG with a Nystrom "
+        "preconditioner, or NearestNeighbours."
+    )
+    if np.median(had.estimate) < 0.05:
+        worth = "The computation has converged as far as it matters: more of it would hardly be seen."
+    elif typical > 0.02:
+        worth = f"Worth it if narrower error bars matter to you: ask for {known.more_work}."
     sentences = [
         f"Now, at {T} places like those of the data, {_typical(had)} of the variance is computational: it is there "
         "because the solver stopped, and more computation would remove it. The rest is what the data leave unknown.",
         f"{measured}, and leave a computational share of {_typical(left)}.",
-        _worth(float(np.median(had.estimate)), float(np.median(shrink)), known.more_work),
+        worth,
     ]
     if single:
         sentences.append(
@@ -133,18 +138,18 @@ def _typical(shares: ComputationalVariance) -> str:
     return f"about {percent(middle)} (median; guaranteed between {percent(low)} and {percent(high)})"
 
 
-def _change(shrink: float) -> str:
-    if shrink == 0:
-        return "not change the error bars"
-    return f"make the error bars {percent(abs(shrink))} {'narrower' if shrink > 0 else 'wider'}"
-
-
-def _worth(share: float, shrink: float, what: str) -> str:
-    if share < 0.05:
-        return "The computation has converged as far as it matters: more of it would hardly be seen."
-    if shrink > 0.02:
-        return f"Worth it if narrower error bars matter to you: ask for {what}."
-    return (
-        "More of the same is slow here: a better method would gain more, such as CalibratedCG with a Nystrom "
-        "preconditioner, or NearestNeighbours."
-    )
+def shares_picture(now: ComputationalVariance, later: ComputationalVariance, what: str) -> bytes:
+    """The computational share at every sampled point, before and after more work, with the guaranteed range."""
+    order = np.argsort(now.estimate)
+    figure, ((ax,),) = new_figure(1, 1, 8.0, 3.6)
+    x = np.arange(len(order)) + 1
+    drawn = ((now, ORANGE, "s", -0.12, "now"), (later, BLUE, "o", 0.12, f"after {what}"))
+    for shares, colour, marker, shift, label in drawn:
+        low, middle, high = (100 * part[order] for part in (shares.lower, shares.estimate, shares.upper))
+        error = np.maximum([middle - low, high - middle], 0)
+        ax.errorbar(x + shift, middle, yerr=error, fmt=marker, markersize=4, color=colour, elinewidth=0.9, label=label)
+    ax.set(xlabel="sampled point, sorted", ylabel="computational share of the variance [%]")
+    top = ax.get_ylim()[1]
+    ax.set_ylim(-0.02 * top, min(top, 102.0))
+    figure.legend(loc="outside upper center", fontsize="small", ncols=2, frameon=False)
+    return png(figure)

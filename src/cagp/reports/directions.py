@@ -11,15 +11,13 @@ import torch
 from ..kernels import Kernel, Rotated
 from ..support.numbers import number, with_unit
 from .names import Names
-from .page import PageTable
-from .pictures import BLUE, ORANGE, new_figure, png
+from .page import BLUE, ORANGE, PageTable, new_figure, png
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _LEVELS = (0.5, 0.05)
-_DIRECTIONS = 721
-_STEPS = 60
+_DIRECTIONS, _STEPS = 721, 60
 _FURTHEST = 1e3  # of the longest lengthscale: a correlation that reaches further is not drawn
 
 
@@ -47,15 +45,13 @@ def _reach(kernel: Kernel, directions: np.ndarray, level: float, longest: float)
 def directions_table(rotated: Rotated, columns: tuple[int, ...], names: Names) -> PageTable:
     """The axes of a kernel that sees these columns, the longest first."""
     rows = []
-    units = {names.unit(c) for c in columns}
-    unit = units.pop() if len(units) == 1 else ""
     axes = max(rotated.axes, key=lambda each: each[0].lengthscale / each[-1].lengthscale)
     for i, axis in enumerate(axes):
         reach = [float(_reach(rotated, np.array([axis.direction]), level, axes[0].lengthscale)[0]) for level in _LEVELS]
         angle = f"{number(axis.azimuth, 3)}°" + (f", {number(axis.dip, 3)}°" if len(columns) == 3 else "")
         called = "major" if i == 0 else "minor" if i == len(axes) - 1 else "middle"
         north = f"{number((90.0 - axis.azimuth) % 180.0, 3)}°"
-        rows.append((called, angle, north, *(with_unit(number(each), unit) for each in reach)))
+        rows.append((called, angle, north, *(with_unit(number(each), names.common_unit(columns)) for each in reach)))
     first, second = (names.name(c) for c in columns[:2])
     dip = f", then towards {names.name(columns[2])}" if len(columns) == 3 else ""
     caption = (
@@ -74,12 +70,10 @@ def directions_picture(rotated: Rotated, columns: tuple[int, ...], names: Names)
         _ellipses(ax, rotated, len(columns), a, b)
         ax.set(xlabel=f"distance along {names.label(columns[a])}", ylabel=f"distance along {names.label(columns[b])}")
     figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=2, frameon=False)
-    caption = "Where the correlation with the value in the middle is 0.5 and 0.05. "
-    caption += (
-        "The dashed lines are the axes, with their angles against the horizontal."
-        if len(pairs) == 1
-        else "Sections through the middle along each pair of columns."
-    )
+    what = "Sections through the middle along each pair of columns."
+    if len(pairs) == 1:
+        what = "The dashed lines are the axes, with their angles against the horizontal."
+    caption = f"Where the correlation with the value in the middle is 0.5 and 0.05. {what}"
     return "directions", png(figure), caption
 
 
@@ -89,20 +83,19 @@ def _ellipses(ax: Axes, rotated: Rotated, columns: int, a: int, b: int) -> None:
     directions = np.zeros((len(turn), columns))
     directions[:, a], directions[:, b] = np.cos(turn), np.sin(turn)
     longest = max(axis.lengthscale for axes in rotated.axes for axis in axes)
-    outer = _reach(rotated, directions, _LEVELS[-1], longest)
     for level, colour in zip(_LEVELS, (ORANGE, BLUE), strict=True):
-        radius = outer if level == _LEVELS[-1] else _reach(rotated, directions, level, longest)
+        radius = _reach(rotated, directions, level, longest)
         ax.plot(radius * directions[:, a], radius * directions[:, b], color=colour, label=f"correlation {level:g}")
     if columns == 2:
         major = rotated.axes[0][0].direction
         for axis in rotated.axes[0]:
             reach = float(_reach(rotated, np.array([axis.direction]), _LEVELS[-1], longest)[0])
-            x, y = reach * axis.direction[0], reach * axis.direction[1]
+            x, y = (reach * each for each in axis.direction)
             ax.plot([-x, x], [-y, y], color="black", linewidth=0.9, linestyle="--")
             label = f"{number(axis.azimuth, 3)}°" if axis.direction == major else ""
             side = 1.0 if x > 0 or (x == 0 and y > 0) else -1.0
             ax.annotate(label, (side * x, side * y), xytext=(4, 4), textcoords="offset points", fontsize="small")
     ax.axhline(0.0, color="0.8", linewidth=0.7, zorder=0)
     ax.axvline(0.0, color="0.8", linewidth=0.7, zorder=0)
-    end = 1.2 * float(outer.max())
+    end = 1.2 * float(radius.max())
     ax.set(xlim=(-end, end), ylim=(-end, end), aspect="equal")

@@ -12,8 +12,7 @@ from ..hyperparameters import FitResult
 from ..model import Model
 from ..support.progress import progress as progress_bar
 from ..support.validation import ArrayLike, count
-from . import pictures
-from .computational_share import Computation, measure
+from .computational_share import Computation, measure, shares_picture
 from .directions import directions_picture, directions_table, turned_part
 from .held_out import predict_held_out
 from .inputs import attempt, check_inputs
@@ -138,8 +137,8 @@ def write_fit_report(
         values["held_out"] = None if found is None else judgement_on_data(found, given, place)
         measured, problem = attempt(lambda: measure(heaviest, seed))
         computation = values["computation"] = measured or Computation((f"Not measured: {problem}",))
-        if computation.now is not None:
-            content = pictures.computation(computation.now, computation.later, computation.what)
+        if computation.now is not None and computation.later is not None:
+            content = shares_picture(computation.now, computation.later, computation.what)
             caption = "The share of the variance that is computational, now and after more work: estimate, and the "
             caption += "range that is guaranteed to hold it."
             values["computation_picture"] = place.picture("computation", content, caption)

@@ -8,6 +8,7 @@ from functools import cached_property
 
 import numpy as np
 import torch
+from scipy.special import ndtri
 
 from ..calibration import Scores, evaluate
 from ..errors import InputError
@@ -19,8 +20,7 @@ from ..recalibration import FEWEST, GROUPS, Conformal, cross_recalibrated, learn
 from ..recalibration.diagnosis import Diagnosis, diagnose
 from .inputs import HoldoutData, ReportInputs, array, seconds, working
 
-_POINTS = 20_000
-_POINTS_OF_MIXTURES = 5000
+_POINTS, _POINTS_OF_MIXTURES = 20_000, 5000
 _FEWER_POINTS = 1000  # so many are left out where the model's own solver conditions anew on the others
 _HOLDOUT_SECONDS = 60.0
 _AROUND = 10  # so many observations around a point say how rough it is there
@@ -34,10 +34,9 @@ _KINDER = "The hyperparameters have seen them, so this is slightly kinder than d
 class HeldOut:
     """Observations ``truth`` (n,) at X (n, p), and the ``prediction`` of them, noise included.
 
-    ``distance`` (n,) is how far the nearest observation lies that predicts each, ``roughness`` (n,) how much the
-    observations around it differ; None where there are too few. ``rows`` (n,) are their positions, from 0, in
-    ``rows_of``: the held-out data as given, or the training data. ``how`` says in sentences where they come from,
-    ``short`` in a few words. ``correlation`` is that of the errors under the model, where it was computed.
+    ``distance`` (n,) is how far the nearest observation lies that predicts each, ``roughness`` (n,) how much those
+    around it differ, if there are enough. ``rows`` (n,) are their positions, from 0, in ``rows_of``. ``how`` says in
+    sentences where they come from, ``short`` in a few words. ``correlation`` is that of the errors, if it is known.
     """
 
     X: np.ndarray
@@ -64,6 +63,10 @@ class HeldOut:
         """Error / std where the prediction is normal, else the normal score of the predicted probability, (n,)."""
         return array(self.prediction.normal_score(self.truth))
 
+    def inside(self, level: float) -> np.ndarray:
+        """Which observations (n,) lie in their central interval of this level."""
+        return np.asarray(np.abs(self.z) <= ndtri((1 + level) / 2))
+
     @cached_property
     def diagnosis(self) -> Diagnosis:
         """What the observations say about the error bars."""
@@ -74,7 +77,7 @@ class HeldOut:
 class BeforeAndAfter:
     """The same observations ``before`` any recalibration, and ``after`` one: that of the model, or one that was tried.
 
-    ``recalibrated`` says that the model given is; ``how`` where the recalibration comes from, or why there is none.
+    ``recalibrated`` says that the model has one; ``how`` where it comes from, or why there is none.
     """
 
     before: HeldOut
@@ -89,10 +92,7 @@ class BeforeAndAfter:
 
 
 def predict_held_out(given: ReportInputs, seed: int) -> BeforeAndAfter | None:
-    """Predictions of the data held out or, where there are none, of training data left out in the geometry of ``like``.
-
-    None where there is nothing to leave out.
-    """
+    """The data held out, or training data left out in the geometry of ``like``; None with nothing to leave out."""
     if given.holdout is not None:
         return _of_holdout(given.model, given.holdout, seed)
     return None if len(given.model.recipe.y) < 2 else _of_training_data(given.model, given.like, seed)

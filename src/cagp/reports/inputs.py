@@ -18,16 +18,12 @@ from .names import Names
 
 T = TypeVar("T")
 
-LOCAL = NearestNeighbours(100)
-"""What pictures are computed with where the model's own solver would take minutes."""
+LOCAL = NearestNeighbours(100)  # for pictures, where the model's own solver would take minutes
 
 
 @dataclass(frozen=True, eq=False)
 class HoldoutData:
-    """Held-out data: X (n, p), y (n,), and the noise variance of each, (n,), where it is known.
-
-    ``rows`` (n,) are their positions in what was given, from which so many ``known`` training rows were left out.
-    """
+    """X (n, p), y (n,), the noise variances (n,) if any, and ``rows`` (n,) in what was given, less ``known`` ones."""
 
     X: torch.Tensor
     y: torch.Tensor
@@ -45,8 +41,7 @@ class HoldoutData:
 class ReportInputs:
     """What a report is about: the ``model`` on the scale that it models, and its ``heaviest`` prior, by itself.
 
-    ``names`` are complete; ``holdout`` are data held out, ``like`` (T, p) points in whose geometry training data are
-    left out, if any. ``scale`` says in a sentence what was done to the observations before, "" for nothing.
+    Training data are left out in the geometry of ``like`` (T, p), if any. ``scale`` says what was done to y before.
     """
 
     model: Model
@@ -72,23 +67,16 @@ def check_inputs(model: Any, fit: Any, holdout: Any, like: Any, names: Any) -> R
             "the fit: fit.prior.condition(X, y)"
         )
     if like is not None and holdout is not None:
-        raise InputError(
-            "like says in which geometry training data are left out, which happens without a holdout only; leave one "
-            "of them out"
-        )
+        raise InputError("like says how training data are left out, which a holdout replaces; leave one of them out")
     model, holdout, names, scale = on_the_scale_of_the_model(model, holdout, names)
     heaviest = model.replace(components=model.components[:1], weights=[1.0], margins=None)
     places = None if like is None else model.test_points(like, "like")[0]
-    return ReportInputs(
-        model, heaviest, (names or Names()).filled_in(model), _checked_holdout(model, holdout), places, scale
-    )
+    names = (names or Names()).filled_in(model)
+    return ReportInputs(model, heaviest, names, _checked_holdout(model, holdout), places, scale)
 
 
 def on_the_scale_of_the_model(model: Model, holdout: Any, names: Names | None) -> tuple[Model, Any, Names | None, str]:
-    """A model of transformed observations without its transform, data held out as it sees them, names; and a sentence.
-
-    A report is about what the Gaussian process is a model of: its hyperparameters have the units of that.
-    """
+    """Model, data held out and names on the scale that the Gaussian process is a model of; what that is, in words."""
     transform = model.transform
     if transform is None:
         return model, holdout, names, ""
@@ -139,19 +127,13 @@ def attempt(work: Callable[[], T]) -> tuple[T | None, str]:
         return None, f"This could not be computed: {error}."
 
 
-# --- the solver -------------------------------------------------------------------------------------------------------
-
-
 def working(model: Model) -> Solver:
     """The solver that does the work: what Auto picked, where it was asked."""
     return model.prepared.picked or model.solver
 
 
 def seconds(model: Model, solver: Solver, size: int, tests: int) -> float:
-    """About how long ``solver`` takes to condition on ``size`` points as the model keeps them and to predict ``tests``.
-
-    All components together; from operation counts, not from a clock: what is decided is the same on every machine.
-    """
+    """About how long all components take with ``solver``, from operation counts: the same on every machine."""
     each = solver.operations(size, tests).seconds(tiles=model.prepared.gram.storage == "tiles")
     return len(model.components) * each
 

@@ -10,12 +10,12 @@ from ..model import Model
 from ..recalibration.diagnosis import Diagnosis
 from ..solvers import NearestNeighbours, Solver
 from ..support.numbers import coverage_percent, datum, number, with_unit
-from . import pictures
-from .by_place import LEVELS, MAPPED, WORDS, changes_picture, coverage_map, divisions, quarters_picture
+from . import by_place
+from .by_place import LEVELS, MAPPED, WORDS, coverage_map, divisions
 from .held_out import BeforeAndAfter, HeldOut
 from .inputs import ReportInputs, array, working
 from .maps import map_of
-from .names import Names, hyperparameters
+from .names import Names, hyperparameters, shortened
 from .page import Folder, PageTable
 
 _COLUMNS = 10  # more columns make a table that nobody can read
@@ -34,17 +34,14 @@ def judgement_on_data(found: BeforeAndAfter, given: ReportInputs, place: Folder)
         f"{held_out.short.capitalize()}: the grey bands hold what chance does to error bars that are right, 95% of the "
         "time, everywhere at once, if the errors are independent."
     )
-    content = pictures.calibration(held_out, names)
-    tables = [
-        coverage_table(held_out.diagnosis, f"Coverage, {held_out.short}.", "coverage"),
-        _scores_table(held_out, names),
-        _points_table(held_out, names, _most_relevant(model, names)),
-    ]
+    content = by_place.calibration(held_out, names)
+    coverage = coverage_table(held_out.diagnosis, f"Coverage, {held_out.short}.", "coverage")
+    points = _points_table(held_out, names, _most_relevant(model, names))
     return judgement(
         held_out.diagnosis,
         how=held_out.how,
         advice=remedies_for_data(found, model, transformed=bool(given.scale)),
-        tables=tables,
+        tables=[coverage, _scores_table(held_out, names), points],
         pictures=[place.picture("calibration", content, caption)] if content else [],
         parts=[*_where(found, model, names, place), _changed(found, names, place)],
     )
@@ -60,7 +57,7 @@ def _where(found: BeforeAndAfter, model: Model, names: Names, place: Folder) -> 
         "promised; grey: what chance does, 95% of the time), from the least rough and nearest to the roughest and "
         "furthest."
     )
-    drawn = [place.picture("by-place", quarters_picture(found, divided), caption)]
+    drawn = [place.picture("by-place", by_place.quarters(found, divided), caption)]
     ground = map_of(model.prior.kernel, model.X.shape[1])
     content = None if ground is None else coverage_map(found, ground, names)
     if content is not None:
@@ -75,7 +72,6 @@ def _where(found: BeforeAndAfter, model: Model, names: Names, place: Folder) -> 
 
 
 def _changed(found: BeforeAndAfter, names: Names, place: Folder) -> dict[str, Any]:
-    """What a recalibration changes: before and after."""
     part: dict[str, Any] = {"title": "What a recalibration changes", "text": found.how, "pictures": [], "tables": []}
     if found.after is None:
         return part
@@ -88,12 +84,9 @@ def _changed(found: BeforeAndAfter, names: Names, place: Folder) -> dict[str, An
     caption = f"{found.before.short.capitalize()}, before and after the recalibration."
     return part | {
         "text": f"{text} {found.how}",
-        "pictures": [place.picture("recalibration", changes_picture(found), caption)],
+        "pictures": [place.picture("recalibration", by_place.changes(found), caption)],
         "tables": [_changes_table(found.before, found.after, names.target_unit)],
     }
-
-
-# --- tables -----------------------------------------------------------------------------------------------------------
 
 
 def coverage_table(diagnosis: Diagnosis, caption: str, name: str) -> PageTable:
@@ -111,10 +104,8 @@ def coverage_table(diagnosis: Diagnosis, caption: str, name: str) -> PageTable:
 
 
 def _scores_table(held_out: HeldOut, names: Names) -> PageTable:
-    """Accuracy, proper scores and z-values, in words."""
     scores, unit, z = held_out.scores, names.target_unit, held_out.z
-    spread = float(np.std(held_out.truth))
-    normal = held_out.prediction.is_normal
+    spread, normal = float(np.std(held_out.truth)), held_out.prediction.is_normal
     z_is = "error / predicted standard deviation" if normal else "normal score of the predicted probability"
     rows = [
         ("points", f"{len(held_out):,}", ""),
@@ -145,16 +136,13 @@ def _points_table(held_out: HeldOut, names: Names, columns: list[int]) -> PageTa
     caption = f"The {which}. Row: the position in the {held_out.rows_of}, the first is 0 (after the header of a file)."
     if len(columns) < held_out.X.shape[1]:
         caption += f" Of {held_out.X.shape[1]} columns, the {len(columns)} that matter most to the kernel are shown."
-    narrow = names.narrow()
+    narrow = shortened(names.features or (), 20)
     heads = ("row", *(narrow[c] for c in columns), "observed", "predicted, 95%", "z")
     return PageTable(caption, heads, rows, "points", headed=False)
 
 
 def _most_relevant(model: Model, names: Names) -> list[int]:
-    """All columns where a table has room for them, else the most relevant, in their own order.
-
-    A column is relevant by its spread in units of its own lengthscale, or by its spread alone where no column has one.
-    """
+    """The columns that a table has room for: those that spread most, in lengthscales where they have some."""
     spread = array(model.X.std(dim=0, correction=0))
     if len(spread) <= _COLUMNS:
         return list(range(len(spread)))
@@ -166,7 +154,6 @@ def _most_relevant(model: Model, names: Names) -> list[int]:
 
 
 def _changes_table(before: HeldOut, after: HeldOut, unit: str) -> PageTable:
-    """Scores and coverage before and after the recalibration."""
     both = (before.scores, after.scores)
     rows: list[tuple[str, ...]] = [
         (title, *(with_unit(number(getattr(each, name)), own) for each in both), meaning)
@@ -187,14 +174,8 @@ def _changes_table(before: HeldOut, after: HeldOut, unit: str) -> PageTable:
     return PageTable("Before and after the recalibration.", heads, rows, "recalibration")
 
 
-# --- what to do -------------------------------------------------------------------------------------------------------
-
-
 def remedies_for_data(found: BeforeAndAfter, model: Model, transformed: bool = False) -> list[str]:
-    """What to do where the model does not fit the data, or may not, most likely remedy first.
-
-    ``model`` is its heaviest prior, of observations that are ``transformed`` already or not.
-    """
+    """What to do where a ``model``, the heaviest prior, does not fit the data or may not, most likely remedy first."""
     diagnosis = found.judged.diagnosis
     if diagnosis.state == "right":
         return []
@@ -227,9 +208,8 @@ def trial(found: BeforeAndAfter, opening: str = "Tried here, and it") -> str:
     diagnosis = found.after.diagnosis
     hold = "50, 80 and 95% intervals then hold {}, {} and {}".format(*map(diagnosis.hold, (0.5, 0.8, 0.95)))
     change = 100 * (found.after.scores.crps / found.before.scores.crps - 1)
-    score = f"the CRPS is {abs(change):.0f}% {'smaller' if change < 0 else 'larger'}"
-    if round(abs(change)) == 0:
-        score = "the CRPS stays the same"
+    smaller = f"is {abs(change):.0f}% {'smaller' if change < 0 else 'larger'}"
+    score = f"the CRPS {smaller if round(change) else 'stays the same'}"
     if diagnosis.right:
         return f"{opening} mends the error bars: {hold}, and {score}."
     other = "a trend or another kernel" if "biased" in diagnosis.failures else "another kernel or a trend"
@@ -298,14 +278,13 @@ def remedies_for_method(diagnosis: Diagnosis, solver: Solver) -> list[str]:
         return []
     if not solver.calibrated:
         return [_uncalibrated(solver)]
+    known = f"{type(solver).__name__} should be calibrated by construction."
+    chance = "Check again with another seed: of methods that are right, about one in twenty looks like this by chance."
     if diagnosis.suspicious:
-        return [
-            "Check again with another seed: of methods that are right, about one in twenty looks like this by chance. "
-            f"{type(solver).__name__} should be calibrated by construction."
-        ]
+        return [f"{chance} {known}"]
     return [
-        f"{type(solver).__name__} should be calibrated by construction. If it is your own solver, its weights depend "
-        "on y or it misreports its variances; if it is one of cagp's, this is a bug worth reporting."
+        f"{known} If it is your own solver, its weights depend on y or it misreports its variances; if it is one of "
+        "cagp's, this is a bug worth reporting."
     ]
 
 

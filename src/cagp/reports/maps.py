@@ -1,8 +1,7 @@
 """Which columns make a map, and what every map shares: its ends, its shape, coastlines.
 
-Coastlines are drawn where they are on this machine: nothing is downloaded, and a map without them is a map too. Looked
-for, in this order: Natural Earth's ``ne_110m_coastline.geojson`` in the folder CAGP_DATA or in the cache of cagp, and
-the same lines in the data folders of cartopy, where that is installed and has fetched them before.
+Nothing is downloaded, and a map without coastlines is a map too. Looked for, in this order: Natural Earth's
+``ne_110m_coastline.geojson`` in the folder CAGP_DATA or in the cache of cagp, and what cartopy has fetched before.
 """
 
 from __future__ import annotations
@@ -18,18 +17,15 @@ import numpy as np
 from ..datasets.files import cache_folder, data_folder
 from ..kernels import Kernel, geographic_columns
 from .names import Names
-from .pictures import new_figure
+from .page import new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-Ends = list[tuple[float, float]]
-"""The first and last value across, then down."""
+Ends = list[tuple[float, float]]  # the first and last value across, then down
 
 FILE_NAME = "ne_110m_coastline"
-_CARTOPY_FOLDER = Path("shapefiles", "natural_earth", "physical")
-
 _ROUND = 300.0  # data that span so many degrees go round the globe
 
 
@@ -92,7 +88,7 @@ def coastlines() -> list[np.ndarray]:
     """Lines of (longitude, latitude) in degrees, each (n, 2), longitudes in −180…180; an empty list without any."""
     for read in (_from_geojson, _from_cartopy):
         try:
-            lines = list(read())
+            lines = [np.asarray(line, dtype=np.float64)[:, :2] for line in read()]
         except Exception:  # a damaged file or another version of a package must not cost anyone a map
             continue
         if lines:
@@ -110,26 +106,24 @@ def wrapped(lines: list[np.ndarray]) -> list[np.ndarray]:
     return pieces
 
 
-def _from_geojson() -> Iterator[np.ndarray]:
+def _from_geojson() -> Iterator[Any]:
     for place in (data_folder, cache_folder):  # the second is looked for only where the first has none
         folder = place()
         path = folder / f"{FILE_NAME}.geojson" if folder else None
         if path is not None and path.is_file():
             for feature in json.loads(path.read_text(encoding="utf-8"))["features"]:
                 lines = feature["geometry"]["coordinates"]
-                for line in [lines] if feature["geometry"]["type"] == "LineString" else lines:
-                    yield np.asarray(line, dtype=np.float64)[:, :2]
+                yield from [lines] if feature["geometry"]["type"] == "LineString" else lines
             return
 
 
-def _from_cartopy() -> Iterator[np.ndarray]:
+def _from_cartopy() -> Iterator[Any]:
     import cartopy  # type: ignore[import-not-found]
     from cartopy.io import shapereader  # type: ignore[import-not-found]
 
     for key in ("pre_existing_data_dir", "data_dir"):
-        path = Path(cartopy.config[key]) / _CARTOPY_FOLDER / f"{FILE_NAME}.shp"
+        path = Path(cartopy.config[key], "shapefiles", "natural_earth", "physical", f"{FILE_NAME}.shp")
         if cartopy.config[key] and path.is_file():
             for geometry in shapereader.Reader(str(path)).geometries():
-                for part in getattr(geometry, "geoms", [geometry]):
-                    yield np.asarray(part.coords, dtype=np.float64)[:, :2]
+                yield from (part.coords for part in getattr(geometry, "geoms", [geometry]))
             return

@@ -21,8 +21,7 @@ from .names import Hyperparameter, Names, hyperparameters
 from .page import PageTable
 
 _COLUMNS_LISTED = 30
-_VAGUE = 0.5  # A standard error of half the value: the data say little more than the order of magnitude
-_VAGUE_ANGLE = 25.0  # A standard error of so many degrees: the data say little more than which quarter it is
+_VAGUE, _VAGUE_ANGLE = 0.5, 25.0  # standard errors, of the value or in degrees, that say little about it
 
 
 def facts_table(model: Model, names: Names, scale: str = "") -> PageTable:
@@ -102,9 +101,6 @@ def _noise_in_words(prior: Prior, unit: str) -> str:
         return f"standard deviation {with_unit(number(float(std)), unit)}, the same for all observations"
     low, high = number(float(std.min())), with_unit(number(float(std.max())), unit)
     return f"one per observation, standard deviations from {low} to {high}"
-
-
-# --- hyperparameters --------------------------------------------------------------------------------------------------
 
 
 def hyperparameters_table(model: Model, fit: FitResult | None, names: Names) -> PageTable:

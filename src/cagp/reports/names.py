@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,7 +26,7 @@ _ANGLES = ("azimuth of", "dip of", "roll around")
 class Names:
     """Names and units of the columns of X and of the target y, for labels; what is left out gets a plain name.
 
-    ``features`` and ``feature_units`` have one entry per column, ``feature_units`` "" where a column has none.
+    ``features`` and ``feature_units`` have one entry per column, "" where it has no unit.
 
     >>> names = Names(("latitude", "longitude"), "temperature", ("°N", "°E"), "K")
     >>> names.label(0), names.target_label
@@ -56,21 +56,16 @@ class Names:
         for field in ("features", "feature_units"):
             value = getattr(self, field)
             if value is not None and len(value) != columns:
-                raise InputError(
-                    f"names.{field} has {len(value)} entries for {columns} columns; give one per column of X"
-                )
+                said = f"names.{field} has {len(value)} entries for {columns} columns"
+                raise InputError(f"{said}; give one per column of X")
         own_names, own_units = [f"x{i + 1}" for i in range(columns)], [""] * columns
         for pair in geographic_columns(model.prior.kernel, range(columns))[:1]:
             for column, name, unit in zip(pair, ("latitude", "longitude"), ("°N", "°E"), strict=True):
                 own_names[column], own_units[column] = name, unit
         features = (model.column_names or own_names) if self.features is None else self.features
-        return replace(
-            self,
-            features=[_cleaned(name) for name in features],
-            feature_units=[_cleaned(unit) for unit in (self.feature_units or own_units)],
-            target="y" if self.target is None else _cleaned(self.target),
-            target_unit=_cleaned(self.target_unit),
-        )
+        units = [_cleaned(unit) for unit in (self.feature_units or own_units)]
+        target = "y" if self.target is None else _cleaned(self.target)
+        return Names([_cleaned(name) for name in features], target, units, _cleaned(self.target_unit))
 
     def name(self, column: int) -> str:
         """What a column is called."""
@@ -81,13 +76,14 @@ class Names:
         """The unit of a column, "" where it has none."""
         return self.feature_units[column] if self.feature_units else ""
 
-    def narrow(self, most: int = 20) -> list[str]:
-        """All columns by names of at most so many characters, no two the same."""
-        return shortened(self.features or (), most)
+    def common_unit(self, columns: Sequence[int]) -> str:
+        """The unit that all these columns have, "" where they differ."""
+        units = {self.unit(column) for column in columns}
+        return units.pop() if len(units) == 1 else ""
 
     def label(self, column: int) -> str:
         """A column for the axis of a figure."""
-        return with_brackets(self.narrow(_AXIS)[column], self.unit(column))
+        return with_brackets(shortened(self.features or (), _AXIS)[column], self.unit(column))
 
     @property
     def target_label(self) -> str:
@@ -133,15 +129,9 @@ def shortened(names: Sequence[str], most: int) -> list[str]:
     return [name if len(name) <= most else name[: most - len(end)] + end for name, end in zip(names, ends, strict=True)]
 
 
-# --- hyperparameters --------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Hyperparameter:
-    """One number of a prior: its ``name`` as ``FitResult`` has it, what a reader calls it, value and unit.
-
-    ``kind`` is the field of the kernel ("lengthscale", "variance", …); ``column`` the column it belongs to alone.
-    """
+    """One number of a prior; its ``name`` as ``FitResult`` has it, its field ``kind``, the ``column`` it is of."""
 
     name: str
     label: str
@@ -180,10 +170,7 @@ def _numbers(kind: str, value: float | tuple[float, ...], part: Part, names: Nam
         return found
     if kind == "variance":
         return [Hyperparameter(name, f"{part.label}variance of the function", kind, value, squared(names.target_unit))]
-    unit = ""
     if kind in part.kernel.angles:
         return [Hyperparameter(name, f"{part.label}{kind} of axis 1", kind, value, "°")]
-    if kind in ("lengthscale", "period"):
-        units = {names.unit(c) for c in columns}
-        unit = part.distance_unit or (units.pop() if len(units) == 1 else "")
+    unit = part.distance_unit or names.common_unit(columns) if kind in ("lengthscale", "period") else ""
     return [Hyperparameter(name, f"{part.label}{kind}", kind, value, unit, columns[0] if len(columns) == 1 else None)]

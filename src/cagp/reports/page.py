@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import base64
+import io
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from ..errors import InputError
 from ..support.atomic_files import write_atomically
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+BLUE, ORANGE = "#0072B2", "#D55E00"  # of Okabe and Ito's palette, which the colour-blind can tell apart
 
 _UNPRINTABLE = (*range(32), *range(127, 160), *range(0x202A, 0x202F), *range(0x2066, 0x206A), *range(0xD800, 0xE000))
 # Control characters, marks that turn the direction of a text, and half characters, each by what is shown for it.
@@ -100,6 +108,23 @@ def render(template: str, values: dict[str, Any]) -> str:
     loader = DictLoader({"base.html": _BASE, "parts.html": _PARTS})
     environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, finalize=printable)
     return environment.from_string(template).render(values)
+
+
+def new_figure(rows: int, columns: int, width: float, height: float) -> tuple[Figure, np.ndarray]:
+    """A figure of ``rows`` × ``columns`` panels, each so many inches, and its axes as an array of that shape."""
+    from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+    layout = ConstrainedLayoutEngine(h_pad=0.1, w_pad=0.08)  # labels must not touch the titles of the next row
+    figure = Figure(figsize=(columns * width, rows * height), layout=layout)
+    return figure, figure.subplots(rows, columns, squeeze=False)
+
+
+def png(figure: Figure) -> bytes:
+    """The figure as a PNG file, the same bytes every time."""
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=130, metadata={"Software": None})
+    return buffer.getvalue()
 
 
 def inline(png: bytes) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -11,22 +11,17 @@ from ..support.numbers import datum, duration, with_unit
 from .inputs import LOCAL, array, refit, seconds, working
 from .maps import Map, map_of, two_maps
 from .names import Names, with_brackets
-from .pictures import BLUE, new_figure, png
+from .page import BLUE, new_figure, png
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_CURVE = 300
-_SLICE = 80
-_RANKING = 9
-_SLICES = 6
-_MOST_RANKED = 60
-_MAP_CELLS = 8000
-_DOTS = 1500
+_CURVE, _SLICE, _RANKING = 300, 80, 9  # points of a curve, of a slice, and of one that is only compared
+_SLICES, _MOST_RANKED = 6, 60
+_MAP_CELLS, _DOTS = 8000, 1500
 _LIMIT_SECONDS = 6.0
 
-Picture = tuple[str, bytes, str]
-"""The name of its file, the PNG, and the caption."""
+Picture = tuple[str, bytes, str]  # the name of its file, the PNG, and the caption
 
 
 def draw(model: Model, names: Names, seed: int) -> list[Picture]:
@@ -70,17 +65,12 @@ def _some(model: Model, seed: int) -> np.ndarray:
     return np.sort(np.random.default_rng(seed).choice(size, min(size, _DOTS), replace=False))
 
 
-# --- one column -------------------------------------------------------------------------------------------------------
-
-
 def _curve(model: Model, names: Names, seed: int) -> Picture:
     X, y = array(model.X)[:, 0], array(model.y)
-    low, high = X.min(), X.max()
-    margin = 0.05 * (high - low) or 1.0
-    x = np.linspace(low - margin, high + margin, _CURVE)
+    margin = 0.05 * np.ptp(X) or 1.0
+    x = np.linspace(X.min() - margin, X.max() + margin, _CURVE)
     found, note = _predict(model, x[:, None])
-    figure, axes = new_figure(1, 1, 9.0, 4.2)
-    ax = axes[0, 0]
+    figure, ((ax,),) = new_figure(1, 1, 9.0, 4.2)
     shown = _some(model, seed)
     ax.scatter(X[shown], y[shown], s=9, color="black", alpha=0.4, linewidths=0, label=f"{len(shown):,} observations")
     _band(ax, x, found)
@@ -90,32 +80,24 @@ def _curve(model: Model, names: Names, seed: int) -> Picture:
     return "prediction", png(figure), text + note
 
 
-def _intervals(found: _Predictions, light: float, dark: float) -> list[tuple[np.ndarray, float, str]]:
-    """The two intervals that are drawn, the wider one first, each with how dark it is and its label."""
-    return [(found.observed, light, "95% of new observations"), (found.interval, dark, "95% of the function")]
-
-
-def _band(ax: Axes, x: np.ndarray, found: _Predictions) -> None:
-    for ends, alpha, label in _intervals(found, 0.13, 0.35):
-        ax.fill_between(x, *ends, color=BLUE, alpha=alpha, linewidth=0, label=label)
-    ax.plot(x, found.mean, color=BLUE, linewidth=1.6, label="mean")
-
-
-def _bars(ax: Axes, x: np.ndarray, found: _Predictions) -> None:
-    for ends, alpha, label in _intervals(found, 0.25, 0.6):
-        ax.vlines(x, *ends, color=BLUE, alpha=alpha, linewidth=5, label=label)
-    ax.plot(x, found.mean, "_", color="black", markersize=9, label="mean")
-
-
-# --- two columns ------------------------------------------------------------------------------------------------------
+def _band(ax: Axes, x: np.ndarray, found: _Predictions, bars: bool = False) -> None:
+    """The mean and both intervals, the wider one first; as ``bars`` where x has few values."""
+    light, dark = (0.25, 0.6) if bars else (0.13, 0.35)
+    for ends, alpha, of in ((found.observed, light, "new observations"), (found.interval, dark, "the function")):
+        if bars:
+            ax.vlines(x, *ends, color=BLUE, alpha=alpha, linewidth=5, label=f"95% of {of}")
+        else:
+            ax.fill_between(x, *ends, color=BLUE, alpha=alpha, linewidth=0, label=f"95% of {of}")
+    style: dict[str, Any] = {"color": BLUE, "linewidth": 1.6}
+    if bars:
+        style = {"color": "black", "marker": "_", "markersize": 9, "linestyle": ""}
+    ax.plot(x, found.mean, label="mean", **style)
 
 
 def _map(model: Model, names: Names, place: Map, seed: int) -> Picture:
     X = array(model.X)
-    x, y = X[:, place.across], X[:, place.down]
-    ends = place.ends(X)
-    shape = place.shape(ends)
-    across = round(float(np.sqrt(_MAP_CELLS * shape)))
+    x, y, ends = X[:, place.across], X[:, place.down], place.ends(X)
+    across = round(float(np.sqrt(_MAP_CELLS * place.shape(ends))))
     down = max(2, _MAP_CELLS // across)
     grid = [np.linspace(low, high, n) for (low, high), n in zip(ends, (across, down), strict=True)]
     where = np.tile(np.median(X, axis=0), (across * down, 1))
@@ -124,11 +106,8 @@ def _map(model: Model, names: Names, place: Map, seed: int) -> Picture:
     found, note = _predict(model, where)
     figure, axes = two_maps(place, ends)
     dots = _some(model, seed)
-    of_std = with_brackets("standard deviation", names.target_unit)
-    fields = (
-        (found.mean, "viridis", names.target_label, "mean"),
-        (found.std, "cividis", of_std, "standard deviation of the function"),
-    )
+    of_std, title_of_std = with_brackets("standard deviation", names.target_unit), "standard deviation of the function"
+    fields = ((found.mean, "viridis", names.target_label, "mean"), (found.std, "cividis", of_std, title_of_std))
     for ax, (field, colour_map, label, title) in zip(axes.flat, fields, strict=True):
         mesh = ax.pcolormesh(*grid, field.reshape(down, across), shading="nearest", cmap=colour_map, rasterized=True)
         figure.colorbar(mesh, ax=ax, label=label, shrink=0.9)
@@ -148,9 +127,6 @@ def _medians(X: np.ndarray, columns: list[int], names: Names) -> str:
     return ", ".join(parts) + (", …" if len(columns) > len(shown) else "")
 
 
-# --- many columns -----------------------------------------------------------------------------------------------------
-
-
 def _slices(model: Model, names: Names, columns: list[int]) -> Picture:
     """One slice through the median point for each of the columns along which the prediction moves most."""
     X = array(model.X)
@@ -165,7 +141,7 @@ def _slices(model: Model, names: Names, columns: list[int]) -> Picture:
     low, high = low - 0.06 * (high - low), high + 0.06 * (high - low)
     for ax, (column, v, part) in zip(axes.flat, found, strict=False):
         if _discrete(X[:, column]) is not None:
-            _bars(ax, v, part)
+            _band(ax, v, part, bars=True)
             margin = 0.5 * float(np.diff(v).min())
             ax.set(xlim=(v[0] - margin, v[-1] + margin), xticks=v if len(v) <= 8 else v[::2])
         else:
@@ -179,8 +155,8 @@ def _slices(model: Model, names: Names, columns: list[int]) -> Picture:
         ax.set_axis_off()
     handles, labels = axes.flat[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), fontsize="small", frameon=False)
-    most = f"the {len(chosen)} of {len(columns)} columns that matter most"
-    some = "all columns" if len(chosen) == len(columns) else most
+    all_of_them = len(chosen) == len(columns)
+    some = "all columns" if all_of_them else f"the {len(chosen)} of {len(columns)} columns that matter most"
     caption = (
         f"The predicted {names.target} along {some}, largest effect first, with the other columns at their medians "
         f"(dotted lines: {_medians(X, chosen, names)}). Bands: 95% of the function (dark) and of new observations "
@@ -195,7 +171,10 @@ def _predict_along(
     model: Model, X: np.ndarray, middle: np.ndarray, columns: list[int], n: int
 ) -> tuple[list[tuple[int, np.ndarray, _Predictions]], str]:
     """For each column some n values of it, and predictions at the point ``middle`` (p,) with the column at these."""
-    values = [_along(X[:, column], n) for column in columns]
+    values = []
+    for v in X.T[columns]:  # its own values where there are few, evenly spaced ones between its ends otherwise
+        own, margin = _discrete(v), 0.0 if np.ptp(v) else 0.5
+        values.append(np.linspace(v.min() - margin, v.max() + margin, n) if own is None else own)
     of = np.repeat(np.arange(len(columns)), [len(v) for v in values])
     where = np.tile(middle, (len(of), 1))
     where[np.arange(len(of)), np.asarray(columns)[of]] = np.concatenate(values)
@@ -204,18 +183,8 @@ def _predict_along(
     return list(zip(columns, values, parts, strict=True)), note
 
 
-def _along(values: np.ndarray, n: int) -> np.ndarray:
-    """Values along a column: its own where it has few, evenly spaced ones between its ends otherwise."""
-    own = _discrete(values)
-    if own is not None:
-        return own
-    low, high = values.min(), values.max()
-    return np.linspace(low, high, n) if high > low else np.linspace(low - 0.5, high + 0.5, n)
-
-
 def _discrete(values: np.ndarray, limit: int = 15) -> np.ndarray | None:
     """The distinct values of a column with few of them, about evenly spaced, sorted; None for any other column."""
     distinct = np.unique(values)
-    if not 1 < len(distinct) <= limit or np.diff(distinct).min() < np.ptp(distinct) / (2 * limit):
-        return None
-    return distinct
+    few = 1 < len(distinct) <= limit and np.diff(distinct).min() >= np.ptp(distinct) / (2 * limit)
+    return distinct if few else None

@@ -8,7 +8,8 @@ from typing import Annotated
 import joblib
 import typer
 
-from cagp.cli.shared import KEPT, Debug, Quiet, errors_reported
+from cagp.cli.flags import Debug, Quiet
+from cagp.cli.shared import KEPT, errors_reported
 from cagp.support.memory import human
 from cagp.support.validation import choice
 

@@ -1,0 +1,65 @@
+"""Flags, one each: those of several commands, and those of ``cagp fit``, called what ``cagp.fit`` calls its options."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from typer import Argument, Option
+
+Quiet = Annotated[bool, Option("--quiet", "-q", help="Print nothing but errors.")]
+Debug = Annotated[bool, Option("--debug", help="Show the whole traceback of an error.")]
+Folder = Annotated[Path, Argument(metavar="MODEL", help="Model folder that `cagp fit` wrote.")]
+Seed = Annotated[int, Option(min=0, help="Seed of all random numbers.")]
+DropMissing = Annotated[bool, Option("--drop-missing", help="Leave out rows with missing values, and say how many.")]
+Points = Annotated[Path, Argument(metavar="DATA", help="Table with the features; NetCDF grids as well.")]
+Interval = Annotated[float, Option(help="Per cent that lower and upper hold.")]
+OtherSolver = Annotated[str | None, Option(help="Another solver than the model's; see `cagp solvers`.")]
+Iterations = Annotated[int | None, Option(min=0, help="Iterations of the solver.")]
+OverwriteTable = Annotated[bool, Option("--overwrite", help="Replace OUT if it is there.")]
+Overwrite = Annotated[bool, Option("--overwrite", help="Replace a model that is there.")]
+
+Data = Annotated[Path, Argument(metavar="DATA", help="Table: .csv, .csv.gz, .parquet or .nc.")]
+Target = Annotated[str, Option(help="Column to predict; the beginning of its name is enough.")]
+Out = Annotated[Path, Option(file_okay=False, help="Folder for the model.")]
+Features = Annotated[str | None, Option(help="Columns to predict from: 'a,b,c'; by default all others that vary.")]
+Exclude = Annotated[str, Option(help="Columns to leave out of the features: 'id,date'.")]
+Categories = Annotated[str, Option(help="Numbers that are names of categories: 'zone,type'.")]
+Dates = Annotated[str | None, Option(help="How 03/04/2024 is read: day-first or month-first.")]
+Impute = Annotated[str | None, Option(help="'median' fills missing features in, and says so.")]
+_KINDS = "auto, matern12, matern32, matern52, rbf, rationalquadratic, periodic, 'short and long'"
+Kernel = Annotated[str, Option(help=f"{_KINDS}, several with commas, or an expression.")]
+_GLOBE = "Latitude and longitude in degrees: 'lat,lon'. In NetCDF found by itself, unless 'none'."
+Globe = Annotated[str | None, Option(help=_GLOBE)]
+_ARD = "One lengthscale for each feature, or one for all; by default the former from ten rows for each."
+Ard = Annotated[bool | None, Option(help=_ARD)]
+_ROTATE = "Lengthscales along turned axes of two or three features; by default where left-out errors say so."
+Rotate = Annotated[bool | None, Option(help=_ROTATE)]
+Mean = Annotated[str, Option(help="Prior mean: auto, zero, constant, linear, quadratic.")]
+Lengthscale = Annotated[str | None, Option(help="Start (with --no-fit: value): one number, or 'a,b,c'.")]
+Variance = Annotated[float | None, Option(help="Start (with --no-fit: value) of the kernel's variance.")]
+NoiseVariance = Annotated[float | None, Option(help="Start (with --no-fit: value) of the noise variance.")]
+NoiseColumn = Annotated[str | None, Option(help="Column with the noise variance of each row; it is held as it is.")]
+Fix = Annotated[str, Option(help="Hyperparameters to hold at their start: 'noise_variance,variance'.")]
+NoFit = Annotated[bool, Option("--no-fit", help="Take --lengthscale, --variance and --noise-variance as they are.")]
+Likelihood = Annotated[str, Option(help="exact, nearest-neighbours, or auto: exact up to 2,000 rows.")]
+Subset = Annotated[int | None, Option(min=2, help="Fit to so many rows, drawn at random; the model has all.")]
+Restarts = Annotated[
+    int | None, Option(min=0, help="Further starts of the optimiser for each candidate; by default 0.")
+]
+Solver = Annotated[str, Option(help="How the model predicts; see `cagp solvers`.")]
+Mixture = Annotated[bool, Option(help="Where candidates are as good, mix them, or take the best.")]
+_UNCERTAINTY = "Integrate over the hyperparameters, or take them as known; by default the former up to 2,000 rows."
+Uncertainty = Annotated[bool | None, Option(help=_UNCERTAINTY)]
+_RECALIBRATE = "Error bars from left-out predictions, or the prior's; by default the former where they differ."
+Recalibrate = Annotated[bool | None, Option(help=_RECALIBRATE)]
+_TRANSFORM = "Of the target: auto, none, log, box-cox, yeo-johnson, sinh-arcsinh, or logit for shares between 0 and 1."
+Transform = Annotated[str, Option(help=_TRANSFORM)]
+_VARYING = "Try an amplitude and a noise level that vary with the features; by default where nothing is given."
+Varying = Annotated[bool | None, Option(help=_VARYING)]
+_LIKE = "Table with the features where you are going to predict: the model is chosen there."
+Like = Annotated[Path | None, Option(help=_LIKE)]
+Report = Annotated[Path | None, Option(help="Folder for the report; by default OUT-report.")]
+NoReport = Annotated[bool, Option("--no-report", help="Write no report.")]
+Geo = Annotated[str | None, Option("--geo", hidden=True)]
+Noise = Annotated[float | None, Option("--noise", hidden=True)]

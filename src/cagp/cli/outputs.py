@@ -1,0 +1,138 @@
+"""Files with predictions: attributes after the CF conventions, provenance, and batches that are finished.
+
+Finished batches lie in OUT.parts/<key>/, so that the same command continues where it was stopped. The key is the hash
+of model, input and settings: change one of them and nothing kept from before is used.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import re
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..support.atomic_files import whole_file
+from ..support.version import __version__
+
+if TYPE_CHECKING:
+    from ..model import Model
+    from ..saving import About, Saved
+    from ..tables import Grid, RawColumns
+
+MISSING, COPIES = "rows left out, missing", "rows left out, copies"
+_COLUMNS = ("mean", "std", "lower", "upper")
+_KEPT = ("long_name", "standard_name", "units_metadata", "cell_methods")
+# Of files with batches; the last two are names of former versions.
+_NAME = re.compile(r"(batch|rows|fields)-\d+-\d+\.np[yz]")
+
+
+def notes_on(raw: RawColumns, target: str, missing: int, copied: int) -> dict[str, str]:
+    """What ``cagp fit`` notes about its data, for people and for the attributes of predictions."""
+    attributes = raw.attributes.get(target, {})
+    notes = {"data file": str(raw.path)}
+    notes |= {f"target {name}": attributes[name] for name in _KEPT if name in attributes}
+    return notes | {name: str(count) for name, count in ((MISSING, missing), (COPIES, copied)) if count}
+
+
+def shown(prediction: Any, observed: bool, level: float | None, prefix: str = "") -> dict[str, Any]:
+    """The columns mean, std, lower and upper of a prediction or an average; without a ``level`` the mean alone."""
+    if level is None:
+        return {f"{prefix}mean": prediction.mean}
+    seen = prediction.observed() if observed else prediction
+    values = (seen.mean, seen.std, *seen.interval(level))
+    return {prefix + name: value for name, value in zip(_COLUMNS, values, strict=True)}
+
+
+def described(
+    about: About,
+    target: str,
+    model: Model,
+    grid: Grid | None,
+    *,
+    level: float | None,
+    observed: bool,
+    message: str,
+    prefix: str = "",
+) -> dict[str, Any]:
+    """Units and attributes of each new column, and notes on the whole; ``level`` is None without error bars."""
+    from ..interop.xarray_metadata import Source, kept_cell_methods, provenance, variable_attributes
+
+    attributes = {name: about.notes[f"target {name}"] for name in _KEPT if f"target {name}" in about.notes}
+    if target in about.units:
+        attributes["units"] = about.units[target]
+    left_out = [int(text) if (text := about.notes.get(name, "0")).isdecimal() else 0 for name in (MISSING, COPIES)]
+    source = Source(target, attributes, *left_out)
+    names = _COLUMNS[:1] if level is None else _COLUMNS
+    each = {name: variable_attributes(source, name, level, observed) for name in names}
+    del each["mean"]["ancillary_variables"]
+    if level is not None:
+        each["mean"]["ancillary_variables"] = " ".join(prefix + name for name in names[1:])
+    methods = None if grid is None else kept_cell_methods(source, grid.coordinates)
+    if methods:
+        each["mean"]["cell_methods"] = methods
+    each["iterations"] = {"long_name": "iterations of the solver", "units": "1"}
+    notes = provenance(source, model, observed, message)
+    if level is not None:  # a Parquet file has no attribute of lower and upper that could say it
+        notes["cagp_interval"] = f"lower and upper hold {100 * level:g}%"
+    units = {prefix + name: about.units[target] for name in names if target in about.units}
+    return {"units": units, "attributes": {prefix + name: said for name, said in each.items()}, "notes": notes}
+
+
+class Pieces:
+    """The pieces of one prediction or simulation, each some arrays, beside its output file."""
+
+    def __init__(self, out: Path, key: str) -> None:
+        self.folder = out.with_name(out.name + ".parts")
+        self._own = self.folder / key[:16]
+
+    def _path(self, start: int, stop: int) -> Path:
+        return self._own / f"batch-{start}-{stop}.npz"
+
+    @property
+    def started(self) -> bool:
+        """Whether there is anything to continue from."""
+        return self._own.is_dir()
+
+    def save(self, start: int, stop: int, **arrays: np.ndarray) -> None:
+        """Keep what belongs to the rows, or fields, start … stop − 1."""
+        content = io.BytesIO()
+        np.savez(content, **arrays)  # type: ignore[arg-type]
+        # another process that finishes the same output may remove the folder at any moment
+        with suppress(FileNotFoundError), whole_file(self._path(start, stop)) as temporary:
+            temporary.write_bytes(content.getbuffer())
+
+    def keep(self) -> None:
+        """Remember that this was begun, even where no piece of it is finished."""
+        self._own.mkdir(parents=True, exist_ok=True)
+
+    def load(self, start: int, stop: int) -> dict[str, np.ndarray] | None:
+        """The arrays of start … stop − 1 if they were finished before; None also where a checksum is wrong."""
+        try:
+            content = io.BytesIO(self._path(start, stop).read_bytes())  # np.load leaves a damaged file open
+            with np.load(content, allow_pickle=False) as kept:
+                return dict(kept)
+        except Exception:  # whatever is wrong with it, this piece is computed again
+            return None
+
+    def remove(self) -> None:
+        """Remove all pieces beside this output, and nothing else; what another process removes first is no error."""
+        keys = [each for each in self.folder.glob("*") if each.is_dir() and not each.is_symlink()]
+        for key in keys:
+            for file in key.glob("*"):
+                if _NAME.fullmatch(file.name) or file.name.startswith(".partial-"):
+                    file.unlink(missing_ok=True)
+        for folder in (*keys, self.folder):
+            with suppress(OSError):  # it is gone, or holds something else
+                folder.rmdir()
+
+
+def key_of(saved: Saved, X: np.ndarray, *settings: Any) -> str:
+    """The hash of all that decides the numbers at X (T, p); ``settings`` by how they are written."""
+    points = hashlib.sha256(X.tobytes()).hexdigest()
+    decisive = [__version__, saved.fingerprint, points, list(X.shape), *map(repr, settings)]
+    return hashlib.sha256(json.dumps(decisive).encode()).hexdigest()
