@@ -17,9 +17,9 @@ import numpy as np
 from ..errors import InputError, TableError
 from ..support.atomic_files import whole_file
 from ..support.frames import DAYS, days_since_1970
-from .table import Grid, RawColumns, Taken, check_names, exact, require_room, short
+from .table import Grid, RawColumns, Table, Taken, check_names, exact, require_room, unreadable
 
-# What damaged files make the libraries raise.
+# what damaged files make the libraries raise
 _FAILURES = (OSError, ValueError, KeyError, TypeError, RuntimeError, IndexError, AttributeError, OverflowError)
 
 
@@ -50,7 +50,7 @@ def _opened(path: Path) -> Iterator[Any]:
     except TableError:
         raise
     except _FAILURES as error:
-        raise TableError(f"{path} cannot be read as NetCDF ({short(error)}); it is damaged or another kind") from error
+        raise unreadable(path, "NetCDF", error, "another kind") from error
 
 
 def read(path: Path) -> RawColumns:
@@ -67,8 +67,8 @@ def read(path: Path) -> RawColumns:
         units |= {name: DAYS for name in names if dataset[name].dtype.kind == "M"}
         dims = {name: tuple(map(str, dataset[name].dims)) for name in names}
         roles = {name: _role(name, dataset[name]) for name in coordinates}
-    latitude, longitude = ([name for name in coordinates if roles[name] == role] for role in ("latitude", "longitude"))
-    globe = (latitude[0], longitude[0]) if len(latitude) == len(longitude) == 1 else None
+    found = [name for role in ("latitude", "longitude") for name in coordinates if roles[name] == role]
+    globe = (found[0], found[1]) if len(found) == 2 and roles[found[0]] != roles[found[1]] else None
     return RawColumns(path, names, partial(_take, path), units, dims, globe, partial(_grid, path), attributes)
 
 
@@ -117,10 +117,8 @@ def _numbers(values: np.ndarray, path: Path, name: str) -> np.ndarray:
     if values.dtype.kind == "M":
         return days_since_1970(values)
     if values.dtype.kind not in "fiub" or values.dtype.itemsize > 8:
-        raise TableError(
-            f"{path}: variable {name!r} has the type {values.dtype}, which is not numeric; turn it into numbers, or "
-            "leave it out (--exclude)"
-        )
+        remedy = "turn it into numbers, or leave it out (--exclude)"
+        raise TableError(f"{path}: variable {name!r} has the type {values.dtype}, which is not numeric; {remedy}")
     return exact(values, path, name)
 
 
@@ -133,18 +131,26 @@ def write(
     rows: np.ndarray | None,
 ) -> None:
     """Variables on the grid, NaN where it has no row; without a grid, variables along a dimension "row"."""
+    with whole_file(path) as temporary:
+        _dataset(columns, attributes, notes, grid, rows).to_netcdf(temporary, engine="h5netcdf")
+
+
+def _dataset(
+    columns: Mapping[str, np.ndarray],
+    attributes: Mapping[str, Mapping[str, Any]],
+    notes: Mapping[str, Any],
+    grid: Grid | None,
+    rows: np.ndarray | None,
+) -> Any:
     import xarray
 
-    dims = ("row",) if grid is None else grid.dims
-    variables = {}
-    for name, values in columns.items():
-        if grid is not None and name in grid.coordinates.variables:
-            continue
-        about = dict(attributes.get(name, {}))
-        variables[name] = (dims, values if grid is None else _on_grid(values, grid, rows), about)
-    dataset = xarray.Dataset(variables, None if grid is None else grid.coordinates.coords, dict(notes))
-    with whole_file(path) as temporary:
-        dataset.to_netcdf(temporary, engine="h5netcdf")
+    dims, there = (("row",), ()) if grid is None else (grid.dims, grid.coordinates.variables)
+    variables = {
+        name: (dims, _on_grid(values, grid, rows), dict(attributes.get(name, {})))
+        for name, values in columns.items()
+        if name not in there
+    }
+    return xarray.Dataset(variables, None if grid is None else grid.coordinates.coords, dict(notes))
 
 
 def write_fields(
@@ -152,26 +158,18 @@ def write_fields(
     name: str,
     parts: Iterable[np.ndarray],
     count: int,
-    columns: Mapping[str, np.ndarray],
+    table: Table,
     attributes: Mapping[str, Mapping[str, Any]],
     notes: Mapping[str, Any],
-    grid: Grid | None,
-    rows: np.ndarray | None,
 ) -> None:
-    """``count`` fields as a variable along "realisation" and the grid, or the rows: ``parts`` (n, T) one at a time.
-
-    ``columns`` are those that say where the rows are, where there is no grid.
-    """
+    """``count`` fields along "realisation" and the grid, or the rows and their columns: ``parts`` (n, T) one by one."""
     import h5netcdf  # type: ignore[import-untyped]
-    import xarray
 
-    dims, shape = (("row",), (len(rows) if rows is not None else 0,)) if grid is None else (grid.dims, grid.shape)
-    places = {} if grid is not None else {key: (dims, values) for key, values in columns.items()}
-    dataset = xarray.Dataset(places, None if grid is None else grid.coordinates.coords, dict(notes))
+    grid, rows = table.grid, table.rows
+    dims, shape = (("row",), (len(rows),)) if grid is None else (grid.dims, grid.shape)
+    dataset = _dataset(table.columns if grid is None else {}, attributes, notes, grid, rows)
     about = {"standard_name": "realization", "units": "1"}
     dataset = dataset.assign_coords(realisation=("realisation", np.arange(count), about))
-    for key in places:
-        dataset[key].attrs = dict(attributes.get(key, {}))
     with whole_file(path) as temporary:
         dataset.to_netcdf(temporary, engine="h5netcdf")
         with h5netcdf.File(temporary, "a") as file:
@@ -185,14 +183,16 @@ def write_fields(
                 variable.attrs[key] = value
             first = 0
             for fields in parts:
-                each = [field if grid is None else _on_grid(field, grid, rows) for field in fields]
-                variable[first : first + len(each)] = np.stack(each)
-                first += len(each)
+                variable[first : first + len(fields)] = np.stack([_on_grid(field, grid, rows) for field in fields])
+                first += len(fields)
 
 
-def _on_grid(values: np.ndarray, grid: Grid, rows: np.ndarray | None) -> np.ndarray:
-    if rows is None or len(rows) == int(np.prod(grid.shape)):
+def _on_grid(values: np.ndarray, grid: Grid | None, rows: np.ndarray | None) -> np.ndarray:
+    if grid is None:
+        return values
+    size = math.prod(grid.shape)
+    if rows is None or len(rows) == size:
         return values.reshape(grid.shape)
-    full = np.full(int(np.prod(grid.shape)), np.nan)
+    full = np.full(size, np.nan)
     full[rows] = values
     return full.reshape(grid.shape)

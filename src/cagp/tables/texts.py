@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ..errors import TableError
-from .table import RawColumns, coded
+from .table import RawColumns, coded, missing_in
 
 _SPACES = "[ '’\u00a0\u202f]"
 _POINT = r"^[+-]?(\d{1,3}(,\d{3})+|\d+)(\.\d*)?$"
@@ -70,18 +69,6 @@ def is_number(text: str) -> bool:
     return True
 
 
-@dataclass(frozen=True)
-class Dates:
-    """Moments datetime64 (n,), NaT where missing, in UTC where ``zoned``.
-
-    ``day_first`` is None where the form alone says what is the day.
-    """
-
-    values: np.ndarray
-    day_first: bool | None
-    zoned: bool
-
-
 def form_of(text: str) -> str | None:
     """The name of the form that a text has as a date; None where it is none."""
     return next((name for name, form in _FORMS.items() if re.match(form + _TIME, text)), None)
@@ -92,18 +79,21 @@ def has_two_digit_year(text: str) -> bool:
     return _TWO_DIGITS.fullmatch(text) is not None
 
 
-def dates_in(raw: RawColumns, name: str, texts: Any, day_first: bool | None, remedy: str) -> Dates:
-    """The dates in an Arrow column of texts, all in the form of the first; ``day_first`` where slashes do not say.
+def dates_in(
+    raw: RawColumns, name: str, texts: Any, day_first: bool | None, remedy: str
+) -> tuple[np.ndarray, bool | None, bool]:
+    """The moments (n,) in an Arrow column of texts, all in the form of the first, whether it has the day first (None
+    where the form says it), and whether they have a time zone and are in UTC.
 
-    ``remedy`` is what to do where they cannot be told.
+    ``day_first`` is for slashes that do not say, ``remedy`` what to do where it is None.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
 
     def refuse(row: int, words: str) -> TableError:
-        return TableError(f"{raw.path}: column {name!r} holds {texts[row].as_py()!r} in {raw.place_of(row)}, {words}")
+        return raw.refused(name, row, texts[row].as_py(), words)
 
-    there = ~np.asarray(texts.is_null().to_numpy(zero_copy_only=False), dtype=bool)
+    there = ~missing_in(texts)
     form = form_of(texts[int(there.argmax())].as_py())
     fields = None if form is None else pc.extract_regex(texts, _FORMS[form] + _TIME)
     wrong = there if fields is None else there & fields.is_null().to_numpy(zero_copy_only=False)
@@ -151,7 +141,7 @@ def dates_in(raw: RawColumns, name: str, texts: Any, day_first: bool | None, rem
     minute = minute + 60 * hour - np.array([_minutes(zone) for zone in zones.tolist()])[which]
     micro = np.round(second * 1e6).astype(np.int64) + 60_000_000 * minute
     values = moment.astype("datetime64[us]") + micro.astype("timedelta64[us]")
-    return Dates(np.where(there, values, np.datetime64("NaT")), day_first, zoned)
+    return np.where(there, values, np.datetime64("NaT")), day_first, zoned
 
 
 def _minutes(zone: str) -> int:
