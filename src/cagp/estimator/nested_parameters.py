@@ -1,7 +1,4 @@
-"""Settings inside settings: ``solver__iterations`` and ``kernel__lengthscale`` for clone, pipelines and grid search.
-
-Solvers and kernels of cagp are frozen dataclasses; setting one of their fields makes a new one.
-"""
+"""Settings inside settings, which are frozen dataclasses: ``solver__iterations``, ``kernel__lengthscale``."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """Kernels, means, solvers and preconditioners as plain JSON values, and back through a list of known classes.
 
-An object is written as ``{"class": "Matern32", "lengthscale": 0.2, "variance": 1.0}``. Only the classes listed here can
-come back, through their own constructors, which check every value. Long lists of numbers (permutations, the centres of
-a pattern) are kept as arrays: ``{"array": "solver.order"}``.
+An object is ``{"class": "Matern32", "lengthscale": 0.2, "variance": 1.0}`` and comes back through its constructor,
+which checks every value. Long lists of numbers are kept as arrays: ``{"array": "solver.order"}``.
 """
 
 from __future__ import annotations
@@ -102,23 +101,19 @@ def _rectangular(value: Any, kind: type) -> bool:
 
 
 def _why(value: Any) -> str:
+    no_code, again = (
+        "and a model folder holds no code",
+        "save X and y yourself and condition again in a program that has",
+    )
     if isinstance(value, CustomKernel):
-        return (
-            "a CustomKernel is a function, and a model folder holds no code; use built-in kernels, or save X and y "
-            "yourself and condition again in a program that has the function"
-        )
+        return f"a CustomKernel is a function, {no_code}; use built-in kernels, or {again} the function"
     if isinstance(value, (CallableMean, Basis)):
-        return (
-            "the mean is a function, and a model folder holds no code; use Constant or Polynomial, or subtract the "
-            "function from y and save the model of what is left"
-        )
+        remedy = "use Constant or Polynomial, or subtract the function from y and save the model of what is left"
+        return f"the mean is a function, {no_code}; {remedy}"
     if isinstance(value, Kernel):
-        return (
-            f"{type(value).__name__} is not one of cagp's own kernels, and a model folder holds no code; save X and y "
-            "yourself and condition again in a program that has the class"
-        )
+        return f"{type(value).__name__} is not one of cagp's own kernels, {no_code}; {again} the class"
     if callable(value) and not isinstance(value, type):
-        return f"{value!r} is a function, and a model folder holds no code; use a method by its name"
+        return f"{value!r} is a function, {no_code}; use a method by its name"
     return f"{value!r} is not one of cagp's own classes; those that can be saved are {', '.join(KNOWN)}"
 
 

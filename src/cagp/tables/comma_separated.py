@@ -40,8 +40,7 @@ _DECIMAL_POINT = re.compile(r"\s*[+-]?(\d*\.\d{1,2}|\d*\.\d{4,}|\d{4,}\.\d+|0\.\
 
 @dataclass(frozen=True)
 class Layout:
-    """How the ``width`` fields of a row are written: those without ``names`` at the end are empty, and so are
-    ``skipped`` lines before the names; ``notes`` say what was assumed."""
+    """How a file is written: rows have ``width`` fields, ``names`` for all but empty ones at the end of them."""
 
     path: Path
     encoding: str
@@ -52,10 +51,6 @@ class Layout:
     skipped: int
     notes: tuple[str, ...]
 
-    def rows(self) -> Iterator[tuple[int, list[str]]]:
-        """The rows below the names with the number of the line that each ends in; without empty ones."""
-        return islice((each for each in self._lines() if self.is_row(each[1])), 1, None)
-
     def _lines(self) -> Iterator[tuple[int, list[str]]]:
         try:
             with _text(self.path, self.encoding) as file:
@@ -65,13 +60,11 @@ class Layout:
         except _DAMAGED as error:
             raise unreadable(self.path, "CSV", error) from error
 
-    def is_row(self, fields: list[str]) -> bool:
-        """Whether these fields are a row: a single column may be empty, several may not all be."""
-        return any(each.strip() for each in fields) or (len(self.names) == 1 and len(fields) <= 1)
-
     def place_of(self, row: int) -> str:
-        """Where a row, counted from 0, stands in the file, in words."""
-        line = next((line for line, _ in islice(self.rows(), row, row + 1)), None)
+        """Where a row, counted from 0 below the names, stands in the file, in words."""
+        single = len(self.names) == 1  # which may be empty in a row
+        rows = (line for line, fields in self._lines() if any(map(str.strip, fields)) or (single and len(fields) <= 1))
+        line = next(islice(rows, row + 1, None), None)
         return f"row {row + 1}" if line is None else f"row {row + 1} (line {line} of the file)"
 
     def ragged(self) -> str | None:
@@ -298,7 +291,14 @@ def write(path: Path, columns: Mapping[str, np.ndarray]) -> None:
     import pyarrow as pa
     from pyarrow import csv as arrow
 
-    table = pa.table({name: _harmless(values) for name, values in columns.items()})
+    table = pa.table(
+        {
+            name: np.array([_shown(each) for each in values.tolist()], dtype=object)
+            if values.dtype.kind in "OU"
+            else values
+            for name, values in columns.items()
+        }
+    )
     header = io.StringIO()
     csv.writer(header, lineterminator="\n").writerow(map(_shown, columns))  # Arrow would quote every name
     options = arrow.WriteOptions(include_header=False, quoting_style="needed")
@@ -307,11 +307,7 @@ def write(path: Path, columns: Mapping[str, np.ndarray]) -> None:
         arrow.write_csv(table, file, options)
 
 
-def _harmless(values: np.ndarray) -> np.ndarray:
-    if values.dtype.kind not in "OU":
-        return values
-    return np.array([_shown(each) if isinstance(each, str) else each for each in values.tolist()], dtype=object)
-
-
-def _shown(text: str) -> str:
-    return f"'{text}" if text[:1] in _FORMULA and not is_number(text) else text
+def _shown(value: Any) -> Any:
+    """What is written for a value or a name: a text that looks like a formula behind an apostrophe."""
+    harmless = not isinstance(value, str) or value[:1] not in _FORMULA or is_number(value)
+    return value if harmless else f"'{value}"
