@@ -105,7 +105,7 @@ def _described(
     saved: Saved, target: str, model: Model, observed: bool, how: str, seed: int
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Attributes of the fields, and of the whole file."""
-    from ..interop.xarray_metadata import simulated
+    from ..interop.xarray_conventions import simulated
 
     attributes = {"units": saved.about.units.get(target), "long_name": saved.about.notes.get("target long_name")}
     known = {name: value for name, value in attributes.items() if value is not None}

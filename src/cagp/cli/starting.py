@@ -197,7 +197,7 @@ def copies_on_globe(X: np.ndarray, y: np.ndarray, globe: tuple[str, str] | None,
     """Which observations (n,) repeat another one under a different longitude, and so are none: the accessor's rule."""
     if globe is None or not set(globe) <= set(features):
         return np.zeros(len(y), dtype=bool)
-    from ..interop.xarray_coordinates import Axis, copies
+    from ..interop.xarray_conventions import Axis, copies
 
     roles = dict(zip(globe, ("latitude", "longitude"), strict=True))
     return copies(X, y, tuple(Axis(name, roles.get(name, "other")) for name in features))

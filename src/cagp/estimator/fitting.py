@@ -218,7 +218,20 @@ def learn(start: Start, X: np.ndarray, Y: np.ndarray, how: HowToLearn) -> Chosen
     if not free and not start.level_is_free:
         message = "Nothing was fitted: all hyperparameters are fixed."
         return ChosenHyperparameters(start.kernel, start.level, public, None, message)
-    settings, alone = _settings(start, how), start
+    given = dict(how.options)
+    fix, bounds = given.pop("fix", ()), given.pop("bounds", None) or {}
+    held = () if start.level is None or start.level_is_free else ("noise_variance",)
+    settings: dict[str, Any] = {
+        "n_restarts": how.n_restarts,
+        "seed": how.seed,
+        "standard_errors": False,
+        "progress": False,
+        "fix": (*([fix] if isinstance(fix, str) else fix), *start.fixed, *held),
+        "fix_noise": start.level is None,
+        "bounds": {**start.bounds, **bounds},
+        **given,
+    }
+    alone = start
     if start.level is not None:  # the known noise goes beside the unknown
         alone = dataclasses.replace(start, known=np.zeros_like(start.known))
         settings |= {"known_noise": start.known} if start.known.any() else {}
@@ -234,23 +247,6 @@ def learn(start: Start, X: np.ndarray, Y: np.ndarray, how: HowToLearn) -> Chosen
     done = f"Maximum of the {result.likelihood} likelihood of {result.size} of {len(X)} observations{drawn}."
     message = f"{done} {result.message}"
     return ChosenHyperparameters(result.prior.kernel, level, public, result, message, interrupt.requested)
-
-
-def _settings(start: Start, how: HowToLearn) -> dict[str, Any]:
-    """The options of ``hyperparameters.fit``: the estimator's, under those that were given as ``fit_options``."""
-    given = dict(how.options)
-    fix = given.pop("fix", ())
-    held = () if start.level is None or start.level_is_free else ("noise_variance",)
-    settings: dict[str, Any] = {
-        "n_restarts": how.n_restarts,
-        "seed": how.seed,
-        "standard_errors": False,
-        "progress": False,
-        "fix": (*([fix] if isinstance(fix, str) else fix), *start.fixed, *held),
-        "fix_noise": start.level is None,
-        "bounds": {**start.bounds, **(given.pop("bounds", None) or {})},
-    }
-    return {**settings, **given}
 
 
 # --- the scikit-learn fallback: its own Gaussian process, for what only it can do: differentiate its kernels ----------

@@ -24,7 +24,7 @@ try:
 except ImportError as error:
     raise ImportError("predictions on grids need xarray: pip install 'cagp[xarray]'") from error
 
-from .xarray_coordinates import Gridded, check_geographic, find_axes
+from .xarray_conventions import Gridded, check_geographic, find_axes
 from .xarray_field import ConditionedField, observed
 from .xarray_prediction import points_on, require_grid
 

@@ -14,8 +14,7 @@ from ..errors import InputError, InputTypeError
 from ..model import Model
 from ..stopping import Rule
 from ..support.validation import real
-from .xarray_coordinates import Axis, Gridded, copies, find_axes
-from .xarray_metadata import Source
+from .xarray_conventions import Axis, Gridded, Source, copies, find_axes
 from .xarray_prediction import Columns, Request, points_on, predict_on, require_grid, simulate_on
 
 REGION = "region"

@@ -17,16 +17,8 @@ from ..model import Model
 from ..prediction import Prediction
 from ..stopping import Rule
 from ..support.validation import count
-from .xarray_coordinates import Axis, Gridded, coordinates_along, matching
-from .xarray_metadata import (
-    Source,
-    coordinate_attributes,
-    grid_mapping,
-    kept_cell_methods,
-    provenance,
-    simulated,
-    variable_attributes,
-)
+from . import xarray_conventions as cf
+from .xarray_conventions import Axis, Gridded, Source
 
 REALISATION = "realisation"
 
@@ -52,7 +44,7 @@ class Columns:
 
         These have the order of the first variable that has them all.
         """
-        coordinates = [matching(grid, axis) for axis in self.axes]
+        coordinates = [cf.matching(grid, axis) for axis in self.axes]
         needed = {dim for coordinate in coordinates for dim in coordinate.dims}
         orders: list[Any] = [] if isinstance(grid, xr.DataArray) else [v.dims for v in grid.data_vars.values()]
         order = next((each for each in orders if needed <= set(each)), grid.sizes)
@@ -115,11 +107,11 @@ class Request:
 
     def attributes(self, what: str) -> dict[str, Any]:
         """Those of a variable of the result."""
-        return variable_attributes(self.source, what, self.level, self.observed)
+        return cf.variable_attributes(self.source, what, self.level, self.observed)
 
     def provenance(self, status: str) -> dict[str, Any]:
         """The attributes of the whole result."""
-        return provenance(self.source, self.model, self.observed, status)
+        return cf.provenance(self.source, self.model, self.observed, status)
 
     def posterior(self, coordinates: Iterable[Any], progress: bool | None) -> tuple[Prediction, tuple[int, ...]]:
         """The prediction on a block given by its coordinates, and the shape of the block."""
@@ -159,20 +151,20 @@ def predict_on(request: Request, grid: Gridded, chunks: Mapping[str, int] | None
         status = "Predicted block by block when the values were needed."
     dataset = _frame(request, grid, coordinates, dims)
     dataset.attrs = request.provenance(status)
-    mapping = grid_mapping(grid, dataset)
+    mapping = cf.grid_mapping(grid, dataset)
     for i, what in enumerate(request.names):
         attributes = request.attributes(what) | ({"grid_mapping": mapping} if mapping else {})
         dataset[what] = xr.Variable(dims, values[..., i], attributes)
-    if methods := kept_cell_methods(request.source, dataset):
+    if methods := cf.kept_cell_methods(request.source, dataset):
         dataset["mean"].attrs["cell_methods"] = methods
     return dataset
 
 
 def _frame(request: Request, grid: Gridded, coordinates: list[xr.DataArray], dims: tuple[Hashable, ...]) -> xr.Dataset:
     """A data set with the coordinates of the result and their attributes, and nothing on them yet."""
-    dataset = coordinates_along(grid, dims).copy()
+    dataset = cf.coordinates_along(grid, dims).copy()
     for axis, coordinate in zip(request.columns.axes, coordinates, strict=True):
-        dataset[coordinate.name].attrs = coordinate_attributes(axis.role, coordinate.attrs)
+        dataset[coordinate.name].attrs = cf.coordinate_attributes(axis.role, coordinate.attrs)
     return dataset
 
 
@@ -260,7 +252,7 @@ def simulate_on(
         step = count((chunks or {}).get(REALISATION) or max(1, _BLOCK_BYTES // (8 * len(points))), "chunks", minimum=1)
         values, how = _lazy_fields(draw, shape, n, step), "when the values were needed"
     source = request.source
-    attributes, notes = simulated(source.name, source.attributes, request.model, request.observed, how, seed)
+    attributes, notes = cf.simulated(source.name, source.attributes, request.model, request.observed, how, seed)
     dataset = _frame(request, grid, coordinates, dims)
     about = {"standard_name": "realization", "units": "1"}
     dataset = dataset.assign_coords({REALISATION: (REALISATION, np.arange(n), about)})

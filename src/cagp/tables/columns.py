@@ -16,7 +16,7 @@ from ..errors import TableError
 from ..saving import Encoding
 from ..support.frames import DAYS, days_since_1970
 from .table import RawColumns, Table, Taken, coded, complete, missing_in, select, taken_at
-from .texts import dates_in, form_of, has_two_digit_year, is_number
+from .texts import TWO_DIGIT_YEAR, dates_in, form_of, is_number
 
 MOST_LEVELS = 50
 """A text column with more different values is not taken for categories."""
@@ -77,7 +77,7 @@ def _kind(raw: RawColumns, name: str, values: Any, asked: ColumnsAsked) -> Encod
     if form_of(first) is not None:
         _, day_first, zoned = dates_in(raw, name, values, asked.day_first, _SAY_WHICH)
         return Encoding(name, "date", day_first=day_first, zoned=zoned)
-    if has_two_digit_year(first):
+    if TWO_DIGIT_YEAR.fullmatch(first):
         raise raw.refused(name, row, first, "whose century is not said; write years with four digits")
     if any(is_number(each) for each in distinct):
         raise _not_numeric(raw, name, values, f"{_TURN}, or say --categories {name!r} if all of it are categories")

@@ -1,7 +1,4 @@
-"""NetCDF files: variables on a grid (latitude, longitude, time, …) as rows, and rows as variables on that grid.
-
-Every point of the grid is a row, every coordinate and every variable a column. Times are days since 1970-01-01.
-"""
+"""NetCDF files: points of a grid as rows, with its coordinates and variables as columns, and rows back on that grid."""
 
 from __future__ import annotations
 
@@ -15,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError, TableError
+from ..interop.xarray_conventions import coordinate_attributes, coordinates_along, role_of
 from ..support.atomic_files import whole_file
 from ..support.frames import DAYS, days_since_1970
 from .table import Grid, RawColumns, Table, Taken, check_names, exact, require_room, unreadable
@@ -74,8 +72,6 @@ def read(path: Path) -> RawColumns:
 
 def _role(name: str, coordinate: Any) -> str:
     """The role of a coordinate, as ``cagp.interop.xarray`` finds it; "other" where its attributes contradict it."""
-    from ..interop.xarray_coordinates import role_of
-
     try:
         return role_of(name, coordinate)
     except InputError:
@@ -90,9 +86,6 @@ def _dims(dataset: Any, names: Sequence[str]) -> tuple[str, ...]:
 
 
 def _grid(path: Path, names: Sequence[str]) -> Grid:
-    from ..interop.xarray_coordinates import coordinates_along
-    from ..interop.xarray_metadata import coordinate_attributes
-
     with _opened(path) as dataset:
         dims = _dims(dataset, names)
         kept = coordinates_along(dataset, dims).load()
@@ -108,18 +101,13 @@ def _take(path: Path, names: Sequence[str]) -> Taken:
         sizes = {dim: dataset.sizes[dim] for dim in dims}
         require_room(path, 8.0 * len(names) * math.prod(sizes.values()))
         for name in names:
-            variable = dataset[name].variable.set_dims(sizes).transpose(*dims)
-            columns[name] = _numbers(np.asarray(variable.values).ravel(), path, name)
+            values = np.asarray(dataset[name].variable.set_dims(sizes).transpose(*dims).values).ravel()
+            kind = values.dtype
+            if kind.kind != "M" and (kind.kind not in "fiub" or kind.itemsize > 8):
+                remedy = "turn it into numbers, or leave it out (--exclude)"
+                raise TableError(f"{path}: variable {name!r} has the type {kind}, which is not numeric; {remedy}")
+            columns[name] = days_since_1970(values) if kind.kind == "M" else exact(values, path, name)
     return Taken(columns)
-
-
-def _numbers(values: np.ndarray, path: Path, name: str) -> np.ndarray:
-    if values.dtype.kind == "M":
-        return days_since_1970(values)
-    if values.dtype.kind not in "fiub" or values.dtype.itemsize > 8:
-        remedy = "turn it into numbers, or leave it out (--exclude)"
-        raise TableError(f"{path}: variable {name!r} has the type {values.dtype}, which is not numeric; {remedy}")
-    return exact(values, path, name)
 
 
 def write(

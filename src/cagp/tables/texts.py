@@ -24,14 +24,12 @@ _FORMS = {
     "dots": r"^(?P<day>\d{1,2})\.(?P<month>\d{1,2})\.(?P<year>\d{4})",
     "slashes": r"^(?P<one>\d{1,2})[-/](?P<other>\d{1,2})[-/](?P<year>\d{4})",
 }
-_TWO_DIGITS = re.compile(r"\d{1,2}[-./]\d{1,2}[-./]\d{2}(\s.*)?")
+TWO_DIGIT_YEAR = re.compile(r"\d{1,2}[-./]\d{1,2}[-./]\d{2}(\s.*)?")
+"""A date whose century is not said."""
 
 
 def as_numbers(texts: Any, separated_by_comma: bool, decimal: str) -> tuple[Any, str]:
-    """An Arrow column of trimmed texts as float64, and what was assumed, in words; None where not all are numbers.
-
-    In a file that is separated by commas "1,234" is taken for 1234, in others for 1.234: the comma is the decimal one.
-    """
+    """An Arrow column of trimmed texts as float64, and what was assumed, in words; None where not all are numbers."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -42,6 +40,7 @@ def as_numbers(texts: Any, separated_by_comma: bool, decimal: str) -> tuple[Any,
             return texts.cast(pa.float64()), ""
         except pa.ArrowInvalid:
             pass
+        # "1,234" is 1234 in a file that is separated by commas, and 1.234 in others
         thousands, comma = (_POINT, False, "thousands separators"), (_COMMA, True, "decimal commas")
         ways = [(_SPACED, False, "thousands separators"), *([thousands, comma] if separated_by_comma else [comma])]
     for pattern, commas, words in ways:
@@ -72,11 +71,6 @@ def is_number(text: str) -> bool:
 def form_of(text: str) -> str | None:
     """The name of the form that a text has as a date; None where it is none."""
     return next((name for name, form in _FORMS.items() if re.match(form + _TIME, text)), None)
-
-
-def has_two_digit_year(text: str) -> bool:
-    """Whether a text looks like a date whose century is not said."""
-    return _TWO_DIGITS.fullmatch(text) is not None
 
 
 def dates_in(

@@ -1,19 +1,23 @@
-"""What the coordinates of an xarray object are, latitude, longitude, time or other, and their values as numbers.
+"""The CF conventions: what the coordinates of an xarray object are, and the attributes of what is made of it.
 
 The command line asks for these where xarray need not be installed: it is imported for types alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from ..errors import InputError, InputTypeError
 from ..kernels import Kernel, geographic_columns
+from ..model import Model
 from ..support.validation import choice
+from ..support.version import __version__
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -31,14 +35,16 @@ _UNITS = {
 }
 """The spellings of degrees north and east that the CF conventions allow."""
 _DEGREES = ("degree", "degrees", "deg", "°")
+_TEMPERATURE = re.compile(r"(K|kelvin|degrees?_?[CFKR]|deg_?[CF]|celsius|fahrenheit|°[CF])", re.IGNORECASE)
+_COORDINATES = {
+    "latitude": {"units": "degrees_north", "standard_name": "latitude"},
+    "longitude": {"units": "degrees_east", "standard_name": "longitude"},
+}
 
 
 @dataclass(frozen=True)
 class Axis:
-    """One column of the points: a coordinate ``name`` that is a "latitude", "longitude", "time" or "other".
-
-    Times are counted in ``time_unit`` since 1970.
-    """
+    """One column of the points: a coordinate that is a "latitude", "longitude", "time" (since 1970) or "other"."""
 
     name: str
     role: str
@@ -52,16 +58,13 @@ class Axis:
         elif array.dtype.kind == "m":
             array = array / TIME_UNITS[self.time_unit]
         elif array.dtype.kind not in "fiu":
-            raise InputTypeError(
-                f"the coordinate {self.name!r} has type {array.dtype}, which is not a number or a time; for other "
-                'calendars use convert_calendar("standard"), for labels assign numbers with assign_coords'
+            remedy = (
+                'for other calendars use convert_calendar("standard"), for labels assign numbers with assign_coords'
             )
-        bad = ~np.isfinite(array)
-        if bad.any():
-            raise InputError(
-                f"the coordinate {self.name!r} has {int(bad.sum())} values that are missing or infinite; drop those "
-                "points first, for example with stack and dropna"
-            )
+            raise InputTypeError(f"the coordinate {self.name!r} is no number or time, but {array.dtype}; {remedy}")
+        if bad := int((~np.isfinite(array)).sum()):
+            remedy = "drop those points first, for example with stack and dropna"
+            raise InputError(f"the coordinate {self.name!r} has {bad} values that are missing or infinite; {remedy}")
         return array.astype(np.float64)
 
 
@@ -144,10 +147,9 @@ def check_geographic(kernel: Kernel, axes: tuple[Axis, ...]) -> bool:
 
 
 def copies(X: np.ndarray, y: np.ndarray, axes: tuple[Axis, ...]) -> np.ndarray:
-    """Which observations repeat another one under a different longitude, shape (n,).
+    """Which observations repeat another one under a different longitude, at a pole or a meridian given twice, (n,).
 
-    Grids write the one value at a pole once for every longitude, and some repeat the first meridian as the last. Taken
-    as independent observations, such copies would make the error bars too small.
+    Taken as independent observations, such copies would make the error bars too small.
     """
     copied = np.zeros(len(y), dtype=bool)
     roles = [axis.role for axis in axes]
@@ -165,3 +167,111 @@ def copies(X: np.ndarray, y: np.ndarray, axes: tuple[Axis, ...]) -> np.ndarray:
     _, first, group = np.unique(np.column_stack([key, y[suspects]]), axis=0, return_index=True, return_inverse=True)
     copied[suspects] = longitude[suspects] != longitude[suspects[first[group.reshape(-1)]]]
     return copied
+
+
+# --- attributes -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Source:
+    """The observed field: its name, its attributes, and how many of its values were left out."""
+
+    name: str = "field"
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    missing: int = 0
+    copies: int = 0
+
+    @property
+    def label(self) -> str:
+        """The field in words."""
+        given = self.attributes.get("long_name") or (self.standard_name or "").replace("_", " ")
+        return str(given or self.name)
+
+    @property
+    def standard_name(self) -> str | None:
+        """The CF standard name without modifiers; None where it has the wrong form or says nothing."""
+        name = str(self.attributes.get("standard_name", ""))
+        return name if re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) and name != "unknown" else None
+
+
+def variable_attributes(source: Source, what: str, level: float | None, observed: bool) -> dict[str, Any]:
+    """The attributes of the variable ``what``: mean, std, lower or upper."""
+    of = f"new observations of {source.label}" if observed else source.label
+    words = {"mean": "posterior mean", "std": "posterior standard deviation"}
+    said = words.get(what) or f"{what} end of the central {level:.10g} interval"
+    units, name = source.attributes.get("units"), source.standard_name
+    attributes: dict[str, Any] = {"long_name": f"{said} of {of}", "units": units}
+    if what == "std":
+        difference = units is not None and _TEMPERATURE.fullmatch(str(units))
+        attributes["standard_name"] = f"{name} standard_error" if name else None
+        attributes["units_metadata"] = "temperature: difference" if difference else None
+    else:
+        attributes["units_metadata"] = source.attributes.get("units_metadata")
+        if what == "mean":
+            attributes["standard_name"] = name
+            attributes["ancillary_variables"] = "std" if level is None else "std lower upper"
+        else:
+            attributes["probability"] = level
+    return {key: value for key, value in attributes.items() if value is not None}
+
+
+def kept_cell_methods(source: Source, dataset: xr.Dataset) -> str | None:
+    """The field's cell_methods, where every dimension they name is still there."""
+    methods = str(source.attributes.get("cell_methods", ""))
+    outside_brackets = re.sub(r"\([^)]*\)", "", methods)
+    named = re.findall(r"(\S+):", outside_brackets)
+    present = {"area", *map(str, dataset.coords), *map(str, dataset.dims)}
+    return methods if named and set(named) <= present else None
+
+
+def grid_mapping(grid: xr.DataArray | xr.Dataset, dataset: xr.Dataset) -> str | None:
+    """The name of the grid's map projection variable, where all its variables agree and the prediction has it."""
+    import xarray
+
+    variables = [grid] if isinstance(grid, xarray.DataArray) else list(grid.data_vars.values())
+    named = {v.encoding.get("grid_mapping", v.attrs.get("grid_mapping")) for v in variables} - {None}
+    name = named.pop() if len(named) == 1 else None
+    return name if name in dataset.coords else None
+
+
+def provenance(source: Source, model: Model, observed: bool, status: str) -> dict[str, Any]:
+    """The attributes of the whole data set."""
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    picked = model.prepared.picked
+    solver = repr(model.solver) + (f", which picked {picked!r}" if picked else "")
+    return {
+        "Conventions": "CF-1.11",
+        "title": f"Gaussian process prediction of {source.label}",
+        "source": f"Gaussian process regression with cagp {__version__}",
+        "history": f"{now} cagp {__version__}: predicted from {len(model.recipe.y)} observations",
+        "cagp_version": __version__,
+        "cagp_prior": repr(model.prior),
+        "cagp_solver": solver,
+        "cagp_calibrated": str(bool((picked or model.solver).calibrated)).lower(),
+        "cagp_guarantee": f"{model.guarantee.kind}: {model.guarantee}",
+        "cagp_status": status,
+        "cagp_predicted": "new observations, with noise" if observed else "the field without noise",
+        "cagp_observations": len(model.recipe.y),
+        "cagp_observations_missing": source.missing,
+        "cagp_observations_copies": source.copies,
+    }
+
+
+def simulated(
+    name: str, given: Mapping[str, Any], model: Model, observed: bool, how: str, seed: int
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The attributes of simulated fields of what has these ``given`` ones, and of the data set that they are in."""
+    source = Source(name, given)
+    attributes = {key: given[key] for key in ("units", "units_metadata") if key in given}
+    attributes["long_name"] = f"simulated {'observations of ' if observed else ''}{source.label}"
+    if source.standard_name:
+        attributes["standard_name"] = source.standard_name
+    notes = provenance(source, model, observed, f"Fields drawn {how}." if how else "Fields drawn before.")
+    notes["title"] = f"Gaussian process simulation of {source.label}"
+    notes["cagp_seed"] = seed
+    return attributes, notes
+
+
+def coordinate_attributes(role: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """A coordinate's attributes, with what the CF conventions ask of a latitude or longitude where it is missing."""
+    return {**_COORDINATES.get(role, {}), **given}
