@@ -60,7 +60,7 @@ def from_gpytorch(
     prior = _translated(frozen, device, noise)
     if prior is None or not _agrees(prior, probe, *said):
         mean = as_mean(_MeanFunction(frozen, device, forward=True))
-        prior = Prior(GPyTorchKernel(ForwardBlocks(frozen, device)), mean=mean, noise_variance=noise)
+        prior = Prior(GPyTorchKernel(KernelBlocks(frozen, device, forward=True)), mean=mean, noise_variance=noise)
     return prior.condition(X, y, solver, **condition_options)
 
 
@@ -174,7 +174,7 @@ class _MeanFunction:
 
 def _ask(frozen: Any, A: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """The mean (n,), the covariance (n, n) with the points one place further, and the variances (n,) at A (n, p)."""
-    name, forward = type(frozen).__name__, ForwardBlocks(frozen, A.device)
+    name, forward = type(frozen).__name__, KernelBlocks(frozen, A.device, forward=True)
     try:
         with torch.no_grad():
             mean = frozen.forward(A).mean
@@ -204,48 +204,33 @@ def _agrees(prior: Prior, A: torch.Tensor, mean: torch.Tensor, block: torch.Tens
 
 @dataclass(frozen=True)
 class KernelBlocks:
-    """Blocks k(A, B) from a GPyTorch kernel in float64, on the kernel's own ``device``."""
+    """Blocks k(A, B) in float64, on ``device``, of a GPyTorch kernel, or of a model's own ``forward``."""
 
     module: Any
     device: torch.device
+    forward: bool = False
 
     def __call__(self, A: torch.Tensor, B: torch.Tensor) -> torch.Tensor:
         """A (n, p) and B (m, p) to the block (n, m), in float64 on the device of A."""
+        rows, columns = (each.to(device=self.device, dtype=torch.float64).contiguous() for each in (A, B))
         with torch.no_grad():
-            return self._block(self._given(A), self._given(B)).to(A.device)
+            if self.forward:
+                joint = self.module.forward(torch.cat([rows, columns])).lazy_covariance_matrix
+                return joint[: len(A), len(A) :].to_dense().to(A.device)
+            return self.module(rows, columns).to_dense().to(A.device)
 
     def diagonal(self, A: torch.Tensor) -> torch.Tensor:
         """k(a, a) for every point of A (n, p), shape (n,), in float64 on the device of A."""
+        given = torch.split(A.to(device=self.device, dtype=torch.float64).contiguous(), _POINTS)
         with torch.no_grad():
-            parts = [self._variances(part) for part in torch.split(self._given(A), _POINTS)]
-        return torch.cat(parts).to(A.device)
-
-    def _given(self, A: torch.Tensor) -> torch.Tensor:
-        return A.to(device=self.device, dtype=torch.float64).contiguous()
-
-    def _block(self, A: torch.Tensor, B: torch.Tensor) -> torch.Tensor:
-        return self.module(A, B).to_dense()
-
-    def _variances(self, A: torch.Tensor) -> torch.Tensor:
-        return self.module(A, diag=True)
+            if self.forward:
+                found = [self.module.forward(part).lazy_covariance_matrix.diagonal(dim1=-1, dim2=-2) for part in given]
+            else:
+                found = [self.module(part, diag=True) for part in given]
+        return torch.cat(found).to(A.device)
 
     def __repr__(self) -> str:
-        return type(self.module).__name__
-
-
-@dataclass(frozen=True, repr=False)
-class ForwardBlocks(KernelBlocks):
-    """Blocks of the covariance from a GPyTorch model's own ``forward``: for models that transform their inputs."""
-
-    def _block(self, A: torch.Tensor, B: torch.Tensor) -> torch.Tensor:
-        joint = self.module.forward(torch.cat([A, B])).lazy_covariance_matrix
-        return joint[: len(A), len(A) :].to_dense()
-
-    def _variances(self, A: torch.Tensor) -> torch.Tensor:
-        return self.module.forward(A).lazy_covariance_matrix.diagonal(dim1=-1, dim2=-2)
-
-    def __repr__(self) -> str:
-        return f"{type(self.module).__name__}.forward"
+        return type(self.module).__name__ + (".forward" if self.forward else "")
 
 
 @dataclass(frozen=True)

@@ -110,7 +110,12 @@ def fit(
     ``cagp.fit``. ``model.story`` of the result tells what was done.
     """
     seen = observed(field, coords, time_unit, noise_variance)
-    seen.require_variation()
+    if not float(np.var(seen.y)) > 0:
+        raise InputError("the field is constant, which no hyperparameters can be fitted to; give a prior")
+    if flat := [axis.name for axis, column in zip(seen.axes, seen.X.T, strict=True) if not np.std(column) > 0]:
+        raise InputError(
+            f"all observations have the same {flat}, so no lengthscale can be fitted; leave it out of coords"
+        )
     roles = [axis.role for axis in seen.axes]
     on_globe = {"latitude", "longitude"} <= set(roles)
     globe = (roles.index("latitude"), roles.index("longitude")) if on_globe else None

@@ -14,7 +14,7 @@ from ..errors import InputError, InputTypeError
 from ..model import Model
 from ..stopping import Rule
 from ..support.validation import real
-from .xarray_conventions import Axis, Gridded, Source, copies, find_axes
+from .xarray_conventions import Axis, Gridded, Source, copies, find_axes, provenance, variable_attributes
 from .xarray_prediction import Columns, Request, points_on, predict_on, require_grid, simulate_on
 
 REGION = "region"
@@ -158,16 +158,6 @@ class Observed:
         column = self.X[:, roles.index("longitude")]
         return float(column.min()), float(column.max())
 
-    def require_variation(self) -> None:
-        """Refuse what no hyperparameters can be fitted to."""
-        if not float(np.var(self.y)) > 0:
-            raise InputError("the field is constant, which no hyperparameters can be fitted to; give a prior")
-        flat = [axis.name for axis, spread in zip(self.axes, np.std(self.X, axis=0), strict=True) if not spread > 0]
-        if flat:
-            raise InputError(
-                f"all observations have the same {flat}, so no lengthscale can be fitted; leave it out of coords"
-            )
-
 
 def observed(field: Any, coords: Sequence[str] | None, time_unit: str, noise_variance: Any) -> Observed:
     """The observations in a field; the arguments are those of ``condition``."""
@@ -257,15 +247,16 @@ def _average(
     along: tuple[Hashable, ...] = () if single else (name,)
     dataset = xr.Dataset(coords={} if single else {name: found.groups})
     for what, numbers in zip(request.names, request.statistics(found, (-1,)).T, strict=True):
-        methods = {} if what == "std" else {"cell_methods": "area: mean"}
-        dataset[what] = xr.Variable(along, numbers[0] if single else numbers, request.attributes(what) | methods)
+        attributes = variable_attributes(request.source, what, request.level, request.observed)
+        attributes |= {} if what == "std" else {"cell_methods": "area: mean"}
+        dataset[what] = xr.Variable(along, numbers[0] if single else numbers, attributes)
     counts = np.unique(groups, return_counts=True)[1]
     about = {"long_name": "cells of the grid", "units": "1"}
     dataset["cells"] = xr.Variable(along, counts[0] if single else counts, about)
     if covariance and not single:
         dataset["covariance"] = xr.Variable((name, f"other_{name}"), np.asarray(found.covariance()))
         dataset.coords[f"other_{name}"] = (f"other_{name}", found.groups)
-    dataset.attrs = request.provenance(str(found.status))
+    dataset.attrs = provenance(request.source, request.model, request.observed, str(found.status))
     dataset.attrs["cagp_guarantee"] = f"{found.guarantee.kind}: {found.guarantee}"
     dataset.attrs["cagp_weights"] = weights if isinstance(weights, str) else "given"
     return dataset

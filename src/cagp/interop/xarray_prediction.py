@@ -105,14 +105,6 @@ class Request:
         """The variables of the result."""
         return ("mean", "std") if self.level is None else ("mean", "std", "lower", "upper")
 
-    def attributes(self, what: str) -> dict[str, Any]:
-        """Those of a variable of the result."""
-        return cf.variable_attributes(self.source, what, self.level, self.observed)
-
-    def provenance(self, status: str) -> dict[str, Any]:
-        """The attributes of the whole result."""
-        return cf.provenance(self.source, self.model, self.observed, status)
-
     def posterior(self, coordinates: Iterable[Any], progress: bool | None) -> tuple[Prediction, tuple[int, ...]]:
         """The prediction on a block given by its coordinates, and the shape of the block."""
         points, shape = self.columns.points(coordinates)
@@ -150,11 +142,11 @@ def predict_on(request: Request, grid: Gridded, chunks: Mapping[str, int] | None
         values = _lazy_blocks(request, coordinates, dims, blocks)
         status = "Predicted block by block when the values were needed."
     dataset = _frame(request, grid, coordinates, dims)
-    dataset.attrs = request.provenance(status)
+    dataset.attrs = cf.provenance(request.source, request.model, request.observed, status)
     mapping = cf.grid_mapping(grid, dataset)
     for i, what in enumerate(request.names):
-        attributes = request.attributes(what) | ({"grid_mapping": mapping} if mapping else {})
-        dataset[what] = xr.Variable(dims, values[..., i], attributes)
+        attributes = cf.variable_attributes(request.source, what, request.level, request.observed)
+        dataset[what] = xr.Variable(dims, values[..., i], attributes | ({"grid_mapping": mapping} if mapping else {}))
     if methods := cf.kept_cell_methods(request.source, dataset):
         dataset["mean"].attrs["cell_methods"] = methods
     return dataset

@@ -19,7 +19,7 @@ from .. import kernels
 from ..errors import InputError, SavedModelError
 from ..kernels import CustomKernel, Kernel, Pattern
 from ..means import Basis, CallableMean, Constant, Mean, Polynomial, Zero
-from ..preconditioners import Identity, Jacobi, Nystrom, Preconditioner, SymmetricGaussSeidel
+from ..preconditioners import Identity, Jacobi, Nystrom, SymmetricGaussSeidel
 from ..prior import Prior
 from ..recalibration.margins import saved_array
 from ..solvers import ALL as SOLVERS
@@ -31,10 +31,8 @@ KERNELS: tuple[type[Kernel], ...] = tuple(
 )
 """All built-in kernels; a CustomKernel is a function, and functions are not saved."""
 
-MEANS: tuple[type[Mean], ...] = (Zero, Constant, Polynomial)
-PRECONDITIONERS: tuple[type[Preconditioner], ...] = (Identity, Jacobi, Nystrom, SymmetricGaussSeidel)
-_CLASSES: tuple[type[Any], ...] = (*KERNELS, Pattern, *MEANS, *SOLVERS, *PRECONDITIONERS)
-KNOWN: dict[str, type[Any]] = {each.__name__: each for each in _CLASSES}
+_OTHERS = (Pattern, Zero, Constant, Polynomial, *SOLVERS, Identity, Jacobi, Nystrom, SymmetricGaussSeidel)
+KNOWN: dict[str, type[Any]] = {each.__name__: each for each in (*KERNELS, *_OTHERS)}
 
 # Lists of more numbers than this are arrays; cagp 0.2 reads shorter ones of real numbers as lists alone.
 _LONG = {int: 64, float: 1000}

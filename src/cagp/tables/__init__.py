@@ -146,7 +146,8 @@ def write_fields(
     place, ending = Path(path), ending_of(path)
     if ending == ".nc":
         about = {key: {"units": unit} for key, unit in table.units.items()} | dict(attributes)
-        netcdf.write_fields(place, name, parts, count, table, about, notes)
+        columns = {} if table.grid is not None else table.columns
+        netcdf.write(place, columns, about, notes, table.grid, table.rows, (name, count, parts))
         return
     fields = (field for part in parts for field in part)
     columns = dict(table.columns) | {f"{name}_{i}": field for i, field in enumerate(fields)}

@@ -15,7 +15,7 @@ from ..errors import InputError, TableError
 from ..interop.xarray_conventions import coordinate_attributes, coordinates_along, role_of
 from ..support.atomic_files import whole_file
 from ..support.frames import DAYS, days_since_1970
-from .table import Grid, RawColumns, Table, Taken, check_names, exact, require_room, unreadable
+from .table import Grid, RawColumns, Taken, check_names, exact, require_room, unreadable
 
 # what damaged files make the libraries raise
 _FAILURES = (OSError, ValueError, KeyError, TypeError, RuntimeError, IndexError, AttributeError, OverflowError)
@@ -117,19 +117,13 @@ def write(
     notes: Mapping[str, Any],
     grid: Grid | None,
     rows: np.ndarray | None,
+    fields: tuple[str, int, Iterable[np.ndarray]] | None = None,
 ) -> None:
-    """Variables on the grid, NaN where it has no row; without a grid, variables along a dimension "row"."""
-    with whole_file(path) as temporary:
-        _dataset(columns, attributes, notes, grid, rows).to_netcdf(temporary, engine="h5netcdf")
+    """Variables on the grid, NaN where it has no row; without a grid, variables along a dimension "row".
 
-
-def _dataset(
-    columns: Mapping[str, np.ndarray],
-    attributes: Mapping[str, Mapping[str, Any]],
-    notes: Mapping[str, Any],
-    grid: Grid | None,
-    rows: np.ndarray | None,
-) -> Any:
+    ``fields`` are the name and number of fields along "realisation" as well, and some of them (n, T) at a time.
+    """
+    import h5netcdf  # type: ignore[import-untyped]
     import xarray
 
     dims, there = (("row",), ()) if grid is None else (grid.dims, grid.coordinates.variables)
@@ -138,28 +132,16 @@ def _dataset(
         for name, values in columns.items()
         if name not in there
     }
-    return xarray.Dataset(variables, None if grid is None else grid.coordinates.coords, dict(notes))
-
-
-def write_fields(
-    path: Path,
-    name: str,
-    parts: Iterable[np.ndarray],
-    count: int,
-    table: Table,
-    attributes: Mapping[str, Mapping[str, Any]],
-    notes: Mapping[str, Any],
-) -> None:
-    """``count`` fields along "realisation" and the grid, or the rows and their columns: ``parts`` (n, T) one by one."""
-    import h5netcdf  # type: ignore[import-untyped]
-
-    grid, rows = table.grid, table.rows
-    dims, shape = (("row",), (len(rows),)) if grid is None else (grid.dims, grid.shape)
-    dataset = _dataset(table.columns if grid is None else {}, attributes, notes, grid, rows)
-    about = {"standard_name": "realization", "units": "1"}
-    dataset = dataset.assign_coords(realisation=("realisation", np.arange(count), about))
+    dataset = xarray.Dataset(variables, None if grid is None else grid.coordinates.coords, dict(notes))
+    if fields is not None:
+        about = {"standard_name": "realization", "units": "1"}
+        dataset = dataset.assign_coords(realisation=("realisation", np.arange(fields[1]), about))
     with whole_file(path) as temporary:
         dataset.to_netcdf(temporary, engine="h5netcdf")
+        if fields is None:
+            return
+        name, _, parts = fields
+        shape = grid.shape if grid is not None else (len(next(iter(columns.values()))),)
         with h5netcdf.File(temporary, "a") as file:
             for dim, size in zip(dims, shape, strict=True):
                 if dim not in file.dimensions:  # a dimension without coordinates
@@ -170,9 +152,9 @@ def write_fields(
             for key, value in attributes.get(name, {}).items():
                 variable.attrs[key] = value
             first = 0
-            for fields in parts:
-                variable[first : first + len(fields)] = np.stack([_on_grid(field, grid, rows) for field in fields])
-                first += len(fields)
+            for some in parts:
+                variable[first : first + len(some)] = np.stack([_on_grid(field, grid, rows) for field in some])
+                first += len(some)
 
 
 def _on_grid(values: np.ndarray, grid: Grid | None, rows: np.ndarray | None) -> np.ndarray:
