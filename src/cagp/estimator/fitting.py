@@ -154,9 +154,6 @@ class HowToLearn:
             raise InputError(f"optimizer must be {allowed}, got {self.optimizer!r}")
 
 
-# --- without a kernel: everything that is not given is chosen, each output by itself ---------------------------------
-
-
 def chosen(
     estimator: Any, X: np.ndarray, Y: np.ndarray, noise_variance: Any, like: Any, how: HowToLearn
 ) -> list[Model]:
@@ -164,10 +161,8 @@ def chosen(
     if callable(how.optimizer):
         raise InputError(f"{_CALLABLE}; leave it out where the kernel is chosen")
     if estimator.normalize_y and estimator.target_transform not in (None, "auto"):
-        raise InputError(
-            f"target_transform={estimator.target_transform!r} is for y as it was given, and normalize_y=True changes "
-            "it first; leave normalize_y out"
-        )
+        asked = f"target_transform={estimator.target_transform!r} is for y as it was given"
+        raise InputError(f"{asked}, and normalize_y=True changes it first; leave normalize_y out")
     fit_options = {"n_restarts": how.n_restarts, **how.options}
     names = {each.name: each.metadata["estimator"] for each in dataclasses.fields(Options)}
     options = {name: getattr(estimator, own or name) for name, own in names.items() if own is not None} | {
@@ -193,16 +188,11 @@ def _noise(estimator: Any, given: Any, n: int) -> Any:
     if estimator.alpha is None and (level is None or np.ndim(level) == 0):
         return level if given is None else not_negative_each(given, "noise_variance", n).numpy()
     if level is not None and np.ndim(level) == 0:
-        raise InputError(
-            f"alpha={estimator.alpha!r} beside noise_variance={level!r}, one known and one fitted, needs a kernel; "
-            "give one, or leave one of the two out"
-        )
+        both = f"alpha={estimator.alpha!r} beside noise_variance={level!r}, one known and one fitted"
+        raise InputError(f"{both}, needs a kernel; give one, or leave one of the two out")
     known = known_noise(n, alpha=estimator.alpha, noise_variance=level if given is None else given)
     require_noise(known)
     return known
-
-
-# --- with a kernel ---------------------------------------------------------------------------------------------------
 
 
 def learn(start: Start, X: np.ndarray, Y: np.ndarray, how: HowToLearn) -> ChosenHyperparameters:
@@ -249,11 +239,8 @@ def learn(start: Start, X: np.ndarray, Y: np.ndarray, how: HowToLearn) -> Chosen
     return ChosenHyperparameters(result.prior.kernel, level, public, result, message, interrupt.requested)
 
 
-# --- the scikit-learn fallback: its own Gaussian process, for what only it can do: differentiate its kernels ----------
-
-
 def _learn_by_sklearn(start: Start, X: np.ndarray, Y: np.ndarray, how: HowToLearn) -> ChosenHyperparameters:
-    """Hyperparameters by scikit-learn's optimiser, on a random subset where there are many observations."""
+    """By scikit-learn, which alone can differentiate its kernels; on a random subset where there are many points."""
     assert start.translation is not None
     unknown = sorted(set(how.options) - {"subset"})
     if unknown:
@@ -307,9 +294,6 @@ def _residuals(start: Start, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
     points = torch.from_numpy(X)
     columns = [torch.from_numpy(np.ascontiguousarray(y)) for y in Y.T]
     return np.column_stack([(y - start.mean.fit(points, y)(points)).numpy() for y in columns])
-
-
-# --- before any data --------------------------------------------------------------------------------------------------
 
 
 def prior_prediction(

@@ -72,18 +72,14 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     Attributes
     ----------
-    kernel_ : Kernel
-        The fitted kernel, of the library that the given one is of.
-    prior_ : Prior
-        The fitted ``cagp.Prior``.
+    kernel_, prior_ : Kernel and Prior
+        The fitted kernel, of the library that the given one is of, and the fitted ``cagp.Prior``.
     model_, models_ : Model
         The ``cagp.Model`` of the first output, and those of all, in the units of ``normalize_y``.
     noise_variance_ : float or array (n,)
         The variance of the noise of all that is observed; where it varies with X, that at an average place.
-    fit_result_ : FitResult or None
-        What ``cagp.hyperparameters.fit`` found out.
-    fit_message_ : str
-        What was done, in words: the story of ``cagp.fit`` where everything was chosen.
+    fit_result_, fit_message_ : FitResult or None, and str
+        What ``cagp.hyperparameters.fit`` found out, and what was done, in words.
     X_train_, y_train_ : arrays
         The data.
 
@@ -245,8 +241,6 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.fit_message_ += self._outputs.message
         return learned.interrupted
 
-    # --- predictions ----------------------------------------------------------------------------------------------
-
     def predict(self, X: Any, return_std: bool = False, return_cov: bool = False, *, of: str | None = None) -> Any:
         """The posterior mean at X (T, p), shape (T,) or (T, outputs); with its standard deviations or covariance.
 
@@ -290,8 +284,7 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def predict_interval(self, X: Any, level: float = 0.95, *, of: str = "observed") -> tuple[np.ndarray, np.ndarray]:
         """The central intervals at X (T, p) that hold with probability ``level``: (lower, upper), each as the mean is.
 
-        ``of`` is "observed" (new observations, all noise included) or "latent" (f). With ``recalibrate`` their ends are
-        quantiles of left-out errors.
+        ``of`` is "observed" (all noise included) or "latent" (f). Recalibrated ends are quantiles of left-out errors.
         """
         points, of = self._points(X), choice(of, "of", _OF)
         lower, upper = zip(*(each.interval(level) for each in self._predictions(points, of)), strict=True)
@@ -341,8 +334,6 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             return sklearn_draws(mean, covariance, n_samples, rng, eps)
         columns = range(mean.shape[1])
         return np.stack([sklearn_draws(mean[:, j], covariance[:, :, j], n_samples, rng, eps) for j in columns], axis=1)
-
-    # --- likelihood -----------------------------------------------------------------------------------------------
 
     @property
     def log_marginal_likelihood_value_(self) -> float:

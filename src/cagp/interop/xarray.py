@@ -203,7 +203,7 @@ class _GridAccessor:
 
         Without a ``model``, given the values that an array has: what is missing is filled in, and its error counted.
         """
-        return average(self._own_model() if model is None else model, self._grid, by, **options)
+        return average(self._or_own(model), self._grid, by, **options)
 
     def predict(self, model: ConditionedField | Model, **options: Any) -> xr.Dataset:
         """The prediction at the coordinates of this object; see ``cagp.interop.xarray.predict``."""
@@ -214,11 +214,13 @@ class _GridAccessor:
 
         Without a ``model``, given the values that an array has: what is missing is filled in, differently each time.
         """
-        return simulate(self._own_model() if model is None else model, self._grid, n, **options)
+        return simulate(self._or_own(model), self._grid, n, **options)
 
-    def _own_model(self) -> ConditionedField:
-        """A model of the values that the object has."""
-        raise InputError('a Dataset has no values of its own; give model=..., or choose a variable: dataset["t2m"]')
+    def _or_own(self, model: ConditionedField | Model | None) -> ConditionedField | Model:
+        """The model, or one of the values that an array has."""
+        if model is None and isinstance(self._grid, xr.Dataset):
+            raise InputError('a Dataset has no values of its own; give model=..., or choose a variable: dataset["t2m"]')
+        return fit(self._grid) if model is None else model
 
 
 @xr.register_dataarray_accessor("cagp")
@@ -232,9 +234,6 @@ class FieldAccessor(_GridAccessor):
     def fit(self, **options: Any) -> ConditionedField:
         """A model of this field, with everything chosen that is not said; see ``cagp.interop.xarray.fit``."""
         return fit(self._grid, **options)
-
-    def _own_model(self) -> ConditionedField:
-        return fit(self._grid)
 
 
 @xr.register_dataset_accessor("cagp")

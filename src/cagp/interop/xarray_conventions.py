@@ -36,10 +36,7 @@ _UNITS = {
 """The spellings of degrees north and east that the CF conventions allow."""
 _DEGREES = ("degree", "degrees", "deg", "°")
 _TEMPERATURE = re.compile(r"(K|kelvin|degrees?_?[CFKR]|deg_?[CF]|celsius|fahrenheit|°[CF])", re.IGNORECASE)
-_COORDINATES = {
-    "latitude": {"units": "degrees_north", "standard_name": "latitude"},
-    "longitude": {"units": "degrees_east", "standard_name": "longitude"},
-}
+_UNITS_OF = {"latitude": "degrees_north", "longitude": "degrees_east"}
 
 
 @dataclass(frozen=True)
@@ -68,13 +65,15 @@ class Axis:
         return array.astype(np.float64)
 
 
-def role_of(name: Hashable, coordinate: Any) -> str:
-    """What a coordinate is, by its CF attributes and its name; refuses contradictions."""
+def role_of(name: Hashable, coordinate: Any, *, strict: bool = True) -> str:
+    """What a coordinate is, by its CF attributes and its name; refuses contradictions, or says "other"."""
     units, attributes = coordinate.attrs.get("units"), coordinate.attrs
     by_name = _NAMES.get(str(name).lower())
     said = {_UNITS.get(str(units)), attributes.get("standard_name")} & {"latitude", "longitude"}
     roles = said | ({by_name} if by_name else set())
     if len(roles) > 1 or (roles and units is not None and str(units) not in (*_UNITS, *_DEGREES)):
+        if not strict:
+            return "other"
         raise InputError(
             f"the coordinate {str(name)!r} has units {units!r} and standard_name "
             f"{attributes.get('standard_name')!r}: is it a latitude or a longitude in degrees? Correct its attributes"
@@ -120,7 +119,7 @@ def _only(grid: Gridded, role: str, hint: bool) -> str:
     have = f"{found} all look like one" if found else f"there are {sorted(map(str, grid.coords))}"
     remedy = 'name the coordinates: coords=("y", "x")' if hint else "rename the one you mean to that of the field"
     if not found:
-        remedy += f", or give one the attribute units=degrees_{'north' if role == 'latitude' else 'east'}"
+        remedy += f", or give one the attribute units={_UNITS_OF[role]}"
     raise InputError(f"no single {role} was found: {have}; {remedy}")
 
 
@@ -202,16 +201,15 @@ def variable_attributes(source: Source, what: str, level: float | None, observed
     units, name = source.attributes.get("units"), source.standard_name
     attributes: dict[str, Any] = {"long_name": f"{said} of {of}", "units": units}
     if what == "std":
-        difference = units is not None and _TEMPERATURE.fullmatch(str(units))
         attributes["standard_name"] = f"{name} standard_error" if name else None
-        attributes["units_metadata"] = "temperature: difference" if difference else None
+        attributes["units_metadata"] = "temperature: difference" if _TEMPERATURE.fullmatch(str(units)) else None
     else:
         attributes["units_metadata"] = source.attributes.get("units_metadata")
-        if what == "mean":
-            attributes["standard_name"] = name
-            attributes["ancillary_variables"] = "std" if level is None else "std lower upper"
-        else:
-            attributes["probability"] = level
+    if what == "mean":
+        others = "std" if level is None else "std lower upper"
+        attributes |= {"standard_name": name, "ancillary_variables": others}
+    elif what != "std":
+        attributes["probability"] = level
     return {key: value for key, value in attributes.items() if value is not None}
 
 
@@ -274,4 +272,4 @@ def simulated(
 
 def coordinate_attributes(role: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """A coordinate's attributes, with what the CF conventions ask of a latitude or longitude where it is missing."""
-    return {**_COORDINATES.get(role, {}), **given}
+    return ({"units": _UNITS_OF[role], "standard_name": role} if role in _UNITS_OF else {}) | dict(given)

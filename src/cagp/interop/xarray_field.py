@@ -152,11 +152,8 @@ class Observed:
     @property
     def longitudes(self) -> tuple[float, float] | None:
         """Between which longitudes they lie, as they are written; None without any."""
-        roles = [axis.role for axis in self.axes]
-        if "longitude" not in roles:
-            return None
-        column = self.X[:, roles.index("longitude")]
-        return float(column.min()), float(column.max())
+        columns = [column for axis, column in zip(self.axes, self.X.T, strict=True) if axis.role == "longitude"]
+        return (float(columns[0].min()), float(columns[0].max())) if columns else None
 
 
 def observed(field: Any, coords: Sequence[str] | None, time_unit: str, noise_variance: Any) -> Observed:

@@ -31,7 +31,7 @@ Chunks = dict[Hashable, tuple[int, ...]]
 class Columns:
     """What the columns of a model's points are, and between which ``longitudes`` it was observed, where that matters.
 
-    ``positions`` are, for every column, the dimensions of its coordinate among all ``dimensions`` of a grid.
+    Each has ``positions``, the dimensions of its coordinate among all ``dimensions`` of a grid.
     """
 
     axes: tuple[Axis, ...]
@@ -40,14 +40,11 @@ class Columns:
     dimensions: int = 0
 
     def within(self, grid: Gridded) -> tuple[Columns, list[xr.DataArray], tuple[Hashable, ...]]:
-        """The same with their places in the grid, the grid's coordinates for them, and its dimensions.
-
-        These have the order of the first variable that has them all.
-        """
+        """The same with their places in the grid, the grid's coordinates for them, and its dimensions."""
         coordinates = [cf.matching(grid, axis) for axis in self.axes]
         needed = {dim for coordinate in coordinates for dim in coordinate.dims}
         orders: list[Any] = [] if isinstance(grid, xr.DataArray) else [v.dims for v in grid.data_vars.values()]
-        order = next((each for each in orders if needed <= set(each)), grid.sizes)
+        order = next((each for each in orders if needed <= set(each)), grid.sizes)  # the first that has them all
         dims = tuple(dim for dim in order if dim in needed)
         empty = [str(dim) for dim in dims if grid.sizes[dim] == 0]
         if empty:

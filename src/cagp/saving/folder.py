@@ -1,7 +1,6 @@
 """The files of a model folder: written whole or not at all, and checked before anything in them is used.
 
-The data file is named after its content, so that overwriting is safe at every instant: the new data file comes first,
-then ``model.json`` is replaced in one step, then the old data file goes.
+The data file is named after its content: the new one comes, ``model.json`` is replaced in one step, the old one goes.
 """
 
 from __future__ import annotations
@@ -35,8 +34,7 @@ from .saved import Parts, Saved, decoded
 
 FORMAT = "cagp model"
 FORMAT_VERSION = 3
-"""A model whose noise has a pattern has this version, others with parts such as a recalibration version 2; a plain
-one has version 1. Each is read by every cagp that knows what is in it."""
+"""Of a model whose noise has a pattern; 2 of others with parts such as a recalibration, 1 of a plain one."""
 
 DESCRIPTION = "model.json"
 

@@ -1,7 +1,6 @@
-"""Tables on disk, by the ending of the file: .csv, .csv.gz, .parquet, .nc.
+"""Tables on disk, .csv, .csv.gz, .parquet or .nc by the ending of the file, as complete columns of float64.
 
-What comes out is named columns of float64, complete: anything missing, infinite, not a number or not exactly
-representable is refused with the file, the place and the remedy.
+Anything missing, infinite, not a number or not exactly representable is refused with the place and the remedy.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from ..errors import InputError, TableError
 from ..saving import Encoding
 from . import comma_separated, netcdf, parquet
 from .columns import ColumnsAsked, encoded_table, learned, read_labelled, sources_of
-from .table import Grid, RawColumns, Table, Taken, missing_in, select, without
+from .table import Grid, RawColumns, Table, missing_in, select, without
 
 _CSV = comma_separated.read
 _READERS = {".csv": _CSV, ".csv.gz": _CSV, ".parquet": parquet.read, ".nc": netcdf.read}
@@ -74,11 +73,10 @@ def read_training_table(
     ``others`` are the target and the like. Features with no value or one category only are left out unless ``keep``.
     """
     raw = read_columns(path)
-    taken = raw.take(select(raw, [*features, *others]))
-    columns, notes = dict(taken.columns), list(taken.notes)
+    columns, notes = raw.take(select(raw, [*features, *others]))
     for name in () if keep else features:
         if (only := _only(columns[name])) is not None:
-            notes.append(f"Left out, because it has {only}: {name!r}.")
+            notes = (*notes, f"Left out, because it has {only}: {name!r}.")
             del columns[name]
     used = [name for name in features if name in columns]
     if not used:
@@ -91,7 +89,7 @@ def read_training_table(
     made = [feature for each in found for feature in each.features]
     found += [learned(raw, name, columns[name], ColumnsAsked(), target=True) for name in others]
     told = [each for each in found if each.kind != "number" or each.fill is not None]
-    return encoded_table(raw, Taken(columns, tuple(notes)), told, drop_missing), made
+    return encoded_table(raw, (columns, notes), told, drop_missing), made
 
 
 def _only(values: Any) -> str | None:

@@ -1,7 +1,6 @@
-"""What a column holds, numbers, yes and no, dates or categories, and how it becomes numbers.
+"""What a column holds, numbers, yes and no, dates or categories, and the ``Encoding`` by which it becomes numbers.
 
-A fit learns an ``Encoding`` for each column that is not plain numbers; it is saved with the model, and a table to
-predict from is read by it. Rows may have labels.
+A fit learns it, it is saved with the model, and a table to predict from is read by it.
 """
 
 from __future__ import annotations
@@ -208,13 +207,14 @@ def sources_of(columns: Sequence[str], encodings: Sequence[Encoding]) -> list[st
 
 def encoded_table(raw: RawColumns, taken: Taken, encodings: Sequence[Encoding], drop_missing: bool) -> Table:
     """The columns as numbers, missing ones filled in where that was asked for, and complete."""
-    if not len(next(iter(taken.columns.values()), ())):
+    given, told = taken
+    if not len(next(iter(given.values()), ())):
         raise TableError(f"{raw.path} has column names but no rows")
     known = {each.column: each for each in encodings}
     numbers: dict[str, np.ndarray] = {}
     filled: dict[str, np.ndarray] = {}
-    units, notes = {}, list(taken.notes)
-    for name, values in taken.columns.items():
+    units, notes = {}, list(told)
+    for name, values in given.items():
         encoding = known.get(name) or Encoding(name, "number")
         made = encoded(raw, encoding, values)
         if encoding.fill is not None:
@@ -224,26 +224,16 @@ def encoded_table(raw: RawColumns, taken: Taken, encodings: Sequence[Encoding], 
             units[name] = raw.units[name]
         elif encoding.kind == "date" or (isinstance(values, np.ndarray) and values.dtype.kind == "M"):
             units[name] = DAYS
-    columns, given, rows = complete(raw, numbers, taken.columns, drop_missing)
+    columns, given, rows = complete(raw, numbers, given, drop_missing)
     for name, where in filled.items():
         if count := int(where[rows].sum()):
             notes.append(
                 f"{count} missing values of {name!r} are filled in by {known[name].fill!r}, as --impute asked."
             )
-    return Table(
-        raw.path,
-        columns,
-        units,
-        rows,
-        dropped=len(next(iter(numbers.values()))) - len(rows),
-        grid=raw.grid_of(list(taken.columns)),
-        encodings=tuple(encodings),
-        given={
-            name: values if isinstance(values, np.ndarray) else np.array(values.to_pylist(), dtype=object)
-            for name, values in given.items()
-        },
-        notes=tuple(notes),
-    )
+    for name, values in given.items():
+        given[name] = values if isinstance(values, np.ndarray) else np.array(values.to_pylist(), dtype=object)
+    dropped, grid = len(next(iter(numbers.values()))) - len(rows), raw.grid_of(list(given))
+    return Table(raw.path, columns, units, rows, dropped, grid, tuple(encodings), given, tuple(notes))
 
 
 def read_labelled(
@@ -254,16 +244,16 @@ def read_labelled(
     Labels are numbers where all of them are. What else is missing matters, as in ``read_table``, in these rows alone.
     """
     names = select(raw, sources_of(list(dict.fromkeys(columns)), encodings))
-    taken = raw.take(select(raw, [*names, by]))
-    outside = missing_in(taken.columns[by])
+    taken, notes = raw.take(select(raw, [*names, by]))
+    outside = missing_in(taken[by])
     inside = np.flatnonzero(~outside)
     if not len(inside):
         raise TableError(f"{raw.path}: no row has a label in column {by!r}")
-    some = Taken({name: taken_at(taken.columns[name], inside) for name in names}, taken.notes)
+    some = {name: taken_at(taken[name], inside) for name in names}
     there = replace(raw, grid_of=lambda names: None, place_of=lambda row: raw.place_of(int(inside[row])))
-    table = encoded_table(there, some, encodings, drop_missing)
+    table = encoded_table(there, (some, notes), encodings, drop_missing)
     rows = inside[table.rows]
-    return replace(table, rows=rows), _as_labels(taken_at(taken.columns[by], rows)), int(outside.sum())
+    return replace(table, rows=rows), _as_labels(taken_at(taken[by], rows)), int(outside.sum())
 
 
 def _as_labels(labels: Any) -> np.ndarray:

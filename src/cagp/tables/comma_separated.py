@@ -213,7 +213,7 @@ def _take(layout: Layout, names: Sequence[str]) -> Taken:
             for text in _texts(layout, [name])[0][name].drop_null().to_pylist():
                 if _INTEGER.fullmatch(text) and int(text) != int(float(text)):
                     raise too_large(layout.path, name, text)
-    return Taken(columns, tuple(f"{layout.path}: {note}" for note in (*layout.notes, *notes)))
+    return columns, tuple(f"{layout.path}: {note}" for note in (*layout.notes, *notes))
 
 
 def _texts(layout: Layout, names: Sequence[str]) -> tuple[dict[str, Any], Layout]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InputError, TableError
+from ..errors import TableError
 from ..interop.xarray_conventions import coordinate_attributes, coordinates_along, role_of
 from ..support.atomic_files import whole_file
 from ..support.frames import DAYS, days_since_1970
@@ -64,18 +64,10 @@ def read(path: Path) -> RawColumns:
         units = {name: said["units"] for name, said in attributes.items() if "units" in said}
         units |= {name: DAYS for name in names if dataset[name].dtype.kind == "M"}
         dims = {name: tuple(map(str, dataset[name].dims)) for name in names}
-        roles = {name: _role(name, dataset[name]) for name in coordinates}
+        roles = {name: role_of(name, dataset[name], strict=False) for name in coordinates}
     found = [name for role in ("latitude", "longitude") for name in coordinates if roles[name] == role]
     globe = (found[0], found[1]) if len(found) == 2 and roles[found[0]] != roles[found[1]] else None
     return RawColumns(path, names, partial(_take, path), units, dims, globe, partial(_grid, path), attributes)
-
-
-def _role(name: str, coordinate: Any) -> str:
-    """The role of a coordinate, as ``cagp.interop.xarray`` finds it; "other" where its attributes contradict it."""
-    try:
-        return role_of(name, coordinate)
-    except InputError:
-        return "other"
 
 
 def _dims(dataset: Any, names: Sequence[str]) -> tuple[str, ...]:
@@ -90,7 +82,7 @@ def _grid(path: Path, names: Sequence[str]) -> Grid:
         dims = _dims(dataset, names)
         kept = coordinates_along(dataset, dims).load()
         for name, coordinate in kept.coords.items():
-            coordinate.attrs = coordinate_attributes(_role(str(name), coordinate), coordinate.attrs)
+            coordinate.attrs = coordinate_attributes(role_of(name, coordinate, strict=False), coordinate.attrs)
         return Grid(dims, tuple(dataset.sizes[dim] for dim in dims), kept)
 
 
@@ -107,7 +99,7 @@ def _take(path: Path, names: Sequence[str]) -> Taken:
                 remedy = "turn it into numbers, or leave it out (--exclude)"
                 raise TableError(f"{path}: variable {name!r} has the type {kind}, which is not numeric; {remedy}")
             columns[name] = days_since_1970(values) if kind.kind == "M" else exact(values, path, name)
-    return Taken(columns)
+    return columns, ()
 
 
 def write(

@@ -25,8 +25,8 @@ def read(path: Path) -> RawColumns:
         schema = parquet.read_schema(path)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise unreadable(path, "Parquet", error, "another kind") from error
-    given = {each.name: each.metadata[_UNITS] for each in schema if _UNITS in (each.metadata or {})}
-    units = {name: unit.decode("utf-8", "replace") for name, unit in given.items()}
+    described = [each for each in schema if _UNITS in (each.metadata or {})]
+    units = {each.name: each.metadata[_UNITS].decode("utf-8", "replace") for each in described}
     names = [name for name in schema.names if not name.startswith("__index_level_")]  # of a data frame, without a name
     return RawColumns(path, check_names(path, names), partial(_take, path), units)
 
@@ -42,7 +42,7 @@ def _take(path: Path, names: Sequence[str]) -> Taken:
         raise
     except (pa.ArrowException, OSError, ValueError) as error:
         raise unreadable(path, "Parquet", error) from error
-    return Taken({name: _values(path, name, table.column(name)) for name in names})
+    return {name: _values(path, name, table.column(name)) for name in names}, ()
 
 
 def _values(path: Path, name: str, column: Any) -> Any:

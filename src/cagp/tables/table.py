@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -28,12 +28,8 @@ class Grid:
     coordinates: Any
 
 
-@dataclass(frozen=True)
-class Taken:
-    """Columns (n,) of float64, NaN where missing, datetime64, or texts as Arrow has them; ``notes`` on the reading."""
-
-    columns: dict[str, Any]
-    notes: tuple[str, ...] = ()
+Taken: TypeAlias = tuple[dict[str, Any], tuple[str, ...]]
+"""Columns (n,) of float64, NaN where missing, datetime64, or texts as Arrow has them; and notes on the reading."""
 
 
 @dataclass(frozen=True)

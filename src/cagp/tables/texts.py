@@ -76,10 +76,9 @@ def form_of(text: str) -> str | None:
 def dates_in(
     raw: RawColumns, name: str, texts: Any, day_first: bool | None, remedy: str
 ) -> tuple[np.ndarray, bool | None, bool]:
-    """The moments (n,) in an Arrow column of texts, all in the form of the first, whether it has the day first (None
-    where the form says it), and whether they have a time zone and are in UTC.
+    """The moments (n,) in an Arrow column of texts in one form, whether these have the day first, and a time zone.
 
-    ``day_first`` is for slashes that do not say, ``remedy`` what to do where it is None.
+    ``day_first``, or else the ``remedy``, is for slashes that do not say. With a time zone the moments are in UTC.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
