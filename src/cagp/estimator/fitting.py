@@ -242,8 +242,7 @@ def learn(start: Start, X: np.ndarray, Y: np.ndarray, how: HowToLearn) -> Chosen
 def _learn_by_sklearn(start: Start, X: np.ndarray, Y: np.ndarray, how: HowToLearn) -> ChosenHyperparameters:
     """By scikit-learn, which alone can differentiate its kernels; on a random subset where there are many points."""
     assert start.translation is not None
-    unknown = sorted(set(how.options) - {"subset"})
-    if unknown:
+    if unknown := sorted(set(how.options) - {"subset"}):
         raise InputError(
             f"fit_options has {', '.join(map(repr, unknown))}, but this kernel is fitted by scikit-learn, since cagp "
             "has no equal of it or the optimizer is a callable; only a number as 'subset' can be given"

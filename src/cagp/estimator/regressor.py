@@ -8,7 +8,6 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin, clone
-from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -341,8 +340,7 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
         Exact up to 8,000 observations, beyond that through 45 nearest neighbours; computed when first asked for.
         """
-        if not hasattr(self, "model_"):
-            raise NotFittedError("this CAGPRegressor is not fitted yet; call fit(X, y) first")
+        check_is_fitted(self, "model_")
         if self._evidence is None:
             translation = None if self._start is None else self._start.translation
             exact = len(self.X_train_) <= _EXACT_EVIDENCE or (translation is not None and translation.opaque)

@@ -185,8 +185,7 @@ def _flattened(field: xr.DataArray, axes: tuple[Axis, ...]) -> xr.DataArray:
     """The field without dimensions of size one that no coordinate belongs to."""
     covered = {dim for axis in axes for dim in field.coords[axis.name].dims}
     spare = [dim for dim in field.dims if dim not in covered]
-    long = [str(dim) for dim in spare if field.sizes[dim] != 1]
-    if long:
+    if long := [str(dim) for dim in spare if field.sizes[dim] != 1]:
         raise InputError(
             f"the field also varies along {long}, which coords={tuple(axis.name for axis in axes)} leaves out; add a "
             f"coordinate along it to coords, or choose one: field.isel({long[0]}=0)"

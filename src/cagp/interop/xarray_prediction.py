@@ -46,8 +46,7 @@ class Columns:
         orders: list[Any] = [] if isinstance(grid, xr.DataArray) else [v.dims for v in grid.data_vars.values()]
         order = next((each for each in orders if needed <= set(each)), grid.sizes)  # the first that has them all
         dims = tuple(dim for dim in order if dim in needed)
-        empty = [str(dim) for dim in dims if grid.sizes[dim] == 0]
-        if empty:
+        if empty := [str(dim) for dim in dims if grid.sizes[dim] == 0]:
             raise InputError(f"the grid has no points along {empty}; choose a larger part of it")
         positions = tuple(tuple(dims.index(dim) for dim in each.dims) for each in coordinates)
         return replace(self, positions=positions, dimensions=len(dims)), coordinates, dims
@@ -128,8 +127,7 @@ def predict_on(request: Request, grid: Gridded, chunks: Mapping[str, int] | None
     """The data set with the prediction at the coordinates of ``grid``."""
     columns, coordinates, dims = request.columns.within(grid)
     request = replace(request, columns=columns)
-    taken = [str(name) for name in grid.coords if name in request.names]
-    if taken:
+    if taken := [str(name) for name in grid.coords if name in request.names]:
         raise InputError(f"the grid has coordinates called {taken}, as the prediction's variables are; rename them")
     blocks = _chunks(grid, dims, coordinates, chunks)
     if blocks is None:
@@ -173,8 +171,7 @@ def _chunks(
     if asked is not None:
         from dask.array.core import normalize_chunks
 
-        unknown = [name for name in asked if name not in dims]
-        if unknown:
+        if unknown := [name for name in asked if name not in dims]:
             raise InputError(f"chunks name {unknown}, the prediction has the dimensions {list(map(str, dims))}")
         sizes = tuple(grid.sizes[dim] for dim in dims)
         cut = normalize_chunks(tuple(asked.get(str(dim), -1) for dim in dims), shape=sizes)

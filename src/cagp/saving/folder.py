@@ -258,8 +258,7 @@ def _description(place: Path) -> dict[str, Any]:
         )
     if content.pop("sha256", None) != _own_hash(content):
         raise SavedModelError(f"{DESCRIPTION} does not have the hash written with it; it was changed or damaged")
-    expected = _ENTRIES_OF[version]
-    if set(content) not in expected:
+    if set(content) not in (expected := _ENTRIES_OF[version]):
         raise SavedModelError(f"{DESCRIPTION} has the entries {sorted(content)}, expected were {sorted(expected[-1])}")
     return content
 

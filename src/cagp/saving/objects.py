@@ -54,10 +54,9 @@ def encode(value: Any, path: str, arrays: dict[str, np.ndarray]) -> Any:
             return {"array": path}
         return [encode(each, f"{path}[{i}]", arrays) for i, each in enumerate(value)]
     if KNOWN.get(type(value).__name__) is type(value):
-        fields = {each.name: getattr(value, each.name) for each in dataclasses.fields(value)}
-        return {"class": type(value).__name__} | {
-            name: encode(each, f"{path}.{name}", arrays) for name, each in fields.items()
-        }
+        names = [each.name for each in dataclasses.fields(value)]
+        content = {name: encode(getattr(value, name), f"{path}.{name}", arrays) for name in names}
+        return {"class": type(value).__name__} | content
     raise InputError(f"{path} cannot be saved: {_why(value)}")
 
 

@@ -59,11 +59,10 @@ class Parts:
     @property
     def in_words(self) -> str:
         """What the error bars are made of."""
-        mixture = f"a mixture of {len(self.weights)} models" if self.others else None
-        transform = None if self.transform is None else f"a transformed scale, {self.transform.in_words}"
-        learned = None if self.margins is None else self.margins.in_words
-        chosen = None if self.story is None else self.story.in_words
-        return "; then ".join(each for each in (mixture, learned, transform, chosen) if each is not None)
+        words = [f"a mixture of {len(self.weights)} models"] if self.others else []
+        words += [] if self.margins is None else [self.margins.in_words]
+        words += [] if self.transform is None else [f"a transformed scale, {self.transform.in_words}"]
+        return "; then ".join([*words, *([] if self.story is None else [self.story.in_words])])
 
     def encoded(self, solver: Solver, arrays: dict[str, np.ndarray]) -> list[dict[str, Any]]:
         """As JSON; ``arrays`` is given theirs."""

@@ -75,7 +75,10 @@ def read_training_table(
     raw = read_columns(path)
     columns, notes = raw.take(select(raw, [*features, *others]))
     for name in () if keep else features:
-        if (only := _only(columns[name])) is not None:
+        values, gaps = columns[name], missing_in(columns[name])
+        single = not isinstance(values, np.ndarray) and len(values.drop_null().unique()) == 1
+        if len(values) and (gaps.all() or single):
+            only = "no value at all" if gaps.all() else "one value only"
             notes = (*notes, f"Left out, because it has {only}: {name!r}.")
             del columns[name]
     used = [name for name in features if name in columns]
@@ -90,14 +93,6 @@ def read_training_table(
     found += [learned(raw, name, columns[name], ColumnsAsked(), target=True) for name in others]
     told = [each for each in found if each.kind != "number" or each.fill is not None]
     return encoded_table(raw, (columns, notes), told, drop_missing), made
-
-
-def _only(values: Any) -> str | None:
-    """What a column has that says nothing, in words: no value, or a single text; None for other columns."""
-    if len(values) and missing_in(values).all():
-        return "no value at all"
-    one = len(values) and not isinstance(values, np.ndarray) and len(values.drop_null().unique()) == 1
-    return "one value only" if one else None
 
 
 def write_table(

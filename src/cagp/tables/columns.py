@@ -111,8 +111,7 @@ def encoded(raw: RawColumns, encoding: Encoding, values: Any) -> dict[str, np.nd
     if encoding.kind == "boolean":
         return {name: np.where(gaps, np.nan, _truths(raw, name, values, gaps))}
     texts, codes = coded(values)
-    unseen = [i for i, text in enumerate(texts) if text not in encoding.levels]
-    if unseen:
+    if unseen := [i for i, text in enumerate(texts) if text not in encoding.levels]:
         row = int(np.isin(codes, unseen).argmax())
         words = f"a category that the model has never seen, it knows {', '.join(map(repr, encoding.levels))}"
         remedy = "leave such rows out, or fit again with data that have it"

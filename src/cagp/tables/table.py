@@ -124,8 +124,7 @@ def select(raw: RawColumns, columns: Sequence[str] | None) -> tuple[str, ...]:
     """The names asked for, all of which must be there."""
     if columns is None:
         return raw.names
-    missing = [name for name in columns if name not in raw.names]
-    if missing:
+    if missing := [name for name in columns if name not in raw.names]:
         raise TableError(
             f"{raw.path} has no column {', '.join(map(repr, missing))}; it has {', '.join(map(repr, raw.names))}"
             + suggestion(missing[0], raw.names)
