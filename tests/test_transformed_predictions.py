@@ -13,7 +13,7 @@ from scipy import integrate, stats
 import cagp
 from cagp.errors import InputError, SavedModelError
 from cagp.recalibration import Recalibration
-from cagp.saving.parts import Parts, decoded
+from cagp.saving.saved import Parts, decoded
 from cagp.transforms import BoxCox, Log, Logit, SinhArcsinh, Transform, YeoJohnson
 
 RNG = np.random.default_rng(3)

@@ -268,7 +268,7 @@ def test_defaults_for_someone_in_a_hurry() -> None:
 
 
 def test_many_observations_are_fitted_by_neighbours_and_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    for place in ("hyperparameters.fitting", "estimator.maximum_likelihood"):
+    for place in ("hyperparameters.fitting", "estimator.fitting"):
         monkeypatch.setattr(f"cagp.{place}.EXACT_UP_TO", 40)
     first, second = (CAGPRegressor(cagp.Matern32(0.4), random_state=1).fit(X, y) for _ in range(2))
     assert "nearest-neighbours likelihood of 60 of 60 observations" in first.fit_message_

@@ -21,7 +21,7 @@ xr = pytest.importorskip("xarray")
 dask = pytest.importorskip("dask")
 
 import cagp.interop.xarray as interop  # noqa: E402
-from cagp.interop.xarray_coordinates import Axis, copies  # noqa: E402
+from cagp.interop.xarray_conventions import Axis, copies  # noqa: E402
 
 PRIOR = cagp.Prior(cagp.Geographic(cagp.Matern32(0.5, 4.0)), mean=280.0, noise_variance=0.05)
 ATTRIBUTES = {

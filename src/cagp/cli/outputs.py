@@ -60,7 +60,7 @@ def described(
     prefix: str = "",
 ) -> dict[str, Any]:
     """Units and attributes of each new column, and notes on the whole; ``level`` is None without error bars."""
-    from ..interop.xarray_metadata import Source, kept_cell_methods, provenance, variable_attributes
+    from ..interop.xarray_conventions import Source, kept_cell_methods, provenance, variable_attributes
 
     attributes = {name: about.notes[f"target {name}"] for name in _KEPT if f"target {name}" in about.notes}
     if target in about.units:

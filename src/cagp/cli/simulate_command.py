@@ -40,7 +40,7 @@ def simulate(
     """
     with errors_reported(debug, KEPT):
         from .. import tables
-        from ..interop.xarray_metadata import simulated
+        from ..interop.xarray_conventions import simulated
         from ..support.progress import progress
 
         printer = Printer(quiet)

@@ -207,7 +207,7 @@ def no_copies(
     X: np.ndarray, y: np.ndarray, globe: Sequence[str] | None, features: Sequence[str], printer: Printer, first: int = 0
 ) -> np.ndarray:
     """Which observations from the ``first`` on, (n,), do not repeat another one under a different longitude."""
-    from ..interop.xarray_coordinates import Axis, copies
+    from ..interop.xarray_conventions import Axis, copies
 
     roles = dict(zip(globe or (), ("latitude", "longitude"), strict=False))
     copied = copies(X, y, tuple(Axis(name, roles.get(name, "other")) for name in features))[first:]

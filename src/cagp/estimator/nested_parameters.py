@@ -1,7 +1,4 @@
-"""Settings inside settings: ``solver__iterations`` and ``kernel__lengthscale`` for clone, pipelines and grid search.
-
-Solvers and kernels of cagp are frozen dataclasses; setting one of their fields makes a new one.
-"""
+"""Settings inside settings, which are frozen dataclasses: ``solver__iterations``, ``kernel__lengthscale``."""
 
 from __future__ import annotations
 
@@ -42,9 +39,9 @@ def split_nested(current: dict[str, Any], changes: dict[str, Any]) -> tuple[dict
             continue
         own = [key for key in rest if key.startswith(f"{name}__")]
         settings, known = {key.removeprefix(f"{name}__"): rest.pop(key) for key in own}, _fields(name, owner)
-        for field in settings:
-            if field not in known:
-                raise InputError(f"{name}__{field} is not a setting of {owner!r}; it has {', '.join(known) or 'none'}")
+        if unknown := [key for key in settings if key not in known]:
+            has = ", ".join(known) or "none"
+            raise InputError(f"{name}__{unknown[0]} is not a setting of {owner!r}; it has {has}")
         if settings:
             made: Any = as_solver(owner) if name == "solver" else owner
             plain[name] = dataclasses.replace(made, **settings)

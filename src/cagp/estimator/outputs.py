@@ -1,7 +1,4 @@
-"""What the estimator predicts with: for each output a model, and the error bars that belong to it.
-
-Outputs that share a prior share one Gram matrix, one solve and one variance, and have a mean each.
-"""
+"""What the estimator predicts with: a model for each output; those that share a prior share one solve and variance."""
 
 from __future__ import annotations
 
@@ -23,10 +20,7 @@ _NUMBERS_AT_ONCE = 2**24  # of weights (d, T) in memory at a time, where the mea
 
 @dataclass(frozen=True)
 class Outputs:
-    """For each output its model; what was done about the error bars, in words.
-
-    ``shared`` says that the models have one component with one prior, so that one solve is enough for all of them.
-    """
+    """The model of each output, what was done about error bars, and whether all have one component with one prior."""
 
     models: list[Model]
     message: str
@@ -126,14 +120,9 @@ def _whole(model: Model, X: np.ndarray) -> Prediction:
 def sklearn_draws(
     mean: np.ndarray, covariance: np.ndarray, n: int, rng: np.random.RandomState, eps: float
 ) -> np.ndarray:
-    """``n`` joint draws, shape (T, n), from the same random numbers in the same way as GaussianProcessRegressor.
-
-    ``eps`` is the precision of the covariance: what is negative beyond it is an error, and not a warning.
-    """
+    """``n`` joint draws, shape (T, n), as GaussianProcessRegressor has them; ``eps`` is the covariance's precision."""
     values = np.linalg.eigvalsh(covariance)
     if values[0] < -100 * len(values) * eps * np.abs(values).max():
-        raise NotPositiveDefiniteError(
-            f"the posterior covariance has the eigenvalue {values[0]:.3g}, beyond rounding; "
-            "fit with dtype float64 or more noise"
-        )
+        found = f"the posterior covariance has the eigenvalue {values[0]:.3g}, beyond rounding"
+        raise NotPositiveDefiniteError(f"{found}; fit with dtype float64 or more noise")
     return rng.multivariate_normal(mean, covariance, n, check_valid="ignore").T

@@ -8,7 +8,6 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin, clone
-from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -19,8 +18,7 @@ from ..prediction import Prediction
 from ..solvers import Solver, as_solver
 from ..support.frames import dated, told_about
 from ..support.validation import choice, count
-from .choosing import chosen
-from .maximum_likelihood import HowToLearn, Start, learn, log_likelihood_at, prior_prediction, squeezed, start_from
+from .fitting import HowToLearn, Start, chosen, learn, log_likelihood_at, prior_prediction, squeezed, start_from
 from .nested_parameters import nested_parameters, split_nested
 from .outputs import Outputs, outputs_of, sklearn_draws
 
@@ -37,28 +35,24 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     Parameters
     ----------
     kernel : kernel of cagp or of scikit-learn, name or names, or None
-        None: everything that is not given is chosen as ``cagp.fit`` does, kernel and trend by left-out predictions,
-        each output by itself. So are names ("matern32", or several to choose from). Kernels of scikit-learn are
-        translated; ``WhiteKernel`` becomes noise. With a kernel the rest is as in ``GaussianProcessRegressor``.
+        None, or names to choose from ("matern32"): what is not given is chosen as ``cagp.fit`` does, for each output.
+        With a kernel all is as in ``GaussianProcessRegressor``; ``WhiteKernel`` becomes noise.
     noise_variance : float, array (n,) or None
         The variance of the noise of y: one number is where the fit starts (kept where ``optimizer`` is None), an array
-        is known noise per observation and is kept. None: what a ``WhiteKernel`` and ``alpha`` say; with kernels of cagp
-        and no ``alpha``, fitted from a tenth of the variance of y.
+        is known and kept. None: what ``WhiteKernel`` and ``alpha`` say; with kernels of cagp and no ``alpha``, fitted.
     mean : mean of cagp, number, function or None
         The prior mean. None is zero where a kernel is given, as in ``GaussianProcessRegressor`` and ``Prior``.
     solver : solver of cagp or its name
         "auto" is exact (Cholesky) up to 2,000 observations. Beyond, it is NearestNeighbours where the kernel is chosen,
-        too, and else what is cheapest within 1% of the exact variance; ``model_`` says which solver it picked.
-        Settings can be reached as ``solver__iterations`` and the like.
+        too, and else what is cheapest within 1% of the exact variance. Settings are ``solver__iterations`` and so on.
     alpha : float, array (n,) or None
         Known variance that is added to the noise and never fitted. None is 1e-10 for kernels of scikit-learn, as
         there, and zero for others.
     optimizer : "fmin_l_bfgs_b", callable or None
         Hyperparameters by maximum likelihood; None keeps them (without a kernel, those of a Matérn 3/2 from the spread
-        of the data). Up to 2,000 observations the likelihood is exact, beyond it is that of nearest neighbours;
-        ``fit_options`` chooses otherwise, ``fit_message_`` says what was done. A callable, as in scikit-learn, and
-        kernels of scikit-learn that cagp has no equal of, are served by scikit-learn's own optimiser, on 2,000
-        observations drawn at random where there are more.
+        of the data). Beyond 2,000 observations it is the likelihood of nearest neighbours unless ``fit_options`` says
+        otherwise. A callable, as in scikit-learn, and kernels of scikit-learn that cagp has no equal of, are served by
+        scikit-learn's own optimiser, on 2,000 observations drawn at random where there are more.
     n_restarts_optimizer : int
         Further starts of the optimiser, within a factor of ten of the first.
     normalize_y : bool
@@ -66,43 +60,34 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     fit_options, condition_options : dict or None
         Further options of ``cagp.hyperparameters.fit`` and of ``cagp.Prior.condition``.
     recalibrate : bool, "auto" or None
-        True scales and shapes the error bars by predictions of left-out observations, see ``Model.recalibrated``; each
-        output by itself. "auto" does so where the left-out predictions reject the error bars of the prior;
-        ``fit_message_`` says what was found and done. Means do not change. None is "auto" where the kernel is chosen,
-        and False where a kernel is given, as in ``GaussianProcessRegressor``.
+        True scales and shapes the error bars of each output by predictions of left-out observations, see
+        ``Model.recalibrated``; "auto" does so where these reject the error bars of the prior. None is "auto" where the
+        kernel is chosen, and False where one is given. Means do not change.
     uncertainty, mixture, target_transform, varying, ard, rotate, globe, times : as in ``cagp.fit``
-        For kernels that are chosen. What ``cagp.fit`` calls ``transform`` is ``target_transform`` here, since
-        scikit-learn takes an estimator that has ``transform`` for a transformer.
+        For kernels that are chosen. ``target_transform`` is its ``transform``, a name that makes transformers here.
     random_state : int, RandomState or None
         For restarts and subsets. With the default 0 results are the same each time.
     copy_X_train, n_targets : as in ``GaussianProcessRegressor``
 
     Attributes
     ----------
-    kernel_ : Kernel
-        The fitted kernel, of the library that the given one is of.
-    prior_ : Prior
-        The fitted ``cagp.Prior``.
+    kernel_, prior_ : Kernel and Prior
+        The fitted kernel, of the library that the given one is of, and the fitted ``cagp.Prior``.
     model_, models_ : Model
-        The ``cagp.Model`` of the first output, and those of all, that predict: ``model_.predict(X).observed()`` is what
-        ``predict(X, of="observed")`` says, in the units of ``normalize_y``.
+        The ``cagp.Model`` of the first output, and those of all, in the units of ``normalize_y``.
     noise_variance_ : float or array (n,)
         The variance of the noise of all that is observed; where it varies with X, that at an average place.
-    fit_result_ : FitResult or None
-        What ``cagp.hyperparameters.fit`` found out.
-    fit_message_ : str
-        What was done, in words: the story of ``cagp.fit`` where everything was chosen.
+    fit_result_, fit_message_ : FitResult or None, and str
+        What ``cagp.hyperparameters.fit`` found out, and what was done, in words.
     X_train_, y_train_ : arrays
         The data.
 
     Notes
     -----
     ``predict(X, return_std=True)`` means what it means in ``GaussianProcessRegressor``: the standard deviation of the
-    latent f, with the noise of a ``WhiteKernel`` (which is part of the kernel there) and without ``alpha``. So with
-    kernels of cagp it is of f alone. ``of="latent"`` leaves all noise out, ``of="observed"`` puts all of it in.
-
-    What a recalibration learns is about observations, noise included: ``of="observed"`` can be checked against new
-    ones. The error bars of the latent f are scaled in the same way, which no observation can check.
+    latent f, with the noise of a ``WhiteKernel`` and without ``alpha``; with kernels of cagp it is of f alone.
+    ``of="latent"`` leaves all noise out, ``of="observed"`` puts all of it in. What a recalibration learns is about
+    observations; the error bars of f are scaled in the same way, which no observation can check.
 
     Examples
     --------
@@ -191,9 +176,8 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def fit(self, X: Any, y: Any, noise_variance: Any = None, *, like: Any = None) -> Self:
         """Fit to X (n, p) and y (n,) or (n, outputs).
 
-        ``noise_variance`` (n,) is the known noise of these observations; it takes the place of the parameter of that
-        name. ``like`` (T, p) says where predictions are wanted, as in ``cagp.fit``: kernels are chosen and error bars
-        judged there. With a kernel, several outputs share it, and, but for solvers that are not calibrated, the solve.
+        ``noise_variance`` (n,) is the known noise of these observations, in place of the parameter of that name.
+        ``like`` (T, p) says where predictions are wanted, as in ``cagp.fit``. With a kernel, several outputs share it.
         """
         dates = told_about(X)
         X, y = validate_data(self, dated(X, "X"), y, multi_output=True, y_numeric=True, dtype=np.float64)
@@ -213,8 +197,8 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         restarts = count(self.n_restarts_optimizer, "n_restarts_optimizer")
         how = HowToLearn(self.optimizer, restarts, self._seed, self.fit_options or {})
         self._evidence: float | None = None
-        self._white = 0.0
         self._start: Start | None = None
+        self._white = 0.0
         if not self._has_kernel and self.optimizer is not None:
             fitted = chosen(self, X, Y, noise_variance, like, how)
             self._outputs = Outputs([*fitted], "", shared=False)
@@ -256,36 +240,31 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.fit_message_ += self._outputs.message
         return learned.interrupted
 
-    # --- predictions ----------------------------------------------------------------------------------------------
-
     def predict(self, X: Any, return_std: bool = False, return_cov: bool = False, *, of: str | None = None) -> Any:
         """The posterior mean at X (T, p), shape (T,) or (T, outputs); with its standard deviations or covariance.
 
         ``return_std`` adds standard deviations in the shape of the mean, ``return_cov`` the covariance, (T, T) or
         (T, T, outputs). They are of what ``of`` says: None is as in ``GaussianProcessRegressor``, f and the noise of a
-        ``WhiteKernel``; "latent" is f; "observed" is y, with all noise. Without them the mean takes a short cut.
-        With ``recalibrate`` the rows and columns of the covariance are scaled as the standard deviations are.
-        Where a transform of y was chosen, None is "observed": the mean of y, and not its median.
+        ``WhiteKernel``; "latent" is f; "observed" is y, with all noise. Where a transform of y was chosen, None is
+        "observed": the mean of y, and not its median. Margins scale the covariance as they do standard deviations.
         Before ``fit`` this is the prior, where a kernel is given.
         """
         if return_std and return_cov:
             raise RuntimeError("At most one of return_std or return_cov can be requested.")
         if of is not None:
             choice(of, "of", _OF)
-        fitted = hasattr(self, "model_")
-        if not fitted and not self._has_kernel:
-            check_is_fitted(self, "model_")
-        X = validate_data(self, dated(X, "X"), dtype=np.float64, reset=False)
-        if not fitted:
+        if self._has_kernel and not hasattr(self, "model_"):
+            X = validate_data(self, dated(X, "X"), dtype=np.float64, reset=False)
             # noise per observation is that of the data to come
             noise, alpha = (None if np.ndim(each) else each for each in (self.noise_variance, self.alpha))
             start = start_from(self.kernel, self.mean, noise, alpha, X, np.zeros((len(X), 1)))
             return prior_prediction(start, X, self.n_targets or 1, return_std, return_cov, of)
-        if not return_std and not return_cov and (of is None and not self._outputs.transformed):
+        X, alone = self._points(X), not return_std and not return_cov
+        if alone and of is None and not self._outputs.transformed:
             return self._back(self._outputs.means(X))
         found = self._predictions(X, of)
         mean, std = (np.column_stack([getattr(each, name) for each in found]) for name in ("mean", "std"))
-        if not return_std and not return_cov:
+        if alone:
             return self._back(mean)
         if return_std:
             return self._back(mean), squeezed(std * self._scale)
@@ -304,14 +283,16 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def predict_interval(self, X: Any, level: float = 0.95, *, of: str = "observed") -> tuple[np.ndarray, np.ndarray]:
         """The central intervals at X (T, p) that hold with probability ``level``: (lower, upper), each as the mean is.
 
-        ``of`` is "observed" (new observations, all noise included) or "latent" (f). With ``recalibrate`` their ends are
-        quantiles of left-out errors.
+        ``of`` is "observed" (all noise included) or "latent" (f). Recalibrated ends are quantiles of left-out errors.
         """
-        check_is_fitted(self, "model_")
-        choice(of, "of", _OF)
-        X = validate_data(self, dated(X, "X"), dtype=np.float64, reset=False)
-        lower, upper = zip(*(each.interval(level) for each in self._predictions(X, of)), strict=True)
+        points, of = self._points(X), choice(of, "of", _OF)
+        lower, upper = zip(*(each.interval(level) for each in self._predictions(points, of)), strict=True)
         return self._back(np.column_stack(lower)), self._back(np.column_stack(upper))
+
+    def _points(self, X: Any) -> np.ndarray:
+        """X (T, p), checked against what was fitted to."""
+        check_is_fitted(self, "model_")
+        return validate_data(self, dated(X, "X"), dtype=np.float64, reset=False)
 
     def _predictions(self, X: np.ndarray, of: str | None) -> list[Prediction]:
         """What each output says of what ``of`` says, in the units of the model."""
@@ -327,10 +308,8 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     def _noise_of(self, of: str | None) -> float:
         """The noise that belongs to a new observation of what ``of`` says, in the units of the model."""
-        if of is None:
-            return self._white
-        if of == "latent":
-            return 0.0
+        if of != "observed":
+            return self._white if of is None else 0.0
         if np.ndim(self.noise_variance_):
             raise InputError(
                 "the noise was given per observation, which says nothing about new ones; predict of='latent' and add "
@@ -342,9 +321,9 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """Joint draws at X (T, p), shape (T, n_samples) or (T, outputs, n_samples), of what ``of`` says in predict."""
         rng = check_random_state(random_state)
         if hasattr(self, "model_") and self._outputs.transformed:
-            X = validate_data(self, dated(X, "X"), dtype=np.float64, reset=False)
-            seeds = rng.randint(np.iinfo(np.int32).max, size=len(self.models_))
-            drawn = [each.sample(n_samples, seed).T for each, seed in zip(self._predictions(X, of), seeds, strict=True)]
+            found = self._predictions(self._points(X), of)
+            seeds = rng.randint(np.iinfo(np.int32).max, size=len(found))
+            drawn = [each.sample(n_samples, seed).T for each, seed in zip(found, seeds, strict=True)]
             whole = np.stack(drawn, axis=-1) * self._scale + self._shift  # (T, n_samples, outputs)
             return whole[..., 0] if len(seeds) == 1 else whole.swapaxes(1, 2)
         mean, covariance = self.predict(X, return_cov=True, of=of)
@@ -355,32 +334,28 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         columns = range(mean.shape[1])
         return np.stack([sklearn_draws(mean[:, j], covariance[:, :, j], n_samples, rng, eps) for j in columns], axis=1)
 
-    # --- likelihood -----------------------------------------------------------------------------------------------
-
     @property
     def log_marginal_likelihood_value_(self) -> float:
         """log p(y) at the fitted hyperparameters, summed over the outputs; in the units of ``normalize_y``.
 
         Exact up to 8,000 observations, beyond that through 45 nearest neighbours; computed when first asked for.
         """
-        if not hasattr(self, "model_"):
-            raise NotFittedError("this CAGPRegressor is not fitted yet; call fit(X, y) first")
+        check_is_fitted(self, "model_")
         if self._evidence is None:
             translation = None if self._start is None else self._start.translation
             exact = len(self.X_train_) <= _EXACT_EVIDENCE or (translation is not None and translation.opaque)
-            kind = "exact" if exact else "nearest-neighbours"
-            how: Any = {"likelihood": kind, "seed": self._seed}
-            if not self._outputs.shared:
-                self._evidence = self._outputs.log_likelihood(**how)
-            else:
+            how: Any = {"likelihood": "exact" if exact else "nearest-neighbours", "seed": self._seed}
+            if self._outputs.shared:
                 self._evidence = log_likelihood(self.prior_, self.X_train_, self.y_train_, **how)
+            else:
+                self._evidence = self._outputs.log_likelihood(**how)
         return self._evidence
 
     def log_marginal_likelihood(self, theta: Any = None, eval_gradient: bool = False, clone_kernel: bool = True) -> Any:
         """log p(y): at the fitted hyperparameters, or at ``theta`` (q,), the logarithms of those of ``kernel_``.
 
         With ``eval_gradient`` also its gradient (q,). ``theta`` needs a kernel of scikit-learn, whose own exact
-        likelihood this is; with kernels of cagp use ``Prior.log_likelihood``.
+        likelihood this is.
         """
         if theta is None:
             if eval_gradient:

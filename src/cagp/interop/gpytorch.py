@@ -28,8 +28,7 @@ except ImportError as error:
 
 _ONE = "cagp takes one output at a time: train one ExactGP with targets of shape (n,) for each and convert each"
 _PROBES = 40
-# Of the largest variance, for a translation to count as the same; GPyTorch's distances lose up to 1e-8.
-_AGREEMENT = 1e-6
+_AGREEMENT = 1e-6  # of the largest variance, to count as the same; GPyTorch's distances lose up to 1e-8
 _MATERN: dict[float, Callable[[Any], Kernel]] = {0.5: Matern12, 1.5: Matern32, 2.5: Matern52}
 _POINTS = 256  # how many variances are asked for at once: some kernels make the whole matrix for its diagonal
 
@@ -45,14 +44,11 @@ def from_gpytorch(
     ScaleKernel, MaternKernel, RBFKernel, RQKernel, PeriodicKernel, their sums and products, one lengthscale or one per
     column, and ``active_dims`` become cagp's own kernels, which are fast; any other kernel is evaluated by GPyTorch
     block by block. ZeroMean, ConstantMean and LinearMean become cagp's own means, any other is called. Where the
-    model's ``forward`` does more than call its mean and its kernel (a neural network in front, inputs rescaled), the
-    blocks come from ``forward`` itself: this is found out by comparing, not by the names of the parts.
-    ``print(result.prior)`` shows what became of them.
+    model's ``forward`` does more than call its mean and its kernel, which is found out by comparing, the blocks come
+    from ``forward`` itself. ``print(result.prior)`` shows what became of them.
 
-    The values are read once; the GPyTorch model is not changed, and later changes to it do not arrive here. cagp
-    computes in float64 by default, also where the model was trained in float32: from the float32 data and raw
-    parameters as they are, like ``model.double()``. Ask for ``dtype="float32"`` to compute in single precision; the
-    blocks that GPyTorch evaluates are computed in float64 even then.
+    The model is read once and not changed. cagp computes in float64, like ``model.double()``, also where the model was
+    trained in float32; with ``dtype="float32"`` in single precision, but for blocks that GPyTorch evaluates.
     """
     _check_model(model)
     X, y = model.train_inputs[0].detach(), model.train_targets.detach()
@@ -63,11 +59,8 @@ def from_gpytorch(
     said = _ask(frozen, probe)
     prior = _translated(frozen, device, noise)
     if prior is None or not _agrees(prior, probe, *said):
-        prior = Prior(
-            GPyTorchKernel(ForwardBlocks(frozen, device)),
-            mean=as_mean(_MeanFunction(frozen, device, forward=True)),
-            noise_variance=noise,
-        )
+        mean = as_mean(_MeanFunction(frozen, device, forward=True))
+        prior = Prior(GPyTorchKernel(KernelBlocks(frozen, device, forward=True)), mean=mean, noise_variance=noise)
     return prior.condition(X, y, solver, **condition_options)
 
 
@@ -84,10 +77,8 @@ def _check_model(model: Any) -> None:
         )
     inputs, targets = model.train_inputs[0], model.train_targets
     if inputs.ndim != 2 or targets.ndim != 1:
-        raise InputError(
-            f"the model is a batch or multitask model: inputs {tuple(inputs.shape)}, targets {tuple(targets.shape)}. "
-            f"{_ONE}"
-        )
+        shapes = f"inputs {tuple(inputs.shape)}, targets {tuple(targets.shape)}"
+        raise InputError(f"the model is a batch or multitask model: {shapes}. {_ONE}")
     for module in model.modules():
         if isinstance(module, gk.InducingPointKernel):
             raise InputError(
@@ -97,10 +88,8 @@ def _check_model(model: Any) -> None:
         if isinstance(module, gk.Kernel):
             outputs = module.num_outputs_per_input(inputs[:1], inputs[:1])
             if outputs != 1 or len(module.batch_shape):
-                raise InputError(
-                    f"the model's {type(module).__name__} has {outputs} outputs per input and batch shape "
-                    f"{tuple(module.batch_shape)}. {_ONE}"
-                )
+                found = f"{outputs} outputs per input and batch shape {tuple(module.batch_shape)}"
+                raise InputError(f"the model's {type(module).__name__} has {found}. {_ONE}")
 
 
 def _noise_variance(likelihood: Any, size: int) -> float | np.ndarray:
@@ -108,9 +97,7 @@ def _noise_variance(likelihood: Any, size: int) -> float | np.ndarray:
     if kind is gpytorch.likelihoods.GaussianLikelihood:
         noise = _double(likelihood.noise_covar).noise
         if noise.numel() != 1:
-            raise InputError(
-                f"the likelihood has a batch of noise variances, shape {tuple(noise.shape)}; cagp takes one"
-            )
+            raise InputError(f"the likelihood has a batch of noises, shape {tuple(noise.shape)}; cagp takes one")
         return float(noise)
     if kind is not gpytorch.likelihoods.FixedNoiseGaussianLikelihood:
         raise InputTypeError(
@@ -148,12 +135,11 @@ def _frozen(model: Any, device: torch.device) -> Any:
 
 def _translated(frozen: Any, device: torch.device, noise: Any) -> Prior | None:
     """The prior from the model's kernel and mean; None where it has not exactly one of each."""
-    kernels = [part for part in frozen.children() if isinstance(part, gk.Kernel)]
-    means = [part for part in frozen.children() if isinstance(part, gpytorch.means.Mean)]
+    kernels, means = ([p for p in frozen.children() if isinstance(p, k)] for k in (gk.Kernel, gpytorch.means.Mean))
     if len(kernels) != 1 or len(means) != 1:
         return None
-    kernel = kernel_from_gpytorch(kernels[0], device)
-    return Prior(kernel, mean=_mean_from_gpytorch(means[0], device), noise_variance=noise)
+    mean = _mean_from_gpytorch(means[0], device)
+    return Prior(kernel_from_gpytorch(kernels[0], device), mean=mean, noise_variance=noise)
 
 
 def _mean_from_gpytorch(mean: Any, device: torch.device) -> Mean:
@@ -187,11 +173,8 @@ class _MeanFunction:
 
 
 def _ask(frozen: Any, A: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """What ``forward`` says about the points A (n, p), asked in the way that the blocks of a solver would be.
-
-    The mean (n,), the covariance (n, n) with the same points one place further, and the variances (n,).
-    """
-    name, forward = type(frozen).__name__, ForwardBlocks(frozen, A.device)
+    """The mean (n,), the covariance (n, n) with the points one place further, and the variances (n,) at A (n, p)."""
+    name, forward = type(frozen).__name__, KernelBlocks(frozen, A.device, forward=True)
     try:
         with torch.no_grad():
             mean = frozen.forward(A).mean
@@ -203,10 +186,8 @@ def _ask(frozen: Any, A: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torc
             "return it"
         ) from error
     if mean.shape != (len(A),) or block.shape != (len(A), len(A)):
-        raise InputError(
-            f"{name}.forward gives a mean of shape {tuple(mean.shape)} for {len(A)} points: it is a batch or multitask "
-            f"model. {_ONE}"
-        )
+        found = f"gives a mean of shape {tuple(mean.shape)} for {len(A)} points"
+        raise InputError(f"{name}.forward {found}: it is a batch or multitask model. {_ONE}")
     return mean, block, variances
 
 
@@ -221,62 +202,40 @@ def _agrees(prior: Prior, A: torch.Tensor, mean: torch.Tensor, block: torch.Tens
     return bool(same_mean and (own_block - block).abs().max() <= _AGREEMENT * scale)
 
 
-# --- kernels ----------------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class KernelBlocks:
-    """Blocks k(A, B) from a GPyTorch kernel in float64, on the kernel's own ``device``."""
+    """Blocks k(A, B) in float64, on ``device``, of a GPyTorch kernel, or of a model's own ``forward``."""
 
     module: Any
     device: torch.device
+    forward: bool = False
 
     def __call__(self, A: torch.Tensor, B: torch.Tensor) -> torch.Tensor:
         """A (n, p) and B (m, p) to the block (n, m), in float64 on the device of A."""
+        rows, columns = (each.to(device=self.device, dtype=torch.float64).contiguous() for each in (A, B))
         with torch.no_grad():
-            return self._block(self._given(A), self._given(B)).to(A.device)
+            if self.forward:
+                joint = self.module.forward(torch.cat([rows, columns])).lazy_covariance_matrix
+                return joint[: len(A), len(A) :].to_dense().to(A.device)
+            return self.module(rows, columns).to_dense().to(A.device)
 
     def diagonal(self, A: torch.Tensor) -> torch.Tensor:
         """k(a, a) for every point of A (n, p), shape (n,), in float64 on the device of A."""
+        given = torch.split(A.to(device=self.device, dtype=torch.float64).contiguous(), _POINTS)
         with torch.no_grad():
-            parts = [self._variances(part) for part in torch.split(self._given(A), _POINTS)]
-        return torch.cat(parts).to(A.device)
-
-    def _given(self, A: torch.Tensor) -> torch.Tensor:
-        return A.to(device=self.device, dtype=torch.float64).contiguous()
-
-    def _block(self, A: torch.Tensor, B: torch.Tensor) -> torch.Tensor:
-        return self.module(A, B).to_dense()
-
-    def _variances(self, A: torch.Tensor) -> torch.Tensor:
-        return self.module(A, diag=True)
+            if self.forward:
+                found = [self.module.forward(part).lazy_covariance_matrix.diagonal(dim1=-1, dim2=-2) for part in given]
+            else:
+                found = [self.module(part, diag=True) for part in given]
+        return torch.cat(found).to(A.device)
 
     def __repr__(self) -> str:
-        return type(self.module).__name__
-
-
-@dataclass(frozen=True, repr=False)
-class ForwardBlocks(KernelBlocks):
-    """Blocks of the covariance from a GPyTorch model's own ``forward``: for models that transform their inputs."""
-
-    def _block(self, A: torch.Tensor, B: torch.Tensor) -> torch.Tensor:
-        joint = self.module.forward(torch.cat([A, B])).lazy_covariance_matrix
-        return joint[: len(A), len(A) :].to_dense()
-
-    def _variances(self, A: torch.Tensor) -> torch.Tensor:
-        return self.module.forward(A).lazy_covariance_matrix.diagonal(dim1=-1, dim2=-2)
-
-    def __repr__(self) -> str:
-        return f"{type(self.module).__name__}.forward"
+        return type(self.module).__name__ + (".forward" if self.forward else "")
 
 
 @dataclass(frozen=True)
 class GPyTorchKernel(CustomKernel):
-    """variance · k(a, b) of a GPyTorch kernel, evaluated block by block in float64.
-
-    Works for every GPyTorch kernel with one output per input. Slower than a native kernel, and without a search tree
-    for neighbours.
-    """
+    """variance · k(a, b) of a GPyTorch kernel with one output per input, evaluated block by block in float64."""
 
     function: KernelBlocks
 
@@ -296,11 +255,8 @@ def kernel_from_gpytorch(kernel: Any, device: torch.device) -> Kernel:
 
 
 def _native(kernel: Any, device: torch.device) -> Kernel | None:
-    """The same function on the columns that ``kernel.forward`` sees; None where cagp has none.
-
-    Classes are compared exactly: a subclass may compute anything.
-    """
-    kind = type(kernel)
+    """The same function on the columns that ``kernel.forward`` sees; None where cagp has none."""
+    kind = type(kernel)  # exactly: a subclass may compute anything
     if kind is gk.ScaleKernel:  # calls base_kernel.forward, so that only its own active_dims count
         inner = _native(kernel.base_kernel, device)
         return None if inner is None else inner.scaled(kernel.outputscale.item())

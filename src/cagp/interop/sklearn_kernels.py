@@ -1,8 +1,7 @@
 """scikit-learn's kernels as cagp's.
 
-scikit-learn's kernels have no variance of their own: a ``ConstantKernel`` factor is one. cagp's have, so a constant
-becomes the variance of a kernel that it multiplies. ``WhiteKernel`` is noise, which in cagp belongs to the prior, not
-to the kernel. Kernels that cagp has no equal of are evaluated by scikit-learn, block by block.
+A ``ConstantKernel`` becomes the variance of a kernel that it multiplies, ``WhiteKernel`` the noise of the prior.
+Kernels that cagp has no equal of are evaluated by scikit-learn, block by block.
 """
 
 from __future__ import annotations
@@ -27,10 +26,7 @@ _MATERN: dict[float, type[ck.Kernel]] = {0.5: ck.Matern12, 1.5: ck.Matern32, 2.5
 
 @dataclass(frozen=True)
 class Link:
-    """cagp's ``name`` is the ``power`` of scikit-learn's ``parameter``, or of its entry ``part`` where it has several.
-
-    ``bounds`` are those of cagp's number; ``free`` is False where scikit-learn calls them "fixed".
-    """
+    """cagp's ``name``, within ``bounds``, is a ``power`` of scikit-learn's ``parameter``, or of its entry ``part``."""
 
     name: str
     parameter: str
@@ -62,10 +58,7 @@ class Link:
 
 @dataclass(frozen=True)
 class Noise:
-    """One WhiteKernel term: what it adds to the variance of an observation, and the ``bounds`` of that.
-
-    It is in proportion to ``level``, the value of the scikit-learn ``parameter``.
-    """
+    """A WhiteKernel term: a ``variance`` within ``bounds``, in proportion to ``level``, the value of ``parameter``."""
 
     parameter: str
     level: float
@@ -76,10 +69,7 @@ class Noise:
 
 @dataclass(frozen=True)
 class Node:
-    """A translated kernel, and the links of those of its hyperparameters that have a counterpart.
-
-    ``opaque`` are the parts that only scikit-learn can evaluate.
-    """
+    """A translated kernel, links of its hyperparameters, and the parts that only scikit-learn can evaluate."""
 
     kernel: ck.Kernel
     links: tuple[Link, ...] = ()
@@ -114,9 +104,8 @@ class Translation:
     """A scikit-learn kernel in cagp's terms.
 
     ``kernel`` is the covariance of f, or None where ``source`` is noise alone; ``noise_variance`` what its
-    ``WhiteKernel`` terms add up to (zero without any). ``fixed`` names the hyperparameters, as
-    ``cagp.hyperparameters.fit`` calls them, that have no free counterpart, ``bounds`` the limits of the others.
-    ``opaque`` are the parts that only scikit-learn can evaluate: cagp cannot fit their hyperparameters.
+    ``WhiteKernel`` terms add up to. ``fixed`` names the hyperparameters that have no free counterpart, ``bounds`` the
+    limits of the others, as ``cagp.hyperparameters.fit`` takes them. Only scikit-learn can evaluate ``opaque`` parts.
     """
 
     source: sk.Kernel
@@ -135,14 +124,9 @@ class Translation:
 
     @property
     def noise_bounds(self) -> tuple[float, float]:
-        """The limits of the noise, from those of the free ``WhiteKernel`` terms."""
-        low, high = (sum(term.bounds[side] for term in self.noise if term.free) for side in (0, 1))
-        return self._held + low, self._held + high
-
-    @property
-    def _held(self) -> float:
-        """The noise that no fit changes."""
-        return sum(term.variance for term in self.noise if not term.free)
+        """The limits of the noise; those of a term that is not free are its variance."""
+        low, high = (sum(term.bounds[side] for term in self.noise) for side in (0, 1))
+        return low, high
 
     def to_sklearn(self, values: Mapping[str, float], noise_variance: float | None = None) -> sk.Kernel:
         """``source`` with other values: those of cagp's hyperparameters by name, and the noise variance."""
@@ -150,11 +134,11 @@ class Translation:
         for link in self.links:
             if link.name in values:
                 link.put(fitted, values[link.name])
-        if noise_variance is not None:
-            free = [term for term in self.noise if term.free]
-            for term in free:
-                factor = (noise_variance - self._held) / sum(each.variance for each in free)
-                fitted.set_params(**{term.parameter: term.level * factor})
+        free = [term for term in self.noise if term.free]
+        if noise_variance is not None and free:
+            held = sum(term.variance for term in self.noise if not term.free)
+            factor = (noise_variance - held) / sum(term.variance for term in free)
+            fitted.set_params(**{term.parameter: term.level * factor for term in free})
         return fitted
 
 
@@ -181,20 +165,14 @@ def from_sklearn(kernel: sk.Kernel, n_features: int) -> Translation:
             terms.append(_translated(prefix, term, n_features))
         else:
             noise.append(white)
-    node = joined(ck.Sum, terms) if terms else None
-    links = () if node is None else tuple(link.below("kernel") for link in node.links)
-    every = () if node is None else node.kernel.hyperparameter_names()
-    free = {link.name: link.bounds for link in links if link.free}
-    return Translation(
-        source=kernel,
-        kernel=None if node is None else node.kernel,
-        noise_variance=float(sum(term.variance for term in noise)),
-        links=links,
-        noise=tuple(noise),
-        fixed=tuple(name for name in every if name not in free),
-        bounds=free,
-        opaque=() if node is None else node.opaque,
-    )
+    variance = float(sum(term.variance for term in noise))
+    if not terms:
+        return Translation(kernel, None, variance, (), tuple(noise), (), {}, ())
+    node = joined(ck.Sum, terms)
+    links = tuple(link.below("kernel") for link in node.links)
+    bounds = {link.name: link.bounds for link in links if link.free}
+    fixed = tuple(name for name in node.kernel.hyperparameter_names() if name not in bounds)
+    return Translation(kernel, node.kernel, variance, links, tuple(noise), fixed, bounds, node.opaque)
 
 
 def _flattened(kernel: Any, kind: Any, prefix: str) -> list[tuple[str, sk.Kernel]]:
@@ -212,10 +190,8 @@ def _as_noise(prefix: str, kernel: sk.Kernel) -> Noise | None:
     white = [(at, factor) for at, factor in factors if isinstance(factor, sk.WhiteKernel)]
     constants = [(at, factor) for at, factor in factors if isinstance(factor, sk.ConstantKernel)]
     if len(white) != 1 or len(constants) != len(factors) - 1:
-        raise InputError(
-            f"WhiteKernel is inside {kernel}; cagp takes it as a term of a sum, alone or times a ConstantKernel: "
-            "multiply the brackets out"
-        )
+        allowed = "cagp takes it as a term of a sum, alone or times a ConstantKernel"
+        raise InputError(f"WhiteKernel is inside {kernel}; {allowed}: multiply the brackets out")
     (at, level), scale = white[0], math.prod(factor.constant_value for _, factor in constants)
     variance, free = level.noise_level * scale, not level.hyperparameters[0].fixed
     for place, factor in constants:  # one number is enough: the first constant that is free stands for all
@@ -242,8 +218,11 @@ def _translated(prefix: str, kernel: sk.Kernel, n_features: int) -> Node:
         return joined(ck.Sum, [_translated(at, term, n_features) for at, term in terms])
     if isinstance(kernel, sk.Product):
         return _product(_flattened(kernel, sk.Product, prefix), n_features)
-    if type(kernel) is sk.Exponentiation:
-        return _power(prefix, kernel, n_features)
+    if type(kernel) is sk.Exponentiation and float(kernel.exponent).is_integer() and kernel.exponent >= 1:
+        inner = _translated(f"{prefix}kernel__", kernel.kernel, n_features)
+        if not inner.opaque:
+            links = tuple(link.below(".kernel") for link in inner.links)
+            return Node(ck.Power(inner.kernel, int(kernel.exponent)), links)
     return _leaf(prefix, kernel, n_features)
 
 
@@ -258,17 +237,6 @@ def _product(factors: list[tuple[str, sk.Kernel]], n_features: int) -> Node:
             scaled = dataclasses.replace(node.kernel, variance=float(constant.constant_value))  # type: ignore[type-var]
             nodes[i] = dataclasses.replace(node, kernel=scaled, links=(*node.links, link), takes_variance=False)
     return joined(ck.Product, [*nodes, *(_leaf(at, constant, n_features) for at, constant in constants)])
-
-
-def _power(prefix: str, kernel: sk.Exponentiation, n_features: int) -> Node:
-    """kᵖ: for whole p a power of the translated kernel."""
-    exponent = kernel.exponent
-    if not float(exponent).is_integer() or exponent < 1:
-        return _opaque(kernel)
-    inner = _translated(f"{prefix}kernel__", kernel.kernel, n_features)
-    if inner.opaque:
-        return _opaque(kernel)
-    return Node(ck.Power(inner.kernel, int(exponent)), tuple(link.below(".kernel") for link in inner.links))
 
 
 def _leaf(prefix: str, kernel: sk.Kernel, n_features: int) -> Node:
@@ -296,12 +264,8 @@ def _leaf(prefix: str, kernel: sk.Kernel, n_features: int) -> Node:
     elif kind is sk.ExpSineSquared and n_features == 1:
         made = ck.Periodic(float(kernel.length_scale), period=float(kernel.periodicity))
         links = [link("lengthscale", "length_scale"), link("period", "periodicity")]
+    elif kernel.requires_vector_input:
+        return Node(ck.CustomKernel(SklearnFunction(clone(kernel))), opaque=(kernel,), takes_variance=True)
     else:
-        return _opaque(kernel)
-    return Node(made, tuple(links), takes_variance=True)
-
-
-def _opaque(kernel: sk.Kernel) -> Node:
-    if not kernel.requires_vector_input:
         raise InputError(f"{kernel} works on objects that are not points; cagp needs a kernel of numeric columns")
-    return Node(ck.CustomKernel(SklearnFunction(clone(kernel))), opaque=(kernel,), takes_variance=True)
+    return Node(made, tuple(links), takes_variance=True)

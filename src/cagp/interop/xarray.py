@@ -1,8 +1,7 @@
 """Gridded data in, gridded predictions out: xarray objects with their coordinates, units and provenance.
 
 Importing this module (or calling ``cagp.interop.register_xarray()``) gives every DataArray and Dataset the accessor
-``.cagp``: ``field.cagp.fit()``, ``field.cagp.condition(prior)``, ``grid.cagp.predict(conditioned)`` and
-``grid.cagp.simulate(100, conditioned)``.
+``.cagp``: ``field.cagp.fit()``, ``field.cagp.condition(prior)``, ``grid.cagp.predict(conditioned)`` and so on.
 """
 
 from __future__ import annotations
@@ -25,10 +24,9 @@ try:
 except ImportError as error:
     raise ImportError("predictions on grids need xarray: pip install 'cagp[xarray]'") from error
 
-from .xarray_coordinates import Gridded, check_geographic, find_axes
-from .xarray_field import ConditionedField, require_grid
-from .xarray_observations import Observed, observed
-from .xarray_prediction import points_on
+from .xarray_conventions import Gridded, check_geographic, find_axes
+from .xarray_field import ConditionedField, observed
+from .xarray_prediction import points_on, require_grid
 
 
 def condition(
@@ -47,10 +45,9 @@ def condition(
     """Condition a prior on a gridded field: every value that is not NaN is one observation.
 
     ``coords`` names the coordinates, one for each column of the points the kernel sees; by default latitude and
-    longitude, recognised by their CF attributes (units degrees_north and degrees_east, or standard_name) or their
-    names (lat, latitude, lon, longitude). They may be dimensions or coordinates along them, such as latitudes on a
-    curvilinear grid or of stations. Times are numbers of ``time_unit`` ("D", "h", "m" or "s") since 1970. Dimensions
-    of size one that no coordinate belongs to are dropped; longer ones are refused.
+    longitude, recognised by their CF attributes or their names (lat, latitude, lon, longitude). They may be dimensions
+    or coordinates along them, such as latitudes on a curvilinear grid or of stations. Times are numbers of
+    ``time_unit`` ("D", "h", "m" or "s") since 1970. Other dimensions must have size one, and are dropped.
 
     Without a prior everything is chosen, as ``fit`` does; a mapping given as ``fit`` is then its ``fit_options``.
     ``fit=True`` fits a prior that you give; a mapping gives the options of ``Prior.fit``, and ``fit=False`` never fits.
@@ -58,34 +55,34 @@ def condition(
     ``condition_options`` are those of ``Prior.condition``.
 
     ``recalibrate`` scales and shapes the error bars by predictions of left-out values, in gaps as wide as those that
-    the points of the grid ``like`` lie in, where it is given; see ``ConditionedField.recalibrated``. "auto", which is
-    the default without a prior, does so where left-out values reject the error bars. The attribute ``cagp_guarantee``
-    of every prediction says when its error bars hold.
+    the points of the grid ``like`` lie in; see ``ConditionedField.recalibrated``. "auto", the default without a prior,
+    does so where left-out values reject the error bars. The attribute ``cagp_guarantee`` says when they hold.
 
-    NaN are missing observations: they are left out and counted in ``source.missing``. So are copies of one value
-    under several longitudes, at the poles and where a grid repeats its first meridian (``source.copies``). Both
-    numbers become attributes of every prediction.
+    NaN are missing observations, left out and counted in ``source.missing``. So are copies of one value under several
+    longitudes, at the poles and where a grid repeats its first meridian (``source.copies``).
     """
     if prior is None:
         if fit is False:
             raise InputError("without a prior there is nothing to condition; give one, or leave fit=False out")
-        return fit_field(
-            field,
-            coords=coords,
-            like=like,
-            noise_variance=noise_variance,
-            time_unit=time_unit,
-            solver=solver,
-            recalibrate="auto" if recalibrate is None else recalibrate,
-            fit_options=fit if isinstance(fit, Mapping) else None,
-            condition_options=condition_options,
-        )
+        options: dict[str, Any] = {
+            "solver": solver,
+            "recalibrate": "auto" if recalibrate is None else recalibrate,
+            "fit_options": fit if isinstance(fit, Mapping) else None,
+            "condition_options": condition_options,
+        }
+        return _fit(field, coords=coords, like=like, noise_variance=noise_variance, time_unit=time_unit, **options)
     if like is not None:
         require_grid(like, "like")
         if not recalibrate:
             raise InputError("like says where recalibrated error bars are to hold; say recalibrate=True, too")
     seen = observed(field, coords, time_unit, noise_variance)
-    prior = _prepared(prior, seen, fit)
+    if not isinstance(prior, Prior):
+        raise InputTypeError(f"prior must be a cagp.Prior, got {prior!r}")
+    if seen.noise is not None:
+        prior = replace(prior, noise_variance=seen.noise)
+    if fit is not None and fit is not False:
+        given = {"fix_noise": True} if seen.noise is not None else {}
+        prior = prior.fit(seen.X, seen.y, **given | dict(fit if isinstance(fit, Mapping) else {}))
     geographic = check_geographic(prior.kernel, seen.axes)
     model = prior.condition(seen.X, seen.y, solver, **condition_options)
     conditioned = ConditionedField(model, seen.axes, seen.source, None if geographic else seen.longitudes)
@@ -110,31 +107,28 @@ def fit(
     taken together, on the globe; every time has a factor of its own in the kernel. ``like`` is the grid where
     predictions are wanted: what is chosen, and the error bars, are right for gaps like those. ``noise_variance`` is
     known noise: a number, or a DataArray or array in the shape of the field. The other ``options`` are those of
-    ``cagp.fit``: kernel, mean, solver, recalibrate and more. ``model.story`` of the result tells what was done.
+    ``cagp.fit``. ``model.story`` of the result tells what was done.
     """
     seen = observed(field, coords, time_unit, noise_variance)
-    seen.require_variation()
+    if not float(np.var(seen.y)) > 0:
+        raise InputError("the field is constant, which no hyperparameters can be fitted to; give a prior")
+    if flat := [axis.name for axis, column in zip(seen.axes, seen.X.T, strict=True) if not np.std(column) > 0]:
+        raise InputError(
+            f"all observations have the same {flat}, so no lengthscale can be fitted; leave it out of coords"
+        )
     roles = [axis.role for axis in seen.axes]
-    globe = tuple(roles.index(role) for role in ("latitude", "longitude") if role in roles)
-    on_globe = len(globe) == 2
-    options = {
-        "globe": globe if on_globe else None,
-        "times": [column for column, role in enumerate(roles) if role == "time"],
-        **options,
-    }
+    on_globe = {"latitude", "longitude"} <= set(roles)
+    globe = (roles.index("latitude"), roles.index("longitude")) if on_globe else None
+    times = [column for column, role in enumerate(roles) if role == "time"]
     if noise_variance is not None and np.ndim(seen.noise) == 0:
         options["fit_options"] = {"fix_noise": True, **(options.get("fit_options") or {})}
     longitudes = None if on_globe else seen.longitudes
-    places = None
-    if like is not None:
-        require_grid(like, "like")
-        places = points_on(seen.axes, longitudes, like)
-    model = choose(seen.X, seen.y, like=places, noise_variance=seen.noise, **options)
+    places = None if like is None else points_on(seen.axes, longitudes, like)
+    model = choose(seen.X, seen.y, like=places, noise_variance=seen.noise, **{"globe": globe, "times": times} | options)
     return ConditionedField(model, seen.axes, seen.source, longitudes)
 
 
-fit_field = fit
-"""The same; for functions with an argument called ``fit``."""
+_fit = fit  # for functions with an argument of that name
 
 
 def average(
@@ -153,14 +147,9 @@ def average(
 
 
 def predict(
-    model: ConditionedField | Model,
-    grid: Gridded,
-    *,
-    coords: Sequence[str] | None = None,
-    **options: Any,
+    model: ConditionedField | Model, grid: Gridded, *, coords: Sequence[str] | None = None, **options: Any
 ) -> xr.Dataset:
-    """The prediction at the coordinates of ``grid``, from a conditioned field or from any cagp model,
-    recalibrated or not.
+    """The prediction at the coordinates of ``grid``, from a conditioned field or from any cagp model.
 
     For a cagp model, ``coords`` names the coordinates of the grid that are its columns, by default latitude and
     longitude. The options are those of ``ConditionedField.predict``.
@@ -169,12 +158,7 @@ def predict(
 
 
 def simulate(
-    model: ConditionedField | Model,
-    grid: Gridded,
-    n: int = 1,
-    *,
-    coords: Sequence[str] | None = None,
-    **options: Any,
+    model: ConditionedField | Model, grid: Gridded, n: int = 1, *, coords: Sequence[str] | None = None, **options: Any
 ) -> xr.DataArray:
     """``n`` fields at the coordinates of ``grid``, from a conditioned field or from any cagp model.
 
@@ -199,19 +183,6 @@ def _conditioned(model: ConditionedField | Model, grid: Gridded, coords: Sequenc
     return ConditionedField(model, axes)
 
 
-def _prepared(prior: Prior, seen: Observed, fit: bool | Mapping[str, Any] | None) -> Prior:
-    """The prior to condition on the observations; ``fit`` is that of ``condition``."""
-    if not isinstance(prior, Prior):
-        raise InputTypeError(f"prior must be a cagp.Prior, got {prior!r}")
-    options: dict[str, Any] = {}
-    if seen.noise is not None:
-        prior = replace(prior, noise_variance=seen.noise)
-        options["fix_noise"] = True
-    if fit is None or fit is False:
-        return prior
-    return prior.fit(seen.X, seen.y, **{**options, **(fit if isinstance(fit, Mapping) else {})})
-
-
 def register_xarray() -> None:
     """Give DataArrays and Datasets the accessor ``.cagp``; importing this module has done it already."""
 
@@ -232,7 +203,7 @@ class _GridAccessor:
 
         Without a ``model``, given the values that an array has: what is missing is filled in, and its error counted.
         """
-        return average(self._own_model() if model is None else model, self._grid, by, **options)
+        return average(self._or_own(model), self._grid, by, **options)
 
     def predict(self, model: ConditionedField | Model, **options: Any) -> xr.Dataset:
         """The prediction at the coordinates of this object; see ``cagp.interop.xarray.predict``."""
@@ -243,11 +214,13 @@ class _GridAccessor:
 
         Without a ``model``, given the values that an array has: what is missing is filled in, differently each time.
         """
-        return simulate(self._own_model() if model is None else model, self._grid, n, **options)
+        return simulate(self._or_own(model), self._grid, n, **options)
 
-    def _own_model(self) -> ConditionedField:
-        """A model of the values that the object has."""
-        raise InputError('a Dataset has no values of its own; give model=..., or choose a variable: dataset["t2m"]')
+    def _or_own(self, model: ConditionedField | Model | None) -> ConditionedField | Model:
+        """The model, or one of the values that an array has."""
+        if model is None and isinstance(self._grid, xr.Dataset):
+            raise InputError('a Dataset has no values of its own; give model=..., or choose a variable: dataset["t2m"]')
+        return fit(self._grid) if model is None else model
 
 
 @xr.register_dataarray_accessor("cagp")
@@ -261,9 +234,6 @@ class FieldAccessor(_GridAccessor):
     def fit(self, **options: Any) -> ConditionedField:
         """A model of this field, with everything chosen that is not said; see ``cagp.interop.xarray.fit``."""
         return fit(self._grid, **options)
-
-    def _own_model(self) -> ConditionedField:
-        return fit(self._grid)
 
 
 @xr.register_dataset_accessor("cagp")

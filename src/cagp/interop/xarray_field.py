@@ -1,30 +1,30 @@
-"""A field that a prior was conditioned on: it predicts, averages and simulates on grids."""
+"""A gridded field: its observations, and, once a prior is conditioned on them, predictions and averages on grids."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 
 from ..errors import InputError, InputTypeError
 from ..model import Model
 from ..stopping import Rule
 from ..support.validation import real
-from .xarray_average import average_on
-from .xarray_coordinates import Axis, Gridded
-from .xarray_metadata import Source
-from .xarray_prediction import Columns, Request, points_on, predict_on, simulate_on
+from .xarray_conventions import Axis, Gridded, Source, copies, find_axes, provenance, variable_attributes
+from .xarray_prediction import Columns, Request, points_on, predict_on, require_grid, simulate_on
+
+REGION = "region"
 
 
 @dataclass(frozen=True)
 class ConditionedField:
     """A field that a prior was conditioned on; made by ``condition``.
 
-    ``model`` is the cagp model, plain or recalibrated, ``axes`` say which coordinate each of its columns is, ``source``
-    describes the field.
+    ``model`` is the cagp model, ``axes`` say which coordinate each of its columns is, ``source`` describes the field.
     """
 
     model: Model
@@ -33,12 +33,7 @@ class ConditionedField:
     longitudes: tuple[float, float] | None = None
 
     def recalibrated(
-        self,
-        like: Gridded | None = None,
-        n: int | None = None,
-        seed: int = 0,
-        *,
-        progress: bool | None = None,
+        self, like: Gridded | None = None, n: int | None = None, seed: int = 0, *, progress: bool | None = None
     ) -> ConditionedField:
         """The same with error bars that hold on the data of the field, not only under the prior.
 
@@ -48,10 +43,9 @@ class ConditionedField:
         places = None if like is None else self.points_of(like)
         return replace(self, model=self.model.recalibrated(places, n, seed, progress=progress))
 
-    def points_of(self, grid: Gridded) -> np.ndarray:
+    def points_of(self, like: Gridded) -> np.ndarray:
         """The points (T, p) of a whole grid, as the model takes them."""
-        require_grid(grid, "like")
-        return points_on(self.axes, self.longitudes, grid)
+        return points_on(self.axes, self.longitudes, like)
 
     def predict(
         self,
@@ -70,16 +64,14 @@ class ConditionedField:
         ``grid`` is any DataArray or Dataset; only its coordinates matter. Latitude and longitude may have other names
         than in the observed field, and Geographic takes any convention for longitudes. ``observed`` predicts new
         observations (the noise, or ``noise_variance``, is added) and not the field without noise. ``level`` adds the
-        ends of central intervals, ``lower`` and ``upper``. ``stop``, ``batch_size`` and ``progress`` are those of
-        ``Model.predict``.
+        ends of central intervals, ``lower`` and ``upper``. The others are those of ``Model.predict``.
 
         Where the grid is backed by dask, or ``chunks`` cuts it (``{"lat": 100}``), nothing is computed yet: each block
         is predicted when it is asked for, one at a time, so that the memory stays bounded; a stopping rule then
-        applies to each block by itself, and Ctrl-C interrupts as usual. The numbers are the same.
+        applies to each block by itself. The numbers are the same.
         """
         request = self._request(grid, observed, noise_variance, level)
-        request = replace(request, stop=stop, batch_size=batch_size)
-        return predict_on(request, self.source, grid, chunks, progress)
+        return predict_on(replace(request, stop=stop, batch_size=batch_size), grid, chunks, progress)
 
     def average(
         self,
@@ -103,7 +95,7 @@ class ConditionedField:
         means of new observations, one in each cell. See ``Model.average`` for what it costs.
         """
         request = self._request(grid, observed, noise_variance, level)
-        return average_on(request, self.source, grid, by, weights, covariance, progress)
+        return _average(request, grid, by, weights, covariance, progress)
 
     def simulate(
         self,
@@ -121,8 +113,7 @@ class ConditionedField:
         Where the grid is backed by dask, or ``chunks`` cuts the realisations (``{"realisation": 10}``), nothing is
         drawn yet; the fields are the same. For the rest see ``Model.simulate`` and ``predict``.
         """
-        request = self._request(grid, observed, noise_variance)
-        return simulate_on(request, self.source, grid, n, seed, chunks, progress)
+        return simulate_on(self._request(grid, observed, noise_variance), grid, n, seed, chunks, progress)
 
     def _request(
         self, grid: Gridded, observed: bool, noise_variance: float | None, level: float | None = None
@@ -142,10 +133,173 @@ class ConditionedField:
             raise InputError(f"level must be between 0 and 1, got {level!r}; for 95% write 0.95")
         require_grid(grid, "grid")
         columns = Columns(self.axes, self.longitudes)
-        return Request(self.model, columns, bool(observed), noise, None if level is None else float(level))
+        return Request(self.model, self.source, columns, bool(observed), noise, None if level is None else float(level))
 
 
-def require_grid(grid: Any, name: str) -> None:
-    """Refuse what is no grid."""
-    if not isinstance(grid, (xr.DataArray, xr.Dataset)):
-        raise InputTypeError(f"{name} must be an xarray DataArray or Dataset, got {type(grid).__name__}")
+# --- the field as observations: points, values and noise, without what is missing or a copy ---------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Observed:
+    """Values y (n,) at X (n, p), whose columns are the ``axes``; ``noise`` is one variance, one each (n,), or None."""
+
+    axes: tuple[Axis, ...]
+    X: np.ndarray
+    y: np.ndarray
+    noise: Any
+    source: Source
+
+    @property
+    def longitudes(self) -> tuple[float, float] | None:
+        """Between which longitudes they lie, as they are written; None without any."""
+        columns = [column for axis, column in zip(self.axes, self.X.T, strict=True) if axis.role == "longitude"]
+        return (float(columns[0].min()), float(columns[0].max())) if columns else None
+
+
+def observed(field: Any, coords: Sequence[str] | None, time_unit: str, noise_variance: Any) -> Observed:
+    """The observations in a field; the arguments are those of ``condition``."""
+    if not isinstance(field, xr.DataArray):
+        remedy = 'choose a variable: dataset["t2m"]' if isinstance(field, xr.Dataset) else "pass a DataArray"
+        raise InputTypeError(f"field must be an xarray DataArray, got {type(field).__name__}; {remedy}")
+    if field.dtype.kind not in "fiu":
+        raise InputTypeError(f"field has type {field.dtype}, which is not a real number; convert it with astype(float)")
+    axes = find_axes(field, coords, time_unit)
+    flat = _flattened(field, axes)
+    noise = None if noise_variance is None else _noise_like(noise_variance, flat)
+    sizes = dict(flat.sizes)
+    places = [xr.Variable(flat.coords[axis.name].dims, axis.numbers(flat.coords[axis.name].values)) for axis in axes]
+    X = np.column_stack([each.set_dims(sizes).values.ravel() for each in places])
+    y = np.asarray(flat.values, dtype=np.float64).ravel()
+    present = ~np.isnan(y)
+    if not present.any():
+        raise InputError(f"all {y.size} values of the field are NaN; there is nothing to condition on")
+    kept = present.copy()
+    kept[present] = ~copies(X[present], y[present], axes)
+    name = str(field.name if field.name is not None else "field")
+    source = Source(name, dict(field.attrs), missing=int((~present).sum()), copies=int((present & ~kept).sum()))
+    noise = noise if noise is None or np.ndim(noise) == 0 else noise[kept]
+    return Observed(axes, X[kept], y[kept], noise, source)
+
+
+def _flattened(field: xr.DataArray, axes: tuple[Axis, ...]) -> xr.DataArray:
+    """The field without dimensions of size one that no coordinate belongs to."""
+    covered = {dim for axis in axes for dim in field.coords[axis.name].dims}
+    spare = [dim for dim in field.dims if dim not in covered]
+    if long := [str(dim) for dim in spare if field.sizes[dim] != 1]:
+        raise InputError(
+            f"the field also varies along {long}, which coords={tuple(axis.name for axis in axes)} leaves out; add a "
+            f"coordinate along it to coords, or choose one: field.isel({long[0]}=0)"
+        )
+    return field.squeeze(spare, drop=True)
+
+
+def _noise_like(noise: Any, flat: xr.DataArray) -> Any:
+    """One number, or one per value of the field, shape (n,)."""
+    if isinstance(noise, xr.DataArray):
+        try:
+            same, _ = xr.align(noise, flat, join="exact")
+            return same.variable.set_dims(dict(flat.sizes)).transpose(*flat.dims).values.ravel()
+        except ValueError as error:
+            raise InputError(f"noise_variance does not have the coordinates of the field: {error}") from error
+    if np.ndim(noise) == 0:
+        return noise
+    if np.shape(noise) != flat.shape:
+        raise InputError(f"noise_variance has shape {np.shape(noise)}, the field has {flat.shape}; give one value each")
+    return np.asarray(noise).ravel()
+
+
+# --- means over regions of a grid -------------------------------------------------------------------------------------
+
+
+def _average(
+    request: Request,
+    grid: Gridded,
+    by: xr.DataArray | str | Mapping[str, Any] | None,
+    weights: xr.DataArray | str,
+    covariance: bool,
+    progress: bool | None,
+) -> xr.Dataset:
+    """The data set with the means over regions of ``grid``."""
+    if isinstance(by, Mapping):
+        try:
+            grid, by = grid.sel(dict(by)), None
+        except (KeyError, ValueError, TypeError, IndexError) as error:
+            raise InputError(f"by={by!r} chooses nothing that the grid has: {error}") from error
+    columns, coordinates, dims = request.columns.within(grid)
+    points, shape = columns.points(coordinate.values for coordinate in coordinates)
+    sizes = dict(zip(dims, shape, strict=True))
+    labels, name = _labels(grid, by, sizes)
+    each = _cell_weights(request, weights, grid, points, sizes)
+    single = labels.dtype.kind == "b"
+    inside = (labels if single else pd.notna(labels)) & (each != 0)
+    if not inside.any():
+        raise InputError("no cell of the grid lies in a region and has a weight; choose another by, or other weights")
+    groups = np.zeros(int(inside.sum()), dtype=np.int64) if single else labels[inside]
+    found = request.model.average(points[inside], each[inside], by=groups, progress=progress)
+    if found.status.reason == "interrupted":
+        raise KeyboardInterrupt
+    if request.observed:
+        found = found.observed(request.noise)  # type: ignore[assignment]
+    along: tuple[Hashable, ...] = () if single else (name,)
+    dataset = xr.Dataset(coords={} if single else {name: found.groups})
+    for what, numbers in zip(request.names, request.statistics(found, (-1,)).T, strict=True):
+        attributes = variable_attributes(request.source, what, request.level, request.observed)
+        attributes |= {} if what == "std" else {"cell_methods": "area: mean"}
+        dataset[what] = xr.Variable(along, numbers[0] if single else numbers, attributes)
+    counts = np.unique(groups, return_counts=True)[1]
+    about = {"long_name": "cells of the grid", "units": "1"}
+    dataset["cells"] = xr.Variable(along, counts[0] if single else counts, about)
+    if covariance and not single:
+        dataset["covariance"] = xr.Variable((name, f"other_{name}"), np.asarray(found.covariance()))
+        dataset.coords[f"other_{name}"] = (f"other_{name}", found.groups)
+    dataset.attrs = provenance(request.source, request.model, request.observed, str(found.status))
+    dataset.attrs["cagp_guarantee"] = f"{found.guarantee.kind}: {found.guarantee}"
+    dataset.attrs["cagp_weights"] = weights if isinstance(weights, str) else "given"
+    return dataset
+
+
+def _labels(grid: Gridded, by: xr.DataArray | str | None, sizes: Mapping[Hashable, int]) -> tuple[np.ndarray, str]:
+    """The label of every cell, flat, or whether it is in the only region, and what the labels are called."""
+    if by is None:
+        return np.ones(tuple(sizes.values()), dtype=bool).ravel(), REGION
+    if isinstance(by, str):
+        known = set(grid.coords) | (set(grid.data_vars) if isinstance(grid, xr.Dataset) else set())
+        if by not in known:
+            raise InputError(f"by: the grid has no variable or coordinate {by!r}, it has {sorted(map(str, known))}")
+        by = grid[by]
+    if not isinstance(by, xr.DataArray):
+        raise InputError(f"by must be a DataArray of labels, the name of one, or a mapping, got {type(by).__name__}")
+    name = REGION if by.name is None or by.name in sizes else str(by.name)
+    return _flat(by, grid, sizes, "by"), name
+
+
+def _flat(array: xr.DataArray, grid: Gridded, sizes: Mapping[Hashable, int], name: str) -> np.ndarray:
+    """The values of an array at all cells, in the order of the points."""
+    spare = [dim for dim in array.dims if dim not in sizes]
+    if any(array.sizes[dim] != 1 for dim in spare):
+        raise InputError(f"{name} also varies along {[str(dim) for dim in spare]}, which the grid's points do not")
+    squeezed = array.squeeze(spare, drop=True)
+    template = xr.Dataset(coords={dim: grid.coords[dim] for dim in sizes if dim in grid.coords})
+    try:
+        aligned, _ = xr.align(squeezed, template, join="exact", copy=False)
+        return np.asarray(aligned.variable.set_dims(dict(sizes)).transpose(*sizes).values).ravel()
+    except ValueError as error:
+        raise InputError(f"{name} does not have the coordinates of the grid: {error}") from error
+
+
+def _cell_weights(
+    request: Request, weights: xr.DataArray | str, grid: Gridded, points: np.ndarray, sizes: Mapping[Hashable, int]
+) -> np.ndarray:
+    """What every cell counts, flat."""
+    if isinstance(weights, xr.DataArray):
+        values = _flat(weights, grid, sizes, "weights").astype(np.float64)
+        if not np.isfinite(values).all() or (values < 0).any():
+            raise InputError("weights must be finite and not negative; fill missing ones with 0")
+        return values
+    if weights not in ("area", "equal"):
+        raise InputError(f'weights must be "area", "equal" or a DataArray, got {weights!r}')
+    roles = [axis.role for axis in request.columns.axes]
+    if weights == "equal" or "latitude" not in roles:
+        return np.ones(len(points))
+    # a pole is a point of no area, but for what rounding leaves
+    return np.cos(np.deg2rad(points[:, roles.index("latitude")])).clip(min=0.0)

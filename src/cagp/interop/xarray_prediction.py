@@ -3,30 +3,22 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from ..errors import InputError
-from ..fields import Simulator
+from ..errors import InputError, InputTypeError
 from ..model import Model
 from ..prediction import Prediction
 from ..stopping import Rule
 from ..support.validation import count
-from .xarray_coordinates import Axis, Gridded, coordinates_along, matching
-from .xarray_metadata import (
-    Source,
-    coordinate_attributes,
-    grid_mapping,
-    kept_cell_methods,
-    provenance,
-    simulated,
-    variable_attributes,
-)
+from . import xarray_conventions as cf
+from .xarray_conventions import Axis, Gridded, Source
 
 REALISATION = "realisation"
 
@@ -39,7 +31,7 @@ Chunks = dict[Hashable, tuple[int, ...]]
 class Columns:
     """What the columns of a model's points are, and between which ``longitudes`` it was observed, where that matters.
 
-    ``positions`` are, for every column, the dimensions of its coordinate among all ``dimensions`` of a grid.
+    Each has ``positions``, the dimensions of its coordinate among all ``dimensions`` of a grid.
     """
 
     axes: tuple[Axis, ...]
@@ -49,10 +41,12 @@ class Columns:
 
     def within(self, grid: Gridded) -> tuple[Columns, list[xr.DataArray], tuple[Hashable, ...]]:
         """The same with their places in the grid, the grid's coordinates for them, and its dimensions."""
-        coordinates = [matching(grid, axis) for axis in self.axes]
-        dims = _dimensions(grid, {dim for coordinate in coordinates for dim in coordinate.dims})
-        empty = [str(dim) for dim in dims if grid.sizes[dim] == 0]
-        if empty:
+        coordinates = [cf.matching(grid, axis) for axis in self.axes]
+        needed = {dim for coordinate in coordinates for dim in coordinate.dims}
+        orders: list[Any] = [] if isinstance(grid, xr.DataArray) else [v.dims for v in grid.data_vars.values()]
+        order = next((each for each in orders if needed <= set(each)), grid.sizes)  # the first that has them all
+        dims = tuple(dim for dim in order if dim in needed)
+        if empty := [str(dim) for dim in dims if grid.sizes[dim] == 0]:
             raise InputError(f"the grid has no points along {empty}; choose a larger part of it")
         positions = tuple(tuple(dims.index(dim) for dim in each.dims) for each in coordinates)
         return replace(self, positions=positions, dimensions=len(dims)), coordinates, dims
@@ -62,8 +56,8 @@ class Columns:
         columns = []
         for axis, values, where in zip(self.axes, coordinates, self.positions, strict=True):
             numbers = axis.numbers(values)
-            if axis.role == "longitude":
-                _check_convention(self.longitudes, numbers)
+            if axis.role == "longitude" and numbers.size and self.longitudes is not None:
+                _check_convention(*self.longitudes, numbers.min(), numbers.max())
             shape = [1] * self.dimensions
             for position, size in zip(where, numbers.shape, strict=True):
                 shape[position] = size
@@ -72,21 +66,28 @@ class Columns:
         return np.column_stack([column.ravel() for column in full]), full[0].shape
 
 
-def points_on(axes: tuple[Axis, ...], longitudes: tuple[float, float] | None, grid: Gridded) -> np.ndarray:
+def require_grid(grid: Any, name: str) -> None:
+    """Refuse what is no grid."""
+    if not isinstance(grid, (xr.DataArray, xr.Dataset)):
+        raise InputTypeError(f"{name} must be an xarray DataArray or Dataset, got {type(grid).__name__}")
+
+
+def points_on(axes: tuple[Axis, ...], longitudes: tuple[float, float] | None, like: Gridded) -> np.ndarray:
     """The points (T, p) of a whole grid, whose longitudes are written like those seen, where that matters."""
-    columns, coordinates, _ = Columns(axes, longitudes).within(grid)
+    require_grid(like, "like")
+    columns, coordinates, _ = Columns(axes, longitudes).within(like)
     return columns.points(each.values for each in coordinates)[0]
 
 
 @dataclass(frozen=True)
 class Request:
-    """What is asked of a model on every block of a grid.
+    """What is asked of a model on every block of a grid; ``observed`` asks for observations, with ``noise`` or its own.
 
-    ``observed`` asks for new observations, with the ``noise`` that was given or the model's own. One block at a time,
-    behind the ``lock``: a prediction may use the whole memory budget.
+    One block at a time, behind the ``lock``: a prediction may use the whole memory budget.
     """
 
     model: Model
+    source: Source
     columns: Columns
     observed: bool
     noise: float | None
@@ -122,14 +123,11 @@ class Request:
         return self.statistics(post, shape)
 
 
-def predict_on(
-    request: Request, source: Source, grid: Gridded, chunks: Mapping[str, int] | None, progress: bool | None
-) -> xr.Dataset:
+def predict_on(request: Request, grid: Gridded, chunks: Mapping[str, int] | None, progress: bool | None) -> xr.Dataset:
     """The data set with the prediction at the coordinates of ``grid``."""
     columns, coordinates, dims = request.columns.within(grid)
     request = replace(request, columns=columns)
-    taken = [str(name) for name in grid.coords if name in request.names]
-    if taken:
+    if taken := [str(name) for name in grid.coords if name in request.names]:
         raise InputError(f"the grid has coordinates called {taken}, as the prediction's variables are; rename them")
     blocks = _chunks(grid, dims, coordinates, chunks)
     if blocks is None:
@@ -138,45 +136,32 @@ def predict_on(
     else:
         values = _lazy_blocks(request, coordinates, dims, blocks)
         status = "Predicted block by block when the values were needed."
-    observed = request.observed
     dataset = _frame(request, grid, coordinates, dims)
-    dataset.attrs = provenance(source, request.model, observed, status)
-    mapping = grid_mapping(grid, dataset)
+    dataset.attrs = cf.provenance(request.source, request.model, request.observed, status)
+    mapping = cf.grid_mapping(grid, dataset)
     for i, what in enumerate(request.names):
-        attributes = variable_attributes(source, what, request.level, observed)
+        attributes = cf.variable_attributes(request.source, what, request.level, request.observed)
         dataset[what] = xr.Variable(dims, values[..., i], attributes | ({"grid_mapping": mapping} if mapping else {}))
-    methods = kept_cell_methods(source, dataset)
-    if methods:
+    if methods := cf.kept_cell_methods(request.source, dataset):
         dataset["mean"].attrs["cell_methods"] = methods
     return dataset
 
 
 def _frame(request: Request, grid: Gridded, coordinates: list[xr.DataArray], dims: tuple[Hashable, ...]) -> xr.Dataset:
     """A data set with the coordinates of the result and their attributes, and nothing on them yet."""
-    dataset = coordinates_along(grid, dims).copy()
+    dataset = cf.coordinates_along(grid, dims).copy()
     for axis, coordinate in zip(request.columns.axes, coordinates, strict=True):
-        dataset[coordinate.name].attrs = coordinate_attributes(axis.role, coordinate.attrs)
+        dataset[coordinate.name].attrs = cf.coordinate_attributes(axis.role, coordinate.attrs)
     return dataset
 
 
-def _check_convention(seen: tuple[float, float] | None, longitudes: np.ndarray) -> None:
-    """Refuse longitudes of a grid that are written in another way than those ``seen``."""
-    if seen is None or not longitudes.size:
-        return
-    low, high = seen
-    if (high > 180 and longitudes.min() < 0) or (low < 0 and longitudes.max() > 180):
+def _check_convention(low: float, high: float, first: float, last: float) -> None:
+    """Refuse longitudes from ``first`` to ``last`` that are written in another way than those observed."""
+    if (high > 180 and first < 0) or (low < 0 and last > 180):
         raise InputError(
-            f"the observed longitudes run from {low:g} to {high:g}, those of the grid from {longitudes.min():g} to "
-            f"{longitudes.max():g}: two conventions, which this kernel takes for different places; use "
-            "Geographic(kernel), or convert one of them"
+            f"the observed longitudes run from {low:g} to {high:g}, those of the grid from {first:g} to {last:g}: two "
+            "conventions, which this kernel takes for different places; use Geographic(kernel), or convert one of them"
         )
-
-
-def _dimensions(grid: Gridded, needed: set[Hashable]) -> tuple[Hashable, ...]:
-    """The needed dimensions in the order of the grid: that of its first variable that has them all."""
-    orders: list[Any] = [grid.sizes] if isinstance(grid, xr.DataArray) else [v.dims for v in grid.data_vars.values()]
-    order = next((order for order in orders if needed <= set(order)), grid.sizes)
-    return tuple(dim for dim in order if dim in needed)
 
 
 def _chunks(
@@ -186,8 +171,7 @@ def _chunks(
     if asked is not None:
         from dask.array.core import normalize_chunks
 
-        unknown = [name for name in asked if name not in dims]
-        if unknown:
+        if unknown := [name for name in asked if name not in dims]:
             raise InputError(f"chunks name {unknown}, the prediction has the dimensions {list(map(str, dims))}")
         sizes = tuple(grid.sizes[dim] for dim in dims)
         cut = normalize_chunks(tuple(asked.get(str(dim), -1) for dim in dims), shape=sizes)
@@ -234,33 +218,8 @@ def _lazy_blocks(request: Request, coordinates: list[xr.DataArray], dims: tuple[
     )
 
 
-@dataclass(frozen=True)
-class _Fields:
-    """Fields of one simulator in the shape of a grid. One block at a time: a simulation may use the whole budget."""
-
-    simulator: Simulator
-    shape: tuple[int, ...]
-    seed: int
-    observed: bool
-    noise: float | None
-    lock: AbstractContextManager[Any] = field(default_factory=nullcontext)
-
-    def __call__(self, first: int, n: int, progress: bool | None = False) -> tuple[np.ndarray, str]:
-        with self.lock:
-            found = self.simulator.draw(
-                n, self.seed, first=first, observed=self.observed, noise_variance=self.noise, progress=progress
-            )
-        return np.asarray(found.fields, dtype=np.float64).reshape(n, *self.shape), found.how
-
-
 def simulate_on(
-    request: Request,
-    source: Source,
-    grid: Gridded,
-    n: int,
-    seed: int,
-    chunks: Mapping[str, int] | None,
-    progress: bool | None,
+    request: Request, grid: Gridded, n: int, seed: int, chunks: Mapping[str, int] | None, progress: bool | None
 ) -> xr.DataArray:
     """``n`` fields at the coordinates of ``grid``, along a first dimension "realisation"."""
     count(n, "n", minimum=1)
@@ -271,13 +230,15 @@ def simulate_on(
     if unknown := [name for name in chunks or {} if name != REALISATION]:
         raise InputError(f"chunks name {unknown}; fields are cut along {REALISATION!r} alone, because each is whole")
     points, shape = columns.points(coordinate.values for coordinate in coordinates)
-    fields = _Fields(request.model.simulator(points), shape, seed, request.observed, request.noise)
+    simulator = request.model.simulator(points)
+    draw = partial(simulator.draw, seed=seed, observed=request.observed, noise_variance=request.noise)
     if chunks is None and not grid.chunksizes:
-        values, how = fields(0, n, progress)
+        values, how = _drawn(draw, shape, nullcontext(), 0, n, progress)
     else:
-        step = (chunks or {}).get(REALISATION) or max(1, _BLOCK_BYTES // (8 * len(points)))
-        values, how = _lazy_fields(fields, n, count(step, "chunks", minimum=1)), "when the values were needed"
-    attributes, notes = simulated(source.name, source.attributes, request.model, request.observed, how, seed)
+        step = count((chunks or {}).get(REALISATION) or max(1, _BLOCK_BYTES // (8 * len(points))), "chunks", minimum=1)
+        values, how = _lazy_fields(draw, shape, n, step), "when the values were needed"
+    source = request.source
+    attributes, notes = cf.simulated(source.name, source.attributes, request.model, request.observed, how, seed)
     dataset = _frame(request, grid, coordinates, dims)
     about = {"standard_name": "realization", "units": "1"}
     dataset = dataset.assign_coords({REALISATION: (REALISATION, np.arange(n), about)})
@@ -286,14 +247,22 @@ def simulate_on(
     return dataset[name]
 
 
-def _lazy_fields(fields: _Fields, n: int, step: int) -> Any:
+def _drawn(
+    draw: Callable[..., Any], shape: tuple[int, ...], lock: Any, first: int, n: int, progress: bool | None = False
+) -> tuple[np.ndarray, str]:
+    """``n`` fields in the shape of a grid, and how they were drawn; one block at a time, as one may use all memory."""
+    with lock:
+        found = draw(n, first=first, progress=progress)
+    return np.asarray(found.fields, dtype=np.float64).reshape(n, *shape), found.how
+
+
+def _lazy_fields(draw: Callable[..., Any], shape: tuple[int, ...], n: int, step: int) -> Any:
     """A dask array (n, …) in blocks of ``step`` fields; nothing is drawn yet."""
     import dask.array as da
     from dask.delayed import delayed
     from dask.utils import SerializableLock
 
-    draw = delayed(replace(fields, lock=SerializableLock()), pure=False, traverse=False, nout=2)
+    drawn = delayed(partial(_drawn, draw, shape, SerializableLock()), pure=False, traverse=False, nout=2)
     blocks = [(first, min(step, n - first)) for first in range(0, n, step)]
-    return da.concatenate(
-        [da.from_delayed(draw(first, m)[0], (m, *fields.shape), dtype=np.float64) for first, m in blocks], axis=0
-    )
+    parts = [da.from_delayed(drawn(first, m)[0], (m, *shape), dtype=np.float64) for first, m in blocks]
+    return da.concatenate(parts, axis=0)

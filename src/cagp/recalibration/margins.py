@@ -1,7 +1,7 @@
 """Margins: what errors on observations that were not used taught about the error bars of a model.
 
 A further kind is one file: what it learned, as a frozen dataclass that can be saved, and the distribution that it makes
-of the one under the prior. ``saving.parts`` has the list of those that can be loaded.
+of the one under the prior. ``saving.saved`` has the list of those that can be loaded.
 """
 
 from __future__ import annotations

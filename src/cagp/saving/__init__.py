@@ -1,7 +1,6 @@
-"""Models on disk: ``model.save(folder)`` and ``cagp.load(folder)``.
+"""Models on disk: ``model.save(folder)`` and ``cagp.load(folder)``, which runs no code from it and checks all of it.
 
 A model folder holds ``model.json`` (readable: prior, solver, settings, names) and one safetensors file (X, y, noise).
-Loading runs no code from the folder and checks everything it reads.
 """
 
 from .about import About, Encoding, FitSummary

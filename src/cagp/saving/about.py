@@ -16,8 +16,6 @@ from .objects import require_entries
 if TYPE_CHECKING:
     from ..hyperparameters import FitResult
 
-_KINDS = ("number", "boolean", "date", "category")
-
 
 def _texts(values: Any, name: str) -> tuple[str, ...]:
     if isinstance(values, str) or not all(isinstance(value, str) for value in values):
@@ -30,9 +28,8 @@ class Encoding:
     """The ``kind`` of a ``column``: "number", "boolean" (0 or 1), "date" (days since 1970) or "category".
 
     A category becomes one feature of 0 and 1 for each of its ``levels`` but the first, where all of them are 0.
-    ``day_first`` says how dates such as 03/04/2024 are read, None where none were seen; ``zoned`` whether they had a
-    time zone, None where the file counts time by itself. ``fill`` takes the place of missing values: a number, for a
-    category one of its levels, or None.
+    ``day_first`` says how dates such as 03/04/2024 are read, ``zoned`` whether they had a time zone, each None where
+    no date told. ``fill`` takes the place of missing values: a number, for a category a level, or None.
     """
 
     column: str
@@ -43,15 +40,13 @@ class Encoding:
     fill: float | str | None = None
 
     def __post_init__(self) -> None:
-        choice(self.kind, "kind", _KINDS)
+        choice(self.kind, "kind", ("number", "boolean", "date", "category"))
         if not isinstance(self.column, str) or not all(isinstance(each, str) for each in self.levels):
             raise InputTypeError(f"the column and the levels of an encoding must be texts, got {self!r}")
         object.__setattr__(self, "levels", tuple(self.levels))
         wanted = str if self.kind == "category" else (int, float)
         if self.fill is not None and (isinstance(self.fill, bool) or not isinstance(self.fill, wanted)):
-            raise InputTypeError(
-                f"fill must be a level of a category, or a number for other columns, got {self.fill!r}"
-            )
+            raise InputTypeError(f"fill must be a level of a category, or a number elsewhere, got {self.fill!r}")
         if (self.kind == "category") != (len(self.levels) > 1) or len(set(self.levels)) != len(self.levels):
             raise InputError(f"a category has at least two different levels, other columns have none; got {self!r}")
 
@@ -93,22 +88,15 @@ class FitSummary:
     def of(cls, result: FitResult, remedies: Mapping[str, str] = IN_PYTHON) -> FitSummary:
         """The summary of a fit, with the ``remedies`` of a front end by kind of advice."""
         warnings = tuple(advice.worded(remedies) for advice in result.advice)
-        return cls(
-            result.likelihood,
-            result.size,
-            result.log_likelihood,
-            result.converged,
-            dict(result.values),
-            dict(result.standard_errors or {}),
-            warnings,
-            " ".join([result.story, *warnings]),
-        )
+        found = (result.likelihood, result.size, result.log_likelihood, result.converged)
+        values, errors = dict(result.values), dict(result.standard_errors or {})
+        return cls(*found, values, errors, warnings, " ".join([result.story, *warnings]))
 
     def to_json(self) -> dict[str, Any]:
         content = dataclasses.asdict(self)
-        content["log_likelihood"] = number_to_json(self.log_likelihood)
+        content["log_likelihood"] = _number_to_json(self.log_likelihood)
         for name in ("values", "standard_errors"):
-            content[name] = {key: number_to_json(value) for key, value in content[name].items()}
+            content[name] = {key: _number_to_json(value) for key, value in content[name].items()}
         return content
 
     @classmethod
@@ -116,22 +104,20 @@ class FitSummary:
         require_entries(content, [each.name for each in dataclasses.fields(cls)], "the fit summary")
         if not isinstance(content["size"], int) or not isinstance(content["converged"], bool):
             raise InputError("the fit summary's size must be an integer and converged true or false")
-        numbers = {
-            name: {str(key): number_from_json(value) for key, value in dict(content[name]).items()}
+        found: dict[str, Any] = {name: str(content[name]) for name in ("likelihood", "message")} | {
+            name: {str(key): _number_from_json(value) for key, value in dict(content[name]).items()}
             for name in ("values", "standard_errors")
         }
-        texts = {name: str(content[name]) for name in ("likelihood", "message")}
-        warnings, maximum = _texts(content["warnings"], "warnings"), number_from_json(content["log_likelihood"])
-        return cls(**{**content, **numbers, **texts, "warnings": warnings, "log_likelihood": maximum})
+        found["log_likelihood"] = _number_from_json(content["log_likelihood"])
+        return cls(**{**content, **found, "warnings": _texts(content["warnings"], "warnings")})
 
 
 @dataclass(frozen=True)
 class About:
     """Names and units of the columns, provenance, and the summary of the fit; all of it optional.
 
-    ``features`` are the names of the columns of X, ``target`` is that of y; ``units`` maps names to units. ``notes``
-    are texts by name: where the data came from, the command, anything. ``encodings`` say how columns of a table that
-    were not plain numbers became features.
+    ``features`` are the names of the columns of X, ``target`` is that of y; ``units`` and ``notes`` are texts by name.
+    ``encodings`` say how columns of a table that were not plain numbers became features.
     """
 
     features: tuple[str, ...] | None = None
@@ -178,13 +164,12 @@ class About:
         return cls(content["features"], content["target"], content["units"], content["notes"], fit, encodings)
 
 
-def number_to_json(value: float) -> float | str:
+def _number_to_json(value: float) -> float | str:
     """JSON has no NaN and no infinity: they are written as text."""
     return value if math.isfinite(value) else repr(float(value))
 
 
-def number_from_json(value: Any) -> float:
-    """The same back."""
+def _number_from_json(value: Any) -> float:
     if isinstance(value, str) and value in ("nan", "inf", "-inf"):
         return float(value)
     if isinstance(value, bool) or not isinstance(value, (int, float)):

@@ -1,7 +1,6 @@
 """The files of a model folder: written whole or not at all, and checked before anything in them is used.
 
-The data file is named after its content, so that overwriting is safe at every instant: the new data file comes first,
-then ``model.json`` is replaced in one step, then the old data file goes.
+The data file is named after its content: the new one comes, ``model.json`` is replaced in one step, the old one goes.
 """
 
 from __future__ import annotations
@@ -31,20 +30,17 @@ from ..support.validation import choice, points, targets
 from ..support.version import __version__
 from .about import About
 from .objects import decode, decode_prior, encode, encode_prior
-from .parts import Parts, decoded
-from .saved import Saved
+from .saved import Parts, Saved, decoded
 
 FORMAT = "cagp model"
 FORMAT_VERSION = 3
-"""A model whose noise has a pattern has this version, others with parts such as a recalibration version 2; a plain
-one has version 1. Each is read by every cagp that knows what is in it."""
+"""Of a model whose noise has a pattern; 2 of others with parts such as a recalibration, 1 of a plain one."""
 
 DESCRIPTION = "model.json"
 
 _TRIES = 20
-
 _DATA_NAME = re.compile(r"data-[0-9a-f]{16}\.safetensors")
-# What a kill may leave in a folder that was empty before; it does not make it somebody else's.
+# what a kill may leave in a folder that was empty before
 _LEFT = re.compile(r"data-[0-9a-f]{16}\.safetensors$|\.partial-[0-9a-f]{32}")
 _LARGEST_DESCRIPTION = 16 * 2**20
 _LARGEST_HEADER = 2**20
@@ -60,9 +56,6 @@ def is_model_folder(folder: str | Path) -> bool:
             return f'"format": "{FORMAT}"'.encode() in file.read(1000)
     except OSError:
         return False
-
-
-# --- writing --------------------------------------------------------------------------------------------------------
 
 
 def require_writable(folder: str | Path, overwrite: bool) -> Path:
@@ -89,26 +82,21 @@ def write(saved: Saved, folder: str | Path, *, overwrite: bool = False) -> Path:
     with named_as(place):
         if place.exists():
             _fill(place, arrays, description, overwrite)
-        else:
-            _fill_new(place, arrays, description, overwrite)
-    return place
-
-
-def _fill_new(place: Path, arrays: dict[str, np.ndarray], description: dict[str, Any], overwrite: bool) -> None:
-    """A folder that is not there yet, made whole under another name."""
-    place.parent.mkdir(parents=True, exist_ok=True)
-    temporary = place.with_name(f".partial-{uuid4().hex}-{place.name}")
-    try:
-        temporary.mkdir()
-        _fill(temporary, arrays, description, overwrite)
+            return place
+        place.parent.mkdir(parents=True, exist_ok=True)
+        temporary = place.with_name(f".partial-{uuid4().hex}-{place.name}")
         try:
-            os.rename(temporary, place)
-        except OSError:
-            if not place.exists():
-                raise
-            _fill(place, arrays, description, overwrite)  # another process was quicker
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+            temporary.mkdir()
+            _fill(temporary, arrays, description, overwrite)
+            try:
+                os.rename(temporary, place)
+            except OSError:
+                if not place.exists():
+                    raise
+                _fill(place, arrays, description, overwrite)  # another process was quicker
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+    return place
 
 
 def _describe(saved: Saved, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
@@ -192,9 +180,6 @@ def _own_hash(content: dict[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-# --- reading --------------------------------------------------------------------------------------------------------
-
-
 def load(
     folder: str | Path,
     *,
@@ -206,10 +191,8 @@ def load(
     """The model that ``save`` wrote to ``folder``, on the CPU or on ``device``; a recalibrated one as it was.
 
     ``solver`` and ``solve_dtype`` replace its own: a model that solves in "tf32", which only GPUs do, needs "float32"
-    on a CPU.
-
-    Its predictions are, bit for bit, those of the model that was saved (on the same kind of machine, with as many
-    threads and as much memory). A model made with ``solver="auto"`` keeps the solver that was picked.
+    on a CPU. Its predictions are, bit for bit, those of the model that was saved (on the same kind of machine, with as
+    many threads and as much memory). A model made with ``solver="auto"`` keeps the solver that was picked.
     """
     return read(folder).condition(solver, memory_budget=memory_budget, solve_dtype=solve_dtype, device=device)
 
@@ -242,9 +225,7 @@ def _read(place: Path) -> Saved:
     except SavedModelError as error:
         raise SavedModelError(f"{place} cannot be loaded: {error}") from error
     except (InputError, KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
-        raise SavedModelError(
-            f"{place} cannot be loaded, its {DESCRIPTION} is not what cagp writes: {error}"
-        ) from error
+        raise SavedModelError(f"{place} cannot be loaded, {DESCRIPTION} is not what cagp writes: {error}") from error
 
 
 def _inside(place: Path, name: str) -> Path:
@@ -275,13 +256,9 @@ def _description(place: Path) -> dict[str, Any]:
             f"it has format version {version}, written by cagp {content.get('cagp_version')}; this cagp reads up to "
             f"{FORMAT_VERSION}: use a newer cagp"
         )
-    digest = content.pop("sha256", None)
-    if digest != _own_hash(content):
-        raise SavedModelError(
-            f"{DESCRIPTION} does not have the hash that was written with it; it was changed or damaged"
-        )
-    expected = _ENTRIES_OF[version]
-    if set(content) not in expected:
+    if content.pop("sha256", None) != _own_hash(content):
+        raise SavedModelError(f"{DESCRIPTION} does not have the hash written with it; it was changed or damaged")
+    if set(content) not in (expected := _ENTRIES_OF[version]):
         raise SavedModelError(f"{DESCRIPTION} has the entries {sorted(content)}, expected were {sorted(expected[-1])}")
     return content
 
@@ -308,10 +285,9 @@ def _read_arrays(path: Path, described: dict[str, Any]) -> dict[str, np.ndarray]
         raise SavedModelError(f"{path.name} holds {_shapes_of(arrays)}, model.json announces {described['arrays']}")
     for name, array in arrays.items():
         # of the others an object or a layer knows itself which of them has which type
-        wanted = ["float64"] if name in ("X", "y", "noise_variance") else ["float64", "int64"]
-        if str(array.dtype) not in wanted:
-            expected = " or ".join(wanted)
-            raise SavedModelError(f"the array {name} in {path.name} has type {array.dtype}, expected was {expected}")
+        wanted = "float64" if name in ("X", "y", "noise_variance") else "float64 or int64"
+        if str(array.dtype) not in wanted.split(" or "):
+            raise SavedModelError(f"the array {name} in {path.name} has type {array.dtype}, expected was {wanted}")
     return arrays
 
 
@@ -321,17 +297,15 @@ def _saved(content: dict[str, Any], arrays: dict[str, np.ndarray]) -> Saved:
     prior = decode_prior(content["prior"], "", "noise_variance", arrays)
     prior.noise(torch.from_numpy(X))
     solver, settings = content["solver"], content["settings"]
-    picked = None if solver["picked"] is None else decode(solver["picked"], "picked", arrays, Solver)
     solving_type(settings["solve_dtype"], float_type(settings["dtype"], "dtype"))
+    choice(settings["storage"], "storage", STORAGES)
     return Saved(
-        prior=prior,
-        X=X,
-        y=y,
-        solver=decode(solver["asked"], "solver", arrays, Solver),
-        storage=choice(settings["storage"], "storage", STORAGES),
-        dtype=settings["dtype"],
-        solve_dtype=settings["solve_dtype"],
-        picked=picked,
+        prior,
+        X,
+        y,
+        decode(solver["asked"], "solver", arrays, Solver),
+        **{name: settings[name] for name in ("storage", "dtype", "solve_dtype")},
+        picked=None if solver["picked"] is None else decode(solver["picked"], "picked", arrays, Solver),
         about=About.from_json(content["about"]),
         parts=decoded(content["layers"], arrays, len(X)) if "layers" in content else Parts(),
         created=str(content["created"]),

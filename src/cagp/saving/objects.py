@@ -1,8 +1,7 @@
 """Kernels, means, solvers and preconditioners as plain JSON values, and back through a list of known classes.
 
-An object is written as ``{"class": "Matern32", "lengthscale": 0.2, "variance": 1.0}``. Only the classes listed here can
-come back, through their own constructors, which check every value. Long lists of numbers (permutations, the centres of
-a pattern) are kept as arrays: ``{"array": "solver.order"}``.
+An object is ``{"class": "Matern32", "lengthscale": 0.2, "variance": 1.0}`` and comes back through its constructor,
+which checks every value. Long lists of numbers are kept as arrays: ``{"array": "solver.order"}``.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from .. import kernels
 from ..errors import InputError, SavedModelError
 from ..kernels import CustomKernel, Kernel, Pattern
 from ..means import Basis, CallableMean, Constant, Mean, Polynomial, Zero
-from ..preconditioners import Identity, Jacobi, Nystrom, Preconditioner, SymmetricGaussSeidel
+from ..preconditioners import Identity, Jacobi, Nystrom, SymmetricGaussSeidel
 from ..prior import Prior
 from ..recalibration.margins import saved_array
 from ..solvers import ALL as SOLVERS
@@ -32,10 +31,8 @@ KERNELS: tuple[type[Kernel], ...] = tuple(
 )
 """All built-in kernels; a CustomKernel is a function, and functions are not saved."""
 
-MEANS: tuple[type[Mean], ...] = (Zero, Constant, Polynomial)
-PRECONDITIONERS: tuple[type[Preconditioner], ...] = (Identity, Jacobi, Nystrom, SymmetricGaussSeidel)
-_CLASSES: tuple[type[Any], ...] = (*KERNELS, Pattern, *MEANS, *SOLVERS, *PRECONDITIONERS)
-KNOWN: dict[str, type[Any]] = {each.__name__: each for each in _CLASSES}
+_OTHERS = (Pattern, Zero, Constant, Polynomial, *SOLVERS, Identity, Jacobi, Nystrom, SymmetricGaussSeidel)
+KNOWN: dict[str, type[Any]] = {each.__name__: each for each in (*KERNELS, *_OTHERS)}
 
 # Lists of more numbers than this are arrays; cagp 0.2 reads shorter ones of real numbers as lists alone.
 _LONG = {int: 64, float: 1000}
@@ -57,10 +54,9 @@ def encode(value: Any, path: str, arrays: dict[str, np.ndarray]) -> Any:
             return {"array": path}
         return [encode(each, f"{path}[{i}]", arrays) for i, each in enumerate(value)]
     if KNOWN.get(type(value).__name__) is type(value):
-        fields = {each.name: getattr(value, each.name) for each in dataclasses.fields(value)}
-        return {"class": type(value).__name__} | {
-            name: encode(each, f"{path}.{name}", arrays) for name, each in fields.items()
-        }
+        names = [each.name for each in dataclasses.fields(value)]
+        content = {name: encode(getattr(value, name), f"{path}.{name}", arrays) for name in names}
+        return {"class": type(value).__name__} | content
     raise InputError(f"{path} cannot be saved: {_why(value)}")
 
 
@@ -102,23 +98,19 @@ def _rectangular(value: Any, kind: type) -> bool:
 
 
 def _why(value: Any) -> str:
+    no_code, again = (
+        "and a model folder holds no code",
+        "save X and y yourself and condition again in a program that has",
+    )
     if isinstance(value, CustomKernel):
-        return (
-            "a CustomKernel is a function, and a model folder holds no code; use built-in kernels, or save X and y "
-            "yourself and condition again in a program that has the function"
-        )
+        return f"a CustomKernel is a function, {no_code}; use built-in kernels, or {again} the function"
     if isinstance(value, (CallableMean, Basis)):
-        return (
-            "the mean is a function, and a model folder holds no code; use Constant or Polynomial, or subtract the "
-            "function from y and save the model of what is left"
-        )
+        remedy = "use Constant or Polynomial, or subtract the function from y and save the model of what is left"
+        return f"the mean is a function, {no_code}; {remedy}"
     if isinstance(value, Kernel):
-        return (
-            f"{type(value).__name__} is not one of cagp's own kernels, and a model folder holds no code; save X and y "
-            "yourself and condition again in a program that has the class"
-        )
+        return f"{type(value).__name__} is not one of cagp's own kernels, {no_code}; {again} the class"
     if callable(value) and not isinstance(value, type):
-        return f"{value!r} is a function, and a model folder holds no code; use a method by its name"
+        return f"{value!r} is a function, {no_code}; use a method by its name"
     return f"{value!r} is not one of cagp's own classes; those that can be saved are {', '.join(KNOWN)}"
 
 

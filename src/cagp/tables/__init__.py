@@ -1,7 +1,6 @@
-"""Tables on disk, by the ending of the file: .csv, .csv.gz, .parquet, .nc.
+"""Tables on disk, .csv, .csv.gz, .parquet or .nc by the ending of the file, as complete columns of float64.
 
-What comes out is named columns of float64, complete: anything missing, infinite, not a number or not exactly
-representable is refused with the file, the place and the remedy.
+Anything missing, infinite, not a number or not exactly representable is refused with the place and the remedy.
 """
 
 from __future__ import annotations
@@ -16,14 +15,10 @@ from ..errors import InputError, TableError
 from ..saving import Encoding
 from . import comma_separated, netcdf, parquet
 from .columns import ColumnsAsked, encoded_table, learned, read_labelled, sources_of
-from .table import Grid, RawColumns, Table, Taken, missing_in, select, without
+from .table import Grid, RawColumns, Table, missing_in, select, without
 
-_READERS = {
-    ".csv": comma_separated.read,
-    ".csv.gz": comma_separated.read,
-    ".parquet": parquet.read,
-    ".nc": netcdf.read,
-}
+_CSV = comma_separated.read
+_READERS = {".csv": _CSV, ".csv.gz": _CSV, ".parquet": parquet.read, ".nc": netcdf.read}
 ENDINGS = tuple(_READERS)
 
 
@@ -40,15 +35,12 @@ def ending_of(path: str | Path) -> str:
 
 def read_columns(path: str | Path) -> RawColumns:
     """What columns a file has, without their values."""
-    place = Path(path)
-    ending = ending_of(place)
-    if not place.exists():
-        raise TableError(f"{place} does not exist")
+    place, read = Path(path), _READERS[ending_of(path)]
     if not place.is_file():
-        raise TableError(f"{place} is not a file")
+        raise TableError(f"{place} {'is not a file' if place.exists() else 'does not exist'}")
     if not place.stat().st_size:
         raise TableError(f"{place} is empty")
-    return _READERS[ending](place)
+    return read(place)
 
 
 def read_table(
@@ -58,14 +50,13 @@ def read_table(
     drop_missing: bool = False,
     encodings: Sequence[Encoding] = (),
 ) -> Table:
-    """The columns of that name (all, by default) of a table file, float64.
+    """The columns of that name (all, by default) of a table file, float64; or features that ``encodings`` make of them.
 
-    Among ``columns`` may be features that the ``encodings`` of a model make of a column of the file. Rows with missing
-    values are refused, or left out with ``drop_missing``: ``Table.dropped`` says how many.
+    Rows with missing values are refused, or left out with ``drop_missing``: ``Table.dropped`` says how many.
     """
     raw = read_columns(path)
     names = select(raw, None if columns is None else sources_of(columns, encodings))
-    return encoded_table(raw, raw.take(names), dict.fromkeys(names) | {e.column: e for e in encodings}, drop_missing)
+    return encoded_table(raw, raw.take(names), encodings, drop_missing)
 
 
 def read_training_table(
@@ -79,15 +70,16 @@ def read_training_table(
 ) -> tuple[Table, list[str]]:
     """A table to fit to, and its features, those that columns which are not numbers become among them.
 
-    ``others`` are the target and other columns, which are numbers. Columns that have no value or one category only are
-    left out and told, unless all are to be kept (``keep``).
+    ``others`` are the target and the like. Features with no value or one category only are left out unless ``keep``.
     """
     raw = read_columns(path)
-    taken = raw.take(select(raw, [*features, *others]))
-    columns, notes = dict(taken.columns), list(taken.notes)
+    columns, notes = raw.take(select(raw, [*features, *others]))
     for name in () if keep else features:
-        if (only := _only(columns[name])) is not None:
-            notes.append(f"Left out, because it has {only}: {name!r}.")
+        values, gaps = columns[name], missing_in(columns[name])
+        single = not isinstance(values, np.ndarray) and len(values.drop_null().unique()) == 1
+        if len(values) and (gaps.all() or single):
+            only = "no value at all" if gaps.all() else "one value only"
+            notes = (*notes, f"Left out, because it has {only}: {name!r}.")
             del columns[name]
     used = [name for name in features if name in columns]
     if not used:
@@ -96,22 +88,11 @@ def read_training_table(
         needed = others if asked.impute else columns
         gone = np.logical_or.reduce([missing_in(columns[name]) for name in needed])
         columns = {name: without(values, gone) for name, values in columns.items()}
-    found: dict[str, Encoding | None] = {}
-    for name in columns:
-        there = not missing_in(columns[name]).all()
-        wished = asked if name in used else ColumnsAsked()
-        found[name] = learned(raw, name, columns[name], wished, target=name not in used) if there else None
-    table = encoded_table(raw, Taken(columns, tuple(notes)), found, drop_missing)
-    encodings = [found[name] or Encoding(name, "number") for name in used]
-    return table, [feature for each in encodings for feature in each.features]
-
-
-def _only(values: Any) -> str | None:
-    """What little a column has that says nothing, in words: no value, or a single text; None for other columns."""
-    if len(values) and missing_in(values).all():
-        return "no value at all"
-    one = len(values) and not isinstance(values, np.ndarray) and len(values.drop_null().unique()) == 1
-    return "one value only" if one else None
+    found = [learned(raw, name, columns[name], asked) for name in used]
+    made = [feature for each in found for feature in each.features]
+    found += [learned(raw, name, columns[name], ColumnsAsked(), target=True) for name in others]
+    told = [each for each in found if each.kind != "number" or each.fill is not None]
+    return encoded_table(raw, (columns, notes), told, drop_missing), made
 
 
 def write_table(
@@ -126,9 +107,8 @@ def write_table(
 ) -> None:
     """Write columns of equal length, whole or not at all.
 
-    Parquet and NetCDF also keep ``units`` and ``notes`` (texts about the whole), NetCDF more ``attributes`` of each
-    column. A ``grid`` that the columns were read from comes back in NetCDF, with the same coordinates; ``rows`` are
-    then the places of the columns' values in it.
+    Parquet and NetCDF also keep ``units`` and ``notes`` on the whole, NetCDF more ``attributes`` of each column and the
+    ``grid`` that the columns were read from: ``rows`` are then the places of their values in it.
     """
     place, ending = Path(path), ending_of(path)
     if ending == ".nc":
@@ -154,13 +134,13 @@ def write_fields(
 ) -> None:
     """Write ``count`` fields (T,) at the rows of ``table``, whole or not at all; ``parts`` are some of them, (n, T).
 
-    NetCDF is written one part at a time, on the grid that the rows came from; other tables have a column for each
-    field, ``name_0``, ``name_1``, … after those of ``table``.
+    NetCDF is written part by part, on the grid of the rows; others have columns ``name_0``, … after those of ``table``.
     """
     place, ending = Path(path), ending_of(path)
     if ending == ".nc":
         about = {key: {"units": unit} for key, unit in table.units.items()} | dict(attributes)
-        netcdf.write_fields(place, name, parts, count, table.columns, about, notes, table.grid, table.rows)
+        columns = {} if table.grid is not None else table.columns
+        netcdf.write(place, columns, about, notes, table.grid, table.rows, (name, count, parts))
         return
     fields = (field for part in parts for field in part)
     columns = dict(table.columns) | {f"{name}_{i}": field for i, field in enumerate(fields)}

@@ -1,12 +1,11 @@
-"""What a column holds, numbers, yes and no, dates or categories, and how it becomes numbers.
+"""What a column holds, numbers, yes and no, dates or categories, and the ``Encoding`` by which it becomes numbers.
 
-A fit learns an ``Encoding`` for each column that is not plain numbers; it is saved with the model, and a table to
-predict from is read by it. Rows may have labels.
+A fit learns it, it is saved with the model, and a table to predict from is read by it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,96 +15,95 @@ from ..errors import TableError
 from ..saving import Encoding
 from ..support.frames import DAYS, days_since_1970
 from .table import RawColumns, Table, Taken, coded, complete, missing_in, select, taken_at
-from .texts import dates_in, form_of, has_two_digit_year, is_number
+from .texts import TWO_DIGIT_YEAR, dates_in, form_of, is_number
 
 MOST_LEVELS = 50
 """A text column with more different values is not taken for categories."""
 
 _WORDS = (("false", "true"), ("no", "yes"), ("f", "t"), ("n", "y"), ("off", "on"))
-_YES = {yes for _, yes in _WORDS}
 _SAY_WHICH = "say which with --dates day-first or --dates month-first, or write dates as 2024-04-03"
 _WRITE = "write dates as 2024-04-03"
+_TURN = "turn it into numbers, or leave the column out (--exclude)"
 
 
 @dataclass(frozen=True)
 class ColumnsAsked:
-    """What was said about the columns: which are ``categories``, whether slashed dates have the ``day_first``.
-
-    ``impute`` asks that missing features are filled in: by the median, a category by its most frequent level.
-    """
+    """Which columns are ``categories``, whether slashed dates have the ``day_first``, whether features are imputed."""
 
     categories: tuple[str, ...] = ()
     day_first: bool | None = None
     impute: bool = False
 
 
-def learned(raw: RawColumns, name: str, values: Any, asked: ColumnsAsked, *, target: bool = False) -> Encoding | None:
-    """How a column, which has at least one value, becomes numbers; None for plain ones that are not to be filled in.
+def learned(raw: RawColumns, name: str, values: Any, asked: ColumnsAsked, *, target: bool = False) -> Encoding:
+    """How a column becomes numbers, and what fills its gaps: the median, or the most frequent level of a category.
 
     Refuses what is of no known kind, and a ``target`` that is neither numbers nor yes and no.
     """
-    if target and not isinstance(values, np.ndarray):
-        words = {str(each).lower() for each in values.drop_null().unique().to_pylist()}
-        if not any(words <= set(pair) for pair in _WORDS):
-            raise TableError(not_numeric(raw, name, values, target=True))
+    gaps = missing_in(values)
+    if gaps.all():
+        return Encoding(name, "number")
+    if target and not isinstance(values, np.ndarray) and not _yes_or_no(_texts_in(values)):
+        raise _not_numeric(raw, name, values, "correct it or leave it empty")
     found = _kind(raw, name, values, asked)
     if not asked.impute:
-        return None if found.kind == "number" else found
-    gaps = missing_in(values)
+        return found
     if found.kind == "category":
         texts, codes = coded(values)
         return replace(found, fill=texts[int(np.bincount(codes[~gaps], minlength=len(texts)).argmax())])
-    numbers = encoded(raw, found, values)[name]
-    fill = float(np.median(numbers[~gaps]))
-    return replace(found, fill=fill)
+    return replace(found, fill=float(np.median(encoded(raw, found, values)[name][~gaps])))
+
+
+def _texts_in(values: Any) -> set[str]:
+    """The different texts in an Arrow column, in small letters."""
+    return {str(each).lower() for each in values.drop_null().unique().to_pylist()}
+
+
+def _yes_or_no(texts: set[str]) -> bool:
+    return any(texts <= set(pair) for pair in _WORDS)
 
 
 def _kind(raw: RawColumns, name: str, values: Any, asked: ColumnsAsked) -> Encoding:
     if name in asked.categories:
-        return _category(raw, name, values, f"leave the column out (--exclude {name!r})")
+        return _category(raw, name, values, asked=True)
     if isinstance(values, np.ndarray):
         return Encoding(name, "date" if values.dtype.kind == "M" or raw.units.get(name) == DAYS else "number")
-    texts = values.drop_null()
-    distinct = {str(each).lower() for each in texts.unique().to_pylist()}
-    if any(distinct <= set(pair) for pair in _WORDS):
+    distinct = _texts_in(values)
+    if _yes_or_no(distinct):
         return Encoding(name, "boolean")
-    first = texts[0].as_py()
+    row = int((~missing_in(values)).argmax())
+    first = values[row].as_py()
     if form_of(first) is not None:
-        dates = dates_in(raw, name, values, asked.day_first, _SAY_WHICH)
-        return Encoding(name, "date", day_first=dates.day_first, zoned=dates.zoned)
-    if has_two_digit_year(first):
-        place = raw.place_of(int((~missing_in(values)).argmax()))
-        raise TableError(
-            f"{raw.path}: column {name!r} holds {first!r} in {place}, whose century is not said; write years with "
-            "four digits"
-        )
+        _, day_first, zoned = dates_in(raw, name, values, asked.day_first, _SAY_WHICH)
+        return Encoding(name, "date", day_first=day_first, zoned=zoned)
+    if TWO_DIGIT_YEAR.fullmatch(first):
+        raise raw.refused(name, row, first, "whose century is not said; write years with four digits")
     if any(is_number(each) for each in distinct):
-        raise TableError(not_numeric(raw, name, values, f"say --categories {name!r} if all of it are categories"))
-    return _category(raw, name, values, f"leave the column out (--exclude {name!r}), or say --categories {name!r}")
+        raise _not_numeric(raw, name, values, f"{_TURN}, or say --categories {name!r} if all of it are categories")
+    return _category(raw, name, values, asked=False)
 
 
-def _category(raw: RawColumns, name: str, values: Any, remedy: str) -> Encoding:
+def _category(raw: RawColumns, name: str, values: Any, *, asked: bool) -> Encoding:
     levels, codes = coded(values)
-    rows, said = int((codes >= 0).sum()), remedy.endswith(")")
-    if len(levels) > MOST_LEVELS and not said:
-        raise TableError(
-            f"{raw.path}: column {name!r} has {len(levels)} different texts, too many categories; {remedy}"
-        )
-    if len(levels) == rows > 2 and not said:
+    rows, column = int((codes >= 0).sum()), f"{raw.path}: column {name!r}"
+    remedy = f"leave the column out (--exclude {name!r})" + ("" if asked else f", or say --categories {name!r}")
+    if len(levels) > MOST_LEVELS and not asked:
+        raise TableError(f"{column} has {len(levels)} different texts, too many categories; {remedy}")
+    if len(levels) == rows > 2 and not asked:
         row = int((codes >= 0).argmax())
         raise TableError(
-            f"{raw.path}: column {name!r} is not numeric, and its {rows} texts all differ, the first is "
-            f"{levels[codes[row]]!r} in {raw.place_of(row)}, so that they say nothing about other rows; {remedy}"
+            f"{column} is not numeric, and its {rows} texts all differ, the first is {levels[codes[row]]!r} in "
+            f"{raw.place_of(row)}, so that they say nothing about other rows; {remedy}"
         )
     if len(levels) == 1:
-        raise TableError(f"{raw.path}: column {name!r} has one category only, {levels[0]!r}; {remedy}")
+        raise TableError(f"{column} has one category only, {levels[0]!r}; {remedy}")
     return Encoding(name, "category", tuple(sorted(levels)))
 
 
-def encoded(raw: RawColumns, encoding: Encoding | None, values: Any, name: str = "") -> dict[str, np.ndarray]:
+def encoded(raw: RawColumns, encoding: Encoding, values: Any) -> dict[str, np.ndarray]:
     """The features (n,) that a column becomes, by their names; NaN where it is missing."""
-    name = encoding.column if encoding is not None else name
-    if encoding is None or encoding.kind == "number":
+    name = encoding.column
+    if encoding.kind == "number":
         return {name: _numbers(raw, name, values)}
     if encoding.kind == "date":
         return {name: _days(raw, encoding, values)}
@@ -113,24 +111,19 @@ def encoded(raw: RawColumns, encoding: Encoding | None, values: Any, name: str =
     if encoding.kind == "boolean":
         return {name: np.where(gaps, np.nan, _truths(raw, name, values, gaps))}
     texts, codes = coded(values)
-    unseen = [i for i, text in enumerate(texts) if text not in encoding.levels]
-    if unseen:
+    if unseen := [i for i, text in enumerate(texts) if text not in encoding.levels]:
         row = int(np.isin(codes, unseen).argmax())
-        raise TableError(
-            f"{raw.path}: column {name!r} holds {texts[codes[row]]!r} in {raw.place_of(row)}, a category that the "
-            f"model has never seen, it knows {', '.join(map(repr, encoding.levels))}; leave such rows out, or fit "
-            "again with data that have it"
-        )
+        words = f"a category that the model has never seen, it knows {', '.join(map(repr, encoding.levels))}"
+        remedy = "leave such rows out, or fit again with data that have it"
+        raise raw.refused(name, row, texts[codes[row]], f"{words}; {remedy}")
     return {
         feature: np.where(gaps, np.nan, codes == (texts.index(level) if level in texts else len(texts)))
         for feature, level in zip(encoding.features, encoding.shown, strict=True)
     }
 
 
-def fill_in(encoding: Encoding | None, features: dict[str, np.ndarray]) -> np.ndarray | None:
+def _fill_in(encoding: Encoding, features: dict[str, np.ndarray]) -> np.ndarray:
     """Put what is to be filled in where the features of a column are missing; returns where (n,) that was."""
-    if encoding is None or encoding.fill is None:
-        return None
     gaps = np.isnan(features[encoding.features[0]])
     for name, level in zip(encoding.features, encoding.shown or (None,), strict=True):
         features[name][gaps] = encoding.fill if level is None else float(encoding.fill == level)
@@ -153,57 +146,50 @@ def in_words(encoding: Encoding) -> str:
     return f"{name!r} holds yes and no, as 1 and 0." if encoding.kind == "boolean" else ""
 
 
-def not_numeric(raw: RawColumns, name: str, values: Any, more: str = "", *, target: bool = False) -> str:
-    """The message about a column of texts where numbers are needed: where the first text stands."""
+def _not_numeric(raw: RawColumns, name: str, values: Any, remedy: str = _TURN) -> TableError:
+    """The refusal of a column of texts where numbers are needed: where the first text stands."""
     texts = values.to_pylist()
     row = next(i for i, text in enumerate(texts) if text is not None and not is_number(text))
-    remedy = "correct it or leave it empty" if target else "turn it into numbers, or leave the column out (--exclude)"
-    also = f", or {more}" if more else ""
     where = f"in {raw.place_of(row)} it holds {texts[row][:40]!r}"
-    return f"{raw.path}: column {name!r} is not numeric, {where}; {remedy}{also}"
+    return TableError(f"{raw.path}: column {name!r} is not numeric, {where}; {remedy}")
 
 
 def _numbers(raw: RawColumns, name: str, values: Any) -> np.ndarray:
     if not isinstance(values, np.ndarray):
-        raise TableError(not_numeric(raw, name, values))
+        raise _not_numeric(raw, name, values)
     return days_since_1970(values) if values.dtype.kind == "M" else values.copy()
 
 
 def _days(raw: RawColumns, encoding: Encoding, values: Any) -> np.ndarray:
-    counted = raw.units.get(encoding.column) == DAYS
-    if isinstance(values, np.ndarray) and (counted or values.dtype.kind == "M" or np.isnan(values).all()):
-        return _numbers(raw, encoding.column, values)
+    name = encoding.column
     if isinstance(values, np.ndarray):
-        place = raw.place_of(int((~np.isnan(values)).argmax()))
+        if values.dtype.kind != "M" and raw.units.get(name) != DAYS and not np.isnan(values).all():
+            place = raw.place_of(int((~np.isnan(values)).argmax()))
+            raise TableError(f"{raw.path}: column {name!r} holds a number in {place}, the model has dates; {_WRITE}")
+        return _numbers(raw, name, values)
+    dates, _, zoned = dates_in(raw, name, values, encoding.day_first, _WRITE)
+    if encoding.zoned is not None and zoned != encoding.zoned:
         raise TableError(
-            f"{raw.path}: column {encoding.column!r} holds a number in {place}, the model has dates; {_WRITE}"
+            f"{raw.path}: the dates in column {name!r} have {'a' if zoned else 'no'} time zone, those that the model "
+            f"was fitted to have {'one' if encoding.zoned else 'none'}; write them alike"
         )
-    dates = dates_in(raw, encoding.column, values, encoding.day_first, _WRITE)
-    if encoding.zoned is not None and dates.zoned != encoding.zoned:
-        raise TableError(
-            f"{raw.path}: the dates in column {encoding.column!r} have {'a' if dates.zoned else 'no'} time zone, those "
-            f"that the model was fitted to have {'one' if encoding.zoned else 'none'}; write them alike"
-        )
-    return days_since_1970(dates.values)
+    return days_since_1970(dates)
 
 
 def _truths(raw: RawColumns, name: str, values: Any, gaps: np.ndarray) -> np.ndarray:
     if isinstance(values, np.ndarray):
-        wrong, yes = ~(np.isin(values, (0.0, 1.0)) | gaps), values == 1.0
+        no, yes = values == 0.0, values == 1.0
     else:
-        import pyarrow.compute as pc
-
-        texts, codes = coded(pc.utf8_lower(values))
-        words = [word for pair in _WORDS for word in pair]
-        wrong = np.isin(codes, [i for i, text in enumerate(texts) if text not in words])
-        yes = np.isin(codes, [i for i, text in enumerate(texts) if text in _YES])
+        texts, codes = coded(values)
+        no, yes = (
+            np.isin(codes, [i for i, text in enumerate(texts) if text.lower() in words])
+            for words in zip(*_WORDS, strict=True)
+        )
+    wrong = ~(no | yes | gaps)
     if wrong.any():
         row = int(wrong.argmax())
         held = values[row].item() if isinstance(values, np.ndarray) else values[row].as_py()
-        raise TableError(
-            f"{raw.path}: column {name!r} holds {held!r} in {raw.place_of(row)}, where the model has yes "
-            "and no; write true or false"
-        )
+        raise raw.refused(name, row, held, "where the model has yes and no; write true or false")
     return yes.astype(np.float64)
 
 
@@ -218,79 +204,64 @@ def sources_of(columns: Sequence[str], encodings: Sequence[Encoding]) -> list[st
     return sources
 
 
-def encoded_table(raw: RawColumns, taken: Taken, encodings: Mapping[str, Encoding | None], drop_missing: bool) -> Table:
+def encoded_table(raw: RawColumns, taken: Taken, encodings: Sequence[Encoding], drop_missing: bool) -> Table:
     """The columns as numbers, missing ones filled in where that was asked for, and complete."""
-    if not len(next(iter(taken.columns.values()), ())):
+    given, told = taken
+    if not len(next(iter(given.values()), ())):
         raise TableError(f"{raw.path} has column names but no rows")
+    known = {each.column: each for each in encodings}
     numbers: dict[str, np.ndarray] = {}
-    imputed: dict[str, np.ndarray] = {}
-    units, notes = {}, list(taken.notes)
-    for name, values in taken.columns.items():
-        encoding = encodings.get(name)
-        made = encoded(raw, encoding, values, name)
-        if (where := fill_in(encoding, made)) is not None:
-            imputed[name] = where
+    filled: dict[str, np.ndarray] = {}
+    units, notes = {}, list(told)
+    for name, values in given.items():
+        encoding = known.get(name) or Encoding(name, "number")
+        made = encoded(raw, encoding, values)
+        if encoding.fill is not None:
+            filled[name] = _fill_in(encoding, made)
         numbers |= made
         if name in raw.units:
             units[name] = raw.units[name]
-        elif (encoding is not None and encoding.kind == "date") or getattr(
-            values, "dtype", np.dtype(float)
-        ).kind == "M":
+        elif encoding.kind == "date" or (isinstance(values, np.ndarray) and values.dtype.kind == "M"):
             units[name] = DAYS
-    complete_numbers, given, rows = complete(raw, numbers, taken.columns, drop_missing)
-    for name, where in imputed.items():
-        encoding = encodings[name]
-        if (count := int(where[rows].sum())) and encoding is not None:
-            notes.append(f"{count} missing values of {name!r} are filled in by {encoding.fill!r}, as --impute asked.")
-    return Table(
-        raw.path,
-        complete_numbers,
-        units,
-        rows,
-        len(next(iter(numbers.values()))) - len(rows),
-        raw.grid_of(list(taken.columns)),
-        tuple(each for each in encodings.values() if each is not None),
-        {
-            name: values if isinstance(values, np.ndarray) else np.array(values.to_pylist(), dtype=object)
-            for name, values in given.items()
-        },
-        tuple(notes),
-    )
+    columns, given, rows = complete(raw, numbers, given, drop_missing)
+    for name, where in filled.items():
+        if count := int(where[rows].sum()):
+            notes.append(
+                f"{count} missing values of {name!r} are filled in by {known[name].fill!r}, as --impute asked."
+            )
+    for name, values in given.items():
+        given[name] = values if isinstance(values, np.ndarray) else np.array(values.to_pylist(), dtype=object)
+    dropped, grid = len(next(iter(numbers.values()))) - len(rows), raw.grid_of(list(given))
+    return Table(raw.path, columns, units, rows, dropped, grid, tuple(encodings), given, tuple(notes))
 
 
 def read_labelled(
-    raw: RawColumns,
-    columns: Sequence[str],
-    by: str,
-    *,
-    drop_missing: bool = False,
-    encodings: Sequence[Encoding] = (),
+    raw: RawColumns, columns: Sequence[str], by: str, *, drop_missing: bool = False, encodings: Sequence[Encoding] = ()
 ) -> tuple[Table, np.ndarray, int]:
     """The rows of a file that have a label in the column ``by``: their columns, their labels (n,), how many have none.
 
-    Labels are numbers where all of them are. What else may be missing is refused, as ``read_table`` does; what is
-    missing in a row without a label does not matter.
+    Labels are numbers where all of them are. What else is missing matters, as in ``read_table``, in these rows alone.
     """
     names = select(raw, sources_of(list(dict.fromkeys(columns)), encodings))
-    taken = raw.take(select(raw, [*names, by]))
-    outside = missing_in(taken.columns[by])
+    taken, notes = raw.take(select(raw, [*names, by]))
+    outside = missing_in(taken[by])
     inside = np.flatnonzero(~outside)
     if not len(inside):
         raise TableError(f"{raw.path}: no row has a label in column {by!r}")
-    some = Taken({name: taken_at(taken.columns[name], inside) for name in names}, taken.notes)
+    some = {name: taken_at(taken[name], inside) for name in names}
     there = replace(raw, grid_of=lambda names: None, place_of=lambda row: raw.place_of(int(inside[row])))
-    table = encoded_table(there, some, dict.fromkeys(names) | {each.column: each for each in encodings}, drop_missing)
+    table = encoded_table(there, (some, notes), encodings, drop_missing)
     rows = inside[table.rows]
-    return replace(table, rows=rows), as_labels(taken_at(taken.columns[by], rows)), int(outside.sum())
+    return replace(table, rows=rows), _as_labels(taken_at(taken[by], rows)), int(outside.sum())
 
 
-def as_labels(labels: Any) -> np.ndarray:
+def _as_labels(labels: Any) -> np.ndarray:
     """Labels (n,) as whole numbers, numbers or texts: the first of these that all of them are."""
     values = labels if isinstance(labels, np.ndarray) else labels.to_pylist()
     try:
         numbers = np.array([float(label) for label in values])
     except (TypeError, ValueError):
-        return np.array([str(label) for label in values])
+        numbers = np.array([np.nan])
     if not np.isfinite(numbers).all():
         return np.array([str(label) for label in values])
     whole = numbers.astype(np.int64)

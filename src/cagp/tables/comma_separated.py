@@ -1,6 +1,4 @@
-"""CSV files, plain or compressed with gzip: how one is laid out, its encoding, what separates its fields and the names
-in its first line; and its columns.
-"""
+"""CSV files, plain or compressed with gzip: how one is laid out, and its columns."""
 
 from __future__ import annotations
 
@@ -21,7 +19,7 @@ import numpy as np
 from ..errors import TableError
 from ..support.atomic_files import whole_file
 from ..support.memory import human
-from .table import RawColumns, Taken, check_names, largest_table, missing_in, short, taken_at, too_large, too_much
+from .table import RawColumns, Taken, check_names, largest_table, missing_in, taken_at, too_large, too_much, unreadable
 from .texts import as_numbers, is_number
 
 _MISSING = ("", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "None", "-nan", "-NaN", "#N/A")
@@ -35,16 +33,14 @@ _ESCAPED = r"^'([=+\-@\t\r])"  # such a cell as it is written
 _SAMPLE = 200  # so many rows say how a file is laid out
 _BYTES = 1 << 18
 _DAMAGED = (csv.Error, gzip.BadGzipFile, zlib.error, EOFError)
+_WESTERN = "It is not encoded in UTF-8 and read as Windows-1252 (Latin-1)."
 _DECIMAL_COMMA = re.compile(r"\s*[+-]?\d+,\d+\s*")
 _DECIMAL_POINT = re.compile(r"\s*[+-]?(\d*\.\d{1,2}|\d*\.\d{4,}|\d{4,}\.\d+|0\.\d+)\s*")
 
 
 @dataclass(frozen=True)
 class Layout:
-    """``names`` of the columns, of which there are ``width`` in every row: empty ones at the end have no name.
-
-    ``skipped`` empty lines stand before the names; ``notes`` say what was assumed.
-    """
+    """How a file is written: rows have ``width`` fields, ``names`` for all but empty ones at the end of them."""
 
     path: Path
     encoding: str
@@ -55,26 +51,20 @@ class Layout:
     skipped: int
     notes: tuple[str, ...]
 
-    def rows(self) -> Iterator[tuple[int, list[str]]]:
-        """The rows below the names with the number of the line that each ends in; without empty ones."""
-        return islice((each for each in self._lines() if self.is_row(each[1])), 1, None)
-
     def _lines(self) -> Iterator[tuple[int, list[str]]]:
         try:
-            with _opened(self.path, self.encoding) as file:
+            with _text(self.path, self.encoding) as file:
                 reader = csv.reader(file, delimiter=self.delimiter)
                 for fields in reader:
                     yield reader.line_num, fields
         except _DAMAGED as error:
-            raise TableError(f"{self.path} cannot be read as CSV ({error}); it is damaged or truncated") from error
-
-    def is_row(self, fields: list[str]) -> bool:
-        """Whether these fields are a row: a single column may be empty, several may not all be."""
-        return any(each.strip() for each in fields) or (len(self.names) == 1 and len(fields) <= 1)
+            raise unreadable(self.path, "CSV", error) from error
 
     def place_of(self, row: int) -> str:
-        """Where a row, counted from 0, stands in the file, in words."""
-        line = next((line for line, _ in islice(self.rows(), row, row + 1)), None)
+        """Where a row, counted from 0 below the names, stands in the file, in words."""
+        single = len(self.names) == 1  # which may be empty in a row
+        rows = (line for line, fields in self._lines() if any(map(str.strip, fields)) or (single and len(fields) <= 1))
+        line = next(islice(rows, row + 1, None), None)
         return f"row {row + 1}" if line is None else f"row {row + 1} (line {line} of the file)"
 
     def ragged(self) -> str | None:
@@ -94,22 +84,25 @@ def _is_packed(path: Path) -> bool:
     return path.name.lower().endswith(".gz")
 
 
-def _opened(path: Path, encoding: str) -> IO[str]:
-    """A file of text, plain or compressed."""
+def _opened(path: Path, mode: str, **options: Any) -> Any:
+    """A file, plain or compressed."""
     create: Any = gzip.open if _is_packed(path) else open
-    file: IO[str] = create(path, "rt", encoding=encoding, errors="replace", newline="")
-    return file
+    return create(path, mode, **options)
+
+
+def _text(path: Path, encoding: str) -> IO[str]:
+    return _opened(path, "rt", encoding=encoding, errors="replace", newline="")
 
 
 def _layout_of(path: Path) -> Layout:
     """The layout that the first rows of a file have."""
     try:
         encoding, notes = _encoding(path)
-        with _opened(path, encoding) as file:
+        with _text(path, encoding) as file:
             lines = file.read(_BYTES)
         delimiter, rows, skipped = _cut(lines)
     except _DAMAGED as error:
-        raise TableError(f"{path} cannot be read as CSV ({error}); it is damaged or another kind of file") from error
+        raise unreadable(path, "CSV", error, "another kind of file") from error
     if not rows:
         raise TableError(f"{path} has no columns: all of its lines are empty")
     header, body = rows[0], rows[1:]
@@ -142,8 +135,7 @@ def _empty_from(rows: list[list[str]], column: int) -> bool:
 
 def _encoding(path: Path) -> tuple[str, list[str]]:
     """UTF-8, UTF-16 by its mark, or else the encoding that Windows uses in western Europe."""
-    create = gzip.open if _is_packed(path) else open
-    with create(path, "rb") as file:
+    with _opened(path, "rb") as file:
         start = file.read(_BYTES)
     if start[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return "utf-16", ["It is encoded in UTF-16."]
@@ -151,7 +143,7 @@ def _encoding(path: Path) -> tuple[str, list[str]]:
         start.decode("utf-8")
     except UnicodeDecodeError as error:
         if error.start < len(start) - 4 or len(start) < _BYTES:
-            return "cp1252", ["It is not encoded in UTF-8 and read as Windows-1252 (Latin-1)."]
+            return "cp1252", [_WESTERN]
     return "utf-8-sig", []
 
 
@@ -185,15 +177,16 @@ def read(path: Path) -> RawColumns:
 def _require_room(path: Path) -> None:
     """Refuse a compressed file that unpacks to more than a table may have."""
     largest, why = largest_table()
-    if path.stat().st_size * _MOST_PACKED > largest:
-        try:
-            with gzip.open(path, "rb") as file:
-                file.seek(largest)
-                more = file.read(1)
-        except (OSError, EOFError, zlib.error) as error:
-            raise TableError(f"{path} cannot be read as CSV ({short(error)}); it is damaged or truncated") from error
-        if more:
-            raise too_much(path, f"unpacks to more than {human(largest)}", why)
+    if path.stat().st_size * _MOST_PACKED <= largest:
+        return
+    try:
+        with gzip.open(path, "rb") as file:
+            file.seek(largest)
+            more = file.read(1)
+    except (OSError, EOFError, zlib.error) as error:
+        raise unreadable(path, "CSV", error) from error
+    if more:
+        raise too_much(path, f"unpacks to more than {human(largest)}", why)
 
 
 def _take(layout: Layout, names: Sequence[str]) -> Taken:
@@ -217,8 +210,10 @@ def _take(layout: Layout, names: Sequence[str]) -> Taken:
         notes.append(f"{empty} of its rows are empty and skipped.")
     for name, values in columns.items():
         if isinstance(values, np.ndarray) and len(values) and np.nanmax(np.abs(values), initial=0.0) >= 2**53:
-            _refuse_inexact(layout, name)
-    return Taken(columns, tuple(f"{layout.path}: {note}" for note in (*layout.notes, *notes)))
+            for text in _texts(layout, [name])[0][name].drop_null().to_pylist():
+                if _INTEGER.fullmatch(text) and int(text) != int(float(text)):
+                    raise too_large(layout.path, name, text)
+    return columns, tuple(f"{layout.path}: {note}" for note in (*layout.notes, *notes))
 
 
 def _texts(layout: Layout, names: Sequence[str]) -> tuple[dict[str, Any], Layout]:
@@ -230,10 +225,10 @@ def _texts(layout: Layout, names: Sequence[str]) -> tuple[dict[str, Any], Layout
         table = _parsed(layout, dict.fromkeys(names, pa.string()))
     except pa.ArrowInvalid as error:
         if "UTF8" in str(error) and layout.encoding == "utf-8-sig":
-            note = "It is not encoded in UTF-8 and read as Windows-1252 (Latin-1)."
-            return _texts(replace(layout, encoding="cp1252", notes=(note, *layout.notes)), names)
-        wrong = layout.ragged() or f"it cannot be read as CSV ({short(error)}); it is damaged or another kind of file"
-        raise TableError(f"{layout.path}: {wrong}") from error
+            return _texts(replace(layout, encoding="cp1252", notes=(_WESTERN, *layout.notes)), names)
+        if wrong := layout.ragged():
+            raise TableError(f"{layout.path}: {wrong}") from error
+        raise unreadable(layout.path, "CSV", error, "another kind of file") from error
     found = {}
     for i, name in enumerate(names):
         column = pc.replace_substring_regex(pc.utf8_trim_whitespace(table.column(i)), _ESCAPED, r"\1")
@@ -269,7 +264,7 @@ def _parsed(layout: Layout, kinds: Mapping[str, Any]) -> Any:
     except pa.ArrowInvalid:
         raise
     except (OSError, KeyError, ValueError) as error:
-        raise TableError(f"{layout.path} cannot be read as CSV ({short(error)}); it is damaged or truncated") from error
+        raise unreadable(layout.path, "CSV", error) from error
 
 
 def _without_empty_rows(layout: Layout, columns: dict[str, Any]) -> tuple[dict[str, Any], int]:
@@ -287,37 +282,32 @@ def _without_empty_rows(layout: Layout, columns: dict[str, Any]) -> tuple[dict[s
     return {name: taken_at(values, kept) for name, values in columns.items()}, int(empty.sum())
 
 
-def _refuse_inexact(layout: Layout, name: str) -> None:
-    texts, _ = _texts(layout, [name])
-    for text in texts[name].to_pylist():
-        if text is not None and _INTEGER.fullmatch(text) and int(text) != int(float(text)):
-            raise TableError(too_large(layout.path, name, text))
-
-
 def write(path: Path, columns: Mapping[str, np.ndarray]) -> None:
     """Write columns as CSV; numbers come back exactly.
 
-    A text that a spreadsheet would take for a formula, because it begins with =, +, − or @ and is no number, is written
-    behind an apostrophe, and so are names of columns; read here, they come back as they were.
+    A text or name that a spreadsheet would run, as it begins with =, +, − or @ and is no number, is written behind an
+    apostrophe; read here, it comes back as it was.
     """
     import pyarrow as pa
     from pyarrow import csv as arrow
 
-    table = pa.table({name: _harmless(values) for name, values in columns.items()})
+    table = pa.table(
+        {
+            name: np.array([_shown(each) for each in values.tolist()], dtype=object)
+            if values.dtype.kind in "OU"
+            else values
+            for name, values in columns.items()
+        }
+    )
     header = io.StringIO()
     csv.writer(header, lineterminator="\n").writerow(map(_shown, columns))  # Arrow would quote every name
     options = arrow.WriteOptions(include_header=False, quoting_style="needed")
-    create = gzip.open if _is_packed(path) else open
-    with whole_file(path) as temporary, create(temporary, "wb") as file:
+    with whole_file(path) as temporary, _opened(temporary, "wb") as file:
         file.write(header.getvalue().encode())
         arrow.write_csv(table, file, options)
 
 
-def _harmless(values: np.ndarray) -> np.ndarray:
-    if values.dtype.kind not in "OU":
-        return values
-    return np.array([_shown(each) if isinstance(each, str) else each for each in values.tolist()], dtype=object)
-
-
-def _shown(text: str) -> str:
-    return f"'{text}" if text[:1] in _FORMULA and not is_number(text) else text
+def _shown(value: Any) -> Any:
+    """What is written for a value or a name: a text that looks like a formula behind an apostrophe."""
+    harmless = not isinstance(value, str) or value[:1] not in _FORMULA or is_number(value)
+    return value if harmless else f"'{value}"

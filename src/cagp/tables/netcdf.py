@@ -1,7 +1,4 @@
-"""NetCDF files: variables on a grid (latitude, longitude, time, …) as rows, and rows as variables on that grid.
-
-Every point of the grid is a row, every coordinate and every variable a column. Times are days since 1970-01-01.
-"""
+"""NetCDF files: points of a grid as rows, with its coordinates and variables as columns, and rows back on that grid."""
 
 from __future__ import annotations
 
@@ -14,12 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InputError, TableError
+from ..errors import TableError
+from ..interop.xarray_conventions import coordinate_attributes, coordinates_along, role_of
 from ..support.atomic_files import whole_file
 from ..support.frames import DAYS, days_since_1970
-from .table import Grid, RawColumns, Taken, check_names, exact, require_room, short
+from .table import Grid, RawColumns, Taken, check_names, exact, require_room, unreadable
 
-# What damaged files make the libraries raise.
+# what damaged files make the libraries raise
 _FAILURES = (OSError, ValueError, KeyError, TypeError, RuntimeError, IndexError, AttributeError, OverflowError)
 
 
@@ -50,7 +48,7 @@ def _opened(path: Path) -> Iterator[Any]:
     except TableError:
         raise
     except _FAILURES as error:
-        raise TableError(f"{path} cannot be read as NetCDF ({short(error)}); it is damaged or another kind") from error
+        raise unreadable(path, "NetCDF", error, "another kind") from error
 
 
 def read(path: Path) -> RawColumns:
@@ -66,20 +64,10 @@ def read(path: Path) -> RawColumns:
         units = {name: said["units"] for name, said in attributes.items() if "units" in said}
         units |= {name: DAYS for name in names if dataset[name].dtype.kind == "M"}
         dims = {name: tuple(map(str, dataset[name].dims)) for name in names}
-        roles = {name: _role(name, dataset[name]) for name in coordinates}
-    latitude, longitude = ([name for name in coordinates if roles[name] == role] for role in ("latitude", "longitude"))
-    globe = (latitude[0], longitude[0]) if len(latitude) == len(longitude) == 1 else None
+        roles = {name: role_of(name, dataset[name], strict=False) for name in coordinates}
+    found = [name for role in ("latitude", "longitude") for name in coordinates if roles[name] == role]
+    globe = (found[0], found[1]) if len(found) == 2 and roles[found[0]] != roles[found[1]] else None
     return RawColumns(path, names, partial(_take, path), units, dims, globe, partial(_grid, path), attributes)
-
-
-def _role(name: str, coordinate: Any) -> str:
-    """The role of a coordinate, as ``cagp.interop.xarray`` finds it; "other" where its attributes contradict it."""
-    from ..interop.xarray_coordinates import role_of
-
-    try:
-        return role_of(name, coordinate)
-    except InputError:
-        return "other"
 
 
 def _dims(dataset: Any, names: Sequence[str]) -> tuple[str, ...]:
@@ -90,14 +78,11 @@ def _dims(dataset: Any, names: Sequence[str]) -> tuple[str, ...]:
 
 
 def _grid(path: Path, names: Sequence[str]) -> Grid:
-    from ..interop.xarray_coordinates import coordinates_along
-    from ..interop.xarray_metadata import coordinate_attributes
-
     with _opened(path) as dataset:
         dims = _dims(dataset, names)
         kept = coordinates_along(dataset, dims).load()
         for name, coordinate in kept.coords.items():
-            coordinate.attrs = coordinate_attributes(_role(str(name), coordinate), coordinate.attrs)
+            coordinate.attrs = coordinate_attributes(role_of(name, coordinate, strict=False), coordinate.attrs)
         return Grid(dims, tuple(dataset.sizes[dim] for dim in dims), kept)
 
 
@@ -108,20 +93,13 @@ def _take(path: Path, names: Sequence[str]) -> Taken:
         sizes = {dim: dataset.sizes[dim] for dim in dims}
         require_room(path, 8.0 * len(names) * math.prod(sizes.values()))
         for name in names:
-            variable = dataset[name].variable.set_dims(sizes).transpose(*dims)
-            columns[name] = _numbers(np.asarray(variable.values).ravel(), path, name)
-    return Taken(columns)
-
-
-def _numbers(values: np.ndarray, path: Path, name: str) -> np.ndarray:
-    if values.dtype.kind == "M":
-        return days_since_1970(values)
-    if values.dtype.kind not in "fiub" or values.dtype.itemsize > 8:
-        raise TableError(
-            f"{path}: variable {name!r} has the type {values.dtype}, which is not numeric; turn it into numbers, or "
-            "leave it out (--exclude)"
-        )
-    return exact(values, path, name)
+            values = np.asarray(dataset[name].variable.set_dims(sizes).transpose(*dims).values).ravel()
+            kind = values.dtype
+            if kind.kind != "M" and (kind.kind not in "fiub" or kind.itemsize > 8):
+                remedy = "turn it into numbers, or leave it out (--exclude)"
+                raise TableError(f"{path}: variable {name!r} has the type {kind}, which is not numeric; {remedy}")
+            columns[name] = days_since_1970(values) if kind.kind == "M" else exact(values, path, name)
+    return columns, ()
 
 
 def write(
@@ -131,49 +109,31 @@ def write(
     notes: Mapping[str, Any],
     grid: Grid | None,
     rows: np.ndarray | None,
+    fields: tuple[str, int, Iterable[np.ndarray]] | None = None,
 ) -> None:
-    """Variables on the grid, NaN where it has no row; without a grid, variables along a dimension "row"."""
-    import xarray
+    """Variables on the grid, NaN where it has no row; without a grid, variables along a dimension "row".
 
-    dims = ("row",) if grid is None else grid.dims
-    variables = {}
-    for name, values in columns.items():
-        if grid is not None and name in grid.coordinates.variables:
-            continue
-        about = dict(attributes.get(name, {}))
-        variables[name] = (dims, values if grid is None else _on_grid(values, grid, rows), about)
-    dataset = xarray.Dataset(variables, None if grid is None else grid.coordinates.coords, dict(notes))
-    with whole_file(path) as temporary:
-        dataset.to_netcdf(temporary, engine="h5netcdf")
-
-
-def write_fields(
-    path: Path,
-    name: str,
-    parts: Iterable[np.ndarray],
-    count: int,
-    columns: Mapping[str, np.ndarray],
-    attributes: Mapping[str, Mapping[str, Any]],
-    notes: Mapping[str, Any],
-    grid: Grid | None,
-    rows: np.ndarray | None,
-) -> None:
-    """``count`` fields as a variable along "realisation" and the grid, or the rows: ``parts`` (n, T) one at a time.
-
-    ``columns`` are those that say where the rows are, where there is no grid.
+    ``fields`` are the name and number of fields along "realisation" as well, and some of them (n, T) at a time.
     """
     import h5netcdf  # type: ignore[import-untyped]
     import xarray
 
-    dims, shape = (("row",), (len(rows) if rows is not None else 0,)) if grid is None else (grid.dims, grid.shape)
-    places = {} if grid is not None else {key: (dims, values) for key, values in columns.items()}
-    dataset = xarray.Dataset(places, None if grid is None else grid.coordinates.coords, dict(notes))
-    about = {"standard_name": "realization", "units": "1"}
-    dataset = dataset.assign_coords(realisation=("realisation", np.arange(count), about))
-    for key in places:
-        dataset[key].attrs = dict(attributes.get(key, {}))
+    dims, there = (("row",), ()) if grid is None else (grid.dims, grid.coordinates.variables)
+    variables = {
+        name: (dims, _on_grid(values, grid, rows), dict(attributes.get(name, {})))
+        for name, values in columns.items()
+        if name not in there
+    }
+    dataset = xarray.Dataset(variables, None if grid is None else grid.coordinates.coords, dict(notes))
+    if fields is not None:
+        about = {"standard_name": "realization", "units": "1"}
+        dataset = dataset.assign_coords(realisation=("realisation", np.arange(fields[1]), about))
     with whole_file(path) as temporary:
         dataset.to_netcdf(temporary, engine="h5netcdf")
+        if fields is None:
+            return
+        name, _, parts = fields
+        shape = grid.shape if grid is not None else (len(next(iter(columns.values()))),)
         with h5netcdf.File(temporary, "a") as file:
             for dim, size in zip(dims, shape, strict=True):
                 if dim not in file.dimensions:  # a dimension without coordinates
@@ -184,15 +144,17 @@ def write_fields(
             for key, value in attributes.get(name, {}).items():
                 variable.attrs[key] = value
             first = 0
-            for fields in parts:
-                each = [field if grid is None else _on_grid(field, grid, rows) for field in fields]
-                variable[first : first + len(each)] = np.stack(each)
-                first += len(each)
+            for some in parts:
+                variable[first : first + len(some)] = np.stack([_on_grid(field, grid, rows) for field in some])
+                first += len(some)
 
 
-def _on_grid(values: np.ndarray, grid: Grid, rows: np.ndarray | None) -> np.ndarray:
-    if rows is None or len(rows) == int(np.prod(grid.shape)):
+def _on_grid(values: np.ndarray, grid: Grid | None, rows: np.ndarray | None) -> np.ndarray:
+    if grid is None:
+        return values
+    size = math.prod(grid.shape)
+    if rows is None or len(rows) == size:
         return values.reshape(grid.shape)
-    full = np.full(int(np.prod(grid.shape)), np.nan)
+    full = np.full(size, np.nan)
     full[rows] = values
     return full.reshape(grid.shape)

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..errors import TableError
 from ..support.atomic_files import whole_file
-from .table import RawColumns, Taken, check_names, exact, require_room
+from .table import RawColumns, Taken, check_names, exact, require_room, unreadable
 
 _UNITS = b"units"
 
@@ -24,11 +24,9 @@ def read(path: Path) -> RawColumns:
     try:
         schema = parquet.read_schema(path)
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise TableError(
-            f"{path} cannot be read as Parquet ({error}); it is damaged, truncated or another kind"
-        ) from error
-    given = {each.name: each.metadata[_UNITS] for each in schema if _UNITS in (each.metadata or {})}
-    units = {name: unit.decode("utf-8", "replace") for name, unit in given.items()}
+        raise unreadable(path, "Parquet", error, "another kind") from error
+    described = [each for each in schema if _UNITS in (each.metadata or {})]
+    units = {each.name: each.metadata[_UNITS].decode("utf-8", "replace") for each in described}
     names = [name for name in schema.names if not name.startswith("__index_level_")]  # of a data frame, without a name
     return RawColumns(path, check_names(path, names), partial(_take, path), units)
 
@@ -43,8 +41,8 @@ def _take(path: Path, names: Sequence[str]) -> Taken:
     except TableError:
         raise
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise TableError(f"{path} cannot be read as Parquet ({error}); it is damaged or truncated") from error
-    return Taken({name: _values(path, name, table.column(name)) for name in names})
+        raise unreadable(path, "Parquet", error) from error
+    return {name: _values(path, name, table.column(name)) for name in names}, ()
 
 
 def _values(path: Path, name: str, column: Any) -> Any:
@@ -63,10 +61,8 @@ def _values(path: Path, name: str, column: Any) -> Any:
     elif types.is_boolean(kind):
         column = column.cast(pa.int8())
     elif not (types.is_floating(kind) or types.is_decimal(kind) or types.is_null(kind)):
-        raise TableError(
-            f"{path}: column {name!r} has the type {kind}, which is not numeric; turn it into numbers, or leave the "
-            "column out (--exclude)"
-        )
+        remedy = "turn it into numbers, or leave the column out (--exclude)"
+        raise TableError(f"{path}: column {name!r} has the type {kind}, which is not numeric; {remedy}")
     return np.asarray(column.cast(pa.float64()).to_numpy(), dtype=np.float64)
 
 

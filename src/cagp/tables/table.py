@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -28,24 +28,16 @@ class Grid:
     coordinates: Any
 
 
-@dataclass(frozen=True)
-class Taken:
-    """Columns as a file has them: float64 (n,), NaN where missing; datetime64 (n,); or texts, an Arrow array (n,).
-
-    ``notes`` say what was assumed in reading them.
-    """
-
-    columns: dict[str, Any]
-    notes: tuple[str, ...] = ()
+Taken: TypeAlias = tuple[dict[str, Any], tuple[str, ...]]
+"""Columns (n,) of float64, NaN where missing, datetime64, or texts as Arrow has them; and notes on the reading."""
 
 
 @dataclass(frozen=True)
 class RawColumns:
-    """A file whose columns are known and whose values are not read yet.
+    """A file whose columns are known and whose values are read by ``take(names)``.
 
-    ``take(names)`` reads columns. ``dims`` names the dimensions of each column of a grid: a column that is its own only
-    dimension is a coordinate. ``globe`` is the pair (latitude, longitude) where the file itself says which columns
-    these are. ``attributes`` are the texts that a file has about a column. ``place_of(row)`` says where a row stands.
+    ``dims`` names the dimensions of each column of a grid, ``globe`` the columns (latitude, longitude) where the file
+    says so. ``attributes`` are the texts that it has about a column. ``place_of(row)`` says where a row stands.
     """
 
     path: Path
@@ -58,14 +50,17 @@ class RawColumns:
     attributes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     place_of: Callable[[int], str] = lambda row: f"row {row + 1}"
 
+    def refused(self, name: str, row: int, held: Any, words: str) -> TableError:
+        """The refusal of what a column holds in a row."""
+        return TableError(f"{self.path}: column {name!r} holds {held!r} in {self.place_of(row)}, {words}")
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Table:
     """Columns (n,) of float64 by name, all finite. ``rows`` (n,) are their places in the file, counted from 0.
 
-    ``dropped`` rows had missing values and were left out, as asked. ``grid`` is the grid that the rows came from.
-    ``encodings`` say how columns that are not plain numbers became those; ``given`` are the columns as the file has
-    them. ``notes`` say what was assumed and done.
+    ``dropped`` rows had missing values. ``grid`` is what the rows came from; ``encodings`` say how columns became
+    numbers, ``given`` are these as the file has them. ``notes`` say what was assumed and done.
     """
 
     path: Path
@@ -129,8 +124,7 @@ def select(raw: RawColumns, columns: Sequence[str] | None) -> tuple[str, ...]:
     """The names asked for, all of which must be there."""
     if columns is None:
         return raw.names
-    missing = [name for name in columns if name not in raw.names]
-    if missing:
+    if missing := [name for name in columns if name not in raw.names]:
         raise TableError(
             f"{raw.path} has no column {', '.join(map(repr, missing))}; it has {', '.join(map(repr, raw.names))}"
             + suggestion(missing[0], raw.names)
@@ -153,10 +147,7 @@ def taken_at(values: Any, rows: np.ndarray) -> Any:
 
 
 def coded(values: Any) -> tuple[list[str], np.ndarray]:
-    """The different values of a column as texts, and which of them each row has, (n,): -1 where it is missing.
-
-    Whole numbers are written without a decimal point.
-    """
+    """The different values of a column as texts, and which of them each row has, (n,): -1 where it is missing."""
     if not isinstance(values, np.ndarray):
         found = values.combine_chunks().dictionary_encode()
         return found.dictionary.to_pylist(), found.indices.fill_null(-1).to_numpy(zero_copy_only=False)
@@ -182,33 +173,25 @@ def without(values: Any, gone: np.ndarray) -> Any:
 def complete(
     raw: RawColumns, numbers: Mapping[str, np.ndarray], given: Mapping[str, Any], drop_missing: bool
 ) -> tuple[dict[str, np.ndarray], dict[str, Any], np.ndarray]:
-    """Columns and given columns in the rows (n,) where nothing is missing; refuses what is infinite, and gaps.
-
-    With ``drop_missing`` rows with gaps are left out instead.
-    """
-    n = len(next(iter(numbers.values())))
-    missing = np.zeros(n, dtype=bool)
-    first: str | None = None
+    """Columns and given columns in the rows (n,) without gaps; refuses what is infinite, and gaps or drops them."""
     for name, values in numbers.items():
-        infinite = np.isinf(values)
-        if infinite.any():
+        if (infinite := np.isinf(values)).any():
             place = raw.place_of(int(infinite.argmax()))
             raise TableError(f"{raw.path}: column {name!r} is infinite in {place}; replace it or leave it empty")
-        gaps = np.isnan(values)
-        if first is None and gaps.any():
-            place = raw.place_of(int(gaps.argmax()))
-            first = f"{int(gaps.sum())} missing values in column {name!r}, the first in {place}"
-        missing |= gaps
+    gaps = {name: np.isnan(values) for name, values in numbers.items()}
+    missing = np.logical_or.reduce(list(gaps.values()))
     kept = np.flatnonzero(~missing)
-    if first is not None and not drop_missing:
+    if not missing.any():
+        return dict(numbers), dict(given), kept
+    if not drop_missing:
+        name, where = next((name, each) for name, each in gaps.items() if each.any())
         raise TableError(
-            f"{raw.path} has {first}, in {n - len(kept)} of {n} rows; fill them in, or leave these rows out with "
-            "--drop-missing"
+            f"{raw.path} has {where.sum()} missing values in column {name!r}, the first in "
+            f"{raw.place_of(int(where.argmax()))}, in {missing.sum()} of {len(missing)} rows; fill them in, or leave "
+            "these rows out with --drop-missing"
         )
     if not len(kept):
         raise TableError(f"{raw.path}: every row has a missing value in one of {', '.join(numbers)}")
-    if first is None:
-        return dict(numbers), dict(given), kept
     found = {name: values[kept] for name, values in numbers.items()}
     return found, {name: taken_at(values, kept) for name, values in given.items()}, kept
 
@@ -218,18 +201,16 @@ def exact(values: np.ndarray, path: Path, name: str) -> np.ndarray:
     if values.dtype.kind in "iu" and values.size:
         largest = max(abs(int(values.max())), abs(int(values.min())))
         if largest > _EXACT_INTEGERS:
-            raise TableError(too_large(path, name, largest))
+            raise too_large(path, name, largest)
     return np.ascontiguousarray(values, dtype=np.float64)
 
 
-def too_large(path: Path, name: str, value: object) -> str:
-    """The message about an integer that float64 cannot hold."""
-    return (
-        f"{path}: column {name!r} holds the integer {value}, beyond 2**53, which float64 cannot represent; "
-        "subtract an offset first, or leave the column out"
-    )
+def too_large(path: Path, name: str, value: object) -> TableError:
+    """The refusal of an integer that float64 cannot hold."""
+    why = "beyond 2**53, which float64 cannot represent; subtract an offset first, or leave the column out"
+    return TableError(f"{path}: column {name!r} holds the integer {value}, {why}")
 
 
-def short(error: Exception) -> str:
-    """What a library said, on one line."""
-    return " ".join(str(error).split())[:200]
+def unreadable(path: Path, kind: str, error: Exception, why: str = "truncated") -> TableError:
+    """The refusal of a file that a library cannot read, with what it said, on one line."""
+    return TableError(f"{path} cannot be read as {kind} ({' '.join(str(error).split())[:200]}); it is damaged or {why}")

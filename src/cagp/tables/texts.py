@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ..errors import TableError
-from .table import RawColumns, coded
+from .table import RawColumns, coded, missing_in
 
 _SPACES = "[ '’\u00a0\u202f]"
 _POINT = r"^[+-]?(\d{1,3}(,\d{3})+|\d+)(\.\d*)?$"
@@ -25,14 +24,12 @@ _FORMS = {
     "dots": r"^(?P<day>\d{1,2})\.(?P<month>\d{1,2})\.(?P<year>\d{4})",
     "slashes": r"^(?P<one>\d{1,2})[-/](?P<other>\d{1,2})[-/](?P<year>\d{4})",
 }
-_TWO_DIGITS = re.compile(r"\d{1,2}[-./]\d{1,2}[-./]\d{2}(\s.*)?")
+TWO_DIGIT_YEAR = re.compile(r"\d{1,2}[-./]\d{1,2}[-./]\d{2}(\s.*)?")
+"""A date whose century is not said."""
 
 
 def as_numbers(texts: Any, separated_by_comma: bool, decimal: str) -> tuple[Any, str]:
-    """An Arrow column of trimmed texts as float64, and what was assumed, in words; None where not all are numbers.
-
-    In a file that is separated by commas "1,234" is taken for 1234, in others for 1.234: the comma is the decimal one.
-    """
+    """An Arrow column of trimmed texts as float64, and what was assumed, in words; None where not all are numbers."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -43,6 +40,7 @@ def as_numbers(texts: Any, separated_by_comma: bool, decimal: str) -> tuple[Any,
             return texts.cast(pa.float64()), ""
         except pa.ArrowInvalid:
             pass
+        # "1,234" is 1234 in a file that is separated by commas, and 1.234 in others
         thousands, comma = (_POINT, False, "thousands separators"), (_COMMA, True, "decimal commas")
         ways = [(_SPACED, False, "thousands separators"), *([thousands, comma] if separated_by_comma else [comma])]
     for pattern, commas, words in ways:
@@ -70,40 +68,25 @@ def is_number(text: str) -> bool:
     return True
 
 
-@dataclass(frozen=True)
-class Dates:
-    """Moments datetime64 (n,), NaT where missing, in UTC where ``zoned``.
-
-    ``day_first`` is None where the form alone says what is the day.
-    """
-
-    values: np.ndarray
-    day_first: bool | None
-    zoned: bool
-
-
 def form_of(text: str) -> str | None:
     """The name of the form that a text has as a date; None where it is none."""
     return next((name for name, form in _FORMS.items() if re.match(form + _TIME, text)), None)
 
 
-def has_two_digit_year(text: str) -> bool:
-    """Whether a text looks like a date whose century is not said."""
-    return _TWO_DIGITS.fullmatch(text) is not None
+def dates_in(
+    raw: RawColumns, name: str, texts: Any, day_first: bool | None, remedy: str
+) -> tuple[np.ndarray, bool | None, bool]:
+    """The moments (n,) in an Arrow column of texts in one form, whether these have the day first, and a time zone.
 
-
-def dates_in(raw: RawColumns, name: str, texts: Any, day_first: bool | None, remedy: str) -> Dates:
-    """The dates in an Arrow column of texts, all in the form of the first; ``day_first`` where slashes do not say.
-
-    ``remedy`` is what to do where they cannot be told.
+    ``day_first``, or else the ``remedy``, is for slashes that do not say. With a time zone the moments are in UTC.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
 
     def refuse(row: int, words: str) -> TableError:
-        return TableError(f"{raw.path}: column {name!r} holds {texts[row].as_py()!r} in {raw.place_of(row)}, {words}")
+        return raw.refused(name, row, texts[row].as_py(), words)
 
-    there = ~np.asarray(texts.is_null().to_numpy(zero_copy_only=False), dtype=bool)
+    there = ~missing_in(texts)
     form = form_of(texts[int(there.argmax())].as_py())
     fields = None if form is None else pc.extract_regex(texts, _FORMS[form] + _TIME)
     wrong = there if fields is None else there & fields.is_null().to_numpy(zero_copy_only=False)
@@ -151,7 +134,7 @@ def dates_in(raw: RawColumns, name: str, texts: Any, day_first: bool | None, rem
     minute = minute + 60 * hour - np.array([_minutes(zone) for zone in zones.tolist()])[which]
     micro = np.round(second * 1e6).astype(np.int64) + 60_000_000 * minute
     values = moment.astype("datetime64[us]") + micro.astype("timedelta64[us]")
-    return Dates(np.where(there, values, np.datetime64("NaT")), day_first, zoned)
+    return np.where(there, values, np.datetime64("NaT")), day_first, zoned
 
 
 def _minutes(zone: str) -> int:

@@ -1,11 +1,7 @@
-"""Choosing the hyperparameters of an estimator, from a prior to start from, and saying how it was done.
+"""How an estimator is fitted: without a kernel by ``cagp.fit``, with one by maximum likelihood from it.
 
-| when | how |
-|---|---|
-| at most 2,000 observations | the exact likelihood of all of them |
-| more | the nearest-neighbour likelihood, from a sample of its terms |
-| fit_options names a likelihood or a subset | that |
-| a scikit-learn kernel that cagp has no equal of, or a callable optimizer | scikit-learn's own optimiser, on as many |
+The likelihood is that of ``cagp.hyperparameters.fit``; but a kernel of scikit-learn that cagp has no equal of, or a
+callable optimizer, needs scikit-learn's own optimiser.
 """
 
 from __future__ import annotations
@@ -24,35 +20,34 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
 from sklearn.gaussian_process.kernels import WhiteKernel
 
+from ..choosing import fit
+from ..choosing.options import Options
 from ..errors import InputError, InputTypeError
-from ..hyperparameters import FitResult, FitWarning, fit
+from ..hyperparameters import FitResult, FitWarning
+from ..hyperparameters import fit as fit_prior
 from ..hyperparameters.result import told_by_a_constant, warn
 from ..hyperparameters.search_space import BOUND_FACTOR
 from ..hyperparameters.starting_prior import NOISE_SHARE, column_groups, scale_of, starting_kernel
 from ..interop.sklearn_kernels import Translation, from_sklearn
 from ..kernels import Kernel
 from ..means import Constant, Mean, Zero, as_mean
+from ..model import Model
 from ..prior import Prior
 from ..solvers.exact import EXACT_UP_TO
 from ..support.interrupt import Interrupt
 from ..support.validation import not_negative_each, positive
 
 OPTIMIZER = "fmin_l_bfgs_b"
-
-SKLEARN_ALPHA = 1e-10
-"""What GaussianProcessRegressor adds to the diagonal unless it is told otherwise."""
-
-# GaussianProcessRegressor wants a positive alpha even where a WhiteKernel is all the noise.
-_NO_ALPHA = float(np.finfo(float).tiny)
+_SKLEARN_ALPHA = 1e-10  # what GaussianProcessRegressor adds to the diagonal unless it is told otherwise
+_CALLABLE = "a callable optimizer needs a scikit-learn kernel, whose theta it can move"
+_NO_ALPHA = float(np.finfo(float).tiny)  # it wants a positive one even where a WhiteKernel is all the noise
 
 
 @dataclass(frozen=True)
 class Start:
-    """A prior to start from.
+    """A prior to start from, whose noise is ``known`` (n,) and one unknown ``level``, where that is not None.
 
-    ``level`` is the part of the noise that is one unknown number, fitted where ``level_is_free``, or None; ``known``
-    (n,) the part that is known. ``white`` says that ``level`` comes from a WhiteKernel, which scikit-learn counts as
-    part of the function. ``fixed`` and ``bounds`` are for ``hyperparameters.fit``.
+    ``white`` says that the level comes from a WhiteKernel, which scikit-learn counts as part of the function.
     """
 
     kernel: Kernel
@@ -95,54 +90,46 @@ def start_from(
     kernel: Any, mean: Any, noise_variance: Any, alpha: Any, X: np.ndarray, y: np.ndarray, given_noise: Any = None
 ) -> Start:
     """What a fit to X (n, p) and y (n, outputs) starts from; ``given_noise`` is what was handed to ``fit``."""
-    n, p = X.shape
-    translation = None
+    start_kernel, translation = kernel, None
+    fixed: tuple[str, ...] = ()
+    bounds: dict[str, tuple[float, float]] = {}
     if isinstance(kernel, SklearnKernel):
-        translation = from_sklearn(kernel, p)
+        translation = from_sklearn(kernel, X.shape[1])
         if translation.kernel is None:
             raise InputError(f"the kernel {kernel} is noise and no function; add a kernel such as RBF()")
-    elif kernel is not None and not isinstance(kernel, Kernel):
-        raise InputTypeError(f"kernel must be a kernel of cagp or of scikit-learn, or None, got {kernel!r}")
-    if alpha is None and translation is not None and noise_variance is None and given_noise is None:
-        alpha = SKLEARN_ALPHA
-    level, free = None, False
-    if given_noise is None and noise_variance is not None and not np.ndim(noise_variance):
-        level, free = positive(noise_variance, "noise_variance"), True
-    of_each = given_noise if given_noise is not None else noise_variance if level is None else None
-    known = known_noise(n, alpha=alpha, noise_variance=of_each)
-    white = translation is not None and translation.noise_variance > 0
-    if white and noise_variance is not None:
-        raise InputError(
-            f"noise_variance={noise_variance!r} is given, and the kernel {kernel} has its noise in a WhiteKernel; "
-            "leave one of them out, or give known noise as alpha"
-        )
-    bounds: dict[str, tuple[float, float]] = {}
-    fixed: tuple[str, ...] = ()
-    start_kernel = kernel
-    if translation is not None:
-        assert translation.kernel is not None
         start_kernel, fixed, bounds = translation.kernel, translation.fixed, dict(translation.bounds)
-        if white:
-            level, free = translation.noise_variance, translation.noise_is_free
-        if white and free:
-            bounds["noise_variance"] = translation.noise_bounds
     elif kernel is None:
         start_kernel, fixed = starting_kernel(column_groups(X), scale_of(y))
-    if level is None and noise_variance is None and alpha is None and given_noise is None:
+    elif not isinstance(kernel, Kernel):
+        raise InputTypeError(f"kernel must be a kernel of cagp or of scikit-learn, or None, got {kernel!r}")
+    said = noise_variance is not None or given_noise is not None
+    if alpha is None and translation is not None and not said:
+        alpha = _SKLEARN_ALPHA
+    level, free, of_each = None, False, noise_variance if given_noise is None else given_noise
+    if given_noise is None and noise_variance is not None and not np.ndim(noise_variance):
+        level, free, of_each = positive(noise_variance, "noise_variance"), True, None
+    known = known_noise(len(X), alpha=alpha, noise_variance=of_each)
+    white = translation is not None and translation.noise_variance > 0
+    if translation is not None and white:
+        if noise_variance is not None:
+            raise InputError(
+                f"noise_variance={noise_variance!r} is given, and the kernel {kernel} has its noise in a WhiteKernel; "
+                "leave one of them out, or give known noise as alpha"
+            )
+        level, free = translation.noise_variance, translation.noise_is_free
+        if free:
+            bounds["noise_variance"] = translation.noise_bounds
+    elif level is None and alpha is None and not said:
         level, free = NOISE_SHARE * scale_of(y), True
     if level is None:
         require_noise(known)
-    chosen = as_mean(mean) if mean is not None else Constant() if kernel is None else Zero()
-    return Start(start_kernel, chosen, level, free, known, white, translation, fixed, bounds)
+    own_mean = as_mean(mean) if mean is not None else Constant() if kernel is None else Zero()
+    return Start(start_kernel, own_mean, level, free, known, white, translation, fixed, bounds)
 
 
 @dataclass(frozen=True)
 class ChosenHyperparameters:
-    """The hyperparameters that were chosen: those of ``kernel``, and the ``level`` of the noise.
-
-    ``public`` is the kernel in the form in which it was given: scikit-learn's in, scikit-learn's out. ``result`` is
-    what the fit found out, where cagp did it; ``message`` says what was done, ``interrupted`` that Ctrl-C ended it.
-    """
+    """Those of ``kernel``, in ``public`` as one of the library that it was given in, and the ``level`` of the noise."""
 
     kernel: Kernel
     level: float | None
@@ -163,10 +150,49 @@ class HowToLearn:
 
     def __post_init__(self) -> None:
         if self.optimizer not in (None, OPTIMIZER) and not callable(self.optimizer):
-            raise InputError(
-                f"optimizer must be {OPTIMIZER!r}, None, or a callable as GaussianProcessRegressor takes it, "
-                f"got {self.optimizer!r}"
-            )
+            allowed = f"{OPTIMIZER!r}, None, or a callable as GaussianProcessRegressor takes it"
+            raise InputError(f"optimizer must be {allowed}, got {self.optimizer!r}")
+
+
+def chosen(
+    estimator: Any, X: np.ndarray, Y: np.ndarray, noise_variance: Any, like: Any, how: HowToLearn
+) -> list[Model]:
+    """For each column of Y (n, outputs) the model that ``cagp.fit`` chooses, by the parameters of the estimator."""
+    if callable(how.optimizer):
+        raise InputError(f"{_CALLABLE}; leave it out where the kernel is chosen")
+    if estimator.normalize_y and estimator.target_transform not in (None, "auto"):
+        asked = f"target_transform={estimator.target_transform!r} is for y as it was given"
+        raise InputError(f"{asked}, and normalize_y=True changes it first; leave normalize_y out")
+    fit_options = {"n_restarts": how.n_restarts, **how.options}
+    names = {each.name: each.metadata["estimator"] for each in dataclasses.fields(Options)}
+    options = {name: getattr(estimator, own or name) for name, own in names.items() if own is not None} | {
+        "like": like,
+        "noise_variance": _noise(estimator, noise_variance, len(X)),
+        "likelihood": fit_options.pop("likelihood", "auto"),
+        "recalibrate": "auto" if estimator.recalibrate is None else estimator.recalibrate,
+        "fit_options": fit_options,
+        "seed": how.seed,
+        "progress": False,
+    }
+    fitted = []
+    for column in Y.T:
+        fitted.append(fit(X, column, **options))
+        result = fitted[-1].result
+        warn(result if result is not None and not result.converged else None)
+    return fitted
+
+
+def _noise(estimator: Any, given: Any, n: int) -> Any:
+    """Where the noise starts, or the known noise of each observation (n,); None where nothing is known."""
+    level = estimator.noise_variance if given is None else None
+    if estimator.alpha is None and (level is None or np.ndim(level) == 0):
+        return level if given is None else not_negative_each(given, "noise_variance", n).numpy()
+    if level is not None and np.ndim(level) == 0:
+        both = f"alpha={estimator.alpha!r} beside noise_variance={level!r}, one known and one fitted"
+        raise InputError(f"{both}, needs a kernel; give one, or leave one of the two out")
+    known = known_noise(n, alpha=estimator.alpha, noise_variance=level if given is None else given)
+    require_noise(known)
+    return known
 
 
 def learn(start: Start, X: np.ndarray, Y: np.ndarray, how: HowToLearn) -> ChosenHyperparameters:
@@ -177,39 +203,13 @@ def learn(start: Start, X: np.ndarray, Y: np.ndarray, how: HowToLearn) -> Chosen
     if start.translation is not None and (callable(how.optimizer) or any(k.n_dims for k in start.translation.opaque)):
         return _learn_by_sklearn(start, X, Y, how)
     if callable(how.optimizer):
-        raise InputError(
-            "a callable optimizer needs a scikit-learn kernel, whose theta it can move; "
-            f"use optimizer={OPTIMIZER!r} with kernels of cagp"
-        )
+        raise InputError(f"{_CALLABLE}; use optimizer={OPTIMIZER!r} with kernels of cagp")
     free = [name for name in start.kernel.hyperparameter_names() if name not in start.fixed]
     if not free and not start.level_is_free:
-        return ChosenHyperparameters(
-            start.kernel, start.level, public, None, "Nothing was fitted: all hyperparameters are fixed."
-        )
-    settings = _settings(start, how)
-    alone = dataclasses.replace(start, known=np.zeros_like(start.known))  # the known noise goes beside the unknown
-    if start.level is None:
-        alone = start
-    elif start.known.any():
-        settings["known_noise"] = start.known
-    with Interrupt() as interrupt:
-        result = fit(alone.prior(), X, Y if Y.shape[1] > 1 else Y[:, 0], **settings)
-    warn(result, told_by_a_constant(Y, result))
-    level = None if start.level is None else float(result.prior.noise_variance)
-    public = result.prior.kernel
-    if start.translation is not None:
-        public = start.translation.to_sklearn(result.values, level if start.white else None)
-    random = result.size < len(X) and isinstance(settings.get("subset"), numbers.Integral)
-    drawn = f", drawn at random (seed {how.seed})" if random else ""
-    done = f"Maximum of the {result.likelihood} likelihood of {result.size} of {len(X)} observations{drawn}."
-    said = f"{done} {result.message}"
-    return ChosenHyperparameters(result.prior.kernel, level, public, result, said, interrupt.requested)
-
-
-def _settings(start: Start, how: HowToLearn) -> dict[str, Any]:
-    """The options of ``hyperparameters.fit``: the estimator's, under those that were given as ``fit_options``."""
+        message = "Nothing was fitted: all hyperparameters are fixed."
+        return ChosenHyperparameters(start.kernel, start.level, public, None, message)
     given = dict(how.options)
-    fix = given.pop("fix", ())
+    fix, bounds = given.pop("fix", ()), given.pop("bounds", None) or {}
     held = () if start.level is None or start.level_is_free else ("noise_variance",)
     settings: dict[str, Any] = {
         "n_restarts": how.n_restarts,
@@ -218,19 +218,31 @@ def _settings(start: Start, how: HowToLearn) -> dict[str, Any]:
         "progress": False,
         "fix": (*([fix] if isinstance(fix, str) else fix), *start.fixed, *held),
         "fix_noise": start.level is None,
-        "bounds": {**start.bounds, **(given.pop("bounds", None) or {})},
+        "bounds": {**start.bounds, **bounds},
+        **given,
     }
-    return {**settings, **given}
-
-
-# --- the scikit-learn fallback: its own Gaussian process, for what only it can do: differentiate its kernels ----------
+    alone = start
+    if start.level is not None:  # the known noise goes beside the unknown
+        alone = dataclasses.replace(start, known=np.zeros_like(start.known))
+        settings |= {"known_noise": start.known} if start.known.any() else {}
+    with Interrupt() as interrupt:
+        result = fit_prior(alone.prior(), X, Y if Y.shape[1] > 1 else Y[:, 0], **settings)
+    warn(result, told_by_a_constant(Y, result))
+    level = None if start.level is None else float(result.prior.noise_variance)
+    public = result.prior.kernel
+    if start.translation is not None:
+        public = start.translation.to_sklearn(result.values, level if start.white else None)
+    random = result.size < len(X) and isinstance(settings.get("subset"), numbers.Integral)
+    drawn = f", drawn at random (seed {how.seed})" if random else ""
+    done = f"Maximum of the {result.likelihood} likelihood of {result.size} of {len(X)} observations{drawn}."
+    message = f"{done} {result.message}"
+    return ChosenHyperparameters(result.prior.kernel, level, public, result, message, interrupt.requested)
 
 
 def _learn_by_sklearn(start: Start, X: np.ndarray, Y: np.ndarray, how: HowToLearn) -> ChosenHyperparameters:
-    """Hyperparameters by scikit-learn's optimiser, on a random subset where there are many observations."""
+    """By scikit-learn, which alone can differentiate its kernels; on a random subset where there are many points."""
     assert start.translation is not None
-    unknown = sorted(set(how.options) - {"subset"})
-    if unknown:
+    if unknown := sorted(set(how.options) - {"subset"}):
         raise InputError(
             f"fit_options has {', '.join(map(repr, unknown))}, but this kernel is fitted by scikit-learn, since cagp "
             "has no equal of it or the optimizer is a callable; only a number as 'subset' can be given"
@@ -245,7 +257,7 @@ def _learn_by_sklearn(start: Start, X: np.ndarray, Y: np.ndarray, how: HowToLear
         kernel, separate = kernel + WhiteKernel(start.level, bounds), True
     theirs = GaussianProcessRegressor(
         kernel,
-        alpha=_alpha(start.known[rows]),
+        alpha=np.maximum(start.known[rows], _NO_ALPHA),
         optimizer=how.optimizer,
         n_restarts_optimizer=how.n_restarts,
         random_state=how.seed,
@@ -270,11 +282,8 @@ def _learn_by_sklearn(start: Start, X: np.ndarray, Y: np.ndarray, how: HowToLear
 def log_likelihood_at(
     start: Start, noise: Any, kernel: Any, X: np.ndarray, Y: np.ndarray, theta: np.ndarray, eval_gradient: bool
 ) -> Any:
-    """The exact log-likelihood at scikit-learn's ``theta`` (q,), and its gradient (q,) where it is asked for.
-
-    ``noise``, one number or one per observation, is what the kernel has not in a WhiteKernel.
-    """
-    theirs = GaussianProcessRegressor(kernel, alpha=_alpha(noise))
+    """The exact log-likelihood at scikit-learn's ``theta`` (q,), and its gradient (q,); ``noise`` is not in theta."""
+    theirs = GaussianProcessRegressor(kernel, alpha=np.maximum(noise, _NO_ALPHA))
     theirs.kernel_, theirs.X_train_, theirs.y_train_ = kernel, X, _residuals(start, X, Y)
     return theirs.log_marginal_likelihood(theta, eval_gradient=eval_gradient)
 
@@ -284,13 +293,6 @@ def _residuals(start: Start, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
     points = torch.from_numpy(X)
     columns = [torch.from_numpy(np.ascontiguousarray(y)) for y in Y.T]
     return np.column_stack([(y - start.mean.fit(points, y)(points)).numpy() for y in columns])
-
-
-def _alpha(noise: Any) -> Any:
-    return noise if np.any(noise) else _NO_ALPHA
-
-
-# --- before any data --------------------------------------------------------------------------------------------------
 
 
 def prior_prediction(

@@ -1,0 +1,275 @@
+"""The CF conventions: what the coordinates of an xarray object are, and the attributes of what is made of it.
+
+The command line asks for these where xarray need not be installed: it is imported for types alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from ..errors import InputError, InputTypeError
+from ..kernels import Kernel, geographic_columns
+from ..model import Model
+from ..support.validation import choice
+from ..support.version import __version__
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+Gridded: TypeAlias = "xr.DataArray | xr.Dataset"
+
+TIME_UNITS = {unit: np.timedelta64(1, unit) for unit in ("D", "h", "m", "s")}
+_EPOCH = np.datetime64("1970-01-01T00:00:00", "s")
+_NAMES = {"lat": "latitude", "latitude": "latitude", "lon": "longitude", "longitude": "longitude"}
+_UNITS = {
+    f"{degree}{mark}": role
+    for role, marks in {"latitude": ("_north", "_N", "N"), "longitude": ("_east", "_E", "E")}.items()
+    for mark in marks
+    for degree in ("degree", "degrees")
+}
+"""The spellings of degrees north and east that the CF conventions allow."""
+_DEGREES = ("degree", "degrees", "deg", "°")
+_TEMPERATURE = re.compile(r"(K|kelvin|degrees?_?[CFKR]|deg_?[CF]|celsius|fahrenheit|°[CF])", re.IGNORECASE)
+_UNITS_OF = {"latitude": "degrees_north", "longitude": "degrees_east"}
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One column of the points: a coordinate that is a "latitude", "longitude", "time" (since 1970) or "other"."""
+
+    name: str
+    role: str
+    time_unit: str = "D"
+
+    def numbers(self, values: Any) -> np.ndarray:
+        """The coordinate's values as finite float64 numbers, in the shape they have."""
+        array = np.asarray(values)
+        if array.dtype.kind == "M":
+            array = (array - _EPOCH) / TIME_UNITS[self.time_unit]
+        elif array.dtype.kind == "m":
+            array = array / TIME_UNITS[self.time_unit]
+        elif array.dtype.kind not in "fiu":
+            remedy = (
+                'for other calendars use convert_calendar("standard"), for labels assign numbers with assign_coords'
+            )
+            raise InputTypeError(f"the coordinate {self.name!r} is no number or time, but {array.dtype}; {remedy}")
+        if bad := int((~np.isfinite(array)).sum()):
+            remedy = "drop those points first, for example with stack and dropna"
+            raise InputError(f"the coordinate {self.name!r} has {bad} values that are missing or infinite; {remedy}")
+        return array.astype(np.float64)
+
+
+def role_of(name: Hashable, coordinate: Any, *, strict: bool = True) -> str:
+    """What a coordinate is, by its CF attributes and its name; refuses contradictions, or says "other"."""
+    units, attributes = coordinate.attrs.get("units"), coordinate.attrs
+    by_name = _NAMES.get(str(name).lower())
+    said = {_UNITS.get(str(units)), attributes.get("standard_name")} & {"latitude", "longitude"}
+    roles = said | ({by_name} if by_name else set())
+    if len(roles) > 1 or (roles and units is not None and str(units) not in (*_UNITS, *_DEGREES)):
+        if not strict:
+            return "other"
+        raise InputError(
+            f"the coordinate {str(name)!r} has units {units!r} and standard_name "
+            f"{attributes.get('standard_name')!r}: is it a latitude or a longitude in degrees? Correct its attributes"
+        )
+    if roles:
+        return str(roles.pop())
+    return "time" if coordinate.dtype.kind in "mM" else "other"
+
+
+def find_axes(grid: Gridded, names: Sequence[str] | None, time_unit: str) -> tuple[Axis, ...]:
+    """The named coordinates, or latitude and longitude where no names are given."""
+    choice(time_unit, "time_unit", tuple(TIME_UNITS))
+    if names is None:
+        return tuple(Axis(_only(grid, role, hint=True), role) for role in ("latitude", "longitude"))
+    if isinstance(names, str) or not len(names) or len(set(names)) != len(names):
+        raise InputError(f'coords must be distinct names such as ("lat", "lon"), got {names!r}')
+    for name in names:
+        if name not in grid.coords:
+            remedy = "give it values with assign_coords" if name in grid.sizes else "choose from these"
+            raise InputError(f"there is no coordinate {name!r}, there are {sorted(map(str, grid.coords))}; {remedy}")
+    return tuple(Axis(name, role_of(name, grid.coords[name]), time_unit) for name in names)
+
+
+def matching(grid: Gridded, axis: Axis) -> xr.DataArray:
+    """The coordinate of ``grid`` that goes with ``axis``: of the same name, or the only one of the same role."""
+    named = grid.coords.get(axis.name)
+    if named is not None and role_of(axis.name, named) == axis.role:
+        return named
+    if axis.role in ("latitude", "longitude"):
+        return grid.coords[_only(grid, axis.role, hint=False)]
+    if named is not None:
+        raise InputError(f"the coordinate {axis.name!r} is a {axis.role} coordinate in the observed field, not here")
+    raise InputError(
+        f"the grid has no coordinate {axis.name!r}, there are {sorted(map(str, grid.coords))}; rename one, or add it "
+        f"with assign_coords({axis.name}=...)"
+    )
+
+
+def _only(grid: Gridded, role: str, hint: bool) -> str:
+    found = [str(name) for name, coordinate in grid.coords.items() if role_of(name, coordinate) == role]
+    if len(found) == 1:
+        return found[0]
+    have = f"{found} all look like one" if found else f"there are {sorted(map(str, grid.coords))}"
+    remedy = 'name the coordinates: coords=("y", "x")' if hint else "rename the one you mean to that of the field"
+    if not found:
+        remedy += f", or give one the attribute units={_UNITS_OF[role]}"
+    raise InputError(f"no single {role} was found: {have}; {remedy}")
+
+
+def coordinates_along(grid: Gridded, dims: Sequence[Hashable]) -> xr.Dataset:
+    """The coordinates of ``grid`` along ``dims`` alone; those along another dimension of size one become scalars."""
+    single = [dim for dim, size in grid.sizes.items() if dim not in dims and size == 1]
+    dataset = grid.coords.to_dataset()
+    dataset = dataset.squeeze([dim for dim in single if dim in dataset.sizes])
+    return dataset.drop_vars([name for name, c in dataset.coords.items() if not set(c.dims) <= set(dims)])
+
+
+def check_geographic(kernel: Kernel, axes: tuple[Axis, ...]) -> bool:
+    """Whether longitudes go through Geographic; refuses a Geographic on columns other than (latitude, longitude)."""
+    found = geographic_columns(kernel, range(len(axes)))
+    for columns in found:
+        roles = [axes[c].role for c in columns]
+        if roles != ["latitude", "longitude"]:
+            names = tuple(axes[c].name for c in columns)
+            raise InputError(
+                f"Geographic needs (latitude, longitude), the coordinates are {names}, which are {roles}; put them in "
+                "that order in coords, use Geographic(kernel).on(columns), or set their units"
+            )
+    return bool(found)
+
+
+def copies(X: np.ndarray, y: np.ndarray, axes: tuple[Axis, ...]) -> np.ndarray:
+    """Which observations repeat another one under a different longitude, at a pole or a meridian given twice, (n,).
+
+    Taken as independent observations, such copies would make the error bars too small.
+    """
+    copied = np.zeros(len(y), dtype=bool)
+    roles = [axis.role for axis in axes]
+    if not {"latitude", "longitude"} <= set(roles):
+        return copied
+    column = roles.index("longitude")
+    pole, longitude = np.abs(X[:, roles.index("latitude")]) == 90, X[:, column]
+    labels, label = np.unique(longitude, return_inverse=True)
+    _, meridian, sharing = np.unique(np.mod(labels, 360), return_inverse=True, return_counts=True)
+    suspects = np.flatnonzero(pole | (sharing[meridian] > 1)[label])
+    if not len(suspects):
+        return copied
+    key = X[suspects].copy()
+    key[:, column] = np.where(pole[suspects], 0.0, np.mod(longitude[suspects], 360))
+    _, first, group = np.unique(np.column_stack([key, y[suspects]]), axis=0, return_index=True, return_inverse=True)
+    copied[suspects] = longitude[suspects] != longitude[suspects[first[group.reshape(-1)]]]
+    return copied
+
+
+# --- attributes -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Source:
+    """The observed field: its name, its attributes, and how many of its values were left out."""
+
+    name: str = "field"
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    missing: int = 0
+    copies: int = 0
+
+    @property
+    def label(self) -> str:
+        """The field in words."""
+        given = self.attributes.get("long_name") or (self.standard_name or "").replace("_", " ")
+        return str(given or self.name)
+
+    @property
+    def standard_name(self) -> str | None:
+        """The CF standard name without modifiers; None where it has the wrong form or says nothing."""
+        name = str(self.attributes.get("standard_name", ""))
+        return name if re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) and name != "unknown" else None
+
+
+def variable_attributes(source: Source, what: str, level: float | None, observed: bool) -> dict[str, Any]:
+    """The attributes of the variable ``what``: mean, std, lower or upper."""
+    of = f"new observations of {source.label}" if observed else source.label
+    words = {"mean": "posterior mean", "std": "posterior standard deviation"}
+    said = words.get(what) or f"{what} end of the central {level:.10g} interval"
+    units, name = source.attributes.get("units"), source.standard_name
+    attributes: dict[str, Any] = {"long_name": f"{said} of {of}", "units": units}
+    if what == "std":
+        attributes["standard_name"] = f"{name} standard_error" if name else None
+        attributes["units_metadata"] = "temperature: difference" if _TEMPERATURE.fullmatch(str(units)) else None
+    else:
+        attributes["units_metadata"] = source.attributes.get("units_metadata")
+    if what == "mean":
+        others = "std" if level is None else "std lower upper"
+        attributes |= {"standard_name": name, "ancillary_variables": others}
+    elif what != "std":
+        attributes["probability"] = level
+    return {key: value for key, value in attributes.items() if value is not None}
+
+
+def kept_cell_methods(source: Source, dataset: xr.Dataset) -> str | None:
+    """The field's cell_methods, where every dimension they name is still there."""
+    methods = str(source.attributes.get("cell_methods", ""))
+    outside_brackets = re.sub(r"\([^)]*\)", "", methods)
+    named = re.findall(r"(\S+):", outside_brackets)
+    present = {"area", *map(str, dataset.coords), *map(str, dataset.dims)}
+    return methods if named and set(named) <= present else None
+
+
+def grid_mapping(grid: xr.DataArray | xr.Dataset, dataset: xr.Dataset) -> str | None:
+    """The name of the grid's map projection variable, where all its variables agree and the prediction has it."""
+    import xarray
+
+    variables = [grid] if isinstance(grid, xarray.DataArray) else list(grid.data_vars.values())
+    named = {v.encoding.get("grid_mapping", v.attrs.get("grid_mapping")) for v in variables} - {None}
+    name = named.pop() if len(named) == 1 else None
+    return name if name in dataset.coords else None
+
+
+def provenance(source: Source, model: Model, observed: bool, status: str) -> dict[str, Any]:
+    """The attributes of the whole data set."""
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    picked = model.prepared.picked
+    solver = repr(model.solver) + (f", which picked {picked!r}" if picked else "")
+    return {
+        "Conventions": "CF-1.11",
+        "title": f"Gaussian process prediction of {source.label}",
+        "source": f"Gaussian process regression with cagp {__version__}",
+        "history": f"{now} cagp {__version__}: predicted from {len(model.recipe.y)} observations",
+        "cagp_version": __version__,
+        "cagp_prior": repr(model.prior),
+        "cagp_solver": solver,
+        "cagp_calibrated": str(bool((picked or model.solver).calibrated)).lower(),
+        "cagp_guarantee": f"{model.guarantee.kind}: {model.guarantee}",
+        "cagp_status": status,
+        "cagp_predicted": "new observations, with noise" if observed else "the field without noise",
+        "cagp_observations": len(model.recipe.y),
+        "cagp_observations_missing": source.missing,
+        "cagp_observations_copies": source.copies,
+    }
+
+
+def simulated(
+    name: str, given: Mapping[str, Any], model: Model, observed: bool, how: str, seed: int
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The attributes of simulated fields of what has these ``given`` ones, and of the data set that they are in."""
+    source = Source(name, given)
+    attributes = {key: given[key] for key in ("units", "units_metadata") if key in given}
+    attributes["long_name"] = f"simulated {'observations of ' if observed else ''}{source.label}"
+    if source.standard_name:
+        attributes["standard_name"] = source.standard_name
+    notes = provenance(source, model, observed, f"Fields drawn {how}." if how else "Fields drawn before.")
+    notes["title"] = f"Gaussian process simulation of {source.label}"
+    notes["cagp_seed"] = seed
+    return attributes, notes
+
+
+def coordinate_attributes(role: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """A coordinate's attributes, with what the CF conventions ask of a latitude or longitude where it is missing."""
+    return ({"units": _UNITS_OF[role], "standard_name": role} if role in _UNITS_OF else {}) | dict(given)
