@@ -19,8 +19,7 @@ class Backend(ABC):
     """G for training points given by their ``Entries``: ``Dense`` stores it, ``Tiles`` and ``Fused`` recompute it."""
 
     storage: ClassVar[str] = "tiles"
-    computed = False
-    """Whether the whole matrix is in memory."""
+    computed = False  # whether the whole matrix is in memory
 
     def __init__(self, entries: Entries) -> None:
         self.entries = entries
@@ -93,11 +92,8 @@ class Tiles(Backend):
 
     @property
     def _own_threads(self) -> int:
-        """How many threads share out whole panels, products and all; one where torch does it within each step.
-
-        Compiled code cannot run on the threads of torch, and these wait busily for a while after each product: side by
-        side the two get in each other's way.
-        """
+        """How many threads share out whole panels, products and all; one where torch does it within each step."""
+        # compiled code cannot run on the threads of torch, which wait busily after each product and get in its way
         return torch.get_num_threads() if self.entries.fills_compiled else 1
 
     def sweeping(self, W: torch.Tensor, rhs: torch.Tensor, backward: bool) -> Sweep:

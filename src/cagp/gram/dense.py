@@ -1,8 +1,9 @@
-"""G stored as one dense matrix, filled when it is first needed."""
+"""G stored as one dense matrix, filled when it is first needed; and sweeps over it with few columns."""
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -12,15 +13,15 @@ import torch
 
 from .backend import Backend
 from .entries import Entries
-from .few_columns import FewColumnsProduct, FewColumnsSweep
-from .sweeping import PanelSweep, Sweep, sweep_triangle
+from .few_columns import FewColumnsProduct, on_this_thread
+from .sweeping import Change, PanelSweep, Sweep, sweep_triangle
 
 
 class Dense(Backend):
     """The matrix, and what sweeps with few columns keep of it: the inverses of the triangles in its diagonal blocks.
 
     Until a block is asked for here, products go through the same matrix in another order where there is one (``also``),
-    so that it is in memory once. It belongs to whoever works in that order: no longer than they, it is remembered here.
+    so that it is in memory once: it is remembered here as long as whoever works in that order.
     """
 
     storage = "dense"
@@ -82,11 +83,9 @@ class Dense(Backend):
         return FewColumnsSweep(self._kept().numpy(), diagonal, self._triangle_inverse, W, rhs, backward)
 
     def _triangle_inverse(self, start: int, stop: int, backward: bool, relaxation: float) -> np.ndarray:
-        """The inverse of the triangle that a sweep solves with in rows start:stop, kept for the next sweep.
-
-        As good as a triangular solve: the triangle M of a positive definite block has xᵀMx ≥ (1/ω − ½) xᵀDx with the
-        diagonal D, so ‖M⁻¹‖ ≤ 2ω/(2 − ω) / min D whatever the condition of the block.
-        """
+        """The inverse of the triangle that a sweep solves with in rows start:stop, kept for the next sweep."""
+        # as good as a triangular solve: the triangle M of a positive definite block has xᵀMx ≥ (1/ω − ½) xᵀDx with the
+        # diagonal D, so ‖M⁻¹‖ ≤ 2ω/(2 − ω) / min D whatever the condition of the block
         key = (start, stop, backward, relaxation)
         with self._lock:
             if key not in self._triangles:
@@ -95,3 +94,44 @@ class Dense(Backend):
                 self._triangles[key] = torch.linalg.solve_triangular(triangle, identity, upper=backward)
             inverse: np.ndarray = self._triangles[key].numpy()
             return inverse
+
+
+class FewColumnsSweep(Sweep):
+    """A sweep with whole rows of a stored ``matrix`` (d, d): few columns multiply faster with them than with halves.
+
+    All in NumPy: the threads of torch and those of a product get in each other's way. Tensors in and out are views.
+    ``inverse(start, stop, backward, relaxation)`` is that of the triangle it solves with.
+    """
+
+    def __init__(
+        self,
+        matrix: np.ndarray,
+        diagonal: np.ndarray,
+        inverse: Callable[[int, int, bool, float], np.ndarray],
+        W: torch.Tensor,
+        rhs: torch.Tensor,
+        backward: bool,
+    ) -> None:
+        super().__init__(W, rhs, backward)
+        self._X, self._right = (np.ascontiguousarray(part.numpy().T) for part in (W, rhs))
+        self._diagonal, self._inverse = diagonal, inverse
+        self._product = FewColumnsProduct(matrix, self._X)
+
+    def __exit__(self, error: type[BaseException] | None, *details: object) -> None:
+        self._product.__exit__()
+        if error is None:
+            self._W.numpy()[...] = self._X.T
+
+    def residual(self, start: int, stop: int) -> torch.Tensor:
+        product = self._product.rows(start, stop, *self._counting(start, stop))
+        return torch.from_numpy(np.subtract(self._right[start:stop], product, out=product)).T
+
+    def relax(self, start: int, stop: int, residual: torch.Tensor, relaxation: float) -> Change:
+        with np.errstate(over="ignore", invalid="ignore"):  # what diverges is told by those who ask for the weights
+            change = on_this_thread(self._inverse(start, stop, self._backward, relaxation), residual.T.numpy())
+            scale = self._diagonal[start:stop, None] * (2 / relaxation - 1)
+            energy = (scale * np.square(change)).sum(axis=0)
+        return torch.from_numpy(change).T, torch.from_numpy(energy)
+
+    def put(self, start: int, stop: int, change: torch.Tensor) -> None:
+        self._X[start:stop] += change.T.numpy()

@@ -18,10 +18,7 @@ class Search(Protocol):
 
 
 def search(points: torch.Tensor, few: bool = False) -> Search:
-    """Prepare points (n, q) for questions about neighbours, on the device they are on.
-
-    For ``few`` questions preparing counts more than answering.
-    """
+    """Prepare points (n, q) for questions, on the device they are on; for ``few``, so that preparing is quick."""
     return TreeSearch(points, few) if points.device.type == "cpu" else BlockSearch(points)
 
 
@@ -52,10 +49,9 @@ class TreeSearch:
 class BlockSearch:
     """Points and test points in blocks of neighbours; each block of test points looks into the nearest blocks.
 
-    The box around a block tells how near its points can be. If even the k-th neighbour found is nearer than the next
-    block's box, nothing was missed; otherwise twice as many blocks are looked into, in the end all of them.
-    A block has ``leaf`` points, and looks into ``first_blocks`` at first; ``entries`` distances are in memory at once.
-    Among few points blocks do not pay: all of them are looked at.
+    If even the k-th neighbour found is nearer than the box around the next block, nothing was missed; otherwise twice
+    as many blocks are looked into. A block has ``leaf`` points, and looks into ``first_blocks`` at first; ``entries``
+    distances are in memory at once. Among few points all of them are looked at.
     """
 
     def __init__(self, points: torch.Tensor, leaf: int = 256, first_blocks: int = 16, entries: int = 2**27) -> None:
@@ -86,10 +82,7 @@ class BlockSearch:
         return torch.cat([each.topk(k, dim=1, largest=False).indices for each in distances])
 
     def _look(self, queries: _Blocks, asked: torch.Tensor, look: int, nearest: torch.Tensor) -> torch.Tensor:
-        """Fill in the neighbours of the test blocks ``asked`` (m,) from the ``look`` nearest blocks of each.
-
-        Returns the test blocks that must look further.
-        """
+        """Fill in the neighbours of test blocks ``asked`` (m,) from the ``look`` nearest; who must look further."""
         known, everything = self._known, look == len(self._known.points)
         below, above = queries.low[asked, None] - known.high, known.low - queries.high[asked, None]
         gap = below.clamp_min(0) + above.clamp_min(0)

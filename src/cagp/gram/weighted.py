@@ -1,12 +1,10 @@
 """Sums of covariances with weights: B k(P, Q) and B k(P, P) Bᵀ for points P and Q, tile by tile, nothing kept.
 
-What they cost is the kernel values: as many as there are pairs of points, half of them where both sets are the same.
 Tiles stay in the cache of a core, and sums are added up in a fixed order, whatever the number of threads.
 
-And the linear functionals that they are for, averages, differences and integrals of f, seen as test points: for weights
-A (m, T) the functionals A f(X′) have the covariances A k(X′, X) with the training points, A k(X′, X′) Aᵀ with each
-other, and the basis A h(X′) of a trend. That is all that a solver and a posterior ask of test points, so m of them cost
-m right-hand sides, however many points there are.
+And the linear functionals that they are for, averages, differences and integrals of f, seen as test points: A f(X′) has
+the covariances A k(X′, X) with the training points, A k(X′, X′) Aᵀ with each other, and the basis A h(X′) of a trend,
+which is all that a solver asks: m functionals cost m right-hand sides, however many points there are.
 """
 
 from __future__ import annotations
@@ -113,10 +111,7 @@ def _as_tensor(B: sp.csr_array, like: Covariances) -> torch.Tensor:
 
 
 class Functionals(Cross):
-    """Functionals with weights A (m, T) of f at the test points of another ``Cross``, which are ``points``.
-
-    Points that no functional has a weight on are left out.
-    """
+    """Functionals with weights A (m, T) of f at the test points of another ``Cross``, less those without a weight."""
 
     travels = False
 

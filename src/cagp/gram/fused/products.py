@@ -1,10 +1,9 @@
 """Tiles of covariances, and products with them that never store one.
 
-A product W k(X, X) in half-precision pieces: every number is high + low, two numbers of 11 bits, and the three
-largest of the four products are kept, which is nearly as accurate as float32 and runs on tensor
-cores. For "tf32" the weights keep their high part alone, 11 bits as in TF32, but the covariances both: a sweep
-with rounded weights is an exact sweep from nearby weights, and stays stable; rounded covariances are another matrix,
-whose sweeps diverge where the noise is small. Sums are in float32.
+Every number is high + low, two numbers of 11 bits, and the three largest of the four products are kept: nearly as
+accurate as float32, and on tensor cores. For "tf32" the weights keep their high part alone, but the covariances both: a
+sweep with rounded weights is an exact sweep from nearby weights; rounded covariances are another matrix, whose sweeps
+diverge where the noise is small.
 """
 
 from __future__ import annotations
@@ -64,10 +63,7 @@ def fill(function: Function, A: torch.Tensor, B: torch.Tensor, out: torch.Tensor
 
 
 class SplitRows:
-    """Rows W (T, d) as high + low in half precision, scaled row by row and padded by zeros.
-
-    ``largest`` (T,) is about the largest weight of each row, now and later; a row that outgrows it is scaled anew.
-    """
+    """Rows W (T, d) as high + low in half precision, padded by zeros, scaled by about the ``largest`` weight (T,)."""
 
     def __init__(self, W: torch.Tensor, largest: torch.Tensor, accurate: bool) -> None:
         T, d = W.shape
@@ -102,10 +98,7 @@ class SplitRows:
 
 
 class FusedProduct:
-    """Products W k(X, X) for d training points, in float32.
-
-    ``coordinates`` (q, d) are those of ``Function.coordinates``. Where not ``accurate``, weights have 11 bits.
-    """
+    """Products W k(X, X) in float32, for ``Function.coordinates`` (q, d); if not ``accurate``, of 11-bit weights."""
 
     def __init__(self, function: Function, coordinates: torch.Tensor, accurate: bool) -> None:
         self.function, self.accurate = function, accurate
