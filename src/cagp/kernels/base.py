@@ -1,9 +1,8 @@
 """What a kernel is, and how kernels combine.
 
-A kernel is used in two steps. ``embed`` turns points into coordinates in which the kernel is cheap to evaluate
-(scaled by the lengthscale, on the unit sphere, ...); it runs once per point set, in float64. ``evaluate`` fills
-one block k(A, B) from two embeddings; it runs for every tile, so it works in place in reused buffers. Without
-buffers, ``evaluate`` allocates its result and torch can differentiate through it.
+``embed`` turns points into coordinates in which the kernel is cheap to evaluate (scaled by the lengthscale, on the unit
+sphere, …), once per point set, in float64. ``evaluate`` fills one block k(A, B) from two embeddings, for every tile, so
+it works in place in reused buffers; without buffers torch can differentiate through it.
 """
 
 from __future__ import annotations
@@ -24,8 +23,7 @@ from .tree import KernelTree
 Embedding = torch.Tensor | tuple[Any, ...]
 """Points in the coordinates of a kernel: a tensor (coordinates, points), or a tuple of embeddings."""
 
-WriteNumber = Callable[[float], str]
-"""How a formula writes a number."""
+WriteNumber = Callable[[float], str]  # how a formula writes a number
 
 
 def map_embedding(embedding: Embedding, function: Callable[[torch.Tensor], torch.Tensor]) -> Embedding:
@@ -70,27 +68,21 @@ class Kernel(KernelTree, ABC):
     Kernels are immutable. They combine with ``+`` and ``*``, and a number times a kernel scales its variance.
     Calling a kernel on two arrays of points, shapes (n, p) and (m, p), gives the matrix k(A, B), shape (n, m).
 
-    ``hyperparameters`` names the fields of a kernel that hold positive numbers (or tuples of them) which
-    ``Prior.fit`` may choose; they must also work as tensors that torch differentiates through.
-
-    A kernel is a frozen dataclass, whose fields say what it is made of: then one from anywhere can be fitted, described
-    and taken apart. A class that is no dataclass works too, and has nothing to fit.
+    ``hyperparameters`` names the fields that hold positive numbers (or tuples of them) which ``Prior.fit`` may choose;
+    they must also work as tensors that torch differentiates through. A kernel is a frozen dataclass, whose fields say
+    what it is made of; a class that is no dataclass works too, and has nothing to fit.
     """
 
     @property
     def radial(self) -> bool:
-        """Whether k(a, b) falls with the Euclidean distance between the embeddings of a and b, and with nothing else.
-
-        Where it does, neighbours can be found by a search tree.
-        """
+        """Whether k(a, b) falls with the Euclidean distance between embeddings and nothing else: trees search it."""
         return False
 
     @abstractmethod
     def embed(self, X: torch.Tensor, origin: torch.Tensor) -> Embedding:
         """Points (n, p) in float64 to the kernel's own coordinates.
 
-        ``origin`` (p,) may be subtracted by kernels that depend on differences only: it keeps the coordinates
-        small, so that nothing is lost when the embedding is cast to float32.
+        Kernels of differences may subtract ``origin`` (p,): small coordinates lose nothing in a cast to float32.
         """
 
     @abstractmethod

@@ -1,8 +1,4 @@
-"""A kernel as a sum of products of radial kernels, where it is one: the form that compiled code and GPUs work on.
-
-There is one such plan of a kernel for tiles, blocks, the terms of a likelihood and patterns. What a profile is to
-compilers stands with its formula, in the class of the radial kernel (``radial.py``).
-"""
+"""A kernel as a sum of products of radial kernels, where it is one: the form that compiled code and GPUs work on."""
 
 from __future__ import annotations
 
@@ -14,13 +10,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-COMPILED_FROM = 4e7
-"""Kernel values from which on compiled code for them pays, which has to be loaded."""
+COMPILED_FROM = 4e7  # kernel values from which on compiled code for them pays, which has to be loaded
+_MAX_TERMS = 64  # a kernel that falls into more is better evaluated as it was written
 
+# Of a squared scaled distance s and a parameter: the profile, its derivative in s, and in the log of the parameter.
 ScalarProfile = Callable[[float, float], tuple[float, float, float]]
-"""Of a squared scaled distance s and a parameter: the profile, its derivative in s, and in the log of the parameter."""
-
-_MAX_TERMS = 64  # A kernel that falls into more is better evaluated as it was written
 
 
 def decay(x: float) -> float:
@@ -32,8 +26,7 @@ def decay(x: float) -> float:
 class Factor:
     """variance · profile(|a − b|²) on the coordinates ``first`` … ``first + count − 1`` of all embeddings together.
 
-    ``kind`` is the class of the radial kernel, which has the profile's code; ``parameter`` the number that the profile
-    depends on, 1 where there is none.
+    ``kind`` is the class of the radial kernel; ``parameter`` is what its profile depends on, 1 where there is none.
     """
 
     kind: Any
@@ -43,8 +36,7 @@ class Factor:
     parameter: float
 
 
-Terms = tuple[tuple[Factor, ...], ...]
-"""The outer tuple is a sum, each inner one a product."""
+Terms = tuple[tuple[Factor, ...], ...]  # a sum of products
 
 
 def sum_of_terms(parts: Sequence[Terms]) -> Terms:
@@ -62,9 +54,9 @@ def product_of_terms(parts: Sequence[Terms]) -> Terms | None:
 class Plan(NamedTuple):
     """Terms as the arrays that compiled code reads.
 
-    Term t is ``variances[t]`` times the factors ``ends[t]`` … ``ends[t + 1] − 1``. Factor f is a profile of the squared
-    distance over the coordinates ``first[f]`` … ``last[f] − 1`` that depends on ``parameters[f]``; ``codes[f]`` is the
-    address of its compiled loop, which another process does not share: a plan is made where it is used.
+    Term t is ``variances[t]`` times the factors ``ends[t]`` … ``ends[t + 1] − 1``, each a profile of the distance²
+    over the coordinates ``first[f]`` … ``last[f] − 1`` and ``parameters[f]``. ``codes[f]`` is the address of its
+    compiled loop, which another process does not share.
     """
 
     ends: np.ndarray

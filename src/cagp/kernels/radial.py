@@ -1,8 +1,6 @@
-"""Kernels of the distance alone: Matérn 1/2, 3/2, 5/2, squared exponential, rational quadratic; and the periodic one,
-which is the squared exponential on a circle.
+"""Kernels of the distance alone; and the periodic one, which is the squared exponential on a circle.
 
-Each class has all that there is to know about its profile: torch's formula, which is the reference, the same for one
-number, which numba compiles, and the same for a GPU.
+Each has its profile as torch's formula, which is the reference, for one number, which numba compiles, and for a GPU.
 """
 
 from __future__ import annotations
@@ -22,8 +20,7 @@ from ..support.validation import positive, positive_or_each
 from .base import Embedding, Kernel, WriteNumber, validate_hyperparameter
 from .plan import Factor, Terms, decay
 
-# Added to squared distances before a square root that is differentiated: its derivative at zero is infinite.
-_SMALLEST = 1e-300
+_SMALLEST = 1e-300  # added to squared distances before a square root, whose derivative at zero is infinite
 _MANY_PAIRS = 2**14  # blocks of so many pairs are differentiated by matrix products
 _VALUES = ("profile", "evaluate", "diagonal")
 _MEANING = (*_VALUES, "embed")  # what decides which profile a kernel has between embeddings, and which between points
@@ -39,8 +36,7 @@ def squared_distances(
 ) -> torch.Tensor:
     """Squared Euclidean distances between the columns of A (p, …, n) and B (p, …, m), shape (…, n, m).
 
-    From direct differences, one coordinate after another: exact zeros for equal points, and no cancellation,
-    which the expansion |a|² + |b|² − 2a·b suffers from as soon as points are far from the origin.
+    From direct differences: exact zeros for equal points, and no cancellation, as |a|² + |b|² − 2a·b would have.
     """
     if out is None or buffers is None:
         if A.shape[-1] * B.shape[-1] >= _MANY_PAIRS and (A.requires_grad or B.requires_grad):
@@ -61,11 +57,10 @@ def squared_distances(
 
 
 class _SquaredDistances(torch.autograd.Function):
-    """``squared_distances`` whose derivative is a matrix product, not one pass over all pairs for each coordinate.
+    """``squared_distances`` whose derivative is a matrix product, not one pass over all pairs for each coordinate."""
 
-    Σⱼ Mᵢⱼ · 2 (aᵢ − bⱼ) = 2 (aᵢ Σⱼ Mᵢⱼ − Σⱼ Mᵢⱼ bⱼ). The difference of the two sums cancels where all points are near
-    each other and far from the origin; among many points they are not.
-    """
+    # Σⱼ Mᵢⱼ · 2 (aᵢ − bⱼ) = 2 (aᵢ Σⱼ Mᵢⱼ − Σⱼ Mᵢⱼ bⱼ): cancels where all points are near each other and far from the
+    # origin, which many points are not
 
     generate_vmap_rule = True
 
@@ -97,11 +92,10 @@ class Radial(Kernel):
 
     ``lengthscale`` is one number, or one per column of the points (automatic relevance determination).
 
-    ``scalar_profile`` is the profile for compilers, written with ``math`` and ``decay``: where it is None, torch's is
-    used everywhere. It may depend on one number more, which ``profile_parameter`` names. ``gpu_profile`` is its code
-    for Triton: lines that make ``value`` of ``s``, the squared distance of coordinates times ``gpu_unit`` / √alpha, and
-    of ``alpha``, the parameter; powers of two are what is cheap there. ``family`` and ``profile_formula`` describe it
-    for readers. A subclass that computes something else does not inherit them.
+    ``scalar_profile`` is the profile for compilers, written with ``math`` and ``decay``, or None; it may depend on one
+    number more, which ``profile_parameter`` names. ``gpu_profile`` is its code for Triton: lines that make ``value`` of
+    ``s``, the squared distance of coordinates times ``gpu_unit`` / √alpha, and of ``alpha``, the parameter. ``family``
+    and ``profile_formula`` describe it for readers. A subclass that computes something else does not inherit them.
     """
 
     lengthscale: float | tuple[float, ...] = 1.0

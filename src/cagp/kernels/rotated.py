@@ -21,20 +21,15 @@ _THREE = 3
 def rotation(angle: torch.Tensor) -> torch.Tensor:
     """The turned axes as the rows of a matrix (p, p), from one angle () or three (3,), in degrees.
 
-    In the plane the first axis lies ``angle`` counter-clockwise from the first column, that is towards the second. In
-    space the first axis lies at the azimuth ``angle[0]`` in the plane of the first two columns, counted likewise, and
-    ``angle[1]`` above that plane, towards the third column; the other two are then turned around it by ``angle[2]``.
+    In the plane the first axis lies ``angle`` counter-clockwise from the first column, that is towards the second; in
+    space they are azimuth, dip and roll, as ``Rotated`` has them.
     """
     cosine, sine = torch.cos(torch.deg2rad(angle)), torch.sin(torch.deg2rad(angle))
     if angle.ndim == 0:
         return torch.stack([torch.stack([cosine, sine]), torch.stack([-sine, cosine])])
     (ca, cb, cg), (sa, sb, sg), zero = cosine.unbind(), sine.unbind(), torch.zeros_like(cosine[0])
-    along, flat, up = (
-        torch.stack([ca * cb, sa * cb, sb]),
-        torch.stack([-sa, ca, zero]),
-        torch.stack([-ca * sb, -sa * sb, cb]),
-    )
-    return torch.stack([along, cg * flat + sg * up, cg * up - sg * flat])
+    flat, up = torch.stack([-sa, ca, zero]), torch.stack([-ca * sb, -sa * sb, cb])
+    return torch.stack([torch.stack([ca * cb, sa * cb, sb]), cg * flat + sg * up, cg * up - sg * flat])
 
 
 def angles_of(axes: np.ndarray) -> float | tuple[float, ...]:
@@ -114,9 +109,8 @@ class Rotated(Wrapper):
     two columns, and ``dip`` degrees out of it towards the third; the other two are turned around it by ``roll``.
 
     All angles are in degrees, kept in (−90, 90] since an axis has no sign, and fitted beside the lengthscales. Which
-    axis is the first is open: (4, 1) at 30° is (1, 4) at −60°. ``axes`` has them in order. The kernel inside is radial,
-    or made of radial ones by sums and products, which then share the axes. For points with more columns use
-    ``Rotated(kernel, angle).on(0, 1)``.
+    axis is the first is open: (4, 1) at 30° is (1, 4) at −60°. The kernel inside is radial, or made of radial ones by
+    sums and products. For points with more columns use ``Rotated(kernel, angle).on(0, 1)``.
     """
 
     angle: float | tuple[float, ...] = 0.0
@@ -130,8 +124,7 @@ class Rotated(Wrapper):
             raise InputTypeError(
                 f"Rotated wraps a kernel, got {self.kernel!r}; write Rotated(Matern32((4.0, 1.0)), 30)"
             )
-        inside = list(_radial_inside(self.kernel))
-        if not any(np.ndim(_plain(each.lengthscale)) for each in inside):
+        if not any(np.ndim(_plain(each.lengthscale)) for each in _radial_inside(self.kernel)):
             raise InputError(
                 f"{self.kernel!r} has one lengthscale in all directions, which no rotation changes; give one for each "
                 "axis, such as Matern32((4.0, 1.0))"

@@ -14,21 +14,13 @@ import torch
 class KernelTree:
     """A frozen dataclass whose fields are hyperparameters, kernels, tuples of kernels, or settings.
 
-    ``hyperparameters`` names the fields that hold positive numbers, or tuples of them, which ``Prior.fit`` may choose;
-    ``angles`` names those among them that are angles. A class that is no dataclass shows no fields: there is nothing
-    inside it and nothing to choose.
+    A class that is no dataclass shows no fields: there is nothing inside it and nothing to choose.
     """
 
-    hyperparameters: ClassVar[tuple[str, ...]] = ()
-
-    angles: ClassVar[tuple[str, ...]] = ()
-    """Those of ``hyperparameters`` that are angles in degrees, of either sign; the others are positive numbers."""
-
-    coordinate_called: ClassVar[str] = "coordinate"
-    """What a reader calls the coordinates that the kernels inside see, where they are no columns."""
-
-    part_called: ClassVar[str] = "part"
-    """What a reader calls one of several kernels inside."""
+    hyperparameters: ClassVar[tuple[str, ...]] = ()  #: the fields that ``Prior.fit`` may choose, numbers or tuples
+    angles: ClassVar[tuple[str, ...]] = ()  #: those that are angles in degrees; the others are positive numbers
+    coordinate_called: ClassVar[str] = "coordinate"  #: what readers call what the kernels inside see, if no columns
+    part_called: ClassVar[str] = "part"  #: what readers call one of several kernels inside
 
     @property
     def distance_unit(self) -> str:
@@ -60,10 +52,7 @@ class KernelTree:
         return dataclasses.replace(self, **changes)  # type: ignore[type-var]
 
     def with_hyperparameters(self, take: Callable[[str, float], Any], path: str = "kernel") -> Self:
-        """A copy where every hyperparameter, called ``path.…``, is replaced by ``take(name, value)``.
-
-        ``take`` gives numbers, or scalar tensors that torch differentiates through.
-        """
+        """A copy with every hyperparameter, called ``path.…``, replaced by ``take(name, value)``: number or tensor."""
         own = {field: _taken(take, f"{path}.{field}", value) for field, value in self.hyperparameter_values.items()}
         below = {name: child.with_hyperparameters(take, f"{path}.{name}") for name, child in self.children.items()}
         taken = dataclasses.replace(self, **own) if own else self  # type: ignore[type-var]
@@ -76,7 +65,7 @@ class KernelTree:
         return list(names)
 
     def angle_names(self) -> set[str]:
-        """What those of its hyperparameters, and of all kernels inside it, are called that are angles."""
+        """Those of ``hyperparameter_names`` that are angles."""
         return {
             f"{part.path}.{field}{place}"
             for part in self.walk()
@@ -118,8 +107,7 @@ def _taken(take: Callable[[str, float], Any], name: str, value: Any) -> Any:
 class Part:
     """A kernel inside a kernel: ``path`` is how one reads it off ("kernel.kernels[0]"), ``columns`` what it sees.
 
-    ``distance_unit`` is that of its distances where they are not those between columns; ``label`` ("term 1: ") is what
-    readers call it, ``coordinate`` what they call the coordinates that it sees where these are no columns.
+    ``label`` ("term 1: ") is what readers call it; units and coordinates are as in ``KernelTree``.
     """
 
     kernel: Any

@@ -93,8 +93,7 @@ class Varying(Wrapper):
 
     @property
     def radial(self) -> bool:
-        """Never: the covariance depends on the place too."""
-        return False
+        return False  # the covariance depends on the place too
 
     def embed(self, X: torch.Tensor, origin: torch.Tensor) -> Embedding:
         return self.kernel.embed(X, origin), self.amplitude.at(X)[None, :]
