@@ -58,8 +58,7 @@ class RandomDirections(CalibratedSolver):
 class RandomKrylov(CalibratedSolver):
     """Directions spanning R, GR, G²R, … for a seeded random block R of ``block_size`` normal vectors.
 
-    One iteration is one product of G with a block. The dominant eigenvectors of G are found first, as with conjugate
-    gradients, but nothing depends on y.
+    One iteration is one product of G with a block. As with conjugate gradients the dominant eigenvectors come first.
     """
 
     iterations: int = 10
@@ -109,9 +108,8 @@ class RandomKrylov(CalibratedSolver):
 class ConjugateGradient(DataDrivenSolver):
     """Conjugate gradient directions from b = y − m₀(X), as in the paper's CAGP-CG.
 
-    The directions depend on y, so the error bars are not calibrated: usually too wide. The directions come from
-    Lanczos with full reorthogonalisation, because the plain recurrences lose conjugacy and then report negative
-    variances within a few dozen iterations.
+    The directions depend on y, so the error bars are not calibrated: usually too wide. They come from Lanczos with full
+    reorthogonalisation: the plain recurrences lose conjugacy and report negative variances in a few dozen steps.
     """
 
     iterations: int = 10
@@ -132,10 +130,7 @@ class ConjugateGradient(DataDrivenSolver):
 
 
 class _PreparedDirections(Prepared):
-    """Weights from G-conjugate directions, rows of P (m, d); one iteration adds ``group`` of them.
-
-    ``early`` says why there are fewer than were asked for, if so.
-    """
+    """Weights from G-conjugate rows P (m, d), ``group`` an iteration; ``early`` says why they are fewer, if so."""
 
     def __init__(self, solver: Solver, gram: Gram, P: torch.Tensor, early: str, group: int = 1) -> None:
         super().__init__(solver, gram)
@@ -174,9 +169,8 @@ class _PreparedDirections(Prepared):
 class SweepsThenCG(DataDrivenSolver):
     """``sweeps`` of Gauss-Seidel in natural order on G v = b, then ``steps`` of CG on the residual. Not calibrated.
 
-    What the paper's conclusion proposes. With v = Q b after the sweeps and conjugate directions P of the residual,
-    PᵀGP = I, the mean is that of v + P Pᵀ (b − G v), so the weights are W = Qᵀ Vᵀ + (I − Qᵀ G) P Pᵀ Vᵀ. (A ``Chain``
-    of the two solvers applies them to k(X, X′) in turn, which for b is the other way round: first CG, then the sweeps.)
+    What the paper's conclusion proposes. With v = Q b after the sweeps and conjugate directions P of the residual the
+    weights are W = Qᵀ Vᵀ + (I − Qᵀ G) P Pᵀ Vᵀ. (For b, a ``Chain`` of the two is the other way round: first CG.)
     """
 
     sweeps: int = 5
@@ -253,10 +247,7 @@ def conjugate(S: torch.Tensor, product: torch.Tensor) -> torch.Tensor:
 
 
 def lanczos(gram: Gram, start: torch.Tensor, steps: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Orthonormal Krylov basis (m, d) with the tridiagonal QᵀGQ as its diagonal (m,) and off-diagonal (m−1,).
-
-    m is ``steps``, or less where the Krylov space is exhausted before.
-    """
+    """Orthonormal Krylov basis (m ≤ ``steps``, d), and the diagonals (m,) and (m−1,) of the tridiagonal QᵀGQ."""
     steps = min(steps, gram.size)
     basis = start.new_empty(steps, gram.size)
     alphas, betas = start.new_empty(steps), start.new_empty(max(steps - 1, 0))
@@ -278,16 +269,13 @@ def lanczos(gram: Gram, start: torch.Tensor, steps: int) -> tuple[torch.Tensor, 
 
 
 def _conjugate_directions(basis: torch.Tensor, alphas: torch.Tensor, betas: torch.Tensor) -> torch.Tensor:
-    """G-conjugate rows P (m, d) with PᵀGP = I from the bidiagonal Cholesky factor of the tridiagonal matrix.
-
-    Lanczos stops at the pivot that rounding has made negative: there the Krylov space holds nothing new.
-    """
+    """G-conjugate rows P (m, d) with PᵀGP = I from the bidiagonal Cholesky factor of the tridiagonal matrix."""
     directions = torch.empty_like(basis)
     pivot = alphas.new_zeros(())
     for i in range(len(basis)):
         below = betas[i - 1] / pivot.sqrt() if i else alphas.new_zeros(())
         pivot = alphas[i] - below.square()
-        if pivot <= torch.finfo(alphas.dtype).eps * alphas[i]:
+        if pivot <= torch.finfo(alphas.dtype).eps * alphas[i]:  # by rounding: the Krylov space holds nothing new
             return directions[:i]
         previous = directions[i - 1] * below if i else 0.0
         directions[i] = (basis[i] - previous) / pivot.sqrt()

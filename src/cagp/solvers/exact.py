@@ -17,9 +17,9 @@ from ..support.positive_definite import positive_definite_factor
 from ..support.validation import count, whole_numbers
 from .base import CalibratedSolver, Description, Prepared, Solver, renumbered
 
+# Up to so many observations everything that is chosen is exact: the likelihood, the posterior of hyperparameters (its
+# standard errors are too small to be felt beyond), predictions.
 EXACT_UP_TO = 2000
-"""Up to so many observations everything that is chosen is exact: the likelihood, the posterior of hyperparameters (its
-standard errors are too small to be felt beyond), predictions."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -74,10 +74,8 @@ class _PreparedCholesky(Prepared):
 
 
 def _extended(factor: torch.Tensor, gram: Gram) -> torch.Tensor | None:
-    """The factor of G (n, n) from that of its first rows and columns (d, d); None where memory or precision end.
-
-    What is below is that of [[L, 0], [B, M]] with B Lᵀ = G[d:, :d] and M Mᵀ = G[d:, d:] − B Bᵀ.
-    """
+    """The factor of G (n, n) from that of its first rows and columns (d, d); None where memory or precision end."""
+    # [[L, 0], [B, M]] with B Lᵀ = G[d:, :d] and M Mᵀ = G[d:, d:] − B Bᵀ
     n, d = gram.size, len(factor)
     if (n + 3 * (n - d)) * n * gram.dtype.itemsize > gram.budget:
         return None
@@ -116,8 +114,7 @@ class Subset(CalibratedSolver):
         super().__post_init__()
         if self.size is not None:
             count(self.size, "size")
-        else:
-            assert self.indices is not None
+        elif self.indices is not None:
             chosen = whole_numbers(self.indices, "indices")
             if len(set(chosen)) != len(chosen):
                 raise InputError("indices of a Subset must be distinct")

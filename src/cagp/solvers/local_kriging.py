@@ -18,14 +18,11 @@ from ..support.threads import share_out
 
 @dataclass(frozen=True)
 class Task:
-    """Neighbourhoods with training points ``members`` (B, m), which −1 fills up, and test points ``rows`` (B, s).
-
-    ``anchors`` (B, q) are added where the members do not determine the trend, by default the trend's own.
-    """
+    """Neighbourhoods with training points ``members`` (B, m), which −1 fills up, and test points ``rows`` (B, s)."""
 
     members: torch.Tensor
     rows: torch.Tensor
-    anchors: torch.Tensor | None = None
+    anchors: torch.Tensor | None = None  # (B, q), added where the members do not determine the trend; else the trend's
 
 
 class LocalKriging:
@@ -38,8 +35,8 @@ class LocalKriging:
     def weights(self, cross: Cross, tasks: list[Task], strict: bool) -> Weights:
         """The weights of all test points, each of which is in one of the ``tasks``.
 
-        Where a matrix is not positive definite to working precision, or no trend is determined, it is an error if
-        ``strict``; otherwise these weights are zero, and with a trend their reduction is −∞.
+        Where a matrix is not positive definite, or no trend is determined, it is an error if ``strict``; otherwise
+        these weights are zero, and with a trend their reduction is −∞.
         """
         more = 0 if self.trend is None else len(self.trend.anchors)
         width = max((task.members.shape[1] for task in tasks), default=0) + more
@@ -63,10 +60,7 @@ class LocalKriging:
     def _unbiased(
         self, test: Embedding, h: torch.Tensor | None, task: Task, strict: bool
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """The members (B, m), weights (B, s, m) and reductions (B, s) for B neighbourhoods of s test points each.
-
-        Where the members do not determine the trend, the points that do are added to them.
-        """
+        """Members (B, m), with anchors where a trend needs them, weights (B, s, m) and reductions (B, s)."""
         members = task.members
         found, taken, poor = self._kriging(test, h, members, strict)
         if self.trend is None or not bool(poor.any()):
@@ -123,8 +117,7 @@ class LocalKriging:
 class LocalTrend:
     """The basis H (d, q) of a trend in columns that are orthonormal over all training points.
 
-    ``anchors`` (q,) are training points that determine the trend, and lie as far apart as its functions can tell: for
-    neighbourhoods that do not determine it by themselves.
+    ``anchors`` (q,) are training points that determine the trend, and lie as far apart as its functions can tell.
     """
 
     def __init__(self, gram: Gram) -> None:
