@@ -71,7 +71,7 @@ class Covariances:
             if (compiled := self._compiled) is not None:
                 compiled.cross(torch.cat(leaves).numpy(), indices.contiguous().numpy(), V.numpy())
             else:
-                self._kernel.evaluate(test, self._chosen_blocks(indices), V, buffers)
+                self._kernel.evaluate(test, self.chosen(indices), V, buffers)
             yield G, V
 
     @contextmanager
@@ -82,13 +82,10 @@ class Covariances:
             if (compiled := self._compiled) is not None:
                 compiled.lower(self.noise.numpy(), indices.contiguous().numpy(), G.numpy())
             else:
-                chosen = self._chosen_blocks(indices)
+                chosen = self.chosen(indices)
                 self._kernel.evaluate(chosen, chosen, G, buffers)
                 G.diagonal(dim1=1, dim2=2).add_(self.noise[indices])
             yield G
-
-    def _chosen_blocks(self, indices: torch.Tensor) -> Embedding:
-        return map_embedding(self.embedding, lambda part: part[:, indices])
 
     @contextmanager
     def between(self, A: Embedding, B: Embedding) -> Iterator[torch.Tensor]:
@@ -121,7 +118,7 @@ class Covariances:
         return out
 
     def chosen(self, indices: torch.Tensor) -> Embedding:
-        """The embedding of the training points ``indices`` (k,)."""
+        """The embedding of the training points ``indices``, of any shape."""
         return map_embedding(self.embedding, lambda part: part[:, indices].contiguous())
 
     def coordinates(self) -> torch.Tensor:

@@ -3,18 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import torch
 from scipy.spatial import cKDTree
-
-
-class Search(Protocol):
-    """Points (n, q) that can be asked for neighbours."""
-
-    def query(self, test: torch.Tensor, k: int) -> torch.Tensor:
-        """The k points nearest to each of ``test`` (T, q), nearest first: indices (T, k)."""
 
 
 def search(points: torch.Tensor, few: bool = False) -> Search:
@@ -29,6 +21,7 @@ class TreeSearch:
         self._tree = cKDTree(points.numpy(), balanced_tree=not few, compact_nodes=not few)
 
     def query(self, test: torch.Tensor, k: int) -> torch.Tensor:
+        """The k points nearest to each of ``test`` (T, q), nearest first: indices (T, k)."""
         return torch.from_numpy(self.nearest(test.numpy(), k))
 
     @property
@@ -96,6 +89,9 @@ class BlockSearch:
         if everything:
             return asked[:0]
         return asked[best.values[:, :, -1].amax(dim=1) > reach.values[:, -1]]
+
+
+Search = TreeSearch | BlockSearch
 
 
 def _squared_distances(A: torch.Tensor, B: torch.Tensor) -> torch.Tensor:

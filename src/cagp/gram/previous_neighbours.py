@@ -14,7 +14,7 @@ import torch
 
 from ..kernels import Embedding, Kernel, embedding_leaves, embedding_size, map_embedding, slice_embedding
 from ..kernels.nearness import near_leaves
-from .neighbours import Search, search
+from .neighbours import search
 
 NONE = -1  # stands where a point has fewer than k predecessors
 _BLOCK_ENTRIES = 2**22  # pairs that are in memory together
@@ -59,26 +59,18 @@ def _by_search(coordinates: torch.Tensor, k: int, asked: torch.Tensor) -> torch.
         candidates = min(stop, 2 * k + 4 * math.isqrt(2 * k) + 4)
         while len(todo):
             step = max(1, _BLOCK_ENTRIES // candidates)
-            parts = [_take(known, coordinates, part, asked[part], candidates, found) for part in todo.split(step)]
-            todo = torch.cat(parts)
+            near = (known.query(coordinates[asked[part]], candidates) for part in todo.split(step))
+            todo = torch.cat([_take(*each, asked, found) for each in zip(near, todo.split(step), strict=True)])
             candidates = min(stop, 2 * candidates)
         start, stop = stop, min(n, 2 * stop)
     return found
 
 
-def _take(
-    known: Search,
-    coordinates: torch.Tensor,
-    rows: torch.Tensor,
-    asked: torch.Tensor,
-    candidates: int,
-    found: torch.Tensor,
-) -> torch.Tensor:
-    """Fill in the neighbours of the points ``asked`` into ``rows``; returns the rows that need more candidates."""
-    near = known.query(coordinates[asked], candidates)
-    earlier = near < asked[:, None]
-    k = found.shape[1]
-    enough = earlier.sum(dim=1) >= asked.clamp_max(k)
+def _take(near: torch.Tensor, rows: torch.Tensor, asked: torch.Tensor, found: torch.Tensor) -> torch.Tensor:
+    """Fill in ``rows`` of what is ``found`` from candidates ``near``; returns the rows that need more of them."""
+    own, k = asked[rows], found.shape[1]
+    earlier = near < own[:, None]
+    enough = earlier.sum(dim=1) >= own.clamp_max(k)
     order = (~earlier).to(torch.uint8).argsort(dim=1, stable=True)[:, :k]  # the earlier ones first, nearest first
     chosen = torch.where(earlier.gather(1, order), near.gather(1, order), NONE)
     found[rows[enough], : chosen.shape[1]] = chosen[enough]

@@ -11,7 +11,6 @@ import torch
 from ..algebra.operations import KERNEL_VALUE, Operations
 from ..errors import NotPositiveDefiniteError
 from ..gram import Cross, Gram
-from ..kernels import map_embedding
 from ..preconditioners import Nystrom
 from ..support.memory import human
 from ..support.threads import on_one_thread
@@ -188,8 +187,7 @@ class Probe:
             return cls(gram, cross.seen_by(gram).rows(rows))
         rows = torch.randperm(gram.size, generator=some)[: min(number, gram.size // 2)].to(gram.device)
         others = gram.without(rows)
-        left_out = map_embedding(gram.embedding, lambda part: part[:, rows])
-        return cls(others, others.cross(left_out, None if gram.basis is None else gram.basis[rows]))
+        return cls(others, others.cross(gram.chosen(rows), None if gram.basis is None else gram.basis[rows]))
 
     def excess(self, k: int, judged: int | None = None) -> float:
         """mean(variance − exact) / mean(exact) with k neighbours, where exact is what ``judged`` (or k) tell."""
