@@ -224,9 +224,9 @@ def test_fewer_points_than_asked_for(d: int) -> None:
 
 def test_left_out_there_are_far_points_where_there_is_a_trend() -> None:
     solver = cagp.NearestNeighbours(30)
-    assert prepared(X, GRID, solver, True)[0]._size == 36
-    assert prepared(X, GRID, solver, False)[0]._size == 30
-    assert prepared(X, GRID, cagp.NearestNeighbours(30, far=0), True)[0]._size == 30
+    assert prepared(X, GRID, solver, True)[0].members_each == 36
+    assert prepared(X, GRID, solver, False)[0].members_each == 30
+    assert prepared(X, GRID, cagp.NearestNeighbours(30, far=0), True)[0].members_each == 30
 
 
 def test_far_points_help_in_a_gap() -> None:

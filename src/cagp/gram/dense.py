@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -47,7 +46,7 @@ class Dense(Backend):
     def matrix(self) -> torch.Tensor:
         return super().matrix() if self._matrix is None else self._matrix
 
-    def _kept(self) -> torch.Tensor:
+    def kept(self) -> torch.Tensor:
         """The matrix, computed once."""
         with self._lock:
             if self._matrix is None:
@@ -55,7 +54,7 @@ class Dense(Backend):
             return self._matrix
 
     def block(self, start: int, stop: int, first: int, last: int) -> AbstractContextManager[torch.Tensor]:
-        return nullcontext(self._kept()[start:stop, first:last])
+        return nullcontext(self.kept()[start:stop, first:last])
 
     def also(self, other: Backend, order: torch.Tensor) -> None:
         """Take note of ``other``, which has the same matrix with rows and columns in this ``order`` (d,)."""
@@ -70,52 +69,42 @@ class Dense(Backend):
             product[:, order] = other.matmul(W[:, order])
             return product
         if len(W) not in self.entries.tiling.few_columns:
-            return W @ self._kept()
+            return W @ self.kept()
         d, step = self.entries.size, self.panel_rows
-        with FewColumnsProduct(self._kept().numpy(), np.ascontiguousarray(W.numpy().T)) as columns:
+        with FewColumnsProduct(self.kept().numpy(), np.ascontiguousarray(W.numpy().T)) as columns:
             rows = [columns.rows(start, min(start + step, d)) for start in range(0, d, step)]
         return torch.from_numpy(np.concatenate(rows).T.copy())
 
     def sweeping(self, W: torch.Tensor, rhs: torch.Tensor, backward: bool) -> Sweep:
         if len(W) not in self.entries.tiling.few_columns:
             return PanelSweep(self.block, W, rhs, backward)
-        diagonal = self.entries.diagonal().numpy()
-        return FewColumnsSweep(self._kept().numpy(), diagonal, self._triangle_inverse, W, rhs, backward)
+        return FewColumnsSweep(self, W, rhs, backward)
 
-    def _triangle_inverse(self, start: int, stop: int, backward: bool, relaxation: float) -> np.ndarray:
+    def triangle_inverse(self, start: int, stop: int, backward: bool, relaxation: float) -> np.ndarray:
         """The inverse of the triangle that a sweep solves with in rows start:stop, kept for the next sweep."""
         # as good as a triangular solve: the triangle M of a positive definite block has xᵀMx ≥ (1/ω − ½) xᵀDx with the
         # diagonal D, so ‖M⁻¹‖ ≤ 2ω/(2 − ω) / min D whatever the condition of the block
         key = (start, stop, backward, relaxation)
         with self._lock:
             if key not in self._triangles:
-                triangle = sweep_triangle(self._kept()[start:stop, start:stop], backward, relaxation)
-                identity = torch.eye(stop - start, dtype=triangle.dtype, device=triangle.device)
+                triangle = sweep_triangle(self.kept()[start:stop, start:stop], backward, relaxation)
+                identity = torch.eye(stop - start).to(triangle)
                 self._triangles[key] = torch.linalg.solve_triangular(triangle, identity, upper=backward)
             inverse: np.ndarray = self._triangles[key].numpy()
             return inverse
 
 
 class FewColumnsSweep(Sweep):
-    """A sweep with whole rows of a stored ``matrix`` (d, d): few columns multiply faster with them than with halves.
+    """A sweep with whole rows of a stored matrix: few columns multiply faster with them than with halves.
 
     All in NumPy: the threads of torch and those of a product get in each other's way. Tensors in and out are views.
-    ``inverse(start, stop, backward, relaxation)`` is that of the triangle it solves with.
     """
 
-    def __init__(
-        self,
-        matrix: np.ndarray,
-        diagonal: np.ndarray,
-        inverse: Callable[[int, int, bool, float], np.ndarray],
-        W: torch.Tensor,
-        rhs: torch.Tensor,
-        backward: bool,
-    ) -> None:
+    def __init__(self, dense: Dense, W: torch.Tensor, rhs: torch.Tensor, backward: bool) -> None:
         super().__init__(W, rhs, backward)
         self._X, self._right = (np.ascontiguousarray(part.numpy().T) for part in (W, rhs))
-        self._diagonal, self._inverse = diagonal, inverse
-        self._product = FewColumnsProduct(matrix, self._X)
+        self._diagonal, self._inverse = dense.entries.diagonal().numpy(), dense.triangle_inverse
+        self._product = FewColumnsProduct(dense.kept().numpy(), self._X)
 
     def __exit__(self, error: type[BaseException] | None, *details: object) -> None:
         self._product.__exit__()

@@ -51,9 +51,14 @@ class Gram(Covariances):
         basis: torch.Tensor | None = None,
     ) -> None:
         super().__init__(kernel, embedding, noise, tiling)
-        self.basis = basis
-        self.budget, self.accurate = budget, accurate
+        self.basis, self.budget, self.accurate = basis, budget, accurate
+        self.dense_bytes = self.size**2 * self.dtype.itemsize  # what the whole matrix takes in memory, if stored
         self._backend = self._choose_backend(choice(storage, "storage", STORAGES))
+        self.storage = self._backend.storage  # what was decided: "dense" or "tiles"
+        self.stored_bytes = self.dense_bytes if self.storage == "dense" else 0  # of the matrix, or will be
+        self.working_budget = budget - self.stored_bytes  # what is left beside the matrix
+        self.arithmetic = self._backend.arithmetic  # the precision of products, in words
+        self.fused = self._entries.fused  # whether kernel values come from fused GPU kernels
 
     def _choose_backend(self, storage: str) -> Backend:
         fused = self._entries if isinstance(self._entries, FusedEntries) and self._entries.multiplies else None
@@ -97,39 +102,9 @@ class Gram(Covariances):
         return Gram(self._kernel, embedding, change(self.noise), storage=storage, accurate=accurate, **options)
 
     @property
-    def storage(self) -> str:
-        """What was decided: "dense" or "tiles"."""
-        return self._backend.storage
-
-    @property
     def computed(self) -> bool:
         """Whether the dense matrix is in memory; that of a ``permuted`` one is that one's."""
         return self._backend.computed
-
-    @property
-    def fused(self) -> bool:
-        """Whether kernel values come from fused GPU kernels."""
-        return self._entries.fused
-
-    @property
-    def arithmetic(self) -> str:
-        """The precision of products, in words."""
-        return self._backend.arithmetic
-
-    @property
-    def dense_bytes(self) -> int:
-        """What the whole matrix takes in memory, where it is stored."""
-        return self.size**2 * self.dtype.itemsize
-
-    @property
-    def stored_bytes(self) -> int:
-        """What is stored of the matrix, or will be."""
-        return self.dense_bytes if self.storage == "dense" else 0
-
-    @property
-    def working_budget(self) -> int:
-        """What the budget leaves beside the matrix, in bytes."""
-        return self.budget - self.stored_bytes
 
     def panel_bytes(self, rows: int) -> int:
         """What a sweep in blocks of so many rows takes in memory beside the matrix and the weights."""
@@ -246,14 +221,13 @@ class Cross:
 
     def strongest(self, k: int, among: torch.Tensor | None) -> torch.Tensor:
         """The k training points of the largest correlations with each test point, shape (T, k); ``among`` some (n,)."""
-        columns = self.gram.size if among is None else len(among)
-        step = max(1, _NEAREST_ENTRIES // columns)
+        scale = self.gram.kernel_diagonal().rsqrt().nan_to_num_(posinf=0.0)  # no variance, no information
+        scale = scale if among is None else scale[among]
+        step = max(1, _NEAREST_ENTRIES // len(scale))
         found = []
         for top in range(0, self.size, step):  # the largest covariances, k(x, x) apart
             rows = slice_embedding(self.test, top, top + step)
-            scale = self.gram.kernel_diagonal().rsqrt().nan_to_num_(posinf=0.0)  # no variance, no information
-            strength = self.gram.cross_block(rows, among).abs_().mul_(scale if among is None else scale[among])
-            found.append(strength.topk(k, dim=1).indices)
+            found.append(self.gram.cross_block(rows, among).abs_().mul_(scale).topk(k, dim=1).indices)
         return torch.cat(found)
 
     def prior_variance(self) -> torch.Tensor:

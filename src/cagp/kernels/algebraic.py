@@ -12,7 +12,7 @@ import torch
 from ..errors import InputError, InputTypeError
 from ..support.buffers import Buffers
 from ..support.validation import count, positive
-from .base import Embedding, Kernel, Product, WriteNumber, validate_hyperparameter
+from .base import Embedding, Kernel, Product, Target, WriteNumber, validate_hyperparameter
 
 _DIAGONAL_CHUNK = 256
 
@@ -31,9 +31,7 @@ class Level(Kernel):
     def embed(self, X: torch.Tensor, origin: torch.Tensor) -> Embedding:
         return torch.zeros(1, X.shape[0], dtype=X.dtype, device=X.device)
 
-    def evaluate(
-        self, A: Embedding, B: Embedding, out: torch.Tensor | None = None, buffers: Buffers | None = None
-    ) -> torch.Tensor:
+    def evaluate(self, A: Embedding, B: Embedding, out: Target = None, buffers: Buffers | None = None) -> torch.Tensor:
         assert isinstance(A, torch.Tensor)
         assert isinstance(B, torch.Tensor)
         block = A[0][..., :, None] + B[0][..., None, :] + self.variance
@@ -63,9 +61,7 @@ class Linear(Kernel):
     def embed(self, X: torch.Tensor, origin: torch.Tensor) -> Embedding:
         return X.T.clone(memory_format=torch.contiguous_format)  # not of differences alone: the origin stays
 
-    def evaluate(
-        self, A: Embedding, B: Embedding, out: torch.Tensor | None = None, buffers: Buffers | None = None
-    ) -> torch.Tensor:
+    def evaluate(self, A: Embedding, B: Embedding, out: Target = None, buffers: Buffers | None = None) -> torch.Tensor:
         assert isinstance(A, torch.Tensor)
         assert isinstance(B, torch.Tensor)
         block = self.variance * (torch.einsum("p...n,p...m->...nm", A, B) + self.offset)
@@ -94,9 +90,7 @@ class Power(Kernel):
     def embed(self, X: torch.Tensor, origin: torch.Tensor) -> Embedding:
         return self.kernel.embed(X, origin)
 
-    def evaluate(
-        self, A: Embedding, B: Embedding, out: torch.Tensor | None = None, buffers: Buffers | None = None
-    ) -> torch.Tensor:
+    def evaluate(self, A: Embedding, B: Embedding, out: Target = None, buffers: Buffers | None = None) -> torch.Tensor:
         block = self.kernel.evaluate(A, B, out, buffers)
         return torch.pow(block, self.exponent, out=out)
 
@@ -129,9 +123,7 @@ class CustomKernel(Kernel):
     def embed(self, X: torch.Tensor, origin: torch.Tensor) -> Embedding:
         return X.T.clone(memory_format=torch.contiguous_format)  # never the user's own array
 
-    def evaluate(
-        self, A: Embedding, B: Embedding, out: torch.Tensor | None = None, buffers: Buffers | None = None
-    ) -> torch.Tensor:
+    def evaluate(self, A: Embedding, B: Embedding, out: Target = None, buffers: Buffers | None = None) -> torch.Tensor:
         assert isinstance(A, torch.Tensor)
         assert isinstance(B, torch.Tensor)
         if A.ndim == 3:  # a batch of blocks

@@ -24,6 +24,7 @@ Embedding = torch.Tensor | tuple[Any, ...]
 """Points in the coordinates of a kernel: a tensor (coordinates, points), or a tuple of embeddings."""
 
 WriteNumber = Callable[[float], str]  # how a formula writes a number
+Target = torch.Tensor | None  # memory for a result, where it is given
 
 
 def map_embedding(embedding: Embedding, function: Callable[[torch.Tensor], torch.Tensor]) -> Embedding:
@@ -86,9 +87,7 @@ class Kernel(KernelTree, ABC):
         """
 
     @abstractmethod
-    def evaluate(
-        self, A: Embedding, B: Embedding, out: torch.Tensor | None = None, buffers: Buffers | None = None
-    ) -> torch.Tensor:
+    def evaluate(self, A: Embedding, B: Embedding, out: Target = None, buffers: Buffers | None = None) -> torch.Tensor:
         """The block k(A, B), shape (points of A, points of B), written to ``out`` where it is given.
 
         Embeddings (coordinates, batch, points) give a batch of blocks (batch, points of A, points of B).
@@ -162,9 +161,7 @@ class _Composite(Kernel):
     def embed(self, X: torch.Tensor, origin: torch.Tensor) -> Embedding:
         return tuple(kernel.embed(X, origin) for kernel in self.kernels)
 
-    def evaluate(
-        self, A: Embedding, B: Embedding, out: torch.Tensor | None = None, buffers: Buffers | None = None
-    ) -> torch.Tensor:
+    def evaluate(self, A: Embedding, B: Embedding, out: Target = None, buffers: Buffers | None = None) -> torch.Tensor:
         block = self.kernels[0].evaluate(A[0], B[0], out, buffers)
         for kernel, a, b in zip(self.kernels[1:], A[1:], B[1:], strict=True):
             if buffers is None:
@@ -242,9 +239,7 @@ class Wrapper(Kernel):
     def radial(self) -> bool:
         return self.kernel.radial
 
-    def evaluate(
-        self, A: Embedding, B: Embedding, out: torch.Tensor | None = None, buffers: Buffers | None = None
-    ) -> torch.Tensor:
+    def evaluate(self, A: Embedding, B: Embedding, out: Target = None, buffers: Buffers | None = None) -> torch.Tensor:
         return self.kernel.evaluate(A, B, out, buffers)
 
     def diagonal(self, A: Embedding) -> torch.Tensor:

@@ -17,7 +17,7 @@ import torch
 from ..errors import InputError
 from ..support.buffers import Buffers
 from ..support.validation import positive, positive_or_each
-from .base import Embedding, Kernel, WriteNumber, validate_hyperparameter
+from .base import Embedding, Kernel, Target, WriteNumber, validate_hyperparameter
 from .plan import Factor, Terms, decay
 
 _SMALLEST = 1e-300  # added to squared distances before a square root, whose derivative at zero is infinite
@@ -32,7 +32,7 @@ def _depth(cls: type, name: str) -> int:
 
 
 def squared_distances(
-    A: torch.Tensor, B: torch.Tensor, out: torch.Tensor | None = None, buffers: Buffers | None = None
+    A: torch.Tensor, B: torch.Tensor, out: Target = None, buffers: Buffers | None = None
 ) -> torch.Tensor:
     """Squared Euclidean distances between the columns of A (p, …, n) and B (p, …, m), shape (…, n, m).
 
@@ -148,9 +148,7 @@ class Radial(Kernel):
     def embed(self, X: torch.Tensor, origin: torch.Tensor) -> Embedding:
         return ((X - origin) / self._per_column("lengthscale", X)).T.contiguous()
 
-    def evaluate(
-        self, A: Embedding, B: Embedding, out: torch.Tensor | None = None, buffers: Buffers | None = None
-    ) -> torch.Tensor:
+    def evaluate(self, A: Embedding, B: Embedding, out: Target = None, buffers: Buffers | None = None) -> torch.Tensor:
         assert isinstance(A, torch.Tensor)
         assert isinstance(B, torch.Tensor)
         if out is None or buffers is None:

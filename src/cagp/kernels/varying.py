@@ -12,7 +12,7 @@ from ..errors import InputError, InputTypeError
 from ..support.buffers import Buffers
 from ..support.convert import Output
 from ..support.validation import ArrayLike, points, positive
-from .base import Embedding, Kernel, Wrapper, WriteNumber
+from .base import Embedding, Kernel, Target, Wrapper, WriteNumber
 from .plan import Terms
 
 _FAR = 1e-6  # the share of all centres alike in what is near: beyond the last centre a pattern goes back to its average
@@ -98,9 +98,7 @@ class Varying(Wrapper):
     def embed(self, X: torch.Tensor, origin: torch.Tensor) -> Embedding:
         return self.kernel.embed(X, origin), self.amplitude.at(X)[None, :]
 
-    def evaluate(
-        self, A: Embedding, B: Embedding, out: torch.Tensor | None = None, buffers: Buffers | None = None
-    ) -> torch.Tensor:
+    def evaluate(self, A: Embedding, B: Embedding, out: Target = None, buffers: Buffers | None = None) -> torch.Tensor:
         block = self.kernel.evaluate(A[0], B[0], out, buffers)
         rows, columns = A[1][0][..., :, None], B[1][0][..., None, :]
         return block * rows * columns if out is None else out.mul_(rows).mul_(columns)

@@ -15,6 +15,8 @@ from ..kernels import Embedding, map_embedding
 from ..support.orthonormal import orthonormal
 from ..support.threads import share_out
 
+Three = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
+
 
 @dataclass(frozen=True)
 class Task:
@@ -57,9 +59,7 @@ class LocalKriging:
         share_out(solve, tasks, self.gram.device)
         return Weights(values, reduction, 1, 0.0, self.gram.size, indices)
 
-    def _unbiased(
-        self, test: Embedding, h: torch.Tensor | None, task: Task, strict: bool
-    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    def _unbiased(self, test: Embedding, h: torch.Tensor | None, task: Task, strict: bool) -> Three:
         """Members (B, m), with anchors where a trend needs them, weights (B, s, m) and reductions (B, s)."""
         members = task.members
         found, taken, poor = self._kriging(test, h, members, strict)
@@ -80,9 +80,7 @@ class LocalKriging:
         found[useless], taken[useless] = 0.0, -torch.inf
         return members, found, taken
 
-    def _kriging(
-        self, test: Embedding, h: torch.Tensor | None, members: torch.Tensor, strict: bool
-    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    def _kriging(self, test: Embedding, h: torch.Tensor | None, members: torch.Tensor, strict: bool) -> Three:
         """Weights (B, s, m), reductions (B, s), and which neighbourhoods do not determine the trend (B,)."""
         missing = members < 0
         fewer = bool(missing.any())
@@ -134,22 +132,19 @@ class LocalTrend:
         return torch.linalg.solve_triangular(self._factor, h.double(), upper=True, left=False).to(h.dtype)
 
 
-def constrained(
-    half: torch.Tensor, whitened: torch.Tensor, h: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+def constrained(half: torch.Tensor, whitened: torch.Tensor, h: torch.Tensor) -> Three:
     """Universal kriging on batches of neighbourhoods with G = L Lᵀ, from L⁻¹v (B, m, s), L⁻¹H (B, m, q), h (B, s, q).
 
     Returns Lᵀw (B, m, s) of the weights w with Hᵀw = h and the smallest variance, what the constraint costs (B, s), and
     which neighbourhoods do not determine the trend (B,), whose results are of no use.
     """
     m, q = whitened.shape[1:]
+    poor = torch.full((len(half),), m < q, device=half.device)
     if m < q:
-        nothing = half.new_zeros(len(half), half.shape[2])
-        return half, nothing, torch.ones(len(half), dtype=torch.bool, device=half.device)
+        return half, half.new_zeros(len(half), half.shape[2]), poor
     # QR by two rounds of Cholesky: as exact as Householder's for a condition of up to 10⁸, and fast in batches anywhere
     size = whitened.norm(dim=1, keepdim=True)
     Q, right, limit = whitened / size, (h / size).mT, 10 * torch.finfo(half.dtype).eps ** 0.5
-    poor = torch.zeros(len(half), dtype=torch.bool, device=half.device)
     for _ in range(2):
         L, info = torch.linalg.cholesky_ex(Q.mT @ Q)
         poor |= (info > 0) | ~(L.diagonal(dim1=1, dim2=2).amin(dim=1) > limit)

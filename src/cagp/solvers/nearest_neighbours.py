@@ -95,8 +95,10 @@ class PreparedNearestNeighbours(Prepared):
     def __init__(self, solver: NearestNeighbours, gram: Gram, k: int, levels: list[FarSubset]) -> None:
         super().__init__(solver, gram)
         self._k, self._levels, self._shares = k, levels, solver.shared
-        self._size = k + sum(level.take for level in levels)
+        self.members_each = k + sum(level.take for level in levels)  # how many neighbours a test point has
         self._cell_levels = [level.with_more(WIDEST) for level in levels]
+        # how many neighbours a cell has at most
+        self._wide = min(int(WIDEST * k), gram.size) + sum(level.take for level in self._cell_levels)
         self._kriging = LocalKriging(gram)
         self._trend = self._kriging.trend
 
@@ -107,14 +109,9 @@ class PreparedNearestNeighbours(Prepared):
         return max(1, allowed // max(1, block))
 
     @property
-    def _wide(self) -> int:
-        """How many neighbours a cell has at most."""
-        return min(int(WIDEST * self._k), self.gram.size) + sum(level.take for level in self._cell_levels)
-
-    @property
     def numbers_per_test_point(self) -> int:
         # the blocks are made in batches of their own; a test point may be alone in its cell, whose neighbours are kept
-        return 6 * (self._wide if self.gram.device.type == "cpu" else self._size)
+        return 6 * (self._wide if self.gram.device.type == "cpu" else self.members_each)
 
     def corrections(self, rhs: torch.Tensor) -> Iterator[Weights]:
         yield from ()  # it knows test points only
@@ -147,10 +144,10 @@ class PreparedNearestNeighbours(Prepared):
         """A few test points at a time; those of a cell mostly stay together, because each piece solves it anew."""
         if isinstance(cross, Functionals):
             return functionals_at_once(cross)
-        self.gram.expect(cross.size * self._size**2)
+        self.gram.expect(cross.size * self.members_each**2)
         batches = _BATCHES_AT_ONCE.get(self.gram.device.type, 1)
         if self._cells is None:
-            return list(torch.arange(cross.size).split(self._batch(self._size) * batches))
+            return list(torch.arange(cross.size).split(self._batch(self.members_each) * batches))
         points = max(1, _SHARING_BYTES // (self._wide * self.gram.dtype.itemsize))
         found = self._cells.pieces(self._places(cross), points, max(self._batch(self._wide) * batches, _CELLS_AT_ONCE))
         return [torch.from_numpy(piece) for piece in found]
@@ -159,7 +156,7 @@ class PreparedNearestNeighbours(Prepared):
         """The neighbours of each test point by itself, shape (T, k + far); −1 where there are fewer."""
         nobody = torch.empty(cross.size, 0, dtype=torch.int64, device=self.gram.device)
         near = cross.nearest(self._k) if self._k else nobody
-        return with_far(near, self._levels, lambda level: level.nearest(cross)) if self._levels else near
+        return with_far(near, self._levels, lambda level: level.nearest(cross))
 
     def members(self, nearest: Callable[[int, torch.Tensor | None], torch.Tensor]) -> torch.Tensor:
         """The neighbours of test points by another rule, shape (T, k + far); −1 where there are fewer.
@@ -174,11 +171,6 @@ class PreparedNearestNeighbours(Prepared):
         return (self._k, *(n for level in self._levels for n in (level.take, level.ask, int(level.points[0]))))
 
     @property
-    def members_each(self) -> int:
-        """How many neighbours a test point has."""
-        return self._size
-
-    @property
     def anchors(self) -> torch.Tensor:
         """Training points (q,) that determine the trend by themselves; none where the mean is known."""
         none = torch.empty(0, dtype=torch.int64, device=self.gram.device)
@@ -186,11 +178,11 @@ class PreparedNearestNeighbours(Prepared):
 
     def weights(self, cross: Cross) -> Iterator[Weights]:
         yield zero_weights(cross.size, self.gram)
-        if self._size or self._trend is not None:
+        if self.members_each or self._trend is not None:
             yield self._solve(cross)
 
     def final(self, cross: Cross) -> Weights | None:
-        return self._solve(cross) if self._size or self._trend is not None else None
+        return self._solve(cross) if self.members_each or self._trend is not None else None
 
     def where_possible(self, cross: Cross) -> Weights:
         """The weights on each test point's own neighbours; where that fails zero, or useless: the reduction is −∞."""
@@ -205,10 +197,13 @@ class PreparedNearestNeighbours(Prepared):
     def weights_on(self, cross: Cross, members: torch.Tensor, anchors: torch.Tensor) -> Weights:
         """The same on given ``members`` (T, m), or −1, and ``anchors`` (T, q), or −1, where a trend needs them."""
         self.gram.expect(members.numel() * members.shape[1])
+        rows = torch.arange(cross.size, device=self.gram.device)
+        return self._kriging.weights(cross, self._tasks(members, rows[:, None], anchors), strict=False)
+
+    def _tasks(self, members: torch.Tensor, *others: torch.Tensor) -> list[Task]:
+        """Neighbourhoods in batches, with something for every thread."""
         step = min(self._batch(members.shape[1]), -(-len(members) // torch.get_num_threads()))
-        rows = torch.arange(cross.size, device=self.gram.device)[:, None]
-        parts = zip(members.split(step), rows.split(step), anchors.split(step), strict=True)
-        return self._kriging.weights(cross, [Task(*part) for part in parts], strict=False)
+        return [Task(*part) for part in zip(*(each.split(step) for each in (members, *others)), strict=True)]
 
     def _solve(self, cross: Cross, strict: bool = True, share: bool = True) -> Weights:
         if isinstance(cross, Functionals):
@@ -220,9 +215,7 @@ class PreparedNearestNeighbours(Prepared):
             tasks = self._cell_tasks(cell, members)
             alone = torch.from_numpy(np.flatnonzero(cell < 0))
         if len(alone):
-            own = self._own(cross.rows(alone))
-            step = min(self._batch(self._size), -(-len(own) // torch.get_num_threads()))  # something for every thread
-            tasks += [Task(*both) for both in zip(own.split(step), alone[:, None].split(step), strict=True)]
+            tasks += self._tasks(self._own(cross.rows(alone)), alone[:, None])
         return self._kriging.weights(cross, tasks, strict)
 
     def _cell_tasks(self, cell: np.ndarray, members: torch.Tensor) -> list[Task]:
@@ -246,7 +239,7 @@ class PreparedNearestNeighbours(Prepared):
     def stopped(self, iteration: int) -> str:
         if self._k == self.gram.size:
             return f"NearestNeighbours used all {self._k} training points: the posterior is exact."
-        far = self._size - self._k
+        far = self.members_each - self._k
         which = f"{self._k} near and {far} far ones" if far else f"{self._k}"
         cells = f", or up to {self._wide} for all of a cell" if self._cells is not None else ""
         return f"NearestNeighbours used {which} of {self.gram.size} training points for each test point{cells}."
