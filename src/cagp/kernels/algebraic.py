@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 
@@ -31,14 +31,11 @@ class Level(Kernel):
     def embed(self, X: torch.Tensor, origin: torch.Tensor) -> Embedding:
         return torch.zeros(1, X.shape[0], dtype=X.dtype, device=X.device)
 
-    def evaluate(self, A: Embedding, B: Embedding, out: Target = None, buffers: Buffers | None = None) -> torch.Tensor:
-        assert isinstance(A, torch.Tensor)
-        assert isinstance(B, torch.Tensor)
+    def evaluate(self, A: Any, B: Any, out: Target = None, buffers: Buffers | None = None) -> torch.Tensor:
         block = A[0][..., :, None] + B[0][..., None, :] + self.variance
         return block if out is None else out.copy_(block)
 
-    def diagonal(self, A: Embedding) -> torch.Tensor:
-        assert isinstance(A, torch.Tensor)
+    def diagonal(self, A: Any) -> torch.Tensor:
         return A[0] + self.variance
 
     def scaled(self, factor: float) -> Kernel:
@@ -61,14 +58,11 @@ class Linear(Kernel):
     def embed(self, X: torch.Tensor, origin: torch.Tensor) -> Embedding:
         return X.T.clone(memory_format=torch.contiguous_format)  # not of differences alone: the origin stays
 
-    def evaluate(self, A: Embedding, B: Embedding, out: Target = None, buffers: Buffers | None = None) -> torch.Tensor:
-        assert isinstance(A, torch.Tensor)
-        assert isinstance(B, torch.Tensor)
+    def evaluate(self, A: Any, B: Any, out: Target = None, buffers: Buffers | None = None) -> torch.Tensor:
         block = self.variance * (torch.einsum("p...n,p...m->...nm", A, B) + self.offset)
         return block if out is None else out.copy_(block)
 
-    def diagonal(self, A: Embedding) -> torch.Tensor:
-        assert isinstance(A, torch.Tensor)
+    def diagonal(self, A: Any) -> torch.Tensor:
         return self.variance * (A.square().sum(dim=0) + self.offset)
 
     def scaled(self, factor: float) -> Kernel:
@@ -105,9 +99,8 @@ class Power(Kernel):
 class CustomKernel(Kernel):
     """variance · function(A, B), from a function of two blocks of points.
 
-    ``function`` takes torch tensors of shapes (n, p) and (m, p) and returns the block (n, m). That it is
-    symmetric and positive semidefinite, and that a value does not depend on the block it is in (``torch.cdist`` rounds
-    large blocks of far-off points otherwise than small ones), is the author's promise.
+    ``function`` takes torch tensors of shapes (n, p) and (m, p) and returns the block (n, m). That it is symmetric and
+    positive semidefinite, and that a value does not depend on its block (as with ``torch.cdist``), its author promises.
     """
 
     function: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
@@ -123,9 +116,7 @@ class CustomKernel(Kernel):
     def embed(self, X: torch.Tensor, origin: torch.Tensor) -> Embedding:
         return X.T.clone(memory_format=torch.contiguous_format)  # never the user's own array
 
-    def evaluate(self, A: Embedding, B: Embedding, out: Target = None, buffers: Buffers | None = None) -> torch.Tensor:
-        assert isinstance(A, torch.Tensor)
-        assert isinstance(B, torch.Tensor)
+    def evaluate(self, A: Any, B: Any, out: Target = None, buffers: Buffers | None = None) -> torch.Tensor:
         if A.ndim == 3:  # a batch of blocks
             blocks = torch.stack([self.evaluate(a, b) for a, b in zip(A.unbind(1), B.unbind(1), strict=True)])
             return blocks if out is None else out.copy_(blocks)
@@ -137,8 +128,7 @@ class CustomKernel(Kernel):
             )
         return torch.mul(block.to(A.dtype), self.variance, out=out)
 
-    def diagonal(self, A: Embedding) -> torch.Tensor:
-        assert isinstance(A, torch.Tensor)
+    def diagonal(self, A: Any) -> torch.Tensor:
         return torch.cat([self.evaluate(part, part).diagonal() for part in torch.split(A, _DIAGONAL_CHUNK, dim=1)])
 
     def scaled(self, factor: float) -> Kernel:

@@ -1,8 +1,8 @@
 """What a kernel is, and how kernels combine.
 
 ``embed`` turns points into coordinates in which the kernel is cheap to evaluate (scaled by the lengthscale, on the unit
-sphere, …), once per point set, in float64. ``evaluate`` fills one block k(A, B) from two embeddings, for every tile, so
-it works in place in reused buffers; without buffers torch can differentiate through it.
+sphere, …), once per point set, in float64, centred so that nothing is lost in a cast to float32. ``evaluate`` fills one
+block k(A, B) from two embeddings in place in reused buffers; without buffers torch can differentiate through it.
 """
 
 from __future__ import annotations
@@ -81,17 +81,11 @@ class Kernel(KernelTree, ABC):
 
     @abstractmethod
     def embed(self, X: torch.Tensor, origin: torch.Tensor) -> Embedding:
-        """Points (n, p) in float64 to the kernel's own coordinates.
-
-        Kernels of differences may subtract ``origin`` (p,): small coordinates lose nothing in a cast to float32.
-        """
+        """Points (n, p) in float64 to the kernel's own coordinates, which may be less the ``origin`` (p,)."""
 
     @abstractmethod
     def evaluate(self, A: Embedding, B: Embedding, out: Target = None, buffers: Buffers | None = None) -> torch.Tensor:
-        """The block k(A, B), shape (points of A, points of B), written to ``out`` where it is given.
-
-        Embeddings (coordinates, batch, points) give a batch of blocks (batch, points of A, points of B).
-        """
+        """The block k(A, B), shape ([batch,] points of A, points of B), written to ``out`` where it is given."""
 
     @abstractmethod
     def diagonal(self, A: Embedding) -> torch.Tensor:
@@ -110,10 +104,7 @@ class Kernel(KernelTree, ABC):
         return repr(self)
 
     def radial_terms(self, embedding: Embedding, first: int = 0) -> Terms | None:
-        """This kernel as a sum of products of radial ones on ``torch.cat(embedding_leaves(embedding))``.
-
-        ``first`` is where its coordinates begin among those of all embeddings. None: it has no such form.
-        """
+        """This kernel as a sum of products of radial ones, whose coordinates begin at ``first``; None if it is none."""
         return None
 
     def on(self, *columns: int) -> Kernel:

@@ -46,13 +46,11 @@ def _part(kernel: Kernel, embedding: Embedding, first: int) -> _Part | None:
         first += len(embedding_leaves(inner_embedding))
         if part is not None:
             parts.append(part)
-    return _combined(parts, isinstance(kernel, Sum)) if parts else None
-
-
-def _combined(parts: list[_Part], added: bool) -> _Part:
-    parts = sorted(parts, key=lambda part: -part.variance) if added else parts
-    whole = parts[0]
-    for part in parts[1:]:
+    if not parts:
+        return None
+    added = isinstance(kernel, Sum)
+    whole, *others = sorted(parts, key=lambda part: -part.variance) if added else parts
+    for part in others:
         known = whole.columns is None or (part.columns is not None and part.columns <= whole.columns)
         if added and known:
             continue

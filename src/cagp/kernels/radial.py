@@ -148,9 +148,7 @@ class Radial(Kernel):
     def embed(self, X: torch.Tensor, origin: torch.Tensor) -> Embedding:
         return ((X - origin) / self._per_column("lengthscale", X)).T.contiguous()
 
-    def evaluate(self, A: Embedding, B: Embedding, out: Target = None, buffers: Buffers | None = None) -> torch.Tensor:
-        assert isinstance(A, torch.Tensor)
-        assert isinstance(B, torch.Tensor)
+    def evaluate(self, A: Any, B: Any, out: Target = None, buffers: Buffers | None = None) -> torch.Tensor:
         if out is None or buffers is None:
             return self.variance * self.profile(squared_distances(A, B))
         squared_distances(A, B, out, buffers)
@@ -158,8 +156,7 @@ class Radial(Kernel):
             self.profile(out, scratch)
         return out if self.variance == 1.0 else out.mul_(self.variance)
 
-    def diagonal(self, A: Embedding) -> torch.Tensor:
-        assert isinstance(A, torch.Tensor)
+    def diagonal(self, A: Any) -> torch.Tensor:
         return self.variance * torch.ones(A.shape[1], dtype=A.dtype, device=A.device)
 
     def scaled(self, factor: float) -> Kernel:
@@ -179,10 +176,9 @@ class Radial(Kernel):
             return f"{shape}, r² = Σⱼ (xⱼ − x′ⱼ)² / ℓⱼ²"
         return f"{shape}, r = |x − x′| / {number(self.lengthscale)}"
 
-    def radial_terms(self, embedding: Embedding, first: int = 0) -> Terms | None:
+    def radial_terms(self, embedding: Any, first: int = 0) -> Terms | None:
         if self.scalar_profile is None:
             return None
-        assert isinstance(embedding, torch.Tensor)
         parameter = 1.0 if self.profile_parameter is None else _number(getattr(self, self.profile_parameter))
         return ((Factor(type(self), first, embedding.shape[0], _number(self.variance), parameter),),)
 

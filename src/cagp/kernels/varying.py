@@ -12,8 +12,7 @@ from ..errors import InputError, InputTypeError
 from ..support.buffers import Buffers
 from ..support.convert import Output
 from ..support.validation import ArrayLike, points, positive
-from .base import Embedding, Kernel, Target, Wrapper, WriteNumber
-from .plan import Terms
+from .base import Embedding, Kernel, Target, WriteNumber
 
 _FAR = 1e-6  # the share of all centres alike in what is near: beyond the last centre a pattern goes back to its average
 _AT_ONCE = 65_536  # points whose shares are in memory together
@@ -76,12 +75,13 @@ class Pattern:
 
 
 @dataclass(frozen=True)
-class Varying(Wrapper):
+class Varying(Kernel):
     """amplitude(a) · kernel(a, b) · amplitude(b): a function whose size differs from place to place.
 
     ``amplitude`` is a ``Pattern``. A fit of hyperparameters holds it; ``cagp.hyperparameters.fit_patterns`` finds one.
     """
 
+    kernel: Kernel
     amplitude: Pattern
 
     def __post_init__(self) -> None:
@@ -90,10 +90,6 @@ class Varying(Wrapper):
                 f"Varying takes a kernel and a Pattern, got {self.kernel!r} and {self.amplitude!r}; write "
                 "Varying(Matern32(0.2), Pattern(RBF(0.5), centres, values))"
             )
-
-    @property
-    def radial(self) -> bool:
-        return False  # the covariance depends on the place too
 
     def embed(self, X: torch.Tensor, origin: torch.Tensor) -> Embedding:
         return self.kernel.embed(X, origin), self.amplitude.at(X)[None, :]
@@ -106,8 +102,8 @@ class Varying(Wrapper):
     def diagonal(self, A: Embedding) -> torch.Tensor:
         return self.kernel.diagonal(A[0]) * A[1][0].square()
 
-    def radial_terms(self, embedding: Embedding, first: int = 0) -> Terms | None:
-        return None
+    def scaled(self, factor: float) -> Kernel:
+        return Varying(self.kernel.scaled(factor), self.amplitude)
 
     def in_words(self, columns: Sequence[str]) -> str:
         low, high = min(self.amplitude.values), max(self.amplitude.values)

@@ -7,8 +7,8 @@
 | otherwise | the fewest operations within the stated excess: NearestNeighbours(k), CalibratedCG, Cholesky |
 | nothing reaches it with 2·10¹³ operations (10¹⁵ on a GPU) | what comes closest with them |
 
-k is 50, 100, 200, 400 or 800; CalibratedCG has 10 iterations, a Nystrom of rank d/20, at most 2,000 or what a quarter
-of the budget holds, and starts from NearestNeighbours(200); its excess is not judged in advance.
+k is 50, 100, 200, 400 or 800; CalibratedCG(10, Nystrom(rank), start=NearestNeighbours(200)) is not judged in advance.
+The rank is d/20, at most 2,000 and at most what a quarter of the memory budget holds.
 """
 
 from __future__ import annotations

@@ -74,17 +74,9 @@ class RandomKrylov(CalibratedSolver):
 
     def prepare(self, gram: Gram) -> Prepared:
         _require_directions(gram, min(self.iterations * self.block_size, gram.size))
-        basis, products = self._krylov(gram)
-        P = conjugate(basis, products) if len(basis) else basis
-        all_of_it = len(P) == gram.size
-        early = f"with {len(P)} directions: they span everything, W is exact." if all_of_it else ""
-        return _PreparedDirections(self, gram, P, early, group=self.block_size)
-
-    def _krylov(self, gram: Gram) -> tuple[torch.Tensor, torch.Tensor]:
-        """An orthonormal basis S (≤ iterations · block_size, d) of the Krylov space, and S G."""
         generator = torch.Generator().manual_seed(self.seed)
         block = torch.randn(self.block_size, gram.size, generator=generator, dtype=torch.float64).to(gram.noise)
-        basis, products = (gram.noise.new_empty(0, gram.size) for _ in range(2))
+        basis, products = (gram.noise.new_empty(0, gram.size) for _ in range(2))  # orthonormal, and times G
         for _ in range(self.iterations):
             block = block[: gram.size - len(basis)]
             for _ in range(2):  # twice is enough
@@ -95,7 +87,10 @@ class RandomKrylov(CalibratedSolver):
             if len(basis) == gram.size:
                 break
             block = product
-        return basis, products
+        P = conjugate(basis, products) if len(basis) else basis
+        all_of_it = len(P) == gram.size
+        early = f"with {len(P)} directions: they span everything, W is exact." if all_of_it else ""
+        return _PreparedDirections(self, gram, P, early, group=self.block_size)
 
     def description(self, size: int) -> Description:
         return Description.iterative(self, "iterations", exact=self.iterations * self.block_size >= size)

@@ -41,9 +41,8 @@ class GaussSeidel(CalibratedSolver):
         if not isinstance(self.order, str):
             object.__setattr__(self, "order", whole_numbers(self.order, "order"))
         elif self.order not in ORDERS:
-            raise InputError(
-                f"order must be one of {', '.join(map(repr, ORDERS))} or a permutation, got {self.order!r}"
-            )
+            known = ", ".join(map(repr, ORDERS))
+            raise InputError(f"order must be one of {known} or a permutation, got {self.order!r}")
         choice(self.partition, "partition", ("order", "spatial"))
         if self.block_size is not None:
             count(self.block_size, "block_size", minimum=1)
@@ -60,8 +59,14 @@ class GaussSeidel(CalibratedSolver):
             order = spatial_blocks(gram.coordinates(), self.block_size, seed)
         elif self.order == "natural":
             return _PreparedGaussSeidel(self, gram, None)
+        elif self.order == "random":
+            order = torch.randperm(gram.size, generator=torch.Generator().manual_seed(self.seed))
+        elif self.order == "maximin":
+            order = _maximin(gram.coordinates())
         else:
-            order = _permutation(self.order, gram, self.seed)
+            order, n = torch.tensor(self.order), gram.size
+            if order.shape != (n,) or not torch.equal(order.sort().values, torch.arange(n)):
+                raise InputError(f"order must be a permutation of the {n} training points: each index 0…{n - 1} once")
         order = order.to(gram.device)
         return _PreparedGaussSeidel(self, gram.permuted(order), order)
 
@@ -89,20 +94,6 @@ class _PreparedGaussSeidel(Prepared):
         for _ in range(self.limit):
             sweep(self.gram, own, rhs, backward=False, blocks=self._blocks)
             yield in_given_order(own, self.order)[0].clone()
-
-
-def _permutation(order: str | Sequence[int], gram: Gram, seed: int) -> torch.Tensor:
-    """The order as a permutation (d,) of the training points."""
-    if order == "random":
-        return torch.randperm(gram.size, generator=torch.Generator().manual_seed(seed))
-    if order == "maximin":
-        return _maximin(gram.coordinates())
-    given = torch.tensor(order)
-    if given.shape != (gram.size,) or not torch.equal(given.sort().values, torch.arange(gram.size)):
-        raise InputError(
-            f"order must be a permutation of the {gram.size} training points: each index 0…{gram.size - 1} once"
-        )
-    return given
 
 
 def _maximin(points: torch.Tensor) -> torch.Tensor:

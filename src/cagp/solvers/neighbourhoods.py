@@ -59,10 +59,11 @@ class Cells:
         sample = points[np.random.default_rng(0).choice(size, min(size, _COUNTED), replace=False)]
         some = sample[:_SAMPLED]
         reach = float(np.median(np.linalg.norm(points[search.nearest(some, k)[:, -1]] - some, axis=1)))
-        low, high = np.log(0.05), np.log(2.0)
+        low, high, around = np.log(0.05), np.log(2.0), np.zeros((1 + 2**columns, columns))
+        around[1:] = list(product((-0.5, 0.5), repeat=columns))  # the centre of a cube, and its corners
         for _ in range(_TRIED):
             middle = (low + high) / 2
-            near = search.nearest(_around(some, np.exp(middle) * reach), k).reshape(len(some), -1)
+            near = search.nearest(some[:, None] + np.exp(middle) * reach * around, k).reshape(len(some), -1)
             enough = np.median(_distinct(near).sum(axis=1)) <= _USUAL * most
             low, high = (middle, high) if enough else (low, middle)
         side = float(np.exp(low)) * reach
@@ -132,12 +133,6 @@ class Cells:
         cuts = starts[1:][which[1:] != which[:-1]]
         step = 2 * points  # a block with very many points
         return [part[i : i + step] for part in np.split(order, cuts) for i in range(0, len(part), step)]
-
-
-def _around(points: np.ndarray, side: float) -> np.ndarray:
-    """Points (n, q) and the corners of cubes around them, (n, 1 + 2^q, q)."""
-    corners = np.array(list(product((-0.5, 0.5), repeat=points.shape[1])))
-    return points[:, None] + side * np.concatenate([np.zeros((1, points.shape[1])), corners])
 
 
 def _distinct(rows: np.ndarray) -> np.ndarray:
