@@ -61,14 +61,14 @@ class BlockDiagonal:
         require(n_bytes, gram.working_budget, what, "choose a smaller block_size, or raise memory_budget")
         self.ranges = list(gram.panels(self.block_size))
         self._factors: dict[int, torch.Tensor] = {}
+        self._inverses: dict[int, torch.Tensor] = {}
         for start, stop in self.ranges:
             with gram.block(start, stop, start, stop) as block:
                 factor = positive_definite_factor(block, "a diagonal block of G", "a larger noise_variance")
             self._factors[start] = factor
-        self._inverses: dict[int, torch.Tensor] = {}
-        for start, factor in self._factors.items() if on_gpu else ():
-            identity = torch.eye(len(factor)).to(factor)
-            self._inverses[start] = torch.linalg.solve_triangular(factor, identity, upper=False)
+            if on_gpu:
+                identity = torch.eye(len(factor)).to(factor)
+                self._inverses[start] = torch.linalg.solve_triangular(factor, identity, upper=False)
 
     @property
     def held_bytes(self) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from contextlib import AbstractContextManager
-from typing import ClassVar
 
 import torch
 
@@ -18,7 +17,6 @@ _PASSES = 5  # A solver goes through a matrix that is not stored so often at the
 class Backend(ABC):
     """G for training points given by their ``Entries``: ``Dense`` stores it, ``Tiles`` and ``Fused`` recompute it."""
 
-    storage: ClassVar[str] = "tiles"
     computed = False  # whether the whole matrix is in memory
 
     def __init__(self, entries: Entries) -> None:
@@ -48,11 +46,6 @@ class Backend(ABC):
     def panel_bytes(self, rows: int) -> int:
         """What a sweep with so many rows at once takes in memory beside the matrix and the weights."""
         return 0
-
-    @property
-    def arithmetic(self) -> str:
-        """The precision of products."""
-        return str(self.entries.dtype)
 
 
 class Tiles(Backend):

@@ -21,10 +21,7 @@ if TYPE_CHECKING:
 
 
 class Covariances:
-    """The entries of G = k(X, X) + diag(noise) and of k(X′, X) for d training points X, given by their ``embedding``.
-
-    ``tiling`` is how work is cut; left out, as suits the device.
-    """
+    """The entries of G = k(X, X) + diag(noise) and of k(X′, X) for d training points X, given by an ``embedding``."""
 
     def __init__(self, kernel: Kernel, embedding: Embedding, noise: torch.Tensor, tiling: Tiling | None = None) -> None:
         self.embedding, self.noise = embedding, noise
@@ -95,10 +92,8 @@ class Covariances:
             yield out
 
     def expect(self, values: float) -> None:
-        """So many values will be asked of ``systems`` and ``between``: many are computed by compiled code from now on.
-
-        Loading it takes a fraction of a second, compiling it several seconds; values differ in the last digits.
-        """
+        """So many values will be asked of ``systems`` and ``between``: many are computed by compiled code then on."""
+        # loading it takes a fraction of a second, compiling it several seconds; values differ in the last digits
         self._compiles = self._compiles or values >= plan.COMPILED_FROM
 
     @property

@@ -23,8 +23,6 @@ class Dense(Backend):
     so that it is in memory once: it is remembered here as long as whoever works in that order.
     """
 
-    storage = "dense"
-
     def __init__(self, entries: Entries) -> None:
         super().__init__(entries)
         self._matrix: torch.Tensor | None = None
@@ -33,7 +31,6 @@ class Dense(Backend):
         self._lock = threading.RLock()  # several threads may predict from one model
 
     def __getstate__(self) -> dict[str, Any]:
-        """For pickling: without what can be computed again."""
         return {**self.__dict__, "_matrix": None, "_triangles": {}, "_others": dict(self._others), "_lock": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

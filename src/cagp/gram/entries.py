@@ -21,16 +21,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Tiling:
-    """How the matrix is cut: on a CPU so that tiles stay in the cache, on a GPU so that one launch fills it.
+    """How the matrix is cut: on a CPU so that tiles stay in the cache, on a GPU so that one launch fills it."""
 
-    Panels have ``panel_rows`` rows, fewer where they would take more than ``panel_bytes``, tiles ``tile_columns``
-    columns; with ``few_columns`` a stored matrix multiplies as ``few_columns.py`` does.
-    """
-
-    panel_rows: int
+    panel_rows: int  # fewer where a panel would take more than
     panel_bytes: int
     tile_columns: int
-    few_columns: range = range(0)
+    few_columns: range = range(0)  # with so many a stored matrix multiplies as ``few_columns.py`` does
 
     @classmethod
     def of(cls, device: torch.device) -> Tiling:
@@ -46,8 +42,6 @@ _THREAD_TILE = (64, 1024)  # rows and columns that stay in the cache of one core
 class Entries:
     """G = k(X, X) + diag(noise) for training points X given by their ``embedding``, in blocks that are not kept."""
 
-    fused = False  # whether kernel values come from fused GPU kernels
-
     def __init__(self, kernel: Kernel, embedding: Embedding, noise: torch.Tensor, tiling: Tiling) -> None:
         self.kernel, self.embedding, self.noise, self.tiling = kernel, embedding, noise, tiling
         self.size, self.dtype, self.device = embedding_size(embedding), noise.dtype, noise.device
@@ -55,7 +49,6 @@ class Entries:
         self.passes = 1  # how often all entries of G are likely to be computed, at the least
 
     def __getstate__(self) -> dict[str, Any]:
-        """For pickling: without what can be computed again."""
         return {key: value for key, value in self.__dict__.items() if key != "compiled"}
 
     @cached_property

@@ -1,16 +1,15 @@
 """Products of rows of a stored matrix with a few columns, at nearly the speed of large products.
 
-With few columns (T about 25) BLAS spends half of its time on packing the matrix. OpenBLAS, which comes with NumPy, has
-kernels that do not pack, for products of at most 10⁶ multiplications on CPUs with AVX-512. So the matrix is cut into
-tiles of that size, and all tiles of a range of rows are one call of ``numpy.matmul``, which loops over them in C. On
-two cores with T = 25 this reached 85 GFLOP/s where one call reached 50.
+With few columns BLAS spends half of its time on packing the matrix. NumPy's OpenBLAS has kernels that do not pack, for
+products of at most 10⁶ multiplications on CPUs with AVX-512: the matrix is cut into tiles of that size, all of a range
+of rows in one call of ``numpy.matmul``. On two cores with T = 25 this reached 85 GFLOP/s where one call reached 50.
 """
 
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from functools import cache
-from typing import Self
 
 import numpy as np
 import torch
@@ -19,8 +18,7 @@ from ..support.buffers import Buffers
 
 _MULTIPLICATIONS = 10**6
 _FEW = range(8, 65)  # with so many columns it pays: fewer wait for memory, more make packing worth its time
-# Of so many rows at once: with more, tiles get so narrow that their products take more memory than the matrix.
-_ROWS = 192
+_ROWS = 192  # at once: with more, tiles get so narrow that their products take more memory than the matrix
 
 
 @cache
@@ -36,7 +34,7 @@ def few_columns(device: torch.device, without_packing: bool | None = None) -> ra
     return _FEW if device.type == "cpu" and capable else range(0)
 
 
-class FewColumnsProduct:
+class FewColumnsProduct(AbstractContextManager["FewColumnsProduct"]):
     """G X for a stored matrix G (d, d) and columns X (d, T) as they are then; in a ``with``: it keeps threads."""
 
     def __init__(self, matrix: np.ndarray, X: np.ndarray, multiplications: int = _MULTIPLICATIONS) -> None:
@@ -45,9 +43,6 @@ class FewColumnsProduct:
         self._pool = ThreadPoolExecutor(max(1, self._threads - 1), "cagp")
         # fresh memory for every product would cost as much as the product
         self._scratch = Buffers(torch.from_numpy(X).dtype, torch.device("cpu"))
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *error: object) -> None:
         self._pool.shutdown()

@@ -54,14 +54,17 @@ class Gram(Covariances):
         self.basis, self.budget, self.accurate = basis, budget, accurate
         self.dense_bytes = self.size**2 * self.dtype.itemsize  # what the whole matrix takes in memory, if stored
         self._backend = self._choose_backend(choice(storage, "storage", STORAGES))
-        self.storage = self._backend.storage  # what was decided: "dense" or "tiles"
+        self.storage = "dense" if isinstance(self._backend, Dense) else "tiles"  # what was decided
         self.stored_bytes = self.dense_bytes if self.storage == "dense" else 0  # of the matrix, or will be
         self.working_budget = budget - self.stored_bytes  # what is left beside the matrix
-        self.arithmetic = self._backend.arithmetic  # the precision of products, in words
-        self.fused = self._entries.fused  # whether kernel values come from fused GPU kernels
+        rounded = isinstance(self._backend, Fused) and not accurate
+        self.arithmetic = "tf32 (weights of 11 bits, sums in float32)" if rounded else str(self.dtype)  # of products
+        self.fused = isinstance(self._entries, FusedEntries)  # whether kernel values come from fused GPU kernels
 
     def _choose_backend(self, storage: str) -> Backend:
-        fused = self._entries if isinstance(self._entries, FusedEntries) and self._entries.multiplies else None
+        # products are fused in float32 alone: in float64 the tiles go through memory
+        entries = self._entries
+        fused = entries if isinstance(entries, FusedEntries) and self.dtype == torch.float32 else None
         if storage == "dense":
             remedy = 'use storage="tiles" (matrix-free) or a larger memory_budget'
             what = f"the dense Gram matrix of {self.size} points ({human(self.dense_bytes)}) with room to work"
@@ -73,10 +76,7 @@ class Gram(Covariances):
         return Tiles(self._entries) if fused is None else Fused(fused, self.accurate)
 
     def permuted(self, order: torch.Tensor) -> Gram:
-        """The same matrix with rows and columns in another ``order`` (d,); nothing is computed yet.
-
-        Where it is stored, products with this one go through the one that is returned: see ``Dense``.
-        """
+        """The same matrix in another ``order`` (d,); nothing is computed yet, and stored once: see ``Dense``."""
         other = self._like(self.chosen(order), lambda part: part[order], self.storage, self.accurate)
         if isinstance(self._backend, Dense):
             self._backend.also(other._backend, order)
@@ -180,7 +180,6 @@ class Cross:
         self.size = embedding_size(test)
 
     def __getstate__(self) -> dict[str, Any]:
-        """For pickling: without what can be computed again."""
         return {**self.__dict__, "_matrix": None}
 
     @property

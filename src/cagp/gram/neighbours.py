@@ -123,10 +123,7 @@ def _blocks(points: torch.Tensor, leaf: int) -> _Blocks:
 
 
 def spatial_blocks(points: torch.Tensor, block_size: int, seed: int | None) -> torch.Tensor:
-    """An order in which every ``block_size`` consecutive points (d, q) are neighbours: the leaves of a KD tree.
-
-    Where the points do not fill the last block, that block stays last; with a ``seed`` the others are shuffled.
-    """
+    """An order in which each ``block_size`` consecutive points (d, q) are neighbours; a ``seed`` shuffles blocks."""
     leaves: list[torch.Tensor] = []
 
     def split(indices: torch.Tensor) -> None:
@@ -145,5 +142,5 @@ def spatial_blocks(points: torch.Tensor, block_size: int, seed: int | None) -> t
     if seed is not None:
         full = [leaf for leaf in leaves if len(leaf) == block_size]
         shuffled = torch.randperm(len(full), generator=torch.Generator().manual_seed(seed)).tolist()
-        leaves = [full[i] for i in shuffled] + [leaf for leaf in leaves if len(leaf) < block_size]
+        leaves = [full[i] for i in shuffled] + [leaf for leaf in leaves if len(leaf) < block_size]  # that stays last
     return torch.cat(leaves).cpu()

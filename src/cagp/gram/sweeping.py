@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, nullcontext
-from typing import Self
 
 import torch
 
@@ -16,12 +15,11 @@ Lend = Callable[[int, int, int, int], AbstractContextManager[torch.Tensor]]  # G
 Change = tuple[torch.Tensor, torch.Tensor]  # of a block of unknowns (T, B), and what it takes off the energy (T,)
 
 
-class Sweep(ABC):
+class Sweep(AbstractContextManager["Sweep"]):
     """One pass over G that changes the rows of W (T, d) in place, on G w = r for the rows r of ``rhs`` (T, d).
 
-    For every block of unknowns, from the last to the first where ``backward``: ask for the ``residual``, make a change
-    from it, by ``relax`` or otherwise, and ``put`` it. From W = 0 half of the matrix is read: this is substitution. Use
-    it in a ``with``; W is complete after it.
+    In a ``with``, for every block of unknowns, from the last to the first where ``backward``: ask for the ``residual``,
+    make a change from it, by ``relax`` or otherwise, and ``put`` it. From W = 0 this is substitution.
     """
 
     def __init__(self, W: torch.Tensor, rhs: torch.Tensor, backward: bool) -> None:
@@ -29,9 +27,6 @@ class Sweep(ABC):
         # on a CPU in NumPy: torch would wake its threads, which are in the way of ``few_columns``
         self._from_zero = not bool(W.numpy().any() if W.device.type == "cpu" else W.any())
         self._lent = ExitStack()
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, error: type[BaseException] | None, *details: object) -> None:
         self._lent.close()
@@ -57,11 +52,10 @@ class Sweep(ABC):
 
 
 class PanelSweep(Sweep):
-    """A sweep in panels of rows that reads half of the matrix, whatever W is.
+    """A sweep in panels of rows that reads half of the matrix, whatever W is."""
 
-    The panel beside a diagonal block gives the residual of its rows with the old weights still to change, and then,
-    transposed, brings the new weights of these rows to all rows that are still to come.
-    """
+    # The panel beside a diagonal block gives the residual of its rows with the old weights, and then, transposed,
+    # brings the new weights of these rows to all rows that are still to come.
 
     def __init__(self, lend: Lend, W: torch.Tensor, rhs: torch.Tensor, backward: bool) -> None:
         super().__init__(W, rhs, backward)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -38,9 +37,6 @@ class Level(Kernel):
     def diagonal(self, A: Any) -> torch.Tensor:
         return A[0] + self.variance
 
-    def scaled(self, factor: float) -> Kernel:
-        return Level(self.variance * factor)
-
 
 @dataclass(frozen=True)
 class Linear(Kernel):
@@ -64,9 +60,6 @@ class Linear(Kernel):
 
     def diagonal(self, A: Any) -> torch.Tensor:
         return self.variance * (A.square().sum(dim=0) + self.offset)
-
-    def scaled(self, factor: float) -> Kernel:
-        return Linear(self.variance * factor, self.offset)
 
 
 @dataclass(frozen=True)
@@ -130,9 +123,6 @@ class CustomKernel(Kernel):
 
     def diagonal(self, A: Any) -> torch.Tensor:
         return torch.cat([self.evaluate(part, part).diagonal() for part in torch.split(A, _DIAGONAL_CHUNK, dim=1)])
-
-    def scaled(self, factor: float) -> Kernel:
-        return dataclasses.replace(self, variance=self.variance * factor)
 
     def in_words(self, columns: Sequence[str]) -> str:
         return f"the user's own function {getattr(self.function, '__name__', self.function)!s}"

@@ -7,9 +7,11 @@ block k(A, B) from two embeddings in place in reused buffers; without buffers to
 
 from __future__ import annotations
 
+import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, ClassVar
 
 import torch
@@ -91,9 +93,10 @@ class Kernel(KernelTree, ABC):
     def diagonal(self, A: Embedding) -> torch.Tensor:
         """k(a, a) for every point of A, shape (n,)."""
 
-    @abstractmethod
     def scaled(self, factor: float) -> Kernel:
-        """This kernel with its variance multiplied by ``factor`` > 0."""
+        """This kernel with its variance multiplied by ``factor`` > 0; by default that is its field ``variance``."""
+        variance = self.hyperparameter_values["variance"] * factor
+        return dataclasses.replace(self, variance=variance)  # type: ignore[type-var]
 
     def in_words(self, columns: Sequence[str]) -> str:
         """What the kernel says about the function, in a phrase; ``columns`` are the names of those it sees."""
@@ -163,10 +166,7 @@ class _Composite(Kernel):
         return block
 
     def diagonal(self, A: Embedding) -> torch.Tensor:
-        diagonal = self.kernels[0].diagonal(A[0])
-        for kernel, a in zip(self.kernels[1:], A[1:], strict=True):
-            diagonal = self._combine(diagonal, kernel.diagonal(a))
-        return diagonal
+        return reduce(self._combine, (kernel.diagonal(a) for kernel, a in zip(self.kernels, A, strict=True)))
 
     def radial_terms(self, embedding: Embedding, first: int = 0) -> Terms | None:
         parts: list[Terms] = []

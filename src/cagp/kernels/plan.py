@@ -24,16 +24,13 @@ def decay(x: float) -> float:
 
 @dataclass(frozen=True)
 class Factor:
-    """variance · profile(|a − b|²) on the coordinates ``first`` … ``first + count − 1`` of all embeddings together.
+    """variance · profile(|a − b|²) on the coordinates ``first`` … ``first + count − 1`` of all embeddings together."""
 
-    ``kind`` is the class of the radial kernel; ``parameter`` is what its profile depends on, 1 where there is none.
-    """
-
-    kind: Any
+    kind: Any  # the class of the radial kernel
     first: int
     count: int
     variance: float
-    parameter: float
+    parameter: float  # what the profile depends on, 1 where there is nothing
 
 
 Terms = tuple[tuple[Factor, ...], ...]  # a sum of products
@@ -52,16 +49,11 @@ def product_of_terms(parts: Sequence[Terms]) -> Terms | None:
 
 
 class Plan(NamedTuple):
-    """Terms as the arrays that compiled code reads.
+    """Terms as the arrays that compiled code reads."""
 
-    Term t is ``variances[t]`` times the factors ``ends[t]`` … ``ends[t + 1] − 1``, each a profile of the distance²
-    over the coordinates ``first[f]`` … ``last[f] − 1`` and ``parameters[f]``. ``codes[f]`` is the address of its
-    compiled loop, which another process does not share.
-    """
-
-    ends: np.ndarray
+    ends: np.ndarray  # term t is variances[t] times the factors ends[t] … ends[t + 1] − 1
     variances: np.ndarray
-    codes: np.ndarray
-    first: np.ndarray
+    codes: np.ndarray  # of each factor f: the address of its compiled loop, which another process does not share
+    first: np.ndarray  # its profile is of the squared distance over the coordinates first[f] … last[f] − 1
     last: np.ndarray
-    parameters: np.ndarray
+    parameters: np.ndarray  # what its profile depends on

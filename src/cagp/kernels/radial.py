@@ -5,7 +5,6 @@ Each has its profile as torch's formula, which is the reference, for one number,
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -34,10 +33,8 @@ def _depth(cls: type, name: str) -> int:
 def squared_distances(
     A: torch.Tensor, B: torch.Tensor, out: Target = None, buffers: Buffers | None = None
 ) -> torch.Tensor:
-    """Squared Euclidean distances between the columns of A (p, …, n) and B (p, …, m), shape (…, n, m).
-
-    From direct differences: exact zeros for equal points, and no cancellation, as |a|² + |b|² − 2a·b would have.
-    """
+    """Squared Euclidean distances between the columns of A (p, …, n) and B (p, …, m), shape (…, n, m)."""
+    # direct differences: exact zeros for equal points, and no cancellation, as |a|² + |b|² − 2a·b would have
     if out is None or buffers is None:
         if A.shape[-1] * B.shape[-1] >= _MANY_PAIRS and (A.requires_grad or B.requires_grad):
             distances: torch.Tensor = _SquaredDistances.apply(A, B)
@@ -158,9 +155,6 @@ class Radial(Kernel):
 
     def diagonal(self, A: Any) -> torch.Tensor:
         return self.variance * torch.ones(A.shape[1], dtype=A.dtype, device=A.device)
-
-    def scaled(self, factor: float) -> Kernel:
-        return dataclasses.replace(self, variance=self.variance * factor)
 
     def in_words(self, columns: Sequence[str]) -> str:
         words = self.family or type(self).__name__

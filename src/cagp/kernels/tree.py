@@ -12,10 +12,7 @@ import torch
 
 
 class KernelTree:
-    """A frozen dataclass whose fields are hyperparameters, kernels, tuples of kernels, or settings.
-
-    A class that is no dataclass shows no fields: there is nothing inside it and nothing to choose.
-    """
+    """A frozen dataclass of hyperparameters, kernels, tuples of kernels, or settings; another class shows no fields."""
 
     hyperparameters: ClassVar[tuple[str, ...]] = ()  #: the fields that ``Prior.fit`` may choose, numbers or tuples
     angles: ClassVar[tuple[str, ...]] = ()  #: those that are angles in degrees; the others are positive numbers
@@ -105,16 +102,13 @@ def _taken(take: Callable[[str, float], Any], name: str, value: Any) -> Any:
 
 @dataclass(frozen=True)
 class Part:
-    """A kernel inside a kernel: ``path`` is how one reads it off ("kernel.kernels[0]"), ``columns`` what it sees.
-
-    ``label`` ("term 1: ") is what readers call it; units and coordinates are as in ``KernelTree``.
-    """
+    """A kernel inside a kernel; units and what coordinates are called are as in ``KernelTree``."""
 
     kernel: Any
-    path: str
-    columns: tuple[int, ...]
+    path: str  # how one reads it off: "kernel.kernels[0]"
+    columns: tuple[int, ...]  # what it sees
     distance_unit: str = ""
-    label: str = ""
+    label: str = ""  # what readers call it: "term 1: "
     coordinate: str = "coordinate"
 
     def walk(self) -> Iterator[Part]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import torch
 
@@ -59,16 +58,12 @@ class Pattern:
 
     def shares(self, X: torch.Tensor) -> torch.Tensor:
         """φ: how much each centre counts at points X (n, p), shape (n, centres); rows add up to one."""
-        centres = self._centres.to(X.device)
+        centres = torch.tensor(self.centres, dtype=torch.float64, device=X.device)
         origin = centres.mean(dim=0)
         embedding = self.near.embed(X, origin)
         near = self.near.evaluate(embedding, self.near.embed(centres, origin))
         near = near + _FAR * self.near.diagonal(embedding)[:, None]
         return near / near.sum(dim=1, keepdim=True)
-
-    @cached_property
-    def _centres(self) -> torch.Tensor:
-        return torch.tensor(self.centres, dtype=torch.float64)
 
     def __repr__(self) -> str:
         return f"Pattern({len(self.values)} centres, from {min(self.values):.3g} to {max(self.values):.3g})"

@@ -77,17 +77,11 @@ class Prepared(ABC):
         return None
 
     def grown(self, gram: Gram) -> Prepared | None:
-        """The solver for a ``gram`` that has more training points behind its own, as if prepared anew, for less work.
-
-        None where there is no such way.
-        """
+        """The solver for a ``gram`` with points behind its own, as if prepared anew; None if there is no such way."""
         return None
 
     def picked_for(self, cross: Cross | None = None) -> tuple[Prepared, str]:
-        """What works on these test points, and why, in words: itself, and nothing, unless it picks another solver.
-
-        Whoever works with a prepared solver asks for this first.
-        """
+        """What works on these test points, and why, in words: by default itself, and nothing. To be asked for first."""
         return self, ""
 
     def pieces(self, cross: Cross) -> list[torch.Tensor]:
@@ -145,11 +139,9 @@ class Solver(ABC):
 
     def __repr__(self) -> str:
         """The solver as one would write it: only what differs from the defaults, and a function by its name."""
-        shown = []
-        for field in dataclasses.fields(self):  # type: ignore[arg-type]
-            value = getattr(self, field.name)
-            if value != field.default:
-                shown.append(f"{field.name}={getattr(value, '__name__', None) or repr(value)}")
+        fields = [(field, getattr(self, field.name)) for field in dataclasses.fields(self)]  # type: ignore[arg-type]
+        told = {field.name: value for field, value in fields if value != field.default}
+        shown = [f"{name}={getattr(value, '__name__', None) or repr(value)}" for name, value in told.items()]
         return f"{type(self).__name__}({', '.join(shown)})"
 
 

@@ -26,10 +26,7 @@ _COST = "O(m d²) once, then O(m d) per test point; O(md) memory beside G"
 
 @dataclass(frozen=True, repr=False)
 class RandomDirections(CalibratedSolver):
-    """The paper's CAGP-Rand: directions with independent standard normal entries, seeded. Slow to converge.
-
-    After d iterations the directions span everything and the posterior is exact; more are not made.
-    """
+    """The paper's CAGP-Rand: standard normal directions, seeded; slow to converge. After d of them it is exact."""
 
     iterations: int = 10
     seed: int = 0
@@ -115,12 +112,9 @@ class ConjugateGradient(DataDrivenSolver):
     def prepare(self, gram: Gram, b: torch.Tensor) -> Prepared:
         _require_directions(gram, min(self.iterations, gram.size))
         directions = _conjugate_directions(*lanczos(gram, b, self.iterations))
-        done, early = len(directions), ""
-        if done < self.iterations:
-            early = (
-                f"after {done} of {self.iterations} iterations: the Krylov space of b is exhausted and the mean is "
-                "exact to rounding. More iterations change nothing."
-            )
+        done, asked = len(directions), self.iterations
+        why = "the Krylov space of b is exhausted and the mean is exact to rounding. More iterations change nothing."
+        early = f"after {done} of {asked} iterations: {why}" if done < asked else ""
         return _PreparedDirections(self, gram, directions, early)
 
 

@@ -85,10 +85,7 @@ class _PreparedCholesky(Prepared):
 
 @dataclass(frozen=True, repr=False)
 class Subset(CalibratedSolver):
-    """Exact weights on a subset of the training points and zero on all others.
-
-    ``size`` points drawn at random (seeded), or the points ``indices``. One iteration is one point more.
-    """
+    """Exact weights on ``size`` training points drawn at random (seeded), or on ``indices``; one more per iteration."""
 
     size: int | None = None
     indices: Sequence[int] | None = None

@@ -113,10 +113,7 @@ class LocalKriging:
 
 
 class LocalTrend:
-    """The basis H (d, q) of a trend in columns that are orthonormal over all training points.
-
-    ``anchors`` (q,) are training points that determine the trend, and lie as far apart as its functions can tell.
-    """
+    """The basis H (d, q) of a trend in columns that are orthonormal over all training points."""
 
     def __init__(self, gram: Gram) -> None:
         assert gram.basis is not None
@@ -124,6 +121,7 @@ class LocalTrend:
         scale = len(Q) ** 0.5
         self._factor = (R / scale).to(gram.device)
         self.basis = (Q * scale).to(gram.noise)
+        # points (q,) that determine the trend, as far apart as its functions can tell
         _, _, pivots = qr(Q.T.numpy(), mode="economic", pivoting=True)
         self.anchors = torch.from_numpy(pivots[: Q.shape[1]].astype(np.int64)).to(gram.device)
 

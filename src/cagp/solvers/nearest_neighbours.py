@@ -47,9 +47,8 @@ class NearestNeighbours(CalibratedSolver):
     gets the same answer whatever else is asked. Where cells would be too small for several points, and where ``shared``
     is False, which is quicker for few points that lie apart, every test point has its own neighbours.
 
-    With a trend of unknown coefficients each neighbourhood is solved by universal kriging. Calibrated, with the exact
-    covariance between test points too. Averages add up the weights of their points, and correct the sum on up to a
-    thousand training points.
+    With a trend each neighbourhood is solved by universal kriging. Calibrated, with the exact covariance between test
+    points too. Averages add up the weights of their points, and correct the sum on up to a thousand training points.
     """
 
     k: int = 100
@@ -159,10 +158,7 @@ class PreparedNearestNeighbours(Prepared):
         return with_far(near, self._levels, lambda level: level.nearest(cross))
 
     def members(self, nearest: Callable[[int, torch.Tensor | None], torch.Tensor]) -> torch.Tensor:
-        """The neighbours of test points by another rule, shape (T, k + far); −1 where there are fewer.
-
-        ``nearest(n, among)`` gives the n nearest of all training points, or of those ``among`` (m,), shape (T, n).
-        """
+        """Neighbours (T, k + far), or −1, by another rule: ``nearest(n, among)`` gives n of all, or ``among`` (m,)."""
         return with_far(nearest(self._k, None), self._levels, lambda level: nearest(level.ask, level.points))
 
     @property

@@ -1,8 +1,7 @@
 """Which training points a test point sees: the neighbours of its cell of space, and some far from it.
 
-One factorisation serves all test points of a cell. The cell of a test point and its neighbours depend on the training
-points alone, so the same point gets the same answer in whatever company. A point that is alone in its cell pays for the
-cell, so cells have a bounded number of neighbours.
+One factorisation serves all test points of a cell. Cells and their neighbours depend on the training points alone, so
+the same point gets the same answer in whatever company; their number of neighbours is bounded, for points alone in one.
 """
 
 from __future__ import annotations
@@ -36,15 +35,14 @@ _ROWS = 4096  # test points whose neighbours are compared with each other at onc
 class Cells:
     """Boxes around the training points of a ``search``, for test points that would have ``k`` neighbours each.
 
-    The neighbours of a box are those of its centre and corners. Boxes with more than ``most`` are cut into halves,
-    along one coordinate after the other; the others are cells. ``side`` is that of the usual cell, a cube.
+    The neighbours of a box are those of its centre and corners. Boxes with too many are cut into halves.
     """
 
     search: TreeSearch
     k: int
-    most: int
+    most: int  # neighbours of a box
     origin: np.ndarray
-    side: float
+    side: float  # of the usual cell, a cube
 
     @classmethod
     def of(cls, search: TreeSearch, k: int) -> Cells | None:
@@ -145,15 +143,11 @@ def _distinct(rows: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class FarSubset:
-    """A random subset ``points`` (n,) of the training points, of which a test point takes the ``take`` nearest.
-
-    It asks for a few more, ``ask``, because some of them may be among its neighbours already. There are several, each
-    sparser than the one before.
-    """
+    """A random subset ``points`` (n,) of the training points, of which a test point takes the ``take`` nearest."""
 
     points: torch.Tensor
     take: int
-    ask: int
+    ask: int  # a few more: some of them may be among its neighbours already
     search: Search | None
 
     def nearest(self, cross: Cross) -> torch.Tensor:

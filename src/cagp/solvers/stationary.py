@@ -91,10 +91,7 @@ class _Step:
         self.gram, self.correction = gram, correction
 
     def advance(self, W: torch.Tensor, rhs: torch.Tensor, residual: torch.Tensor, transposed: bool) -> torch.Tensor:
-        """Update W (T, d) and its ``residual`` (T, d) in place; return what the energy fell by, shape (T,).
-
-        ``transposed`` uses M̃ᵀ (for W), else M̃ (for v).
-        """
+        """Update W and its ``residual`` (T, d) in place, by M̃ᵀ if ``transposed``, else M̃; what the energy fell by."""
         delta = self.correction(residual)
         product = self.gram.matmul(delta)
         gain = (delta * (2 * residual - product)).sum(dim=1)

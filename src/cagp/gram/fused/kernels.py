@@ -113,11 +113,9 @@ def multiply(
 ):  # fmt: skip
     """Part ``program_id(1)`` of W k(X, X[start : start + out_columns]), for the rows of W in ``program_id(2)``.
 
-    Each part sums over ``chunk`` of the training points from ``first`` to ``last``. Covariances and, where ACCURATE,
-    weights are split into high + low, two half-precision numbers. Everything is padded, so that no mask is needed.
-
-    The product is computed as K Wᵀ, because tensor cores take the left factor from registers, in the layout of
-    products: covariances are computed on top of a product that is zero, and do not go through shared memory.
+    Each part sums over ``chunk`` of the training points from ``first`` to ``last``. Everything is padded, so that no
+    mask is needed. The product is computed as K Wᵀ, because tensor cores take the left factor from registers, in the
+    layout of products: covariances are computed on top of a product that is zero, not through shared memory.
     """
     column = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
     t = (tl.program_id(2) * ROWS + tl.arange(0, ROWS)).to(tl.int64)
