@@ -15,7 +15,6 @@ from record import Table, options, table, write
 from timing import medians
 
 import cagp
-from cagp.solvers.nearest_neighbours import PreparedNearestNeighbours
 
 
 def cells(rows: int, columns: int) -> np.ndarray:
@@ -35,9 +34,8 @@ def clouds(points: np.ndarray, share: float) -> np.ndarray:
 
 def row(name: str, X: np.ndarray, X_test: np.ndarray, k: int, rounds: int) -> list[str]:
     prior = cagp.Prior(cagp.Matern32(0.05), noise_variance=0.01)
-    shared, own = (prior.condition(X, X[:, 0], cagp.NearestNeighbours(k), storage="tiles") for _ in range(2))
-    assert isinstance(own.prepared, PreparedNearestNeighbours)
-    own.prepared.shares = False
+    solvers = [cagp.NearestNeighbours(k, shared=together) for together in (True, False)]
+    shared, own = (prior.condition(X, X[:, 0], solver, storage="tiles") for solver in solvers)
     for model in (shared, own):
         model.predict(X_test[:1], progress=False)  # the search tree
     models = {"own": own, "shared": shared}

@@ -27,9 +27,16 @@ def model(**settings: object) -> cagp.Model:
     return PRIOR.condition(X, Y, cagp.NearestNeighbours(30, far=9), storage="tiles", **settings)
 
 
+def sharing(solver: PreparedNearestNeighbours, cross: Cross) -> tuple[int, list[tuple[int, int]]]:
+    """How many test points have neighbours of their own, and for every cell its neighbours and test points."""
+    cell, members = solver.cells(cross)
+    rows = np.bincount(cell[cell >= 0], minlength=len(members))
+    return int((cell < 0).sum()), list(zip((members >= 0).sum(dim=1).tolist(), rows.tolist(), strict=True))
+
+
 def shared(solver: PreparedNearestNeighbours, cross: Cross) -> float:
     """The share of test points in a cell with others."""
-    _, cells = solver.sharing(cross)
+    _, cells = sharing(solver, cross)
     return sum(rows for _, rows in cells if rows > 1) / cross.size
 
 
@@ -79,19 +86,19 @@ def test_where_sharing_pays() -> None:
     """In the plane; not where many columns leave no room for cells with several points."""
     solver, cross = prepared(X, GRID, cagp.NearestNeighbours(20), False)
     assert shared(solver, cross) > 0.95
-    _, cells = solver.sharing(cross)
+    _, cells = sharing(solver, cross)
     assert len(cells) < len(GRID) / 8
     assert all(20 <= size <= 40 for size, _ in cells)
     many = RNG.random((3000, 6))
     solver, cross = prepared(many, many[:50], cagp.NearestNeighbours(20), False)
-    assert solver.sharing(cross) == (50, [])
+    assert sharing(solver, cross) == (50, [])
 
 
 def test_a_point_alone_costs_a_bounded_number_of_neighbours() -> None:
     """Scattered test points, each alone in its cell: at most twice the neighbours."""
     apart = RNG.random((40, 2))
     solver, cross = prepared(X, apart, cagp.NearestNeighbours(30, far=9), False)
-    alone, cells = solver.sharing(cross)
+    alone, cells = sharing(solver, cross)
     assert alone + sum(rows for _, rows in cells) == len(apart)
     assert max(size for size, _ in cells) <= 2 * (30 + 9)
 
@@ -99,7 +106,7 @@ def test_a_point_alone_costs_a_bounded_number_of_neighbours() -> None:
 def test_the_memory_of_neighbourhoods_is_counted() -> None:
     """What the search keeps for a piece of the test points is within what the memory plan says of them."""
     solver, cross = prepared(X, np.random.default_rng(0).random((4000, 2)), cagp.NearestNeighbours(30), False)
-    solver.sharing(cross.rows(slice(0, 1)))
+    sharing(solver, cross.rows(slice(0, 1)))
     tracemalloc.start()
     whole = solver.final(cross)
     _, peak = tracemalloc.get_traced_memory()
@@ -217,9 +224,9 @@ def test_fewer_points_than_asked_for(d: int) -> None:
 
 def test_left_out_there_are_far_points_where_there_is_a_trend() -> None:
     solver = cagp.NearestNeighbours(30)
-    assert prepared(X, GRID, solver, True)[0]._size == 36
-    assert prepared(X, GRID, solver, False)[0]._size == 30
-    assert prepared(X, GRID, cagp.NearestNeighbours(30, far=0), True)[0]._size == 30
+    assert prepared(X, GRID, solver, True)[0].members_each == 36
+    assert prepared(X, GRID, solver, False)[0].members_each == 30
+    assert prepared(X, GRID, cagp.NearestNeighbours(30, far=0), True)[0].members_each == 30
 
 
 def test_far_points_help_in_a_gap() -> None:

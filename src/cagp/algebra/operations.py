@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass
 
-KERNEL_VALUE, COORDINATE, READ = 210.0, 12.0, 30.0
-"""A kernel value takes as long as so many flops of a large product, each coordinate beyond two as long as so many more,
-and a stored number that is read as so many.
-"""
-
+# As long as so many flops of a large product take: a kernel value, each coordinate beyond two, a stored number read.
+KERNEL_VALUE, _COORDINATE, _READ = 210.0, 12.0, 30.0
 _PER_SECOND = 3e10  # of one core, roughly: to tell seconds from minutes
 
 
@@ -43,15 +41,13 @@ class Operations:
         return cls.each_test_point(passes, size, vectors) + predicting
 
     def __add__(self, other: Operations) -> Operations:
-        return Operations(
-            *(mine + theirs for mine, theirs in zip(vars(self).values(), vars(other).values(), strict=True))
-        )
+        return Operations(*map(operator.add, vars(self).values(), vars(other).values()))
 
     def total(self, *, tiles: bool, coordinates: int = 2) -> float:
         """All of them as flops of a large product, with G in tiles or stored and points of so many ``coordinates``."""
-        value = KERNEL_VALUE + COORDINATE * max(0, coordinates - 2)
+        value = KERNEL_VALUE + _COORDINATE * max(0, coordinates - 2)
         half = value / 2  # G is symmetric
-        gram = self.gram_entries * half if tiles else self.gram_entries * READ + self.stored_entries * half
+        gram = self.gram_entries * half if tiles else self.gram_entries * _READ + self.stored_entries * half
         return gram + self.kernel_values * value + self.flops
 
     def seconds(self, *, tiles: bool) -> float:

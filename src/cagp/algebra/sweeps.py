@@ -1,8 +1,4 @@
-"""Gauss-Seidel and SOR sweeps over G, and block substitution, in panels of rows; and the diagonal blocks of G.
-
-A sweep is a sequence of d/B products of size B × d: this is the parallel, matrix-free triangular solve. How the
-residual of a panel comes about fastest is up to how G is kept, see ``gram.sweeping``.
-"""
+"""Gauss-Seidel and SOR sweeps over G, and block substitution, in panels of rows; and the diagonal blocks of G."""
 
 from __future__ import annotations
 
@@ -25,9 +21,9 @@ def sweep(
     """One SOR sweep on G w = r for every row w of W (T, d), in place; Gauss-Seidel where ``relaxation`` ω is 1.
 
     ``backward`` goes from the last unknown to the first. With ``blocks``, whole diagonal blocks are solved exactly
-    (block Gauss-Seidel). Returns by how much each row's energy wᵀGw − 2rᵀw fell, shape (T,): changing one unknown by δ
-    lowers it by (2/ω − 1) Gᵢᵢ δ², solving a block exactly by δᵀ Gᵢᵢ δ, so the total costs O(dT) and needs no product
-    with G. For the right-hand sides V this is what the sweep takes off the variance of W.
+    (block Gauss-Seidel). Returns by how much each row's energy wᵀGw − 2rᵀw fell, shape (T,), which for the right-hand
+    sides V is what the sweep takes off the variance. One unknown changed by δ lowers it by (2/ω − 1) Gᵢᵢ δ², a block
+    solved exactly by δᵀ Gᵢᵢ δ: that needs no product with G.
     """
     gain = W.new_zeros(W.shape[0])
     with gram.sweeping(W, rhs, backward=backward) as run:
@@ -53,8 +49,7 @@ def substitute(gram: Gram, rhs: torch.Tensor, blocks: BlockDiagonal, *, backward
 class BlockDiagonal:
     """D = blockdiag(G₁₁, G₂₂, …) in blocks of ``block_size`` rows (the last may be smaller), D = C Cᵀ.
 
-    Rows x (T, d) come in, rows go out: ``times`` is (D x)ᵀ and so on. On a GPU C⁻¹ is kept beside C, because a product
-    is many times faster there than a triangular solve.
+    Rows x (T, d) come in, rows go out. On a GPU C⁻¹ is kept too: there a product is many times faster than a solve.
     """
 
     def __init__(self, gram: Gram, block_size: int) -> None:
@@ -66,14 +61,14 @@ class BlockDiagonal:
         require(n_bytes, gram.working_budget, what, "choose a smaller block_size, or raise memory_budget")
         self.ranges = list(gram.panels(self.block_size))
         self._factors: dict[int, torch.Tensor] = {}
+        self._inverses: dict[int, torch.Tensor] = {}
         for start, stop in self.ranges:
             with gram.block(start, stop, start, stop) as block:
                 factor = positive_definite_factor(block, "a diagonal block of G", "a larger noise_variance")
             self._factors[start] = factor
-        self._inverses: dict[int, torch.Tensor] = {}
-        for start, factor in self._factors.items() if on_gpu else ():
-            identity = torch.eye(len(factor)).to(factor)
-            self._inverses[start] = torch.linalg.solve_triangular(factor, identity, upper=False)
+            if on_gpu:
+                identity = torch.eye(len(factor)).to(factor)
+                self._inverses[start] = torch.linalg.solve_triangular(factor, identity, upper=False)
 
     @property
     def held_bytes(self) -> int:

@@ -14,13 +14,12 @@ class Weights:
     """An approximation W of the exact kriging weights W* = G⁻¹ k(X, X′), one row per test point.
 
     ``values`` has shape (T, d), or (T, k) where the weights touch only the training points ``indices``, (k,) for all
-    test points or (T, k) for each its own; zeros fill up the row of a test point that touches fewer. A solver that
-    works in an ``order`` (d,) of its own says so: column i of its values then belongs to training point ``order[i]``.
-    ``dense`` and ``apply`` speak of the order that the solver was given. ``reduction`` (T,) is what they take off the
-    prior variance: 2 diag(V W) − diag(Wᵀ G W). ``iteration`` counts what the solver calls an iteration, ``passes`` how
-    often the whole of G was read. ``upper`` (T,) is a guaranteed and close bound on the computational variance, where
-    the solver knows one without further work. ``shift`` is what makes the weights unbiased for a trend: D (T, q) and
-    S (q, d), in the order that the solver was given, whose product D S belongs to the weights too.
+    test points or (T, k) for each its own; zeros fill up a row. Where the solver works in an ``order`` (d,) of its own,
+    column i of its values belongs to training point ``order[i]``. ``reduction`` (T,) is what they take off the prior
+    variance: 2 diag(V W) − diag(Wᵀ G W). ``iteration`` counts what the solver calls an iteration, ``passes`` how often
+    the whole of G was read. ``upper`` (T,) is a guaranteed and close bound on the computational variance, where the
+    solver knows one. ``shift`` is what makes the weights unbiased for a trend: D (T, q) and S (q, d), in the order that
+    the solver was given, whose product D S belongs to the weights too.
     """
 
     values: torch.Tensor

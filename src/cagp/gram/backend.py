@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from contextlib import AbstractContextManager
-from typing import ClassVar
 
 import torch
 
@@ -18,9 +17,7 @@ _PASSES = 5  # A solver goes through a matrix that is not stored so often at the
 class Backend(ABC):
     """G for training points given by their ``Entries``: ``Dense`` stores it, ``Tiles`` and ``Fused`` recompute it."""
 
-    storage: ClassVar[str] = "tiles"
-    computed = False
-    """Whether the whole matrix is in memory."""
+    computed = False  # whether the whole matrix is in memory
 
     def __init__(self, entries: Entries) -> None:
         self.entries = entries
@@ -49,11 +46,6 @@ class Backend(ABC):
     def panel_bytes(self, rows: int) -> int:
         """What a sweep with so many rows at once takes in memory beside the matrix and the weights."""
         return 0
-
-    @property
-    def arithmetic(self) -> str:
-        """The precision of products."""
-        return str(self.entries.dtype)
 
 
 class Tiles(Backend):
@@ -93,11 +85,8 @@ class Tiles(Backend):
 
     @property
     def _own_threads(self) -> int:
-        """How many threads share out whole panels, products and all; one where torch does it within each step.
-
-        Compiled code cannot run on the threads of torch, and these wait busily for a while after each product: side by
-        side the two get in each other's way.
-        """
+        """How many threads share out whole panels, products and all; one where torch does it within each step."""
+        # compiled code cannot run on the threads of torch, which wait busily after each product and get in its way
         return torch.get_num_threads() if self.entries.fills_compiled else 1
 
     def sweeping(self, W: torch.Tensor, rhs: torch.Tensor, backward: bool) -> Sweep:

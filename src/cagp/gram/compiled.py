@@ -1,8 +1,7 @@
 """Covariances in one compiled pass, in tiles and in blocks of neighbours, for sums and products of radial kernels.
 
-torch takes ten passes over memory for the values of one kernel, and cannot leave out what lies above a diagonal. Here a
-piece of a row, or a few short rows, stay in the innermost cache until they are finished. No lock of Python's is held.
-Values agree with torch's to the last digits; all arithmetic is in float64, also where values are kept in float32.
+torch takes ten passes over memory for the values of one kernel; here a piece of a row stays in the innermost cache
+until it is finished. Values agree with torch's to the last digits; all arithmetic is in float64.
 """
 
 from __future__ import annotations
@@ -26,10 +25,7 @@ _THREAD_VALUES = 2**18
 
 
 class CompiledCovariances:
-    """The covariances of a kernel that has a ``plan``, times amplitudes where it ``varies``, among points X and others.
-
-    Points are arrays (q, n) of all coordinates, with the amplitude last where there is one.
-    """
+    """Covariances by a ``plan``, times amplitudes where they vary; points are (q, n), the amplitude last, if any."""
 
     def __init__(self, plan: Plan, varies: bool, embedding: Embedding) -> None:
         self._plan, self._varies, self._embedding = plan, varies, embedding
@@ -74,14 +70,11 @@ class CompiledCovariances:
         share_out(piece, range(0, m, height), out.device)
 
     def lower(self, noise: np.ndarray, indices: np.ndarray, out: np.ndarray) -> None:
-        """k(X[i], X[i]) + diag(noise[i]) for every row i of ``indices`` (B, k) into ``out`` (B, k, k).
-
-        On and below the diagonal only.
-        """
+        """k(X[i], X[i]) + diag(noise[i]) for rows i of ``indices`` (B, k) into ``out`` (B, k, k), lower half."""
         _lower(self._plan, self._varies, self._by_point, noise, indices, out)
 
     def cross(self, test: np.ndarray, indices: np.ndarray, out: np.ndarray) -> None:
-        """k(test, X[i]) for every row i of ``indices`` (B, k) and test points (q, B, s), into ``out`` (B, s, k)."""
+        """k(test, X[i]) for rows i of ``indices`` (B, k) and test points (q, B, s), into ``out`` (B, s, k)."""
         _cross(self._plan, self._varies, test, self._by_point, indices, out)
 
 

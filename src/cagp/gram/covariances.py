@@ -21,10 +21,7 @@ if TYPE_CHECKING:
 
 
 class Covariances:
-    """The entries of G = k(X, X) + diag(noise) and of k(X′, X) for d training points X, given by their ``embedding``.
-
-    ``tiling`` is how work is cut; left out, as suits the device.
-    """
+    """The entries of G = k(X, X) + diag(noise) and of k(X′, X) for d training points X, given by an ``embedding``."""
 
     def __init__(self, kernel: Kernel, embedding: Embedding, noise: torch.Tensor, tiling: Tiling | None = None) -> None:
         self.embedding, self.noise = embedding, noise
@@ -62,16 +59,16 @@ class Covariances:
 
     @contextmanager
     def systems(self, test: Embedding, indices: torch.Tensor) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-        """Lend G[i, i] and k(test, X[i]) for every row i of ``indices`` (B, k), shapes (B, k, k) and (B, s, k).
+        """Lend G[i, i] (B, k, k), as ``blocks`` does, and k(test, X[i]) (B, s, k) for rows i of ``indices`` (B, k).
 
-        The parts of ``test`` have shape (coordinates, B, s). What G has above the diagonal may be anything.
+        The parts of ``test`` have shape (coordinates, B, s).
         """
         leaves, (B, k), buffers = embedding_leaves(test), indices.shape, self._entries.buffers
         with self.blocks(indices) as G, buffers.borrow((B, leaves[0].shape[2], k)) as V:
             if (compiled := self._compiled) is not None:
                 compiled.cross(torch.cat(leaves).numpy(), indices.contiguous().numpy(), V.numpy())
             else:
-                self._kernel.evaluate(test, self._chosen_blocks(indices), V, buffers)
+                self._kernel.evaluate(test, self.chosen(indices), V, buffers)
             yield G, V
 
     @contextmanager
@@ -82,13 +79,10 @@ class Covariances:
             if (compiled := self._compiled) is not None:
                 compiled.lower(self.noise.numpy(), indices.contiguous().numpy(), G.numpy())
             else:
-                chosen = self._chosen_blocks(indices)
+                chosen = self.chosen(indices)
                 self._kernel.evaluate(chosen, chosen, G, buffers)
                 G.diagonal(dim1=1, dim2=2).add_(self.noise[indices])
             yield G
-
-    def _chosen_blocks(self, indices: torch.Tensor) -> Embedding:
-        return map_embedding(self.embedding, lambda part: part[:, indices])
 
     @contextmanager
     def between(self, A: Embedding, B: Embedding) -> Iterator[torch.Tensor]:
@@ -98,10 +92,8 @@ class Covariances:
             yield out
 
     def expect(self, values: float) -> None:
-        """So many values will be asked of ``systems`` and ``between``: where they are many, and there is numba and code
-        for the kernel, each is computed in one compiled pass from now on. To load that code takes a fraction of a
-        second, and several seconds when it is compiled first; values differ in the last digits.
-        """
+        """So many values will be asked of ``systems`` and ``between``: many are computed by compiled code then on."""
+        # loading it takes a fraction of a second, compiling it several seconds; values differ in the last digits
         self._compiles = self._compiles or values >= plan.COMPILED_FROM
 
     @property
@@ -121,23 +113,15 @@ class Covariances:
         return out
 
     def chosen(self, indices: torch.Tensor) -> Embedding:
-        """The embedding of the training points ``indices`` (k,)."""
+        """The embedding of the training points ``indices``, of any shape."""
         return map_embedding(self.embedding, lambda part: part[:, indices].contiguous())
-
-    @property
-    def radial(self) -> bool:
-        """Whether the kernel falls with the distance between ``coordinates`` and with nothing else."""
-        return self._kernel.radial
 
     def coordinates(self) -> torch.Tensor:
         """The points in the kernel's own scaled coordinates, shape (d, q): near means strongly correlated."""
         return torch.cat(embedding_leaves(without_amplitude(self._kernel, self.embedding)[1])).T
 
     def search_coordinates(self, embedding: Embedding | None = None) -> torch.Tensor | None:
-        """Points in the coordinates in which neighbours are searched, shape (n, q); the training points by default.
-
-        None where no part of the kernel falls with distance.
-        """
+        """Points, the training points by default, in the coordinates of a search (n, q); None where there is none."""
         if not self._near:
             return None
         leaves = embedding_leaves(self.embedding if embedding is None else embedding)
@@ -147,8 +131,6 @@ class Covariances:
     def neighbours(self) -> Search | None:
         """The training points, ready for questions about neighbours; None where no part of the kernel is radial."""
         with self._lock:
-            if self._search is None and self._near:
-                points = self.search_coordinates()
-                assert points is not None
+            if self._search is None and (points := self.search_coordinates()) is not None:
                 self._search = search(points)
         return self._search

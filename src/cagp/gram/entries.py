@@ -21,16 +21,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Tiling:
-    """How the matrix is cut: on a CPU so that tiles stay in the cache, on a GPU so that one launch fills it.
+    """How the matrix is cut: on a CPU so that tiles stay in the cache, on a GPU so that one launch fills it."""
 
-    Panels have ``panel_rows`` rows, fewer where they would take more than ``panel_bytes``, and tiles of them
-    ``tile_columns`` columns. ``few_columns`` are so few that a stored matrix multiplies as ``few_columns.py`` does.
-    """
-
-    panel_rows: int
+    panel_rows: int  # fewer where a panel would take more than
     panel_bytes: int
     tile_columns: int
-    few_columns: range = range(0)
+    few_columns: range = range(0)  # with so many a stored matrix multiplies as ``few_columns.py`` does
 
     @classmethod
     def of(cls, device: torch.device) -> Tiling:
@@ -40,15 +36,11 @@ class Tiling:
         return cls(192, 64 * 2**20, 2048, few_columns(device))
 
 
-# Rows and columns of a tile that stays in the cache of one core together with its scratch memory.
-_THREAD_TILE = (64, 1024)
+_THREAD_TILE = (64, 1024)  # rows and columns that stay in the cache of one core together with their scratch memory
 
 
 class Entries:
     """G = k(X, X) + diag(noise) for training points X given by their ``embedding``, in blocks that are not kept."""
-
-    fused = False
-    """Whether kernel values come from fused GPU kernels."""
 
     def __init__(self, kernel: Kernel, embedding: Embedding, noise: torch.Tensor, tiling: Tiling) -> None:
         self.kernel, self.embedding, self.noise, self.tiling = kernel, embedding, noise, tiling
@@ -57,7 +49,6 @@ class Entries:
         self.passes = 1  # how often all entries of G are likely to be computed, at the least
 
     def __getstate__(self) -> dict[str, Any]:
-        """For pickling: without what can be computed again."""
         return {key: value for key, value in self.__dict__.items() if key != "compiled"}
 
     @cached_property
@@ -114,10 +105,7 @@ class Entries:
     def fill_cross(
         self, test: Embedding, train: Embedding | None, out: torch.Tensor, compiled: bool | None = None
     ) -> None:
-        """Compute k(test, train) into ``out``; ``train`` is all training points where it is None.
-
-        ``compiled`` says whether compiled code is used where there is some; left out, it is for many values.
-        """
+        """k(test, train), or k(test, X), into ``out``; by ``compiled`` code, if any, by default for many values."""
         many = out.numel() >= plan.COMPILED_FROM if compiled is None else compiled
         if many and (code := self.compiled) is not None:
             columns = code.X if train is None else code.coordinates(train)
@@ -127,9 +115,8 @@ class Entries:
 
     def _fill_covariances(self, start: int, stop: int, first: int, last: int, out: torch.Tensor) -> None:
         """Compute k(X, X)[start:stop, first:last], without noise, into ``out``."""
-        if self.fills_compiled:
-            assert self.compiled is not None
-            self.compiled.fill(self.compiled.X, start, self.compiled.X, first, out)
+        if self.fills_compiled and (code := self.compiled) is not None:
+            code.fill(code.X, start, code.X, first, out)
             return
         rows, columns = slice_embedding(self.embedding, start, stop), slice_embedding(self.embedding, first, last)
         self._evaluate(rows, columns, out)

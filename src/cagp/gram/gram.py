@@ -1,18 +1,14 @@
 """The Gram matrix G = k(X, X) + Σ, and the covariances k(X′, X) with test points.
 
-Everything else in the library asks for blocks, products, sweeps and the diagonal, and cannot tell how G is kept: that
-is between it and its ``Backend``.
-
-Vectors are rows throughout: a batch of right-hand sides has shape (columns of W, d), so that each is contiguous
-and products of G with few of them run at full speed.
+How G is kept is between it and its ``Backend``. Vectors are rows throughout: a batch of right-hand sides has shape
+(columns of W, d), so that each is contiguous and products of G with few of them run at full speed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -28,21 +24,18 @@ from .fused import Fused, FusedEntries, installed
 from .sweeping import Sweep
 
 STORAGES = ("auto", "dense", "tiles")
-
-_DENSE_SHARE = 0.75
-
-_NEAREST_ENTRIES = 2**24
+_DENSE_SHARE = 0.75  # of the budget that a dense matrix may take
+_NEAREST_ENTRIES = 2**24  # covariances that are looked at together
 
 
 class Gram(Covariances):
     """The symmetric positive definite matrix G = k(X, X) + diag(noise), shape (d, d).
 
     ``storage`` is "dense", "tiles", or "auto": dense where the matrix takes at most three quarters of the memory
-    ``budget`` (bytes); the rest is for the work with it. Dense storage beyond that is refused here, before anything
-    is allocated. On a GPU, sums and products of radial kernels run through fused kernels, and in float32 "auto" then
-    stores nothing: recomputing is faster. ``accurate=False`` gives weights 11 bits in their products,
-    as TF32 has. ``tiling`` is how work is cut; left out, as suits the device. ``basis`` H (d, q) are the functions of a
-    trend with unknown coefficients at the training points, where there is one.
+    ``budget`` (bytes). Dense storage beyond that is refused here, before anything is allocated. On a GPU, sums and
+    products of radial kernels are fused, and in float32 "auto" then stores nothing: recomputing is faster.
+    ``accurate=False`` gives weights 11 bits in their products, as TF32 has. ``tiling`` is how work is cut; left out, as
+    suits the device. ``basis`` H (d, q) are the functions of a trend with unknown coefficients, where there is one.
     """
 
     def __init__(
@@ -58,12 +51,20 @@ class Gram(Covariances):
         basis: torch.Tensor | None = None,
     ) -> None:
         super().__init__(kernel, embedding, noise, tiling)
-        self.basis = basis
-        self.budget, self.accurate = budget, accurate
+        self.basis, self.budget, self.accurate = basis, budget, accurate
+        self.dense_bytes = self.size**2 * self.dtype.itemsize  # what the whole matrix takes in memory, if stored
         self._backend = self._choose_backend(choice(storage, "storage", STORAGES))
+        self.storage = "dense" if isinstance(self._backend, Dense) else "tiles"  # what was decided
+        self.stored_bytes = self.dense_bytes if self.storage == "dense" else 0  # of the matrix, or will be
+        self.working_budget = budget - self.stored_bytes  # what is left beside the matrix
+        rounded = isinstance(self._backend, Fused) and not accurate
+        self.arithmetic = "tf32 (weights of 11 bits, sums in float32)" if rounded else str(self.dtype)  # of products
+        self.fused = isinstance(self._entries, FusedEntries)  # whether kernel values come from fused GPU kernels
 
     def _choose_backend(self, storage: str) -> Backend:
-        fused = self._entries if isinstance(self._entries, FusedEntries) and self._entries.multiplies else None
+        # products are fused in float32 alone: in float64 the tiles go through memory
+        entries = self._entries
+        fused = entries if isinstance(entries, FusedEntries) and self.dtype == torch.float32 else None
         if storage == "dense":
             remedy = 'use storage="tiles" (matrix-free) or a larger memory_budget'
             what = f"the dense Gram matrix of {self.size} points ({human(self.dense_bytes)}) with room to work"
@@ -75,12 +76,8 @@ class Gram(Covariances):
         return Tiles(self._entries) if fused is None else Fused(fused, self.accurate)
 
     def permuted(self, order: torch.Tensor) -> Gram:
-        """The same matrix with rows and columns in another order, shape of ``order`` (d,); nothing is computed yet.
-
-        Where it is stored, it is stored once: products with this one go through the one that is returned, as long as
-        that exists and no block or sweep of this one needed its own.
-        """
-        other = self._of(order, self.storage, self.accurate)
+        """The same matrix in another ``order`` (d,); nothing is computed yet, and stored once: see ``Dense``."""
+        other = self._like(self.chosen(order), lambda part: part[order], self.storage, self.accurate)
         if isinstance(self._backend, Dense):
             self._backend.also(other._backend, order)
         return other
@@ -89,61 +86,25 @@ class Gram(Covariances):
         """The matrix of all other training points than ``rows`` (n,), matrix-free; nothing is computed yet."""
         kept = torch.ones(self.size, dtype=torch.bool, device=self.device)
         kept[rows] = False
-        return self._of(kept, "tiles", True)
+        return self._like(self.chosen(kept), lambda part: part[kept], "tiles", True)
 
     def cast(self, dtype: torch.dtype) -> Gram:
         """The same matrix in another arithmetic, matrix-free; nothing is computed yet."""
         embedding = map_embedding(self.embedding, lambda part: part.to(dtype))
-        basis = None if self.basis is None else self.basis.to(dtype)
-        return self._like(embedding, self.noise.to(dtype), "tiles", True, basis)
-
-    def _of(self, which: torch.Tensor, storage: str, accurate: bool) -> Gram:
-        """The matrix of the training points ``which``, a mask (d,) or indices."""
-        basis = None if self.basis is None else self.basis[which]
-        return self._like(self.chosen(which), self.noise[which], storage, accurate, basis)
+        return self._like(embedding, lambda part: part.to(dtype), "tiles", True)
 
     def _like(
-        self, embedding: Embedding, noise: torch.Tensor, storage: str, accurate: bool, basis: torch.Tensor | None
+        self, embedding: Embedding, change: Callable[[torch.Tensor], torch.Tensor], storage: str, accurate: bool
     ) -> Gram:
+        """The matrix for another ``embedding``, with noise and basis changed in the same way."""
+        basis = None if self.basis is None else change(self.basis)
         options: dict[str, Any] = {"budget": self.budget, "tiling": self._tiling, "basis": basis}
-        return Gram(self._kernel, embedding, noise, storage=storage, accurate=accurate, **options)
-
-    # --- how it is kept -------------------------------------------------------------------------------------------
-
-    @property
-    def storage(self) -> str:
-        """What was decided: "dense" or "tiles"."""
-        return self._backend.storage
+        return Gram(self._kernel, embedding, change(self.noise), storage=storage, accurate=accurate, **options)
 
     @property
     def computed(self) -> bool:
         """Whether the dense matrix is in memory; that of a ``permuted`` one is that one's."""
         return self._backend.computed
-
-    @property
-    def fused(self) -> bool:
-        """Whether kernel values come from fused GPU kernels."""
-        return self._entries.fused
-
-    @property
-    def arithmetic(self) -> str:
-        """The precision of products, in words."""
-        return self._backend.arithmetic
-
-    @property
-    def dense_bytes(self) -> int:
-        """What the whole matrix takes in memory, where it is stored."""
-        return self.size**2 * self.dtype.itemsize
-
-    @property
-    def stored_bytes(self) -> int:
-        """What is stored of the matrix, or will be."""
-        return self.dense_bytes if self.storage == "dense" else 0
-
-    @property
-    def working_budget(self) -> int:
-        """What the budget leaves beside the matrix, in bytes."""
-        return self.budget - self.stored_bytes
 
     def panel_bytes(self, rows: int) -> int:
         """What a sweep in blocks of so many rows takes in memory beside the matrix and the weights."""
@@ -162,8 +123,6 @@ class Gram(Covariances):
 
     def __repr__(self) -> str:
         return f"Gram({self.size} × {self.size}, {self._kept}, {self.dtype}, {self.device})"
-
-    # --- the whole matrix -----------------------------------------------------------------------------------------
 
     def panels(self, rows: int | None = None, reverse: bool = False) -> Iterator[tuple[int, int]]:
         """Row ranges (start, stop) that cover the matrix, from the first to the last or in reverse."""
@@ -192,21 +151,13 @@ class Gram(Covariances):
         return positive_definite_factor(self._backend.matrix(), "the Gram matrix", "a larger noise_variance")
 
     def cross(self, test: Embedding, basis: torch.Tensor | None = None) -> Cross:
-        """The covariances between test points, given by their embedding, and the training points.
-
-        ``basis`` (T, q) are the functions of the trend at the test points, where there is one.
-        """
+        """The covariances with test points, given by their embedding and, where there is a trend, ``basis`` (T, q)."""
         cast = map_embedding(test, lambda part: part.to(dtype=self.dtype, device=self.device))
         return Cross(self, self._kernel, cast, None if basis is None else basis.to(self.noise))
 
-    def cross_of(self, points: PortablePoints) -> Cross:
-        """The covariances with test points that came from elsewhere."""
-        return self.cross(points.test, points.basis)
 
-
-@dataclass(frozen=True)
-class PortablePoints:
-    """Test points on the CPU, to be sent to a copy of the Gram matrix elsewhere: all that a ``Cross`` is made from."""
+class PortablePoints(NamedTuple):
+    """Test points on the CPU, to be sent to a copy of the Gram matrix elsewhere: what ``Gram.cross`` takes."""
 
     test: Embedding
     basis: torch.Tensor | None
@@ -219,23 +170,16 @@ class PortablePoints:
 
 
 class Cross:
-    """V = k(X′, X) and K″ = k(X′, X′) for a batch of test points, computed when asked for.
+    """V = k(X′, X) and K″ = k(X′, X′) for test points, computed when asked for; ``basis`` (T, q) is that of a trend."""
 
-    ``basis`` (T, q) are the functions of a trend with unknown coefficients at the test points, where there is one.
-    """
-
-    travels = True
-    """Whether it can be sent to other processes, as ``portable`` points."""
+    travels = True  # whether it can be sent to other processes, as ``portable`` points
 
     def __init__(self, gram: Gram, kernel: Kernel, test: Embedding, basis: torch.Tensor | None) -> None:
-        self.gram = gram
-        self.kernel = kernel
-        self.test, self.basis = test, basis
+        self.gram, self.kernel, self.test, self.basis = gram, kernel, test, basis
         self._matrix: torch.Tensor | None = None
         self.size = embedding_size(test)
 
     def __getstate__(self) -> dict[str, Any]:
-        """For pickling: without what can be computed again."""
         return {**self.__dict__, "_matrix": None}
 
     @property
@@ -268,11 +212,7 @@ class Cross:
         return self.gram.cross_block(self.test, indices)
 
     def nearest(self, k: int) -> torch.Tensor:
-        """The k training points nearest to each test point in the kernel's sense, shape (T, k).
-
-        By a search tree in the coordinates of ``near_leaves``; all covariances are looked at only where no part of the
-        kernel falls with distance.
-        """
+        """The k training points nearest to each test point, shape (T, k); by correlation where there is no search."""
         coordinates, neighbours = self.gram.search_coordinates(self.test), self.gram.neighbours
         if coordinates is not None and neighbours is not None:
             return neighbours.query(coordinates, k)
@@ -280,14 +220,13 @@ class Cross:
 
     def strongest(self, k: int, among: torch.Tensor | None) -> torch.Tensor:
         """The k training points of the largest correlations with each test point, shape (T, k); ``among`` some (n,)."""
-        columns = self.gram.size if among is None else len(among)
-        step = max(1, _NEAREST_ENTRIES // columns)
+        scale = self.gram.kernel_diagonal().rsqrt().nan_to_num_(posinf=0.0)  # no variance, no information
+        scale = scale if among is None else scale[among]
+        step = max(1, _NEAREST_ENTRIES // len(scale))
         found = []
         for top in range(0, self.size, step):  # the largest covariances, k(x, x) apart
             rows = slice_embedding(self.test, top, top + step)
-            scale = self.gram.kernel_diagonal().rsqrt().nan_to_num_(posinf=0.0)  # no variance, no information
-            strength = self.gram.cross_block(rows, among).abs_().mul_(scale if among is None else scale[among])
-            found.append(strength.topk(k, dim=1).indices)
+            found.append(self.gram.cross_block(rows, among).abs_().mul_(scale).topk(k, dim=1).indices)
         return torch.cat(found)
 
     def prior_variance(self) -> torch.Tensor:

@@ -3,25 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import torch
 from scipy.spatial import cKDTree
 
 
-class Search(Protocol):
-    """Points (n, q) that can be asked for neighbours."""
-
-    def query(self, test: torch.Tensor, k: int) -> torch.Tensor:
-        """The k points nearest to each of ``test`` (T, q), nearest first: indices (T, k)."""
-
-
 def search(points: torch.Tensor, few: bool = False) -> Search:
-    """Prepare points (n, q) for questions about neighbours, on the device they are on.
-
-    For ``few`` questions preparing counts more than answering.
-    """
+    """Prepare points (n, q) for questions, on the device they are on; for ``few``, so that preparing is quick."""
     return TreeSearch(points, few) if points.device.type == "cpu" else BlockSearch(points)
 
 
@@ -32,6 +21,7 @@ class TreeSearch:
         self._tree = cKDTree(points.numpy(), balanced_tree=not few, compact_nodes=not few)
 
     def query(self, test: torch.Tensor, k: int) -> torch.Tensor:
+        """The k points nearest to each of ``test`` (T, q), nearest first: indices (T, k)."""
         return torch.from_numpy(self.nearest(test.numpy(), k))
 
     @property
@@ -52,10 +42,9 @@ class TreeSearch:
 class BlockSearch:
     """Points and test points in blocks of neighbours; each block of test points looks into the nearest blocks.
 
-    The box around a block tells how near its points can be. If even the k-th neighbour found is nearer than the next
-    block's box, nothing was missed; otherwise twice as many blocks are looked into, in the end all of them.
-    A block has ``leaf`` points, and looks into ``first_blocks`` at first; ``entries`` distances are in memory at once.
-    Among few points blocks do not pay: all of them are looked at.
+    If even the k-th neighbour found is nearer than the box around the next block, nothing was missed; otherwise twice
+    as many blocks are looked into. A block has ``leaf`` points, and looks into ``first_blocks`` at first; ``entries``
+    distances are in memory at once. Among few points all of them are looked at.
     """
 
     def __init__(self, points: torch.Tensor, leaf: int = 256, first_blocks: int = 16, entries: int = 2**27) -> None:
@@ -86,10 +75,7 @@ class BlockSearch:
         return torch.cat([each.topk(k, dim=1, largest=False).indices for each in distances])
 
     def _look(self, queries: _Blocks, asked: torch.Tensor, look: int, nearest: torch.Tensor) -> torch.Tensor:
-        """Fill in the neighbours of the test blocks ``asked`` (m,) from the ``look`` nearest blocks of each.
-
-        Returns the test blocks that must look further.
-        """
+        """Fill in the neighbours of test blocks ``asked`` (m,) from the ``look`` nearest; who must look further."""
         known, everything = self._known, look == len(self._known.points)
         below, above = queries.low[asked, None] - known.high, known.low - queries.high[asked, None]
         gap = below.clamp_min(0) + above.clamp_min(0)
@@ -103,6 +89,9 @@ class BlockSearch:
         if everything:
             return asked[:0]
         return asked[best.values[:, :, -1].amax(dim=1) > reach.values[:, -1]]
+
+
+Search = TreeSearch | BlockSearch
 
 
 def _squared_distances(A: torch.Tensor, B: torch.Tensor) -> torch.Tensor:
@@ -134,10 +123,7 @@ def _blocks(points: torch.Tensor, leaf: int) -> _Blocks:
 
 
 def spatial_blocks(points: torch.Tensor, block_size: int, seed: int | None) -> torch.Tensor:
-    """An order in which every ``block_size`` consecutive points (d, q) are neighbours: the leaves of a KD tree.
-
-    Where the points do not fill the last block, that block stays last; with a ``seed`` the others are shuffled.
-    """
+    """An order in which each ``block_size`` consecutive points (d, q) are neighbours; a ``seed`` shuffles blocks."""
     leaves: list[torch.Tensor] = []
 
     def split(indices: torch.Tensor) -> None:
@@ -156,5 +142,5 @@ def spatial_blocks(points: torch.Tensor, block_size: int, seed: int | None) -> t
     if seed is not None:
         full = [leaf for leaf in leaves if len(leaf) == block_size]
         shuffled = torch.randperm(len(full), generator=torch.Generator().manual_seed(seed)).tolist()
-        leaves = [full[i] for i in shuffled] + [leaf for leaf in leaves if len(leaf) < block_size]
+        leaves = [full[i] for i in shuffled] + [leaf for leaf in leaves if len(leaf) < block_size]  # that stays last
     return torch.cat(leaves).cpu()

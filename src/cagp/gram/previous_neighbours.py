@@ -1,9 +1,8 @@
 """For every point, its nearest neighbours among the points that come before it in the order.
 
-Near is what the kernel calls near. Where the kernel falls with the distance between embeddings, a search tree finds
-neighbours in O(n log n); for sums, products and users' own functions the neighbours are those with the largest
-squared correlation, found by looking at all pairs, in bounded memory. Among more points than that is good for, a tree
-takes over where any part of the kernel falls with distance, in the coordinates of that part (``near_leaves``).
+Where the kernel falls with the distance between embeddings, a search tree finds neighbours in O(n log n); for sums,
+products and users' own functions they are those with the largest squared correlation, found by looking at all pairs.
+Among too many points for that, a tree takes over in the coordinates of ``near_leaves``, where there are any.
 """
 
 from __future__ import annotations
@@ -15,22 +14,18 @@ import torch
 
 from ..kernels import Embedding, Kernel, embedding_leaves, embedding_size, map_embedding, slice_embedding
 from ..kernels.nearness import near_leaves
-from .neighbours import Search, search
+from .neighbours import search
 
-NONE = -1
-"""Stands where a point has fewer than k predecessors."""
-
-_BLOCK_ENTRIES = 2**22
-
+NONE = -1  # stands where a point has fewer than k predecessors
+_BLOCK_ENTRIES = 2**22  # pairs that are in memory together
 _FEW = 4  # A tree of more points than this for each one asked about is built in a hurry
 _ALL_PAIRS = 2**26  # pairs that are looked at one by one where a tree would do nearly as well
 
 
 def previous_neighbours(kernel: Kernel, X: torch.Tensor, k: int, places: torch.Tensor | None = None) -> torch.Tensor:
-    """Indices (m, k) of the k nearest of the earlier points for points of X (n, p); ``NONE`` fills up.
+    """Indices (m, k), on the CPU, of the k nearest of the earlier points for points of X (n, p); ``NONE`` fills up.
 
-    The order is that of the rows of X. ``places`` (m,) are the points asked about, ascending; None for all of them.
-    Only these cost anything, beside the search trees. Searched where X is, given on the CPU.
+    ``places`` (m,) are the points asked about, ascending; None for all of them. Only these cost anything.
     """
     return previous_neighbours_of(kernel, kernel.embed(X, X.mean(dim=0)), k, places).cpu()
 
@@ -39,30 +34,21 @@ def previous_neighbours_of(
     kernel: Kernel, embedding: Embedding, k: int, places: torch.Tensor | None = None
 ) -> torch.Tensor:
     """The same for points that are given by their ``embedding``; where a tree is searched, given where they are."""
-    asked = torch.arange(embedding_size(embedding)) if places is None else places
-    coordinates = search_coordinates(kernel, embedding, len(asked))
-    if coordinates is not None:
-        return _by_search(coordinates, k, asked.to(coordinates.device))
-    return _by_correlation(kernel, embedding, k, asked)
-
-
-def search_coordinates(kernel: Kernel, embedding: Embedding, asked: int) -> torch.Tensor | None:
-    """Coordinates (n, q) in which a tree finds the neighbours of ``asked`` points; None: look at all pairs instead."""
-    if kernel.radial and isinstance(embedding, torch.Tensor):
-        return embedding.T.contiguous()
-    leaves = near_leaves(kernel, embedding)
-    if not leaves or asked * embedding_size(embedding) <= _ALL_PAIRS:
-        return None
-    every = embedding_leaves(embedding)
-    return torch.cat([every[leaf] for leaf in leaves]).T.contiguous()
+    n, leaves = embedding_size(embedding), embedding_leaves(embedding)
+    asked = torch.arange(n) if places is None else places
+    near: tuple[int, ...] = (0,) if kernel.radial and isinstance(embedding, torch.Tensor) else ()
+    if not near and len(asked) * n > _ALL_PAIRS:
+        near = near_leaves(kernel, embedding)
+    if not near:
+        return _by_correlation(kernel, embedding, k, asked)
+    coordinates = torch.cat([leaves[leaf] for leaf in near]).T.contiguous()
+    return _by_search(coordinates, k, asked.to(coordinates.device))
 
 
 def _by_search(coordinates: torch.Tensor, k: int, asked: torch.Tensor) -> torch.Tensor:
-    """Blocks that double in size, each searched among its own points and all before them.
-
-    In a random order at least half of those points come before the one asked about, so a little more than 2k
-    candidates are enough for nearly all; the others ask again for twice as many.
-    """
+    """Blocks that double in size, each searched among its own points and all before them."""
+    # in a random order at least half of those points come before the one asked about, so a little more than 2k
+    # candidates are enough for nearly all; the others ask again for twice as many
     n = len(coordinates)
     found = torch.full((len(asked), k), NONE, dtype=torch.int64, device=coordinates.device)
     start, stop = 0, min(n, 4 * (k + 1))
@@ -73,26 +59,18 @@ def _by_search(coordinates: torch.Tensor, k: int, asked: torch.Tensor) -> torch.
         candidates = min(stop, 2 * k + 4 * math.isqrt(2 * k) + 4)
         while len(todo):
             step = max(1, _BLOCK_ENTRIES // candidates)
-            parts = [_take(known, coordinates, part, asked[part], candidates, found) for part in todo.split(step)]
-            todo = torch.cat(parts)
+            near = (known.query(coordinates[asked[part]], candidates) for part in todo.split(step))
+            todo = torch.cat([_take(*each, asked, found) for each in zip(near, todo.split(step), strict=True)])
             candidates = min(stop, 2 * candidates)
         start, stop = stop, min(n, 2 * stop)
     return found
 
 
-def _take(
-    known: Search,
-    coordinates: torch.Tensor,
-    rows: torch.Tensor,
-    asked: torch.Tensor,
-    candidates: int,
-    found: torch.Tensor,
-) -> torch.Tensor:
-    """Fill in the neighbours of the points ``asked`` into ``rows``; returns the rows that need more candidates."""
-    near = known.query(coordinates[asked], candidates)
-    earlier = near < asked[:, None]
-    k = found.shape[1]
-    enough = earlier.sum(dim=1) >= asked.clamp_max(k)
+def _take(near: torch.Tensor, rows: torch.Tensor, asked: torch.Tensor, found: torch.Tensor) -> torch.Tensor:
+    """Fill in ``rows`` of what is ``found`` from candidates ``near``; returns the rows that need more of them."""
+    own, k = asked[rows], found.shape[1]
+    earlier = near < own[:, None]
+    enough = earlier.sum(dim=1) >= own.clamp_max(k)
     order = (~earlier).to(torch.uint8).argsort(dim=1, stable=True)[:, :k]  # the earlier ones first, nearest first
     chosen = torch.where(earlier.gather(1, order), near.gather(1, order), NONE)
     found[rows[enough], : chosen.shape[1]] = chosen[enough]

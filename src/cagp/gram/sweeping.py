@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, nullcontext
-from typing import Protocol, Self
 
 import torch
 
-Lend = Callable[[int, int, int, int], AbstractContextManager[torch.Tensor]]
-"""G[start:stop, first:last], lent for the length of a ``with``."""
+from .entries import Entries
 
-Change = tuple[torch.Tensor, torch.Tensor]
-"""The change of a block of unknowns (T, B), and what it lowers the energy of each row by (T,)."""
+Lend = Callable[[int, int, int, int], AbstractContextManager[torch.Tensor]]  # G[start:stop, first:last], in a ``with``
+Change = tuple[torch.Tensor, torch.Tensor]  # of a block of unknowns (T, B), and what it takes off the energy (T,)
 
 
-class Sweep(ABC):
+class Sweep(AbstractContextManager["Sweep"]):
     """One pass over G that changes the rows of W (T, d) in place, on G w = r for the rows r of ``rhs`` (T, d).
 
-    For every block of unknowns, from the last to the first where ``backward``: ask for the ``residual``, make a change
-    of the unknowns from it, by ``relax`` or otherwise, and ``put`` it. Where W begins as zero only the unknowns that
-    were put count, and half of the matrix is read: this is substitution. Use it in a ``with``; W is complete after it.
+    In a ``with``, for every block of unknowns, from the last to the first where ``backward``: ask for the ``residual``,
+    make a change from it, by ``relax`` or otherwise, and ``put`` it. From W = 0 this is substitution.
     """
 
     def __init__(self, W: torch.Tensor, rhs: torch.Tensor, backward: bool) -> None:
@@ -30,9 +27,6 @@ class Sweep(ABC):
         # on a CPU in NumPy: torch would wake its threads, which are in the way of ``few_columns``
         self._from_zero = not bool(W.numpy().any() if W.device.type == "cpu" else W.any())
         self._lent = ExitStack()
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, error: type[BaseException] | None, *details: object) -> None:
         self._lent.close()
@@ -58,11 +52,10 @@ class Sweep(ABC):
 
 
 class PanelSweep(Sweep):
-    """A sweep in panels of rows that reads half of the matrix, whatever W is.
+    """A sweep in panels of rows that reads half of the matrix, whatever W is."""
 
-    The panel beside a diagonal block, on the side of what is still to come, gives the residual of its rows with the old
-    weights, and then, transposed, brings the new weights of these rows to all rows that are still to come.
-    """
+    # The panel beside a diagonal block gives the residual of its rows with the old weights, and then, transposed,
+    # brings the new weights of these rows to all rows that are still to come.
 
     def __init__(self, lend: Lend, W: torch.Tensor, rhs: torch.Tensor, backward: bool) -> None:
         super().__init__(W, rhs, backward)
@@ -105,25 +98,14 @@ class PanelSweep(Sweep):
         return self._pending[:, :start] if self._backward else self._pending[:, stop:], new
 
 
-class Filling(Protocol):
-    """Entries of G that several threads may compute at once, each into memory of its own."""
-
-    dtype: torch.dtype
-
-    def block(self, start: int, stop: int, first: int, last: int) -> AbstractContextManager[torch.Tensor]: ...
-
-    def fill(self, start: int, stop: int, first: int, last: int, out: torch.Tensor) -> None: ...
-
-
 class SharedPanelSweep(PanelSweep):
     """Each of so many ``threads`` has some columns of every panel: it computes them and multiplies with them.
 
-    All on these threads and the caller's, with single-threaded torch: torch's own wait busily for a while after each
-    product, and would be in the way of those that compute entries. Threads meet once for each panel: what the last one
-    brings to the rows that are still to come is added when the next one is asked for.
+    With single-threaded torch: its own threads wait busily for a while after each product, and would be in the way of
+    these. Threads meet once for each panel: what one brings to the rows to come is added with the next.
     """
 
-    def __init__(self, entries: Filling, W: torch.Tensor, rhs: torch.Tensor, backward: bool, threads: int) -> None:
+    def __init__(self, entries: Entries, W: torch.Tensor, rhs: torch.Tensor, backward: bool, threads: int) -> None:
         super().__init__(entries.block, W, rhs, backward)
         self._entries, self._threads, self._before = entries, threads, torch.get_num_threads()
         self._pool = ThreadPoolExecutor(threads - 1, "cagp", torch.set_num_threads, (1,))
@@ -169,7 +151,6 @@ class SharedPanelSweep(PanelSweep):
         return self._room[0][: rows * columns].view(rows, columns)
 
     def _share(self, number: int, columns: int) -> tuple[int, int]:
-        """The columns of a thread."""
         return number * columns // self._threads, (number + 1) * columns // self._threads
 
 

@@ -1,19 +1,14 @@
 """Sums of covariances with weights: B k(P, Q) and B k(P, P) Bᵀ for points P and Q, tile by tile, nothing kept.
 
-What they cost is the kernel values: as many as there are pairs of points, half of them where both sets are the same.
-Tiles stay in the cache of a core, and sums are added up in a fixed order, whatever the number of threads.
-
-And the linear functionals that they are for, averages, differences and integrals of f, seen as test points: for weights
-A (m, T) the functionals A f(X′) have the covariances A k(X′, X) with the training points, A k(X′, X′) Aᵀ with each
-other, and the basis A h(X′) of a trend. That is all that a solver and a posterior ask of test points, so m of them cost
-m right-hand sides, however many points there are.
+Sums are added up in a fixed order, whatever the number of threads. And the linear functionals that they are for,
+averages, differences and integrals of f, seen as test points: A f(X′) has the covariances A k(X′, X) with the training
+points, A k(X′, X′) Aᵀ with each other, and the basis A h(X′) of a trend, which is all that a solver asks.
 """
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Iterator
-from typing import NoReturn
 
 import numpy as np
 import scipy.sparse as sp
@@ -26,6 +21,7 @@ from .covariances import Covariances
 from .gram import Cross, Gram, PortablePoints
 
 _TILE = {"cpu": (256, 1024), "cuda": (4096, 2**14)}  # rows and columns that are computed at once
+_NO_PLACE = "an average is not a place: it has no neighbours and is not sent to workers; ask its points"
 _STRIP = 4096  # columns of B k(P, P) that are in memory at once
 _SPARSE = 8  # A block of weights of which less than one in so many is not zero is multiplied as a sparse matrix
 
@@ -113,10 +109,7 @@ def _as_tensor(B: sp.csr_array, like: Covariances) -> torch.Tensor:
 
 
 class Functionals(Cross):
-    """Functionals with weights A (m, T) of f at the test points of another ``Cross``, which are ``points``.
-
-    Points that no functional has a weight on are left out.
-    """
+    """Functionals with weights A (m, T) of f at the test points of another ``Cross``, less those without a weight."""
 
     travels = False
 
@@ -183,12 +176,7 @@ class Functionals(Cross):
         return self if gram is self.gram else Functionals(self.points.seen_by(gram), self.A)
 
     def portable(self) -> PortablePoints:
-        """Refused: functionals are solved where they are."""
-        return self._refuse()
+        raise InputError(_NO_PLACE)
 
     def nearest(self, k: int) -> torch.Tensor:
-        """Refused: what is near to a functional is for the solver to say."""
-        return self._refuse()
-
-    def _refuse(self) -> NoReturn:
-        raise InputError("an average is not a place: it has no neighbours and is not sent to workers; ask its points")
+        raise InputError(_NO_PLACE)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 
 from ..errors import InputError, InputTypeError
 from ..support.buffers import Buffers
 from ..support.validation import count, positive
-from .base import Embedding, Kernel, Product, WriteNumber, validate_hyperparameter
+from .base import Embedding, Kernel, Product, Target, WriteNumber, validate_hyperparameter
 
 _DIAGONAL_CHUNK = 256
 
@@ -31,20 +30,12 @@ class Level(Kernel):
     def embed(self, X: torch.Tensor, origin: torch.Tensor) -> Embedding:
         return torch.zeros(1, X.shape[0], dtype=X.dtype, device=X.device)
 
-    def evaluate(
-        self, A: Embedding, B: Embedding, out: torch.Tensor | None = None, buffers: Buffers | None = None
-    ) -> torch.Tensor:
-        assert isinstance(A, torch.Tensor)
-        assert isinstance(B, torch.Tensor)
+    def evaluate(self, A: Any, B: Any, out: Target = None, buffers: Buffers | None = None) -> torch.Tensor:
         block = A[0][..., :, None] + B[0][..., None, :] + self.variance
         return block if out is None else out.copy_(block)
 
-    def diagonal(self, A: Embedding) -> torch.Tensor:
-        assert isinstance(A, torch.Tensor)
+    def diagonal(self, A: Any) -> torch.Tensor:
         return A[0] + self.variance
-
-    def scaled(self, factor: float) -> Kernel:
-        return Level(self.variance * factor)
 
 
 @dataclass(frozen=True)
@@ -63,20 +54,12 @@ class Linear(Kernel):
     def embed(self, X: torch.Tensor, origin: torch.Tensor) -> Embedding:
         return X.T.clone(memory_format=torch.contiguous_format)  # not of differences alone: the origin stays
 
-    def evaluate(
-        self, A: Embedding, B: Embedding, out: torch.Tensor | None = None, buffers: Buffers | None = None
-    ) -> torch.Tensor:
-        assert isinstance(A, torch.Tensor)
-        assert isinstance(B, torch.Tensor)
+    def evaluate(self, A: Any, B: Any, out: Target = None, buffers: Buffers | None = None) -> torch.Tensor:
         block = self.variance * (torch.einsum("p...n,p...m->...nm", A, B) + self.offset)
         return block if out is None else out.copy_(block)
 
-    def diagonal(self, A: Embedding) -> torch.Tensor:
-        assert isinstance(A, torch.Tensor)
+    def diagonal(self, A: Any) -> torch.Tensor:
         return self.variance * (A.square().sum(dim=0) + self.offset)
-
-    def scaled(self, factor: float) -> Kernel:
-        return Linear(self.variance * factor, self.offset)
 
 
 @dataclass(frozen=True)
@@ -94,9 +77,7 @@ class Power(Kernel):
     def embed(self, X: torch.Tensor, origin: torch.Tensor) -> Embedding:
         return self.kernel.embed(X, origin)
 
-    def evaluate(
-        self, A: Embedding, B: Embedding, out: torch.Tensor | None = None, buffers: Buffers | None = None
-    ) -> torch.Tensor:
+    def evaluate(self, A: Embedding, B: Embedding, out: Target = None, buffers: Buffers | None = None) -> torch.Tensor:
         block = self.kernel.evaluate(A, B, out, buffers)
         return torch.pow(block, self.exponent, out=out)
 
@@ -111,9 +92,8 @@ class Power(Kernel):
 class CustomKernel(Kernel):
     """variance · function(A, B), from a function of two blocks of points.
 
-    ``function`` takes torch tensors of shapes (n, p) and (m, p) and returns the block (n, m). That it is
-    symmetric and positive semidefinite, and that a value does not depend on the block it is in (``torch.cdist`` rounds
-    large blocks of far-off points otherwise than small ones), is the author's promise.
+    ``function`` takes torch tensors of shapes (n, p) and (m, p) and returns the block (n, m). That it is symmetric and
+    positive semidefinite, and that a value does not depend on its block (as with ``torch.cdist``), its author promises.
     """
 
     function: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
@@ -129,11 +109,7 @@ class CustomKernel(Kernel):
     def embed(self, X: torch.Tensor, origin: torch.Tensor) -> Embedding:
         return X.T.clone(memory_format=torch.contiguous_format)  # never the user's own array
 
-    def evaluate(
-        self, A: Embedding, B: Embedding, out: torch.Tensor | None = None, buffers: Buffers | None = None
-    ) -> torch.Tensor:
-        assert isinstance(A, torch.Tensor)
-        assert isinstance(B, torch.Tensor)
+    def evaluate(self, A: Any, B: Any, out: Target = None, buffers: Buffers | None = None) -> torch.Tensor:
         if A.ndim == 3:  # a batch of blocks
             blocks = torch.stack([self.evaluate(a, b) for a, b in zip(A.unbind(1), B.unbind(1), strict=True)])
             return blocks if out is None else out.copy_(blocks)
@@ -145,12 +121,8 @@ class CustomKernel(Kernel):
             )
         return torch.mul(block.to(A.dtype), self.variance, out=out)
 
-    def diagonal(self, A: Embedding) -> torch.Tensor:
-        assert isinstance(A, torch.Tensor)
+    def diagonal(self, A: Any) -> torch.Tensor:
         return torch.cat([self.evaluate(part, part).diagonal() for part in torch.split(A, _DIAGONAL_CHUNK, dim=1)])
-
-    def scaled(self, factor: float) -> Kernel:
-        return dataclasses.replace(self, variance=self.variance * factor)
 
     def in_words(self, columns: Sequence[str]) -> str:
         return f"the user's own function {getattr(self.function, '__name__', self.function)!s}"

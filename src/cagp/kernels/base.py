@@ -1,16 +1,17 @@
 """What a kernel is, and how kernels combine.
 
-A kernel is used in two steps. ``embed`` turns points into coordinates in which the kernel is cheap to evaluate
-(scaled by the lengthscale, on the unit sphere, ...); it runs once per point set, in float64. ``evaluate`` fills
-one block k(A, B) from two embeddings; it runs for every tile, so it works in place in reused buffers. Without
-buffers, ``evaluate`` allocates its result and torch can differentiate through it.
+``embed`` turns points into coordinates in which the kernel is cheap to evaluate (scaled by the lengthscale, on the unit
+sphere, …), once per point set, in float64, centred so that nothing is lost in a cast to float32. ``evaluate`` fills one
+block k(A, B) from two embeddings in place in reused buffers; without buffers torch can differentiate through it.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, ClassVar
 
 import torch
@@ -24,8 +25,8 @@ from .tree import KernelTree
 Embedding = torch.Tensor | tuple[Any, ...]
 """Points in the coordinates of a kernel: a tensor (coordinates, points), or a tuple of embeddings."""
 
-WriteNumber = Callable[[float], str]
-"""How a formula writes a number."""
+WriteNumber = Callable[[float], str]  # how a formula writes a number
+Target = torch.Tensor | None  # memory for a result, where it is given
 
 
 def map_embedding(embedding: Embedding, function: Callable[[torch.Tensor], torch.Tensor]) -> Embedding:
@@ -70,45 +71,32 @@ class Kernel(KernelTree, ABC):
     Kernels are immutable. They combine with ``+`` and ``*``, and a number times a kernel scales its variance.
     Calling a kernel on two arrays of points, shapes (n, p) and (m, p), gives the matrix k(A, B), shape (n, m).
 
-    ``hyperparameters`` names the fields of a kernel that hold positive numbers (or tuples of them) which
-    ``Prior.fit`` may choose; they must also work as tensors that torch differentiates through.
-
-    A kernel is a frozen dataclass, whose fields say what it is made of: then one from anywhere can be fitted, described
-    and taken apart. A class that is no dataclass works too, and has nothing to fit.
+    ``hyperparameters`` names the fields that hold positive numbers (or tuples of them) which ``Prior.fit`` may choose;
+    they must also work as tensors that torch differentiates through. A kernel is a frozen dataclass, whose fields say
+    what it is made of; a class that is no dataclass works too, and has nothing to fit.
     """
 
     @property
     def radial(self) -> bool:
-        """Whether k(a, b) falls with the Euclidean distance between the embeddings of a and b, and with nothing else.
-
-        Where it does, neighbours can be found by a search tree.
-        """
+        """Whether k(a, b) falls with the Euclidean distance between embeddings and nothing else: trees search it."""
         return False
 
     @abstractmethod
     def embed(self, X: torch.Tensor, origin: torch.Tensor) -> Embedding:
-        """Points (n, p) in float64 to the kernel's own coordinates.
-
-        ``origin`` (p,) may be subtracted by kernels that depend on differences only: it keeps the coordinates
-        small, so that nothing is lost when the embedding is cast to float32.
-        """
+        """Points (n, p) in float64 to the kernel's own coordinates, which may be less the ``origin`` (p,)."""
 
     @abstractmethod
-    def evaluate(
-        self, A: Embedding, B: Embedding, out: torch.Tensor | None = None, buffers: Buffers | None = None
-    ) -> torch.Tensor:
-        """The block k(A, B), shape (points of A, points of B), written to ``out`` where it is given.
-
-        Embeddings (coordinates, batch, points) give a batch of blocks (batch, points of A, points of B).
-        """
+    def evaluate(self, A: Embedding, B: Embedding, out: Target = None, buffers: Buffers | None = None) -> torch.Tensor:
+        """The block k(A, B), shape ([batch,] points of A, points of B), written to ``out`` where it is given."""
 
     @abstractmethod
     def diagonal(self, A: Embedding) -> torch.Tensor:
         """k(a, a) for every point of A, shape (n,)."""
 
-    @abstractmethod
     def scaled(self, factor: float) -> Kernel:
-        """This kernel with its variance multiplied by ``factor`` > 0."""
+        """This kernel with its variance multiplied by ``factor`` > 0; by default that is its field ``variance``."""
+        variance = self.hyperparameter_values["variance"] * factor
+        return dataclasses.replace(self, variance=variance)  # type: ignore[type-var]
 
     def in_words(self, columns: Sequence[str]) -> str:
         """What the kernel says about the function, in a phrase; ``columns`` are the names of those it sees."""
@@ -119,10 +107,7 @@ class Kernel(KernelTree, ABC):
         return repr(self)
 
     def radial_terms(self, embedding: Embedding, first: int = 0) -> Terms | None:
-        """This kernel as a sum of products of radial ones on ``torch.cat(embedding_leaves(embedding))``.
-
-        ``first`` is where its coordinates begin among those of all embeddings. None: it has no such form.
-        """
+        """This kernel as a sum of products of radial ones, whose coordinates begin at ``first``; None if it is none."""
         return None
 
     def on(self, *columns: int) -> Kernel:
@@ -170,9 +155,7 @@ class _Composite(Kernel):
     def embed(self, X: torch.Tensor, origin: torch.Tensor) -> Embedding:
         return tuple(kernel.embed(X, origin) for kernel in self.kernels)
 
-    def evaluate(
-        self, A: Embedding, B: Embedding, out: torch.Tensor | None = None, buffers: Buffers | None = None
-    ) -> torch.Tensor:
+    def evaluate(self, A: Embedding, B: Embedding, out: Target = None, buffers: Buffers | None = None) -> torch.Tensor:
         block = self.kernels[0].evaluate(A[0], B[0], out, buffers)
         for kernel, a, b in zip(self.kernels[1:], A[1:], B[1:], strict=True):
             if buffers is None:
@@ -183,10 +166,7 @@ class _Composite(Kernel):
         return block
 
     def diagonal(self, A: Embedding) -> torch.Tensor:
-        diagonal = self.kernels[0].diagonal(A[0])
-        for kernel, a in zip(self.kernels[1:], A[1:], strict=True):
-            diagonal = self._combine(diagonal, kernel.diagonal(a))
-        return diagonal
+        return reduce(self._combine, (kernel.diagonal(a) for kernel, a in zip(self.kernels, A, strict=True)))
 
     def radial_terms(self, embedding: Embedding, first: int = 0) -> Terms | None:
         parts: list[Terms] = []
@@ -250,9 +230,7 @@ class Wrapper(Kernel):
     def radial(self) -> bool:
         return self.kernel.radial
 
-    def evaluate(
-        self, A: Embedding, B: Embedding, out: torch.Tensor | None = None, buffers: Buffers | None = None
-    ) -> torch.Tensor:
+    def evaluate(self, A: Embedding, B: Embedding, out: Target = None, buffers: Buffers | None = None) -> torch.Tensor:
         return self.kernel.evaluate(A, B, out, buffers)
 
     def diagonal(self, A: Embedding) -> torch.Tensor:

@@ -1,8 +1,7 @@
 """Radial profiles in compiled loops, and the sums and products of them. Needs numba: imported by who has it.
 
-Two loops are compiled of every ``scalar_profile``, for values alone and with slopes, and kept on disk like all compiled
-code. Others call them through their addresses, which stand in a ``Plan``: code for tiles or for a likelihood is
-compiled once, and knows of no kernel.
+Two loops are compiled of every ``scalar_profile``, for values alone and with slopes. Others call them through their
+addresses, which stand in a ``Plan``: code for tiles or for a likelihood is compiled once, and knows of no kernel.
 """
 
 from __future__ import annotations
@@ -29,10 +28,8 @@ _ARRAY = types.CPointer(types.float64)
 _options: Any = OPTIONS
 overload(decay, jit_options=_options)(lambda x: lambda x: exponential_of_minus(x))
 
-
+# By their profiles and whether they have slopes: an address is good as long as what is compiled there is kept.
 _loops: dict[tuple[ScalarProfile, bool], Any] = {}
-"""By their profiles and whether they have slopes: an address is good as long as what is compiled there is kept."""
-
 _compiling = threading.Lock()
 
 
@@ -109,18 +106,17 @@ def _at_address(*given: Any) -> tuple[Any, Callable[..., Any]]:
 
 
 def _values_of(_context: Any, address: Any, scale: Any, parameter: Any, s: Any, n: Any, value: Any) -> Any:
+    """scale · profile of the first n squared distances s, into ``value``."""
     return _at_address(address, scale, parameter, s, n, value)
 
 
 def _slopes_of(_context: Any, address: Any, parameter: Any, s: Any, n: Any, value: Any, slope: Any, bend: Any) -> Any:
+    """For the first n squared distances s: the profile, its derivative in s, and that in log(parameter)."""
     return _at_address(address, parameter, s, n, value, slope, bend)
 
 
 values_of: Any = intrinsic(_values_of)
-"""scale · profile of the first n squared distances s, into ``value``."""
-
 slopes_of: Any = intrinsic(_slopes_of)
-"""For the first n squared distances s: the profile, its derivative in s, and that in log(parameter)."""
 
 
 @compiled_into_callers
@@ -148,10 +144,7 @@ def squared_distances(
 
 @compiled_borrowing
 def add_factor(plan: Plan, term: int, f: int, n: int, work: np.ndarray, total: np.ndarray) -> int:
-    """Take factor f of ``term``, at squared distances ``work[0]``, into the covariances ``total`` (n,); the next term.
-
-    Factors come one after another, from term 0 on. ``work`` (3, values) has room for n values.
-    """
+    """Take factor f of ``term``, at squared distances ``work[0]``, into covariances ``total`` (n,); the next term."""
     s, value = work[0], work[2]
     product = total if term == 0 else work[1]
     if f == plan.ends[term]:

@@ -7,26 +7,22 @@ from dataclasses import dataclass
 from .base import Embedding, Kernel, OnColumns, Product, Sum, embedding_leaves, slice_embedding
 from .varying import Varying
 
-Columns = frozenset[int] | None
-"""Columns of the points; None for all of them."""
-
 
 @dataclass(frozen=True)
 class _Part:
     """A part of a kernel that falls with distance: in which leaves of the embedding, on which columns, how strongly."""
 
     leaves: tuple[int, ...]
-    columns: Columns
+    columns: frozenset[int] | None  # None for all of them
     variance: float
 
 
 def near_leaves(kernel: Kernel, embedding: Embedding) -> tuple[int, ...]:
     """The places in ``embedding_leaves(embedding)`` that make up the coordinates for a search; none if none is radial.
 
-    A kernel that falls with distance has its own. In a product the distances of all such factors count together. Of a
-    sum the term with the most variance decides, and others only about columns which that one does not see. What does
-    not fall with distance (Linear, Level, a CustomKernel) is passed over. Any rule that does not look at y is
-    calibrated; this one finds points that are good neighbours.
+    In a product the distances of all factors that fall with distance count together. Of a sum the term with the most
+    variance decides, and others only about columns which that one does not see. Any rule that does not look at y is
+    calibrated; this one finds good neighbours.
     """
     part = _part(kernel, embedding, 0)
     return () if part is None else part.leaves
@@ -50,13 +46,11 @@ def _part(kernel: Kernel, embedding: Embedding, first: int) -> _Part | None:
         first += len(embedding_leaves(inner_embedding))
         if part is not None:
             parts.append(part)
-    return _combined(parts, isinstance(kernel, Sum)) if parts else None
-
-
-def _combined(parts: list[_Part], added: bool) -> _Part:
-    parts = sorted(parts, key=lambda part: -part.variance) if added else parts
-    whole = parts[0]
-    for part in parts[1:]:
+    if not parts:
+        return None
+    added = isinstance(kernel, Sum)
+    whole, *others = sorted(parts, key=lambda part: -part.variance) if added else parts
+    for part in others:
         known = whole.columns is None or (part.columns is not None and part.columns <= whole.columns)
         if added and known:
             continue

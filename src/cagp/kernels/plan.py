@@ -1,8 +1,4 @@
-"""A kernel as a sum of products of radial kernels, where it is one: the form that compiled code and GPUs work on.
-
-There is one such plan of a kernel for tiles, blocks, the terms of a likelihood and patterns. What a profile is to
-compilers stands with its formula, in the class of the radial kernel (``radial.py``).
-"""
+"""A kernel as a sum of products of radial kernels, where it is one: the form that compiled code and GPUs work on."""
 
 from __future__ import annotations
 
@@ -14,13 +10,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-COMPILED_FROM = 4e7
-"""Kernel values from which on compiled code for them pays, which has to be loaded."""
+COMPILED_FROM = 4e7  # kernel values from which on compiled code for them pays, which has to be loaded
+_MAX_TERMS = 64  # a kernel that falls into more is better evaluated as it was written
 
+# Of a squared scaled distance s and a parameter: the profile, its derivative in s, and in the log of the parameter.
 ScalarProfile = Callable[[float, float], tuple[float, float, float]]
-"""Of a squared scaled distance s and a parameter: the profile, its derivative in s, and in the log of the parameter."""
-
-_MAX_TERMS = 64  # A kernel that falls into more is better evaluated as it was written
 
 
 def decay(x: float) -> float:
@@ -30,21 +24,16 @@ def decay(x: float) -> float:
 
 @dataclass(frozen=True)
 class Factor:
-    """variance · profile(|a − b|²) on the coordinates ``first`` … ``first + count − 1`` of all embeddings together.
+    """variance · profile(|a − b|²) on the coordinates ``first`` … ``first + count − 1`` of all embeddings together."""
 
-    ``kind`` is the class of the radial kernel, which has the profile's code; ``parameter`` the number that the profile
-    depends on, 1 where there is none.
-    """
-
-    kind: Any
+    kind: Any  # the class of the radial kernel
     first: int
     count: int
     variance: float
-    parameter: float
+    parameter: float  # what the profile depends on, 1 where there is nothing
 
 
-Terms = tuple[tuple[Factor, ...], ...]
-"""The outer tuple is a sum, each inner one a product."""
+Terms = tuple[tuple[Factor, ...], ...]  # a sum of products
 
 
 def sum_of_terms(parts: Sequence[Terms]) -> Terms:
@@ -60,16 +49,11 @@ def product_of_terms(parts: Sequence[Terms]) -> Terms | None:
 
 
 class Plan(NamedTuple):
-    """Terms as the arrays that compiled code reads.
+    """Terms as the arrays that compiled code reads."""
 
-    Term t is ``variances[t]`` times the factors ``ends[t]`` … ``ends[t + 1] − 1``. Factor f is a profile of the squared
-    distance over the coordinates ``first[f]`` … ``last[f] − 1`` that depends on ``parameters[f]``; ``codes[f]`` is the
-    address of its compiled loop, which another process does not share: a plan is made where it is used.
-    """
-
-    ends: np.ndarray
+    ends: np.ndarray  # term t is variances[t] times the factors ends[t] … ends[t + 1] − 1
     variances: np.ndarray
-    codes: np.ndarray
-    first: np.ndarray
+    codes: np.ndarray  # of each factor f: the address of its compiled loop, which another process does not share
+    first: np.ndarray  # its profile is of the squared distance over the coordinates first[f] … last[f] − 1
     last: np.ndarray
-    parameters: np.ndarray
+    parameters: np.ndarray  # what its profile depends on

@@ -1,13 +1,10 @@
-"""Kernels of the distance alone: Matérn 1/2, 3/2, 5/2, squared exponential, rational quadratic; and the periodic one,
-which is the squared exponential on a circle.
+"""Kernels of the distance alone; and the periodic one, which is the squared exponential on a circle.
 
-Each class has all that there is to know about its profile: torch's formula, which is the reference, the same for one
-number, which numba compiles, and the same for a GPU.
+Each has its profile as torch's formula, which is the reference, for one number, which numba compiles, and for a GPU.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -19,11 +16,10 @@ import torch
 from ..errors import InputError
 from ..support.buffers import Buffers
 from ..support.validation import positive, positive_or_each
-from .base import Embedding, Kernel, WriteNumber, validate_hyperparameter
+from .base import Embedding, Kernel, Target, WriteNumber, validate_hyperparameter
 from .plan import Factor, Terms, decay
 
-# Added to squared distances before a square root that is differentiated: its derivative at zero is infinite.
-_SMALLEST = 1e-300
+_SMALLEST = 1e-300  # added to squared distances before a square root, whose derivative at zero is infinite
 _MANY_PAIRS = 2**14  # blocks of so many pairs are differentiated by matrix products
 _VALUES = ("profile", "evaluate", "diagonal")
 _MEANING = (*_VALUES, "embed")  # what decides which profile a kernel has between embeddings, and which between points
@@ -35,13 +31,10 @@ def _depth(cls: type, name: str) -> int:
 
 
 def squared_distances(
-    A: torch.Tensor, B: torch.Tensor, out: torch.Tensor | None = None, buffers: Buffers | None = None
+    A: torch.Tensor, B: torch.Tensor, out: Target = None, buffers: Buffers | None = None
 ) -> torch.Tensor:
-    """Squared Euclidean distances between the columns of A (p, …, n) and B (p, …, m), shape (…, n, m).
-
-    From direct differences, one coordinate after another: exact zeros for equal points, and no cancellation,
-    which the expansion |a|² + |b|² − 2a·b suffers from as soon as points are far from the origin.
-    """
+    """Squared Euclidean distances between the columns of A (p, …, n) and B (p, …, m), shape (…, n, m)."""
+    # direct differences: exact zeros for equal points, and no cancellation, as |a|² + |b|² − 2a·b would have
     if out is None or buffers is None:
         if A.shape[-1] * B.shape[-1] >= _MANY_PAIRS and (A.requires_grad or B.requires_grad):
             distances: torch.Tensor = _SquaredDistances.apply(A, B)
@@ -61,11 +54,10 @@ def squared_distances(
 
 
 class _SquaredDistances(torch.autograd.Function):
-    """``squared_distances`` whose derivative is a matrix product, not one pass over all pairs for each coordinate.
+    """``squared_distances`` whose derivative is a matrix product, not one pass over all pairs for each coordinate."""
 
-    Σⱼ Mᵢⱼ · 2 (aᵢ − bⱼ) = 2 (aᵢ Σⱼ Mᵢⱼ − Σⱼ Mᵢⱼ bⱼ). The difference of the two sums cancels where all points are near
-    each other and far from the origin; among many points they are not.
-    """
+    # Σⱼ Mᵢⱼ · 2 (aᵢ − bⱼ) = 2 (aᵢ Σⱼ Mᵢⱼ − Σⱼ Mᵢⱼ bⱼ): cancels where all points are near each other and far from the
+    # origin, which many points are not
 
     generate_vmap_rule = True
 
@@ -97,11 +89,10 @@ class Radial(Kernel):
 
     ``lengthscale`` is one number, or one per column of the points (automatic relevance determination).
 
-    ``scalar_profile`` is the profile for compilers, written with ``math`` and ``decay``: where it is None, torch's is
-    used everywhere. It may depend on one number more, which ``profile_parameter`` names. ``gpu_profile`` is its code
-    for Triton: lines that make ``value`` of ``s``, the squared distance of coordinates times ``gpu_unit`` / √alpha, and
-    of ``alpha``, the parameter; powers of two are what is cheap there. ``family`` and ``profile_formula`` describe it
-    for readers. A subclass that computes something else does not inherit them.
+    ``scalar_profile`` is the profile for compilers, written with ``math`` and ``decay``, or None; it may depend on one
+    number more, which ``profile_parameter`` names. ``gpu_profile`` is its code for Triton: lines that make ``value`` of
+    ``s``, the squared distance of coordinates times ``gpu_unit`` / √alpha, and of ``alpha``, the parameter. ``family``
+    and ``profile_formula`` describe it for readers. A subclass that computes something else does not inherit them.
     """
 
     lengthscale: float | tuple[float, ...] = 1.0
@@ -154,11 +145,7 @@ class Radial(Kernel):
     def embed(self, X: torch.Tensor, origin: torch.Tensor) -> Embedding:
         return ((X - origin) / self._per_column("lengthscale", X)).T.contiguous()
 
-    def evaluate(
-        self, A: Embedding, B: Embedding, out: torch.Tensor | None = None, buffers: Buffers | None = None
-    ) -> torch.Tensor:
-        assert isinstance(A, torch.Tensor)
-        assert isinstance(B, torch.Tensor)
+    def evaluate(self, A: Any, B: Any, out: Target = None, buffers: Buffers | None = None) -> torch.Tensor:
         if out is None or buffers is None:
             return self.variance * self.profile(squared_distances(A, B))
         squared_distances(A, B, out, buffers)
@@ -166,12 +153,8 @@ class Radial(Kernel):
             self.profile(out, scratch)
         return out if self.variance == 1.0 else out.mul_(self.variance)
 
-    def diagonal(self, A: Embedding) -> torch.Tensor:
-        assert isinstance(A, torch.Tensor)
+    def diagonal(self, A: Any) -> torch.Tensor:
         return self.variance * torch.ones(A.shape[1], dtype=A.dtype, device=A.device)
-
-    def scaled(self, factor: float) -> Kernel:
-        return dataclasses.replace(self, variance=self.variance * factor)
 
     def in_words(self, columns: Sequence[str]) -> str:
         words = self.family or type(self).__name__
@@ -187,10 +170,9 @@ class Radial(Kernel):
             return f"{shape}, r² = Σⱼ (xⱼ − x′ⱼ)² / ℓⱼ²"
         return f"{shape}, r = |x − x′| / {number(self.lengthscale)}"
 
-    def radial_terms(self, embedding: Embedding, first: int = 0) -> Terms | None:
+    def radial_terms(self, embedding: Any, first: int = 0) -> Terms | None:
         if self.scalar_profile is None:
             return None
-        assert isinstance(embedding, torch.Tensor)
         parameter = 1.0 if self.profile_parameter is None else _number(getattr(self, self.profile_parameter))
         return ((Factor(type(self), first, embedding.shape[0], _number(self.variance), parameter),),)
 

@@ -19,22 +19,13 @@ _THREE = 3
 
 
 def rotation(angle: torch.Tensor) -> torch.Tensor:
-    """The turned axes as the rows of a matrix (p, p), from one angle () or three (3,), in degrees.
-
-    In the plane the first axis lies ``angle`` counter-clockwise from the first column, that is towards the second. In
-    space the first axis lies at the azimuth ``angle[0]`` in the plane of the first two columns, counted likewise, and
-    ``angle[1]`` above that plane, towards the third column; the other two are then turned around it by ``angle[2]``.
-    """
+    """The turned axes as the rows of a matrix (p, p), from one angle () or three (3,) as ``Rotated`` has them."""
     cosine, sine = torch.cos(torch.deg2rad(angle)), torch.sin(torch.deg2rad(angle))
     if angle.ndim == 0:
         return torch.stack([torch.stack([cosine, sine]), torch.stack([-sine, cosine])])
     (ca, cb, cg), (sa, sb, sg), zero = cosine.unbind(), sine.unbind(), torch.zeros_like(cosine[0])
-    along, flat, up = (
-        torch.stack([ca * cb, sa * cb, sb]),
-        torch.stack([-sa, ca, zero]),
-        torch.stack([-ca * sb, -sa * sb, cb]),
-    )
-    return torch.stack([along, cg * flat + sg * up, cg * up - sg * flat])
+    flat, up = torch.stack([-sa, ca, zero]), torch.stack([-ca * sb, -sa * sb, cb])
+    return torch.stack([torch.stack([ca * cb, sa * cb, sb]), cg * flat + sg * up, cg * up - sg * flat])
 
 
 def angles_of(axes: np.ndarray) -> float | tuple[float, ...]:
@@ -107,16 +98,14 @@ class Rotated(Wrapper):
     """A kernel with one lengthscale for each of two or three axes that are turned against the columns.
 
     ``Rotated(Matern32((4.0, 1.0)), 30)`` reaches four times as far in the direction that lies 30° from the first
-    column towards the second (counter-clockwise where the first points to the right and the second up) as across it.
-    With easting and northing as columns that is an azimuth of 60° from north, clockwise: 90° less the angle.
+    column towards the second (counter-clockwise where the first points to the right and the second up) as across it:
+    with easting and northing as columns an azimuth of 60° from north, clockwise. For three columns ``angle`` is
+    (azimuth, dip, roll): the first axis lies at the azimuth in the plane of the first two columns, and ``dip`` degrees
+    out of it towards the third; the other two are turned around it by ``roll``.
 
-    For three columns ``angle`` is (azimuth, dip, roll): the first axis lies at the azimuth in the plane of the first
-    two columns, and ``dip`` degrees out of it towards the third; the other two are turned around it by ``roll``.
-
-    All angles are in degrees, kept in (−90, 90] since an axis has no sign, and fitted beside the lengthscales. Which
-    axis is the first is open: (4, 1) at 30° is (1, 4) at −60°. ``axes`` has them in order. The kernel inside is radial,
-    or made of radial ones by sums and products, which then share the axes. For points with more columns use
-    ``Rotated(kernel, angle).on(0, 1)``.
+    Angles are in degrees, kept in (−90, 90] since an axis has no sign, and fitted beside the lengthscales. Which axis
+    is the first is open: (4, 1) at 30° is (1, 4) at −60°. The kernel inside is radial, or made of radial ones by sums
+    and products. For points with more columns use ``Rotated(kernel, angle).on(0, 1)``.
     """
 
     angle: float | tuple[float, ...] = 0.0
@@ -127,11 +116,8 @@ class Rotated(Wrapper):
 
     def __post_init__(self) -> None:
         if not isinstance(self.kernel, Kernel):
-            raise InputTypeError(
-                f"Rotated wraps a kernel, got {self.kernel!r}; write Rotated(Matern32((4.0, 1.0)), 30)"
-            )
-        inside = list(_radial_inside(self.kernel))
-        if not any(np.ndim(_plain(each.lengthscale)) for each in inside):
+            raise InputTypeError(f"Rotated wraps a kernel, got {self.kernel!r}; write Rotated(Matern32((4, 1)), 30)")
+        if not any(np.ndim(_plain(each.lengthscale)) for each in _radial_inside(self.kernel)):
             raise InputError(
                 f"{self.kernel!r} has one lengthscale in all directions, which no rotation changes; give one for each "
                 "axis, such as Matern32((4.0, 1.0))"
@@ -182,19 +168,14 @@ def directions_in_words(kernel: Kernel, columns: Sequence[str]) -> list[str]:
     """A sentence for every Rotated inside a kernel: where the correlation reaches furthest, and how far."""
     said = []
     for part in kernel.walk(range(len(columns))):
-        if isinstance(part.kernel, Rotated):
+        for first, *others in part.kernel.axes if isinstance(part.kernel, Rotated) else ():
             names = [columns[c] for c in part.columns]
-            said += [_sentence(axes, names) for axes in part.kernel.axes]
+            where = f"at {first.azimuth:.0f}° (counter-clockwise from {names[0]} towards {names[1]})"
+            where += f", {first.dip:.0f}° towards {names[2]}" if len(others) > 1 else ""
+            across = " and ".join(f"{each.lengthscale:.4g}" for each in others)
+            there = f"the lengthscale is {first.lengthscale:.4g} there, {across} across"
+            said.append(f"The correlation reaches furthest {where}: {there}.")
     return said
-
-
-def _sentence(axes: list[PrincipalAxis], names: list[str]) -> str:
-    others = " and ".join(f"{each.lengthscale:.4g}" for each in axes[1:])
-    where = f"at {axes[0].azimuth:.0f}° (counter-clockwise from {names[0]} towards {names[1]})"
-    if len(axes) == _THREE:
-        where += f", {axes[0].dip:.0f}° towards {names[2]}"
-    longest = axes[0].lengthscale
-    return f"The correlation reaches furthest {where}: the lengthscale is {longest:.4g} there, {others} across."
 
 
 def _plain(lengthscale: Any) -> Any:

@@ -12,23 +12,12 @@ import torch
 
 
 class KernelTree:
-    """A frozen dataclass whose fields are hyperparameters, kernels, tuples of kernels, or settings.
+    """A frozen dataclass of hyperparameters, kernels, tuples of kernels, or settings; another class shows no fields."""
 
-    ``hyperparameters`` names the fields that hold positive numbers, or tuples of them, which ``Prior.fit`` may choose;
-    ``angles`` names those among them that are angles. A class that is no dataclass shows no fields: there is nothing
-    inside it and nothing to choose.
-    """
-
-    hyperparameters: ClassVar[tuple[str, ...]] = ()
-
-    angles: ClassVar[tuple[str, ...]] = ()
-    """Those of ``hyperparameters`` that are angles in degrees, of either sign; the others are positive numbers."""
-
-    coordinate_called: ClassVar[str] = "coordinate"
-    """What a reader calls the coordinates that the kernels inside see, where they are no columns."""
-
-    part_called: ClassVar[str] = "part"
-    """What a reader calls one of several kernels inside."""
+    hyperparameters: ClassVar[tuple[str, ...]] = ()  #: the fields that ``Prior.fit`` may choose, numbers or tuples
+    angles: ClassVar[tuple[str, ...]] = ()  #: those that are angles in degrees; the others are positive numbers
+    coordinate_called: ClassVar[str] = "coordinate"  #: what readers call what the kernels inside see, if no columns
+    part_called: ClassVar[str] = "part"  #: what readers call one of several kernels inside
 
     @property
     def distance_unit(self) -> str:
@@ -60,10 +49,7 @@ class KernelTree:
         return dataclasses.replace(self, **changes)  # type: ignore[type-var]
 
     def with_hyperparameters(self, take: Callable[[str, float], Any], path: str = "kernel") -> Self:
-        """A copy where every hyperparameter, called ``path.…``, is replaced by ``take(name, value)``.
-
-        ``take`` gives numbers, or scalar tensors that torch differentiates through.
-        """
+        """A copy with every hyperparameter, called ``path.…``, replaced by ``take(name, value)``: number or tensor."""
         own = {field: _taken(take, f"{path}.{field}", value) for field, value in self.hyperparameter_values.items()}
         below = {name: child.with_hyperparameters(take, f"{path}.{name}") for name, child in self.children.items()}
         taken = dataclasses.replace(self, **own) if own else self  # type: ignore[type-var]
@@ -76,7 +62,7 @@ class KernelTree:
         return list(names)
 
     def angle_names(self) -> set[str]:
-        """What those of its hyperparameters, and of all kernels inside it, are called that are angles."""
+        """Those of ``hyperparameter_names`` that are angles."""
         return {
             f"{part.path}.{field}{place}"
             for part in self.walk()
@@ -116,17 +102,13 @@ def _taken(take: Callable[[str, float], Any], name: str, value: Any) -> Any:
 
 @dataclass(frozen=True)
 class Part:
-    """A kernel inside a kernel: ``path`` is how one reads it off ("kernel.kernels[0]"), ``columns`` what it sees.
-
-    ``distance_unit`` is that of its distances where they are not those between columns; ``label`` ("term 1: ") is what
-    readers call it, ``coordinate`` what they call the coordinates that it sees where these are no columns.
-    """
+    """A kernel inside a kernel; units and what coordinates are called are as in ``KernelTree``."""
 
     kernel: Any
-    path: str
-    columns: tuple[int, ...]
+    path: str  # how one reads it off: "kernel.kernels[0]"
+    columns: tuple[int, ...]  # what it sees
     distance_unit: str = ""
-    label: str = ""
+    label: str = ""  # what readers call it: "term 1: "
     coordinate: str = "coordinate"
 
     def walk(self) -> Iterator[Part]:

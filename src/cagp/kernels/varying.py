@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import torch
 
@@ -12,8 +11,7 @@ from ..errors import InputError, InputTypeError
 from ..support.buffers import Buffers
 from ..support.convert import Output
 from ..support.validation import ArrayLike, points, positive
-from .base import Embedding, Kernel, Wrapper, WriteNumber
-from .plan import Terms
+from .base import Embedding, Kernel, Target, WriteNumber
 
 _FAR = 1e-6  # the share of all centres alike in what is near: beyond the last centre a pattern goes back to its average
 _AT_ONCE = 65_536  # points whose shares are in memory together
@@ -60,28 +58,25 @@ class Pattern:
 
     def shares(self, X: torch.Tensor) -> torch.Tensor:
         """φ: how much each centre counts at points X (n, p), shape (n, centres); rows add up to one."""
-        centres = self._centres.to(X.device)
+        centres = torch.tensor(self.centres, dtype=torch.float64, device=X.device)
         origin = centres.mean(dim=0)
         embedding = self.near.embed(X, origin)
         near = self.near.evaluate(embedding, self.near.embed(centres, origin))
         near = near + _FAR * self.near.diagonal(embedding)[:, None]
         return near / near.sum(dim=1, keepdim=True)
 
-    @cached_property
-    def _centres(self) -> torch.Tensor:
-        return torch.tensor(self.centres, dtype=torch.float64)
-
     def __repr__(self) -> str:
         return f"Pattern({len(self.values)} centres, from {min(self.values):.3g} to {max(self.values):.3g})"
 
 
 @dataclass(frozen=True)
-class Varying(Wrapper):
+class Varying(Kernel):
     """amplitude(a) · kernel(a, b) · amplitude(b): a function whose size differs from place to place.
 
     ``amplitude`` is a ``Pattern``. A fit of hyperparameters holds it; ``cagp.hyperparameters.fit_patterns`` finds one.
     """
 
+    kernel: Kernel
     amplitude: Pattern
 
     def __post_init__(self) -> None:
@@ -91,17 +86,10 @@ class Varying(Wrapper):
                 "Varying(Matern32(0.2), Pattern(RBF(0.5), centres, values))"
             )
 
-    @property
-    def radial(self) -> bool:
-        """Never: the covariance depends on the place too."""
-        return False
-
     def embed(self, X: torch.Tensor, origin: torch.Tensor) -> Embedding:
         return self.kernel.embed(X, origin), self.amplitude.at(X)[None, :]
 
-    def evaluate(
-        self, A: Embedding, B: Embedding, out: torch.Tensor | None = None, buffers: Buffers | None = None
-    ) -> torch.Tensor:
+    def evaluate(self, A: Embedding, B: Embedding, out: Target = None, buffers: Buffers | None = None) -> torch.Tensor:
         block = self.kernel.evaluate(A[0], B[0], out, buffers)
         rows, columns = A[1][0][..., :, None], B[1][0][..., None, :]
         return block * rows * columns if out is None else out.mul_(rows).mul_(columns)
@@ -109,8 +97,8 @@ class Varying(Wrapper):
     def diagonal(self, A: Embedding) -> torch.Tensor:
         return self.kernel.diagonal(A[0]) * A[1][0].square()
 
-    def radial_terms(self, embedding: Embedding, first: int = 0) -> Terms | None:
-        return None
+    def scaled(self, factor: float) -> Kernel:
+        return Varying(self.kernel.scaled(factor), self.amplitude)
 
     def in_words(self, columns: Sequence[str]) -> str:
         low, high = min(self.amplitude.values), max(self.amplitude.values)

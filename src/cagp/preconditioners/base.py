@@ -1,8 +1,7 @@
 """What conjugate gradients ask of a preconditioner, and the simple ones.
 
-``prepare(gram)`` does the work that needs no right-hand side and returns a ``Prepared`` preconditioner M. The plain
-form is z = M⁻¹ r and products with G. A preconditioner M = F Fᵀ may instead carry the whole iteration over to the
-system F⁻¹ G F⁻ᵀ (``enter`` and ``product``), where its product can be cheaper than one with M and one with G.
+The plain form is z = M⁻¹ r and products with G. A preconditioner M = F Fᵀ may instead carry the whole iteration over to
+the system F⁻¹ G F⁻ᵀ (``enter`` and ``product``), where its product can be cheaper than one with M and one with G.
 """
 
 from __future__ import annotations
@@ -19,13 +18,10 @@ from ..support.validation import count
 
 
 class PreparedPreconditioner:
-    """M for one Gram matrix. ``floor`` is a μ > 0 with G ⪰ μ M where a sharp one is known: it makes bounds certain.
+    """M for one Gram matrix."""
 
-    ``held_bytes`` is what it keeps in memory beside the Gram matrix.
-    """
-
-    floor: float | None = None
-    held_bytes: int = 0
+    floor: float | None = None  #: a μ > 0 with G ⪰ μ M where a sharp one is known: it makes bounds certain
+    held_bytes: int = 0  #: what it keeps in memory beside the Gram matrix
 
     def __init__(self, gram: Gram) -> None:
         self.gram = gram
@@ -99,8 +95,7 @@ class SymmetricGaussSeidel(Preconditioner):
 class _PreparedSymmetricGaussSeidel(PreparedPreconditioner):
     def __init__(self, gram: Gram, blocks: BlockDiagonal) -> None:
         super().__init__(gram)
-        self._blocks = blocks
-        self.held_bytes = blocks.held_bytes
+        self._blocks, self.held_bytes = blocks, blocks.held_bytes
 
     def enter(self, R: torch.Tensor) -> torch.Tensor:
         return self._blocks.times_factor(substitute(self.gram, R, self._blocks, backward=False), transposed=True)

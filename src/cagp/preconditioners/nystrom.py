@@ -1,11 +1,8 @@
 """Nyström: P = Σ + τI + Q with Q = K_XU K_UU⁻¹ K_UX for inducing points U, a stand-in for G that is cheap to invert.
 
-τ = tr(K − Q)/d is what Q leaves over on average; without it (τ = 0) conjugate gradients need several times the
-iterations. K − Q is positive semidefinite for every choice of U, so G ⪰ Σ + Q ⪰ ``floor`` · P with a known floor, the
-smallest noise/(noise + τ): the source of guaranteed bounds on the computational variance.
-
-The inducing points are drawn by randomly pivoted Cholesky, in blocks: each block with probabilities proportional to
-what the ones before left over of the diagonal of K. Where points crowd, few are taken.
+τ = tr(K − Q)/d is what Q leaves over on average; without it conjugate gradients need several times the iterations.
+K ⪰ Q, so G ⪰ Σ + Q ⪰ ``floor`` · P with the smallest noise/(noise + τ): the source of guaranteed bounds. The inducing
+points are drawn in blocks, each with probabilities proportional to what the ones before left over of the diagonal of K.
 """
 
 from __future__ import annotations
@@ -69,9 +66,8 @@ class _PreparedNystrom(PreparedPreconditioner):
         capacitance.diagonal().add_(1.0)
         factor = positive_definite_factor(capacitance, "the capacitance of the inducing points", _REMEDY)
         # P⁻¹ = N⁻¹ − BᵀB with N = Σ + τI, Q = AᵀA, B = C⁻¹ A N⁻¹ and CCᵀ = I + A N⁻¹ Aᵀ
-        correction = solve_lower(factor, low_rank.div_(noise))
         self._inverse_noise = (1 / noise).to(gram.dtype)
-        self._correction = correction.to(gram.dtype)
+        self._correction = solve_lower(factor, low_rank.div_(noise)).to(gram.dtype)
         self.held_bytes = self._correction.nbytes + self._inverse_noise.nbytes
 
     def apply(self, R: torch.Tensor) -> torch.Tensor:
@@ -101,9 +97,7 @@ def _pivoted_cholesky(gram: Gram, rank: int, generator: torch.Generator) -> tupl
 
 
 def drawn(chances: torch.Tensor, n: int, generator: torch.Generator) -> torch.Tensor:
-    """n different indices into ``chances`` (d,), each next one with probabilities proportional to those that are left.
-
-    The race of exponential times, which ``torch.multinomial`` runs too but refuses for more than 2²⁴ entries.
-    """
+    """n different indices into ``chances`` (d,), each next one with chances proportional to those that are left."""
+    # the race of exponential times, which ``torch.multinomial`` runs too but refuses for more than 2²⁴ entries
     times = torch.empty_like(chances).exponential_(1, generator=generator)
     return torch.div(chances, times, out=times).topk(n).indices

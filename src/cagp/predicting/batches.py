@@ -46,7 +46,7 @@ class Batch:
     def solve(self, model: Conditioned, interrupt: Interrupt, advance: Advance) -> dict[str, Any]:
         """The numbers of the posterior, without the weights; clocks of different machines must agree."""
         rule = None if self.rule is None else self.rule.after(max(0.0, time.time() - self.started))
-        cross, mean = model.gram.cross_of(self.points), self.prior_mean.to(model.gram.device)
+        cross, mean = model.gram.cross(*self.points), self.prior_mean.to(model.gram.device)
         return _solved(model, cross, mean, watches_of(rule), interrupt, advance, keep=False).numbers()
 
 
@@ -141,7 +141,7 @@ class _Bounding:
 
     def solve(self, model: Conditioned, interrupt: Interrupt, advance: Advance) -> dict[str, Any]:
         """The bounds, on the CPU."""
-        found = _bounds(model, model.gram.cross_of(self.points), self.iterations.to(model.gram.device))
+        found = _bounds(model, model.gram.cross(*self.points), self.iterations.to(model.gram.device))
         return {name: bound.cpu() for name, bound in vars(found).items()}
 
 

@@ -7,8 +7,7 @@
 | otherwise | the fewest operations within the stated excess: NearestNeighbours(k), CalibratedCG, Cholesky |
 | nothing reaches it with 2·10¹³ operations (10¹⁵ on a GPU) | what comes closest with them |
 
-The numbers of neighbours k are 50, 100, 200, 400 and 800; CalibratedCG is
-``CalibratedCG(10, Nystrom(rank), start=NearestNeighbours(200))``, whose excess is not judged in advance.
+k is 50, 100, 200, 400 or 800; CalibratedCG(10, Nystrom(rank), start=NearestNeighbours(200)) is not judged in advance.
 The rank is d/20, at most 2,000 and at most what a quarter of the memory budget holds.
 """
 
@@ -28,12 +27,10 @@ from .candidates import Choice, Costs, Probe
 from .exact import Cholesky
 from .nearest_neighbours import NearestNeighbours
 
-# Training points d, and d²T, for which a Cholesky factor takes no longer than to think about it.
-_EXACT_AT_ONCE, _ENTRIES_AT_ONCE = 2_000, 10**10
+_EXACT_AT_ONCE, _ENTRIES_AT_ONCE = 2_000, 10**10  # d, and d²T, for which a factor takes no longer than to think
 _FACTOR_AT_ONCE = 1_000  # training points for which it is made before anybody asks
 _GUESS = 1_000  # test points to expect where nobody has said how many
-# A choice is kept for other test points as long as it takes at most so many times the operations of the best one.
-_TOO_MUCH = 2.0
+_TOO_MUCH = 2.0  # times the operations of the best: up to that a choice is kept for other test points
 _AT_ONCE = "exact, and little work at this size"
 
 
@@ -41,12 +38,11 @@ _AT_ONCE = "exact, and little work at this size"
 class Auto(CalibratedSolver):
     """Picks the cheapest calibrated solver whose variance is within ``excess`` of the exact one, for each prediction.
 
-    ``excess`` is mean(variance − exact) / mean(exact). The operations and the memory of each solver follow from the
-    numbers of training and test points, the coordinates and the memory budget; the excess of nearest neighbours from a
-    few of the test points. Nothing is timed: the choice is the same on every machine with the same budget, and
-    ``print(model.prepared.why)`` shows what it was made from. The first prediction decides, or ``test_points``, how
-    many are to be expected in all: then the choice is for good. Without them another prediction may choose again, where
-    what was chosen would take more than twice the operations of the best. Neither looks at y.
+    ``excess`` is mean(variance − exact) / mean(exact). Operations and memory are counted, the excess of nearest
+    neighbours is judged at a few of the test points. Nothing is timed: the choice is the same on every machine with the
+    same budget, and ``print(model.prepared.why)`` shows what it was made from. The first prediction decides, or
+    ``test_points``, how many are to be expected in all: then the choice is for good. Without them another prediction
+    chooses again where this one would take more than twice the operations of the best. Neither looks at y.
     """
 
     test_points: int | None = None

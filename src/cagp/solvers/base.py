@@ -4,9 +4,8 @@ A solver is a frozen dataclass of settings. ``prepare`` does, once, all that nee
 ``Prepared``; its ``weights`` then yields the kriging weights for a batch of test points after every iteration,
 starting with iteration 0, the prior. Whoever consumes the generator may stop at any time: every iterate is valid.
 
-What others ask about a solver is in its ``Description``. Calibration is a matter of type: the ``prepare`` of a
-``CalibratedSolver`` is given the Gram matrix alone, so its weights cannot depend on y; a ``DataDrivenSolver`` is given
-the observations too, and says so by its type.
+Calibration is a matter of type: the ``prepare`` of a ``CalibratedSolver`` is given the Gram matrix alone, so its
+weights cannot depend on y; a ``DataDrivenSolver`` is given the observations too.
 """
 
 from __future__ import annotations
@@ -34,20 +33,11 @@ class Prepared(ABC):
     ``gram`` row i is training point ``order[i]``. The weights that it yields know their order.
     """
 
-    held_bytes: int = 0
-    """What the solver keeps in memory beside the Gram matrix."""
-
-    unbiased: bool = False
-    """Whether its weights satisfy the constraint of a trend, Hᵀw = h, by themselves."""
-
-    factor: torch.Tensor | None = None
-    """The Cholesky factor of G (d, d), in the order of the data, where the solver has it."""
-
-    picked: Solver | None = None
-    """The solver itself with what ``Auto`` chose in its place, where there is an ``Auto`` in it."""
-
-    why: object = ""
-    """Where ``Auto`` chose it, what it was chosen from: printed, a table of operations, memory and excess."""
+    held_bytes: int = 0  #: what the solver keeps in memory beside the Gram matrix
+    unbiased: bool = False  #: whether its weights satisfy the constraint of a trend, Hᵀw = h, by themselves
+    factor: torch.Tensor | None = None  #: the Cholesky factor of G (d, d), in the order of the data, if it has it
+    picked: Solver | None = None  #: the solver with what ``Auto`` chose in its place, if there is an ``Auto`` in it
+    why: object = ""  #: where ``Auto`` chose it, from what: printed, a table of operations, memory and excess
 
     def __init__(self, solver: Solver, gram: Gram, order: torch.Tensor | None = None) -> None:
         self.solver, self.gram, self.order = solver, gram, order
@@ -70,8 +60,6 @@ class Prepared(ABC):
         """How many numbers are alive per test point during a prediction: V, W, right-hand sides, temporaries."""
         return 10 * self.gram.size
 
-    # --- shorter ways, where there are any ------------------------------------------------------------------------
-
     def weights(self, cross: Cross) -> Iterator[Weights]:
         """The weights for a batch of test points after iterations 0, 1, 2, …; each is valid until the next step."""
         yield zero_weights(cross.size, self.gram)
@@ -89,20 +77,11 @@ class Prepared(ABC):
         return None
 
     def grown(self, gram: Gram) -> Prepared | None:
-        """The solver for a ``gram`` that begins with the training points of its own and has more behind them.
-
-        With the results of a solver that is prepared anew, to rounding, for less work; None where there is no such way.
-        """
+        """The solver for a ``gram`` with points behind its own, as if prepared anew; None if there is no such way."""
         return None
 
-    # --- a look at all test points of a prediction, before they are cut into batches --------------------------------
-
     def picked_for(self, cross: Cross | None = None) -> tuple[Prepared, str]:
-        """What works on these test points, and why it does, in words: itself, and nothing.
-
-        A solver that picks another one says here which; without test points, by what it can guess about them. Whoever
-        works with a prepared solver asks for this first.
-        """
+        """What works on these test points, and why, in words: by default itself, and nothing. To be asked for first."""
         return self, ""
 
     def pieces(self, cross: Cross) -> list[torch.Tensor]:
@@ -113,8 +92,7 @@ class Prepared(ABC):
 class Solver(ABC):
     """The settings of a method that approximates the kriging weights W* = G⁻¹ k(X, X′).
 
-    A solver of one's own inherits ``CalibratedSolver`` or ``DataDrivenSolver`` and writes ``prepare``; the rest has
-    defaults.
+    A solver of one's own inherits ``CalibratedSolver`` or ``DataDrivenSolver`` and writes ``prepare``.
 
     ``calibrated``: W does not depend on y, so the error bars hold exactly under the prior, at any iteration.
     ``side``: "data" solvers work once in ``prepare`` and then predict cheaply; "test" solvers work per test point.
@@ -152,10 +130,7 @@ class Solver(ABC):
         return counted(getattr(self, "iterations", 1), size, tests)
 
     def for_points(self, kept: np.ndarray, size: int) -> Solver:
-        """This solver for the training points ``kept`` (n,) alone, sorted indices into all ``size`` of them.
-
-        Settings that name training points, or count more of them than are left, are cut down.
-        """
+        """This solver with its settings cut down to the training points ``kept`` (n,), sorted indices into ``size``."""
         return self
 
     def for_test_points(self, number: int) -> Solver:
@@ -164,11 +139,9 @@ class Solver(ABC):
 
     def __repr__(self) -> str:
         """The solver as one would write it: only what differs from the defaults, and a function by its name."""
-        shown = []
-        for field in dataclasses.fields(self):  # type: ignore[arg-type]
-            value = getattr(self, field.name)
-            if value != field.default:
-                shown.append(f"{field.name}={getattr(value, '__name__', None) or repr(value)}")
+        fields = [(field, getattr(self, field.name)) for field in dataclasses.fields(self)]  # type: ignore[arg-type]
+        told = {field.name: value for field, value in fields if value != field.default}
+        shown = [f"{name}={getattr(value, '__name__', None) or repr(value)}" for name, value in told.items()]
         return f"{type(self).__name__}({', '.join(shown)})"
 
 
@@ -179,10 +152,9 @@ _MORE = 10  # how many more iterations are tried
 class Description:
     """What reports, the status and the command line ask about a solver for some number of training points.
 
-    ``exact``: its weights have no computational error. ``points_used``: how many training points have a weight, where
-    only some have; None where G is needed as a whole. ``effort``: the setting that says how much work is done, "" where
-    there is none. ``more``: the same method with more work, None where there is no setting to raise, and ``more_work``
-    what that is, in words; ``continues``: its iterates begin with those of this one.
+    ``exact``: its weights have no computational error. ``points_used``: how many training points have a weight, None
+    where G is needed as a whole. ``effort``: the setting that says how much work is done, if any. ``more``: the same
+    method with more work, if any, and ``more_work`` what that is; ``continues``: its iterates begin with those of this.
     """
 
     exact: bool = False

@@ -21,10 +21,9 @@ from .chain import Chain
 class CalibratedCG(Solver):
     """Preconditioned conjugate gradients on G W = k(X, X′), one Krylov space per test point.
 
-    The paper's CG takes its directions from y and loses calibration. Here they come from the test points, so nothing
-    depends on y; and since each test point has its own, the results do not depend on which others are in the batch.
-    ``preconditioner``: ``Nystrom``, ``SymmetricGaussSeidel``, ``Jacobi``, or None. ``start``: another solver whose
-    weights to begin with, such as ``NearestNeighbours(100)``.
+    The paper's CG takes its directions from y and loses calibration. Here each test point has its own, so nothing
+    depends on y, nor on which others are in the batch. ``preconditioner``: ``Nystrom``, ``SymmetricGaussSeidel``,
+    ``Jacobi``, or None. ``start``: another solver whose weights to begin with, such as ``NearestNeighbours(100)``.
     """
 
     iterations: int = 10
@@ -76,10 +75,7 @@ class _PreparedCalibratedCG(Prepared):
 
 
 def pcg(M: PreparedPreconditioner, rhs: torch.Tensor, iterations: int) -> Iterator[Weights]:
-    """Iterates 1, 2, … from w = 0, for every row r of ``rhs`` (T, d); each row has its own Krylov space.
-
-    Each step lowers the energy by α rᵀz: what it takes off the variance. Scalars are per row, (T,).
-    """
+    """Iterates 1, 2, … from w = 0, for rows r of ``rhs`` (T, d); each has its own Krylov space and scalars (T,)."""
     values, reduction = torch.zeros_like(rhs), rhs.new_zeros(len(rhs))
     r = M.enter(rhs).clone()
     z = M.apply(r)
@@ -94,7 +90,7 @@ def pcg(M: PreparedPreconditioner, rhs: torch.Tensor, iterations: int) -> Iterat
         alpha = torch.where(moves, rz / curvature, 0)
         values.addcmul_(step, alpha[:, None])
         r.addcmul_(product, alpha[:, None], value=-1)
-        reduction = reduction + alpha * rz
+        reduction = reduction + alpha * rz  # what the step takes off the energy, and so off the variance
         z = M.apply(r)
         previous, rz = rz, (r * z).sum(dim=1).clamp_min(0)
         beta = torch.where(previous > 0, rz / previous, 0)
@@ -107,14 +103,12 @@ class Radau:
     """The Gauss-Radau upper bound on the squared energy error of conjugate gradients, at no extra product.
 
     Golub and Meurant; in the recursive form of Meurant and Tichý. ``floor`` is a lower bound μ on the spectrum of the
-    preconditioned matrix, which is what makes the bound certain. Where rounding has broken the recursion, the bound
-    falls back on ``fallback`` (T,), which holds for the start and so for all that comes after.
+    preconditioned matrix. Where rounding has broken the recursion, the bound is ``fallback`` (T,), that of the start.
     """
 
     def __init__(self, floor: float, fallback: torch.Tensor) -> None:
         least = torch.finfo(fallback.dtype).tiny
-        self._floor = max(floor, least)  # one over it must be a number
-        self._fallback = fallback
+        self._floor, self._fallback = max(floor, least), fallback  # one over the floor must be a number
         self._gamma = torch.full_like(fallback, 1 / self._floor)
         self._whole = torch.full_like(fallback, floor >= least, dtype=torch.bool)
 

@@ -11,7 +11,6 @@ import torch
 from ..algebra.operations import KERNEL_VALUE, Operations
 from ..errors import NotPositiveDefiniteError
 from ..gram import Cross, Gram
-from ..kernels import map_embedding
 from ..preconditioners import Nystrom
 from ..support.memory import human
 from ..support.threads import on_one_thread
@@ -20,26 +19,21 @@ from .calibrated_cg import CalibratedCG
 from .exact import Cholesky
 from .nearest_neighbours import NearestNeighbours
 
-LADDER = (50, 100, 200, 400, 800)
-"""The numbers of neighbours to pick from."""
-
-PATIENCE = {"cpu": 2e13, "cuda": 1e15}
-"""Operations, some ten minutes: where nothing reaches the excess with these, what comes closest with them is picked."""
-
-# Exact is picked where it takes at most so many times the fewest operations, or so many operations.
-_AS_GOOD, _LITTLE = 1.5, 7.5e9
+LADDER = (50, 100, 200, 400, 800)  # the numbers of neighbours to pick from
+PATIENCE = {
+    "cpu": 2e13,
+    "cuda": 1e15,
+}  # operations, some ten minutes: what needs more is not picked if possible
+_AS_GOOD, _LITTLE = 1.5, 7.5e9  # exact is picked up to so many times the fewest operations, or so many operations
 _FREE = 6e7  # operations that are not worth saving
-# The excess is judged at one in so many test points, at most and at least at so many of them.
-_PROBES, _FEWEST_PROBES, _TESTS_PER_PROBE = 16, 4, 32
+_PROBES, _FEWEST_PROBES, _TESTS_PER_PROBE = 16, 4, 32  # the excess is judged at one in so many, at most, at least
 _MARGIN = 0.7  # a few test points may be kinder than all: so much of the stated excess may be expected at them
-# Twice the neighbours leave between these parts of the excess: what the observed decrease is trusted for.
-_FASTEST, _SLOWEST = 0.3, 0.9
+_FASTEST, _SLOWEST = 0.3, 0.9  # what twice the neighbours leave of the excess is trusted to be between these
 _FAR_SHARE = 1.2  # neighbours with the far ones that a trend adds, in relation to the near ones
 _CG_NUMBERS = 14  # numbers per training and test point that are alive while CG runs from neighbours
 # Ten iterations with rank 2,000 left at most 1% on data of 36,000 to 64,800 points, with little noise too.
 _ITERATIONS, _MOST_RANK, _POINTS_PER_RANK = 10, 2_000, 20
-# Operations for a coordinate that a search tree looks at, and for one more neighbour that it finds.
-_LOOK, _NEIGHBOUR = 30.0, 4_500.0
+_LOOK, _NEIGHBOUR = 30.0, 4_500.0  # operations for a coordinate that a tree looks at, and for a neighbour that it finds
 
 
 @dataclass(frozen=True)
@@ -193,18 +187,15 @@ class Probe:
             return cls(gram, cross.seen_by(gram).rows(rows))
         rows = torch.randperm(gram.size, generator=some)[: min(number, gram.size // 2)].to(gram.device)
         others = gram.without(rows)
-        left_out = map_embedding(gram.embedding, lambda part: part[:, rows])
-        return cls(others, others.cross(left_out, None if gram.basis is None else gram.basis[rows]))
+        return cls(others, others.cross(gram.chosen(rows), None if gram.basis is None else gram.basis[rows]))
 
     def excess(self, k: int, judged: int | None = None) -> float:
-        """mean(variance − exact) / mean(exact) with k neighbours, where exact is what ``judged`` neighbours tell.
-
-        They are k unless more are known: half as many and twice as many say how the variance goes on.
-        """
+        """mean(variance − exact) / mean(exact) with k neighbours, where exact is what ``judged`` (or k) tell."""
         exact = self._exact(k if judged is None else judged)
         return self._mean_variance(k) / exact - 1 if exact > 0 else math.inf
 
     def _exact(self, k: int) -> float:
+        """What half and twice as many neighbours say about how the variance goes on."""
         fewer, own, more = (self._mean_variance(n) for n in (k // 2, k, 2 * k))
         gained = max(own - more, 0.0)
         ratio = min(max(gained / max(fewer - own, 1e-300), _FASTEST), _SLOWEST)

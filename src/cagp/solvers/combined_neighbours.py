@@ -1,11 +1,9 @@
 """Weights of averages and other functionals from nearest neighbours: those of their points, added up and corrected.
 
-The weights A W of functionals A f(X′), from the rows W of the points X′, see all data that any of the points sees. A
-set of training points chosen for the functional would have to be thinned to a few thousand, and loses: at 8,000 data
-and 1,024 cells the variance of a mean was 1.7 to 22 times the exact one with 500 to 2,000 points, and 1.00 to 1.21
-times with the sum of all weights. What the sum is short of is the long range, which no single point needs: one exact
-solve for the residual on a sample of the training points, near and far, takes that back (1.21 became 1.005). All of
-this is calibrated, as none of it looks at y, and the variance that is reported is that of the weights that come out.
+The weights A W of functionals A f(X′), from the rows W of the points X′, see all data that any of the points sees. What
+they are short of is the long range, which no single point needs: one exact solve for the residual on a sample of the
+training points takes that back. At 8,000 data and 1,024 cells the variance of a mean was 1.00 to 1.21 times the exact
+one with the sum and 1.005 when corrected, against 1.7 to 22 times with 500 to 2,000 points chosen for it.
 """
 
 from __future__ import annotations
@@ -22,10 +20,8 @@ from ..gram.weighted import form, together, weighted
 from .local_kriging import LocalTrend, constrained
 
 _NEAR, _FAR = 800, 200  # training points of the correction: drawn from those that have a weight, and from all
-# Points of functionals that are worked on before Ctrl-C is heard, where functionals share no points.
-_POINTS_AT_ONCE = 20_000
-# Functionals with more weights than so many on each point are solved all at once, so that points are solved once.
-_SHARED = 1.5
+_POINTS_AT_ONCE = 20_000  # that are worked on before Ctrl-C is heard, where functionals share no points
+_SHARED = 1.5  # functionals with more weights on each point are solved all at once, so that points are solved once
 
 
 def functionals_at_once(cross: Functionals) -> list[torch.Tensor]:
@@ -99,10 +95,7 @@ def _corrected(
 
 
 def _solved(gram: Gram, chosen: torch.Tensor, residual: torch.Tensor, trend: LocalTrend | None) -> torch.Tensor:
-    """What lowers the variance most on the training points ``chosen`` (k,), shape (m, k): with a trend, unseen by it.
-
-    Nothing where these points are not positive definite to working precision, or do not determine the trend.
-    """
+    """What lowers the variance most on points ``chosen`` (k,), shape (m, k), unseen by a trend; zero if it fails."""
     factor, info = torch.linalg.cholesky_ex(gram.submatrix(chosen))
     if int(info):
         return torch.zeros_like(residual)

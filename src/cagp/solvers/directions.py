@@ -26,10 +26,7 @@ _COST = "O(m d²) once, then O(m d) per test point; O(md) memory beside G"
 
 @dataclass(frozen=True, repr=False)
 class RandomDirections(CalibratedSolver):
-    """The paper's CAGP-Rand: directions with independent standard normal entries, seeded. Slow to converge.
-
-    After d iterations the directions span everything and the posterior is exact; more are not made.
-    """
+    """The paper's CAGP-Rand: standard normal directions, seeded; slow to converge. After d of them it is exact."""
 
     iterations: int = 10
     seed: int = 0
@@ -58,8 +55,7 @@ class RandomDirections(CalibratedSolver):
 class RandomKrylov(CalibratedSolver):
     """Directions spanning R, GR, G²R, … for a seeded random block R of ``block_size`` normal vectors.
 
-    One iteration is one product of G with a block. The dominant eigenvectors of G are found first, as with conjugate
-    gradients, but nothing depends on y.
+    One iteration is one product of G with a block. As with conjugate gradients the dominant eigenvectors come first.
     """
 
     iterations: int = 10
@@ -75,17 +71,9 @@ class RandomKrylov(CalibratedSolver):
 
     def prepare(self, gram: Gram) -> Prepared:
         _require_directions(gram, min(self.iterations * self.block_size, gram.size))
-        basis, products = self._krylov(gram)
-        P = conjugate(basis, products) if len(basis) else basis
-        all_of_it = len(P) == gram.size
-        early = f"with {len(P)} directions: they span everything, W is exact." if all_of_it else ""
-        return _PreparedDirections(self, gram, P, early, group=self.block_size)
-
-    def _krylov(self, gram: Gram) -> tuple[torch.Tensor, torch.Tensor]:
-        """An orthonormal basis S (≤ iterations · block_size, d) of the Krylov space, and S G."""
         generator = torch.Generator().manual_seed(self.seed)
         block = torch.randn(self.block_size, gram.size, generator=generator, dtype=torch.float64).to(gram.noise)
-        basis, products = (gram.noise.new_empty(0, gram.size) for _ in range(2))
+        basis, products = (gram.noise.new_empty(0, gram.size) for _ in range(2))  # orthonormal, and times G
         for _ in range(self.iterations):
             block = block[: gram.size - len(basis)]
             for _ in range(2):  # twice is enough
@@ -96,7 +84,10 @@ class RandomKrylov(CalibratedSolver):
             if len(basis) == gram.size:
                 break
             block = product
-        return basis, products
+        P = conjugate(basis, products) if len(basis) else basis
+        all_of_it = len(P) == gram.size
+        early = f"with {len(P)} directions: they span everything, W is exact." if all_of_it else ""
+        return _PreparedDirections(self, gram, P, early, group=self.block_size)
 
     def description(self, size: int) -> Description:
         return Description.iterative(self, "iterations", exact=self.iterations * self.block_size >= size)
@@ -109,9 +100,8 @@ class RandomKrylov(CalibratedSolver):
 class ConjugateGradient(DataDrivenSolver):
     """Conjugate gradient directions from b = y − m₀(X), as in the paper's CAGP-CG.
 
-    The directions depend on y, so the error bars are not calibrated: usually too wide. The directions come from
-    Lanczos with full reorthogonalisation, because the plain recurrences lose conjugacy and then report negative
-    variances within a few dozen iterations.
+    The directions depend on y, so the error bars are not calibrated: usually too wide. They come from Lanczos with full
+    reorthogonalisation: the plain recurrences lose conjugacy and report negative variances in a few dozen steps.
     """
 
     iterations: int = 10
@@ -122,20 +112,14 @@ class ConjugateGradient(DataDrivenSolver):
     def prepare(self, gram: Gram, b: torch.Tensor) -> Prepared:
         _require_directions(gram, min(self.iterations, gram.size))
         directions = _conjugate_directions(*lanczos(gram, b, self.iterations))
-        done, early = len(directions), ""
-        if done < self.iterations:
-            early = (
-                f"after {done} of {self.iterations} iterations: the Krylov space of b is exhausted and the mean is "
-                "exact to rounding. More iterations change nothing."
-            )
+        done, asked = len(directions), self.iterations
+        why = "the Krylov space of b is exhausted and the mean is exact to rounding. More iterations change nothing."
+        early = f"after {done} of {asked} iterations: {why}" if done < asked else ""
         return _PreparedDirections(self, gram, directions, early)
 
 
 class _PreparedDirections(Prepared):
-    """Weights from G-conjugate directions, rows of P (m, d); one iteration adds ``group`` of them.
-
-    ``early`` says why there are fewer than were asked for, if so.
-    """
+    """Weights from G-conjugate rows P (m, d), ``group`` an iteration; ``early`` says why they are fewer, if so."""
 
     def __init__(self, solver: Solver, gram: Gram, P: torch.Tensor, early: str, group: int = 1) -> None:
         super().__init__(solver, gram)
@@ -174,9 +158,8 @@ class _PreparedDirections(Prepared):
 class SweepsThenCG(DataDrivenSolver):
     """``sweeps`` of Gauss-Seidel in natural order on G v = b, then ``steps`` of CG on the residual. Not calibrated.
 
-    What the paper's conclusion proposes. With v = Q b after the sweeps and conjugate directions P of the residual,
-    PᵀGP = I, the mean is that of v + P Pᵀ (b − G v), so the weights are W = Qᵀ Vᵀ + (I − Qᵀ G) P Pᵀ Vᵀ. (A ``Chain``
-    of the two solvers applies them to k(X, X′) in turn, which for b is the other way round: first CG, then the sweeps.)
+    What the paper's conclusion proposes. With v = Q b after the sweeps and conjugate directions P of the residual the
+    weights are W = Qᵀ Vᵀ + (I − Qᵀ G) P Pᵀ Vᵀ. (For b, a ``Chain`` of the two is the other way round: first CG.)
     """
 
     sweeps: int = 5
@@ -253,10 +236,7 @@ def conjugate(S: torch.Tensor, product: torch.Tensor) -> torch.Tensor:
 
 
 def lanczos(gram: Gram, start: torch.Tensor, steps: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Orthonormal Krylov basis (m, d) with the tridiagonal QᵀGQ as its diagonal (m,) and off-diagonal (m−1,).
-
-    m is ``steps``, or less where the Krylov space is exhausted before.
-    """
+    """Orthonormal Krylov basis (m ≤ ``steps``, d), and the diagonals (m,) and (m−1,) of the tridiagonal QᵀGQ."""
     steps = min(steps, gram.size)
     basis = start.new_empty(steps, gram.size)
     alphas, betas = start.new_empty(steps), start.new_empty(max(steps - 1, 0))
@@ -278,16 +258,13 @@ def lanczos(gram: Gram, start: torch.Tensor, steps: int) -> tuple[torch.Tensor, 
 
 
 def _conjugate_directions(basis: torch.Tensor, alphas: torch.Tensor, betas: torch.Tensor) -> torch.Tensor:
-    """G-conjugate rows P (m, d) with PᵀGP = I from the bidiagonal Cholesky factor of the tridiagonal matrix.
-
-    Lanczos stops at the pivot that rounding has made negative: there the Krylov space holds nothing new.
-    """
+    """G-conjugate rows P (m, d) with PᵀGP = I from the bidiagonal Cholesky factor of the tridiagonal matrix."""
     directions = torch.empty_like(basis)
     pivot = alphas.new_zeros(())
     for i in range(len(basis)):
         below = betas[i - 1] / pivot.sqrt() if i else alphas.new_zeros(())
         pivot = alphas[i] - below.square()
-        if pivot <= torch.finfo(alphas.dtype).eps * alphas[i]:
+        if pivot <= torch.finfo(alphas.dtype).eps * alphas[i]:  # by rounding: the Krylov space holds nothing new
             return directions[:i]
         previous = directions[i - 1] * below if i else 0.0
         directions[i] = (basis[i] - previous) / pivot.sqrt()

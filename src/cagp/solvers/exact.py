@@ -17,9 +17,9 @@ from ..support.positive_definite import positive_definite_factor
 from ..support.validation import count, whole_numbers
 from .base import CalibratedSolver, Description, Prepared, Solver, renumbered
 
+# Up to so many observations everything that is chosen is exact: the likelihood, the posterior of hyperparameters (its
+# standard errors are too small to be felt beyond), predictions.
 EXACT_UP_TO = 2000
-"""Up to so many observations everything that is chosen is exact: the likelihood, the posterior of hyperparameters (its
-standard errors are too small to be felt beyond), predictions."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -52,11 +52,21 @@ class _PreparedCholesky(Prepared):
         self.held_bytes = 0 if gram.stored_bytes else factor.nbytes
 
     def grown(self, gram: Gram) -> Prepared | None:
-        """By the block below the factor, O(d² m) for m more points; anew where that fails, to succeed or to say why."""
-        factor = _extended(self.factor, gram)
-        if factor is None:
+        """By the block below the factor, O(d² m) for m more points; None where memory or precision end."""
+        # [[L, 0], [B, M]] with B Lᵀ = G[d:, :d] and M Mᵀ = G[d:, d:] − B Bᵀ
+        n, d = gram.size, len(self.factor)
+        if (n + 3 * (n - d)) * n * gram.dtype.itemsize > gram.budget:
             return None
-        other = _PreparedCholesky(Cholesky(), gram, factor)
+        new = torch.arange(d, n, device=gram.device)
+        rows = gram.kernel_rows(new)
+        rows[:, d:].diagonal().add_(gram.noise[new])
+        below = torch.linalg.solve_triangular(self.factor, rows[:, :d].T, upper=False)
+        corner, info = torch.linalg.cholesky_ex(rows[:, d:] - below.T @ below)
+        if int(info):
+            return None
+        whole = self.factor.new_empty(n, n).T  # by columns, as factors are
+        whole[:d, :d], whole[:d, d:], whole[d:, :d], whole[d:, d:] = self.factor, 0, below.T, corner
+        other = _PreparedCholesky(Cholesky(), gram, whole)
         other.picked, other.why = self.picked, self.why
         return other
 
@@ -73,32 +83,9 @@ class _PreparedCholesky(Prepared):
         return "Cholesky solved the system exactly: there is no computational uncertainty."
 
 
-def _extended(factor: torch.Tensor, gram: Gram) -> torch.Tensor | None:
-    """The factor of G (n, n) from that of its first rows and columns (d, d); None where memory or precision end.
-
-    What is below is that of [[L, 0], [B, M]] with B Lᵀ = G[d:, :d] and M Mᵀ = G[d:, d:] − B Bᵀ.
-    """
-    n, d = gram.size, len(factor)
-    if (n + 3 * (n - d)) * n * gram.dtype.itemsize > gram.budget:
-        return None
-    new = torch.arange(d, n, device=gram.device)
-    rows = gram.kernel_rows(new)
-    rows[:, d:].diagonal().add_(gram.noise[new])
-    below = torch.linalg.solve_triangular(factor, rows[:, :d].T, upper=False)
-    corner, info = torch.linalg.cholesky_ex(rows[:, d:] - below.T @ below)
-    if int(info):
-        return None
-    whole = factor.new_empty(n, n).T  # by columns, as factors are
-    whole[:d, :d], whole[:d, d:], whole[d:, :d], whole[d:, d:] = factor, 0, below.T, corner
-    return whole
-
-
 @dataclass(frozen=True, repr=False)
 class Subset(CalibratedSolver):
-    """Exact weights on a subset of the training points and zero on all others.
-
-    ``size`` points drawn at random (seeded), or the points ``indices``. One iteration is one point more.
-    """
+    """Exact weights on ``size`` training points drawn at random (seeded), or on ``indices``; one more per iteration."""
 
     size: int | None = None
     indices: Sequence[int] | None = None
@@ -116,8 +103,7 @@ class Subset(CalibratedSolver):
         super().__post_init__()
         if self.size is not None:
             count(self.size, "size")
-        else:
-            assert self.indices is not None
+        elif self.indices is not None:
             chosen = whole_numbers(self.indices, "indices")
             if len(set(chosen)) != len(chosen):
                 raise InputError("indices of a Subset must be distinct")

@@ -17,18 +17,17 @@ from ..support.validation import choice, count, whole_numbers
 from .base import CalibratedSolver, Prepared, Solver, renumbered
 
 ORDERS = ("random", "natural", "maximin")
-PARTITIONS = ("order", "spatial")
 
 
 @dataclass(frozen=True, repr=False)
 class GaussSeidel(CalibratedSolver):
     """Algorithm 2 of the paper in its weights form: W is the m-th *backward* Gauss-Seidel iterate of G W = k(X, X′).
 
-    ``order`` is the order of the unknowns: "random" (seeded; the default, because on gridded data the natural order
-    converges many times slower), "natural" (as the data come, what the paper does), "maximin" (each next point is the
-    farthest from all before), or a permutation. With a ``block_size``, the diagonal blocks of that many points are
-    solved exactly, which costs the same pass; ``partition`` "order" cuts the order into blocks, "spatial" makes blocks
-    of neighbours (the leaves of a KD tree), visited in random order where ``order`` is "random".
+    ``order`` of the unknowns: "random" (seeded; on gridded data the natural order converges many times slower),
+    "natural" (as the data come, what the paper does), "maximin" (each next point is the farthest from all before), or a
+    permutation. With a ``block_size``, diagonal blocks of that many points are solved exactly in the same pass: cut
+    from the order, or where ``partition`` is "spatial" blocks of neighbours (the leaves of a KD tree), in "random" or
+    "natural" order.
     """
 
     iterations: int = 10
@@ -42,10 +41,9 @@ class GaussSeidel(CalibratedSolver):
         if not isinstance(self.order, str):
             object.__setattr__(self, "order", whole_numbers(self.order, "order"))
         elif self.order not in ORDERS:
-            raise InputError(
-                f"order must be one of {', '.join(map(repr, ORDERS))} or a permutation, got {self.order!r}"
-            )
-        choice(self.partition, "partition", PARTITIONS)
+            known = ", ".join(map(repr, ORDERS))
+            raise InputError(f"order must be one of {known} or a permutation, got {self.order!r}")
+        choice(self.partition, "partition", ("order", "spatial"))
         if self.block_size is not None:
             count(self.block_size, "block_size", minimum=1)
         if self.partition == "spatial" and (self.block_size is None or self.order not in ("random", "natural")):
@@ -61,8 +59,14 @@ class GaussSeidel(CalibratedSolver):
             order = spatial_blocks(gram.coordinates(), self.block_size, seed)
         elif self.order == "natural":
             return _PreparedGaussSeidel(self, gram, None)
+        elif self.order == "random":
+            order = torch.randperm(gram.size, generator=torch.Generator().manual_seed(self.seed))
+        elif self.order == "maximin":
+            order = _maximin(gram.coordinates())
         else:
-            order = _permutation(self.order, gram, self.seed)
+            order, n = torch.tensor(self.order), gram.size
+            if order.shape != (n,) or not torch.equal(order.sort().values, torch.arange(n)):
+                raise InputError(f"order must be a permutation of the {n} training points: each index 0…{n - 1} once")
         order = order.to(gram.device)
         return _PreparedGaussSeidel(self, gram.permuted(order), order)
 
@@ -92,25 +96,10 @@ class _PreparedGaussSeidel(Prepared):
             yield in_given_order(own, self.order)[0].clone()
 
 
-def _permutation(order: str | Sequence[int], gram: Gram, seed: int) -> torch.Tensor:
-    """The order as a permutation (d,) of the training points."""
-    if order == "random":
-        return torch.randperm(gram.size, generator=torch.Generator().manual_seed(seed))
-    if order == "maximin":
-        return _maximin(gram.coordinates())
-    given = torch.tensor(order)
-    if given.shape != (gram.size,) or not torch.equal(given.sort().values, torch.arange(gram.size)):
-        raise InputError(
-            f"order must be a permutation of the {gram.size} training points: each index 0…{gram.size - 1} once"
-        )
-    return given
-
-
 def _maximin(points: torch.Tensor) -> torch.Tensor:
     """Each next point is the one farthest from all before it, for points (d, q); O(d²), like one pass over G."""
     order = torch.empty(len(points), dtype=torch.int64)
-    distance = (points - points.mean(dim=0)).square().sum(dim=1)
-    distance = -distance  # the first is the most central one
+    distance = -(points - points.mean(dim=0)).square().sum(dim=1)  # the first is the most central one
     for i in range(len(points)):
         chosen = int(distance.argmax())
         order[i] = chosen

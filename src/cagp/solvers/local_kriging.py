@@ -15,17 +15,16 @@ from ..kernels import Embedding, map_embedding
 from ..support.orthonormal import orthonormal
 from ..support.threads import share_out
 
+Three = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
+
 
 @dataclass(frozen=True)
 class Task:
-    """Neighbourhoods with training points ``members`` (B, m), which −1 fills up, and test points ``rows`` (B, s).
-
-    ``anchors`` (B, q) are added where the members do not determine the trend, by default the trend's own.
-    """
+    """Neighbourhoods with training points ``members`` (B, m), which −1 fills up, and test points ``rows`` (B, s)."""
 
     members: torch.Tensor
     rows: torch.Tensor
-    anchors: torch.Tensor | None = None
+    anchors: torch.Tensor | None = None  # (B, q), added where the members do not determine the trend; else the trend's
 
 
 class LocalKriging:
@@ -38,8 +37,8 @@ class LocalKriging:
     def weights(self, cross: Cross, tasks: list[Task], strict: bool) -> Weights:
         """The weights of all test points, each of which is in one of the ``tasks``.
 
-        Where a matrix is not positive definite to working precision, or no trend is determined, it is an error if
-        ``strict``; otherwise these weights are zero, and with a trend their reduction is −∞.
+        Where a matrix is not positive definite, or no trend is determined, it is an error if ``strict``; otherwise
+        these weights are zero, and with a trend their reduction is −∞.
         """
         more = 0 if self.trend is None else len(self.trend.anchors)
         width = max((task.members.shape[1] for task in tasks), default=0) + more
@@ -60,13 +59,8 @@ class LocalKriging:
         share_out(solve, tasks, self.gram.device)
         return Weights(values, reduction, 1, 0.0, self.gram.size, indices)
 
-    def _unbiased(
-        self, test: Embedding, h: torch.Tensor | None, task: Task, strict: bool
-    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """The members (B, m), weights (B, s, m) and reductions (B, s) for B neighbourhoods of s test points each.
-
-        Where the members do not determine the trend, the points that do are added to them.
-        """
+    def _unbiased(self, test: Embedding, h: torch.Tensor | None, task: Task, strict: bool) -> Three:
+        """Members (B, m), with anchors where a trend needs them, weights (B, s, m) and reductions (B, s)."""
         members = task.members
         found, taken, poor = self._kriging(test, h, members, strict)
         if self.trend is None or not bool(poor.any()):
@@ -86,9 +80,7 @@ class LocalKriging:
         found[useless], taken[useless] = 0.0, -torch.inf
         return members, found, taken
 
-    def _kriging(
-        self, test: Embedding, h: torch.Tensor | None, members: torch.Tensor, strict: bool
-    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    def _kriging(self, test: Embedding, h: torch.Tensor | None, members: torch.Tensor, strict: bool) -> Three:
         """Weights (B, s, m), reductions (B, s), and which neighbourhoods do not determine the trend (B,)."""
         missing = members < 0
         fewer = bool(missing.any())
@@ -121,11 +113,7 @@ class LocalKriging:
 
 
 class LocalTrend:
-    """The basis H (d, q) of a trend in columns that are orthonormal over all training points.
-
-    ``anchors`` (q,) are training points that determine the trend, and lie as far apart as its functions can tell: for
-    neighbourhoods that do not determine it by themselves.
-    """
+    """The basis H (d, q) of a trend in columns that are orthonormal over all training points."""
 
     def __init__(self, gram: Gram) -> None:
         assert gram.basis is not None
@@ -133,6 +121,7 @@ class LocalTrend:
         scale = len(Q) ** 0.5
         self._factor = (R / scale).to(gram.device)
         self.basis = (Q * scale).to(gram.noise)
+        # points (q,) that determine the trend, as far apart as its functions can tell
         _, _, pivots = qr(Q.T.numpy(), mode="economic", pivoting=True)
         self.anchors = torch.from_numpy(pivots[: Q.shape[1]].astype(np.int64)).to(gram.device)
 
@@ -141,22 +130,19 @@ class LocalTrend:
         return torch.linalg.solve_triangular(self._factor, h.double(), upper=True, left=False).to(h.dtype)
 
 
-def constrained(
-    half: torch.Tensor, whitened: torch.Tensor, h: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+def constrained(half: torch.Tensor, whitened: torch.Tensor, h: torch.Tensor) -> Three:
     """Universal kriging on batches of neighbourhoods with G = L Lᵀ, from L⁻¹v (B, m, s), L⁻¹H (B, m, q), h (B, s, q).
 
     Returns Lᵀw (B, m, s) of the weights w with Hᵀw = h and the smallest variance, what the constraint costs (B, s), and
     which neighbourhoods do not determine the trend (B,), whose results are of no use.
     """
     m, q = whitened.shape[1:]
+    poor = torch.full((len(half),), m < q, device=half.device)
     if m < q:
-        nothing = half.new_zeros(len(half), half.shape[2])
-        return half, nothing, torch.ones(len(half), dtype=torch.bool, device=half.device)
+        return half, half.new_zeros(len(half), half.shape[2]), poor
     # QR by two rounds of Cholesky: as exact as Householder's for a condition of up to 10⁸, and fast in batches anywhere
     size = whitened.norm(dim=1, keepdim=True)
     Q, right, limit = whitened / size, (h / size).mT, 10 * torch.finfo(half.dtype).eps ** 0.5
-    poor = torch.zeros(len(half), dtype=torch.bool, device=half.device)
     for _ in range(2):
         L, info = torch.linalg.cholesky_ex(Q.mT @ Q)
         poor |= (info > 0) | ~(L.diagonal(dim1=1, dim2=2).amin(dim=1) > limit)

@@ -21,16 +21,14 @@ from .combined_neighbours import combined, functionals_at_once
 from .local_kriging import LocalKriging, Task
 from .neighbourhoods import WIDEST, Cells, FarSubset, levels_of, with_far
 
-# For a batch of k × k blocks: small enough for the cache of a CPU core, large enough to fill a GPU.
-_BATCH_BYTES = {"cpu": 2**21, "cuda": 2**30}
+_BATCH_BYTES = {"cpu": 2**21, "cuda": 2**30}  # of k × k blocks: for the cache of a CPU core, or to fill a GPU
 _BATCHES_AT_ONCE = {"cpu": 64, "cuda": 1}  # how many batches the threads share out before Ctrl-C is heard
 _CELLS_AT_ONCE = 256  # the same for cells, however large
-# For the weights of test points that share neighbours, before Ctrl-C is heard. Several such tensors are made for each
-# piece; what is much larger is asked from the operating system each time, which takes longer than to fill it.
+# For the weights of test points that share neighbours: much larger tensors come from the operating system each time,
+# which takes longer than to fill them.
 _SHARING_BYTES = 2**23
 _FAR = 5  # of so many neighbours one more is far, where a trend needs it and nothing else is said
-# How many times as many neighbours or test points the cells of a batch may have as the first: all get as many.
-_PADDED = 1.05
+_PADDED = 1.05  # times the neighbours or test points of the first cell of a batch that others may have
 _COPIES = 4  # how many blocks are in memory for each one that is solved: itself, its factor and temporaries
 
 
@@ -40,21 +38,17 @@ class NearestNeighbours(CalibratedSolver):
 
     Near is what the kernel calls near: a KD tree in its own scaled coordinates where it falls with distance; of a sum
     in those of the term with the most variance; the largest correlations where nothing falls with distance.
-    ``far`` more points come from random subsets of the training points, each sparser than the one before: the nearest
-    of a few thousand, of a few hundred, of a few dozen. They are there for the long range and the trend, which decide
-    in gaps and beyond the data; left out, there are a fifth of ``k`` where the prior has a trend with unknown
-    coefficients, and none otherwise. The subsets are drawn with ``seed``, once, without a look at y.
+    ``far`` more points, for the long range and the trend, are the nearest of a few thousand, of a few hundred, of a few
+    dozen training points drawn with ``seed``; left out, there are a fifth of ``k`` where the prior has a trend with
+    unknown coefficients, and none otherwise.
 
     On a CPU all test points in a cell of space are solved with the neighbours of its centre and its corners, at most
     twice as many: one factorisation for many. The cells are fixed by the training points and ``k``, so the same point
-    gets the same answer whatever else is asked. Where cells would be too small for several points, as with many
-    columns, every test point has its own neighbours, and so it has where ``shared`` is False, which is quicker for few
-    points that lie apart, and what models saved before there were cells do.
-    With a trend of unknown coefficients each neighbourhood is solved by universal kriging: the weights are unbiased for
-    every value of the coefficients. Calibrated, with the exact covariance between test points too.
+    gets the same answer whatever else is asked. Where cells would be too small for several points, and where ``shared``
+    is False, which is quicker for few points that lie apart, every test point has its own neighbours.
 
-    Averages add up the weights of their points, and correct the sum on up to a thousand training points; see
-    ``combined_neighbours``.
+    With a trend each neighbourhood is solved by universal kriging. Calibrated, with the exact covariance between test
+    points too. Averages add up the weights of their points, and correct the sum on up to a thousand training points.
     """
 
     k: int = 100
@@ -99,9 +93,11 @@ class PreparedNearestNeighbours(Prepared):
 
     def __init__(self, solver: NearestNeighbours, gram: Gram, k: int, levels: list[FarSubset]) -> None:
         super().__init__(solver, gram)
-        self._k, self._levels, self.shares = k, levels, solver.shared
-        self._size = k + sum(level.take for level in levels)
+        self._k, self._levels, self._shares = k, levels, solver.shared
+        self.members_each = k + sum(level.take for level in levels)  # how many neighbours a test point has
         self._cell_levels = [level.with_more(WIDEST) for level in levels]
+        # how many neighbours a cell has at most
+        self._wide = min(int(WIDEST * k), gram.size) + sum(level.take for level in self._cell_levels)
         self._kriging = LocalKriging(gram)
         self._trend = self._kriging.trend
 
@@ -112,51 +108,45 @@ class PreparedNearestNeighbours(Prepared):
         return max(1, allowed // max(1, block))
 
     @property
-    def _wide(self) -> int:
-        """How many neighbours a cell has at most."""
-        return min(int(WIDEST * self._k), self.gram.size) + sum(level.take for level in self._cell_levels)
-
-    @property
     def numbers_per_test_point(self) -> int:
         # the blocks are made in batches of their own; a test point may be alone in its cell, whose neighbours are kept
-        return 6 * (self._wide if self.gram.device.type == "cpu" else self._size)
+        return 6 * (self._wide if self.gram.device.type == "cpu" else self.members_each)
 
     def corrections(self, rhs: torch.Tensor) -> Iterator[Weights]:
         yield from ()  # it knows test points only
-
-    # --- who sees whom --------------------------------------------------------------------------------------------
 
     @cached_property
     def _cells(self) -> Cells | None:
         """The cells that test points share, on a CPU, where there is a search tree; None where none are worth it."""
         neighbours, block = self.gram.neighbours, _COPIES * self._wide**2 * self.gram.dtype.itemsize
-        if not isinstance(neighbours, TreeSearch) or block > self.gram.working_budget:
+        if not self._shares or not isinstance(neighbours, TreeSearch) or block > self.gram.working_budget:
             return None
         return Cells.of(neighbours, self._k)
 
     def _places(self, cross: Cross) -> np.ndarray:
-        """Test points in the coordinates of the search, (T, q)."""
         coordinates = self.gram.search_coordinates(cross.seen_by(self.gram).test)
         assert coordinates is not None
         return coordinates.double().numpy()
 
-    def sharing(self, cross: Cross) -> tuple[int, list[tuple[int, int]]]:
-        """How many test points have neighbours of their own, and for every cell its neighbours and test points."""
-        if not self.shares or self._cells is None:
-            return cross.size, []
-        cell, centres, near = self._cells.find(self._places(cross))
-        sizes = (self._members(torch.from_numpy(near), torch.from_numpy(centres)) >= 0).sum(dim=1)
-        rows = np.bincount(cell[cell >= 0], minlength=len(near))
-        return int((cell < 0).sum()), list(zip(sizes.tolist(), rows.tolist(), strict=True))
+    def cells(self, cross: Cross) -> tuple[np.ndarray, torch.Tensor]:
+        """The cell of each test point (T,), or −1, and the neighbours of the cells (n, wide), then −1."""
+        if self._cells is None:
+            return np.full(cross.size, -1), torch.empty(0, self._wide, dtype=torch.int64)
+        cell, centres, found = self._cells.find(self._places(cross))
+        near = torch.from_numpy(found)
+        if not self._levels:
+            return cell, near
+        near = with_far(near, self._cell_levels, lambda level: level.nearest_to(torch.from_numpy(centres)))
+        return cell, near.gather(1, (near < 0).to(torch.uint8).argsort(dim=1, stable=True))
 
     def pieces(self, cross: Cross) -> list[torch.Tensor]:
         """A few test points at a time; those of a cell mostly stay together, because each piece solves it anew."""
         if isinstance(cross, Functionals):
             return functionals_at_once(cross)
-        self.gram.expect(cross.size * self._size**2)
+        self.gram.expect(cross.size * self.members_each**2)
         batches = _BATCHES_AT_ONCE.get(self.gram.device.type, 1)
-        if not self.shares or self._cells is None:
-            return list(torch.arange(cross.size).split(self._batch(self._size) * batches))
+        if self._cells is None:
+            return list(torch.arange(cross.size).split(self._batch(self.members_each) * batches))
         points = max(1, _SHARING_BYTES // (self._wide * self.gram.dtype.itemsize))
         found = self._cells.pieces(self._places(cross), points, max(self._batch(self._wide) * batches, _CELLS_AT_ONCE))
         return [torch.from_numpy(piece) for piece in found]
@@ -165,13 +155,10 @@ class PreparedNearestNeighbours(Prepared):
         """The neighbours of each test point by itself, shape (T, k + far); −1 where there are fewer."""
         nobody = torch.empty(cross.size, 0, dtype=torch.int64, device=self.gram.device)
         near = cross.nearest(self._k) if self._k else nobody
-        return with_far(near, self._levels, lambda level: level.nearest(cross)) if self._levels else near
+        return with_far(near, self._levels, lambda level: level.nearest(cross))
 
     def members(self, nearest: Callable[[int, torch.Tensor | None], torch.Tensor]) -> torch.Tensor:
-        """The neighbours of test points by another rule, shape (T, k + far); −1 where there are fewer.
-
-        ``nearest(n, among)`` gives the n nearest of all training points, or of those ``among`` (m,), shape (T, n).
-        """
+        """Neighbours (T, k + far), or −1, by another rule: ``nearest(n, among)`` gives n of all, or ``among`` (m,)."""
         return with_far(nearest(self._k, None), self._levels, lambda level: nearest(level.ask, level.points))
 
     @property
@@ -180,30 +167,21 @@ class PreparedNearestNeighbours(Prepared):
         return (self._k, *(n for level in self._levels for n in (level.take, level.ask, int(level.points[0]))))
 
     @property
-    def members_each(self) -> int:
-        """How many neighbours a test point has."""
-        return self._size
-
-    @property
     def anchors(self) -> torch.Tensor:
         """Training points (q,) that determine the trend by themselves; none where the mean is known."""
         none = torch.empty(0, dtype=torch.int64, device=self.gram.device)
         return none if self._trend is None else self._trend.anchors
 
-    # --- weights --------------------------------------------------------------------------------------------------
-
     def weights(self, cross: Cross) -> Iterator[Weights]:
         yield zero_weights(cross.size, self.gram)
-        if self._size or self._trend is not None:
+        if self.members_each or self._trend is not None:
             yield self._solve(cross)
 
     def final(self, cross: Cross) -> Weights | None:
-        return self._solve(cross) if self._size or self._trend is not None else None
+        return self._solve(cross) if self.members_each or self._trend is not None else None
 
     def where_possible(self, cross: Cross) -> Weights:
-        """The weights on each test point's own neighbours; where those are not positive definite to working precision,
-        zero, or with a trend useless, which a reduction of −∞ says.
-        """
+        """The weights on each test point's own neighbours; where that fails zero, or useless: the reduction is −∞."""
         if isinstance(cross, Functionals):
             try:
                 return self._solve(cross)
@@ -213,44 +191,31 @@ class PreparedNearestNeighbours(Prepared):
         return self._solve(cross, strict=False, share=False)
 
     def weights_on(self, cross: Cross, members: torch.Tensor, anchors: torch.Tensor) -> Weights:
-        """The weights on given ``members`` (T, m) of each test point, which −1 fills up; where possible, as above.
-
-        ``anchors`` (T, q), or −1, are added where the members do not determine the trend.
-        """
+        """The same on given ``members`` (T, m), or −1, and ``anchors`` (T, q), or −1, where a trend needs them."""
         self.gram.expect(members.numel() * members.shape[1])
+        rows = torch.arange(cross.size, device=self.gram.device)
+        return self._kriging.weights(cross, self._tasks(members, rows[:, None], anchors), strict=False)
+
+    def _tasks(self, members: torch.Tensor, *others: torch.Tensor) -> list[Task]:
+        """Neighbourhoods in batches, with something for every thread."""
         step = min(self._batch(members.shape[1]), -(-len(members) // torch.get_num_threads()))
-        rows = torch.arange(cross.size, device=self.gram.device)[:, None]
-        parts = zip(members.split(step), rows.split(step), anchors.split(step), strict=True)
-        return self._kriging.weights(cross, [Task(*part) for part in parts], strict=False)
+        return [Task(*part) for part in zip(*(each.split(step) for each in (members, *others)), strict=True)]
 
     def _solve(self, cross: Cross, strict: bool = True, share: bool = True) -> Weights:
         if isinstance(cross, Functionals):
-            points = self.pieces(cross.points)
-            return combined(cross, points, self._solve, self._trend)
+            return combined(cross, self.pieces(cross.points), self._solve, self._trend)
         tasks: list[Task] = []
         alone = torch.arange(cross.size, device=self.gram.device)
-        if share and self.shares and self._cells is not None:
-            cell, centres, near = self._cells.find(self._places(cross))
-            tasks = self._cell_tasks(cell, self._members(torch.from_numpy(near), torch.from_numpy(centres)))
+        if share and self._cells is not None:
+            cell, members = self.cells(cross)
+            tasks = self._cell_tasks(cell, members)
             alone = torch.from_numpy(np.flatnonzero(cell < 0))
         if len(alone):
-            own = self._own(cross.rows(alone))
-            step = min(self._batch(self._size), -(-len(own) // torch.get_num_threads()))  # something for every thread
-            tasks += [Task(*both) for both in zip(own.split(step), alone[:, None].split(step), strict=True)]
+            tasks += self._tasks(self._own(cross.rows(alone)), alone[:, None])
         return self._kriging.weights(cross, tasks, strict)
 
-    def _members(self, near: torch.Tensor, centres: torch.Tensor) -> torch.Tensor:
-        """The neighbours of cells, (n, wide): those ``near``, and some far from their ``centres`` (n, q); then −1."""
-        if not self._levels:
-            return near
-        found = with_far(near, self._cell_levels, lambda level: level.nearest_to(centres))
-        return found.gather(1, (found < 0).to(torch.uint8).argsort(dim=1, stable=True))
-
     def _cell_tasks(self, cell: np.ndarray, members: torch.Tensor) -> list[Task]:
-        """Cells with ``members`` (n, wide) in batches with about as many of them, and as many test points, each.
-
-        ``cell`` (T,) is that of each test point, −1 where it has none.
-        """
+        """What ``cells`` found in batches of cells with about as many members, and as many test points, each."""
         order = np.argsort(cell, kind="stable")[np.count_nonzero(cell < 0) :]
         counts, sizes = np.bincount(cell[order], minlength=len(members)), (members >= 0).sum(dim=1).numpy()
         starts, kind = np.cumsum(counts) - counts, np.ceil(np.log(np.maximum(sizes, 1)) / np.log(_PADDED))
@@ -270,7 +235,7 @@ class PreparedNearestNeighbours(Prepared):
     def stopped(self, iteration: int) -> str:
         if self._k == self.gram.size:
             return f"NearestNeighbours used all {self._k} training points: the posterior is exact."
-        far = self._size - self._k
+        far = self.members_each - self._k
         which = f"{self._k} near and {far} far ones" if far else f"{self._k}"
-        cells = f", or up to {self._wide} for all of a cell" if self.shares and self._cells is not None else ""
+        cells = f", or up to {self._wide} for all of a cell" if self._cells is not None else ""
         return f"NearestNeighbours used {which} of {self.gram.size} training points for each test point{cells}."

@@ -1,8 +1,7 @@
 """Which training points a test point sees: the neighbours of its cell of space, and some far from it.
 
-One factorisation serves all test points of a cell. Which cell a test point is in, and what its neighbours are, depends
-on the training points and on where it is, never on the other test points: the same point gets the same answer in
-whatever company. A point that is alone in its cell pays for the cell, so cells have a bounded number of neighbours.
+One factorisation serves all test points of a cell. Cells and their neighbours depend on the training points alone, so
+the same point gets the same answer in whatever company; their number of neighbours is bounded, for points alone in one.
 """
 
 from __future__ import annotations
@@ -17,24 +16,16 @@ import torch
 from ..gram import Cross, Gram
 from ..gram.neighbours import Search, TreeSearch, search
 
-SIZES = (4096, 512, 64)
-"""How many training points the subsets have that far ones are from, where there are enough."""
-
-WIDEST = 2.0
-"""Neighbours that a cell may have, as a multiple of those of a point."""
-
+_SIZES = (4096, 512, 64)  # training points in the subsets that far ones are from, where there are enough
+WIDEST = 2.0  # neighbours that a cell may have, as a multiple of those of a point
 _USUAL = 0.93  # of so many: those of the usual cell; others have a little more
-# Training points in the usual cell from which on there are cells at all: so many test points are to be expected.
-_WORTH = 1.5
-# How often the side of the usual cell may be doubled in gaps, or halved where points lie closer.
-_COARSER, _FINER = 2, 10
+_WORTH = 1.5  # training points in the usual cell from which on there are cells at all: as many test points are expected
+_COARSER, _FINER = 2, 10  # how often the side of the usual cell may be doubled in gaps, or halved in crowds
 # Half diagonals of a cell within which its centre has fewer than k neighbours: so all points in the cell, and well
 # around it, are neighbours of the centre.
 _NEARER = 1.6
-# Test points that are worked on together lie in the same cubes with the side of the usual cell doubled so often.
-_BLOCK = 2
-# Training points for which, and trials with which, the side of the usual cell is found; and those that are counted.
-_SAMPLED, _TRIED, _COUNTED = 16, 6, 200
+_BLOCK = 2  # test points that are worked on together lie in the same cubes, the usual cell doubled so often
+_SAMPLED, _TRIED, _COUNTED = 16, 6, 200  # points and trials that find the side of the usual cell; points in it
 _MOST_COLUMNS = 4
 _FARTHEST = 2.0**50
 _ROWS = 4096  # test points whose neighbours are compared with each other at once
@@ -44,15 +35,14 @@ _ROWS = 4096  # test points whose neighbours are compared with each other at onc
 class Cells:
     """Boxes around the training points of a ``search``, for test points that would have ``k`` neighbours each.
 
-    The neighbours of a box are those of its centre and of its corners. Boxes that have more than ``most`` are cut into
-    halves, along one coordinate after the other; the others are cells. ``side`` is that of the usual cell, a cube.
+    The neighbours of a box are those of its centre and corners. Boxes with too many are cut into halves.
     """
 
     search: TreeSearch
     k: int
-    most: int
+    most: int  # neighbours of a box
     origin: np.ndarray
-    side: float
+    side: float  # of the usual cell, a cube
 
     @classmethod
     def of(cls, search: TreeSearch, k: int) -> Cells | None:
@@ -67,10 +57,11 @@ class Cells:
         sample = points[np.random.default_rng(0).choice(size, min(size, _COUNTED), replace=False)]
         some = sample[:_SAMPLED]
         reach = float(np.median(np.linalg.norm(points[search.nearest(some, k)[:, -1]] - some, axis=1)))
-        low, high = np.log(0.05), np.log(2.0)
+        low, high, around = np.log(0.05), np.log(2.0), np.zeros((1 + 2**columns, columns))
+        around[1:] = list(product((-0.5, 0.5), repeat=columns))  # the centre of a cube, and its corners
         for _ in range(_TRIED):
             middle = (low + high) / 2
-            near = search.nearest(_around(some, np.exp(middle) * reach), k).reshape(len(some), -1)
+            near = search.nearest(some[:, None] + np.exp(middle) * reach * around, k).reshape(len(some), -1)
             enough = np.median(_distinct(near).sum(axis=1)) <= _USUAL * most
             low, high = (middle, high) if enough else (low, middle)
         side = float(np.exp(low)) * reach
@@ -79,9 +70,7 @@ class Cells:
         return cls(search, k, most, points.min(axis=0) - 0.382 * side, side)  # no border along the first points
 
     def find(self, test: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The cell of each test point (T, q), −1 where it has none, the centres of these cells (n, q), and their
-        neighbours (n, most), which −1 fills up.
-        """
+        """The cell of each test point (T, q), or −1, the centres of cells (n, q), and neighbours (n, most), or −1."""
         found, columns = np.full(len(test), -1), test.shape[1]
         if self.most == len(self.search.points):
             found[:] = 0
@@ -112,9 +101,7 @@ class Cells:
         return found, np.concatenate(centres), np.concatenate(members)
 
     def _looked_at(self, boxes: np.ndarray, sides: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The centres of ``boxes`` (n, q) with these ``sides`` (q,), which of them are cells (n,), and the neighbours
-        of those (cells, most).
-        """
+        """The centres of ``boxes`` (n, q) with ``sides`` (q,), which are cells (n,), and neighbours (cells, most)."""
         centre = self.origin + (boxes + 0.5) * sides
         good = self.search.crowd(centre, _NEARER * float(np.linalg.norm(sides)) / 2) < self.k
         corners = boxes[good][:, None] + np.array(list(product((0, 1), repeat=len(sides))))
@@ -146,12 +133,6 @@ class Cells:
         return [part[i : i + step] for part in np.split(order, cuts) for i in range(0, len(part), step)]
 
 
-def _around(points: np.ndarray, side: float) -> np.ndarray:
-    """Points (n, q) and the corners of cubes around them, (n, 1 + 2^q, q)."""
-    corners = np.array(list(product((-0.5, 0.5), repeat=points.shape[1])))
-    return points[:, None] + side * np.concatenate([np.zeros((1, points.shape[1])), corners])
-
-
 def _distinct(rows: np.ndarray) -> np.ndarray:
     """Sort each of ``rows`` (n, m), and say which of its entries are the first of their kind, (n, m)."""
     rows.sort(axis=1)
@@ -160,19 +141,13 @@ def _distinct(rows: np.ndarray) -> np.ndarray:
     return first
 
 
-# --- far from a test point: the nearest of random subsets, each sparser than the one before ---------------------------
-
-
 @dataclass(frozen=True)
 class FarSubset:
-    """A random subset ``points`` (n,) of the training points, of which a test point takes the ``take`` nearest.
-
-    It asks for a few more, ``ask``, because some of them may be among its neighbours already.
-    """
+    """A random subset ``points`` (n,) of the training points, of which a test point takes the ``take`` nearest."""
 
     points: torch.Tensor
     take: int
-    ask: int
+    ask: int  # a few more: some of them may be among its neighbours already
     search: Search | None
 
     def nearest(self, cross: Cross) -> torch.Tensor:
@@ -197,9 +172,9 @@ def levels_of(gram: Gram, k: int, far: int, seed: int) -> list[FarSubset]:
     """Disjoint random subsets for ``far`` further points beside the ``k`` nearest; ``far`` is shared out evenly."""
     order = torch.randperm(gram.size, generator=torch.Generator().manual_seed(seed))
     coordinates, levels, start = gram.search_coordinates(), [], 0
-    for i, size in enumerate(SIZES):
+    for i, size in enumerate(_SIZES):
         count = min(size, gram.size >> (i + 2))
-        share = far * (i + 1) // len(SIZES) - far * i // len(SIZES)
+        share = far * (i + 1) // len(_SIZES) - far * i // len(_SIZES)
         take = min(share, count)
         if take:
             points = order[start : start + count].to(gram.device)
@@ -211,17 +186,11 @@ def levels_of(gram: Gram, k: int, far: int, seed: int) -> list[FarSubset]:
 
 
 def with_far(near: torch.Tensor, levels: list[FarSubset], nearest: Callable[[FarSubset], torch.Tensor]) -> torch.Tensor:
-    """The nearest points (T, k) and those of all levels, each once, shape (T, k + far); −1 where there are fewer.
-
-    ``nearest`` gives those of a level that are nearest to each test point, shape (T, level.ask).
-    """
+    """The nearest points (T, k) and the ``nearest`` (T, level.ask) of all levels, each once, (T, k + far), then −1."""
     sets = [near]
     for level in levels:
-        found = nearest(level)
-        parts = [
-            _new(some, known, level.take) for some, known in zip(found.split(_ROWS), near.split(_ROWS), strict=True)
-        ]
-        sets.append(torch.cat(parts))
+        parts = zip(nearest(level).split(_ROWS), near.split(_ROWS), strict=True)
+        sets.append(torch.cat([_new(some, known, level.take) for some, known in parts]))
     return torch.cat(sets, dim=1)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 
@@ -33,8 +34,7 @@ class Stationary(CalibratedSolver):
     and returns M̃ᵀ applied to each, shape (T, d); M̃ must be nonsingular and must not depend on y.
     ``relaxation`` is ω; left out, it is 1 for "sor" and "ssor" and is set from the largest eigenvalue for the others.
     A method that does not converge on the given Gram matrix, judged by power iteration where no theorem decides, is
-    refused unless ``allow_divergence``.
-    The order of the training points is theirs as given.
+    refused unless ``allow_divergence``. The order of the training points is as given.
     """
 
     method: str | Correction = "richardson"
@@ -54,8 +54,7 @@ class Stationary(CalibratedSolver):
             positive(self.relaxation, "relaxation")
 
     def prepare(self, gram: Gram) -> Prepared:
-        step = self._step(gram)
-        radius = step.spectral_radius()
+        step, radius = self._step(gram)
         if radius >= 1 and not self.allow_divergence:
             raise DivergenceError(
                 f"{self!r} does not converge on this Gram matrix: the spectral radius of I − M̃G is about {radius:.4g}, "
@@ -64,39 +63,35 @@ class Stationary(CalibratedSolver):
             )
         return _PreparedStationary(self, step, gram)
 
-    def _step(self, gram: Gram) -> _Step:
+    def _step(self, gram: Gram) -> tuple[_Step, float]:
+        """One iteration, and the spectral radius of I − M̃G: for "sor" and "ssor" a bound that decides convergence."""
         if callable(self.method):
-            return _Custom(gram, self.method)
+            own = _Step(gram, partial(_checked, self.method, gram))
+            return own, abs(_dominant(lambda x: x - own.correction(gram.matmul(x[None, :]))[0], gram))
         if self.method in ("sor", "ssor"):
-            return _Sweeps(gram, self.relaxation or 1.0, symmetric=self.method == "ssor")
+            relaxation = self.relaxation or 1.0
+            # Kahan's lower bound; by Ostrowski and Reich they converge if and only if 0 < ω < 2
+            return _Sweeps(gram, relaxation, symmetric=self.method == "ssor"), abs(relaxation - 1)
         scale = gram.diagonal() if self.method == "jacobi" else torch.ones_like(gram.noise)
-        return _Diagonal(gram, scale, self.relaxation)
+        root = scale.rsqrt()
+        largest = abs(_dominant(lambda x: root * gram.matmul((root * x)[None, :])[0], gram))
+        # power iteration finds the largest eigenvalue from below; 1/λ leaves a factor of two until divergence
+        relaxation = 1.0 / largest if self.relaxation is None else self.relaxation
+        smallest = float((gram.noise / scale).min())  # G ⪰ Σ
+        radius = max(abs(1 - relaxation * largest), abs(1 - relaxation * smallest))
+        return _Step(gram, partial(torch.mul, relaxation / scale)), radius
 
 
 class _Step:
-    """One iteration of a method on G w = r for every row w, by default with M̃ᵀ times the residual.
-
-    One product with G then keeps the residual and gives the energy.
-    """
+    """One iteration on G w = r for every row w, with ``correction`` M̃ᵀ of every row of the residual (T, d)."""
 
     passes = 1.0
 
-    def __init__(self, gram: Gram) -> None:
-        self.gram = gram
-
-    def correction(self, residual: torch.Tensor) -> torch.Tensor:
-        """M̃ᵀ times every row of ``residual`` (T, d)."""
-        raise NotImplementedError
-
-    def spectral_radius(self) -> float:
-        """An estimate of the spectral radius of I − M̃G, from below."""
-        return abs(_dominant(lambda x: x - self.correction(self.gram.matmul(x[None, :]))[0], self.gram))
+    def __init__(self, gram: Gram, correction: Callable[[torch.Tensor], torch.Tensor]) -> None:
+        self.gram, self.correction = gram, correction
 
     def advance(self, W: torch.Tensor, rhs: torch.Tensor, residual: torch.Tensor, transposed: bool) -> torch.Tensor:
-        """Update W (T, d) and its ``residual`` (T, d) in place; return what the energy fell by, shape (T,).
-
-        ``transposed`` uses M̃ᵀ (for W), else M̃ (for v).
-        """
+        """Update W and its ``residual`` (T, d) in place, by M̃ᵀ if ``transposed``, else M̃; what the energy fell by."""
         delta = self.correction(residual)
         product = self.gram.matmul(delta)
         gain = (delta * (2 * residual - product)).sum(dim=1)
@@ -105,47 +100,11 @@ class _Step:
         return gain
 
 
-class _Diagonal(_Step):
-    """Richardson and damped Jacobi: M̃ = ω / scale."""
-
-    def __init__(self, gram: Gram, scale: torch.Tensor, relaxation: float | None) -> None:
-        super().__init__(gram)
-        self._scale = scale
-        root = scale.rsqrt()
-        self._largest = abs(_dominant(lambda x: root * gram.matmul((root * x)[None, :])[0], gram))
-        # power iteration finds the largest eigenvalue from below; 1/λ leaves a factor of two until divergence
-        self._relaxation = 1.0 / self._largest if relaxation is None else relaxation
-
-    def correction(self, residual: torch.Tensor) -> torch.Tensor:
-        return residual * (self._relaxation / self._scale)
-
-    def spectral_radius(self) -> float:
-        smallest = float((self.gram.noise / self._scale).min())  # G ⪰ Σ
-        return max(abs(1 - self._relaxation * self._largest), abs(1 - self._relaxation * smallest))
-
-
-class _Custom(_Step):
-    """A user's own M̃ᵀ."""
-
-    def __init__(self, gram: Gram, function: Correction) -> None:
-        super().__init__(gram)
-        self._function = function
-
-    def correction(self, residual: torch.Tensor) -> torch.Tensor:
-        delta = self._function(self.gram, residual)
-        if not isinstance(delta, torch.Tensor) or delta.shape != residual.shape:
-            shape = tuple(delta.shape) if hasattr(delta, "shape") else type(delta).__name__
-            raise InputError(f"the method must return a tensor of shape {tuple(residual.shape)}, it returned {shape}")
-        return delta
-
-
 class _Sweeps(_Step):
-    """SOR and symmetric SOR. They converge for every positive definite G if and only if 0 < ω < 2."""
+    """SOR and symmetric SOR, which keep no residual."""
 
     def __init__(self, gram: Gram, relaxation: float, symmetric: bool) -> None:
-        super().__init__(gram)
-        self._relaxation = relaxation
-        self._symmetric = symmetric
+        self.gram, self._relaxation, self._symmetric = gram, relaxation, symmetric
         self.passes = 2.0 if symmetric else 1.0
 
     def advance(self, W: torch.Tensor, rhs: torch.Tensor, residual: torch.Tensor, transposed: bool) -> torch.Tensor:
@@ -153,8 +112,14 @@ class _Sweeps(_Step):
         gains = [sweep(self.gram, W, rhs, backward=way, relaxation=self._relaxation) for way in directions]
         return torch.stack(gains).sum(dim=0)
 
-    def spectral_radius(self) -> float:
-        return abs(self._relaxation - 1)  # Kahan's lower bound; by Ostrowski and Reich it decides convergence here
+
+def _checked(function: Correction, gram: Gram, residual: torch.Tensor) -> torch.Tensor:
+    """A user's own M̃ᵀ."""
+    delta = function(gram, residual)
+    if not isinstance(delta, torch.Tensor) or delta.shape != residual.shape:
+        shape = tuple(delta.shape) if hasattr(delta, "shape") else type(delta).__name__
+        raise InputError(f"the method must return a tensor of shape {tuple(residual.shape)}, it returned {shape}")
+    return delta
 
 
 def _dominant(apply: Callable[[torch.Tensor], torch.Tensor], gram: Gram) -> float:
@@ -173,6 +138,8 @@ def _dominant(apply: Callable[[torch.Tensor], torch.Tensor], gram: Gram) -> floa
 
 
 class _PreparedStationary(Prepared):
+    solver: Stationary
+
     def __init__(self, solver: Stationary, step: _Step, gram: Gram) -> None:
         super().__init__(solver, gram)
         self._step = step
@@ -184,7 +151,8 @@ class _PreparedStationary(Prepared):
             yield Weights(values, reduction, i, i * self._step.passes, self.gram.size)
 
     def coefficients(self, b: torch.Tensor) -> Iterator[torch.Tensor] | None:
-        return None if isinstance(self._step, _Custom) else self._coefficients(b)  # of those only M̃ᵀ was given
+        own = callable(self.solver.method)  # of those only M̃ᵀ was given
+        return None if own else self._coefficients(b)
 
     def _coefficients(self, b: torch.Tensor) -> Iterator[torch.Tensor]:
         v, residual = torch.zeros_like(b), b.clone()

@@ -33,8 +33,8 @@ class Piece(Protocol):
     def solve(self, model: Any, interrupt: Interrupt, advance: Advance) -> dict[str, Any]: ...
 
 
+# The copies of each model, by device and number: they live as long as the model.
 _copies: WeakKeyDictionary[Copied, dict[tuple[str, int], Copied]] = WeakKeyDictionary()
-"""The copies of each model, by device and number: they live as long as the model."""
 
 
 def named(devices: str | Sequence[str]) -> tuple[str, ...]:
@@ -81,8 +81,7 @@ class Devices:
             torch.linalg.inv(torch.ones(1, 1, device=device))
         missing = [key for key in keys if key not in kept and key != (str(model.device), 0)]
         with ThreadPoolExecutor(max(1, len(missing))) as executor:
-            for key, copy in zip(missing, executor.map(lambda key: model.copy_on(key[0]), missing), strict=True):
-                kept[key] = copy
+            kept.update(zip(missing, executor.map(lambda key: model.copy_on(key[0]), missing), strict=True))
         return [kept.get(key, model) for key in keys]
 
     def results(

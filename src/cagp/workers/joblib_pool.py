@@ -16,16 +16,12 @@ from ..support.optional import optional
 
 @dataclass(frozen=True)
 class Pool:
-    """Workers that joblib knows, ``count`` at a time.
-
-    ``shared``: they are threads of this process. ``elsewhere``: they are not joblib's own processes and threads on this
-    machine but those of another scheduler, such as a Dask cluster.
-    """
+    """Workers that joblib knows, ``count`` at a time."""
 
     count: int
     n_jobs: int | None
-    shared: bool
-    elsewhere: bool
+    shared: bool  # they are threads of this process
+    elsewhere: bool  # they are not joblib's own but those of another scheduler, such as a Dask cluster
 
     def results(
         self, task: Callable[..., Any], calls: Iterable[tuple[Any, ...]], interrupt: Interrupt
@@ -53,17 +49,13 @@ class Pool:
 
 
 def find_pool(n_jobs: int | None) -> Pool | None:
-    """The workers for ``n_jobs``, or None for the work to be done in this process.
-
-    1 is this process. None is what ``joblib.parallel_config`` says, and this process where it says nothing: joblib is
-    not imported for that, because only somebody who has imported it can have configured it.
-    """
+    """The workers for ``n_jobs``, or None for this process; ``n_jobs`` None is what ``joblib.parallel_config`` says."""
     if n_jobs is not None and (isinstance(n_jobs, bool) or not isinstance(n_jobs, numbers.Integral) or n_jobs == 0):
         raise InputError(
             f"n_jobs must be a number of processes, −1 for one per core, or None to go by joblib.parallel_config, "
             f"got {n_jobs!r}"
         )
-    if n_jobs == 1 or (n_jobs is None and sys.modules.get("joblib") is None):
+    if n_jobs == 1 or (n_jobs is None and sys.modules.get("joblib") is None):  # who has not imported it says nothing
         return None
     backend, configured = optional("joblib.parallel", "n_jobs", "cluster").get_active_backend()
     asked = configured if n_jobs is None else int(n_jobs)

@@ -13,16 +13,16 @@ import numpy as np
 
 T = TypeVar("T")
 
+_last: dict[str, Any] = {}  # the last result alone, by the token of its parcel
+_lock = threading.RLock()
+
 
 @dataclass(frozen=True, eq=False)
 class Parcel(Generic[T]):
-    """A function without arguments, pickled; ``open`` calls it where there is no result of the same recipe yet.
-
-    ``content`` is an array of bytes because joblib sends arrays well: once to a machine, not once per task.
-    """
+    """A function without arguments, pickled; ``open`` calls it where there is no result of the same recipe yet."""
 
     token: str
-    content: np.ndarray
+    content: np.ndarray  # bytes: joblib sends arrays well, once to a machine, not once per task
 
     @classmethod
     def of(cls, make: Callable[[], T]) -> Parcel[T]:
@@ -40,27 +40,13 @@ class Parcel(Generic[T]):
 
     def open(self) -> T:
         """What the recipe makes; the same object as long as no other parcel is opened in this process."""
-        return _last.get(self.token, lambda: pickle.loads(self.content.data)())
+        with _lock:
+            if self.token not in _last:
+                _last.clear()  # each may fill the memory budget: the one before is let go first
+                _last[self.token] = pickle.loads(self.content.data)()
+            return _last[self.token]
 
 
 def received(sent: T | Parcel[T]) -> T:
     """What was sent: itself, or made from its recipe if this process does not have it yet."""
     return sent.open() if isinstance(sent, Parcel) else sent
-
-
-class _Last:
-    """The last result alone: each may fill the memory budget, so the one before is let go first. Other threads wait."""
-
-    def __init__(self) -> None:
-        self._lock = threading.RLock()
-        self._token, self._made = "", None
-
-    def get(self, token: str, make: Callable[[], Any]) -> Any:
-        with self._lock:
-            if token != self._token:
-                self._token, self._made = "", None
-                self._made, self._token = make(), token
-            return self._made
-
-
-_last = _Last()

@@ -31,18 +31,11 @@ def fused_entries(kernel: Kernel, embedding: Embedding, noise: torch.Tensor, til
 class FusedEntries(Entries):
     """Entries that one launch computes."""
 
-    fused = True
-
     def __init__(
         self, function: Function, kernel: Kernel, embedding: Embedding, noise: torch.Tensor, tiling: Tiling
     ) -> None:
         super().__init__(kernel, embedding, noise, tiling)
         self.function, self.coordinates = function, function.coordinates(embedding)
-
-    @property
-    def multiplies(self) -> bool:
-        """Whether products are fused too: in float32 they are, in float64 the tiles go through memory."""
-        return self.dtype == torch.float32
 
     def _fill_covariances(self, start: int, stop: int, first: int, last: int, out: torch.Tensor) -> None:
         fill(self.function, self.coordinates[:, start:stop], self.coordinates[:, first:last], out)
@@ -59,12 +52,7 @@ class Fused(Backend):
 
     def __init__(self, entries: FusedEntries, accurate: bool) -> None:
         super().__init__(entries)
-        self._accurate = accurate
         self._product = FusedProduct(entries.function, entries.coordinates, accurate)
-
-    @property
-    def arithmetic(self) -> str:
-        return super().arithmetic if self._accurate else "tf32 (weights of 11 bits, sums in float32)"
 
     def matmul(self, W: torch.Tensor) -> torch.Tensor:
         split, out = self._product.split(W), W * self.entries.noise

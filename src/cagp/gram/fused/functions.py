@@ -12,15 +12,12 @@ import torch
 from ...kernels import Embedding, Kernel, embedding_leaves, radial
 from ...kernels.base import embedding_coordinates
 
-MAX_COORDINATES = 32
-"""Beyond that the coordinates of a tile no longer fit the registers."""
-
+_MAX_COORDINATES = 32  # beyond that the coordinates of a tile no longer fit the registers
 _MAX_FACTORS = 16
-
 _KINDS = [each for each in vars(radial).values() if isinstance(each, type) and issubclass(each, radial.Radial)]
 
+# The code of all profiles that the Triton kernels know, those of the package; its places are the numbers of them.
 PROFILES = list(dict.fromkeys(kind.gpu_profile for kind in _KINDS if kind.gpu_profile is not None))
-"""The code of all profiles that the Triton kernels know, those of the package; its places are the numbers of them."""
 
 
 @cache
@@ -31,11 +28,7 @@ def installed() -> bool:
 
 @dataclass(frozen=True)
 class Function:
-    """A sum of products of radial kernels.
-
-    ``factors`` is what the Triton kernels call FACTORS, ``parameters`` holds the variance and α of each factor,
-    ``units`` what each coordinate is multiplied by. ``total`` is k(x, x).
-    """
+    """A sum of products of radial kernels: FACTORS, the variance and α of each, units of coordinates, and k(x, x)."""
 
     factors: tuple[int, ...]
     parameters: tuple[float, ...]
@@ -54,7 +47,7 @@ def function_of(kernel: Kernel, embedding: Embedding) -> Function | None:
     terms = kernel.radial_terms(embedding)
     n_coordinates = embedding_coordinates(embedding)
     known = terms is not None and all(factor.kind.gpu_profile in PROFILES for term in terms for factor in term)
-    if terms is None or not known or n_coordinates > MAX_COORDINATES or sum(map(len, terms)) > _MAX_FACTORS:
+    if terms is None or not known or n_coordinates > _MAX_COORDINATES or sum(map(len, terms)) > _MAX_FACTORS:
         return None
     factors: list[int] = []
     parameters: list[float] = []

@@ -1,8 +1,7 @@
 """The Triton kernels: covariances of a tile, a tile written to memory, and a tile times the weights.
 
-Importing this needs Triton. ``FACTORS`` describes the kernel function at compile time as a sum of products, four
-numbers for each factor: its profile, its first coordinate, the number of its coordinates, and 1 where it begins a new
-term of the sum. Its variance and α stand among the parameters.
+Importing this needs Triton. ``FACTORS`` has four numbers for each factor of a sum of products, at compile time: its
+profile, its first coordinate, how many there are, and 1 where it begins a new term of the sum.
 """
 
 # mypy: ignore-errors
@@ -17,9 +16,8 @@ import triton.language as tl
 
 from .functions import PROFILES
 
+# Triton's interpreter, by which a machine without a GPU tests these functions, knows no machine instructions.
 COMPILED: tl.constexpr = tl.constexpr(os.environ.get("TRITON_INTERPRET", "0") != "1")
-"""Triton's interpreter, by which a machine without a GPU tests these functions, knows no machine instructions."""
-
 LN2: tl.constexpr = tl.constexpr(0.6931471805599453)
 LOG2E: tl.constexpr = tl.constexpr(1.4426950408889634)
 
@@ -59,16 +57,12 @@ def _written(profiles):
     return triton.jit(globals()["_profile"])
 
 
-_profile = _written(PROFILES)
-"""The correlation at squared distance s, in the units of ``fused.functions``."""
+_profile = _written(PROFILES)  # the correlation at squared distance s, in the units of ``fused.functions``
 
 
 @triton.jit
 def _covariances(a_ptr, b_ptr, parameters_ptr, i, j, a_stride, b_stride, zero, FACTORS: tl.constexpr):
-    """k(a_i, b_j) for rows i (M,) and columns j (N,), shape (M, N), from direct differences of coordinates.
-
-    ``zero`` (M, N) has the layout in which registers hold the result.
-    """
+    """k(a_i, b_j) for rows i (M,) and columns j (N,); ``zero`` (M, N) has the layout of the result in registers."""
     for n in tl.static_range(len(FACTORS) // 4):
         s = zero
         for c in tl.static_range(_entry(FACTORS, 4 * n + 2)):
@@ -119,13 +113,9 @@ def multiply(
 ):  # fmt: skip
     """Part ``program_id(1)`` of W k(X, X[start : start + out_columns]), for the rows of W in ``program_id(2)``.
 
-    Each part sums over ``chunk`` of the training points from ``first`` to ``last``. Covariances and, where ACCURATE,
-    weights are split into high + low, two half-precision numbers: products of 11-bit numbers make products of 22 bits.
-    Everything is padded, so that no mask is needed: weights by zeros, points by repetition.
-
-    The product is computed as K Wᵀ, because tensor cores take the left factor from registers. That needs its layout,
-    which is the one that products have: covariances are computed on top of a product that is zero, and stay where they
-    are. Without that they would go through shared memory, number by number.
+    Each part sums over ``chunk`` of the training points from ``first`` to ``last``. Everything is padded, so that no
+    mask is needed. The product is computed as K Wᵀ, because tensor cores take the left factor from registers, in the
+    layout of products: covariances are computed on top of a product that is zero, not through shared memory.
     """
     column = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
     t = (tl.program_id(2) * ROWS + tl.arange(0, ROWS)).to(tl.int64)

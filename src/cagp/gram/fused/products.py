@@ -1,21 +1,20 @@
 """Tiles of covariances, and products with them that never store one.
 
-A product W k(X, X) in half-precision pieces: every number is high + low, two numbers of 11 bits, and the three
-largest of the four products are kept, which is nearly as accurate as float32 and runs on tensor
-cores. For "tf32" the weights keep their high part alone, 11 bits as in TF32, but the covariances both: a sweep
-with rounded weights is an exact sweep from nearby weights, and stays stable; rounded covariances are another matrix,
-whose sweeps diverge where the noise is small. Sums are in float32.
+Every number is high + low, two numbers of 11 bits, and the three largest of the four products are kept: nearly as
+accurate as float32, and on tensor cores. For "tf32" the weights keep their high part alone, but the covariances both: a
+sweep with rounded weights is an exact sweep from nearby weights; rounded covariances are another matrix, whose sweeps
+diverge where the noise is small.
 """
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 import torch
 
 from .functions import Function
 
 _MIN_ROWS = 64  # what a tensor core instruction takes
+# One program has at most so many rows of W and columns of the product, so many training points a step; for Triton.
+_ROWS, _COLUMNS, _DEPTH, _WARPS, _STAGES = 128, 128, 32, 4, 3
 # Weights are scaled so that the largest is this: half precision ends at 65504, and below 2⁻¹⁴ it loses digits.
 _HEADROOM = 2.0**6
 _GROWTH = 1000.0  # how many times larger a weight may be, before its row is scaled anew
@@ -26,20 +25,6 @@ _LIFT = 2.0**10
 _CHUNK = {True: 2048, False: 8192}
 _UNIT = 512  # everything is padded to a multiple of this
 _PROGRAMS = 1024  # how many programs a launch should have at least, to keep a GPU busy
-
-
-@dataclass(frozen=True)
-class Tile:
-    """How one program of the product is cut: at most ``rows`` of W by ``columns``, ``depth`` training points a step."""
-
-    rows: int = 128
-    columns: int = 128
-    depth: int = 32
-    warps: int = 4
-    stages: int = 3
-
-
-TILE = Tile()
 
 
 def padded_size(n: int, multiple: int) -> int:
@@ -64,14 +49,11 @@ def fill(function: Function, A: torch.Tensor, B: torch.Tensor, out: torch.Tensor
 
 
 class SplitRows:
-    """Rows W (T, d) as high + low in half precision, scaled row by row and padded by zeros.
-
-    ``largest`` (T,) is about the largest weight of each row, now and later; a row that outgrows it is scaled anew.
-    """
+    """Rows W (T, d) as high + low in half precision, padded by zeros, scaled by about the ``largest`` weight (T,)."""
 
     def __init__(self, W: torch.Tensor, largest: torch.Tensor, accurate: bool) -> None:
         T, d = W.shape
-        self.rows = min(TILE.rows, max(_MIN_ROWS, 1 << (T - 1).bit_length()))
+        self.rows = min(_ROWS, max(_MIN_ROWS, 1 << (T - 1).bit_length()))
         shape = padded_size(T, self.rows), padded_size(d, _UNIT)
         self.size = T
         self.scale = (largest / _HEADROOM).clamp_min(torch.finfo(largest.dtype).tiny)
@@ -102,10 +84,7 @@ class SplitRows:
 
 
 class FusedProduct:
-    """Products W k(X, X) for d training points, in float32.
-
-    ``coordinates`` (q, d) are those of ``Function.coordinates``. Where not ``accurate``, weights have 11 bits.
-    """
+    """Products W k(X, X) in float32, for ``Function.coordinates`` (q, d); if not ``accurate``, of 11-bit weights."""
 
     def __init__(self, function: Function, coordinates: torch.Tensor, accurate: bool) -> None:
         self.function, self.accurate = function, accurate
@@ -127,20 +106,20 @@ class FusedProduct:
 
         first -= first % _UNIT
         last = self.padded if last is None else padded_size(last, _UNIT)
-        columns = padded_size(stop - start, TILE.columns)
-        tiles = columns // TILE.columns * (W.high.shape[0] // W.rows)
+        columns = padded_size(stop - start, _COLUMNS)
+        tiles = columns // _COLUMNS * (W.high.shape[0] // W.rows)
         enough = min(-(-_PROGRAMS // tiles), (last - first) // _UNIT)
         n_parts = max(enough, -(-(last - first) // _CHUNK[self.accurate]))
-        chunk = padded_size(-(-(last - first) // n_parts), TILE.depth)
+        chunk = padded_size(-(-(last - first) // n_parts), _DEPTH)
         n_parts = -(-(last - first) // chunk)
         on_gpu = self._x.device.type == "cuda"
         hopper = on_gpu and torch.cuda.get_device_capability(self._x.device)[0] == 9
         parts = torch.empty(n_parts, W.high.shape[0], columns, dtype=torch.float32, device=self._x.device)
-        kernels.multiply[columns // TILE.columns, n_parts, W.high.shape[0] // W.rows](
+        kernels.multiply[columns // _COLUMNS, n_parts, W.high.shape[0] // W.rows](
             self._x, self._parameters, W.high, W.high if W.low is None else W.low, parts,
             start, first, last, chunk, self.padded, self._x.shape[1], columns,
-            self.function.factors, W.rows, TILE.depth, TILE.columns, self.accurate, hopper,
-            num_warps=TILE.warps, num_stages=TILE.stages,
+            self.function.factors, W.rows, _DEPTH, _COLUMNS, self.accurate, hopper,
+            num_warps=_WARPS, num_stages=_STAGES,
         )  # fmt: skip
         product = parts.sum(dim=0)[: W.size, : stop - start]
         return product * (W.scale * (self.function.total / _LIFT))[:, None]
