@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -10,20 +11,24 @@ import torch
 
 from .errors import InputError
 from .gram import Gram
+from .posterior import Posterior, stacked
 from .predicting.conditioned import Conditioned
 from .predicting.distributions import reach_of
 from .predicting.recipe import Recipe
+from .predicting.status import Status, joint_status
 from .predicting.trend import EstimatedTrend
-from .prediction import Guarantee, guarantee_of
+from .prediction import Guarantee, Prediction, guarantee_of
 from .prior import Prior
-from .recalibration import Margins
+from .recalibration import Margins, PlacedMargins
 from .solvers import Prepared, Solver
 from .story import Story, Tried
 from .support.convert import Output
-from .support.validation import ArrayLike, column_names, points
+from .support.frames import same_columns
+from .support.threads import threads_for
+from .support.validation import ArrayLike, points
 from .transforms import Transform
 
-_KEEP: Any = object()
+_VALUE = 30  # operations in a value of a kernel
 
 
 class ModelParts:
@@ -50,28 +55,16 @@ class ModelParts:
         self.components = tuple(components[i] for i in order)
         self.weights = share[order]
         self.margins, self.transform, self.limited = margins, transform, limited
-        self.result, self.column_names = result, column_names
-        self.record = story
+        self.record, self.result, self.column_names = story, result, column_names
 
-    def replace(
-        self,
-        *,
-        components: Sequence[Conditioned] = _KEEP,
-        weights: ArrayLike = _KEEP,
-        margins: Margins | None = _KEEP,
-        transform: Transform | None = _KEEP,
-        limited: bool = _KEEP,
-        story: Story | None = _KEEP,
-        result: Any = _KEEP,
-    ) -> Self:
-        """The same model with other parts: ``model.replace(margins=None)`` has the error bars of its priors."""
-        given = {"components": components, "weights": weights, "margins": margins}
-        given |= {"transform": transform, "limited": limited, "story": story, "result": result}
-        kept = {name: getattr(self, name) for name in given} | {"story": self.record}
-        return type(self)(
-            **{name: kept[name] if each is _KEEP else each for name, each in given.items()},
-            column_names=self.column_names,
-        )
+    def replace(self, **parts: Any) -> Self:
+        """The same model with other ``parts``: ``model.replace(margins=None)`` has the error bars of its priors.
+
+        They are ``components``, ``weights``, ``margins``, ``transform``, ``limited``, ``story`` and ``result``.
+        """
+        names = "components", "weights", "margins", "transform", "limited", "result", "column_names"
+        own = {name: getattr(self, name) for name in names}
+        return type(self)(**{**own, "story": self.record, **parts})
 
     def __repr__(self) -> str:
         first, d = self.components[0], len(self.components[0].recipe.y)
@@ -132,8 +125,7 @@ class ModelParts:
     def trend(self) -> EstimatedTrend | None:
         """The estimated coefficients of an unknown mean, with their covariance; None where the mean is known.
 
-        Those of the heaviest component, on the scale that was modelled. They come from the solver's own approximation,
-        or for nearest neighbours from some of the training points.
+        Of the heaviest component, on the scale that was modelled, by its solver or from some of the training points.
         """
         return self.components[0].trend
 
@@ -178,10 +170,48 @@ class ModelParts:
 
     def test_points(self, X_test: ArrayLike, name: str = "X_test") -> tuple[torch.Tensor, Output]:
         """X_test (T, p), checked, on the device of the model; and how results go out: as X_test came in."""
-        names = column_names(X_test)
-        if self.column_names is not None and names is not None and names != self.column_names:
-            raise InputError(
-                f"{name} has the columns {names}, the training points have {self.column_names}; "
-                f"put them in the same order: {name}[{self.column_names}]"
-            )
+        same_columns(X_test, name, self.column_names)
         return points(X_test, name, self.device, columns=self.recipe.X.shape[1]), Output.like(X_test)
+
+    def _modelled(self, y: torch.Tensor, name: str = "y") -> torch.Tensor:
+        """Observations y (n,) on the scale that was modelled."""
+        return y if self.transform is None else self.transform.of(y, name)
+
+    def _threads(self, points: int = 0) -> threads_for:
+        """As many threads as covariances of all data, and of so many further ``points``, are worth."""
+        return threads_for(len(self.components) * max(len(self.recipe.y) ** 3, _VALUE * points * len(self.recipe.y)))
+
+    # --- what its components say together -------------------------------------------------------------------------
+
+    def _predicted(self, found: Sequence[Posterior], test: torch.Tensor, convert: Output) -> Prediction:
+        """What the posteriors of all components say together."""
+        if len(found) == 1 and self.margins is None and self.transform is None:
+            return found[0]
+        return self._prediction(*stacked(found), joint_status([each.status for each in found]), test, convert, found)
+
+    def _prediction(
+        self,
+        means: torch.Tensor,
+        variances: torch.Tensor,
+        status: Status,
+        test: torch.Tensor,
+        convert: Output,
+        components: Sequence[Posterior] = (),
+    ) -> Prediction:
+        return Prediction(
+            means,
+            variances,
+            self.weights,
+            new_noise=self.new_noise(test),
+            status=status,
+            guarantee=self.guarantee,
+            convert=convert,
+            margins=None if self._placed is None else self._placed.at(test),
+            transform=self.transform,
+            reach=self.reach,
+            components=components,
+        )
+
+    @cached_property
+    def _placed(self) -> PlacedMargins | None:
+        return None if self.margins is None else self.margins.around(self.components[0])

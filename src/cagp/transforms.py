@@ -1,8 +1,7 @@
 """Monotone maps g from the scale of the observations to one where they look normal: y = g⁻¹(f + noise).
 
-Each is increasing, knows its inverse and the logarithm of its slope, which is what a density gains by it, and which
-values of y it is for. Parameters are held in ranges where g covers the whole line, or ends in a place that y has: the
-mean on the scale of y is then finite whatever the normal distribution on the other scale.
+Parameters are held in ranges where g covers the whole line, or ends in a place that y has: the mean on the scale of y
+is then finite whatever the normal distribution on the other scale.
 """
 
 from __future__ import annotations
@@ -33,20 +32,20 @@ class Transform(ABC):
 
     def __post_init__(self) -> None:
         for each in fields(self):  # type: ignore[arg-type]
-            value = real(getattr(self, each.name), each.name)
+            value = (positive if each.name == "scale" else real)(getattr(self, each.name), each.name)
             object.__setattr__(self, each.name, value)
             low, high = self.free.get(each.name, (-math.inf, math.inf))
             if not low <= value <= high:
                 raise InputError(f"{each.name} of {self.name} must lie between {low:g} and {high:g}, got {value:g}")
 
     @classmethod
-    @abstractmethod
     def starting(cls, y: np.ndarray) -> Self:
         """The transform for observations y (n,), with free parameters where a search starts; refuses what it cannot."""
+        return cls()
 
-    @abstractmethod
     def refused(self, y: torch.Tensor) -> tuple[torch.Tensor, str]:
         """Which of y (n,) it is not for, a mask (n,), and what they would have to be, with a remedy."""
+        return torch.zeros_like(y, dtype=torch.bool), ""
 
     @abstractmethod
     def forward(self, y: torch.Tensor) -> torch.Tensor:
@@ -104,10 +103,6 @@ class Log(Transform):
     """g(y) = log y, for positive y."""
 
     name = "log"
-
-    @classmethod
-    def starting(cls, y: np.ndarray) -> Self:
-        return cls()
 
     def refused(self, y: torch.Tensor) -> tuple[torch.Tensor, str]:
         remedy = "box-cox" if bool((y >= 0).all()) else "yeo-johnson"
@@ -198,16 +193,9 @@ class YeoJohnson(Transform):
     location: float = 0.0
     scale: float = 1.0
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        positive(self.scale, "scale")
-
     @classmethod
     def starting(cls, y: np.ndarray) -> Self:
-        return cls(1.0, *_standard(y))
-
-    def refused(self, y: torch.Tensor) -> tuple[torch.Tensor, str]:
-        return _nowhere(y)
+        return cls(location=float(np.median(y)), scale=float(np.std(y)) or 1.0)
 
     def forward(self, y: torch.Tensor) -> torch.Tensor:
         u = (y - self.location) / self.scale
@@ -242,16 +230,9 @@ class SinhArcsinh(Transform):
     location: float = 0.0
     scale: float = 1.0
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        positive(self.scale, "scale")
-
     @classmethod
     def starting(cls, y: np.ndarray) -> Self:
-        return cls(0.0, 1.0, *_standard(y))
-
-    def refused(self, y: torch.Tensor) -> tuple[torch.Tensor, str]:
-        return _nowhere(y)
+        return cls(location=float(np.median(y)), scale=float(np.std(y)) or 1.0)
 
     def forward(self, y: torch.Tensor) -> torch.Tensor:
         return torch.sinh(self.tail * torch.asinh((y - self.location) / self.scale) - self.skew)
@@ -282,10 +263,6 @@ class Logit(Transform):
         super().__post_init__()
         if not self.low < self.high:
             raise InputError(f"low of logit must be below high, got {self.low:g} and {self.high:g}")
-
-    @classmethod
-    def starting(cls, y: np.ndarray) -> Self:
-        return cls()
 
     def refused(self, y: torch.Tensor) -> tuple[torch.Tensor, str]:
         wanted = (
@@ -319,7 +296,6 @@ class Logit(Transform):
 
 
 KINDS: dict[str, type[Transform]] = {each.name: each for each in (Log, BoxCox, YeoJohnson, SinhArcsinh, Logit)}
-"""By name."""
 
 
 def named(transform: Any) -> type[Transform] | Transform:
@@ -340,12 +316,3 @@ def _power(u: torch.Tensor, power: float) -> torch.Tensor:
 def _root(z: torch.Tensor, power: float) -> torch.Tensor:
     """The inverse of ``_power``; 0 below its range."""
     return z.exp() if power == 0 else (torch.log1p((power * z).clamp_min(-1.0)) / power).exp()
-
-
-def _standard(y: np.ndarray) -> tuple[float, float]:
-    """The median and the standard deviation of y (n,), or 1 where that is 0."""
-    return float(np.median(y)), float(np.std(y)) or 1.0
-
-
-def _nowhere(y: torch.Tensor) -> tuple[torch.Tensor, str]:
-    return torch.zeros_like(y, dtype=torch.bool), ""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 import torch
@@ -11,6 +13,7 @@ import torch
 from ..algebra.weights import Weights, certified, zero_weights
 from ..errors import DivergenceError
 from ..gram import Cross
+from ..solvers import Auto
 from ..stopping import Rule, Watch
 from ..support.interrupt import Interrupt
 from ..support.progress import Advance
@@ -228,11 +231,19 @@ def coefficients(component: Conditioned) -> Iterator[torch.Tensor] | None:
     return component.prepared.coefficients(residual.to(component.recipe.solve_dtype))
 
 
-def means(component: Conditioned, test: torch.Tensor, vectors: Iterator[torch.Tensor]) -> Iterator[torch.Tensor]:
-    """m₀ + V v at test points (T, p) for each v (d,) of ``vectors``, each (T,)."""
+def cheap_means(component: Conditioned, test: torch.Tensor, last: bool = False) -> Iterator[torch.Tensor] | None:
+    """The means (T,) at test points (T, p) after iterations 1, 2, …, or the ``last`` alone; None as above."""
+    ready = component.ready_for(test)[0] if isinstance(component.solver, Auto) else component
+    vectors = coefficients(ready)
+    return None if vectors is None else _means(ready, test, vectors, last)
+
+
+def _means(
+    component: Conditioned, test: torch.Tensor, vectors: Iterator[torch.Tensor], last: bool
+) -> Iterator[torch.Tensor]:
     prior_mean = component.offset(test) + _estimated(component, test)
     crosses = [component.cross(part) for part in test.split(MemoryPlan([component]).means(len(test)))]
-    for v in vectors:
+    for v in deque(vectors, maxlen=1) if last else islice(vectors, 1, None):
         products = []
         for cross in crosses:
             products.append(cross.matrix @ v.to(component.gram.dtype))
