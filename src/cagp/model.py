@@ -59,8 +59,8 @@ class Model(ModelParts):
     def save(self, folder: str | Path, *, about: About | None = None, overwrite: bool = False) -> Path:
         """Save the model as a folder that ``cagp.load`` reads; ``about`` holds names, units and notes.
 
-        An existing model is replaced only with ``overwrite``; anything else is never touched. A CustomKernel or a mean
-        that is a function cannot be saved. Needs safetensors.
+        An existing model is replaced only with ``overwrite``. A CustomKernel or a mean that is a function cannot be
+        saved. Needs safetensors.
         """
         from .saving import Saved, write
 
@@ -105,10 +105,11 @@ class Model(ModelParts):
         """
         test, convert = self.test_points(X_test)
         shape = (len(self.components), len(test))
-        given = [as_float64(each, name, self.device) for each, name in ((means, "means"), (variances, "variances"))]
-        for each, name in zip(given, ("means", "variances"), strict=True):
-            if each.shape != shape:
-                raise InputError(f"{name} must have shape {shape}, one row a component, got {tuple(each.shape)}")
+        given = []
+        for name, each in (("means", means), ("variances", variances)):
+            given.append(as_float64(each, name, self.device))
+            if given[-1].shape != shape:
+                raise InputError(f"{name} must have shape {shape}, one row a component, got {tuple(given[-1].shape)}")
         status = Status("kept", "The means and the variances were computed before.")
         return self._prediction(given[0], given[1], status, test, convert)
 
@@ -230,9 +231,8 @@ class Model(ModelParts):
                 "(model.simulate(X, 1000).fields @ weights, or cagp simulate), or fit without a transform "
                 "(transform=None, or --transform none)"
             )
-        A, scale = asked.A, None if self._placed is None else self._placed.scale(test)
-        if scale is not None:
-            A = asked.beside_scaled(scale)
+        scale = None if self._placed is None else self._placed.scale(test)
+        A = asked.A if scale is None else asked.beside_scaled(scale)
         show = progress_bar("average", A.shape[0] * len(self.components), progress)
         with self._threads(len(test)), Interrupt() as interrupt, show as advance:
             settings: Any = {"stop": stop, "batch_size": batch_size, "interrupt": interrupt, "advance": advance}
@@ -336,9 +336,8 @@ class Model(ModelParts):
         X, z = unseen
         prediction = found.replace(transform=None).predict(X, progress=False).observed()
         scores = as_float64(prediction.normal_score(z), "scores").cpu().numpy()
-        margins = found.margins
-        assert isinstance(margins, Recalibration)
-        return found.replace(margins=Conformal(np.sort(scores), margins))
+        assert isinstance(found.margins, Recalibration)
+        return found.replace(margins=Conformal(np.sort(scores), found.margins))
 
     def _calibration(self, given: Any) -> tuple[torch.Tensor, torch.Tensor]:
         """Observations that the model has not seen: X (n, p) and what was modelled of y (n,)."""
@@ -373,10 +372,7 @@ class Model(ModelParts):
     # --- other data -----------------------------------------------------------------------------------------------
 
     def with_observations(self, y: ArrayLike) -> Model:
-        """The same priors, points and solver with other observations y (d,); margins and story are dropped.
-
-        The work that a calibrated solver did before it saw test points is shared: it does not depend on y.
-        """
+        """The same with other observations y (d,), sharing what a calibrated solver did; without margins and story."""
         observations = self._modelled(targets(y, len(self.recipe.y), self.device))
         components = [component.with_observations(observations) for component in self.components]
         return self.replace(components=components, margins=None, story=None, result=None)

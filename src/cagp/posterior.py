@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -54,7 +53,7 @@ class Posterior(Prediction):
         limited = sum(int(batch.at_rounding.sum()) for batch in batches)
         if limited:
             note = f" The variance of {limited} test points is below what rounding can resolve; its limit is reported."
-            status = replace(status, circumstances=status.circumstances + note)
+            status = status.noting(note)
         super().__init__(
             torch.cat([batch.mean for batch in batches])[None],
             torch.cat([batch.variance for batch in batches])[None],
@@ -90,6 +89,11 @@ class Posterior(Prediction):
         C = (C + C.T) / 2
         C.diagonal().copy_(self._variances[0])
         return C
+
+    @property
+    def prior_scale(self) -> float:
+        """The largest variance of f under the prior at the training points."""
+        return float(self._component.gram.kernel_diagonal().max())
 
     def _single_batch(self) -> tuple[Cross, torch.Tensor]:
         MemoryPlan([self._component]).require_dense_weights(len(self))
@@ -129,9 +133,8 @@ class Posterior(Prediction):
         except MemoryBudgetError:
             return self._simulated(n, seed)
         covariance.diagonal().add_(self._noise.to(covariance))
-        scale = float(self._component.gram.kernel_diagonal().max())
-        mean = self._means[0].to(covariance)
-        return self._convert(joint_draws(mean, covariance, n, seed, "the posterior covariance", remedy, scale))
+        mean, what = self._means[0].to(covariance), "the posterior covariance"
+        return self._convert(joint_draws(mean, covariance, n, seed, what, remedy, self.prior_scale))
 
     def _simulated(self, n: int, seed: int) -> Any:
         crosses = [batch.cross for batch in self._batches]
@@ -157,9 +160,8 @@ class Posterior(Prediction):
     def bounds(self) -> ComputationalVariance:
         """Bounds on the computational variance, as tensors.
 
-        They cost three products with G and an inducing-point approximation of it, which for nearest neighbours is far
-        more than the prediction: ask for some of the test points. Weights of large predictions that were not kept are
-        computed again, by the workers of ``joblib.parallel_config`` where there are any.
+        They cost three products with G, which for nearest neighbours is far more than the prediction: ask for some of
+        the test points. Weights that were not kept are computed again, by workers where ``joblib`` is told of any.
         """
         return bounds_of_batches(self._component, self._batches)
 
@@ -194,8 +196,8 @@ def iterated(
             yield Posterior(component, [batch], convert, Status("iterating", message), test)
 
 
-def stacked(found: Sequence[Posterior]) -> tuple[torch.Tensor, torch.Tensor]:
-    """The means and the variances of several posteriors at the same points, each (m, T)."""
+def stacked(found: Sequence[Prediction]) -> tuple[torch.Tensor, torch.Tensor]:
+    """The means and the variances of several posteriors at the same points, each (m, T), float64."""
     return torch.cat([each._means for each in found]), torch.cat([each._variances for each in found])
 
 
@@ -237,8 +239,8 @@ def solve_each(
 ) -> Iterator[tuple[Conditioned, list[Solved], Status]]:
     """Components one after another, with one budget of time and memory: each with its batches and its status.
 
-    ``seen`` are the components with the covariances with all test points, and what is expected of their solvers, in
-    words; ``offsets`` their prior means (T,). Ctrl-C leaves what is not reached at its prior, and the status says so.
+    ``seen`` are those of ``Conditioned.ready_for``, ``offsets`` their prior means (T,). Ctrl-C leaves what is not
+    reached at its prior, and the status says so.
     """
     started, plan = time.perf_counter(), MemoryPlan([component for component, _, _ in seen])
     for i, ((component, cross, expected), offset) in enumerate(zip(seen, offsets, strict=True)):

@@ -16,13 +16,13 @@ import numpy as np
 import torch
 
 from .errors import InputError
-from .predicting.bounds import ComputationalVariance
+from .predicting.bounds import ComputationalVariance, joined_bounds
 from .predicting.distributions import Distribution, NormalMixture, Transformed
 from .predicting.status import Status
 from .solvers import Solver
 from .support.convert import Output
 from .support.threads import threads_for
-from .support.validation import ArrayLike, as_float64, count, real
+from .support.validation import ArrayLike, as_float64, count, fraction
 from .transforms import Transform
 
 _EACH = 1000  # operations for a value of a distribution, about
@@ -87,8 +87,8 @@ class Prediction:
     ) -> None:
         """From ``means`` and ``variances`` (m, T) of f and the ``weights`` (m,) of m components.
 
-        ``new_noise`` is the noise variance that ``observed`` adds where it is given none: one number, (m, 1) or (m, T);
-        None where nothing is known of new observations. ``reach`` is how far the mean of a transform looks.
+        ``new_noise`` is the noise variance that ``observed`` adds by default, one number, (m, 1) or (m, T), where it is
+        known. ``reach`` is how far the mean of a transform looks.
         """
         self._means, self._variances = means.detach().double(), variances.detach().double()
         self.component_weights = np.asarray(weights, dtype=np.float64)
@@ -144,7 +144,7 @@ class Prediction:
     @property
     def variance(self) -> Any:
         """The square of ``std``, shape (T,): mathematical and computational variance together."""
-        return self._out(self._variance_now)
+        return self._out(self._mixture.variances[0] if self.is_normal else self._distribution.std.square())
 
     @property
     def std(self) -> Any:
@@ -152,16 +152,16 @@ class Prediction:
         return self._out(self._distribution.std)
 
     @property
-    def _variance_now(self) -> torch.Tensor:
-        return self._mixture.variances[0] if self.is_normal else self._distribution.std.square()
-
-    @property
     def factor(self) -> Any:
         """How much wider or narrower than under the prior the error bars are: the ratio of the std, shape (T,).
 
         One where left-out errors taught nothing; on the scale that was modelled.
         """
-        return self._out(self._modelled.std / self._mixture.std)
+        return self._out(self._scale)
+
+    @property
+    def _scale(self) -> torch.Tensor:
+        return self._modelled.std / self._mixture.std
 
     def covariance(self) -> Any:
         """The covariance of the errors at all test points, shape (T, T); computed when asked for.
@@ -175,8 +175,7 @@ class Prediction:
             )
         C = self.latent_covariance().double()
         C.diagonal().add_(self.component_noise.T @ self._mixture.weights)
-        scale = self._modelled.std / self._mixture.std
-        return self._out(C * scale * scale[:, None])
+        return self._out(C * self._scale * self._scale[:, None])
 
     def latent_covariance(self) -> torch.Tensor:
         """The covariance of f on the scale that was modelled, without margins, shape (T, T)."""
@@ -197,7 +196,7 @@ class Prediction:
         """The prediction of observations y at the test points: the noise variance is added.
 
         ``noise_variance`` is one number or one per test point (T,), on the scale that was modelled; by default the
-        prior's, where that is known for new observations.
+        prior's, where that is known for new ones.
         """
         return self._with_noise(checked_noise(self._new_noise, noise_variance, len(self)).to(self._means.device))
 
@@ -226,7 +225,7 @@ class Prediction:
 
         Of f, the function; those of new observations, which are wider, are ``observed().interval(level)``.
         """
-        level = checked_level(level)
+        level = fraction(level, "level")
         ends = torch.tensor([(1 - level) / 2, (1 + level) / 2], dtype=torch.float64, device=self._means.device)
         with threads_for(_EACH * self._means.numel() * 2):
             lower, upper = self._distribution.quantiles(ends)
@@ -241,10 +240,7 @@ class Prediction:
         return self._convert(self._scores(values)[0])
 
     def log_density(self, values: ArrayLike) -> Any:
-        """The logarithm of the predicted density at ``values`` (T,), one at each test point; shape (T,).
-
-        −∞ where no observation can be.
-        """
+        """The log density at ``values`` (T,), one at each test point; shape (T,); −∞ where no observation can be."""
         return self._convert(self._scores(values)[1])
 
     def _scores(self, values: ArrayLike) -> tuple[torch.Tensor, torch.Tensor]:
@@ -295,16 +291,15 @@ class Prediction:
                 "the computational variance is known on the scale that was modelled, not after a transform: "
                 "prediction.components[0].computational_variance"
             )
-        scale, found = (self._modelled.std / self._mixture.std).square(), self.bounds
-        return ComputationalVariance(*(self._out(each * scale) for each in (found.lower, found.estimate, found.upper)))
+        return self.bounds.map(lambda bound: self._out(bound * self._scale.square()))
 
     @property
     def bounds(self) -> ComputationalVariance:
         """Bounds on the computational variance of f on the scale that was modelled, without margins, as tensors."""
         self._require_components("computational_variance")
-        found = [part.bounds for part in self.components]
-        each = (torch.stack([getattr(one, name).double() for one in found]) for name in ("lower", "estimate", "upper"))
-        return ComputationalVariance(*(self._mixture.weights @ bound for bound in each))
+        return joined_bounds(
+            [part.bounds for part in self.components], lambda each: self._mixture.weights @ torch.stack(each).double()
+        )
 
     @property
     def iterations(self) -> Any:
@@ -349,14 +344,6 @@ def checked_noise(new_noise: Any, noise_variance: Any, size: int, points: str = 
     if bool((tensor < 0).any()):
         raise InputError(f"noise_variance must not be negative, got {float(tensor.min()):g}")
     return tensor
-
-
-def checked_level(level: Any) -> float:
-    """The probability that an interval holds, between 0 and 1."""
-    value = real(level, "level")
-    if not 0 < value < 1:
-        raise InputError(f"level must be between 0 and 1, got {level!r}; for 95% write 0.95")
-    return value
 
 
 def probabilities(p: ArrayLike, device: torch.device) -> torch.Tensor:

@@ -11,8 +11,7 @@ import scipy  # its parts by their full names: stats takes long to import, and i
 from scipy.special import ndtr, ndtri
 
 from ..solvers import Solver
-from ..support.validation import ArrayLike
-from .checks import fraction, vector
+from ..support.validation import ArrayLike, fraction, vector
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

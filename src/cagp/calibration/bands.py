@@ -17,8 +17,7 @@ import numpy as np
 import scipy  # its parts by their full names: stats takes long to import, and is when it is used
 
 from ..errors import InputError
-from ..support.validation import ArrayLike, count
-from .checks import fraction, vector
+from ..support.validation import ArrayLike, count, fraction, vector
 
 _DEFAULT_POINTS = 100
 _BISECTIONS = 30

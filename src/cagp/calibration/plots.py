@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from scipy.special import ndtr
 
+from ..errors import InputError
 from ..support.optional import optional
-from ..support.validation import ArrayLike, count
+from ..support.validation import ArrayLike, count, vector
 from .bands import Band, ecdf_band, histogram_band
-from .checks import probabilities, vector
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -42,7 +42,7 @@ def pit_histogram(pit: ArrayLike, *, bins: int = 20, level: float = 0.95, ax: Ax
 
     A hump in the middle is a conservative posterior, a U an overconfident one, a slope a shift.
     """
-    values = probabilities(pit, "pit")
+    values = _probabilities(pit)
     ax = new_axes()[0] if ax is None else ax
     edges = np.linspace(0, 1, count(bins, "bins", minimum=2) + 1)
     _histogram(ax, values, edges, edges, histogram_band(len(values), bins, level))
@@ -69,7 +69,7 @@ def z_histogram(z: ArrayLike, *, bins: int = 24, level: float = 0.95, ax: Axes |
 
 def ecdf_difference(pit: ArrayLike, *, points: int | None = None, level: float = 0.95, ax: Axes | None = None) -> Axes:
     """ECDF of PIT values or SBC's t (n,) minus the uniform one, with its simultaneous band, at ``points`` steps."""
-    values = probabilities(pit, "pit")
+    values = _probabilities(pit)
     ax = new_axes()[0] if ax is None else ax
     band = ecdf_band(len(values), points, level)
     x = _closed(band.points, 0, 1)
@@ -86,7 +86,7 @@ def coverage_curve(pit: ArrayLike, *, points: int | None = None, level: float = 
 
     Above the diagonal the intervals hold more than they promise (conservative), below it less (overconfident).
     """
-    values = probabilities(pit, "pit")
+    values = _probabilities(pit)
     ax = new_axes()[0] if ax is None else ax
     band = ecdf_band(len(values), points, level)
     x = _closed(band.points, 0, 1)
@@ -100,6 +100,19 @@ def coverage_curve(pit: ArrayLike, *, points: int | None = None, level: float = 
 
 
 # --- how --------------------------------------------------------------------------------------------------------------
+
+
+def _probabilities(pit: ArrayLike) -> np.ndarray:
+    """PIT values as a float64 array (n,) within [0, 1]."""
+    array = vector(pit, "pit")
+    outside = (array < 0) | (array > 1)
+    if outside.any():
+        first = int(outside.argmax())
+        raise InputError(
+            f"pit must lie in [0, 1], got {array[first]:g} at index {first}; "
+            "the PIT of a normal prediction is Φ((truth − mean) / std)"
+        )
+    return array
 
 
 def _histogram(ax: Axes, values: np.ndarray, bounds: np.ndarray, drawn: np.ndarray, band: Band) -> None:

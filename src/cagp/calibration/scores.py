@@ -13,9 +13,8 @@ from scipy.special import ndtr, ndtri
 from ..errors import InputError, InputTypeError
 from ..prediction import Prediction
 from ..support.optional import optional
-from ..support.validation import ArrayLike, choice
+from ..support.validation import ArrayLike, choice, fraction, vector
 from .assessment import LEVELS
-from .checks import fraction, vector
 
 _QUANTILES = 50  # so many quantiles make up the CRPS of a prediction that is not normal
 

@@ -15,11 +15,10 @@ from ..solvers import Solver, as_solver
 from ..support.interrupt import Interrupt
 from ..support.memory import resolve_budget
 from ..support.progress import progress as progress_bar
-from ..support.validation import ArrayLike, as_float64, count, points
+from ..support.validation import ArrayLike, as_float64, count, fraction, points
 from ..workers.joblib_pool import Pool, find_pool
 from ..workers.parcel import Parcel
 from .assessment import SimulationResult
-from .checks import fraction
 from .projection import Projection, draw
 
 Problem = tuple[Prior, torch.Tensor, torch.Tensor, torch.Tensor, float, Solver]

@@ -1,7 +1,6 @@
-"""Checks at the door: every array and number a user hands over passes through here once.
+"""Checks at the door: what a user hands over and cannot be used is refused, with what is wrong and what to do instead.
 
-Nothing is repaired silently. What cannot be used is refused with a message that names the argument, what is
-wrong with it, and what to do instead.
+Nothing is repaired silently.
 """
 
 from __future__ import annotations
@@ -156,6 +155,27 @@ def real(value: Any, name: str) -> float:
     if not math.isfinite(value):
         raise InputError(f"{name} must be finite, got {value!r}")
     return float(value)
+
+
+def fraction(value: Any, name: str) -> float:
+    """``value`` as a number strictly between 0 and 1."""
+    number = real(value, name)
+    if not 0 < number < 1:
+        raise InputError(f"{name} must be between 0 and 1, got {value!r}; for 95% write 0.95")
+    return number
+
+
+def vector(values: ArrayLike, name: str, minimum: int = 1, size: int | None = None) -> np.ndarray:
+    """``values`` as a read-only float64 copy of shape (n,), n ≥ minimum or n = size, all finite."""
+    array = as_float64(values, name).cpu().numpy().copy()
+    if array.ndim != 1:
+        raise InputError(f"{name} must have one dimension, got shape {array.shape}; use {name}.ravel() to flatten it")
+    if size is not None and len(array) != size:
+        raise InputError(f"{name} has {len(array)} values for {size} predictions; they must match one by one")
+    if len(array) < minimum:
+        raise InputError(f"{name} has {len(array)} values, at least {minimum} are needed")
+    array.setflags(write=False)
+    return array
 
 
 def positive_or_each(value: Any, name: str) -> float | tuple[float, ...]:
