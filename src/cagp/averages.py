@@ -221,7 +221,7 @@ class Average(Prediction):
             rows, part = np.flatnonzero(chosen == i), self._components[i]
             assert isinstance(part, FunctionalPosterior)
             what, C = "the covariance of the averages", self._part_covariance(i)
-            draws[rows] = joint_draws(self._means[i], C, len(rows), seed + i, what, remedy, part.prior_scale)
+            draws[rows] = joint_draws(self._means[i], C, len(rows), seed + i, what, remedy, part._prior_scale)
         return self._out(draws)
 
     @property

@@ -44,7 +44,8 @@ class Model(ModelParts):
     prediction, or None. ``transform`` is the map to the scale that was modelled, or None; ``limited`` says that its
     means look only as far as observations support them, see ``reach``. ``story`` tells how ``cagp.fit`` came to it,
     ``record`` is the same with its table, ``result`` what the fit of the heaviest candidate found. ``prior``,
-    ``solver`` and the like are those of the heaviest component; ``X`` and ``y`` are the data.
+    ``solver`` (as it was asked for), ``gram``, ``recipe`` and ``device`` are those of the heaviest component; ``X``
+    (d, p) and ``y`` (d,), in float64, are the data, the model's own, not to be changed.
     """
 
     @classmethod

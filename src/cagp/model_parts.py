@@ -10,7 +10,6 @@ import numpy as np
 import torch
 
 from .errors import InputError
-from .gram import Gram
 from .posterior import Posterior, stacked
 from .predicting.conditioned import Conditioned
 from .predicting.distributions import reach_of
@@ -18,9 +17,8 @@ from .predicting.recipe import Recipe
 from .predicting.status import Status, joint_status
 from .predicting.trend import EstimatedTrend
 from .prediction import Guarantee, Prediction, guarantee_of
-from .prior import Prior
 from .recalibration import Margins, PlacedMargins
-from .solvers import Prepared, Solver
+from .solvers import Prepared
 from .story import Story, Tried
 from .support.convert import Output
 from .support.frames import same_columns
@@ -56,6 +54,9 @@ class ModelParts:
         self.weights = share[order]
         self.margins, self.transform, self.limited = margins, transform, limited
         self.record, self.result, self.column_names = story, result, column_names
+        first = self.components[0]
+        self.prior, self.solver, self.device = first.prior, first.solver, first.device
+        self.gram, self.X = first.gram, first.X
 
     def replace(self, **parts: Any) -> Self:
         """The same model with other ``parts``: ``model.replace(margins=None)`` has the error bars of its priors.
@@ -81,39 +82,14 @@ class ModelParts:
     # --- what it is made of ---------------------------------------------------------------------------------------
 
     @property
-    def prior(self) -> Prior:
-        """The prior of the heaviest component as it was given; ``trend`` is what the data say of an unknown mean."""
-        return self.components[0].prior
-
-    @property
-    def solver(self) -> Solver:
-        """The solver as it was asked for; ``prepared.picked`` is what ``Auto`` made of it."""
-        return self.components[0].solver
-
-    @property
     def recipe(self) -> Recipe:
         """What it takes to make the heaviest component again."""
         return self.components[0].recipe
 
     @property
-    def device(self) -> torch.device:
-        """Where it computes."""
-        return self.components[0].device
-
-    @property
-    def gram(self) -> Gram:
-        """The Gram matrix of the heaviest component, in the order of the data."""
-        return self.components[0].gram
-
-    @property
     def prepared(self) -> Prepared:
         """The solver of the heaviest component, which has seen the training points."""
         return self.components[0].prepared
-
-    @property
-    def X(self) -> torch.Tensor:
-        """The training points (d, p), in float64; the model's own, not to be changed."""
-        return self.components[0].X
 
     @property
     def y(self) -> torch.Tensor:

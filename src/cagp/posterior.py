@@ -41,10 +41,7 @@ _VALUE = 30  # operations in a value of a kernel
 
 
 class Posterior(Prediction):
-    """A Gaussian belief about f at the test points: the prediction of one prior, conditioned by a solver.
-
-    What ``Model.predict`` gives where a model is just that, and ``components`` of all other predictions.
-    """
+    """The prediction of one prior: of a model that is just that, and among the ``components`` of all others."""
 
     def __init__(
         self, component: Conditioned, batches: Sequence[Solved], convert: Output, status: Status, test: torch.Tensor
@@ -91,8 +88,7 @@ class Posterior(Prediction):
         return C
 
     @property
-    def prior_scale(self) -> float:
-        """The largest variance of f under the prior at the training points."""
+    def _prior_scale(self) -> float:
         return float(self._component.gram.kernel_diagonal().max())
 
     def _single_batch(self) -> tuple[Cross, torch.Tensor]:
@@ -121,20 +117,16 @@ class Posterior(Prediction):
         return self._convert(rows.T)
 
     def sample(self, n: int = 1, seed: int = 0) -> Any:
-        """``n`` joint draws at the test points, shape (n, T). The same ``seed`` gives the same draws.
-
-        From the covariance of all test points where that fits the memory budget, else by conditional simulation.
-        """
-        count(n, "n", minimum=1)
+        """``n`` joint draws, shape (n, T): from the covariance where that fits the memory budget, else simulated."""
+        n, seed = count(n, "n", minimum=1), count(seed, "seed")
         remedy = "condition with dtype=torch.float64 or a larger noise_variance"
-        seed = count(seed, "seed")
         try:
             covariance = self.latent_covariance()
         except MemoryBudgetError:
             return self._simulated(n, seed)
         covariance.diagonal().add_(self._noise.to(covariance))
         mean, what = self._means[0].to(covariance), "the posterior covariance"
-        return self._convert(joint_draws(mean, covariance, n, seed, what, remedy, self.prior_scale))
+        return self._convert(joint_draws(mean, covariance, n, seed, what, remedy, self._prior_scale))
 
     def _simulated(self, n: int, seed: int) -> Any:
         crosses = [batch.cross for batch in self._batches]

@@ -1,8 +1,4 @@
-"""What a model predicts at test points: a distribution for each of them, and when its error bars hold.
-
-It is a mixture of the normal distributions of the model's components, then two maps of the normal score, where there
-are any: the margins that left-out errors taught, and the way back from a transformed scale.
-"""
+"""What a model predicts at test points: a distribution for each of them, and when its error bars hold."""
 
 from __future__ import annotations
 
@@ -27,8 +23,7 @@ from .transforms import Transform
 
 _EACH = 1000  # operations for a value of a distribution, about
 
-Reshape = Callable[[Distribution], Distribution]
-"""What left-out errors taught about the test points of a prediction: another shape in place of that of the prior."""
+Reshape = Callable[[Distribution], Distribution]  # to the shape that left-out errors taught, from that of the prior
 
 
 @dataclass(frozen=True)
@@ -46,15 +41,13 @@ UNDER_THE_PRIOR = Guarantee(
     "under the prior",
     "The error bars are exactly right if the data follow the prior: they say nothing about a prior that does not fit.",
 )
-NO_GUARANTEE = Guarantee(
-    "none", "The solver takes its directions from y, so its error bars are not calibrated, even under the prior."
-)
 
 
 def guarantee_of(solver: Solver, components: int = 1) -> Guarantee:
     """When error bars hold that are made with the weights of a solver, for a mixture of so many priors."""
     if not solver.calibrated:
-        return NO_GUARANTEE
+        sentence = "The solver takes its directions from y, so its error bars are not calibrated, even under the prior."
+        return Guarantee("none", sentence)
     if components == 1:
         return UNDER_THE_PRIOR
     sentence = f"The error bars are right if the data follow one of {components} priors, as likely as their weights."
@@ -66,8 +59,9 @@ class Prediction:
 
     ``mean``, ``variance`` and ``std`` have shape (T,) and are about f, as are ``interval`` and ``quantile``;
     ``observed()`` is about new observations y, noise included. ``status`` says how it was computed, ``guarantee`` when
-    the error bars hold. ``components`` are the posteriors of the single priors that the model is made of, and
-    ``component_weights`` (m,) theirs; a prediction whose numbers alone were kept has no components.
+    the error bars hold. ``components`` are the posteriors of the single priors, with ``component_weights`` (m,); a
+    prediction whose numbers alone were kept has none. Margins that left-out errors taught, and a transform, are maps of
+    the normal score of their mixture.
     """
 
     def __init__(
@@ -153,10 +147,7 @@ class Prediction:
 
     @property
     def factor(self) -> Any:
-        """How much wider or narrower than under the prior the error bars are: the ratio of the std, shape (T,).
-
-        One where left-out errors taught nothing; on the scale that was modelled.
-        """
+        """How much wider than under the prior the error bars are: the ratio of the std, (T,), on the scale modelled."""
         return self._out(self._scale)
 
     @property
@@ -221,9 +212,9 @@ class Prediction:
         return self.quantile(0.5)
 
     def interval(self, level: float = 0.95) -> tuple[Any, Any]:
-        """The central interval that holds the truth with probability ``level``: (lower, upper), each (T,).
+        """The central interval that holds f with probability ``level``: (lower, upper), each (T,).
 
-        Of f, the function; those of new observations, which are wider, are ``observed().interval(level)``.
+        Those of new observations, which are wider, are ``observed().interval(level)``.
         """
         level = fraction(level, "level")
         ends = torch.tensor([(1 - level) / 2, (1 + level) / 2], dtype=torch.float64, device=self._means.device)
@@ -308,7 +299,6 @@ class Prediction:
 
     @property
     def iterations_tensor(self) -> torch.Tensor:
-        """The same as a tensor."""
         self._require_components("iterations")
         return torch.stack([part.iterations_tensor for part in self.components]).amin(dim=0)
 

@@ -1,7 +1,6 @@
 """When to stop: by iterations, by time, by how much of the variance is computational. Rules combine with ``|``.
 
-Every test point stops by itself, when the first rule fires for it, so results do not depend on the batch. The
-iterations in the settings of the solver remain the limit.
+Every test point stops by itself, when the first rule fires for it; the iterations of the solver remain the limit.
 """
 
 from __future__ import annotations

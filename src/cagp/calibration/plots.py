@@ -1,8 +1,7 @@
 """Plots that show what is noise: each draws on ``ax``, or on a new figure, and returns the axes.
 
-Figures are made without pyplot: nothing is kept globally and no window opens. Save one with
-``ax.figure.savefig("pit.png")``. Bands hold for independent values; the errors at many test points of one data set
-are correlated, and then the true band is wider.
+Figures are made without pyplot: no window opens. Save one with ``ax.figure.savefig("pit.png")``. Bands hold for
+independent values; those of many test points of one data set are correlated, and the true band is wider.
 """
 
 from __future__ import annotations
@@ -42,8 +41,7 @@ def pit_histogram(pit: ArrayLike, *, bins: int = 20, level: float = 0.95, ax: Ax
 
     A hump in the middle is a conservative posterior, a U an overconfident one, a slope a shift.
     """
-    values = _probabilities(pit)
-    ax = new_axes()[0] if ax is None else ax
+    values, ax = _probabilities(pit), ax or new_axes()[0]
     edges = np.linspace(0, 1, count(bins, "bins", minimum=2) + 1)
     _histogram(ax, values, edges, edges, histogram_band(len(values), bins, level))
     ax.axhline(len(values) / bins, color="black", linestyle="--", linewidth=1, label="uniform")
@@ -55,8 +53,7 @@ def z_histogram(z: ArrayLike, *, bins: int = 24, level: float = 0.95, ax: Axes |
 
     The bins have equal width between −3 and 3; the two outer ones hold everything beyond, to the last value.
     """
-    values = vector(z, "z")
-    ax = new_axes()[0] if ax is None else ax
+    values, ax = vector(z, "z"), ax or new_axes()[0]
     inner = np.linspace(-3, 3, count(bins, "bins", minimum=4) - 1)
     width = inner[1] - inner[0]
     bounds, drawn = _closed(inner, -np.inf, np.inf), _closed(inner, inner[0] - width, inner[-1] + width)
@@ -69,12 +66,10 @@ def z_histogram(z: ArrayLike, *, bins: int = 24, level: float = 0.95, ax: Axes |
 
 def ecdf_difference(pit: ArrayLike, *, points: int | None = None, level: float = 0.95, ax: Axes | None = None) -> Axes:
     """ECDF of PIT values or SBC's t (n,) minus the uniform one, with its simultaneous band, at ``points`` steps."""
-    values = _probabilities(pit)
-    ax = new_axes()[0] if ax is None else ax
-    band = ecdf_band(len(values), points, level)
-    x = _closed(band.points, 0, 1)
-    lower, upper, found = _closed(band.lower, 0, 1) - x, _closed(band.upper, 0, 1) - x, _ecdf(values, x) - x
-    ax.fill_between(x, lower, upper, **_band_style(band))
+    values, ax = _probabilities(pit), ax or new_axes()[0]
+    x, lower, upper, style = _ecdf_limits(len(values), points, level)
+    lower, upper, found = lower - x, upper - x, _ecdf(values, x) - x
+    ax.fill_between(x, lower, upper, **style)
     ax.axhline(0, color="black", linestyle="--", linewidth=1, label="uniform")
     ax.plot(x, found, color=_BLUE, linewidth=1.5, label=f"{len(values)} values")
     _headroom(ax, max(upper.max(), found.max()), min(lower.min(), found.min()))
@@ -86,11 +81,9 @@ def coverage_curve(pit: ArrayLike, *, points: int | None = None, level: float = 
 
     Above the diagonal the intervals hold more than they promise (conservative), below it less (overconfident).
     """
-    values = _probabilities(pit)
-    ax = new_axes()[0] if ax is None else ax
-    band = ecdf_band(len(values), points, level)
-    x = _closed(band.points, 0, 1)
-    ax.fill_between(x, _closed(band.lower, 0, 1), _closed(band.upper, 0, 1), **_band_style(band))
+    values, ax = _probabilities(pit), ax or new_axes()[0]
+    x, lower, upper, style = _ecdf_limits(len(values), points, level)
+    ax.fill_between(x, lower, upper, **style)
     ax.plot([0, 1], [0, 1], color="black", linestyle="--", linewidth=1, label="calibrated")
     # the central interval at level p holds the truth where |2 pit − 1| ≤ p
     found = _ecdf(np.abs(2 * values - 1), x)
@@ -126,6 +119,13 @@ def _histogram(ax: Axes, values: np.ndarray, bounds: np.ndarray, drawn: np.ndarr
 
 def _band_style(band: Band) -> dict[str, Any]:
     return {"color": _BAND, "alpha": 0.6, "linewidth": 0, "label": f"{100 * band.level:g}% band, simultaneous"}
+
+
+def _ecdf_limits(n: int, points: int | None, level: float) -> tuple[np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+    """The points, the lower and the upper limits of a band, from 0 to 1, and its style."""
+    band = ecdf_band(n, points, level)
+    x, lower, upper = (_closed(each, 0, 1) for each in (band.points, band.lower, band.upper))
+    return x, lower, upper, _band_style(band)
 
 
 def _closed(inner: np.ndarray, first: float, last: float) -> np.ndarray:

@@ -15,15 +15,12 @@ from ..kernels import Embedding, Kernel, embedding_leaves, embedding_size, map_e
 from ..support.threads import on_one_thread, share_out
 from .prior_draws import PriorDraws
 
-NEIGHBOURS = 30
-"""For each point, of those before it."""
+NEIGHBOURS = 30  # for each point, of those before it
 
 _PROBES = 16  # points whose covariances with all others are compared with those of the prior
-# Draws that a thread of a CPU makes together. Threads that shared a level would wait for each other at every one.
-_DRAWS_AT_ONCE = 32
+_DRAWS_AT_ONCE = 32  # by a thread of a CPU: threads that shared a level would wait for each other at every one
 _BLOCK_BYTES = {"cpu": 2**21, "cuda": 2**30}
-# Added to the diagonal of blocks that are not positive definite to working precision, as a part of the variance.
-_NUGGETS = (1e-12, 1e-10, 1e-8, 1e-6)
+_NUGGETS = (1e-12, 1e-10, 1e-8, 1e-6)  # of the variance, added to blocks that are singular to working precision
 
 
 class VecchiaDraws(PriorDraws):
@@ -41,15 +38,13 @@ class VecchiaDraws(PriorDraws):
         weights, std, nuggets = blocks.solve(torch.arange(size, device=order.device), near)
         level = on_one_thread(lambda: _levels(near), order.device)
         by_level = level.argsort(stable=True)
-        place = torch.empty_like(by_level)
-        place[by_level] = torch.arange(size, device=order.device)
+        place = by_level.argsort()
         self._weights, self._std = weights[by_level], std[by_level]
         self._near = place[near.clamp_min(0)][by_level]
         self._ends = level.bincount().cumsum(0).tolist()
         # the noise of a draw belongs to points as they were given, whatever the order
         self._noise_of = order[by_level]
-        self._back = torch.empty_like(order)
-        self._back[self._noise_of] = torch.arange(size, device=order.device)
+        self._back = self._noise_of.argsort()
         self.noises = size
         errors = on_one_thread(lambda: self._errors(kernel, embedding), order.device)
         self.largest_error, self.typical_error = errors
@@ -92,8 +87,7 @@ class VecchiaDraws(PriorDraws):
         for stop in self._ends:
             if start:
                 rows = slice(start, stop)
-                near, weights = self._near[rows], self._weights[rows]
-                fields[rows] += weighted_sums(near, weights, fields)
+                fields[rows] += weighted_sums(self._near[rows], self._weights[rows], fields)
             start = stop
         return fields
 
@@ -150,10 +144,7 @@ class _NeighbourSystems:
 
 
 def _coarse_to_fine(coordinates: torch.Tensor) -> torch.Tensor:
-    """An order of points (N, q): one of each large cell first, then one of each smaller cell that has none, ….
-
-    Within a level at random, with a seed of its own: the order depends on the points alone.
-    """
+    """An order of points (N, q): one of each large cell, then one of each smaller cell that has none, …, at random."""
     size = len(coordinates)
     shuffled = torch.randperm(size, generator=torch.Generator().manual_seed(0)).to(coordinates.device)
     points = coordinates[shuffled].double()
@@ -185,11 +176,7 @@ def _levels(near: torch.Tensor) -> torch.Tensor:
     while start < size and near.shape[1]:
         own = near[start:stop]
         while True:  # those of a block wait for each other, and for none after it
-            new = (
-                torch.where(own == NONE, -1, level[own.clamp_min(0)]).amax(dim=1) + 1
-                if own.shape[1]
-                else level[start:stop]
-            )
+            new = torch.where(own == NONE, -1, level[own.clamp_min(0)]).amax(dim=1) + 1
             if torch.equal(new, level[start:stop]):
                 break
             level[start:stop] = new

@@ -24,22 +24,19 @@ from .recipe import Recipe
 from .trend import Constrained, EstimatedTrend, TrendBasis, UnbiasedTrend
 
 _MAX_INDUCING = 1000
-# Squares are summed over coordinates, and products of two variances occur; so much is left between them and the end of
-# what a float type has.
-_ROOM = 10.0
+_ROOM = 10.0  # so many times less than a float type has: squares are summed, and products of two variances occur
 
 
 class Conditioned:
     """G, b and the prepared solver for the data of a ``recipe``, on a ``device``.
 
-    ``gram`` and ``b`` = y − m₀(X) (d,) are in the order of the data and in the precision of the results; m₀ is the
-    offset of the recipe. The solver may work in an order and a precision of its own: its ``prepared.gram`` is what it
-    works with. ``basis`` is that of a trend with unknown coefficients, None where the mean is known. ``earlier`` is one
-    for the first of these data, whose work is used again where that leads to the same results.
+    ``gram`` and ``b`` = y − m₀(X) (d,), m₀ the offset of the recipe, are in the order of the data and the precision of
+    the results; the solver has an order and a precision of its own, in ``prepared.gram``. ``basis`` is that of a trend
+    with unknown coefficients, or None. ``earlier`` is one for the first of these data, whose work may be used again.
     """
 
     def __init__(self, recipe: Recipe, device: torch.device, earlier: Conditioned | None = None) -> None:
-        self.recipe = recipe
+        self.recipe, self.prior, self.solver = recipe, recipe.prior, recipe.solver
         self.device = torch.empty(0, device=device).device  # "cuda" becomes the current one, with its number
         noise = recipe.prior.noise(self.X).to(recipe.dtype)
         if not recipe.accurate and tf32_refused(device, recipe.storage):
@@ -62,16 +59,6 @@ class Conditioned:
         self._prepare(None if earlier is None else earlier._prepared)
         if recipe.certifies:  # the certificate is matrix-free
             self.gram = gram(recipe.dtype, "tiles", self._given.working_budget, exact=True)
-
-    @property
-    def prior(self) -> Prior:
-        """The prior as it was given; ``trend`` is what the data say of an unknown mean."""
-        return self.recipe.prior
-
-    @property
-    def solver(self) -> Solver:
-        """The solver as it was asked for; ``prepared.picked`` is what ``Auto`` made of it."""
-        return self.recipe.solver
 
     @property
     def picked(self) -> Solver | None:
@@ -101,8 +88,7 @@ class Conditioned:
     def ready_for(self, test: torch.Tensor) -> tuple[Conditioned, Cross, str]:
         """The model for a prediction at test points (T, p), all of them together; V; what is expected, in words.
 
-        It is the model itself, or one that shares everything with it and has the solver that ``Auto`` picks for these
-        test points, for good: what is asked later about this prediction is answered by the solver that made it.
+        It is this one, or one that shares everything with it and has for good the solver that ``Auto`` picks for them.
         """
         cross = self.cross(test)
         prepared, expected = self._prepared.picked_for(cross)
@@ -137,10 +123,7 @@ class Conditioned:
 
     @property
     def trend(self) -> EstimatedTrend | None:
-        """The estimated coefficients of an unknown mean, with their covariance; None where the mean is known.
-
-        They come from the solver's own approximation, or for nearest neighbours from some of the training points.
-        """
+        """The estimated coefficients of an unknown mean, with their covariance; None where the mean is known."""
         if self.basis is None or self.unbiasing is None:
             return None
         known = torch.tensor(self.recipe.offset.given, dtype=torch.float64, device=self.device)
@@ -172,10 +155,7 @@ class Conditioned:
         return Conditioned(replace(self.recipe, prior=prior, offset=offset), self.device)
 
     def rebuilt(self, kept: np.ndarray | None = None, **settings: Any) -> Conditioned:
-        """Once more, on the training points ``kept`` (n,) or on all, with other settings of the recipe.
-
-        It may use the budget of this one, or half of the memory that is free now where that is less.
-        """
+        """Once more, on training points ``kept`` (n,) or all, with other settings, in half the free memory."""
         recipe = self.recipe if kept is None else self.recipe.restricted(kept)
         budget = max(1, min(self.recipe.budget, available_bytes(self.device) // 2))
         return Conditioned(replace(recipe, **{"budget": budget, **settings}), self.device)
@@ -207,9 +187,8 @@ class Conditioned:
 
 
 def _copy(recipe: Recipe, device: str) -> Conditioned:
-    place = torch.device(device)
+    place, d = torch.device(device), len(recipe.X)
     if recipe.storage == "dense":
-        d = len(recipe.X)
         needed, free = d * d * recipe.solve_dtype.itemsize, available_bytes(place)
         if needed > free:
             raise MemoryBudgetError(

@@ -23,8 +23,7 @@ from ..solvers import Prepared
 from ..support.orthonormal import orthonormal
 from ..support.positive_definite import positive_definite_factor
 
-# So many training points estimate the trend where the solver cannot be asked: their factor costs next to nothing.
-_SUBSET = 1000
+_SUBSET = 1000  # training points that estimate the trend where the solver cannot be asked: they cost next to nothing
 _DETERMINED = 1e-10
 
 
@@ -68,15 +67,13 @@ class EstimatedTrend:
 class UnbiasedTrend:
     """S (q, d) for one Gram matrix, which knows its basis H (d, q), and the prepared solver that the weights come from.
 
-    S comes from the solver's own approximation of G⁻¹H, or from some of the training points where it has none, or from
-    ordinary least squares where that has the smaller variance: after few iterations it may.
+    S comes from the solver's own approximation of G⁻¹H, from some of the training points where it has none, or from
+    ordinary least squares where that has the smaller variance.
     """
 
     def __init__(self, gram: Gram, prepared: Prepared) -> None:
         assert gram.basis is not None
-        self._H = gram.basis
-        self._unbiased = prepared.unbiased
-        self._gram = gram
+        self._H, self._gram, self._unbiased = gram.basis, gram, prepared.unbiased
         self._support: torch.Tensor | None = None
         if prepared.unbiased:
             self._S, self._support = _from_some(gram)
@@ -154,10 +151,9 @@ def _from_some(gram: Gram) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 class Constrained(PreparedPreconditioner):
-    """A preconditioner for the weights that differ by nothing that a trend could see: Hᵀz = 0.
+    """A preconditioner with which conjugate gradients stay among the weights unbiased for a trend: Hᵀz = 0.
 
-    Conjugate gradients with it stay among the unbiased weights, and the exact ones there are those of universal
-    kriging. A floor of P holds on every subspace.
+    The exact ones there are those of universal kriging. A floor of P holds on every subspace.
     """
 
     def __init__(self, P: PreparedPreconditioner) -> None:

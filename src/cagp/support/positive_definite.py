@@ -6,6 +6,8 @@ import torch
 
 from ..errors import NotPositiveDefiniteError
 
+_SOLVE_COLUMNS = 2**16  # columns that a triangular solve takes at once: with a million, a GPU is many times slower
+
 
 def positive_definite_factor(matrix: torch.Tensor, what: str, remedy: str) -> torch.Tensor:
     """The lower Cholesky factor of ``matrix``, or an error that says what failed and what helps. No jitter is added."""
@@ -17,9 +19,6 @@ def positive_definite_factor(matrix: torch.Tensor, what: str, remedy: str) -> to
             "and so does removing near-duplicate points"
         )
     return factor
-
-
-_SOLVE_COLUMNS = 2**16  # columns that a triangular solve takes at once: with a million, a GPU is many times slower
 
 
 def solve_lower(factor: torch.Tensor, B: torch.Tensor) -> torch.Tensor:
@@ -35,10 +34,9 @@ def solve_lower(factor: torch.Tensor, B: torch.Tensor) -> torch.Tensor:
 def nonnegative_eigen(
     matrix: torch.Tensor, what: str, remedy: str, scale: float = 0.0
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Eigenvalues (m,) and eigenvectors (m, m) of a positive semidefinite matrix.
+    """Eigenvalues (m,) and eigenvectors (m, m) of a positive semidefinite difference of things of ``scale``.
 
-    Eigenvalues that rounding made negative are zero; anything beyond rounding is an error. ``scale`` is the size of
-    what the matrix is a small difference of, and rounding errors with it.
+    Eigenvalues that rounding made negative are zero; anything beyond rounding is an error.
     """
     values, vectors = torch.linalg.eigh(matrix)
     tolerance = 100 * len(values) * torch.finfo(values.dtype).eps * values.abs().max().clamp_min(scale)
