@@ -236,10 +236,7 @@ class Average(Prediction):
 def solve_functionals(
     components: Sequence[Conditioned], test: torch.Tensor, A: sp.csr_array, convert: Output, **settings: Any
 ) -> list[FunctionalPosterior]:
-    """The posteriors of functionals with weights ``A`` (m, T) of f at test points (T, p), by each component.
-
-    ``settings`` are those of ``solve_each``.
-    """
+    """The posteriors of functionals ``A`` (m, T) of f at test points (T, p); ``settings`` as for ``solve_each``."""
     m, seen, offsets = A.shape[0], [], []
     for each in components:
         component, _, expected = each.ready_for(_some_of(test, m))

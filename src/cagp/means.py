@@ -1,8 +1,7 @@
 """Prior mean functions m₀: known ones, and trends with unknown coefficients.
 
 ``Constant()``, ``Polynomial(2)`` and ``Basis(function)`` without coefficients are *unknown*: y = Hβ + f + noise with
-any β. Predictions then come from weights W with HᵀW = h, the basis at the test point, so that their error does not
-depend on β, and the error bars hold whatever it is: ordinary and universal kriging. With coefficients given, a mean is
+any β. The error bars then hold whatever it is: ordinary and universal kriging. With coefficients given, a mean is
 known. To plug estimates in as if they had been known, call ``fit(X, y)`` and use what it returns.
 """
 
@@ -40,10 +39,7 @@ class Mean(ABC):
         return None
 
     def spanning(self, X: torch.Tensor, origin: torch.Tensor, scale: torch.Tensor) -> torch.Tensor | None:
-        """Other functions (n, q) that span the same space as ``basis``, better to compute with.
-
-        ``origin`` and ``scale`` (p,) are about the middle and the spread of the training points.
-        """
+        """Functions (n, q) with the span of ``basis``, better to compute with, by ``origin`` and ``scale`` (p,)."""
         return self.basis(X)
 
     @property

@@ -269,9 +269,8 @@ class Model(ModelParts):
         """
         simulator = self.simulator(X_test, method=method)
         with self._threads(len(simulator)):
-            return simulator.draw(
-                n, seed, first=first, observed=observed, noise_variance=noise_variance, progress=progress
-            )
+            how: Any = {"observed": observed, "noise_variance": noise_variance, "progress": progress}
+            return simulator.draw(n, seed, first=first, **how)
 
     def simulator(self, X_test: ArrayLike, *, method: str = "auto") -> Simulator:
         """What draws fields at X_test (T, p), in several calls of ``draw(n, seed, first=…)``; see ``simulate``."""
@@ -339,15 +338,6 @@ class Model(ModelParts):
         scores = as_float64(prediction.normal_score(z), "scores").cpu().numpy()
         assert isinstance(found.margins, Recalibration)
         return found.replace(margins=Conformal(np.sort(scores), found.margins))
-
-    def _calibration(self, given: Any) -> tuple[torch.Tensor, torch.Tensor]:
-        """Observations that the model has not seen: X (n, p) and what was modelled of y (n,)."""
-        try:
-            X, y = given
-        except (TypeError, ValueError):
-            raise InputError(f"calibration must be a pair (X, y), got {type(given).__name__}") from None
-        test, _ = self.test_points(X, "calibration[0]")
-        return test, self._modelled(targets(y, len(test), self.device, "calibration[1]"), "calibration[1]")
 
     def jackknife_interval(
         self, X_test: ArrayLike, level: float = 0.95, *, noise_variance: Any = None

@@ -23,7 +23,7 @@ from .story import Story, Tried
 from .support.convert import Output
 from .support.frames import same_columns
 from .support.threads import threads_for
-from .support.validation import ArrayLike, points
+from .support.validation import ArrayLike, points, targets
 from .transforms import Transform
 
 _VALUE = 30  # operations in a value of a kernel
@@ -78,8 +78,6 @@ class ModelParts:
 
     def __str__(self) -> str:
         return self.story or repr(self)
-
-    # --- what it is made of ---------------------------------------------------------------------------------------
 
     @property
     def recipe(self) -> Recipe:
@@ -153,11 +151,18 @@ class ModelParts:
         """Observations y (n,) on the scale that was modelled."""
         return y if self.transform is None else self.transform.of(y, name)
 
+    def _calibration(self, given: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        """Observations that the model has not seen: X (n, p) and what was modelled of y (n,)."""
+        try:
+            X, y = given
+        except (TypeError, ValueError):
+            raise InputError(f"calibration must be a pair (X, y), got {type(given).__name__}") from None
+        test, _ = self.test_points(X, "calibration[0]")
+        return test, self._modelled(targets(y, len(test), self.device, "calibration[1]"), "calibration[1]")
+
     def _threads(self, points: int = 0) -> threads_for:
         """As many threads as covariances of all data, and of so many further ``points``, are worth."""
         return threads_for(len(self.components) * max(len(self.recipe.y) ** 3, _VALUE * points * len(self.recipe.y)))
-
-    # --- what its components say together -------------------------------------------------------------------------
 
     def _predicted(self, found: Sequence[Posterior], test: torch.Tensor, convert: Output) -> Prediction:
         """What the posteriors of all components say together."""

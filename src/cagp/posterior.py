@@ -69,8 +69,6 @@ class Posterior(Prediction):
     def components(self) -> tuple[Prediction, ...]:
         return (self,)
 
-    # --- covariances ----------------------------------------------------------------------------------------------
-
     def covariance(self) -> Any:
         """The posterior covariance between all test points, shape (T, T); computed when asked for."""
         C = self.latent_covariance()
@@ -108,8 +106,6 @@ class Posterior(Prediction):
         # solved elsewhere, or not kept: once more
         return batch.cross, batch.weights or run_to(component, batch.cross, batch.iterations)
 
-    # --- what users do with it ------------------------------------------------------------------------------------
-
     @property
     def weights(self) -> Any:
         """The kriging weights W, shape (d, T), rows in the order of the training points: mean = m₀ + Wᵀ (y − m₀(X))."""
@@ -135,8 +131,6 @@ class Posterior(Prediction):
         for number, field in enumerate(fields):
             field += self._noise.sqrt().to(field) * simulator.new_noise(seed, number).to(field)
         return self._convert(fields)
-
-    # --- what the computation left undone -------------------------------------------------------------------------
 
     @property
     def iterations_tensor(self) -> torch.Tensor:
@@ -231,8 +225,7 @@ def solve_each(
 ) -> Iterator[tuple[Conditioned, list[Solved], Status]]:
     """Components one after another, with one budget of time and memory: each with its batches and its status.
 
-    ``seen`` are those of ``Conditioned.ready_for``, ``offsets`` their prior means (T,). Ctrl-C leaves what is not
-    reached at its prior, and the status says so.
+    ``seen`` are those of ``Conditioned.ready_for``, ``offsets`` their prior means (T,).
     """
     started, plan = time.perf_counter(), MemoryPlan([component for component, _, _ in seen])
     for i, ((component, cross, expected), offset) in enumerate(zip(seen, offsets, strict=True)):

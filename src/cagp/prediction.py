@@ -60,8 +60,7 @@ class Prediction:
     ``mean``, ``variance`` and ``std`` have shape (T,) and are about f, as are ``interval`` and ``quantile``;
     ``observed()`` is about new observations y, noise included. ``status`` says how it was computed, ``guarantee`` when
     the error bars hold. ``components`` are the posteriors of the single priors, with ``component_weights`` (m,); a
-    prediction whose numbers alone were kept has none. Margins that left-out errors taught, and a transform, are maps of
-    the normal score of their mixture.
+    prediction whose numbers alone were kept has none.
     """
 
     def __init__(
@@ -155,10 +154,7 @@ class Prediction:
         return self._modelled.std / self._mixture.std
 
     def covariance(self) -> Any:
-        """The covariance of the errors at all test points, shape (T, T); computed when asked for.
-
-        A recalibration scales the errors at each point and keeps how they go together.
-        """
+        """The covariance of the errors at all test points, shape (T, T); a recalibration scales that of the prior."""
         if self._transform is not None:
             raise InputError(
                 "a covariance does not describe transformed predictions, which are not normal; draw with sample(n), or "
@@ -186,8 +182,7 @@ class Prediction:
     def observed(self, noise_variance: Any = None) -> Self:
         """The prediction of observations y at the test points: the noise variance is added.
 
-        ``noise_variance`` is one number or one per test point (T,), on the scale that was modelled; by default the
-        prior's, where that is known for new ones.
+        ``noise_variance`` is one number or (T,), on the scale that was modelled; by default the prior's, where known.
         """
         return self._with_noise(checked_noise(self._new_noise, noise_variance, len(self)).to(self._means.device))
 
@@ -247,10 +242,7 @@ class Prediction:
     # --- draws, and what the computation left undone ----------------------------------------------------------------
 
     def sample(self, n: int = 1, seed: int = 0) -> Any:
-        """``n`` joint draws at the test points, shape (n, T). The same ``seed`` gives the same draws.
-
-        Each is a draw of one component, chosen by its weight, with the margins of the prediction.
-        """
+        """``n`` joint draws, shape (n, T), each of one component, by its weight; the same for the same ``seed``."""
         count(n, "n", minimum=1)
         self._require_components("sample")
         chosen = np.random.default_rng(count(seed, "seed")).choice(len(self._means), n, p=self.component_weights)
@@ -273,10 +265,7 @@ class Prediction:
 
     @property
     def computational_variance(self) -> ComputationalVariance:
-        """How much of the variance more computation would remove: lower bound, estimate, upper bound, each (T,).
-
-        Of a mixture it is the average over its components, of a recalibrated one scaled like the variance.
-        """
+        """How much of the variance more computation would remove: lower bound, estimate, upper bound, each (T,)."""
         if self._transform is not None:
             raise InputError(
                 "the computational variance is known on the scale that was modelled, not after a transform: "

@@ -153,9 +153,8 @@ class Prior:
 class TransformedPrior:
     """y = g⁻¹(f(x) + noise) with f and noise of a ``prior``, and g a ``transform``; made by ``Prior.transformed``.
 
-    Kernel, mean and noise are on the scale of g(y). ``transform`` is one from ``cagp.transforms``, such as
-    ``BoxCox(0.3)``, or the name of one, whose parameters ``fit`` finds: "log", "box-cox", "yeo-johnson",
-    "sinh-arcsinh", "logit".
+    Kernel, mean and noise are on the scale of g(y). ``transform`` is such as ``BoxCox(0.3)``, or a name, whose
+    parameters ``fit`` finds: "log", "box-cox", "yeo-johnson", "sinh-arcsinh" or "logit".
 
     >>> import numpy as np, cagp
     >>> X = np.linspace(0, 1, 30)[:, None]

@@ -13,10 +13,7 @@ from .support.validation import count
 
 @dataclass(frozen=True)
 class Tried:
-    """One candidate: its name, what it was fitted by, its average scores on left-out observations, and the seconds.
-
-    ``weight`` is its share in the model: 1 for the only one chosen, 0 for one that was not.
-    """
+    """One candidate, with its average scores on left-out observations; ``weight`` is its share in the model."""
 
     name: str
     fitted_by: str

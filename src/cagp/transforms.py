@@ -130,8 +130,7 @@ class Log(Transform):
 class BoxCox(Transform):
     """g(y) = ((y + shift)^power − 1) / power, the logarithm for ``power`` 0; for positive y, with a ``shift`` also 0.
 
-    What g⁻¹ would make negative is 0: for a power above 0 or a shift, 0 itself has a probability. A power below 0
-    would give some predictions an infinite mean, so there is none.
+    What g⁻¹ would make negative is 0. A power below 0 would give some predictions an infinite mean, so there is none.
     """
 
     name = "box-cox"
@@ -181,10 +180,7 @@ class BoxCox(Transform):
 
 @dataclass(frozen=True)
 class YeoJohnson(Transform):
-    """The transform of Yeo and Johnson of u = (y − location) / scale, for any y: powers of 1 + u above, of 1 − u below.
-
-    ``power`` 1 changes nothing; less draws in what is far above, more what is far below.
-    """
+    """The transform of Yeo and Johnson of u = (y − location) / scale, for any y; ``power`` 1 changes nothing."""
 
     name = "yeo-johnson"
     free: ClassVar[Mapping[str, tuple[float, float]]] = {"power": (0.0, 2.0)}

@@ -206,8 +206,7 @@ def assess(z: ArrayLike, *, level: float = 0.01) -> Assessment:
     """Judge z-values (n,), n ≥ 2: (mean − truth) / std of independent repetitions of any Gaussian posterior.
 
     ``Scores`` are taken by their z-values. A calibrated posterior is called "calibrated" with probability at least
-    1 − ``level``. The z-values of many test points under *one* data set are not independent: the tests then reject too
-    often.
+    1 − ``level``. Those of many test points under *one* data set are not independent: tests then reject too often.
 
     >>> import numpy as np
     >>> z = np.random.default_rng(0).standard_normal(1000)

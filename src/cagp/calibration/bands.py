@@ -47,9 +47,9 @@ class Band:
 
 
 def ecdf_band(n: int, points: int | ArrayLike | None = None, level: float = 0.95) -> Band:
-    """The band of the ECDF of ``n`` independent uniform values, at ``points``.
+    """The band of the ECDF of ``n`` independent uniform values, at increasing ``points`` in (0, 1).
 
-    ``points`` are increasing numbers in (0, 1), or how many equal steps to take; min(n, 100) by default.
+    Or at so many equal steps; min(n, 100) by default.
     """
     n, level = count(n, "n", minimum=1), fraction(level, "level")
     x = _evaluation_points(n, points)

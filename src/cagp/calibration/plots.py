@@ -37,10 +37,7 @@ def new_axes(panels: int = 1) -> Sequence[Axes]:
 
 
 def pit_histogram(pit: ArrayLike, *, bins: int = 20, level: float = 0.95, ax: Axes | None = None) -> Axes:
-    """Histogram of PIT values or SBC's t (n,) with the simultaneous band of a uniform sample.
-
-    A hump in the middle is a conservative posterior, a U an overconfident one, a slope a shift.
-    """
+    """Histogram of PIT values or SBC's t (n,): a hump is conservative, a U overconfident, a slope a shift."""
     values, ax = _probabilities(pit), ax or new_axes()[0]
     edges = np.linspace(0, 1, count(bins, "bins", minimum=2) + 1)
     _histogram(ax, values, edges, edges, histogram_band(len(values), bins, level))
@@ -49,10 +46,7 @@ def pit_histogram(pit: ArrayLike, *, bins: int = 20, level: float = 0.95, ax: Ax
 
 
 def z_histogram(z: ArrayLike, *, bins: int = 24, level: float = 0.95, ax: Axes | None = None) -> Axes:
-    """Histogram of z-values (n,) against N(0, 1) with the simultaneous band of a normal sample.
-
-    The bins have equal width between −3 and 3; the two outer ones hold everything beyond, to the last value.
-    """
+    """Histogram of z-values (n,) against N(0, 1), with its band; the two outer bins hold all beyond −3 and 3."""
     values, ax = vector(z, "z"), ax or new_axes()[0]
     inner = np.linspace(-3, 3, count(bins, "bins", minimum=4) - 1)
     width = inner[1] - inner[0]
@@ -77,10 +71,7 @@ def ecdf_difference(pit: ArrayLike, *, points: int | None = None, level: float =
 
 
 def coverage_curve(pit: ArrayLike, *, points: int | None = None, level: float = 0.95, ax: Axes | None = None) -> Axes:
-    """Coverage of the central intervals against their nominal level, from PIT values (n,), with its band.
-
-    Above the diagonal the intervals hold more than they promise (conservative), below it less (overconfident).
-    """
+    """Coverage of the central intervals against their nominal level, from PIT values (n,): too low is overconfident."""
     values, ax = _probabilities(pit), ax or new_axes()[0]
     x, lower, upper, style = _ecdf_limits(len(values), points, level)
     ax.fill_between(x, lower, upper, **style)
@@ -90,9 +81,6 @@ def coverage_curve(pit: ArrayLike, *, points: int | None = None, level: float = 
     ax.plot(x, found, color=_BLUE, linewidth=1.5, label=f"{len(values)} values")
     corner: Corner = "lower right" if found.sum() > x.sum() else "upper left"  # the one that the curve leaves free
     return _finish(ax, "nominal level of the interval", "coverage", legend=corner, xlim=(0, 1), ylim=(0, 1))
-
-
-# --- how --------------------------------------------------------------------------------------------------------------
 
 
 def _probabilities(pit: ArrayLike) -> np.ndarray:

@@ -120,9 +120,6 @@ def _solve_each(
         yield start, means.to(b.device), variances.to(b.device)
 
 
-# --- through joblib ---------------------------------------------------------------------------------------------------
-
-
 def _through(pool: Pool, task: Callable[..., Any], calls: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
     """The results of a pool; a part of the simulations is no answer, so Ctrl-C ends them all."""
     with Interrupt() as interrupt:
@@ -158,9 +155,6 @@ def _solve_rows(projection: Projection, b: torch.Tensor) -> tuple[torch.Tensor, 
         u, variances[i] = projection.solve(row)
         means[i] = u @ row
     return means, variances
-
-
-# --- checks -----------------------------------------------------------------------------------------------------------
 
 
 def _test_vector(given: ArrayLike | None, T: int, seed: np.random.SeedSequence, device: torch.device) -> torch.Tensor:

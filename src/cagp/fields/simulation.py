@@ -145,10 +145,9 @@ class Found:
 
 
 class ComponentSimulator:
-    """Draws of f at ``test`` (T, p) from one prior, by its weights.
+    """Draws of f at ``test`` (T, p) from one prior, by its weights, after ``iterations`` (T,) where a rule set them.
 
-    ``crosses`` are the covariances with all test points, cut where they must be; ``iterations`` (T,) are those at which
-    a rule stopped the solver, else None.
+    ``crosses`` are the covariances with all test points, cut where they must be.
     """
 
     def __init__(
@@ -176,7 +175,6 @@ class ComponentSimulator:
         return cls(ready, test, parts, method=method, expected=expected)
 
     def __len__(self) -> int:
-        """How many test points there are."""
         return len(self._test)
 
     @property

@@ -34,8 +34,7 @@ class VecchiaDraws(PriorDraws):
         order = on_one_thread(lambda: _coarse_to_fine(coordinates), coordinates.device)
         ordered = map_embedding(embedding, lambda part: part[:, order].contiguous())
         near = previous_neighbours_of(kernel, ordered, min(k, size - 1)).to(order.device)
-        blocks = _NeighbourSystems(kernel, ordered)
-        weights, std, nuggets = blocks.solve(torch.arange(size, device=order.device), near)
+        weights, std, nuggets = _neighbour_systems(kernel, ordered, near)
         level = on_one_thread(lambda: _levels(near), order.device)
         by_level = level.argsort(stable=True)
         place = by_level.argsort()
@@ -92,55 +91,51 @@ class VecchiaDraws(PriorDraws):
         return fields
 
 
-class _NeighbourSystems:
-    """The small systems of points with their neighbours, in batches."""
+def _neighbour_systems(
+    kernel: Kernel, embedding: Embedding, near: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor, int]:
+    """For each point given ``near`` (N, k): weights (N, k), standard deviations (N,), and how many got a nugget."""
+    (size, k), device = near.shape, near.device
+    variance, failed = kernel.diagonal(embedding), []
+    weights, std = torch.zeros(size, k, dtype=torch.float64, device=device), variance.sqrt()
+    if not k:
+        return weights, std, 0
+    covariances = Covariances(kernel, embedding, torch.zeros_like(variance))
+    covariances.expect(size * k * k)
+    step, every = max(1, _BLOCK_BYTES.get(device.type, 2**21) // (8 * k * k)), torch.arange(size, device=device)
 
-    def __init__(self, kernel: Kernel, embedding: Embedding) -> None:
-        diagonal = kernel.diagonal(embedding)
-        self._embedding, self._variance = embedding, diagonal
-        self._covariances = Covariances(kernel, embedding, torch.zeros_like(diagonal))
+    def work(start: int) -> None:
+        rows = slice(start, start + step)
+        test = map_embedding(embedding, lambda part: part[:, every[rows, None]])
+        with covariances.systems(test, near[rows].clamp_min(0)) as (G, V):
+            weights[rows], gained, count = _solved(G, V, near[rows] < 0)
+        std[rows] = (variance[rows] - gained).clamp_min(0).sqrt()
+        failed.append(count)
 
-    def solve(self, points: torch.Tensor, near: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, int]:
-        """For ``points`` (m,) given ``near`` (m, k): weights (m, k), standard deviations (m,), and nuggets added."""
-        k, device = near.shape[1], near.device
-        weights = torch.zeros(len(points), k, dtype=torch.float64, device=device)
-        std, failed = self._variance[points].sqrt(), []
-        if not k:
-            return weights, std, 0
-        self._covariances.expect(len(points) * k * k)
-        step = max(1, _BLOCK_BYTES.get(device.type, 2**21) // (8 * k * k))
+    share_out(work, range(0, size, step), device)
+    return weights, std, sum(failed)
 
-        def work(start: int) -> None:
-            rows = slice(start, start + step)
-            weights[rows], std[rows], count = self._some(points[rows], near[rows])
-            failed.append(count)
 
-        share_out(work, range(0, len(points), step), device)
-        return weights, std, sum(failed)
-
-    def _some(self, points: torch.Tensor, near: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, int]:
-        missing = near < 0
-        test = map_embedding(self._embedding, lambda part: part[:, points[:, None]])
-        with self._covariances.systems(test, near.clamp_min(0)) as (G, V):
-            G.masked_fill_(missing[:, :, None], 0).masked_fill_(missing[:, None, :], 0)
-            G.diagonal(dim1=1, dim2=2).masked_fill_(missing, 1)
-            V.masked_fill_(missing[:, None, :], 0)
-            factor, info = torch.linalg.cholesky_ex(G)
-            bad = info > 0
-            count = int(bad.sum())
-            for nugget in _NUGGETS if count else ():
-                again = G[bad]
-                again.diagonal(dim1=1, dim2=2).mul_(1 + nugget)
-                factor[bad], still = torch.linalg.cholesky_ex(again)
-                bad = bad.masked_scatter(bad, still > 0)
-                if not bool(bad.any()):
-                    break
-            factor[bad] = torch.eye(G.shape[1], dtype=G.dtype, device=G.device)
-            V.masked_fill_(bad[:, None, None], 0)  # singular even so: independent, rather than nonsense
-            half = torch.linalg.solve_triangular(factor, V.mT, upper=False)
-        weights = torch.linalg.solve_triangular(factor.mT, half, upper=True)[:, :, 0]
-        left = self._variance[points] - half[:, :, 0].square().sum(dim=1)
-        return weights, left.clamp_min(0).sqrt(), count
+def _solved(G: torch.Tensor, V: torch.Tensor, missing: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, int]:
+    """Weights (m, k) of systems G (m, k, k), V (m, 1, k), what they take off the variance (m,), and nuggets added."""
+    G.masked_fill_(missing[:, :, None], 0).masked_fill_(missing[:, None, :], 0)
+    G.diagonal(dim1=1, dim2=2).masked_fill_(missing, 1)
+    V.masked_fill_(missing[:, None, :], 0)
+    factor, info = torch.linalg.cholesky_ex(G)
+    bad = info > 0
+    count = int(bad.sum())
+    for nugget in _NUGGETS if count else ():
+        again = G[bad]
+        again.diagonal(dim1=1, dim2=2).mul_(1 + nugget)
+        factor[bad], still = torch.linalg.cholesky_ex(again)
+        bad = bad.masked_scatter(bad, still > 0)
+        if not bool(bad.any()):
+            break
+    factor[bad] = torch.eye(G.shape[1], dtype=G.dtype, device=G.device)
+    V.masked_fill_(bad[:, None, None], 0)  # singular even so: independent, rather than nonsense
+    half = torch.linalg.solve_triangular(factor, V.mT, upper=False)
+    weights = torch.linalg.solve_triangular(factor.mT, half, upper=True)[:, :, 0]
+    return weights, half[:, :, 0].square().sum(dim=1), count
 
 
 def _coarse_to_fine(coordinates: torch.Tensor) -> torch.Tensor:

@@ -49,10 +49,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class Batches:
-    """All test points with their prior mean (T,), to be worked on ``size`` at a time.
-
-    The weights are kept where one batch holds all test points, unless ``keep`` is False.
-    """
+    """All test points with their prior mean (T,), ``size`` at a time; ``keep`` the weights if that is all of them."""
 
     model: Conditioned
     cross: Cross
@@ -80,8 +77,7 @@ class Batches:
     ) -> tuple[list[Solved], str]:
         """By ``workers``, and who these were, in words; what Ctrl-C left undone is at the prior.
 
-        The batches are as large as ``asked`` for, else small enough that all workers get some, and joined to one where
-        one process would have solved them as one: then weights are computed again when asked for.
+        Batches are as ``asked`` for, else so small that all workers get some, and joined where one process had one.
         """
         share = -(-self.cross.size // (_BATCHES_PER_WORKER * workers.count))
         cut = list(self._cut(self.size if asked else min(self.size, share)))
@@ -117,9 +113,6 @@ def _solved(
         part = cross.rows(at)
         parts.append(Solved.of(model, part, prior_mean[at], False, *run(model, part, [], interrupt, advance)))
     return Solved.joined(cross, parts, torch.cat(pieces))
-
-
-# --- bounds -----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -172,9 +165,6 @@ def _bounds(
         parts.append(bounds_of(model, some, own))
     cross.forget()
     return joined_bounds(parts)
-
-
-# --- elsewhere --------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

@@ -110,15 +110,8 @@ def _from_neighbours(cross: Cross) -> Weights:
     return NearestNeighbours(k).prepare(gram).where_possible(cross)
 
 
-# --- as a stopping rule sees it ---------------------------------------------------------------------------------------
-
-
 class ExactVariance:
-    """Bounds on the exact variance of each test point and an estimate of it, each (T,).
-
-    It does not change while a solver runs, so there is something to learn only from weights that have got below the
-    upper bound.
-    """
+    """Bounds on the exact variance of each test point and an estimate of it, each (T,), the same for all iterations."""
 
     def __init__(self, model: Conditioned, cross: Cross) -> None:
         self._model, self._cross = model, cross
@@ -126,7 +119,7 @@ class ExactVariance:
         self.lower, self.estimate = torch.zeros_like(self.upper), torch.zeros_like(self.upper)
 
     def learn(self, weights: Weights, variance: torch.Tensor) -> None:
-        """Bounds from weights with that ``variance`` (T,), for the test points that gain by it: three products."""
+        """Bounds from weights with that ``variance`` (T,), where it is below the upper bound: three products."""
         new = variance < self.upper
         if not bool(new.any()):
             return

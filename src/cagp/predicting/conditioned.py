@@ -30,14 +30,16 @@ _ROOM = 10.0  # so many times less than a float type has: squares are summed, an
 class Conditioned:
     """G, b and the prepared solver for the data of a ``recipe``, on a ``device``.
 
-    ``gram`` and ``b`` = y − m₀(X) (d,), m₀ the offset of the recipe, are in the order of the data and the precision of
-    the results; the solver has an order and a precision of its own, in ``prepared.gram``. ``basis`` is that of a trend
-    with unknown coefficients, or None. ``earlier`` is one for the first of these data, whose work may be used again.
+    ``X`` (d, p) and ``y`` (d,) are in float64, ``gram`` and ``b`` = y − m₀(X) (d,), m₀ the offset of the recipe, in the
+    precision of the results; the solver has an order and a precision of its own, in ``prepared.gram``. ``basis`` is
+    that of a trend with unknown coefficients, or None. ``earlier`` is one for the first of these data, whose work may
+    be used again.
     """
 
     def __init__(self, recipe: Recipe, device: torch.device, earlier: Conditioned | None = None) -> None:
         self.recipe, self.prior, self.solver = recipe, recipe.prior, recipe.solver
         self.device = torch.empty(0, device=device).device  # "cuda" becomes the current one, with its number
+        self.X, self.y = (torch.from_numpy(each).to(self.device) for each in (recipe.X, recipe.y))
         noise = recipe.prior.noise(self.X).to(recipe.dtype)
         if not recipe.accurate and tf32_refused(device, recipe.storage):
             raise InputError('solve_dtype="tf32" is for matrix-free products on a GPU; use "float32" here')
@@ -64,16 +66,6 @@ class Conditioned:
     def picked(self) -> Solver | None:
         """What ``Auto`` has picked, where it was asked and has; nothing is computed to find out."""
         return self._prepared.picked
-
-    @cached_property
-    def X(self) -> torch.Tensor:
-        """The training points (d, p), in float64; the model's own, not to be changed."""
-        return torch.from_numpy(self.recipe.X).to(self.device)
-
-    @cached_property
-    def y(self) -> torch.Tensor:
-        """The observations (d,), in float64; the model's own, not to be changed."""
-        return torch.from_numpy(self.recipe.y).to(self.device)
 
     def _prepare(self, earlier: Prepared | None = None) -> None:
         grown = None if earlier is None else earlier.grown(self._given)
@@ -128,16 +120,14 @@ class Conditioned:
             return None
         known = torch.tensor(self.recipe.offset.given, dtype=torch.float64, device=self.device)
         estimate, spread = self.unbiasing.estimate(self.b).double(), self.unbiasing.covariance.double()
-        coefficients = known + self.basis.raw @ estimate
-        return EstimatedTrend(self.recipe.prior.mean, coefficients, self.basis.raw @ spread @ self.basis.raw.T)
-
-    # --- the same with other data, or in another way ----------------------------------------------------------------
+        raw = self.basis.raw
+        return EstimatedTrend(self.prior.mean, known + raw @ estimate, raw @ spread @ raw.T)
 
     def with_observations(self, y: torch.Tensor) -> Conditioned:
         """The same with other observations y (d,); what a calibrated solver did before is shared."""
         other = copy.copy(self)
-        other.__dict__.pop("y", None)
         other.recipe = recipe = self.recipe.seeing(y)
+        other.y = torch.from_numpy(recipe.y).to(self.device)
         other.b = (other.y - recipe.offset(self.X)).to(recipe.dtype)
         other._settled = None
         if not recipe.solver.calibrated:
@@ -168,8 +158,6 @@ class Conditioned:
         P = Nystrom(max(1, min(_MAX_INDUCING, affordable))).prepare(precise)
         return P if self.basis is None else Constrained(P)
 
-    # --- elsewhere ------------------------------------------------------------------------------------------------
-
     def copy_on(self, device: str) -> Conditioned:
         """The same once more on a device; nothing is shared."""
         return _copy(self._decided, device)
@@ -196,9 +184,6 @@ def _copy(recipe: Recipe, device: str) -> Conditioned:
                 f'{human(needed)}, {human(free)} are free; use storage="tiles", or fewer workers on a machine'
             )
     return Conditioned(recipe, place)
-
-
-# --- what can be computed with: what would overflow is refused before work is done ------------------------------------
 
 
 def _largest(dtype: torch.dtype) -> float:

@@ -141,9 +141,8 @@ class NormalMixture(Distribution):
 class Transformed(Distribution):
     """The distribution of y = g⁻¹(value) for values of a ``base`` one, on the scale of y; ``transform`` is g.
 
-    Mean and standard deviation are integrals. Far out a distribution is an assumption, which a logarithm multiplies:
-    with a ``reach``, a smallest and a largest g(y), values beyond count as if they lay there, or at the median, where
-    that is further out.
+    Mean and std are integrals, to which with a ``reach``, a smallest and a largest g(y), values beyond count as if they
+    lay there, or at the median, where that is further out: far out a distribution is an assumption.
     """
 
     base: Distribution
@@ -199,9 +198,8 @@ class Transformed(Distribution):
 
 
 def reach_of(component: Conditioned, transform: Transform) -> tuple[float, float]:
-    """How far the mean of a transform looks: the observations as they were modelled, and twice the noise beyond.
-
-    That is where g⁻¹ is the steeper and multiplies tails; at the other end it looks as far as observations are apart.
+    """How far the mean of a transform looks: twice the noise beyond all observations where g⁻¹ is the steeper, and at
+    the other end as far as they are apart.
     """
     y, noise = torch.from_numpy(component.recipe.y), float(np.mean(component.prior.noise_variance)) ** 0.5
     low, high = y.min(), y.max()

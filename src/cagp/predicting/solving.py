@@ -212,11 +212,8 @@ class Solved:
 _PER_POINT = ("iterations", "stopped", "mean", "variance", "at_rounding")
 
 
-# --- means without variances: T times cheaper where the solver allows -------------------------------------------------
-
-
 def coefficients(component: Conditioned) -> Iterator[torch.Tensor] | None:
-    """v (d,) after iterations 0, 1, 2, … such that the mean is m₀ + V v; None where the solver has no such thing."""
+    """v (d,) after iterations 0, 1, 2, … such that the mean is m₀ + V v, without variances; None where unknown."""
     residual = component.b - _estimated(component, None)
     return component.prepared.coefficients(residual.to(component.recipe.solve_dtype))
 

@@ -11,10 +11,7 @@ import torch
 
 
 class Buffers:
-    """A stack of reusable scratch tensors of one dtype on one device, a separate one for each thread.
-
-    Nested borrows get different memory, which is kept for the next time.
-    """
+    """A stack of scratch tensors, one for each thread: nested borrows get different memory, kept for the next time."""
 
     def __init__(self, dtype: torch.dtype, device: torch.device) -> None:
         self._dtype, self._device, self._own = dtype, device, threading.local()

@@ -10,9 +10,8 @@ from types import FrameType, TracebackType
 
 
 class Interrupt:
-    """While active, the first Ctrl-C sets ``requested``; a second sets ``insisted`` and interrupts at once, as usual.
-
-    Those around it are told too. Outside the main thread Python does not let us listen, and nothing changes.
+    """While active, in the main thread, the first Ctrl-C sets ``requested``, here and in those around; a second sets
+    ``insisted`` and interrupts at once, as usual.
     """
 
     def __init__(self) -> None:

@@ -55,12 +55,11 @@ def resolve_budget(budget: float | None, device: torch.device) -> int:
 
 def human(n_bytes: float) -> str:
     """``n_bytes`` as a person would say it: '1.5 GiB'."""
-    size = float(n_bytes)
     for unit in ("B", "KiB", "MiB", "GiB"):
-        if size < 1024:
-            return f"{size:.3g} {unit}"
-        size /= 1024
-    return f"{size:.4g} TiB"
+        if n_bytes < 1024:
+            return f"{n_bytes:.3g} {unit}"
+        n_bytes /= 1024
+    return f"{n_bytes:.4g} TiB"
 
 
 def require(n_bytes: float, budget: int, what: str, remedy: str) -> None:
