@@ -1,16 +1,14 @@
 """Averages of f over many points, and other linear functionals of it, as exact about their own error as predictions.
 
-A recalibration says how much larger errors are than promised at each point, s(x), and nothing about how errors at
-different points go together. Taking that from the prior, the covariance C of the errors becomes D C D, D = diag(s), and
-that of averages with weights A becomes (A D) C (A D)ᵀ: what the prior says of the functionals A D. So the mean is that
-of A and the error that of A D. Left-out blocks, not single observations, can tell whether this holds. The shape of
-single errors is not used: an average of many is closer to a normal distribution than each of them.
+A recalibration says how much larger errors are than promised at each point, s(x), and nothing about how they go
+together. Taking that from the prior, the covariance of averages with weights A becomes (A D) C (A D)ᵀ, D = diag(s):
+the mean is that of A and the error that of A D. The shape of single errors is not used: averages are closer to normal.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -19,17 +17,15 @@ import torch
 
 from .errors import InputError, InputTypeError
 from .gram import Functionals
-from .posterior import Posterior, solve_each
+from .posterior import Posterior, solve_each, stacked
 from .predicting.bounds import ComputationalVariance
 from .predicting.conditioned import Conditioned
+from .predicting.distributions import NormalMixture
 from .predicting.memory_plan import MemoryPlan
 from .predicting.status import joint_status
 from .prediction import Guarantee, Prediction, checked_noise
-from .stopping import Rule
 from .support.convert import Output
-from .support.interrupt import Interrupt
 from .support.positive_definite import joint_draws
-from .support.progress import Advance
 from .support.validation import ArrayLike, as_float64, count
 
 _LOOKED_AT = 1000  # points that ``Auto`` looks at where averages are asked for
@@ -137,11 +133,6 @@ class FunctionalPosterior(Posterior):
             return C
         return super().latent_covariance()
 
-    @property
-    def scale(self) -> float:
-        """The largest variance of f under the prior."""
-        return float(self._component.gram.kernel_diagonal().max())
-
 
 class Average(Prediction):
     """A joint prediction of m averages of f over test points; made by ``Model.average``.
@@ -161,15 +152,10 @@ class Average(Prediction):
         convert: Output,
         scale: np.ndarray | None = None,
     ) -> None:
-        """From the posteriors of each component: of the functionals wanted, and behind them, where the errors have a
-        ``scale`` (T,), of the same functionals of the field that is scaled. ``new_noise`` is that of each component.
-        """
-        m, share = len(wanted), torch.from_numpy(weights)
-        means, variances = (
-            torch.cat([getattr(part, name) for part in parts]).double() for name in ("_means", "_variances")
-        )
+        """From the ``parts`` and the ``new_noise`` of all components; with a ``scale`` (T,), see ``beside_scaled``."""
+        m, (means, variances) = len(wanted), stacked(parts)
         if scale is not None:
-            share = share.to(means.device)
+            share = torch.from_numpy(weights).to(means.device)
             means = share @ means[:, :m] + means[:, m:] - share @ means[:, m:]
             variances = variances[:, m:]
         super().__init__(
@@ -196,8 +182,7 @@ class Average(Prediction):
     def observed(self, noise_variance: Any = None) -> Self:
         """The belief about averages of new observations, one at each point: noise of variance A Σ Aᵀ is added.
 
-        ``noise_variance`` is one number or one per point (T,); by default the prior's, where that is known for new
-        observations.
+        ``noise_variance`` is one number or one per point (T,); by default the prior's, where that is known.
         """
         points, totals = self._A.shape[1], []
         for own in self._noises:
@@ -223,11 +208,8 @@ class Average(Prediction):
     @property
     def factor(self) -> Any:
         """How much wider or narrower than under the prior the averages are: the ratio of their std, shape (m,)."""
-        m = len(self)
-        before = torch.cat([part._variances for part in self._components])[:, :m].double()
-        means = torch.cat([part._means for part in self._components])[:, :m].double()
-        share = self._mixture.weights
-        return self._out(self._mixture.std / (share @ (before + (means - share @ means).square())).sqrt())
+        means, variances = (each[:, : len(self)] for each in stacked(self._components))
+        return self._out(self._mixture.std / NormalMixture(means, variances, self._mixture.weights).std)
 
     def sample(self, n: int = 1, seed: int = 0) -> Any:
         """``n`` joint draws of the averages, shape (n, m). The same ``seed`` gives the same draws."""
@@ -239,35 +221,22 @@ class Average(Prediction):
             rows, part = np.flatnonzero(chosen == i), self._components[i]
             assert isinstance(part, FunctionalPosterior)
             what, C = "the covariance of the averages", self._part_covariance(i)
-            draws[rows] = joint_draws(self._means[i], C, len(rows), seed + i, what, remedy, part.scale)
+            draws[rows] = joint_draws(self._means[i], C, len(rows), seed + i, what, remedy, part._prior_scale)
         return self._out(draws)
 
     @property
-    def computational_variance(self) -> ComputationalVariance:
-        """How much of the variance more computation would remove: lower bound, estimate, upper bound, each (m,)."""
-        found = [part.bounds for part in self._components]
-        each = (torch.stack([getattr(one, name).double() for one in found]) for name in ("lower", "estimate", "upper"))
-        return ComputationalVariance(*(self._out((self._mixture.weights @ bound)[self._own]) for bound in each))
+    def bounds(self) -> ComputationalVariance:
+        return super().bounds.map(lambda bound: bound[self._own])
 
     @property
-    def iterations(self) -> Any:
-        """How many iterations each average got, in every component at least, shape (m,)."""
-        found = torch.stack([part.iterations_tensor for part in self._components])
-        return self._convert(found.amin(dim=0)[self._own])
+    def iterations_tensor(self) -> torch.Tensor:
+        return super().iterations_tensor[self._own]
 
 
 def solve_functionals(
-    components: Sequence[Conditioned],
-    test: torch.Tensor,
-    A: sp.csr_array,
-    convert: Output,
-    *,
-    stop: Rule | None,
-    batch_size: int | None,
-    interrupt: Interrupt,
-    advance: Advance,
+    components: Sequence[Conditioned], test: torch.Tensor, A: sp.csr_array, convert: Output, **settings: Any
 ) -> list[FunctionalPosterior]:
-    """The posteriors of functionals with weights ``A`` (m, T) of f at test points (T, p), by each component."""
+    """The posteriors of functionals ``A`` (m, T) of f at test points (T, p); ``settings`` as for ``solve_each``."""
     m, seen, offsets = A.shape[0], [], []
     for each in components:
         component, _, expected = each.ready_for(_some_of(test, m))
@@ -276,15 +245,13 @@ def solve_functionals(
         offsets.append(offset.to(component.gram.noise))
     many = f" {m} averages of {len(test):,} points." if m > 1 else f" One average of {len(test):,} points."
     return [
-        FunctionalPosterior(
-            component, solved, convert, replace(status, circumstances=status.circumstances + many), test
-        )
-        for component, solved, status in solve_each(seen, offsets, stop, batch_size, interrupt, advance)
+        FunctionalPosterior(component, solved, convert, status.noting(many), test)
+        for component, solved, status in solve_each(seen, offsets, **settings)
     ]
 
 
 def _some_of(test: torch.Tensor, m: int) -> torch.Tensor:
-    """As many test points as there are averages, a thousand at the least where there are so many: what is near them."""
+    """As many test points as there are averages, at least a thousand where there are so many."""
     number = max(m, _LOOKED_AT)
     if len(test) <= number:
         return test

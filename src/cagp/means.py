@@ -1,8 +1,7 @@
 """Prior mean functions m₀: known ones, and trends with unknown coefficients.
 
 ``Constant()``, ``Polynomial(2)`` and ``Basis(function)`` without coefficients are *unknown*: y = Hβ + f + noise with
-any β. Predictions then come from weights W with HᵀW = h, the basis at the test point, so that their error does not
-depend on β, and the error bars hold whatever it is: ordinary and universal kriging. With coefficients given, a mean is
+any β. The error bars then hold whatever it is: ordinary and universal kriging. With coefficients given, a mean is
 known. To plug estimates in as if they had been known, call ``fit(X, y)`` and use what it returns.
 """
 
@@ -11,7 +10,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations_with_replacement
 from typing import Any
 
@@ -27,9 +26,9 @@ _MOST_TERMS = 10_000
 class Mean(ABC):
     """A prior mean function."""
 
-    @abstractmethod
     def fit(self, X: torch.Tensor, y: torch.Tensor) -> Mean:
         """A known mean: this one with the coefficients filled in by least squares from X (n, p) and y (n,)."""
+        return self
 
     @abstractmethod
     def __call__(self, X: torch.Tensor) -> torch.Tensor:
@@ -40,10 +39,7 @@ class Mean(ABC):
         return None
 
     def spanning(self, X: torch.Tensor, origin: torch.Tensor, scale: torch.Tensor) -> torch.Tensor | None:
-        """Other functions (n, q) that span the same space as ``basis``, better to compute with.
-
-        ``origin`` and ``scale`` (p,) are about the middle and the spread of the training points.
-        """
+        """Functions (n, q) with the span of ``basis``, better to compute with, by ``origin`` and ``scale`` (p,)."""
         return self.basis(X)
 
     @property
@@ -64,9 +60,6 @@ class Mean(ABC):
 @dataclass(frozen=True)
 class Zero(Mean):
     """m₀ = 0."""
-
-    def fit(self, X: torch.Tensor, y: torch.Tensor) -> Mean:
-        return self
 
     def __call__(self, X: torch.Tensor) -> torch.Tensor:
         return torch.zeros(X.shape[0], dtype=X.dtype, device=X.device)
@@ -109,8 +102,52 @@ class Constant(Mean):
         return Constant(value)
 
 
+class _Combination(Mean):
+    """A trend of several functions, with ``coefficients`` or without."""
+
+    coefficients: tuple[float, ...] | None
+
+    def __post_init__(self) -> None:
+        if self.coefficients is not None:
+            values = tuple(real(c, f"coefficients[{i}]") for i, c in enumerate(self.coefficients))
+            object.__setattr__(self, "coefficients", values)
+
+    @abstractmethod
+    def basis(self, X: torch.Tensor) -> torch.Tensor: ...
+
+    @property
+    def given(self) -> tuple[float, ...] | None:
+        return self.coefficients
+
+    @property
+    def unknown(self) -> bool:
+        return self.coefficients is None
+
+    def with_coefficients(self, coefficients: Sequence[float]) -> Mean:
+        return replace(self, coefficients=tuple(coefficients))  # type: ignore[type-var]
+
+    def fit(self, X: torch.Tensor, y: torch.Tensor) -> Mean:
+        if self.coefficients is not None:
+            return self
+        basis = self.basis(X)
+        if not bool(torch.isfinite(basis).all()):
+            raise InputError(f"X is too far out for {self!r}: its terms overflow there; rescale the points")
+        Q, R = orthonormal(basis, repr(self))
+        return self.with_coefficients(torch.linalg.solve_triangular(R, Q.T @ y[:, None], upper=True)[:, 0].tolist())
+
+    def __call__(self, X: torch.Tensor) -> torch.Tensor:
+        basis, values = self.basis(X), self.coefficients
+        if values is None:
+            raise InputError(
+                f"the coefficients of {self!r} are unknown; give them, or take those of the data: fit(X, y)"
+            )
+        if basis.shape[1] != len(values):
+            raise InputError(f"{self!r} needs {basis.shape[1]} coefficients, got {len(values)}")
+        return basis @ torch.tensor(values, dtype=basis.dtype, device=basis.device)
+
+
 @dataclass(frozen=True)
-class Polynomial(Mean):
+class Polynomial(_Combination):
     """A polynomial of total degree ≤ ``degree`` in the chosen ``columns`` (all by default).
 
     Without ``coefficients`` these are unknown (universal kriging; external drift, where a column holds a covariate).
@@ -126,14 +163,12 @@ class Polynomial(Mean):
         object.__setattr__(self, "degree", count(self.degree, "degree"))
         if self.columns is not None:
             object.__setattr__(self, "columns", tuple(count(c, "columns") for c in self.columns))
-        if self.coefficients is not None:
-            values = tuple(real(c, f"coefficients[{i}]") for i, c in enumerate(self.coefficients))
-            object.__setattr__(self, "coefficients", values)
-            if len(values) <= self.degree and self.columns != ():
-                raise InputError(
-                    f"coefficients has {len(values)} values, a polynomial of degree {self.degree} has at least "
-                    f"{self.degree + 1} terms; give one for each"
-                )
+        super().__post_init__()
+        if self.coefficients is not None and len(self.coefficients) <= self.degree and self.columns != ():
+            raise InputError(
+                f"coefficients has {len(self.coefficients)} values, a polynomial of degree {self.degree} has at least "
+                f"{self.degree + 1} terms; give one for each"
+            )
 
     def basis(self, X: torch.Tensor) -> torch.Tensor:
         columns = range(X.shape[1]) if self.columns is None else self.columns
@@ -151,35 +186,19 @@ class Polynomial(Mean):
             terms += [X[:, list(c)].prod(dim=1) for c in combinations_with_replacement(columns, degree)]
         return torch.stack(terms, dim=1)
 
-    @property
-    def given(self) -> tuple[float, ...] | None:
-        return self.coefficients
-
-    @property
-    def unknown(self) -> bool:
-        return self.coefficients is None
-
     def spanning(self, X: torch.Tensor, origin: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
         return self.basis((X - origin) / scale)
 
-    def with_coefficients(self, coefficients: Sequence[float]) -> Mean:
-        return Polynomial(self.degree, self.columns, tuple(coefficients))
-
     def fit(self, X: torch.Tensor, y: torch.Tensor) -> Mean:
-        if self.coefficients is not None:
-            return self
         columns = X.shape[1] if self.columns is None else len(self.columns)
         terms = math.comb(columns + self.degree, columns)  # counted before they are made: a high degree has too many
-        if terms > X.shape[0]:
+        if self.unknown and terms > X.shape[0]:
             raise not_determined(terms, len(X), repr(self))
-        return self.with_coefficients(_least_squares(self, self.basis(X), X, y))
-
-    def __call__(self, X: torch.Tensor) -> torch.Tensor:
-        return _evaluate(self, self.basis(X), self.coefficients)
+        return super().fit(X, y)
 
 
 @dataclass(frozen=True)
-class Basis(Mean):
+class Basis(_Combination):
     """A trend of any functions: ``function`` takes X (n, p) as a numpy array and returns their values (n, q).
 
     Without ``coefficients`` (q,) these are unknown. It adds no constant of its own: return a column of ones for one.
@@ -191,17 +210,7 @@ class Basis(Mean):
     def __post_init__(self) -> None:
         if not callable(self.function):
             raise InputTypeError(f"Basis takes a function of the points, got {self.function!r}")
-        if self.coefficients is not None:
-            values = tuple(real(c, f"coefficients[{i}]") for i, c in enumerate(self.coefficients))
-            object.__setattr__(self, "coefficients", values)
-
-    @property
-    def given(self) -> tuple[float, ...] | None:
-        return self.coefficients
-
-    @property
-    def unknown(self) -> bool:
-        return self.coefficients is None
+        super().__post_init__()
 
     def basis(self, X: torch.Tensor) -> torch.Tensor:
         values = as_float64(self.function(X.cpu().numpy()), "the result of the basis function", X.device)
@@ -211,34 +220,6 @@ class Basis(Mean):
                 f"{tuple(values.shape)}"
             )
         return values
-
-    def with_coefficients(self, coefficients: Sequence[float]) -> Mean:
-        return Basis(self.function, tuple(coefficients))
-
-    def fit(self, X: torch.Tensor, y: torch.Tensor) -> Mean:
-        if self.coefficients is not None:
-            return self
-        return self.with_coefficients(_least_squares(self, self.basis(X), X, y))
-
-    def __call__(self, X: torch.Tensor) -> torch.Tensor:
-        return _evaluate(self, self.basis(X), self.coefficients)
-
-
-def _least_squares(mean: Mean, basis: torch.Tensor, X: torch.Tensor, y: torch.Tensor) -> list[float]:
-    """Coefficients (q,) of a ``basis`` (n, q) for observations y (n,)."""
-    if not bool(torch.isfinite(basis).all()):
-        raise InputError(f"X is too far out for {mean!r}: its terms overflow there; rescale the points")
-    Q, R = orthonormal(basis, repr(mean))
-    solution: list[float] = torch.linalg.solve_triangular(R, Q.T @ y[:, None], upper=True)[:, 0].tolist()
-    return solution
-
-
-def _evaluate(mean: Mean, basis: torch.Tensor, coefficients: tuple[float, ...] | None) -> torch.Tensor:
-    if coefficients is None:
-        raise InputError(f"the coefficients of {mean!r} are unknown; give them, or take those of the data: fit(X, y)")
-    if basis.shape[1] != len(coefficients):
-        raise InputError(f"{mean!r} needs {basis.shape[1]} coefficients, got {len(coefficients)}")
-    return basis @ torch.tensor(coefficients, dtype=basis.dtype, device=basis.device)
 
 
 @dataclass(frozen=True)
@@ -250,9 +231,6 @@ class CallableMean(Mean):
     def __post_init__(self) -> None:
         if not callable(self.function):
             raise InputTypeError(f"a mean must be a cagp mean or a function of the points, got {self.function!r}")
-
-    def fit(self, X: torch.Tensor, y: torch.Tensor) -> Mean:
-        return self
 
     def __call__(self, X: torch.Tensor) -> torch.Tensor:
         values = as_float64(self.function(X.cpu().numpy()), "the mean function's result", X.device)

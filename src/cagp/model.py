@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from functools import cached_property
 from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,23 +11,22 @@ import numpy as np
 import torch
 
 from .averages import Average, Functional, solve_functionals
-from .errors import InputError, InputTypeError
+from .errors import InputError
 from .fields import ComponentSimulator, Found, Simulation, Simulator
 from .left_out import LeftOut, left_out
 from .model_parts import ModelParts
-from .posterior import Posterior, at_prior, from_weights, iterated, solve, stacked
+from .posterior import Posterior, at_prior, from_weights, iterated, solve
 from .predicting.batches import find_workers
 from .predicting.conditioned import Conditioned
 from .predicting.memory_plan import MemoryPlan
 from .predicting.recipe import Recipe
-from .predicting.solving import coefficients, means
+from .predicting.solving import cheap_means, coefficients
 from .predicting.status import Status, joint_status
 from .prediction import Prediction, guarantee_of
 from .prior import Prior
-from .recalibration import Conformal, PlacedMargins, Recalibration, jackknife_interval, learn
-from .solvers import Auto, Solver
-from .stopping import Rule
-from .support.convert import Output
+from .recalibration import Conformal, Recalibration, jackknife_interval, learn
+from .solvers import Solver
+from .stopping import Rule, require_rule
 from .support.interrupt import Interrupt
 from .support.progress import progress as progress_bar
 from .support.threads import threads_for
@@ -38,19 +36,16 @@ if TYPE_CHECKING:  # a short cut into a room above: a model can save itself
     from .saving import About
 
 
-_VALUE = 30  # operations in a value of a kernel
-
-
 class Model(ModelParts):
     """Priors conditioned on the same data that predict together: what ``cagp.fit``, ``Prior.condition``, ``load`` give.
 
     ``components`` are the conditioned priors, heaviest first, with ``weights`` (m,) that add up to one; many models
-    have one. ``margins`` are what errors on observations that were not used taught about the error bars: a
-    recalibration, a split conformal prediction, or None. ``transform`` is the map to the scale that was modelled, or
-    None; ``limited`` says that its means look only as far as observations support them, see ``reach``. ``story`` tells
-    how ``cagp.fit`` came to it, ``record`` is the same with its table, ``result`` what the fit of the heaviest
-    candidate found. Whatever a model is made of, it does the same things. ``prior``, ``solver`` and the like are those
-    of the heaviest component; ``X`` and ``y`` are the data, ``column_names`` those of a data frame.
+    have one. ``margins`` are what left-out errors taught about the error bars: a recalibration, a split conformal
+    prediction, or None. ``transform`` is the map to the scale that was modelled, or None; ``limited`` says that its
+    means look only as far as observations support them, see ``reach``. ``story`` tells how ``cagp.fit`` came to it,
+    ``record`` is the same with its table, ``result`` what the fit of the heaviest candidate found. ``prior``,
+    ``solver`` (as it was asked for), ``gram``, ``recipe`` and ``device`` are those of the heaviest component; ``X``
+    (d, p) and ``y`` (d,), in float64, are the data, the model's own, not to be changed.
     """
 
     @classmethod
@@ -65,8 +60,8 @@ class Model(ModelParts):
     def save(self, folder: str | Path, *, about: About | None = None, overwrite: bool = False) -> Path:
         """Save the model as a folder that ``cagp.load`` reads; ``about`` holds names, units and notes.
 
-        An existing model is replaced only with ``overwrite``; anything else is never touched. A CustomKernel or a mean
-        that is a function cannot be saved. Needs safetensors.
+        An existing model is replaced only with ``overwrite``. A CustomKernel or a mean that is a function cannot be
+        saved. Needs safetensors.
         """
         from .saving import Saved, write
 
@@ -90,80 +85,39 @@ class Model(ModelParts):
         of ``batch_size``; the results do not depend on it. ``stop`` ends the work on each test point before the
         solver's own limit, see ``cagp.stopping``: ``ComputationalShare(0.05) | Seconds(60)``. ``progress`` shows a bar:
         None on a terminal only, True or False always or never. Ctrl-C stops after the iteration in hand and returns
-        what there is, with honest error bars and a status that says so; a second Ctrl-C interrupts at once. All of
-        this holds for all components together.
+        what there is, with honest error bars and a status that says so; a second Ctrl-C interrupts at once.
 
-        ``n_jobs`` spreads the batches over that many workers of joblib, each of which makes the model again and may
-        use the memory budget; None goes by ``joblib.parallel_config`` (a Dask cluster, for example), which means this
-        process where nothing is configured, and 1 always does. ``devices`` spreads them over devices of this machine,
-        each with a copy of the model: "all" CUDA devices, or names such as ["cuda:0", "cuda:1"].
+        ``n_jobs`` spreads the batches over that many workers of joblib, each with the model and the memory budget of
+        its own; None goes by ``joblib.parallel_config`` (a Dask cluster, say), else it is this process, as with 1.
+        ``devices`` spreads them over this machine's: "all" CUDA devices, or names such as ["cuda:0", "cuda:1"].
         """
         test, convert = self.test_points(X_test)
-        _require_rule(stop)
+        require_rule(stop)
         workers = find_workers(n_jobs, devices)
         with Interrupt() as interrupt, progress_bar("predict", len(test) * len(self.components), progress) as advance:
             settings: Any = {"stop": stop, "batch_size": batch_size, "interrupt": interrupt, "advance": advance}
             found = solve(self.components, test, convert, workers=workers, **settings)
         return self._predicted(found, test, convert)
 
-    def _threads(self, points: int = 0) -> threads_for:
-        """As many threads as covariances of all data, and of so many further ``points``, are worth."""
-        return threads_for(len(self.components) * max(len(self.recipe.y) ** 3, _VALUE * points * len(self.recipe.y)))
-
-    def _predicted(self, found: Sequence[Posterior], test: torch.Tensor, convert: Output) -> Prediction:
-        """What the posteriors of all components say together."""
-        if len(found) == 1 and self.margins is None and self.transform is None:
-            return found[0]
-        return self._prediction(*stacked(found), joint_status([each.status for each in found]), test, convert, found)
-
-    def _prediction(
-        self,
-        means: torch.Tensor,
-        variances: torch.Tensor,
-        status: Status,
-        test: torch.Tensor,
-        convert: Output,
-        components: Sequence[Posterior] = (),
-    ) -> Prediction:
-        return Prediction(
-            means,
-            variances,
-            self.weights,
-            new_noise=self.new_noise(test),
-            status=status,
-            guarantee=self.guarantee,
-            convert=convert,
-            margins=None if self._placed is None else self._placed.at(test),
-            transform=self.transform,
-            reach=self.reach,
-            components=components,
-        )
-
-    @cached_property
-    def _placed(self) -> PlacedMargins | None:
-        return None if self.margins is None else self.margins.around(self.components[0])
-
     def prediction_of(self, X_test: ArrayLike, means: ArrayLike, variances: ArrayLike) -> Prediction:
         """The prediction at X_test (T, p) from the ``means`` and ``variances`` of f by its components, each (m, T).
 
-        As they were computed and kept before: ``components[i].mean`` and ``components[i].variance`` of a prediction,
-        on the scale that was modelled. It has no joint draws, since how errors go together was not kept.
+        Those that were kept of an earlier one, on the scale that was modelled. It has no joint draws.
         """
         test, convert = self.test_points(X_test)
         shape = (len(self.components), len(test))
-        given = [as_float64(each, name, self.device) for each, name in ((means, "means"), (variances, "variances"))]
-        for each, name in zip(given, ("means", "variances"), strict=True):
-            if each.shape != shape:
-                raise InputError(f"{name} must have shape {shape}, one row a component, got {tuple(each.shape)}")
+        given = []
+        for name, each in (("means", means), ("variances", variances)):
+            given.append(as_float64(each, name, self.device))
+            if given[-1].shape != shape:
+                raise InputError(f"{name} must have shape {shape}, one row a component, got {tuple(given[-1].shape)}")
         status = Status("kept", "The means and the variances were computed before.")
         return self._prediction(given[0], given[1], status, test, convert)
 
     def iterate(self, X_test: ArrayLike, only: Collection[int] | None = None) -> Iterator[Prediction]:
-        """The predictions at X_test (T, p) after iterations 1, 2, 3, …, as they are computed.
+        """The predictions at X_test (T, p) after iterations 1, 2, 3, …, or after those in ``only``, as they come.
 
-        With ``only``, those after these iterations: cheaper where the solver works in a lower precision, because each
-        posterior then costs a product with G. All test points are worked on together, so they must fit the memory
-        budget.
+        In a lower precision each of them costs a product with G. All test points together must fit the memory budget.
         """
         test, convert = self.test_points(X_test)
         ready = [component.ready_for(test) for component in self.components]
@@ -179,10 +133,16 @@ class Model(ModelParts):
     def posterior(self, X_test: ArrayLike, weights: ArrayLike) -> Posterior:
         """The posterior at X_test (T, p) from any kriging weights W (d, T), one column a test point.
 
-        Whoever made them, and however badly: if they do not depend on y, the error bars are calibrated. Costs one
-        product with G. Where the mean is unknown, they are made unbiased first. For a model of one prior, as it is.
+        However they were made: if they do not depend on y, the error bars are calibrated. Costs one product with G.
+        Where the mean is unknown, they are made unbiased first. For a model of one prior, without a transform.
         """
-        component = self._only("kriging weights are those of one prior")
+        if len(self.components) > 1 or self.transform is not None:
+            made_of = f"{len(self.components)} components" if self.transform is None else "a transform"
+            raise InputError(
+                f"kriging weights are those of one prior, and this model has {made_of}; use a model that "
+                "Prior.condition made"
+            )
+        component = self.components[0]
         test, convert = self.test_points(X_test)
         W = as_float64(weights, "weights", self.device).to(component.gram.dtype)
         if W.shape != (component.gram.size, len(test)):
@@ -191,13 +151,6 @@ class Model(ModelParts):
                 f"a test point, got {tuple(W.shape)}"
             )
         return from_weights(component, test, convert, W)
-
-    def _only(self, why: str) -> Conditioned:
-        """The component of a model that is nothing but one prior, conditioned."""
-        if len(self.components) > 1 or self.transform is not None:
-            made_of = f"{len(self.components)} components" if self.transform is None else "a transform"
-            raise InputError(f"{why}, and this model has {made_of}; use a model that Prior.condition made")
-        return self.components[0]
 
     def prior_at(self, X_test: ArrayLike) -> Prediction:
         """What is known at X_test (T, p) before any iteration: the prior, or what an unknown trend alone says."""
@@ -209,33 +162,26 @@ class Model(ModelParts):
 
         The same number as ``predict(X_test).mean``. Ctrl-C ends it: a mean alone cannot say that it was cut short.
         """
-        if self.transform is not None:  # whose mean takes the variance
-            return _whole(self.predict(X_test)).mean
         test, convert = self.test_points(X_test)
-        ready = [
-            component.ready_for(test)[0] if isinstance(component.solver, Auto) else component
-            for component in self.components
-        ]
-        vectors = [coefficients(component) for component in ready]
-        if any(each is None for each in vectors):
-            return _whole(self.predict(X_test)).mean
+        parts = self.components if self.transform is None else ()  # the mean of a transform takes the variance
+        cheap = [each for each in (cheap_means(part, test, last=True) for part in parts) if each is not None]
+        if len(cheap) < len(self.components):
+            prediction = self.predict(X_test)
+            if prediction.status.reason == "interrupted":
+                raise KeyboardInterrupt(prediction.status.message)
+            return prediction.mean
         total = torch.zeros((), device=self.device)
-        for weight, component, each in zip(self.weights, ready, vectors, strict=True):
-            assert each is not None
-            *_, last = each
-            total = total + float(weight) * next(means(component, test, iter([last])))
+        for weight, each in zip(self.weights, cheap, strict=True):
+            total = total + float(weight) * next(each)
         return convert(total)
 
     def iterate_mean(self, X_test: ArrayLike) -> Iterator[Any]:
         """The means at X_test (T, p) after iterations 1, 2, 3, …, each of shape (T,), without variances."""
         test, convert = self.test_points(X_test)
         if len(self.components) == 1 and self.transform is None:
-            first = self.components[0]
-            ready = first.ready_for(test)[0] if isinstance(first.solver, Auto) else first
-            vectors = coefficients(ready)
-            if vectors is not None:
-                next(vectors)  # iteration 0
-                return (convert(each) for each in means(ready, test, vectors))
+            means = cheap_means(self.components[0], test)
+            if means is not None:
+                return (convert(each) for each in means)
         return (prediction.mean for prediction in self.iterate(X_test))
 
     @property
@@ -262,15 +208,13 @@ class Model(ModelParts):
         the mean of each group, whose points count equally or by ``weights`` (T,), which are divided by their sum in
         each group; the result has the labels as ``groups``. With neither it is the mean over all points.
 
-        The errors at different points go together, and how they do is taken into account exactly: the error bar of a
-        mean is neither the mean of the error bars nor that over √T. It is as calibrated as a prediction. m averages
-        cost m right-hand sides, not T, and T d + T²/2 kernel values, computed in tiles; for nearest neighbours d is the
-        number of training points near any of the points. ``stop``, ``batch_size`` and ``progress`` are those of
-        ``predict``, for averages in place of test points.
+        How errors at different points go together is taken into account exactly, so it is as calibrated as a
+        prediction. m averages cost m right-hand sides, not T, and T d + T²/2 kernel values, in tiles; for nearest
+        neighbours d is the number of training points near any of the points. ``stop``, ``batch_size`` and ``progress``
+        are those of ``predict``, for averages in place of test points.
 
-        A recalibrated model scales the errors of the field at each point by what it has learned there, and keeps how
-        they go together. Split conformal prediction promises something about single observations and nothing about
-        averages: those are as they were without it.
+        A recalibrated model scales the errors at each point by what it has learned there. Split conformal prediction
+        promises nothing about averages: those are as they were without it.
 
         >>> import numpy as np, cagp
         >>> X = np.linspace(0, 1, 50)[:, None]
@@ -281,16 +225,15 @@ class Model(ModelParts):
         """
         test, convert = self.test_points(X_test)
         asked = Functional.of(len(test), weights, by)
-        _require_rule(stop)
+        require_rule(stop)
         if self.transform is not None:
             raise InputError(
                 "averages of transformed observations have no closed form; average simulated fields instead "
                 "(model.simulate(X, 1000).fields @ weights, or cagp simulate), or fit without a transform "
                 "(transform=None, or --transform none)"
             )
-        A, scale = asked.A, None if self._placed is None else self._placed.scale(test)
-        if scale is not None:
-            A = asked.beside_scaled(scale)
+        scale = None if self._placed is None else self._placed.scale(test)
+        A = asked.A if scale is None else asked.beside_scaled(scale)
         show = progress_bar("average", A.shape[0] * len(self.components), progress)
         with self._threads(len(test)), Interrupt() as interrupt, show as advance:
             settings: Any = {"stop": stop, "batch_size": batch_size, "interrupt": interrupt, "advance": advance}
@@ -317,20 +260,17 @@ class Model(ModelParts):
         ``observed`` the fields are of new observations: noise is added, of ``noise_variance`` where that is given. Each
         field is one of a single component, drawn by its weight; margins and a transform are those of the prediction.
 
-        ``method`` is how the prior is drawn at all points together: "dense" is exact, for a few thousand points;
-        "circulant" is exact on regular grids that training and test points share; "vecchia" draws each point given its
-        neighbours, anywhere, which is approximate. "auto" takes the first of them that suits the points and fits the
-        memory budget.
+        ``method`` is how the prior is drawn: "dense" is exact, for a few thousand points; "circulant" is exact on
+        regular grids that training and test points share; "vecchia" draws each point given its neighbours, anywhere,
+        which is approximate. "auto" takes the first that suits the points and fits the memory budget.
 
-        Field i depends on the model, X_test, the ``seed`` and i alone, not on n, on batches or on the device but for
-        rounding: ``first`` = 10 gives the fields from number 10 on, so that many fields can be drawn in several calls.
-        ``simulator`` keeps what such calls share.
+        Field i depends on the model, X_test, the ``seed`` and i alone, but for rounding: ``first`` = 10 gives the
+        fields from number 10 on. ``simulator`` keeps what several such calls share.
         """
         simulator = self.simulator(X_test, method=method)
         with self._threads(len(simulator)):
-            return simulator.draw(
-                n, seed, first=first, observed=observed, noise_variance=noise_variance, progress=progress
-            )
+            how: Any = {"observed": observed, "noise_variance": noise_variance, "progress": progress}
+            return simulator.draw(n, seed, first=first, **how)
 
     def simulator(self, X_test: ArrayLike, *, method: str = "auto") -> Simulator:
         """What draws fields at X_test (T, p), in several calls of ``draw(n, seed, first=…)``; see ``simulate``."""
@@ -348,12 +288,7 @@ class Model(ModelParts):
     # --- error bars on the data -----------------------------------------------------------------------------------
 
     def left_out(
-        self,
-        like: ArrayLike | None = None,
-        n: int | None = None,
-        seed: int = 0,
-        *,
-        progress: bool | None = None,
+        self, like: ArrayLike | None = None, n: int | None = None, seed: int = 0, *, progress: bool | None = None
     ) -> LeftOut:
         """Training observations predicted from the others: how the error bars of the priors hold on the data.
 
@@ -362,9 +297,9 @@ class Model(ModelParts):
         from its neighbours; other solvers condition on a part of the data several times where that takes seconds, else
         neighbours stand in for them, and ``how`` says so. They are on the scale that was modelled, without margins.
 
-        Leaving out single observations judges predictions next to data. ``like`` = X_test (T, p) judges those at the
-        distances from the data that these test points have: around each observation all data are left out that are
-        nearer than the nearest datum of one of them, drawn at random.
+        Single observations judge predictions next to data. ``like`` = X_test (T, p) judges those as far from the data
+        as these test points: around each observation all data are left out that are nearer than the nearest datum of
+        one of them, drawn at random.
         """
         test = None if like is None else self.test_points(like, "like")[0]
         with self._threads():
@@ -384,13 +319,12 @@ class Model(ModelParts):
         Left-out predictions say how large errors are compared with what was promised: around each place, and at its
         distance from the data, for which gaps are left out too: of the widths of those that ``like`` = X_test (T, p)
         lies in, or of all widths. The std is scaled by that; intervals, quantiles, densities and samples get the shape
-        of the left-out errors. This is empirical: right for observations like those left out. ``n`` single observations
-        are left out, by default all up to a million.
+        of the left-out errors. This is empirical: right for observations like those left out, ``n`` single ones, by
+        default all up to a million. What the model had learned about its error bars before is learned anew.
 
         ``calibration`` = (X, y) are observations that the model has not seen: the result is a split conformal
         prediction on top, whose intervals hold at least as often as they promise, if new observations are exchangeable
-        with these. The ``guarantee`` of a prediction says which of them holds. This model itself is not changed; what
-        it had learned about its error bars before is learned anew.
+        with these. The ``guarantee`` of a prediction says which of them holds.
         """
         test = None if like is None else self.test_points(like, "like")[0]
         unseen = None if calibration is None else self._calibration(calibration)
@@ -402,22 +336,8 @@ class Model(ModelParts):
         X, z = unseen
         prediction = found.replace(transform=None).predict(X, progress=False).observed()
         scores = as_float64(prediction.normal_score(z), "scores").cpu().numpy()
-        margins = found.margins
-        assert isinstance(margins, Recalibration)
-        return found.replace(margins=Conformal(np.sort(scores), margins))
-
-    def _calibration(self, given: Any) -> tuple[torch.Tensor, torch.Tensor]:
-        """Observations that the model has not seen: X (n, p) and what was modelled of y (n,)."""
-        try:
-            X, y = given
-        except (TypeError, ValueError):
-            raise InputError(f"calibration must be a pair (X, y), got {type(given).__name__}") from None
-        test, _ = self.test_points(X, "calibration[0]")
-        return test, self._modelled(targets(y, len(test), self.device, "calibration[1]"), "calibration[1]")
-
-    def _modelled(self, y: torch.Tensor, name: str = "y") -> torch.Tensor:
-        """Observations y (n,) on the scale that was modelled."""
-        return y if self.transform is None else self.transform.of(y, name)
+        assert isinstance(found.margins, Recalibration)
+        return found.replace(margins=Conformal(np.sort(scores), found.margins))
 
     def jackknife_interval(
         self, X_test: ArrayLike, level: float = 0.95, *, noise_variance: Any = None
@@ -426,10 +346,9 @@ class Model(ModelParts):
 
         For observations that are exchangeable with those of the model they hold at least 1 − 2 (1 − ``level``), 90% for
         a ``level`` of 95%, whatever the kernel, and usually about ``level``; this takes the hyperparameters as chosen
-        without these data. No data are set aside for it, as ``recalibrated(calibration=…)`` does, and margins have no
-        part in it. Where there are too few observations for the level, fewer than 19 for 95%, intervals are infinite.
-        ``noise_variance`` is that of the new observations, on the scale that was modelled, by default the prior's,
-        where that is one number.
+        without these data. No data are set aside, and margins have no part in it. With too few observations for the
+        level, fewer than 19 for 95%, intervals are infinite. ``noise_variance`` is that of the new observations, on the
+        scale that was modelled, by default the prior's, where that is one number.
         """
         if len(self.components) > 1:
             raise InputError(
@@ -444,10 +363,7 @@ class Model(ModelParts):
     # --- other data -----------------------------------------------------------------------------------------------
 
     def with_observations(self, y: ArrayLike) -> Model:
-        """The same priors, points and solver with other observations y (d,); margins and story are dropped.
-
-        The work that a calibrated solver did before it saw test points is shared: it does not depend on y.
-        """
+        """The same with other observations y (d,), sharing what a calibrated solver did; without margins and story."""
         observations = self._modelled(targets(y, len(self.recipe.y), self.device))
         components = [component.with_observations(observations) for component in self.components]
         return self.replace(components=components, margins=None, story=None, result=None)
@@ -455,18 +371,15 @@ class Model(ModelParts):
     def with_more(self, X: ArrayLike, y: ArrayLike, *, noise_variance: Any = None) -> Model:
         """The model of its own observations and further ones y (m,) at X (m, p); this one stays what it is.
 
-        The results are those of ``prior.condition`` on all of them, to rounding: hyperparameters stay, and so do solver
-        and memory budget. ``Cholesky`` extends its factor, O(d² m) in place of O(d³/3). Other solvers are prepared
-        anew, which takes them little: a warm start would change what they give after a number of iterations, and
-        nearest neighbours must be the nearest of all points.
+        The results are those of ``prior.condition`` on all of them, to rounding. ``Cholesky`` extends its factor,
+        O(d² m) in place of O(d³/3); other solvers are prepared anew, which takes them little.
 
-        What was chosen and learned stays as it was, from the observations before, and says so: hyperparameters,
-        weights of components, a transform, and how much wider or narrower a recalibration makes the error bars. Learn
-        it anew when the new observations are many, or of another kind.
+        What was chosen and learned stays as it was, and says so: hyperparameters, weights of components, a transform,
+        and how much wider or narrower a recalibration makes the error bars. Learn it anew when the new observations are
+        many, or of another kind.
 
         ``noise_variance`` is that of the new observations, on the scale that was modelled, one number or (m,): by
-        default the prior's, where that is known for new ones; with another one the model has a noise variance for each
-        observation.
+        default the prior's, where that is known; with another one the model has one for each observation.
 
         >>> import numpy as np, cagp
         >>> X = np.linspace(0, 1, 50)[:, None]
@@ -483,14 +396,3 @@ class Model(ModelParts):
             components = [component.with_more(new, values, noise_variance) for component in self.components]
         story = None if self.record is None else self.record.after(added)
         return self.replace(components=components, margins=margins, story=story)
-
-
-def _whole(prediction: Prediction) -> Prediction:
-    if prediction.status.reason == "interrupted":
-        raise KeyboardInterrupt(prediction.status.message)
-    return prediction
-
-
-def _require_rule(stop: Any) -> None:
-    if stop is not None and not isinstance(stop, Rule):
-        raise InputTypeError(f"stop must be a rule such as ComputationalShare(0.05) | Seconds(60), got {stop!r}")

@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
 import torch
 
 from .errors import InputError
-from .gram import Gram
+from .posterior import Posterior, stacked
 from .predicting.conditioned import Conditioned
 from .predicting.distributions import reach_of
 from .predicting.recipe import Recipe
+from .predicting.status import Status, joint_status
 from .predicting.trend import EstimatedTrend
-from .prediction import Guarantee, guarantee_of
-from .prior import Prior
-from .recalibration import Margins
-from .solvers import Prepared, Solver
+from .prediction import Guarantee, Prediction, guarantee_of
+from .recalibration import Margins, PlacedMargins
+from .solvers import Prepared
 from .story import Story, Tried
 from .support.convert import Output
-from .support.validation import ArrayLike, column_names, points
+from .support.frames import same_columns
+from .support.threads import threads_for
+from .support.validation import ArrayLike, points, targets
 from .transforms import Transform
 
-_KEEP: Any = object()
+_VALUE = 30  # operations in a value of a kernel
 
 
 class ModelParts:
@@ -50,28 +53,19 @@ class ModelParts:
         self.components = tuple(components[i] for i in order)
         self.weights = share[order]
         self.margins, self.transform, self.limited = margins, transform, limited
-        self.result, self.column_names = result, column_names
-        self.record = story
+        self.record, self.result, self.column_names = story, result, column_names
+        first = self.components[0]
+        self.prior, self.solver, self.device = first.prior, first.solver, first.device
+        self.gram, self.X = first.gram, first.X
 
-    def replace(
-        self,
-        *,
-        components: Sequence[Conditioned] = _KEEP,
-        weights: ArrayLike = _KEEP,
-        margins: Margins | None = _KEEP,
-        transform: Transform | None = _KEEP,
-        limited: bool = _KEEP,
-        story: Story | None = _KEEP,
-        result: Any = _KEEP,
-    ) -> Self:
-        """The same model with other parts: ``model.replace(margins=None)`` has the error bars of its priors."""
-        given = {"components": components, "weights": weights, "margins": margins}
-        given |= {"transform": transform, "limited": limited, "story": story, "result": result}
-        kept = {name: getattr(self, name) for name in given} | {"story": self.record}
-        return type(self)(
-            **{name: kept[name] if each is _KEEP else each for name, each in given.items()},
-            column_names=self.column_names,
-        )
+    def replace(self, **parts: Any) -> Self:
+        """The same model with other ``parts``: ``model.replace(margins=None)`` has the error bars of its priors.
+
+        They are ``components``, ``weights``, ``margins``, ``transform``, ``limited``, ``story`` and ``result``.
+        """
+        names = "components", "weights", "margins", "transform", "limited", "result", "column_names"
+        own = {name: getattr(self, name) for name in names}
+        return type(self)(**{**own, "story": self.record, **parts})
 
     def __repr__(self) -> str:
         first, d = self.components[0], len(self.components[0].recipe.y)
@@ -85,42 +79,15 @@ class ModelParts:
     def __str__(self) -> str:
         return self.story or repr(self)
 
-    # --- what it is made of ---------------------------------------------------------------------------------------
-
-    @property
-    def prior(self) -> Prior:
-        """The prior of the heaviest component as it was given; ``trend`` is what the data say of an unknown mean."""
-        return self.components[0].prior
-
-    @property
-    def solver(self) -> Solver:
-        """The solver as it was asked for; ``prepared.picked`` is what ``Auto`` made of it."""
-        return self.components[0].solver
-
     @property
     def recipe(self) -> Recipe:
         """What it takes to make the heaviest component again."""
         return self.components[0].recipe
 
     @property
-    def device(self) -> torch.device:
-        """Where it computes."""
-        return self.components[0].device
-
-    @property
-    def gram(self) -> Gram:
-        """The Gram matrix of the heaviest component, in the order of the data."""
-        return self.components[0].gram
-
-    @property
     def prepared(self) -> Prepared:
         """The solver of the heaviest component, which has seen the training points."""
         return self.components[0].prepared
-
-    @property
-    def X(self) -> torch.Tensor:
-        """The training points (d, p), in float64; the model's own, not to be changed."""
-        return self.components[0].X
 
     @property
     def y(self) -> torch.Tensor:
@@ -132,8 +99,7 @@ class ModelParts:
     def trend(self) -> EstimatedTrend | None:
         """The estimated coefficients of an unknown mean, with their covariance; None where the mean is known.
 
-        Those of the heaviest component, on the scale that was modelled. They come from the solver's own approximation,
-        or for nearest neighbours from some of the training points.
+        Of the heaviest component, on the scale that was modelled, by its solver or from some of the training points.
         """
         return self.components[0].trend
 
@@ -178,10 +144,55 @@ class ModelParts:
 
     def test_points(self, X_test: ArrayLike, name: str = "X_test") -> tuple[torch.Tensor, Output]:
         """X_test (T, p), checked, on the device of the model; and how results go out: as X_test came in."""
-        names = column_names(X_test)
-        if self.column_names is not None and names is not None and names != self.column_names:
-            raise InputError(
-                f"{name} has the columns {names}, the training points have {self.column_names}; "
-                f"put them in the same order: {name}[{self.column_names}]"
-            )
+        same_columns(X_test, name, self.column_names)
         return points(X_test, name, self.device, columns=self.recipe.X.shape[1]), Output.like(X_test)
+
+    def _modelled(self, y: torch.Tensor, name: str = "y") -> torch.Tensor:
+        """Observations y (n,) on the scale that was modelled."""
+        return y if self.transform is None else self.transform.of(y, name)
+
+    def _calibration(self, given: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        """Observations that the model has not seen: X (n, p) and what was modelled of y (n,)."""
+        try:
+            X, y = given
+        except (TypeError, ValueError):
+            raise InputError(f"calibration must be a pair (X, y), got {type(given).__name__}") from None
+        test, _ = self.test_points(X, "calibration[0]")
+        return test, self._modelled(targets(y, len(test), self.device, "calibration[1]"), "calibration[1]")
+
+    def _threads(self, points: int = 0) -> threads_for:
+        """As many threads as covariances of all data, and of so many further ``points``, are worth."""
+        return threads_for(len(self.components) * max(len(self.recipe.y) ** 3, _VALUE * points * len(self.recipe.y)))
+
+    def _predicted(self, found: Sequence[Posterior], test: torch.Tensor, convert: Output) -> Prediction:
+        """What the posteriors of all components say together."""
+        if len(found) == 1 and self.margins is None and self.transform is None:
+            return found[0]
+        return self._prediction(*stacked(found), joint_status([each.status for each in found]), test, convert, found)
+
+    def _prediction(
+        self,
+        means: torch.Tensor,
+        variances: torch.Tensor,
+        status: Status,
+        test: torch.Tensor,
+        convert: Output,
+        components: Sequence[Posterior] = (),
+    ) -> Prediction:
+        return Prediction(
+            means,
+            variances,
+            self.weights,
+            new_noise=self.new_noise(test),
+            status=status,
+            guarantee=self.guarantee,
+            convert=convert,
+            margins=None if self._placed is None else self._placed.at(test),
+            transform=self.transform,
+            reach=self.reach,
+            components=components,
+        )
+
+    @cached_property
+    def _placed(self) -> PlacedMargins | None:
+        return None if self.margins is None else self.margins.around(self.components[0])

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -42,10 +41,7 @@ _VALUE = 30  # operations in a value of a kernel
 
 
 class Posterior(Prediction):
-    """A Gaussian belief about f at the test points: the prediction of one prior, conditioned by a solver.
-
-    What ``Model.predict`` gives where a model is just that, and ``components`` of all other predictions.
-    """
+    """The prediction of one prior: of a model that is just that, and among the ``components`` of all others."""
 
     def __init__(
         self, component: Conditioned, batches: Sequence[Solved], convert: Output, status: Status, test: torch.Tensor
@@ -54,7 +50,7 @@ class Posterior(Prediction):
         limited = sum(int(batch.at_rounding.sum()) for batch in batches)
         if limited:
             note = f" The variance of {limited} test points is below what rounding can resolve; its limit is reported."
-            status = replace(status, circumstances=status.circumstances + note)
+            status = status.noting(note)
         super().__init__(
             torch.cat([batch.mean for batch in batches])[None],
             torch.cat([batch.variance for batch in batches])[None],
@@ -73,8 +69,6 @@ class Posterior(Prediction):
     def components(self) -> tuple[Prediction, ...]:
         return (self,)
 
-    # --- covariances ----------------------------------------------------------------------------------------------
-
     def covariance(self) -> Any:
         """The posterior covariance between all test points, shape (T, T); computed when asked for."""
         C = self.latent_covariance()
@@ -90,6 +84,10 @@ class Posterior(Prediction):
         C = (C + C.T) / 2
         C.diagonal().copy_(self._variances[0])
         return C
+
+    @property
+    def _prior_scale(self) -> float:
+        return float(self._component.gram.kernel_diagonal().max())
 
     def _single_batch(self) -> tuple[Cross, torch.Tensor]:
         MemoryPlan([self._component]).require_dense_weights(len(self))
@@ -108,8 +106,6 @@ class Posterior(Prediction):
         # solved elsewhere, or not kept: once more
         return batch.cross, batch.weights or run_to(component, batch.cross, batch.iterations)
 
-    # --- what users do with it ------------------------------------------------------------------------------------
-
     @property
     def weights(self) -> Any:
         """The kriging weights W, shape (d, T), rows in the order of the training points: mean = m₀ + Wᵀ (y − m₀(X))."""
@@ -117,21 +113,16 @@ class Posterior(Prediction):
         return self._convert(rows.T)
 
     def sample(self, n: int = 1, seed: int = 0) -> Any:
-        """``n`` joint draws at the test points, shape (n, T). The same ``seed`` gives the same draws.
-
-        From the covariance of all test points where that fits the memory budget, else by conditional simulation.
-        """
-        count(n, "n", minimum=1)
+        """``n`` joint draws, shape (n, T): from the covariance where that fits the memory budget, else simulated."""
+        n, seed = count(n, "n", minimum=1), count(seed, "seed")
         remedy = "condition with dtype=torch.float64 or a larger noise_variance"
-        seed = count(seed, "seed")
         try:
             covariance = self.latent_covariance()
         except MemoryBudgetError:
             return self._simulated(n, seed)
         covariance.diagonal().add_(self._noise.to(covariance))
-        scale = float(self._component.gram.kernel_diagonal().max())
-        mean = self._means[0].to(covariance)
-        return self._convert(joint_draws(mean, covariance, n, seed, "the posterior covariance", remedy, scale))
+        mean, what = self._means[0].to(covariance), "the posterior covariance"
+        return self._convert(joint_draws(mean, covariance, n, seed, what, remedy, self._prior_scale))
 
     def _simulated(self, n: int, seed: int) -> Any:
         crosses = [batch.cross for batch in self._batches]
@@ -140,8 +131,6 @@ class Posterior(Prediction):
         for number, field in enumerate(fields):
             field += self._noise.sqrt().to(field) * simulator.new_noise(seed, number).to(field)
         return self._convert(fields)
-
-    # --- what the computation left undone -------------------------------------------------------------------------
 
     @property
     def iterations_tensor(self) -> torch.Tensor:
@@ -157,9 +146,8 @@ class Posterior(Prediction):
     def bounds(self) -> ComputationalVariance:
         """Bounds on the computational variance, as tensors.
 
-        They cost three products with G and an inducing-point approximation of it, which for nearest neighbours is far
-        more than the prediction: ask for some of the test points. Weights of large predictions that were not kept are
-        computed again, by the workers of ``joblib.parallel_config`` where there are any.
+        They cost three products with G, which for nearest neighbours is far more than the prediction: ask for some of
+        the test points. Weights that were not kept are computed again, by workers where ``joblib`` is told of any.
         """
         return bounds_of_batches(self._component, self._batches)
 
@@ -194,8 +182,8 @@ def iterated(
             yield Posterior(component, [batch], convert, Status("iterating", message), test)
 
 
-def stacked(found: Sequence[Posterior]) -> tuple[torch.Tensor, torch.Tensor]:
-    """The means and the variances of several posteriors at the same points, each (m, T)."""
+def stacked(found: Sequence[Prediction]) -> tuple[torch.Tensor, torch.Tensor]:
+    """The means and the variances of several posteriors at the same points, each (m, T), float64."""
     return torch.cat([each._means for each in found]), torch.cat([each._variances for each in found])
 
 
@@ -237,8 +225,7 @@ def solve_each(
 ) -> Iterator[tuple[Conditioned, list[Solved], Status]]:
     """Components one after another, with one budget of time and memory: each with its batches and its status.
 
-    ``seen`` are the components with the covariances with all test points, and what is expected of their solvers, in
-    words; ``offsets`` their prior means (T,). Ctrl-C leaves what is not reached at its prior, and the status says so.
+    ``seen`` are those of ``Conditioned.ready_for``, ``offsets`` their prior means (T,).
     """
     started, plan = time.perf_counter(), MemoryPlan([component for component, _, _ in seen])
     for i, ((component, cross, expected), offset) in enumerate(zip(seen, offsets, strict=True)):

@@ -1,8 +1,4 @@
-"""What a model predicts at test points: a distribution for each of them, and when its error bars hold.
-
-It is a mixture of the normal distributions of the model's components, then two maps of the normal score, where there
-are any: the margins that left-out errors taught, and the way back from a transformed scale.
-"""
+"""What a model predicts at test points: a distribution for each of them, and when its error bars hold."""
 
 from __future__ import annotations
 
@@ -16,19 +12,18 @@ import numpy as np
 import torch
 
 from .errors import InputError
-from .predicting.bounds import ComputationalVariance
+from .predicting.bounds import ComputationalVariance, joined_bounds
 from .predicting.distributions import Distribution, NormalMixture, Transformed
 from .predicting.status import Status
 from .solvers import Solver
 from .support.convert import Output
 from .support.threads import threads_for
-from .support.validation import ArrayLike, as_float64, count, real
+from .support.validation import ArrayLike, as_float64, count, fraction
 from .transforms import Transform
 
 _EACH = 1000  # operations for a value of a distribution, about
 
-Reshape = Callable[[Distribution], Distribution]
-"""What left-out errors taught about the test points of a prediction: another shape in place of that of the prior."""
+Reshape = Callable[[Distribution], Distribution]  # to the shape that left-out errors taught, from that of the prior
 
 
 @dataclass(frozen=True)
@@ -46,15 +41,13 @@ UNDER_THE_PRIOR = Guarantee(
     "under the prior",
     "The error bars are exactly right if the data follow the prior: they say nothing about a prior that does not fit.",
 )
-NO_GUARANTEE = Guarantee(
-    "none", "The solver takes its directions from y, so its error bars are not calibrated, even under the prior."
-)
 
 
 def guarantee_of(solver: Solver, components: int = 1) -> Guarantee:
     """When error bars hold that are made with the weights of a solver, for a mixture of so many priors."""
     if not solver.calibrated:
-        return NO_GUARANTEE
+        sentence = "The solver takes its directions from y, so its error bars are not calibrated, even under the prior."
+        return Guarantee("none", sentence)
     if components == 1:
         return UNDER_THE_PRIOR
     sentence = f"The error bars are right if the data follow one of {components} priors, as likely as their weights."
@@ -66,8 +59,8 @@ class Prediction:
 
     ``mean``, ``variance`` and ``std`` have shape (T,) and are about f, as are ``interval`` and ``quantile``;
     ``observed()`` is about new observations y, noise included. ``status`` says how it was computed, ``guarantee`` when
-    the error bars hold. ``components`` are the posteriors of the single priors that the model is made of, and
-    ``component_weights`` (m,) theirs; a prediction whose numbers alone were kept has no components.
+    the error bars hold. ``components`` are the posteriors of the single priors, with ``component_weights`` (m,); a
+    prediction whose numbers alone were kept has none.
     """
 
     def __init__(
@@ -87,8 +80,8 @@ class Prediction:
     ) -> None:
         """From ``means`` and ``variances`` (m, T) of f and the ``weights`` (m,) of m components.
 
-        ``new_noise`` is the noise variance that ``observed`` adds where it is given none: one number, (m, 1) or (m, T);
-        None where nothing is known of new observations. ``reach`` is how far the mean of a transform looks.
+        ``new_noise`` is the noise variance that ``observed`` adds by default, one number, (m, 1) or (m, T), where it is
+        known. ``reach`` is how far the mean of a transform looks.
         """
         self._means, self._variances = means.detach().double(), variances.detach().double()
         self.component_weights = np.asarray(weights, dtype=np.float64)
@@ -144,7 +137,7 @@ class Prediction:
     @property
     def variance(self) -> Any:
         """The square of ``std``, shape (T,): mathematical and computational variance together."""
-        return self._out(self._variance_now)
+        return self._out(self._mixture.variances[0] if self.is_normal else self._distribution.std.square())
 
     @property
     def std(self) -> Any:
@@ -152,22 +145,16 @@ class Prediction:
         return self._out(self._distribution.std)
 
     @property
-    def _variance_now(self) -> torch.Tensor:
-        return self._mixture.variances[0] if self.is_normal else self._distribution.std.square()
+    def factor(self) -> Any:
+        """How much wider than under the prior the error bars are: the ratio of the std, (T,), on the scale modelled."""
+        return self._out(self._scale)
 
     @property
-    def factor(self) -> Any:
-        """How much wider or narrower than under the prior the error bars are: the ratio of the std, shape (T,).
-
-        One where left-out errors taught nothing; on the scale that was modelled.
-        """
-        return self._out(self._modelled.std / self._mixture.std)
+    def _scale(self) -> torch.Tensor:
+        return self._modelled.std / self._mixture.std
 
     def covariance(self) -> Any:
-        """The covariance of the errors at all test points, shape (T, T); computed when asked for.
-
-        A recalibration scales the errors at each point and keeps how they go together.
-        """
+        """The covariance of the errors at all test points, shape (T, T); a recalibration scales that of the prior."""
         if self._transform is not None:
             raise InputError(
                 "a covariance does not describe transformed predictions, which are not normal; draw with sample(n), or "
@@ -175,8 +162,7 @@ class Prediction:
             )
         C = self.latent_covariance().double()
         C.diagonal().add_(self.component_noise.T @ self._mixture.weights)
-        scale = self._modelled.std / self._mixture.std
-        return self._out(C * scale * scale[:, None])
+        return self._out(C * self._scale * self._scale[:, None])
 
     def latent_covariance(self) -> torch.Tensor:
         """The covariance of f on the scale that was modelled, without margins, shape (T, T)."""
@@ -196,8 +182,7 @@ class Prediction:
     def observed(self, noise_variance: Any = None) -> Self:
         """The prediction of observations y at the test points: the noise variance is added.
 
-        ``noise_variance`` is one number or one per test point (T,), on the scale that was modelled; by default the
-        prior's, where that is known for new observations.
+        ``noise_variance`` is one number or (T,), on the scale that was modelled; by default the prior's, where known.
         """
         return self._with_noise(checked_noise(self._new_noise, noise_variance, len(self)).to(self._means.device))
 
@@ -222,11 +207,11 @@ class Prediction:
         return self.quantile(0.5)
 
     def interval(self, level: float = 0.95) -> tuple[Any, Any]:
-        """The central interval that holds the truth with probability ``level``: (lower, upper), each (T,).
+        """The central interval that holds f with probability ``level``: (lower, upper), each (T,).
 
-        Of f, the function; those of new observations, which are wider, are ``observed().interval(level)``.
+        Those of new observations, which are wider, are ``observed().interval(level)``.
         """
-        level = checked_level(level)
+        level = fraction(level, "level")
         ends = torch.tensor([(1 - level) / 2, (1 + level) / 2], dtype=torch.float64, device=self._means.device)
         with threads_for(_EACH * self._means.numel() * 2):
             lower, upper = self._distribution.quantiles(ends)
@@ -241,10 +226,7 @@ class Prediction:
         return self._convert(self._scores(values)[0])
 
     def log_density(self, values: ArrayLike) -> Any:
-        """The logarithm of the predicted density at ``values`` (T,), one at each test point; shape (T,).
-
-        −∞ where no observation can be.
-        """
+        """The log density at ``values`` (T,), one at each test point; shape (T,); −∞ where no observation can be."""
         return self._convert(self._scores(values)[1])
 
     def _scores(self, values: ArrayLike) -> tuple[torch.Tensor, torch.Tensor]:
@@ -260,10 +242,7 @@ class Prediction:
     # --- draws, and what the computation left undone ----------------------------------------------------------------
 
     def sample(self, n: int = 1, seed: int = 0) -> Any:
-        """``n`` joint draws at the test points, shape (n, T). The same ``seed`` gives the same draws.
-
-        Each is a draw of one component, chosen by its weight, with the margins of the prediction.
-        """
+        """``n`` joint draws, shape (n, T), each of one component, by its weight; the same for the same ``seed``."""
         count(n, "n", minimum=1)
         self._require_components("sample")
         chosen = np.random.default_rng(count(seed, "seed")).choice(len(self._means), n, p=self.component_weights)
@@ -286,25 +265,21 @@ class Prediction:
 
     @property
     def computational_variance(self) -> ComputationalVariance:
-        """How much of the variance more computation would remove: lower bound, estimate, upper bound, each (T,).
-
-        Of a mixture it is the average over its components, of a recalibrated one scaled like the variance.
-        """
+        """How much of the variance more computation would remove: lower bound, estimate, upper bound, each (T,)."""
         if self._transform is not None:
             raise InputError(
                 "the computational variance is known on the scale that was modelled, not after a transform: "
                 "prediction.components[0].computational_variance"
             )
-        scale, found = (self._modelled.std / self._mixture.std).square(), self.bounds
-        return ComputationalVariance(*(self._out(each * scale) for each in (found.lower, found.estimate, found.upper)))
+        return self.bounds.map(lambda bound: self._out(bound * self._scale.square()))
 
     @property
     def bounds(self) -> ComputationalVariance:
         """Bounds on the computational variance of f on the scale that was modelled, without margins, as tensors."""
         self._require_components("computational_variance")
-        found = [part.bounds for part in self.components]
-        each = (torch.stack([getattr(one, name).double() for one in found]) for name in ("lower", "estimate", "upper"))
-        return ComputationalVariance(*(self._mixture.weights @ bound for bound in each))
+        return joined_bounds(
+            [part.bounds for part in self.components], lambda each: self._mixture.weights @ torch.stack(each).double()
+        )
 
     @property
     def iterations(self) -> Any:
@@ -313,7 +288,6 @@ class Prediction:
 
     @property
     def iterations_tensor(self) -> torch.Tensor:
-        """The same as a tensor."""
         self._require_components("iterations")
         return torch.stack([part.iterations_tensor for part in self.components]).amin(dim=0)
 
@@ -349,14 +323,6 @@ def checked_noise(new_noise: Any, noise_variance: Any, size: int, points: str = 
     if bool((tensor < 0).any()):
         raise InputError(f"noise_variance must not be negative, got {float(tensor.min()):g}")
     return tensor
-
-
-def checked_level(level: Any) -> float:
-    """The probability that an interval holds, between 0 and 1."""
-    value = real(level, "level")
-    if not 0 < value < 1:
-        raise InputError(f"level must be between 0 and 1, got {level!r}; for 95% write 0.95")
-    return value
 
 
 def probabilities(p: ArrayLike, device: torch.device) -> torch.Tensor:

@@ -18,9 +18,7 @@ from .support.positive_definite import joint_draws
 from .support.validation import ArrayLike, as_float64, count, points, positive, targets
 from .transforms import Transform, named
 
-# A prior is the lowest thing that a user holds, and its verbs (condition, fit) are short cuts into rooms above it. So
-# these are imported where they are used, and nothing below the model imports it.
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # condition and fit are short cuts into rooms above, imported where they are used
     from .hyperparameters.fitting import FitOptions, LikelihoodOptions
     from .model import Model
 
@@ -47,11 +45,10 @@ class Prior:
             raise InputTypeError(f"kernel must be a kernel such as Matern32(0.2), got {self.kernel!r}")
         object.__setattr__(self, "mean", as_mean(self.mean))
         object.__setattr__(self, "noise_variance", _checked_noise(self.noise_variance))
-        if self.noise_pattern is not None:
-            if not isinstance(self.noise_pattern, Pattern):
-                raise InputTypeError(f"noise_pattern must be a cagp.Pattern, got {self.noise_pattern!r}")
-            if np.ndim(self.noise_variance):
-                raise InputError("noise_pattern is for one noise_variance; one per observation says all there is")
+        if not isinstance(self.noise_pattern, Pattern | None):
+            raise InputTypeError(f"noise_pattern must be a cagp.Pattern, got {self.noise_pattern!r}")
+        if self.noise_pattern is not None and np.ndim(self.noise_variance):
+            raise InputError("noise_pattern is for one noise_variance; one per observation says all there is")
 
     def __repr__(self) -> str:
         pattern = "" if self.noise_pattern is None else f", noise_pattern={self.noise_pattern!r}"
@@ -60,9 +57,8 @@ class Prior:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Prior):
             return NotImplemented
-        same_noise = np.array_equal(self.noise_variance, other.noise_variance)
-        same_noise = same_noise and self.noise_pattern == other.noise_pattern
-        return self.kernel == other.kernel and self.mean == other.mean and same_noise
+        own, theirs = ((each.kernel, each.mean, each.noise_pattern) for each in (self, other))
+        return own == theirs and np.array_equal(self.noise_variance, other.noise_variance)
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -79,10 +75,7 @@ class Prior:
         return noise.expand(len(X)).clone()
 
     def new_noise(self, X: torch.Tensor) -> float | torch.Tensor | None:
-        """The noise variance of new observations at X (T, p): one number, or one each (T,).
-
-        None where it is known for the training observations alone: that says nothing about new ones.
-        """
+        """The noise variance of new observations at X (T, p), one number or (T,); None where only the old have one."""
         if np.ndim(self.noise_variance):
             return None
         return self.noise_variance if self.noise_pattern is None else self.noise(X)
@@ -101,12 +94,11 @@ class Prior:
     ) -> Model:
         """Condition on observations y (d,) at points X (d, p).
 
-        ``solver`` approximates the kriging weights; see the table of solvers; "auto" picks one and says which.
-        ``storage`` is "dense", "tiles" (matrix-free) or "auto": dense where the Gram matrix takes at most three
-        quarters of ``memory_budget`` (in bytes; half of the free memory by default). ``dtype`` is the arithmetic:
-        float64 unless asked otherwise. With ``solve_dtype="float32"`` the solver works in single precision and one
-        product in ``dtype`` at the end certifies its weights: bad arithmetic makes the error bars wider, never wrong.
-        ``device`` defaults to that of X.
+        ``solver`` approximates the kriging weights; "auto" picks one and says which. ``storage`` is "dense", "tiles"
+        (matrix-free) or "auto": dense where the Gram matrix takes at most three quarters of ``memory_budget`` (in
+        bytes; half of the free memory by default). ``dtype`` is the arithmetic. With ``solve_dtype="float32"`` the
+        solver works in single precision and one product in ``dtype`` at the end certifies its weights: bad arithmetic
+        makes the error bars wider, never wrong. ``device`` defaults to that of X.
         """
         from .model import Model
 
@@ -122,16 +114,17 @@ class Prior:
         budget = resolve_budget(memory_budget, test.device)
         require(4 * 8 * len(test) ** 2, budget, f"joint draws at {len(test)} points", "draw at fewer points")
         embedding = self.kernel.embed(test, test.mean(dim=0))
-        covariance = self.kernel.evaluate(embedding, embedding)
-        remedy = "check that the kernel is positive semidefinite"
+        covariance, remedy = (
+            self.kernel.evaluate(embedding, embedding),
+            "check that the kernel is positive semidefinite",
+        )
         draws = joint_draws(self.mean(test), covariance, n, count(seed, "seed"), "the prior covariance", remedy)
         return Output.like(X)(draws)
 
     def log_likelihood(self, X: ArrayLike, y: ArrayLike, **options: Unpack[LikelihoodOptions]) -> float:
         """log p(y) of observations y (n,) at points X (n, p): how well the prior as it stands explains the data.
 
-        Options are those of ``cagp.hyperparameters.log_likelihood``: ``likelihood`` ("exact" or "nearest-neighbours"),
-        ``n_neighbours``, ``terms``, ``seed``, ``memory_budget`` and ``device``.
+        ``options`` are those of ``cagp.hyperparameters.log_likelihood``.
         """
         from .hyperparameters import log_likelihood
 
@@ -140,10 +133,8 @@ class Prior:
     def fit(self, X: ArrayLike, y: ArrayLike, **options: Unpack[FitOptions]) -> Prior:
         """A new prior with maximum-likelihood hyperparameters for observations y (n,) at points X (n, p).
 
-        Options are those of ``cagp.hyperparameters.fit``, which also returns the likelihood, standard errors and the
-        trace: ``likelihood`` ("auto", "exact", "nearest-neighbours"), ``subset``, ``fix``, ``fix_noise``,
-        ``refit_mean``, ``bounds``, ``n_restarts``, ``n_neighbours``, ``terms``, ``seed``, and how to compute. What
-        needs a look (a bound that was reached, a flat likelihood, no convergence) is told by one ``FitWarning``.
+        ``options`` are those of ``cagp.hyperparameters.fit``, which also returns the likelihood, standard errors and
+        the trace. What needs a look (a bound reached, a flat likelihood, no convergence) is told by one ``FitWarning``.
         """
         from .hyperparameters import fit
         from .hyperparameters.result import warn
@@ -154,10 +145,7 @@ class Prior:
         return result.prior
 
     def transformed(self, transform: Transform | str) -> TransformedPrior:
-        """The prior of observations y with g(y) = f(x) + noise, for a ``transform`` g: of positive data, or of shares.
-
-        "log", "box-cox", "yeo-johnson", "sinh-arcsinh" or "logit", or one from ``cagp.transforms`` with its parameters.
-        """
+        """The prior of observations y with g(y) = f(x) + noise, for a ``transform`` g; see ``TransformedPrior``."""
         return TransformedPrior(self, transform=transform)
 
 
@@ -165,9 +153,8 @@ class Prior:
 class TransformedPrior:
     """y = g⁻¹(f(x) + noise) with f and noise of a ``prior``, and g a ``transform``; made by ``Prior.transformed``.
 
-    Kernel, mean and noise are on the scale of g(y), where weights, error bars and the identity behind them are those of
-    any prior. ``transform`` is one from ``cagp.transforms``, such as ``BoxCox(0.3)``, or the name of one, whose
-    parameters ``fit`` finds.
+    Kernel, mean and noise are on the scale of g(y). ``transform`` is such as ``BoxCox(0.3)``, or a name, whose
+    parameters ``fit`` finds: "log", "box-cox", "yeo-johnson", "sinh-arcsinh" or "logit".
 
     >>> import numpy as np, cagp
     >>> X = np.linspace(0, 1, 30)[:, None]
@@ -205,18 +192,15 @@ class TransformedPrior:
     def log_likelihood(self, X: ArrayLike, y: ArrayLike, **options: Any) -> float:
         """log p(y) of observations y (n,) at points X (n, p), with the slope of the transform in it.
 
-        ``options`` are those of ``Prior.log_likelihood``. Values for different transforms can be compared where the
-        mean is known: unknown coefficients are integrated out on the scale of g(y).
+        Values for different transforms can be compared where the mean is known: unknown coefficients are integrated out
+        on the scale of g(y). ``options`` are those of ``Prior.log_likelihood``.
         """
         transform, values = self._known(), targets(y, len(X))
         slope = float(transform.log_slope(values).sum())
         return self.prior.log_likelihood(X, transform.of(values), **options) + slope
 
     def fit(self, X: ArrayLike, y: ArrayLike, **options: Any) -> TransformedPrior:
-        """Maximum-likelihood hyperparameters, and parameters of the transform, for observations y (n,) at X (n, p).
-
-        The two are fitted in turn until they settle. ``options`` are those of ``Prior.fit``.
-        """
+        """Maximum-likelihood hyperparameters and parameters of the transform, in turn; ``options`` as for ``Prior``."""
         from .hyperparameters import fit_transformed
 
         prior, transform = fit_transformed(self.prior, named(self.transform), X, y, **options)

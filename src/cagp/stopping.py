@@ -1,7 +1,6 @@
 """When to stop: by iterations, by time, by how much of the variance is computational. Rules combine with ``|``.
 
-Every test point stops by itself, when the first rule fires for it, so results do not depend on the batch. The
-iterations in the settings of the solver remain the limit.
+Every test point stops by itself, when the first rule fires for it; the iterations of the solver remain the limit.
 """
 
 from __future__ import annotations
@@ -10,11 +9,11 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 
-from .errors import InputError
+from .errors import InputError, InputTypeError
 from .support.validation import choice, count, positive
 
 
@@ -59,6 +58,12 @@ class Rule(ABC):
         return AnyOf((*self.parts, *other.parts)) if isinstance(other, Rule) else NotImplemented
 
 
+def require_rule(stop: Any) -> None:
+    """Refuse what is neither a rule nor None."""
+    if stop is not None and not isinstance(stop, Rule):
+        raise InputTypeError(f"stop must be a rule such as ComputationalShare(0.05) | Seconds(60), got {stop!r}")
+
+
 @dataclass(frozen=True)
 class AnyOf(Rule):
     """Stop a test point when any of the rules says so; write it with ``|``."""
@@ -98,10 +103,7 @@ class Iterations(Rule):
 
 @dataclass(frozen=True)
 class Seconds(Rule):
-    """Stop at the end of the first iteration after ``limit`` seconds of prediction, for all test points together.
-
-    The iteration in hand is finished, and the first one may have to build the Gram matrix; the status tells the time.
-    """
+    """Stop at the end of the first iteration after ``limit`` seconds of prediction, for all test points together."""
 
     limit: float
 
@@ -125,9 +127,8 @@ class ComputationalShare(Rule):
 
     Then the error bar is within √(1 + share) of the exact one: ``share=0.05`` means at most 2.5% wider. ``judged``
     "certified" goes by the guaranteed upper bound, "estimated" by three times the estimate, which is not certain.
-    ``CalibratedCG`` with ``Nystrom`` knows a bound after every iteration for free. For other solvers, and for
-    estimates, bounds cost three products with G after the first iteration, and again after iterations 2, 3, 5, 8, 13,
-    21, … for the test points where the solver has got closer than what is known.
+    ``CalibratedCG`` with ``Nystrom`` knows a bound for free. For other solvers, and for estimates, bounds cost three
+    products with G after iterations 1, 2, 3, 5, 8, 13, 21, …, for the test points that gain by it.
     """
 
     share: float = 0.05

@@ -13,10 +13,7 @@ from .support.validation import count
 
 @dataclass(frozen=True)
 class Tried:
-    """One candidate: its name, what it was fitted by, its average scores on left-out observations, and the seconds.
-
-    ``weight`` is its share in the model: 1 for the only one chosen, 0 for one that was not.
-    """
+    """One candidate, with its average scores on left-out observations; ``weight`` is its share in the model."""
 
     name: str
     fitted_by: str
@@ -30,7 +27,7 @@ class Tried:
 class Story:
     """What was tried, chosen and found, as ``text`` and as a table of ``candidates``.
 
-    ``interrupted`` says that Ctrl-C ended it: the best so far was kept. ``added`` observations came to the model later.
+    ``interrupted``: Ctrl-C ended it, the best so far was kept. ``added`` observations came to the model later.
     """
 
     text: str
@@ -70,13 +67,12 @@ class Story:
         wanted = {"text", "candidates", "interrupted"}
         if not isinstance(content, dict) or set(content) - {"added", "held"} != wanted:
             raise InputError("the story must have exactly the entries text, candidates and interrupted")
-        named: list[dict[str, Any]] = [
-            {name: math.nan if value is None else value for name, value in each.items()}
-            for each in content["candidates"]
-        ]
-        candidates = tuple(Tried(**each) for each in named)
+        candidates = []
+        for each in content["candidates"]:
+            named: dict[str, Any] = {name: math.nan if value is None else value for name, value in each.items()}
+            candidates.append(Tried(**named))
         added = count(content.get("added", 0), "added")
-        return cls(str(content["text"]), candidates, bool(content["interrupted"]), added)
+        return cls(str(content["text"]), tuple(candidates), bool(content["interrupted"]), added)
 
 
 def table_of(candidates: tuple[Tried, ...]) -> str:
@@ -86,9 +82,6 @@ def table_of(candidates: tuple[Tried, ...]) -> str:
         weight = f"{each.weight:.2f}" if each.weight else ""
         numbers = (f"{each.crps:.4g}", f"{each.log_score:.4g}", f"{each.seconds:.1f}", weight)
         rows.append((each.name, each.fitted_by, *numbers))
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    lines = []
-    for row in rows:
-        cells = [cell.ljust(w) if i < 2 else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True))]
-        lines.append(f"  {'  '.join(cells)}".rstrip())
-    return "\n".join(lines)
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    layout = "  " + "  ".join(f"{{:{'<' if i < 2 else '>'}{width}}}" for i, width in enumerate(widths))
+    return "\n".join(layout.format(*row).rstrip() for row in rows)

@@ -1,8 +1,7 @@
 """Monotone maps g from the scale of the observations to one where they look normal: y = g⁻¹(f + noise).
 
-Each is increasing, knows its inverse and the logarithm of its slope, which is what a density gains by it, and which
-values of y it is for. Parameters are held in ranges where g covers the whole line, or ends in a place that y has: the
-mean on the scale of y is then finite whatever the normal distribution on the other scale.
+Parameters are held in ranges where g covers the whole line, or ends in a place that y has: the mean on the scale of y
+is then finite whatever the normal distribution on the other scale.
 """
 
 from __future__ import annotations
@@ -33,20 +32,20 @@ class Transform(ABC):
 
     def __post_init__(self) -> None:
         for each in fields(self):  # type: ignore[arg-type]
-            value = real(getattr(self, each.name), each.name)
+            value = (positive if each.name == "scale" else real)(getattr(self, each.name), each.name)
             object.__setattr__(self, each.name, value)
             low, high = self.free.get(each.name, (-math.inf, math.inf))
             if not low <= value <= high:
                 raise InputError(f"{each.name} of {self.name} must lie between {low:g} and {high:g}, got {value:g}")
 
     @classmethod
-    @abstractmethod
     def starting(cls, y: np.ndarray) -> Self:
         """The transform for observations y (n,), with free parameters where a search starts; refuses what it cannot."""
+        return cls()
 
-    @abstractmethod
     def refused(self, y: torch.Tensor) -> tuple[torch.Tensor, str]:
         """Which of y (n,) it is not for, a mask (n,), and what they would have to be, with a remedy."""
+        return torch.zeros_like(y, dtype=torch.bool), ""
 
     @abstractmethod
     def forward(self, y: torch.Tensor) -> torch.Tensor:
@@ -105,10 +104,6 @@ class Log(Transform):
 
     name = "log"
 
-    @classmethod
-    def starting(cls, y: np.ndarray) -> Self:
-        return cls()
-
     def refused(self, y: torch.Tensor) -> tuple[torch.Tensor, str]:
         remedy = "box-cox" if bool((y >= 0).all()) else "yeo-johnson"
         return y <= 0, f'the logarithm is for positive values; transform="{remedy}" takes these as well'
@@ -135,8 +130,7 @@ class Log(Transform):
 class BoxCox(Transform):
     """g(y) = ((y + shift)^power − 1) / power, the logarithm for ``power`` 0; for positive y, with a ``shift`` also 0.
 
-    What g⁻¹ would make negative is 0: for a power above 0 or a shift, 0 itself has a probability. A power below 0
-    would give some predictions an infinite mean, so there is none.
+    What g⁻¹ would make negative is 0. A power below 0 would give some predictions an infinite mean, so there is none.
     """
 
     name = "box-cox"
@@ -186,10 +180,7 @@ class BoxCox(Transform):
 
 @dataclass(frozen=True)
 class YeoJohnson(Transform):
-    """The transform of Yeo and Johnson of u = (y − location) / scale, for any y: powers of 1 + u above, of 1 − u below.
-
-    ``power`` 1 changes nothing; less draws in what is far above, more what is far below.
-    """
+    """The transform of Yeo and Johnson of u = (y − location) / scale, for any y; ``power`` 1 changes nothing."""
 
     name = "yeo-johnson"
     free: ClassVar[Mapping[str, tuple[float, float]]] = {"power": (0.0, 2.0)}
@@ -198,16 +189,9 @@ class YeoJohnson(Transform):
     location: float = 0.0
     scale: float = 1.0
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        positive(self.scale, "scale")
-
     @classmethod
     def starting(cls, y: np.ndarray) -> Self:
-        return cls(1.0, *_standard(y))
-
-    def refused(self, y: torch.Tensor) -> tuple[torch.Tensor, str]:
-        return _nowhere(y)
+        return cls(location=float(np.median(y)), scale=float(np.std(y)) or 1.0)
 
     def forward(self, y: torch.Tensor) -> torch.Tensor:
         u = (y - self.location) / self.scale
@@ -242,16 +226,9 @@ class SinhArcsinh(Transform):
     location: float = 0.0
     scale: float = 1.0
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        positive(self.scale, "scale")
-
     @classmethod
     def starting(cls, y: np.ndarray) -> Self:
-        return cls(0.0, 1.0, *_standard(y))
-
-    def refused(self, y: torch.Tensor) -> tuple[torch.Tensor, str]:
-        return _nowhere(y)
+        return cls(location=float(np.median(y)), scale=float(np.std(y)) or 1.0)
 
     def forward(self, y: torch.Tensor) -> torch.Tensor:
         return torch.sinh(self.tail * torch.asinh((y - self.location) / self.scale) - self.skew)
@@ -282,10 +259,6 @@ class Logit(Transform):
         super().__post_init__()
         if not self.low < self.high:
             raise InputError(f"low of logit must be below high, got {self.low:g} and {self.high:g}")
-
-    @classmethod
-    def starting(cls, y: np.ndarray) -> Self:
-        return cls()
 
     def refused(self, y: torch.Tensor) -> tuple[torch.Tensor, str]:
         wanted = (
@@ -319,7 +292,6 @@ class Logit(Transform):
 
 
 KINDS: dict[str, type[Transform]] = {each.name: each for each in (Log, BoxCox, YeoJohnson, SinhArcsinh, Logit)}
-"""By name."""
 
 
 def named(transform: Any) -> type[Transform] | Transform:
@@ -340,12 +312,3 @@ def _power(u: torch.Tensor, power: float) -> torch.Tensor:
 def _root(z: torch.Tensor, power: float) -> torch.Tensor:
     """The inverse of ``_power``; 0 below its range."""
     return z.exp() if power == 0 else (torch.log1p((power * z).clamp_min(-1.0)) / power).exp()
-
-
-def _standard(y: np.ndarray) -> tuple[float, float]:
-    """The median and the standard deviation of y (n,), or 1 where that is 0."""
-    return float(np.median(y)), float(np.std(y)) or 1.0
-
-
-def _nowhere(y: torch.Tensor) -> tuple[torch.Tensor, str]:
-    return torch.zeros_like(y, dtype=torch.bool), ""

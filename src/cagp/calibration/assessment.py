@@ -11,16 +11,14 @@ import scipy  # its parts by their full names: stats takes long to import, and i
 from scipy.special import ndtr, ndtri
 
 from ..solvers import Solver
-from ..support.validation import ArrayLike
-from .checks import fraction, vector
+from ..support.validation import ArrayLike, fraction, vector
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Verdict = Literal["calibrated", "conservative", "overconfident", "miscalibrated"]
 
-LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99)
-"""The levels of the intervals whose coverage is told."""
+LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99)  # of the intervals whose coverage is told
 
 _TESTS = 4
 
@@ -38,19 +36,13 @@ class Assessment:
     """z-values (n,) and four tests of whether they are standard normal; made by ``assess``.
 
     Each test runs at a quarter of ``level``, so that a calibrated posterior is called anything else with probability
-    at most ``level`` (Bonferroni):
-
-    - ``p_value``: Kolmogorov-Smirnov, whether t = Φ(z) is uniform;
-    - ``mean_p_value``: normal, two-sided, whether the mean of z is 0;
-    - ``std_p_value``: χ², two-sided, whether the standard deviation of z about its mean is 1;
-    - ``coverage_p_value``: Kolmogorov-Smirnov, whether central intervals of all levels cover as often as they say.
-      It sees heavy tails, which leave the other three nearly untouched.
+    at most ``level`` (Bonferroni): ``p_value``, ``mean_p_value``, ``std_p_value`` and ``coverage_p_value``, which sees
+    heavy tails that leave the others nearly untouched.
 
     ``verdict`` is "calibrated" where none rejects (with few values, none may be able to). Where the spread is wrong and
     the mean is not, it is "conservative" (``z_std`` < 1: error bars too wide) or "overconfident" (``z_std`` > 1: too
-    narrow). Anything else, a shift or another shape, is "miscalibrated". ``reason`` says it in words.
-
-    Values that are correlated count for as many independent ones as ``worth`` says; None where they are independent.
+    narrow). Anything else, a shift or another shape, is "miscalibrated". ``reason`` says it in words. Correlated values
+    count for as many independent ones as ``worth`` says.
     """
 
     z: np.ndarray
@@ -161,9 +153,9 @@ class Assessment:
         return f"{type(self).__name__}({self.verdict!r}, {numbers})"
 
     def plot(self, axes: Any = None, *, bins: int = 20, level: float = 0.95) -> tuple[Axes, Axes]:
-        """Histogram of t and its ECDF difference, each with its simultaneous band of probability ``level``.
+        """Histogram of t and its ECDF difference, each with its band of probability ``level``, on a pair of ``axes``.
 
-        ``axes`` is a pair of matplotlib axes; without it a new figure is made: ``r.plot()[0].figure.savefig(...)``.
+        By default on those of a new figure: ``r.plot()[0].figure.savefig(...)``.
         """
         from . import plots
 
@@ -191,9 +183,8 @@ def _kolmogorov(distance: float, n: float) -> float:
 class SimulationResult(Assessment):
     """What ``simulation_based_calibration`` found: an ``Assessment`` and how it was made.
 
-    ``solver`` and ``seed`` are those asked for, ``test_vector`` (T,) is w. ``solves`` counts the solves: one where the
-    weights do not depend on y. The draws are exact, without jitter; ``factor`` says by which factorisation of the prior
-    covariance, "cholesky" or, where it is singular to working precision, "eigh".
+    ``test_vector`` (T,) is w, ``solves`` counts the solves. The draws are exact, without jitter; ``factor`` says by
+    which factorisation of the prior covariance, "cholesky" or, where it is singular to working precision, "eigh".
     """
 
     solver: Solver = field(kw_only=True)
@@ -214,11 +205,8 @@ class SimulationResult(Assessment):
 def assess(z: ArrayLike, *, level: float = 0.01) -> Assessment:
     """Judge z-values (n,), n ≥ 2: (mean − truth) / std of independent repetitions of any Gaussian posterior.
 
-    The sign does not matter but for that of ``z_mean``. ``Scores`` are taken by their z-values.
-
-    A calibrated posterior makes them independent and standard normal, and is called "calibrated" with probability at
-    least 1 − ``level``. The z-values of many test points under *one* data set are not independent: the tests then
-    reject too often.
+    ``Scores`` are taken by their z-values. A calibrated posterior is called "calibrated" with probability at least
+    1 − ``level``. Those of many test points under *one* data set are not independent: tests then reject too often.
 
     >>> import numpy as np
     >>> z = np.random.default_rng(0).standard_normal(1000)

@@ -1,9 +1,8 @@
 """Simultaneous confidence bands: what an ECDF or a histogram of n independent values may look like by chance.
 
-A pointwise band holds each count with a binomial interval of error γ; the band here holds *all* counts together with
-the probability asked for, by the choice of γ (Säilynoja, Bürkner & Vehtari, 2022). The probability that all counts
-stay inside is computed, not simulated: counts in disjoint intervals are independent Poisson variables given their
-total, so it is a chain of convolutions.
+Binomial intervals of error γ hold each count; γ is chosen so that *all* hold together with the probability asked for
+(Säilynoja, Bürkner & Vehtari, 2022). That probability is computed, not simulated: counts in disjoint intervals are
+independent Poisson variables given their total, so it is a chain of convolutions.
 """
 
 from __future__ import annotations
@@ -17,8 +16,7 @@ import numpy as np
 import scipy  # its parts by their full names: stats takes long to import, and is when it is used
 
 from ..errors import InputError
-from ..support.validation import ArrayLike, count
-from .checks import fraction, vector
+from ..support.validation import ArrayLike, count, fraction, vector
 
 _DEFAULT_POINTS = 100
 _BISECTIONS = 30
@@ -30,8 +28,7 @@ class Band:
 
     ``expected``, ``lower`` and ``upper`` have the same shape: values of the ECDF at ``points`` for ``ecdf_band``,
     counts of the bins for ``histogram_band`` (whose ``points`` are the bin edges in probability). ``level`` is the
-    probability asked for, ``coverage`` the exact one, at least that much; ``pointwise`` is the error γ of each single
-    limit. Each pair of limits holds the median of its count, and where counts are small not always its expectation.
+    probability asked for, ``coverage`` the exact one, at least that; ``pointwise`` is the error γ of each limit.
     """
 
     points: np.ndarray
@@ -50,9 +47,9 @@ class Band:
 
 
 def ecdf_band(n: int, points: int | ArrayLike | None = None, level: float = 0.95) -> Band:
-    """The band of the ECDF of ``n`` independent uniform values, at ``points``.
+    """The band of the ECDF of ``n`` independent uniform values, at increasing ``points`` in (0, 1).
 
-    ``points`` are increasing numbers in (0, 1), or how many equal steps to take; min(n, 100) by default.
+    Or at so many equal steps; min(n, 100) by default.
     """
     n, level = count(n, "n", minimum=1), fraction(level, "level")
     x = _evaluation_points(n, points)
@@ -73,8 +70,7 @@ def histogram_band(n: int, bins: int | ArrayLike = 20, level: float = 0.95) -> B
 
 
 def _evaluation_points(n: int, points: int | ArrayLike | None) -> np.ndarray:
-    if points is None:
-        points = max(2, min(n, _DEFAULT_POINTS))
+    points = max(2, min(n, _DEFAULT_POINTS)) if points is None else points
     if isinstance(points, numbers.Integral):
         steps = count(points, "points", minimum=2)
         return np.arange(1, steps) / steps
@@ -103,10 +99,7 @@ _Probability = Callable[[int, np.ndarray, np.ndarray, np.ndarray], float]
 def _limits(
     n: int, shares: tuple[float, ...], level: float, probability: _Probability
 ) -> tuple[np.ndarray, np.ndarray, float, float]:
-    """Limits (len(shares),) of counts out of n that hold together with ``probability`` ≥ level; that; and γ.
-
-    Each is missed on either side with probability at most γ/2 by a binomial (n, share); γ is as large as can be.
-    """
+    """Limits (len(shares),) of counts out of n that hold together with ``probability`` ≥ level; that; the largest γ."""
     p, known = np.array(shares), dict[bytes, float]()
 
     def at(gamma: float) -> tuple[np.ndarray, np.ndarray, float, float]:

@@ -1,8 +1,7 @@
 """Plots that show what is noise: each draws on ``ax``, or on a new figure, and returns the axes.
 
-Figures are made without pyplot: nothing is kept globally and no window opens. Save one with
-``ax.figure.savefig("pit.png")``. Bands hold for independent values; the errors at many test points of one data set
-are correlated, and then the true band is wider.
+Figures are made without pyplot: no window opens. Save one with ``ax.figure.savefig("pit.png")``. Bands hold for
+independent values; those of many test points of one data set are correlated, and the true band is wider.
 """
 
 from __future__ import annotations
@@ -13,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from scipy.special import ndtr
 
+from ..errors import InputError
 from ..support.optional import optional
-from ..support.validation import ArrayLike, count
+from ..support.validation import ArrayLike, count, vector
 from .bands import Band, ecdf_band, histogram_band
-from .checks import probabilities, vector
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -38,12 +37,8 @@ def new_axes(panels: int = 1) -> Sequence[Axes]:
 
 
 def pit_histogram(pit: ArrayLike, *, bins: int = 20, level: float = 0.95, ax: Axes | None = None) -> Axes:
-    """Histogram of PIT values or SBC's t (n,) with the simultaneous band of a uniform sample.
-
-    A hump in the middle is a conservative posterior, a U an overconfident one, a slope a shift.
-    """
-    values = probabilities(pit, "pit")
-    ax = new_axes()[0] if ax is None else ax
+    """Histogram of PIT values or SBC's t (n,): a hump is conservative, a U overconfident, a slope a shift."""
+    values, ax = _probabilities(pit), ax or new_axes()[0]
     edges = np.linspace(0, 1, count(bins, "bins", minimum=2) + 1)
     _histogram(ax, values, edges, edges, histogram_band(len(values), bins, level))
     ax.axhline(len(values) / bins, color="black", linestyle="--", linewidth=1, label="uniform")
@@ -51,12 +46,8 @@ def pit_histogram(pit: ArrayLike, *, bins: int = 20, level: float = 0.95, ax: Ax
 
 
 def z_histogram(z: ArrayLike, *, bins: int = 24, level: float = 0.95, ax: Axes | None = None) -> Axes:
-    """Histogram of z-values (n,) against N(0, 1) with the simultaneous band of a normal sample.
-
-    The bins have equal width between −3 and 3; the two outer ones hold everything beyond, to the last value.
-    """
-    values = vector(z, "z")
-    ax = new_axes()[0] if ax is None else ax
+    """Histogram of z-values (n,) against N(0, 1), with its band; the two outer bins hold all beyond −3 and 3."""
+    values, ax = vector(z, "z"), ax or new_axes()[0]
     inner = np.linspace(-3, 3, count(bins, "bins", minimum=4) - 1)
     width = inner[1] - inner[0]
     bounds, drawn = _closed(inner, -np.inf, np.inf), _closed(inner, inner[0] - width, inner[-1] + width)
@@ -69,12 +60,10 @@ def z_histogram(z: ArrayLike, *, bins: int = 24, level: float = 0.95, ax: Axes |
 
 def ecdf_difference(pit: ArrayLike, *, points: int | None = None, level: float = 0.95, ax: Axes | None = None) -> Axes:
     """ECDF of PIT values or SBC's t (n,) minus the uniform one, with its simultaneous band, at ``points`` steps."""
-    values = probabilities(pit, "pit")
-    ax = new_axes()[0] if ax is None else ax
-    band = ecdf_band(len(values), points, level)
-    x = _closed(band.points, 0, 1)
-    lower, upper, found = _closed(band.lower, 0, 1) - x, _closed(band.upper, 0, 1) - x, _ecdf(values, x) - x
-    ax.fill_between(x, lower, upper, **_band_style(band))
+    values, ax = _probabilities(pit), ax or new_axes()[0]
+    x, lower, upper, style = _ecdf_limits(len(values), points, level)
+    lower, upper, found = lower - x, upper - x, _ecdf(values, x) - x
+    ax.fill_between(x, lower, upper, **style)
     ax.axhline(0, color="black", linestyle="--", linewidth=1, label="uniform")
     ax.plot(x, found, color=_BLUE, linewidth=1.5, label=f"{len(values)} values")
     _headroom(ax, max(upper.max(), found.max()), min(lower.min(), found.min()))
@@ -82,15 +71,10 @@ def ecdf_difference(pit: ArrayLike, *, points: int | None = None, level: float =
 
 
 def coverage_curve(pit: ArrayLike, *, points: int | None = None, level: float = 0.95, ax: Axes | None = None) -> Axes:
-    """Coverage of the central intervals against their nominal level, from PIT values (n,), with its band.
-
-    Above the diagonal the intervals hold more than they promise (conservative), below it less (overconfident).
-    """
-    values = probabilities(pit, "pit")
-    ax = new_axes()[0] if ax is None else ax
-    band = ecdf_band(len(values), points, level)
-    x = _closed(band.points, 0, 1)
-    ax.fill_between(x, _closed(band.lower, 0, 1), _closed(band.upper, 0, 1), **_band_style(band))
+    """Coverage of the central intervals against their nominal level, from PIT values (n,): too low is overconfident."""
+    values, ax = _probabilities(pit), ax or new_axes()[0]
+    x, lower, upper, style = _ecdf_limits(len(values), points, level)
+    ax.fill_between(x, lower, upper, **style)
     ax.plot([0, 1], [0, 1], color="black", linestyle="--", linewidth=1, label="calibrated")
     # the central interval at level p holds the truth where |2 pit − 1| ≤ p
     found = _ecdf(np.abs(2 * values - 1), x)
@@ -99,7 +83,17 @@ def coverage_curve(pit: ArrayLike, *, points: int | None = None, level: float = 
     return _finish(ax, "nominal level of the interval", "coverage", legend=corner, xlim=(0, 1), ylim=(0, 1))
 
 
-# --- how --------------------------------------------------------------------------------------------------------------
+def _probabilities(pit: ArrayLike) -> np.ndarray:
+    """PIT values as a float64 array (n,) within [0, 1]."""
+    array = vector(pit, "pit")
+    outside = (array < 0) | (array > 1)
+    if outside.any():
+        first = int(outside.argmax())
+        raise InputError(
+            f"pit must lie in [0, 1], got {array[first]:g} at index {first}; "
+            "the PIT of a normal prediction is Φ((truth − mean) / std)"
+        )
+    return array
 
 
 def _histogram(ax: Axes, values: np.ndarray, bounds: np.ndarray, drawn: np.ndarray, band: Band) -> None:
@@ -113,6 +107,13 @@ def _histogram(ax: Axes, values: np.ndarray, bounds: np.ndarray, drawn: np.ndarr
 
 def _band_style(band: Band) -> dict[str, Any]:
     return {"color": _BAND, "alpha": 0.6, "linewidth": 0, "label": f"{100 * band.level:g}% band, simultaneous"}
+
+
+def _ecdf_limits(n: int, points: int | None, level: float) -> tuple[np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+    """The points, the lower and the upper limits of a band, from 0 to 1, and its style."""
+    band = ecdf_band(n, points, level)
+    x, lower, upper = (_closed(each, 0, 1) for each in (band.points, band.lower, band.upper))
+    return x, lower, upper, _band_style(band)
 
 
 def _closed(inner: np.ndarray, first: float, last: float) -> np.ndarray:

@@ -5,18 +5,17 @@ A simulation needs b = y − m₀(X) and s = wᵀ(f(X′) − m₀(X′)), nothi
     [ k(X, X) + Σ    k(X, X′) w    ]
     [ wᵀ k(X′, X)    wᵀ k(X′, X′) w ]
 
-has d + 1 rows however many test points there are, and the noise on its diagonal makes it positive definite where
-that of f(X), f(X′) is not (test points that are training points, smooth kernels). So no jitter is needed. The
-covariance comes from the kernel as a whole, not from the ``Gram`` that the solvers use: this is an independent check.
+has d + 1 rows however many test points there are, and the noise on its diagonal makes it positive definite, so no
+jitter is needed. It comes from the kernel as a whole, not from the ``Gram`` that the solvers use: an independent check.
 
 With u = W w the mean is m₀ + uᵀb, and the variance wᵀCw = wᵀK″w − 2 wᵀVu + uᵀGu needs one product of G with one
-vector. That is the variance of the weights. The posterior reports the variances that the solver found on the way, so
-its C has those on the diagonal. A solver that reports wrong ones must not pass: the first solve compares them with
-those of its weights, which takes a product G W, and where they differ, every solve puts the reported ones in place.
+vector. A solver that reports wrong variances must not pass: the first solve compares them with those of its weights,
+which takes a product G W, and where they differ, every solve puts the reported ones in place.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,8 +33,7 @@ from ..support.positive_definite import any_root
 
 _ROWS = 512  # of k(X′, X′) at once
 _ROWS_PER_TEST_POINT = 8  # vectors of length d that are alive per test point: V, W, the solver's own, the product G W
-# Reported variances agree with the weights if they differ by less than this share of the prior variance.
-_AGREEMENT = 1e-9
+_AGREEMENT = 1e-9  # reported variances that differ by less than this share of the prior's from those of the weights
 
 
 @dataclass(frozen=True)
@@ -88,10 +86,7 @@ def _joint_covariance(kernel: Kernel, train: torch.Tensor, test: torch.Tensor, w
 
 
 class Projection:
-    """wᵀf(X′) for training points (d, p), test points (T, p) and w (T,); G and V are shared by all solves.
-
-    ``prior_variance`` is wᵀK″w. All of it is on the ``device`` of the training points.
-    """
+    """wᵀf(X′) for training points (d, p), test points (T, p) and w (T,), with the ``prior_variance`` wᵀK″w."""
 
     def __init__(
         self,
@@ -103,8 +98,7 @@ class Projection:
         solver: Solver,
         budget: int,
     ) -> None:
-        origin = train.mean(dim=0)
-        noise = prior.noise(train)
+        origin, noise = train.mean(dim=0), prior.noise(train)
         self.device = train.device
         functions = TrendBasis(prior.mean, train) if prior.mean.unknown else None
         H, h = (None, None) if functions is None else (functions.at_training_points, functions(test))
@@ -113,9 +107,7 @@ class Projection:
         remedy = "simulate with fewer test points, or raise memory_budget"
         require(n_bytes, self._gram.working_budget, f"the weights of {len(test)} test points", remedy)
         self._cross = self._gram.cross(prior.kernel.embed(test, origin), h)
-        self._w = w
-        self._prior_variance = prior_variance
-        self._solver = solver
+        self._w, self._prior_variance, self._solver = w, prior_variance, solver
         self._misreports: bool | None = None
 
     def solve(self, b: torch.Tensor) -> tuple[torch.Tensor, float]:
@@ -152,9 +144,4 @@ class Projection:
 
 def _last(prepared: Prepared, cross: Cross) -> Weights:
     """The solver's last iterate."""
-    final = prepared.final(cross)
-    if final is not None:
-        return final
-    for weights in prepared.weights(cross):
-        last = weights
-    return last
+    return prepared.final(cross) or deque(prepared.weights(cross), maxlen=1)[0]

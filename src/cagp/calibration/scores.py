@@ -13,9 +13,8 @@ from scipy.special import ndtr, ndtri
 from ..errors import InputError, InputTypeError
 from ..prediction import Prediction
 from ..support.optional import optional
-from ..support.validation import ArrayLike, choice
+from ..support.validation import ArrayLike, choice, fraction, vector
 from .assessment import LEVELS
-from .checks import fraction, vector
 
 _QUANTILES = 50  # so many quantiles make up the CRPS of a prediction that is not normal
 
@@ -25,23 +24,29 @@ class Scores:
     """Scores of predictions; made by ``evaluate`` or ``score``.
 
     Per test point, each of shape (T,): ``error`` = truth − mean, ``std``, ``z`` = error / std, ``pit``, the predicted
-    probability of at most the truth: Φ(z) where the prediction is normal.
-    Averages over the test points, where smaller is better: ``rmse``; ``log_score``, the negative log density of the
-    truth; ``crps``, the continuous ranked probability score; ``interval_score``, of the central ``level`` interval;
-    ``sharpness``, the width of that interval. ``of`` says what was predicted.
+    probability of at most the truth. Averages, where smaller is better: ``rmse``; ``log_score``, the negative log
+    density of the truth; ``crps``, the continuous ranked probability score; ``interval_score``, of the central
+    ``level`` interval; ``sharpness``, the width of that interval. ``of`` says what was predicted.
     """
 
     of: str
     level: float
     error: np.ndarray
     std: np.ndarray
-    z: np.ndarray
     pit: np.ndarray
-    rmse: float
     log_score: float
     crps: float
     interval_score: float
     sharpness: float
+
+    @property
+    def z(self) -> np.ndarray:
+        return self.error / self.std
+
+    @property
+    def rmse(self) -> float:
+        """The root mean square of the error."""
+        return float(np.sqrt(np.square(self.error).mean()))
 
     @property
     def nll(self) -> float:
@@ -93,9 +98,8 @@ def evaluate(
 ) -> Scores:
     """Score a prediction against the ``truth`` (T,) at its test points.
 
-    ``of`` says what the truth is: "latent" for values of f, "observed" for noisy observations y. For observations the
-    noise variance is added to the posterior's: the prior's, or ``noise_variance``, one number or one per test point.
-    A posterior made by ``Posterior.observed`` is taken as it is.
+    ``of`` says what the truth is: "latent" for values of f, "observed" for noisy observations y, for which noise of
+    ``noise_variance``, one number or (T,), by default the prior's, is added unless ``observed()`` has.
     """
     if not isinstance(posterior, Prediction):
         raise InputTypeError(
@@ -119,10 +123,7 @@ def evaluate(
 
 
 def _scored(predicted: Prediction, truth: ArrayLike, of: str, level: float) -> Scores:
-    """Scores of predictions of any shape, from their quantiles and densities.
-
-    Quantiles that are infinite, as a conformal prediction from few points has them, have no part in the CRPS.
-    """
+    """Scores of predictions of any shape, from densities and quantiles; infinite ones have no part in the CRPS."""
     rules = optional("scoringrules", "scoring", "calibration")
     values = vector(truth, "truth", size=len(predicted))
     mu, sigma, pit, density = (
@@ -133,8 +134,12 @@ def _scored(predicted: Prediction, truth: ArrayLike, of: str, level: float) -> S
     quantiles = zip(p, _array(predicted.quantile(p)).T, strict=True)
     pinball = [np.mean(rules.quantile_score(values, q, each)) for each, q in quantiles if np.isfinite(q).all()]
     crps = 2 * np.mean(pinball) if pinball else np.inf
-    interval = [_array(end) for end in predicted.interval(level)]
-    return _summary(of, level, values, mu, sigma, pit, interval, -density.mean(), crps)
+    lower, upper = (_array(end) for end in predicted.interval(level))
+    interval = np.inf
+    if np.isfinite(upper - lower).all():
+        interval = rules.interval_score(values, lower, upper, 1 - level, backend="numpy").mean()
+    scores = (float(each) for each in (-density.mean(), crps, interval, (upper - lower).mean()))
+    return Scores(of, level, values - mu, sigma, pit, *scores)
 
 
 def _array(values: Any) -> np.ndarray:
@@ -155,41 +160,12 @@ def score(
         first = int((sigma <= 0).argmax())
         raise InputError(f"std must be positive, got {sigma[first]:g} at index {first}")
     half = ndtri((1 + level) / 2) * sigma
+    lower, upper = mu - half, mu + half
     pit = ndtr((values - mu) / sigma)
     # scoringrules' own is infinite beyond 38 standard deviations
     log_score = -scipy.stats.norm.logpdf(values, mu, sigma).mean()
-    crps = np.mean(optional("scoringrules", "scoring", "calibration").crps_normal(values, mu, sigma, backend="numpy"))
-    return _summary(of, level, values, mu, sigma, pit, [mu - half, mu + half], log_score, crps)
-
-
-def _summary(
-    of: str,
-    level: float,
-    truth: np.ndarray,
-    mean: np.ndarray,
-    std: np.ndarray,
-    pit: np.ndarray,
-    interval: list[np.ndarray],
-    log_score: Any,
-    crps: Any,
-) -> Scores:
-    """What all predictions have in common, from arrays of shape (T,) and two averages."""
-    lower, upper = interval
-    scores = np.full(len(truth), np.inf)
-    if np.isfinite(upper - lower).all():
-        rules = optional("scoringrules", "scoring", "calibration")
-        scores = rules.interval_score(truth, lower, upper, 1 - level, backend="numpy")
-    error = truth - mean
-    return Scores(
-        of=of,
-        level=level,
-        error=error,
-        std=std,
-        z=error / std,
-        pit=pit,
-        rmse=float(np.sqrt(np.square(error).mean())),
-        log_score=float(log_score),
-        crps=float(crps),
-        interval_score=float(np.mean(scores)),
-        sharpness=float((upper - lower).mean()),
-    )
+    rules = optional("scoringrules", "scoring", "calibration")
+    crps = rules.crps_normal(values, mu, sigma, backend="numpy").mean()
+    interval = rules.interval_score(values, lower, upper, 1 - level, backend="numpy").mean()
+    scores = (float(each) for each in (log_score, crps, interval, (upper - lower).mean()))
+    return Scores(of, level, values - mu, sigma, pit, *scores)

@@ -15,18 +15,16 @@ from ..solvers import Solver, as_solver
 from ..support.interrupt import Interrupt
 from ..support.memory import resolve_budget
 from ..support.progress import progress as progress_bar
-from ..support.validation import ArrayLike, as_float64, count, points
+from ..support.validation import ArrayLike, as_float64, count, fraction, points, vector
 from ..workers.joblib_pool import Pool, find_pool
 from ..workers.parcel import Parcel
 from .assessment import SimulationResult
-from .checks import fraction
 from .projection import Projection, draw
 
 Problem = tuple[Prior, torch.Tensor, torch.Tensor, torch.Tensor, float, Solver]
 """What a ``Projection`` is made of, apart from the memory budget."""
 
-# Enough for a progress bar that moves and for workers of different speed, few enough that each pays off.
-_CHUNKS_PER_WORKER = 8
+_CHUNKS_PER_WORKER = 8  # enough for a bar that moves and workers of different speed, few enough that each pays off
 
 
 def simulation_based_calibration(
@@ -47,16 +45,15 @@ def simulation_based_calibration(
     """Is the posterior of ``solver`` calibrated when f and y come from ``prior``?
 
     Draws f and y from the prior ``n_simulations`` times, at training points X (d, p) and test points X_test (T, p),
-    and compares the posterior of wᵀf(X′) with the truth: z = wᵀ(mean − truth) / √(wᵀCw) and t = Φ(z), which are
-    standard normal and uniform if the posterior is calibrated. ``test_vector`` w (T,) is by default a random unit
-    vector. See ``Assessment`` for the tests and the verdict; ``level`` is their family-wise error.
+    and compares the posterior of wᵀf(X′) with the truth: z = wᵀ(mean − truth) / √(wᵀCw) is standard normal if the
+    posterior is calibrated. ``test_vector`` w (T,) is by default a random unit vector. See ``Assessment`` for the tests
+    and the verdict; ``level`` is their family-wise error.
 
-    Weights of solvers with ``calibrated = True`` do not depend on y, so one solve serves all simulations. Others are
-    solved once per simulation, by ``n_jobs`` workers of joblib (−1: one per core; 1: this process; None: what
-    ``joblib.parallel_config`` says, such as a Dask cluster, and else this process). ``solve_each=True`` does so for
-    every solver, which does not take the solver's word for it. The prior mean cancels and must not be estimated from
-    y. ``memory_budget`` is in bytes, half of the free memory by default; processes of this machine share it, workers
-    of a cluster have as much each. ``progress`` shows a bar: None on a terminal only, True or False always or never.
+    Weights of solvers with ``calibrated = True`` do not depend on y, so one solve serves all simulations. Others, and
+    with ``solve_each=True`` all, are solved once per simulation, by ``n_jobs`` workers of joblib (−1: one per core; 1:
+    this process; None: what ``joblib.parallel_config`` says, such as a Dask cluster, and else this process). The prior
+    mean must not be estimated from y. ``memory_budget`` is in bytes, half of the free memory by default; processes of
+    this machine share it, workers of a cluster have as much each. ``progress`` shows a bar: None on a terminal only.
 
     >>> import cagp, numpy as np
     >>> from cagp.calibration import simulation_based_calibration
@@ -94,17 +91,9 @@ def simulation_based_calibration(
             u, of_all = _solve_once(problem, budget, torch.zeros_like(draws.b[0]), pool)
             errors, variances = draws.b @ u - draws.truth, torch.full_like(draws.truth, of_all)
             advance(1)
-    vector = w.cpu().numpy().copy()
-    vector.setflags(write=False)
-    return SimulationResult(
-        (errors / variances.sqrt()).cpu().numpy(),
-        level,
-        solver=solver,
-        test_vector=vector,
-        seed=seed,
-        solves=n if each else 1,
-        factor=draws.factor,
-    )
+    z, test_vector = (errors / variances.sqrt()).cpu().numpy(), vector(w, "test_vector")
+    how: Any = {"solver": solver, "test_vector": test_vector, "seed": seed, "factor": draws.factor}
+    return SimulationResult(z, level, solves=n if each else 1, **how)
 
 
 def _solve_once(problem: Problem, budget: int, b: torch.Tensor, pool: Pool | None) -> tuple[torch.Tensor, float]:
@@ -129,9 +118,6 @@ def _solve_each(
     calls = ((parcel, i, b[i : i + size].cpu().clone()) for i in range(0, len(b), size))
     for start, means, variances in _through(pool, _solve_chunk, calls):
         yield start, means.to(b.device), variances.to(b.device)
-
-
-# --- through joblib ---------------------------------------------------------------------------------------------------
 
 
 def _through(pool: Pool, task: Callable[..., Any], calls: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
@@ -169,9 +155,6 @@ def _solve_rows(projection: Projection, b: torch.Tensor) -> tuple[torch.Tensor, 
         u, variances[i] = projection.solve(row)
         means[i] = u @ row
     return means, variances
-
-
-# --- checks -----------------------------------------------------------------------------------------------------------
 
 
 def _test_vector(given: ArrayLike | None, T: int, seed: np.random.SeedSequence, device: torch.device) -> torch.Tensor:

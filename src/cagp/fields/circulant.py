@@ -31,10 +31,8 @@ class CirculantDraws(PriorDraws):
         self._root, self._shape, self._site = eigenvalues.clamp_min(0).sqrt(), shape, site
         self.noises = math.prod(shape)
         self.exact = negative <= _ROUNDING
-        size = " × ".join(map(str, shape))
-        quality = "exact"
-        if not self.exact:
-            quality = f"but for negative eigenvalues: covariances are off by at most {negative:.1g} of the variance"
+        size, off = " × ".join(map(str, shape)), f"covariances are off by at most {negative:.1g} of the variance"
+        quality = "exact" if self.exact else f"but for negative eigenvalues: {off}"
         self.how = f"by the fast Fourier transform on a wrapped grid of {size}, {quality}"
 
     def __call__(self, noise: torch.Tensor) -> torch.Tensor:
@@ -109,10 +107,7 @@ def _grid_of(points: torch.Tensor) -> tuple[torch.Tensor, list[float]] | None:
 
 
 def _first_row(kernel: Kernel, shape: tuple[int, ...], steps: list[float], signed: bool) -> torch.Tensor:
-    """The covariances of one site with all sites of the wrapped grid, in its shape.
-
-    ``signed`` where a step back in one column is not the same as a step ahead.
-    """
+    """The covariances of one site with all of the wrapped grid; ``signed`` where a step back differs from one ahead."""
     lags = [torch.arange(n, dtype=torch.float64) for n in shape]
     if signed:
         lags = [torch.where(2 * lag <= n, lag, lag - n) for lag, n in zip(lags, shape, strict=True)]

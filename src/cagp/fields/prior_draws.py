@@ -16,8 +16,8 @@ _SAME = 1e-10  # points are the same where their coordinates differ by less than
 class PriorDraws(ABC):
     """A linear map from white noise to joint draws of f, without its mean, at N points.
 
-    ``noises`` is how many standard normal numbers one draw takes. ``how`` says in words which way this is and how good;
-    ``exact`` is whether the covariance of the draws is that of the prior, but for rounding.
+    One draw takes ``noises`` standard normal numbers. ``how`` says in words which way this is and how good; ``exact``
+    is whether the covariance of the draws is that of the prior, but for rounding.
     """
 
     noises: int
@@ -36,9 +36,8 @@ class DenseDraws(PriorDraws):
     exact, method = True, "dense"
 
     def __init__(self, kernel: Kernel, embedding: Embedding) -> None:
-        covariance = kernel.evaluate(embedding, embedding)
         remedy = "check that the kernel is positive semidefinite"
-        self._root, _ = any_root(covariance, "the prior covariance", remedy)
+        self._root, _ = any_root(kernel.evaluate(embedding, embedding), "the prior covariance", remedy)
         self.noises = len(self._root)
         self.how = f"from the factor of the whole covariance matrix of {len(self._root):,} points, exact"
 
@@ -58,10 +57,7 @@ class ChangedDraws(PriorDraws):
 
 
 def distinct(embedding: Embedding) -> tuple[torch.Tensor, torch.Tensor]:
-    """The first of each set of points that are the same to the kernel (U,), and for each point which set (N,).
-
-    Test points may be training points, and a pole has as many copies as there are longitudes.
-    """
+    """The first of each set of points that are the same to the kernel (U,), and for each point which set (N,)."""
     every = torch.cat(embedding_leaves(embedding)).double()
     unit = _SAME * every.abs().amax(dim=1, keepdim=True).clamp_min(torch.finfo(torch.float64).tiny / _SAME)
     whole = (every / unit).round().to(torch.int64)
@@ -74,6 +70,4 @@ def distinct(embedding: Embedding) -> tuple[torch.Tensor, torch.Tensor]:
     first = torch.full((count,), len(label), device=label.device).scatter_reduce_(0, label, index, "amin")
     # numbered as they come, so that nothing depends on the numbers above
     first, order = first.sort()
-    rank = torch.empty_like(order)
-    rank[order] = torch.arange(count, device=label.device)
-    return first, rank[label]
+    return first, order.argsort()[label]

@@ -44,10 +44,8 @@ _PRIOR, _NOISE, _OBSERVED, _CHOICE = range(4)
 class Simulation:
     """``fields`` (n, T): n joint draws at T test points; made by ``model.simulate``.
 
-    ``how`` says in words how they were drawn and how good that is. ``prediction`` is the prediction at the same points,
-    each by itself: its mean and variance are those that the fields have. ``spread`` is the root mean square of
-    (field − mean) / std over all fields and points: about one, and a check of the way that was taken. ``numbers`` (n,)
-    are those of the fields among all of that ``seed``.
+    ``how`` says in words how they were drawn and how good that is. ``prediction`` has the mean and variance of the
+    fields at each point. ``numbers`` (n,) are those of the fields among all of that ``seed``.
     """
 
     fields: Any
@@ -76,7 +74,7 @@ class Simulation:
 
     @cached_property
     def spread(self) -> float:
-        """The root mean square of (field − mean) / std over all fields and points."""
+        """The root mean square of (field − mean) / std over all fields and points: about one, if all is well."""
         moments = self.fields, self.prediction.mean, self.prediction.std
         fields, mean, std = (as_float64(each, "fields") for each in moments)
         total = sum(float(((field - mean) / std).square().sum()) for field in fields)
@@ -86,9 +84,8 @@ class Simulation:
 class Simulator:
     """Draws fields at the test points that it was made for, as many and as often as one likes; see ``Model.simulator``.
 
-    Each field is one of a single component, chosen by the ``weights`` (m,), with the margins of the prediction that
-    ``predicted`` makes of what was solved for all ``parts``. ``learned`` says in words what margins these are.
-    ``new_noise`` is the noise variance of new observations, where that is known.
+    Each field is one of a single part, chosen by the ``weights`` (m,), with the margins of the prediction that
+    ``predicted`` makes of what was found for all ``parts``; ``learned`` says in words what margins these are.
     """
 
     def __init__(
@@ -123,8 +120,8 @@ class Simulator:
         chosen = np.searchsorted(np.cumsum(self._weights)[:-1], luck, side="right")
         with_noise = observed or noise_variance is not None
         if with_noise:  # refused before any work is done
-            checked_noise(self._new_noise, noise_variance, len(self._parts[0]))
-        fields = torch.empty(n, len(self._parts[0]), dtype=torch.float64, device=self._parts[0].device)
+            checked_noise(self._new_noise, noise_variance, len(self))
+        fields = torch.empty(n, len(self), dtype=torch.float64, device=self._parts[0].device)
         for i in np.unique(chosen).tolist():
             rows = np.flatnonzero(chosen == i)
             fields[rows] = self._parts[i].fields([numbers[j] for j in rows.tolist()], seed, progress).to(fields)
@@ -148,10 +145,9 @@ class Found:
 
 
 class ComponentSimulator:
-    """Draws of f at ``test`` (T, p) from one prior, by its weights.
+    """Draws of f at ``test`` (T, p) from one prior, by its weights, after ``iterations`` (T,) where a rule set them.
 
-    ``crosses`` are the covariances with all test points, cut where they must be; ``iterations`` are those of each test
-    point where the solver was stopped by a rule, else None. ``method`` is how the prior is drawn.
+    ``crosses`` are the covariances with all test points, cut where they must be.
     """
 
     def __init__(
@@ -164,7 +160,7 @@ class ComponentSimulator:
         iterations: torch.Tensor | None = None,
         expected: str = "",
     ) -> None:
-        self._model, self._test = component, test
+        self._model, self._test, self.device = component, test, component.device
         self._crosses, self._iterations, self._expected = crosses, iterations, expected
         self._method = choice(method, "method", METHODS)
         self._weights: list[tuple[torch.Tensor, Weights]] | None = None
@@ -179,13 +175,7 @@ class ComponentSimulator:
         return cls(ready, test, parts, method=method, expected=expected)
 
     def __len__(self) -> int:
-        """How many test points there are."""
         return len(self._test)
-
-    @property
-    def device(self) -> torch.device:
-        """Where fields are drawn."""
-        return self._model.device
 
     @property
     def how(self) -> str:
@@ -241,8 +231,7 @@ class ComponentSimulator:
         out.copy_(model.offset(self._test) + drawn[:, d:].to(out))
         del observed, drawn
         for rows, weights in self._solved(keep=True):
-            at = rows.to(out.device)
-            out[:, at] += weights.apply(residual).T
+            out[:, rows.to(out.device)] += weights.apply(residual).T
             advance(len(rows) * len(numbers))
 
     def _solved(self, keep: bool) -> Iterator[tuple[torch.Tensor, Weights]]:
@@ -252,15 +241,15 @@ class ComponentSimulator:
             return
         kept: list[tuple[torch.Tensor, Weights]] = []
         model, n_bytes, first = self._model, 0, 0
-        solved, started = [], time.perf_counter()
+        every, solved, started = [], [], time.perf_counter()
         offset = model.offset(self._test)
         for cross in self._crosses:
             for piece in model.prepared.pieces(cross):
-                rows, at = first + piece, piece.to(model.device)
-                part = cross.rows(at)
+                rows, part = first + piece, cross.rows(piece.to(model.device))
                 outcome = self._outcome(part, rows)
                 if self._found is None:
-                    solved.append((rows, Solved.of(model, part, offset[rows.to(model.device)], False, *outcome)))
+                    every.append(rows)
+                    solved.append(Solved.of(model, part, offset[rows.to(model.device)], False, *outcome))
                 weights, *_ = outcome
                 part.forget()
                 n_bytes += _bytes_of(weights)
@@ -272,9 +261,7 @@ class ComponentSimulator:
                 yield rows, weights
             first += cross.size
         if self._found is None:
-            every, parts = zip(*solved, strict=True)
-            whole = Solved.joined(cross, parts, torch.cat(every))
-            seconds = time.perf_counter() - started
+            whole, seconds = Solved.joined(cross, solved, torch.cat(every)), time.perf_counter() - started
             status = status_of(model, [whole], None, False, seconds, expected=self._expected)
             self._found = Found(whole.mean, whole.variance, status)
         if keep:

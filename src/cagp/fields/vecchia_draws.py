@@ -15,15 +15,12 @@ from ..kernels import Embedding, Kernel, embedding_leaves, embedding_size, map_e
 from ..support.threads import on_one_thread, share_out
 from .prior_draws import PriorDraws
 
-NEIGHBOURS = 30
-"""For each point, of those before it."""
+NEIGHBOURS = 30  # for each point, of those before it
 
 _PROBES = 16  # points whose covariances with all others are compared with those of the prior
-# Draws that a thread of a CPU makes together. Threads that shared a level would wait for each other at every one.
-_DRAWS_AT_ONCE = 32
+_DRAWS_AT_ONCE = 32  # by a thread of a CPU: threads that shared a level would wait for each other at every one
 _BLOCK_BYTES = {"cpu": 2**21, "cuda": 2**30}
-# Added to the diagonal of blocks that are not positive definite to working precision, as a part of the variance.
-_NUGGETS = (1e-12, 1e-10, 1e-8, 1e-6)
+_NUGGETS = (1e-12, 1e-10, 1e-8, 1e-6)  # of the variance, added to blocks that are singular to working precision
 
 
 class VecchiaDraws(PriorDraws):
@@ -37,19 +34,16 @@ class VecchiaDraws(PriorDraws):
         order = on_one_thread(lambda: _coarse_to_fine(coordinates), coordinates.device)
         ordered = map_embedding(embedding, lambda part: part[:, order].contiguous())
         near = previous_neighbours_of(kernel, ordered, min(k, size - 1)).to(order.device)
-        blocks = _NeighbourSystems(kernel, ordered)
-        weights, std, nuggets = blocks.solve(torch.arange(size, device=order.device), near)
+        weights, std, nuggets = _neighbour_systems(kernel, ordered, near)
         level = on_one_thread(lambda: _levels(near), order.device)
         by_level = level.argsort(stable=True)
-        place = torch.empty_like(by_level)
-        place[by_level] = torch.arange(size, device=order.device)
+        place = by_level.argsort()
         self._weights, self._std = weights[by_level], std[by_level]
         self._near = place[near.clamp_min(0)][by_level]
         self._ends = level.bincount().cumsum(0).tolist()
         # the noise of a draw belongs to points as they were given, whatever the order
         self._noise_of = order[by_level]
-        self._back = torch.empty_like(order)
-        self._back[self._noise_of] = torch.arange(size, device=order.device)
+        self._back = self._noise_of.argsort()
         self.noises = size
         errors = on_one_thread(lambda: self._errors(kernel, embedding), order.device)
         self.largest_error, self.typical_error = errors
@@ -92,68 +86,60 @@ class VecchiaDraws(PriorDraws):
         for stop in self._ends:
             if start:
                 rows = slice(start, stop)
-                near, weights = self._near[rows], self._weights[rows]
-                fields[rows] += weighted_sums(near, weights, fields)
+                fields[rows] += weighted_sums(self._near[rows], self._weights[rows], fields)
             start = stop
         return fields
 
 
-class _NeighbourSystems:
-    """The small systems of points with their neighbours, in batches."""
+def _neighbour_systems(
+    kernel: Kernel, embedding: Embedding, near: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor, int]:
+    """For each point given ``near`` (N, k): weights (N, k), standard deviations (N,), and how many got a nugget."""
+    (size, k), device = near.shape, near.device
+    variance, failed = kernel.diagonal(embedding), []
+    weights, std = torch.zeros(size, k, dtype=torch.float64, device=device), variance.sqrt()
+    if not k:
+        return weights, std, 0
+    covariances = Covariances(kernel, embedding, torch.zeros_like(variance))
+    covariances.expect(size * k * k)
+    step, every = max(1, _BLOCK_BYTES.get(device.type, 2**21) // (8 * k * k)), torch.arange(size, device=device)
 
-    def __init__(self, kernel: Kernel, embedding: Embedding) -> None:
-        diagonal = kernel.diagonal(embedding)
-        self._embedding, self._variance = embedding, diagonal
-        self._covariances = Covariances(kernel, embedding, torch.zeros_like(diagonal))
+    def work(start: int) -> None:
+        rows = slice(start, start + step)
+        test = map_embedding(embedding, lambda part: part[:, every[rows, None]])
+        with covariances.systems(test, near[rows].clamp_min(0)) as (G, V):
+            weights[rows], gained, count = _solved(G, V, near[rows] < 0)
+        std[rows] = (variance[rows] - gained).clamp_min(0).sqrt()
+        failed.append(count)
 
-    def solve(self, points: torch.Tensor, near: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, int]:
-        """For ``points`` (m,) given ``near`` (m, k): weights (m, k), standard deviations (m,), and nuggets added."""
-        k, device = near.shape[1], near.device
-        weights = torch.zeros(len(points), k, dtype=torch.float64, device=device)
-        std, failed = self._variance[points].sqrt(), []
-        if not k:
-            return weights, std, 0
-        self._covariances.expect(len(points) * k * k)
-        step = max(1, _BLOCK_BYTES.get(device.type, 2**21) // (8 * k * k))
+    share_out(work, range(0, size, step), device)
+    return weights, std, sum(failed)
 
-        def work(start: int) -> None:
-            rows = slice(start, start + step)
-            weights[rows], std[rows], count = self._some(points[rows], near[rows])
-            failed.append(count)
 
-        share_out(work, range(0, len(points), step), device)
-        return weights, std, sum(failed)
-
-    def _some(self, points: torch.Tensor, near: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, int]:
-        missing = near < 0
-        test = map_embedding(self._embedding, lambda part: part[:, points[:, None]])
-        with self._covariances.systems(test, near.clamp_min(0)) as (G, V):
-            G.masked_fill_(missing[:, :, None], 0).masked_fill_(missing[:, None, :], 0)
-            G.diagonal(dim1=1, dim2=2).masked_fill_(missing, 1)
-            V.masked_fill_(missing[:, None, :], 0)
-            factor, info = torch.linalg.cholesky_ex(G)
-            bad = info > 0
-            count = int(bad.sum())
-            for nugget in _NUGGETS if count else ():
-                again = G[bad]
-                again.diagonal(dim1=1, dim2=2).mul_(1 + nugget)
-                factor[bad], still = torch.linalg.cholesky_ex(again)
-                bad = bad.masked_scatter(bad, still > 0)
-                if not bool(bad.any()):
-                    break
-            factor[bad] = torch.eye(G.shape[1], dtype=G.dtype, device=G.device)
-            V.masked_fill_(bad[:, None, None], 0)  # singular even so: independent, rather than nonsense
-            half = torch.linalg.solve_triangular(factor, V.mT, upper=False)
-        weights = torch.linalg.solve_triangular(factor.mT, half, upper=True)[:, :, 0]
-        left = self._variance[points] - half[:, :, 0].square().sum(dim=1)
-        return weights, left.clamp_min(0).sqrt(), count
+def _solved(G: torch.Tensor, V: torch.Tensor, missing: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, int]:
+    """Weights (m, k) of systems G (m, k, k), V (m, 1, k), what they take off the variance (m,), and nuggets added."""
+    G.masked_fill_(missing[:, :, None], 0).masked_fill_(missing[:, None, :], 0)
+    G.diagonal(dim1=1, dim2=2).masked_fill_(missing, 1)
+    V.masked_fill_(missing[:, None, :], 0)
+    factor, info = torch.linalg.cholesky_ex(G)
+    bad = info > 0
+    count = int(bad.sum())
+    for nugget in _NUGGETS if count else ():
+        again = G[bad]
+        again.diagonal(dim1=1, dim2=2).mul_(1 + nugget)
+        factor[bad], still = torch.linalg.cholesky_ex(again)
+        bad = bad.masked_scatter(bad, still > 0)
+        if not bool(bad.any()):
+            break
+    factor[bad] = torch.eye(G.shape[1], dtype=G.dtype, device=G.device)
+    V.masked_fill_(bad[:, None, None], 0)  # singular even so: independent, rather than nonsense
+    half = torch.linalg.solve_triangular(factor, V.mT, upper=False)
+    weights = torch.linalg.solve_triangular(factor.mT, half, upper=True)[:, :, 0]
+    return weights, half[:, :, 0].square().sum(dim=1), count
 
 
 def _coarse_to_fine(coordinates: torch.Tensor) -> torch.Tensor:
-    """An order of points (N, q): one of each large cell first, then one of each smaller cell that has none, ….
-
-    Within a level at random, with a seed of its own: the order depends on the points alone.
-    """
+    """An order of points (N, q): one of each large cell, then one of each smaller cell that has none, …, at random."""
     size = len(coordinates)
     shuffled = torch.randperm(size, generator=torch.Generator().manual_seed(0)).to(coordinates.device)
     points = coordinates[shuffled].double()
@@ -185,11 +171,7 @@ def _levels(near: torch.Tensor) -> torch.Tensor:
     while start < size and near.shape[1]:
         own = near[start:stop]
         while True:  # those of a block wait for each other, and for none after it
-            new = (
-                torch.where(own == NONE, -1, level[own.clamp_min(0)]).amax(dim=1) + 1
-                if own.shape[1]
-                else level[start:stop]
-            )
+            new = torch.where(own == NONE, -1, level[own.clamp_min(0)]).amax(dim=1) + 1
             if torch.equal(new, level[start:stop]):
                 break
             level[start:stop] = new

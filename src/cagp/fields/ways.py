@@ -1,13 +1,11 @@
-"""Which way of drawing the prior suits the points: dense where they are few, by Fourier transform on regular grids, by
-neighbours anywhere.
-"""
+"""Which way of drawing the prior suits the points: dense for few, Fourier transform on grids, neighbours anywhere."""
 
 from __future__ import annotations
 
 import torch
 
 from ..errors import InputError
-from ..kernels import Kernel, Varying, embedding_size, map_embedding
+from ..kernels import Kernel, Varying, map_embedding
 from ..support.memory import require
 from .circulant import circulant_draws
 from .prior_draws import ChangedDraws, DenseDraws, PriorDraws, distinct
@@ -33,13 +31,12 @@ def prior_draws(kernel: Kernel, points: torch.Tensor, method: str, budget: int) 
     first, place = distinct(embedding)
     if len(first) < len(points):
         embedding = map_embedding(embedding, lambda part: part[:, first].contiguous())
-    size = embedding_size(embedding)
-    inner: PriorDraws
+    size = len(first)
+    way: type[DenseDraws | VecchiaDraws] = VecchiaDraws
     needed = 5 * 8 * size**2
     if method == "dense" or (method == "auto" and size <= _DENSE and needed <= budget):
         remedy = 'draw at fewer points, or use method="vecchia"'
         require(needed, budget, f"the covariance matrix of {size} points", remedy)
-        inner = DenseDraws(kernel, embedding)
-    else:
-        inner = VecchiaDraws(kernel, embedding)
+        way = DenseDraws
+    inner = way(kernel, embedding)
     return inner if len(first) == len(points) else ChangedDraws(inner, lambda draws: draws[:, place])

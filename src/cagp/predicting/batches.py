@@ -1,7 +1,4 @@
-"""A prediction cut into batches of test points, solved and bounded one after another here, or elsewhere.
-
-Elsewhere are joblib's workers, or several devices of this machine.
-"""
+"""A prediction cut into batches of test points, solved and bounded here, or by joblib's workers or several devices."""
 
 from __future__ import annotations
 
@@ -21,7 +18,7 @@ from ..support.progress import Advance
 from ..workers.devices import Devices, Piece, named, require_device
 from ..workers.joblib_pool import Pool, find_pool
 from ..workers.parcel import Parcel, received
-from .bounds import ComputationalVariance, bounds_of
+from .bounds import ComputationalVariance, bounds_of, joined_bounds
 from .conditioned import Conditioned
 from .memory_plan import MemoryPlan
 from .solving import Iterates, Solved, run, run_to, watches_of
@@ -52,10 +49,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class Batches:
-    """All test points with their prior mean (T,), to be worked on ``size`` at a time.
-
-    The weights are kept where one batch holds all test points, unless ``keep`` is False.
-    """
+    """All test points with their prior mean (T,), ``size`` at a time; ``keep`` the weights if that is all of them."""
 
     model: Conditioned
     cross: Cross
@@ -83,19 +77,18 @@ class Batches:
     ) -> tuple[list[Solved], str]:
         """By ``workers``, and who these were, in words; what Ctrl-C left undone is at the prior.
 
-        The batches are as large as ``asked`` for, else small enough that all workers get some. They are joined to one
-        where one process would have solved them as one: then weights are computed again when asked for.
+        Batches are as ``asked`` for, else so small that all workers get some, and joined where one process had one.
         """
         share = -(-self.cross.size // (_BATCHES_PER_WORKER * workers.count))
         cut = list(self._cut(self.size if asked else min(self.size, share)))
         sent = [Batch(cross.portable(), mean.cpu().clone(), self.rule, self.started) for cross, mean in cut]
         found = dict(workers.results(self.model, sent, interrupt, advance))
-        solved = []
-        for i, (cross, mean) in enumerate(cut):
-            if i in found:
-                solved.append(Solved.from_numbers(cross, found[i]))
-            else:
-                solved.append(Solved.of(self.model, cross, mean, False, Iterates(self.model, cross).nothing()))
+        solved = [
+            Solved.from_numbers(cross, found[i])
+            if i in found
+            else Solved.of(self.model, cross, mean, False, Iterates(self.model, cross).nothing())
+            for i, (cross, mean) in enumerate(cut)
+        ]
         if self.size >= self.cross.size:
             solved = [Solved.joined(self.cross, solved)]
         return solved, f" In {len(cut)} batches on {workers}."
@@ -110,11 +103,7 @@ def _solved(
     advance: Advance,
     keep: bool,
 ) -> Solved:
-    """A batch from its test points and prior mean (n,), in the pieces that the solver asks for.
-
-    The weights of several pieces are not kept: a solver that works in pieces computes them again before they could be
-    put together.
-    """
+    """A batch from its test points and prior mean (n,), in the pieces that the solver asks for, whose weights go."""
     pieces = model.prepared.pieces(cross) if not watches else []
     if len(pieces) <= 1:
         return Solved.of(model, cross, prior_mean, keep, *run(model, cross, watches, interrupt, advance))
@@ -124,9 +113,6 @@ def _solved(
         part = cross.rows(at)
         parts.append(Solved.of(model, part, prior_mean[at], False, *run(model, part, [], interrupt, advance)))
     return Solved.joined(cross, parts, torch.cat(pieces))
-
-
-# --- bounds -----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -142,18 +128,15 @@ class _Bounding:
     def solve(self, model: Conditioned, interrupt: Interrupt, advance: Advance) -> dict[str, Any]:
         """The bounds, on the CPU."""
         found = _bounds(model, model.gram.cross(*self.points), self.iterations.to(model.gram.device))
-        return {name: bound.cpu() for name, bound in vars(found).items()}
+        return vars(found.map(torch.Tensor.cpu))
 
 
 def bounds_of_batches(model: Conditioned, batches: Sequence[Solved]) -> ComputationalVariance:
-    """The bounds for all test points; weights that were not kept are computed again.
-
-    Where that is all of them, by the workers of ``joblib.parallel_config``.
-    """
+    """The bounds for all test points; where no weights were kept, by the workers of ``joblib.parallel_config``."""
     elsewhere = all(batch.weights is None and batch.cross.travels for batch in batches)
     pool = find_pool(None) if elsewhere else None
     if pool is None:
-        return _joined([_bounds(model, batch.cross, batch.iterations, batch.weights) for batch in batches])
+        return joined_bounds([_bounds(model, batch.cross, batch.iterations, batch.weights) for batch in batches])
     share = -(-sum(batch.cross.size for batch in batches) // (_BATCHES_PER_WORKER * pool.count))
     pieces = []
     for batch in batches:
@@ -164,8 +147,8 @@ def bounds_of_batches(model: Conditioned, batches: Sequence[Solved]) -> Computat
         found = dict(Workers(pool).results(model, pieces, interrupt, lambda steps: None))
     if interrupt.requested:
         raise KeyboardInterrupt  # a part of the bounds is no answer
-    each = [{name: bound.to(model.gram.device) for name, bound in found[i].items()} for i in range(len(pieces))]
-    return _joined([ComputationalVariance(**part) for part in each])
+    parts = [ComputationalVariance(**found[i]) for i in range(len(pieces))]
+    return joined_bounds(parts).map(lambda bound: bound.to(model.gram.device))
 
 
 def _bounds(
@@ -181,15 +164,7 @@ def _bounds(
         own = run_to(model, some, iterations[part]) if weights is None else weights.rows(part)
         parts.append(bounds_of(model, some, own))
     cross.forget()
-    return _joined(parts)
-
-
-def _joined(parts: Sequence[ComputationalVariance]) -> ComputationalVariance:
-    each = zip(*(vars(part).values() for part in parts), strict=True)
-    return ComputationalVariance(*map(torch.cat, each))
-
-
-# --- elsewhere --------------------------------------------------------------------------------------------------------
+    return joined_bounds(parts)
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ variances that are known. Where nearest neighbours have the smaller variance, th
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,12 +45,21 @@ class ComputationalVariance:
     estimate: Any
     upper: Any
 
+    def map(self, change: Callable[[Any], Any]) -> ComputationalVariance:
+        """Each of the three, changed."""
+        return ComputationalVariance(change(self.lower), change(self.estimate), change(self.upper))
+
+
+def joined_bounds(
+    parts: Sequence[ComputationalVariance], join: Callable[[tuple[torch.Tensor, ...]], torch.Tensor] = torch.cat
+) -> ComputationalVariance:
+    """One of several: of several batches one after another, or by another way to ``join`` each of the three."""
+    each = zip(*(vars(part).values() for part in parts), strict=True)
+    return ComputationalVariance(*map(join, each))
+
 
 def bounds_of(model: Conditioned, cross: Cross, weights: Weights) -> ComputationalVariance:
-    """Bounds on the computational variance of weights, in float64 whatever the arithmetic of the model.
-
-    At the price of three products with G; of four in a model of single precision.
-    """
+    """Bounds on the computational variance of weights, in float64: three products with G, four in single precision."""
     precise = model.bounding.gram
     if precise is not model.gram:
         cross = cross.seen_by(precise)
@@ -58,10 +68,7 @@ def bounds_of(model: Conditioned, cross: Cross, weights: Weights) -> Computation
 
 
 def computational_variance(cross: Cross, weights: Weights, P: PreparedPreconditioner) -> ComputationalVariance:
-    """Bounds on rᵀG⁻¹r for the test points of ``cross``, at the price of three products with G.
-
-    ``P`` must know its floor. The estimate lets the steps go on as a geometric series.
-    """
+    """Bounds on rᵀG⁻¹r for the test points of ``cross``; ``P`` must know its floor."""
     start, elsewhere = _start(cross, weights)
     residual = cross.matrix - P.gram.matmul(start)
     # from the residual, as for the steps below: blocks of another size may give other digits of the kernel
@@ -75,12 +82,12 @@ def computational_variance(cross: Cross, weights: Weights, P: PreparedPreconditi
         assert step.upper is not None
         rest = step.upper
     tiny = torch.finfo(residual.dtype).tiny
-    ratio = (gains[-1] / gains[-2].clamp_min(tiny)).clamp(0, _SLOWEST)
+    ratio = (gains[-1] / gains[-2].clamp_min(tiny)).clamp(0, _SLOWEST)  # as if it went on as a geometric series
     estimate = lower + torch.minimum(rest, gains[-1] * ratio / (1 - ratio))
     # between nothing and all of the variance, because the exact one is not negative
     most = (cross.prior_variance() - weights.reduction).clamp_min(0)
-    parts = (lower, estimate, lower + rest)
-    return ComputationalVariance(*(torch.minimum((gained + part).clamp_min(0), most) for part in parts))
+    found = ComputationalVariance(lower, estimate, lower + rest)
+    return found.map(lambda part: torch.minimum((gained + part).clamp_min(0), most))
 
 
 def _start(cross: Cross, weights: Weights) -> tuple[torch.Tensor, torch.Tensor]:
@@ -103,15 +110,8 @@ def _from_neighbours(cross: Cross) -> Weights:
     return NearestNeighbours(k).prepare(gram).where_possible(cross)
 
 
-# --- as a stopping rule sees it ---------------------------------------------------------------------------------------
-
-
 class ExactVariance:
-    """Bounds on the exact variance of each test point and an estimate of it, each (T,).
-
-    It does not change while a solver runs. So what bounds on the computational variance once said of it holds for all
-    iterations, and there is something to learn only from weights that have got below the upper bound.
-    """
+    """Bounds on the exact variance of each test point and an estimate of it, each (T,), the same for all iterations."""
 
     def __init__(self, model: Conditioned, cross: Cross) -> None:
         self._model, self._cross = model, cross
@@ -119,7 +119,7 @@ class ExactVariance:
         self.lower, self.estimate = torch.zeros_like(self.upper), torch.zeros_like(self.upper)
 
     def learn(self, weights: Weights, variance: torch.Tensor) -> None:
-        """Bounds from weights with that ``variance`` (T,), for the test points that gain by it: three products."""
+        """Bounds from weights with that ``variance`` (T,), where it is below the upper bound: three products."""
         new = variance < self.upper
         if not bool(new.any()):
             return

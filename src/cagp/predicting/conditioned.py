@@ -24,23 +24,22 @@ from .recipe import Recipe
 from .trend import Constrained, EstimatedTrend, TrendBasis, UnbiasedTrend
 
 _MAX_INDUCING = 1000
-# Squares are summed over coordinates, and products of two variances occur; so much is left between them and the end of
-# what a float type has.
-_ROOM = 10.0
+_ROOM = 10.0  # so many times less than a float type has: squares are summed, and products of two variances occur
 
 
 class Conditioned:
     """G, b and the prepared solver for the data of a ``recipe``, on a ``device``.
 
-    ``gram`` and ``b`` = y − m₀(X) (d,) are in the order of the data and in the precision of the results; m₀ is the
-    offset of the recipe. The solver may work in an order and a precision of its own: its ``prepared.gram`` is what it
-    works with. ``basis`` is that of a trend with unknown coefficients, None where the mean is known. ``earlier`` is one
-    for the first of these data, whose work is used again where that leads to the same results.
+    ``X`` (d, p) and ``y`` (d,) are in float64, ``gram`` and ``b`` = y − m₀(X) (d,), m₀ the offset of the recipe, in the
+    precision of the results; the solver has an order and a precision of its own, in ``prepared.gram``. ``basis`` is
+    that of a trend with unknown coefficients, or None. ``earlier`` is one for the first of these data, whose work may
+    be used again.
     """
 
     def __init__(self, recipe: Recipe, device: torch.device, earlier: Conditioned | None = None) -> None:
-        self.recipe = recipe
+        self.recipe, self.prior, self.solver = recipe, recipe.prior, recipe.solver
         self.device = torch.empty(0, device=device).device  # "cuda" becomes the current one, with its number
+        self.X, self.y = (torch.from_numpy(each).to(self.device) for each in (recipe.X, recipe.y))
         noise = recipe.prior.noise(self.X).to(recipe.dtype)
         if not recipe.accurate and tf32_refused(device, recipe.storage):
             raise InputError('solve_dtype="tf32" is for matrix-free products on a GPU; use "float32" here')
@@ -64,29 +63,9 @@ class Conditioned:
             self.gram = gram(recipe.dtype, "tiles", self._given.working_budget, exact=True)
 
     @property
-    def prior(self) -> Prior:
-        """The prior as it was given; ``trend`` is what the data say of an unknown mean."""
-        return self.recipe.prior
-
-    @property
-    def solver(self) -> Solver:
-        """The solver as it was asked for; ``prepared.picked`` is what ``Auto`` made of it."""
-        return self.recipe.solver
-
-    @property
     def picked(self) -> Solver | None:
         """What ``Auto`` has picked, where it was asked and has; nothing is computed to find out."""
         return self._prepared.picked
-
-    @cached_property
-    def X(self) -> torch.Tensor:
-        """The training points (d, p), in float64; the model's own, not to be changed."""
-        return torch.from_numpy(self.recipe.X).to(self.device)
-
-    @cached_property
-    def y(self) -> torch.Tensor:
-        """The observations (d,), in float64; the model's own, not to be changed."""
-        return torch.from_numpy(self.recipe.y).to(self.device)
 
     def _prepare(self, earlier: Prepared | None = None) -> None:
         grown = None if earlier is None else earlier.grown(self._given)
@@ -101,8 +80,7 @@ class Conditioned:
     def ready_for(self, test: torch.Tensor) -> tuple[Conditioned, Cross, str]:
         """The model for a prediction at test points (T, p), all of them together; V; what is expected, in words.
 
-        It is the model itself, or one that shares everything with it and has the solver that ``Auto`` picks for these
-        test points, for good: what is asked later about this prediction is answered by the solver that made it.
+        It is this one, or one that shares everything with it and has for good the solver that ``Auto`` picks for them.
         """
         cross = self.cross(test)
         prepared, expected = self._prepared.picked_for(cross)
@@ -137,24 +115,19 @@ class Conditioned:
 
     @property
     def trend(self) -> EstimatedTrend | None:
-        """The estimated coefficients of an unknown mean, with their covariance; None where the mean is known.
-
-        They come from the solver's own approximation, or for nearest neighbours from some of the training points.
-        """
+        """The estimated coefficients of an unknown mean, with their covariance; None where the mean is known."""
         if self.basis is None or self.unbiasing is None:
             return None
         known = torch.tensor(self.recipe.offset.given, dtype=torch.float64, device=self.device)
         estimate, spread = self.unbiasing.estimate(self.b).double(), self.unbiasing.covariance.double()
-        coefficients = known + self.basis.raw @ estimate
-        return EstimatedTrend(self.recipe.prior.mean, coefficients, self.basis.raw @ spread @ self.basis.raw.T)
-
-    # --- the same with other data, or in another way ----------------------------------------------------------------
+        raw = self.basis.raw
+        return EstimatedTrend(self.prior.mean, known + raw @ estimate, raw @ spread @ raw.T)
 
     def with_observations(self, y: torch.Tensor) -> Conditioned:
         """The same with other observations y (d,); what a calibrated solver did before is shared."""
         other = copy.copy(self)
-        other.__dict__.pop("y", None)
         other.recipe = recipe = self.recipe.seeing(y)
+        other.y = torch.from_numpy(recipe.y).to(self.device)
         other.b = (other.y - recipe.offset(self.X)).to(recipe.dtype)
         other._settled = None
         if not recipe.solver.calibrated:
@@ -172,10 +145,7 @@ class Conditioned:
         return Conditioned(replace(self.recipe, prior=prior, offset=offset), self.device)
 
     def rebuilt(self, kept: np.ndarray | None = None, **settings: Any) -> Conditioned:
-        """Once more, on the training points ``kept`` (n,) or on all, with other settings of the recipe.
-
-        It may use the budget of this one, or half of the memory that is free now where that is less.
-        """
+        """Once more, on training points ``kept`` (n,) or all, with other settings, in half the free memory."""
         recipe = self.recipe if kept is None else self.recipe.restricted(kept)
         budget = max(1, min(self.recipe.budget, available_bytes(self.device) // 2))
         return Conditioned(replace(recipe, **{"budget": budget, **settings}), self.device)
@@ -187,8 +157,6 @@ class Conditioned:
         affordable = self.gram.working_budget // (4 * 8 * self.gram.size)
         P = Nystrom(max(1, min(_MAX_INDUCING, affordable))).prepare(precise)
         return P if self.basis is None else Constrained(P)
-
-    # --- elsewhere ------------------------------------------------------------------------------------------------
 
     def copy_on(self, device: str) -> Conditioned:
         """The same once more on a device; nothing is shared."""
@@ -207,9 +175,8 @@ class Conditioned:
 
 
 def _copy(recipe: Recipe, device: str) -> Conditioned:
-    place = torch.device(device)
+    place, d = torch.device(device), len(recipe.X)
     if recipe.storage == "dense":
-        d = len(recipe.X)
         needed, free = d * d * recipe.solve_dtype.itemsize, available_bytes(place)
         if needed > free:
             raise MemoryBudgetError(
@@ -217,9 +184,6 @@ def _copy(recipe: Recipe, device: str) -> Conditioned:
                 f'{human(needed)}, {human(free)} are free; use storage="tiles", or fewer workers on a machine'
             )
     return Conditioned(recipe, place)
-
-
-# --- what can be computed with: what would overflow is refused before work is done ------------------------------------
 
 
 def _largest(dtype: torch.dtype) -> float:

@@ -1,8 +1,7 @@
 """Distributions at T test points, as numbers alone: a mixture of normal ones, and what a monotone map makes of one.
 
-A prediction is a mixture of normal distributions; left-out errors may have taught another shape, and observations may
-be modelled on another scale. Each of the two is a map of the normal score Φ⁻¹(F(value)), so that quantiles,
-probabilities, densities and draws pass through in one go: (k, T) is k values at each of T points, in float64.
+Another shape that left-out errors taught, and another scale, are maps of the normal score Φ⁻¹(F(value)), through which
+quantiles, probabilities, densities and draws pass: (k, T) is k values at each of T points, in float64.
 """
 
 from __future__ import annotations
@@ -30,13 +29,8 @@ _ENTRIES, _GRID = 2**22, 449
 class Distribution(ABC):
     """At each of T points a distribution with ``mean`` and ``std``, each (T,)."""
 
-    furthest: float = 28.0
-    """Means are taken over normal scores up to here. An exponential has its mean, and its square, far out: they are
-    exact up to a standard deviation of about ten, whose values further out cannot be written in float64."""
-
-    size: int = 1
-    """How many numbers it takes at a point."""
-
+    furthest: float = 28.0  # means are taken over normal scores up to here: enough for exponentials of a std of ten
+    size: int = 1  # how many numbers it takes at a point
     mean: torch.Tensor
     std: torch.Tensor
 
@@ -147,9 +141,8 @@ class NormalMixture(Distribution):
 class Transformed(Distribution):
     """The distribution of y = g⁻¹(value) for values of a ``base`` one, on the scale of y; ``transform`` is g.
 
-    Mean and standard deviation are integrals: the mean of an exponential is more than the exponential of the mean. Far
-    out a distribution is an assumption, which a logarithm multiplies. With a ``reach``, a smallest and a largest g(y),
-    they count values beyond as if they lay there, or at the median, where that is further out.
+    Mean and std are integrals, to which with a ``reach``, a smallest and a largest g(y), values beyond count as if they
+    lay there, or at the median, where that is further out: far out a distribution is an assumption.
     """
 
     base: Distribution
@@ -205,10 +198,8 @@ class Transformed(Distribution):
 
 
 def reach_of(component: Conditioned, transform: Transform) -> tuple[float, float]:
-    """How far the mean of a transform looks: the observations as they were modelled, and twice the noise beyond.
-
-    That is for the end where g⁻¹ is the steeper, since there tails are multiplied. At the other one it looks as far as
-    all observations are apart, so that it does not fold what is ordinary.
+    """How far the mean of a transform looks: twice the noise beyond all observations where g⁻¹ is the steeper, and at
+    the other end as far as they are apart.
     """
     y, noise = torch.from_numpy(component.recipe.y), float(np.mean(component.prior.noise_variance)) ** 0.5
     low, high = y.min(), y.max()

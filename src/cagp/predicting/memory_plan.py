@@ -64,13 +64,11 @@ class MemoryPlan:
 
     def require_dense_weights(self, T: int) -> None:
         """Refuse the weights of T test points as a dense matrix where they do not fit."""
-        n_bytes = 2 * T * self._first.gram.size * self._item
-        self._require(n_bytes, f"the weights of {T} test points as a dense matrix")
+        self._require(2 * T * self._first.gram.size, f"the weights of {T} test points as a dense matrix")
 
     def require_covariance(self, T: int) -> None:
         """Refuse the covariance between T test points where it does not fit."""
-        n_bytes = (5 * T * T + 3 * T * self._first.gram.size) * self._item
-        self._require(n_bytes, f"the covariance of {T} test points")
+        self._require(5 * T * T + 3 * T * self._first.gram.size, f"the covariance of {T} test points")
 
-    def _require(self, n_bytes: int, what: str) -> None:
-        require(n_bytes, self._first.gram.working_budget, what, "predict fewer points at a time")
+    def _require(self, numbers: int, what: str) -> None:
+        require(numbers * self._item, self._first.gram.working_budget, what, "predict fewer points at a time")

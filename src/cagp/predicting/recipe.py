@@ -21,10 +21,9 @@ from ..support.validation import ArrayLike, points, targets
 class Recipe:
     """The data X (d, p) and y (d,), the prior, and the settings; nothing that was computed.
 
-    A Gram matrix, a factor or a preconditioner takes longer to send than to make, so this is what travels. It is the
-    model's own copy of the data. ``offset`` is the prior's mean where that is known; of an unknown one it is the least
-    squares fit, which is nothing but an origin from which to count: predictions do not depend on it. ``accurate`` is
-    False for "tf32", whose products have weights of 11 bits.
+    This is what travels: what is computed takes longer to send than to make. ``offset`` is the prior's mean where that
+    is known; of an unknown one it is the least squares fit, an origin on which predictions do not depend. ``accurate``
+    is False for "tf32", whose products have weights of 11 bits.
     """
 
     prior: Prior
@@ -55,17 +54,14 @@ class Recipe:
         """The recipe from what a user gives, checked; the data are copied, because they are the user's."""
         full = float_type(dtype, "dtype")
         low, accurate = solving_type(solve_dtype, full)
-        given = points(X, "X")
-        chosen = as_solver(solver)
-        budget = resolve_budget(memory_budget, device)
+        given, chosen, budget = points(X, "X"), as_solver(solver), resolve_budget(memory_budget, device)
         # by torch, which puts them where fast loops begin: the last digits of sums would depend on the place
         train, observations = (
             part.cpu().clone(memory_format=torch.contiguous_format)
             for part in (given, targets(y, len(given), given.device))
         )
-        offset = prior.mean.fit(train, observations)
-        settings = chosen, storage, budget, full, low, accurate
-        return cls(prior, offset, train.numpy(), observations.numpy(), *settings)
+        data = prior.mean.fit(train, observations), train.numpy(), observations.numpy()
+        return cls(prior, *data, chosen, storage, budget, full, low, accurate)
 
     def seeing(self, y: torch.Tensor) -> Recipe:
         """The recipe for other observations y (d,) at the same points."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 import torch
@@ -11,6 +13,7 @@ import torch
 from ..algebra.weights import Weights, certified, zero_weights
 from ..errors import DivergenceError
 from ..gram import Cross
+from ..solvers import Auto
 from ..stopping import Rule, Watch
 from ..support.interrupt import Interrupt
 from ..support.progress import Advance
@@ -19,24 +22,20 @@ from .conditioned import Conditioned
 from .memory_plan import MemoryPlan
 
 Outcome = tuple[Weights, torch.Tensor | None, torch.Tensor | None]
-"""Weights for a batch, after how many iterations for each test point (T,), and the index of the rule that stopped it
-(T,): −1 where the solver finished by itself or was interrupted. None where that is the same for all of them.
-"""
+"""Weights for a batch, and as in ``Solved`` ``iterations`` and ``stopped``; None where that is the same for all."""
 
 
 class Iterates:
     """The weights of a batch of test points, iterate by iterate, as the prepared solver of a model makes them.
 
-    The solver sees the test points in its own order and precision. Where that precision is lower than the model's,
-    ``reported`` gives an iterate the variance that it really achieves, at the price of one product with G in full
-    precision: bad arithmetic makes the error bars wider, never wrong. Where the mean is unknown, it also makes the
-    weights unbiased. What leaves this room must have passed through it.
+    The solver sees the test points in its own order and precision. What leaves this room must have passed ``reported``:
+    where that precision is lower than the model's, it gives an iterate the variance that it really achieves, for one
+    product with G in full precision; where the mean is unknown, it makes the weights unbiased.
     """
 
     def __init__(self, model: Conditioned, cross: Cross) -> None:
         self._prepared, self._cross, self._certifies = model.prepared, cross, model.recipe.certifies
-        self._trend = model.unbiasing
-        self._own = cross.seen_by(model.prepared.gram)
+        self._trend, self._own = model.unbiasing, cross.seen_by(model.prepared.gram)
 
     def __iter__(self) -> Iterator[Weights]:
         """After iterations 0, 1, 2, …; each is valid until the next, and not to be reported yet."""
@@ -66,8 +65,7 @@ class Iterates:
 
 def run(model: Conditioned, cross: Cross, watches: list[Watch], interrupt: Interrupt, advance: Advance) -> Outcome:
     """The weights of a batch when every test point has stopped; ``advance`` is told of the iterations."""
-    T = cross.size
-    iterates = Iterates(model, cross)
+    T, iterates = cross.size, Iterates(model, cross)
     if interrupt.requested:
         return iterates.nothing(), None, None
     if not watches and (final := iterates.final()) is not None:
@@ -90,8 +88,7 @@ def run(model: Conditioned, cross: Cross, watches: list[Watch], interrupt: Inter
 
 def run_to(model: Conditioned, cross: Cross, iterations: torch.Tensor) -> Weights:
     """The weights of a batch after the given iteration of each test point (T,): the same run once more."""
-    iterates = Iterates(model, cross)
-    frozen = _Frozen(torch.full_like(iterations, -1))
+    iterates, frozen = Iterates(model, cross), _Frozen(torch.full_like(iterations, -1))
     for iterate in iterates:
         reached = iterations == iterate.iteration
         if bool(reached.all()):
@@ -107,8 +104,7 @@ class _Frozen:
     """Test points that have stopped, with the weights they stopped at; ``never`` is −1 for each, shape (T,)."""
 
     def __init__(self, never: torch.Tensor) -> None:
-        self._stopped = never.clone()
-        self._iterations = torch.zeros_like(never)
+        self._stopped, self._iterations = never.clone(), torch.zeros_like(never)
         self._values: torch.Tensor | None = None
         self._reduction: torch.Tensor | None = None
         self.all = False
@@ -146,9 +142,9 @@ def watches_of(rule: Rule | None) -> list[Watch]:
 
 @dataclass(frozen=True)
 class Solved:
-    """One batch of test points after some iteration; ``weights`` is None where they were not kept.
+    """One batch of test points after their ``iterations`` (T,); ``weights`` is None where they were not kept.
 
-    ``stopped`` (T,) is the index of the rule that stopped a test point, or −1.
+    ``stopped`` (T,) is the index of the rule that stopped a test point, or −1 where none did.
     """
 
     cross: Cross
@@ -173,9 +169,8 @@ class Solved:
     ) -> Solved:
         """Mean and variance from the weights of an ``Outcome``; without ``keep``, the weights and V are let go.
 
-        C(W) is a sum of terms of at most (√k(x′, x′) + Σ |wᵢ| √Gᵢᵢ)² together, and each iteration adds to the sum, so
-        rounding moves it by about eps times that for each. A variance below this limit is not known any better; to
-        report the limit instead makes the error bar wider, never wrong.
+        C(W) is a sum of terms of at most (√k(x′, x′) + Σ |wᵢ| √Gᵢᵢ)² together, which each iteration moves by about eps
+        times that. A variance below this limit is not known any better, so the limit is reported.
         """
         never = torch.full_like(weights.reduction, -1, dtype=torch.int64)
         iterations = torch.full_like(never, weights.iteration) if iterations is None else iterations
@@ -196,14 +191,12 @@ class Solved:
 
     def numbers(self) -> dict[str, Any]:
         """What was found for each test point, on the CPU and without the weights: to be sent from elsewhere."""
-        found = {name: getattr(self, name).cpu() for name in _PER_POINT}
-        return {**found, "passes": self.passes}
+        return {**{name: getattr(self, name).cpu() for name in _PER_POINT}, "passes": self.passes}
 
     @classmethod
     def from_numbers(cls, cross: Cross, numbers: dict[str, Any]) -> Solved:
         """A batch that was solved elsewhere."""
-        device = cross.gram.device
-        found = {name: numbers[name].to(device) for name in _PER_POINT}
+        found = {name: numbers[name].to(cross.gram.device) for name in _PER_POINT}
         return cls(cross, None, passes=numbers["passes"], **found)
 
     @classmethod
@@ -211,7 +204,7 @@ class Solved:
         """Several batches as one, with ``cross`` for all their test points; ``rows`` (T,) says which these are."""
         found = {name: torch.cat([getattr(part, name) for part in parts]) for name in _PER_POINT}
         if rows is not None:
-            back = torch.empty_like(rows).index_copy_(0, rows, torch.arange(len(rows))).to(cross.gram.device)
+            back = rows.argsort().to(cross.gram.device)
             found = {name: values[back] for name, values in found.items()}
         return cls(cross, None, passes=sum(part.passes for part in parts), **found)
 
@@ -219,20 +212,25 @@ class Solved:
 _PER_POINT = ("iterations", "stopped", "mean", "variance", "at_rounding")
 
 
-# --- means without variances: T times cheaper where the solver allows -------------------------------------------------
-
-
 def coefficients(component: Conditioned) -> Iterator[torch.Tensor] | None:
-    """v (d,) after iterations 0, 1, 2, … such that the mean is m₀ + V v; None where the solver has no such thing."""
+    """v (d,) after iterations 0, 1, 2, … such that the mean is m₀ + V v, without variances; None where unknown."""
     residual = component.b - _estimated(component, None)
     return component.prepared.coefficients(residual.to(component.recipe.solve_dtype))
 
 
-def means(component: Conditioned, test: torch.Tensor, vectors: Iterator[torch.Tensor]) -> Iterator[torch.Tensor]:
-    """m₀ + V v at test points (T, p) for each v (d,) of ``vectors``, each (T,)."""
+def cheap_means(component: Conditioned, test: torch.Tensor, last: bool = False) -> Iterator[torch.Tensor] | None:
+    """The means (T,) at test points (T, p) after iterations 1, 2, …, or the ``last`` alone; None as above."""
+    ready = component.ready_for(test)[0] if isinstance(component.solver, Auto) else component
+    vectors = coefficients(ready)
+    return None if vectors is None else _means(ready, test, vectors, last)
+
+
+def _means(
+    component: Conditioned, test: torch.Tensor, vectors: Iterator[torch.Tensor], last: bool
+) -> Iterator[torch.Tensor]:
     prior_mean = component.offset(test) + _estimated(component, test)
     crosses = [component.cross(part) for part in test.split(MemoryPlan([component]).means(len(test)))]
-    for v in vectors:
+    for v in deque(vectors, maxlen=1) if last else islice(vectors, 1, None):
         products = []
         for cross in crosses:
             products.append(cross.matrix @ v.to(component.gram.dtype))

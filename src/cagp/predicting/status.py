@@ -36,6 +36,10 @@ class Status:
         advice = "" if self.advice is None else self.advice.worded(remedies)
         return self.happened + advice + self.circumstances
 
+    def noting(self, more: str) -> Status:
+        """The same with ``more`` circumstances."""
+        return replace(self, circumstances=self.circumstances + more)
+
     def __str__(self) -> str:
         return self.message
 
@@ -44,12 +48,10 @@ def joint_status(each: Sequence[Status]) -> Status:
     """One that speaks for the components of a model: that of the heaviest, unless another was interrupted."""
     if len(each) == 1:
         return each[0]
-    heaviest = next((status for status in each if status.reason == "interrupted"), each[0])
-    reached = sum(status.reason != "interrupted" for status in each)
-    together = f" This is the first of {len(each)} components."
-    if heaviest.reason == "interrupted":
-        together = f" {reached} of {len(each)} components were done."
-    return replace(heaviest, circumstances=heaviest.circumstances + together)
+    interrupted = [status for status in each if status.reason == "interrupted"]
+    if interrupted:
+        return interrupted[0].noting(f" {len(each) - len(interrupted)} of {len(each)} components were done.")
+    return each[0].noting(f" This is the first of {len(each)} components.")
 
 
 def status_of(
@@ -61,10 +63,7 @@ def status_of(
     where: str = "",
     expected: str = "",
 ) -> Status:
-    """The status of a prediction that took ``seconds``; ``where`` says on what it ran, if not in this process.
-
-    ``expected`` is what was to be expected of the solver, in words, where ``Auto`` has picked it.
-    """
+    """The status of a prediction that took ``seconds``; ``where`` it ran and what was ``expected`` of it, in words."""
     iterations = torch.cat([batch.iterations for batch in batches])
     stopped = torch.cat([batch.stopped for batch in batches])
     because = f": {expected}, took {seconds:.2g} s" if expected else ""

@@ -23,15 +23,13 @@ from ..solvers import Prepared
 from ..support.orthonormal import orthonormal
 from ..support.positive_definite import positive_definite_factor
 
-# So many training points estimate the trend where the solver cannot be asked: their factor costs next to nothing.
-_SUBSET = 1000
+_SUBSET = 1000  # training points that estimate the trend where the solver cannot be asked: they cost next to nothing
 _DETERMINED = 1e-10
 
 
 class TrendBasis:
-    """Functions that span a trend, orthonormal at the training points (up to the factor √d): values of about one.
-
-    ``raw`` (q, q) leads back: coefficients of the mean's own basis are ``raw`` @ coefficients of this one.
+    """Functions that span a trend, √d times orthonormal at the training points; ``raw`` (q, q) @ theirs are the mean's
+    own coefficients.
     """
 
     def __init__(self, mean: Mean, X: torch.Tensor) -> None:
@@ -66,25 +64,21 @@ class EstimatedTrend:
 
 
 class UnbiasedTrend:
-    """S (q, d) for one Gram matrix, which knows its basis H (d, q), and the prepared solver that the weights come from.
-
-    S comes from the solver's own approximation of G⁻¹H, or from some of the training points where it has none, or from
-    ordinary least squares where that has the smaller variance: after few iterations it may.
+    """S (q, d) for a Gram matrix with a basis H (d, q) and a prepared solver: by that, or some of the training points
+    where it knows none, or ordinary least squares where that has the smaller variance.
     """
 
     def __init__(self, gram: Gram, prepared: Prepared) -> None:
         assert gram.basis is not None
-        self._H = gram.basis
-        self._unbiased = prepared.unbiased
-        self._gram = gram
+        self._H, self._gram, self._unbiased = gram.basis, gram, prepared.unbiased
         self._support: torch.Tensor | None = None
         if prepared.unbiased:
             self._S, self._support = _from_some(gram)
             some = self._S[:, self._support]
-            self._A = some @ gram.submatrix(self._support) @ some.T
+            self.covariance = some @ gram.submatrix(self._support) @ some.T
         else:
             self._S, self._GS = _better(gram, prepared)
-            self._A = self._GS @ self._S.T
+            self.covariance = self._GS @ self._S.T
 
     @cached_property
     def _GS(self) -> torch.Tensor:
@@ -103,17 +97,12 @@ class UnbiasedTrend:
             VS = cross.matrix @ in_order(self._S, order).T
         else:
             VS = cross.columns(self._support) @ self._S[:, self._support].T
-        gain = 2 * (VS - weights.apply(self._GS.T)) - D @ self._A
+        gain = 2 * (VS - weights.apply(self._GS.T)) - D @ self.covariance
         return replace(weights, reduction=weights.reduction + (D * gain).sum(dim=1), upper=None, shift=(D, self._S))
 
     def estimate(self, b: torch.Tensor) -> torch.Tensor:
-        """The coefficients (q,) in b = Hβ + f + noise (d,)."""
+        """The coefficients (q,) in b = Hβ + f + noise (d,); ``covariance`` (q, q) is that of their error."""
         return self._S @ b
-
-    @property
-    def covariance(self) -> torch.Tensor:
-        """That of the estimate, (q, q)."""
-        return self._A
 
 
 def _left_inverse(U: torch.Tensor, H: torch.Tensor) -> torch.Tensor:
@@ -154,11 +143,7 @@ def _from_some(gram: Gram) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 class Constrained(PreparedPreconditioner):
-    """A preconditioner for the weights that differ by nothing that a trend could see: Hᵀz = 0.
-
-    Conjugate gradients with it stay among the unbiased weights, and the exact ones there are those of universal
-    kriging. A floor of P holds on every subspace.
-    """
+    """A preconditioner with which conjugate gradients stay among unbiased weights, Hᵀz = 0; the floor of P holds."""
 
     def __init__(self, P: PreparedPreconditioner) -> None:
         super().__init__(P.gram)

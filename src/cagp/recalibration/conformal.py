@@ -30,10 +30,10 @@ from ..left_out.ways import COPIES
 from ..posterior import solve
 from ..predicting.conditioned import Conditioned
 from ..predicting.distributions import Distribution
-from ..prediction import Guarantee, Reshape, checked_level
+from ..prediction import Guarantee, Reshape
 from ..support.convert import Output
 from ..support.memory import require
-from ..support.validation import not_negative_each
+from ..support.validation import fraction, not_negative_each
 from .margins import Margins, PlacedMargins, saved_array
 from .recalibrated import Recalibration
 from .shape import KNOTS, scores_at, shape_of, spread_of, values_at
@@ -177,7 +177,7 @@ def jackknife_interval(
     component: Conditioned, test: torch.Tensor, level: float, noise_variance: Any = None
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Intervals for new observations at test points (T, p); see ``Model.jackknife_interval``."""
-    level = checked_level(level)
+    level = fraction(level, "level")
     model, *_ = component.ready_for(test)
     if model.prepared.factor is None:
         raise InputError(

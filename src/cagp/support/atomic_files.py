@@ -39,10 +39,7 @@ def one_writer(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """Yields a temporary name beside ``path`` to write to, and renames it at the end: no half file is ever seen.
-
-    The temporary name ends like ``path``, for libraries that go by the ending.
-    """
+    """Yields a temporary name beside ``path``, with its ending, and renames it at the end: no half file is seen."""
     temporary = path.with_name(f".partial-{uuid4().hex}-{path.name}")
     with named_as(path):
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -11,16 +11,10 @@ import torch
 
 
 class Buffers:
-    """A stack of reusable scratch tensors of one dtype on one device, a separate one for each thread.
-
-    ``with buffers.borrow((rows, columns)) as scratch`` lends an uninitialised tensor; nested borrows get
-    different memory, and the memory is kept for the next time.
-    """
+    """A stack of scratch tensors, one for each thread: nested borrows get different memory, kept for the next time."""
 
     def __init__(self, dtype: torch.dtype, device: torch.device) -> None:
-        self._dtype = dtype
-        self._device = device
-        self._own = threading.local()
+        self._dtype, self._device, self._own = dtype, device, threading.local()
 
     def __reduce__(self) -> tuple[type[Buffers], tuple[torch.dtype, torch.device]]:
         return Buffers, (self._dtype, self._device)

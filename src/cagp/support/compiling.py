@@ -20,11 +20,9 @@ _LARGEST = 708.0  # exp(−x) of more is not a normal number any more: zero, her
 _HIGHEST, *_rest = ((-1.0) ** k / math.factorial(k) for k in range(12, -1, -1))
 _OTHERS = tuple(_rest)  # the coefficients of exp(−r), from the highest power on
 
+# "contract" allows fused multiply-add and nothing else: sums stay in their order, zeros and infinities stay
 OPTIONS: dict[str, Any] = {"fastmath": {"contract"}, "error_model": "numpy"}
-""""contract" allows fused multiply-add and nothing else: sums stay in their order, zeros and infinities stay."""
-
-
-# Without counts of who holds an array, which are atomic and cost as much as a dozen covariances in every short row.
+# without counts of who holds an array, which are atomic and cost as much as a dozen covariances in every short row
 _UNCOUNTED: dict[str, Any] = {**OPTIONS, "_nrt": False}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,14 +30,11 @@ class Output:
 
 def float_type(dtype: Any, name: str) -> torch.dtype:
     """``dtype`` as torch.float64 or torch.float32, from torch, numpy or text."""
-    if isinstance(dtype, torch.dtype):
-        found: torch.dtype | None = dtype
-    else:
-        try:
-            found = {"float64": torch.float64, "float32": torch.float32}.get(np.dtype(dtype).name)
-        except TypeError:
-            found = None
-    if found not in (torch.float64, torch.float32):
+    found = None
+    with suppress(TypeError):
+        called = str(dtype).removeprefix("torch.") if isinstance(dtype, torch.dtype) else np.dtype(dtype).name
+        found = {"float64": torch.float64, "float32": torch.float32}.get(called)
+    if found is None:
         raise InputTypeError(f'{name} must be "float64" or "float32", got {dtype!r}')
     return found
 

@@ -1,7 +1,6 @@
 """Data frames, of pandas, polars, pyarrow or anything that looks like them: names and columns of numbers.
 
-Yes and no become 1 and 0, dates and times days since 1970-01-01 (in UTC where they have a time zone), which needs
-nothing to be remembered from one frame to the next. No library is imported here.
+Yes and no become 1 and 0, dates and times days since 1970-01-01 (in UTC where they have a time zone).
 """
 
 from __future__ import annotations
@@ -12,12 +11,9 @@ import numpy as np
 
 from ..errors import InputError, InputTypeError
 
-DAYS = "days since 1970-01-01"
-"""The unit of dates and times, in the words of the CF conventions."""
+DAYS = "days since 1970-01-01"  # the unit of dates and times, in the words of the CF conventions
 
-_EPOCH = np.datetime64("1970-01-01", "s")
-_DAY = np.timedelta64(1, "D")
-_EXACT_INTEGERS = 2**53
+_EPOCH, _DAY = np.datetime64("1970-01-01", "s"), np.timedelta64(1, "D")
 
 
 def days_since_1970(values: np.ndarray) -> np.ndarray:
@@ -55,14 +51,6 @@ def frame_numbers(X: Any, name: str) -> np.ndarray:
     return numbers
 
 
-def is_plain(X: Any) -> bool:
-    """Whether all columns of a data frame are numbers, or yes and no."""
-    names = column_names(X)
-    return names is not None and all(
-        _values(_column(X, i, each)[:0]).dtype.kind in "fiub" for i, each in enumerate(names)
-    )
-
-
 def told_about(X: Any) -> str:
     """What is made of the dates in a data frame, in words; nothing where there are none."""
     names = column_names(X) or []
@@ -73,11 +61,19 @@ def told_about(X: Any) -> str:
 def dated(X: Any, name: str) -> Any:
     """X itself, or for a data frame with dates one of its kind that has them as days since 1970-01-01."""
     names = column_names(X)
-    if names is None or is_plain(X):
+    if names is None or all(_values(_column(X, i, each)[:0]).dtype.kind in "fiub" for i, each in enumerate(names)):
         return X
     numbers = frame_numbers(X, name)
     make = getattr(type(X), "from_pydict", type(X))  # as pyarrow calls it; to pandas and polars it is their own name
     return make({each: numbers[:, i] for i, each in enumerate(names)})
+
+
+def require_exact(largest: int, said: str) -> None:
+    """Refuse integers of which the ``largest`` in magnitude has no exact float64 value."""
+    if largest > 2**53:
+        raise InputError(
+            f"{said} holds integers beyond 2**53, which float64 cannot represent; subtract an offset first"
+        )
 
 
 def _column(X: Any, i: int, name: str) -> Any:
@@ -100,14 +96,8 @@ def _numbers(column: Any, said: str) -> np.ndarray:
         return days_since_1970(values)
     if values.dtype.kind == "O" and all(each is None or isinstance(each, (bool, int, float)) for each in values):
         values = np.array([np.nan if each is None else float(each) for each in values])
-    if (
-        values.dtype.kind in "iu"
-        and values.size
-        and max(abs(int(values.max())), abs(int(values.min()))) > _EXACT_INTEGERS
-    ):
-        raise InputError(
-            f"{said} holds integers beyond 2**53, which float64 cannot represent; subtract an offset first"
-        )
+    if values.dtype.kind in "iu":
+        require_exact(max(int(values.max(initial=0)), -int(values.min(initial=0))), said)
     if values.dtype.kind not in "fiub" or values.dtype.itemsize > 8:
         example = f" such as {values[0]!r}" if len(values) else ""
         raise InputTypeError(

@@ -10,25 +10,19 @@ from types import FrameType, TracebackType
 
 
 class Interrupt:
-    """While active, the first Ctrl-C sets ``requested``; a second sets ``insisted`` and interrupts at once, as usual.
-
-    One inside another sets the other's ``requested`` too.
-
-    Outside the main thread Python does not let us listen for signals, and nothing changes.
+    """While active, in the main thread, the first Ctrl-C sets ``requested``, here and in those around; a second sets
+    ``insisted`` and interrupts at once, as usual.
     """
 
     def __init__(self) -> None:
-        self.requested = False
-        self.insisted = False
-        self._waiting = False
+        self.requested = self.insisted = self._waiting = self._listening = False
         self._previous: object = None
-        self._listening = False
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         self.insisted = self.requested
         self.requested = True
         outer = getattr(self._previous, "__self__", None)
-        while isinstance(outer, Interrupt):  # who listens around this one is told as well
+        while isinstance(outer, Interrupt):
             outer.requested = True
             outer = getattr(outer._previous, "__self__", None)
         if self.insisted or self._waiting:

@@ -11,16 +11,11 @@ import torch
 from ..errors import InputError, MemoryBudgetError
 
 _CONTROL_GROUP = Path("/sys/fs/cgroup")  # where Linux tells a container what it may use
+# files with the limit, with what is used and which of that is cached, and how its names start, in both versions
 _CONTAINERS = (
-    ("memory.max", "memory.current", "memory.stat", ("active_file", "inactive_file")),
-    (
-        "memory/memory.limit_in_bytes",
-        "memory/memory.usage_in_bytes",
-        "memory/memory.stat",
-        ("total_active_file", "total_inactive_file"),
-    ),
+    ("memory.max", "memory.current", "memory.stat", ""),
+    ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes", "memory/memory.stat", "total_"),
 )
-"""Files with the limit, what is used, and which of that are cached files, in both versions of control groups."""
 
 
 def available_bytes(device: torch.device) -> int:
@@ -35,11 +30,12 @@ def available_bytes(device: torch.device) -> int:
 def _left_by_containers() -> list[int]:
     """What the container's own limit leaves, where there is one; cached files make room for whoever needs it."""
     found = []
-    for limit, used, stat, cached in _CONTAINERS:
+    for limit, used, stat, prefix in _CONTAINERS:
         try:
             most, now = (int((_CONTROL_GROUP / name).read_text(encoding="ascii")) for name in (limit, used))
             counts = dict(line.split() for line in (_CONTROL_GROUP / stat).read_text(encoding="ascii").splitlines())
-            found.append(max(0, most - now + sum(int(counts.get(name, 0)) for name in cached)))
+            cached = sum(int(counts.get(f"{prefix}{name}_file", 0)) for name in ("active", "inactive"))
+            found.append(max(0, most - now + cached))
         except (OSError, ValueError):  # no container, no limit ("max"), or another system
             continue
     return found
@@ -59,12 +55,11 @@ def resolve_budget(budget: float | None, device: torch.device) -> int:
 
 def human(n_bytes: float) -> str:
     """``n_bytes`` as a person would say it: '1.5 GiB'."""
-    size = float(n_bytes)
     for unit in ("B", "KiB", "MiB", "GiB"):
-        if size < 1024:
-            return f"{size:.3g} {unit}"
-        size /= 1024
-    return f"{size:.4g} TiB"
+        if n_bytes < 1024:
+            return f"{n_bytes:.3g} {unit}"
+        n_bytes /= 1024
+    return f"{n_bytes:.4g} TiB"
 
 
 def require(n_bytes: float, budget: int, what: str, remedy: str) -> None:

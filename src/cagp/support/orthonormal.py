@@ -8,9 +8,8 @@ from ..errors import InputError
 
 
 def orthonormal(basis: torch.Tensor, what: str = "the mean", least: float = 1e-13) -> tuple[torch.Tensor, torch.Tensor]:
-    """Q (n, q) with orthonormal columns and a triangle R (q, q) with Q R = ``basis`` (n, q), however it is scaled.
-
-    Refused where a column is, but for ``least`` of its size, made up of those before it; ``what`` has the columns.
+    """Q (n, q) with orthonormal columns and a triangle R (q, q) with Q R = ``basis`` (n, q), however it is scaled;
+    refused where a column is, but for ``least`` of its size, made up of those before it.
     """
     scale = basis.abs().amax(dim=0) if len(basis) else basis.new_zeros(basis.shape[1])
     if len(basis) < basis.shape[1] or bool((scale == 0).any()):

@@ -6,6 +6,8 @@ import torch
 
 from ..errors import NotPositiveDefiniteError
 
+_SOLVE_COLUMNS = 2**16  # columns that a triangular solve takes at once: with a million, a GPU is many times slower
+
 
 def positive_definite_factor(matrix: torch.Tensor, what: str, remedy: str) -> torch.Tensor:
     """The lower Cholesky factor of ``matrix``, or an error that says what failed and what helps. No jitter is added."""
@@ -23,9 +25,6 @@ def not_positive_definite(what: str, n: int, dtype: torch.dtype, row: int, remed
     )
 
 
-_SOLVE_COLUMNS = 2**16  # columns that a triangular solve takes at once: with a million, a GPU is many times slower
-
-
 def solve_lower(factor: torch.Tensor, B: torch.Tensor) -> torch.Tensor:
     """L⁻¹ B for a lower triangular L (m, m) and many columns B (m, d), as a new matrix."""
     if B.shape[1] <= _SOLVE_COLUMNS:
@@ -39,10 +38,8 @@ def solve_lower(factor: torch.Tensor, B: torch.Tensor) -> torch.Tensor:
 def nonnegative_eigen(
     matrix: torch.Tensor, what: str, remedy: str, scale: float = 0.0
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Eigenvalues (m,) and eigenvectors (m, m) of a positive semidefinite matrix.
-
-    Eigenvalues that rounding made negative are zero; anything beyond rounding is an error. ``scale`` is the size of
-    what the matrix is a small difference of, and rounding errors with it.
+    """Eigenvalues (m,), none negative beyond rounding, and eigenvectors of a matrix, a difference of things of
+    ``scale``.
     """
     values, vectors = torch.linalg.eigh(matrix)
     tolerance = 100 * len(values) * torch.finfo(values.dtype).eps * values.abs().max().clamp_min(scale)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 Advance = Callable[[float], None]
 
@@ -12,17 +12,12 @@ Advance = Callable[[float], None]
 def progress(description: str, total: float, show: bool | None = None) -> AbstractContextManager[Advance]:
     """Gives ``advance(steps)``. ``show=None`` shows progress where standard error is a terminal."""
     if not (sys.stderr.isatty() if show is None else show):
-        return _silent()
+        return nullcontext(lambda steps: None)
     try:
         import rich.progress  # noqa: F401
     except ImportError:
         return _plain(description, total)
     return _bar(description, total)
-
-
-@contextmanager
-def _silent() -> Iterator[Advance]:
-    yield lambda steps: None
 
 
 @contextmanager

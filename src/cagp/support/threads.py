@@ -1,9 +1,8 @@
 """How many threads work: one on what is small, and all of them, each with its own pieces, on what is many.
 
-A second thread whose core is busy with something else is waited for as long as a time slice of the system, some
-milliseconds, at every operation that it is woken for. So it has to be worth that: ``threads_for`` goes by how much
-there is to do. Many small factorisations run one after another inside torch, on one core; ``share_out`` hands them to
-several threads.
+A second thread whose core is busy is waited for as long as a time slice of the system, some milliseconds, at every
+operation, so it has to be worth that. Many small factorisations run one after another inside torch, on one core;
+``share_out`` hands them to several threads.
 """
 
 from __future__ import annotations
@@ -25,9 +24,7 @@ from threadpoolctl import ThreadpoolController
 Piece = TypeVar("Piece")
 Result = TypeVar("Result")
 
-_helpers: dict[int, ThreadPoolExecutor] = {}
-"""Threads that wait for work, by their number: starting them takes longer than many a piece."""
-
+_helpers: dict[int, ThreadPoolExecutor] = {}  # that wait for work: starting them takes longer than many a piece
 _starting = threading.Lock()
 
 
@@ -43,16 +40,14 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget)
 
 
-WORTH_THREADS = 2e8
-"""Operations that several threads are worth: about the time slice that waiting for one of them may take."""
+WORTH_THREADS = 2e8  # operations that take about the time slice that waiting for another thread may
 
 
 class threads_for:
     """As many threads inside as so many ``operations`` are worth: those that the user has set, or one.
 
-    It holds for torch in this thread, and for the BLAS of NumPy and SciPy, of which a process has but one setting, as
-    long as no other thread has come first. One inside another decides for itself, by the number that held outside of
-    all. Who has set one thread keeps that, and nothing is touched.
+    It holds for torch in this thread, and for the BLAS of NumPy and SciPy, of which a process has one setting, unless
+    another thread came first. One inside another decides for itself, by the number that held outside of all.
     """
 
     def __init__(self, operations: float) -> None:
@@ -134,10 +129,7 @@ def on_one_thread(call: Callable[[], Result], device: torch.device) -> Result:
 
 
 def share_out(work: Callable[[Piece], object], pieces: Iterable[Piece], device: torch.device) -> None:
-    """Call ``work`` on every piece, on as many threads as torch has; an error in one is raised here.
-
-    One after another where the work is on a GPU, which is one queue anyhow.
-    """
+    """Call ``work`` on every piece, on as many threads as torch has, one on a GPU; an error in one is raised here."""
     todo, threads = deque(pieces), torch.get_num_threads()
     n = min(threads, len(todo)) if device.type == "cpu" else 1
     if n <= 1:

@@ -1,7 +1,6 @@
-"""Checks at the door: every array and number a user hands over passes through here once.
+"""Checks at the door: what a user hands over and cannot be used is refused, with what is wrong and what to do instead.
 
-Nothing is repaired silently. What cannot be used is refused with a message that names the argument, what is
-wrong with it, and what to do instead.
+Nothing is repaired silently.
 """
 
 from __future__ import annotations
@@ -16,12 +15,11 @@ import torch
 
 from ..errors import InputError, InputTypeError
 from .frames import column_names as column_names
-from .frames import frame_numbers
+from .frames import frame_numbers, require_exact
 
 ArrayLike = Any
 """Anything that numpy or torch can read as a rectangular array of real numbers."""
 
-_EXACT_INTEGERS = 2**53
 _SQUARABLE = 1e150
 
 
@@ -30,10 +28,8 @@ def as_float64(array: ArrayLike, name: str, device: torch.device | None = None) 
     tensor = array.detach() if isinstance(array, torch.Tensor) else torch.from_numpy(_as_numpy(array, name))
     if tensor.is_complex():
         raise InputTypeError(f"{name} is complex; cagp works with real numbers: pass the real part you mean")
-    if tensor.dtype == torch.int64 and tensor.numel() and int(tensor.abs().max()) > _EXACT_INTEGERS:
-        raise InputError(
-            f"{name} holds integers beyond 2**53, which float64 cannot represent; subtract an offset first"
-        )
+    if tensor.dtype == torch.int64 and tensor.numel():
+        require_exact(int(tensor.abs().max()), name)
     tensor = tensor.to(device=device, dtype=torch.float64)
     bad = ~torch.isfinite(tensor)
     if bool(bad.any()):
@@ -63,17 +59,13 @@ def _as_numpy(array: ArrayLike, name: str) -> np.ndarray:
         raise InputTypeError(f"{name} has type {converted.dtype}, which is not numeric; convert it to numbers first")
     if converted.dtype.kind == "f" and converted.dtype.itemsize > 8:
         raise InputTypeError(f"{name} has type {converted.dtype}, wider than float64; convert it to float64 yourself")
-    if converted.dtype.kind == "u" and converted.size and int(converted.max()) > _EXACT_INTEGERS:
-        raise InputError(f"{name} holds integers beyond 2**53, which float64 cannot represent; subtract an offset")
     if converted.dtype.kind == "u":
+        require_exact(int(converted.max(initial=0)), name)
         converted = converted.astype(np.int64)
-    if converted.dtype.byteorder not in "=|" or not converted.flags.writeable or _awkward_strides(converted):
+    awkward = any(stride < 0 or stride % converted.itemsize for stride in converted.strides)
+    if converted.dtype.byteorder not in "=|" or not converted.flags.writeable or awkward:
         converted = np.array(converted, dtype=converted.dtype.newbyteorder("="))
     return converted
-
-
-def _awkward_strides(array: np.ndarray) -> bool:
-    return any(stride < 0 or stride % array.itemsize for stride in array.strides)
 
 
 def points(X: ArrayLike, name: str, device: torch.device | None = None, columns: int | None = None) -> torch.Tensor:
@@ -82,10 +74,8 @@ def points(X: ArrayLike, name: str, device: torch.device | None = None, columns:
     if tensor.ndim != 2:
         remedy = "pass one row a point"
         if tensor.ndim == 1:
-            single = columns is not None and columns == len(tensor) and columns > 1
-            remedy = (
-                "reshape(1, -1) makes it one point" if single else "reshape(-1, 1) makes points with one coordinate"
-            )
+            single, many = "reshape(1, -1) makes it one point", "reshape(-1, 1) makes points with one coordinate"
+            remedy = single if columns == len(tensor) > 1 else many
         raise InputError(f"{name} must have shape (points, coordinates), got {tuple(tensor.shape)}; {remedy}")
     if tensor.shape[0] == 0 or tensor.shape[1] == 0:
         raise InputError(f"{name} is empty, shape {tuple(tensor.shape)}; at least one point and coordinate are needed")
@@ -156,6 +146,27 @@ def real(value: Any, name: str) -> float:
     if not math.isfinite(value):
         raise InputError(f"{name} must be finite, got {value!r}")
     return float(value)
+
+
+def fraction(value: Any, name: str) -> float:
+    """``value`` as a number strictly between 0 and 1."""
+    number = real(value, name)
+    if not 0 < number < 1:
+        raise InputError(f"{name} must be between 0 and 1, got {value!r}; for 95% write 0.95")
+    return number
+
+
+def vector(values: ArrayLike, name: str, minimum: int = 1, size: int | None = None) -> np.ndarray:
+    """``values`` as a read-only float64 copy of shape (n,), n ≥ minimum or n = size, all finite."""
+    array = as_float64(values, name).cpu().numpy().copy()
+    if array.ndim != 1:
+        raise InputError(f"{name} must have one dimension, got shape {array.shape}; use {name}.ravel() to flatten it")
+    if size is not None and len(array) != size:
+        raise InputError(f"{name} has {len(array)} values for {size} predictions; they must match one by one")
+    if len(array) < minimum:
+        raise InputError(f"{name} has {len(array)} values, at least {minimum} are needed")
+    array.setflags(write=False)
+    return array
 
 
 def positive_or_each(value: Any, name: str) -> float | tuple[float, ...]:
