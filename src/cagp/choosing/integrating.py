@@ -74,7 +74,7 @@ def _integrated_over(
 
     Each part's weight is divided among its components. Ctrl-C leaves the hyperparameters that are not done as fitted.
     """
-    interrupt, several = search.interrupt, len(fitted)
+    several = len(fitted)
     most, size = affordable(len(search.y))
     options: dict[str, Any] = {
         **{name: value for name, value in search.fitting.items() if name in _ASKED},
@@ -89,7 +89,7 @@ def _integrated_over(
     left = 0
     for (part, _), model, share in zip(search.chosen, fitted, shares, strict=True):
         own, own_weights = [model], [share]
-        if part.fitted_by == LIKELIHOOD and not interrupt.requested:  # other criteria have no posterior
+        if part.fitted_by == LIKELIHOOD and not search.is_over:  # other criteria have no posterior
             with suppress(NotPositiveDefiniteError):
                 found = posterior(model.prior, search.X, search.y, fix=part.candidate.fixed, **options)
                 own, own_weights = [search.condition(each) for each in found.priors], (share * found.weights).tolist()
@@ -98,7 +98,7 @@ def _integrated_over(
         models += own
         weights += own_weights
     if left == several:
-        why = "the search was interrupted" if interrupt.requested else "none of the candidates has a posterior of them"
+        why = "there was no more time" if search.is_over else "none of the candidates has a posterior of them"
         return models, weights, f"The hyperparameters are plugged in as fitted: {why}."
     weight = np.array(weights)
     order = np.argsort(weight, kind="stable")

@@ -23,12 +23,14 @@ from ..recalibration.diagnosis import FEW
 from ..solvers import Auto, Cholesky, NearestNeighbours, Solver, as_solver
 from ..solvers.exact import EXACT_UP_TO
 from ..support.frames import same_columns, told_about
-from ..support.validation import ArrayLike, choice, column_names, count, points, squarable, targets
+from ..support.validation import ArrayLike, choice, column_names, count, points, positive, squarable, targets
 from ..transforms import KINDS as TRANSFORMS
 from ..transforms import Transform, named
 from .candidates import DEFAULT_KINDS, KINDS, PER_COLUMN, TRENDS, CandidatePrior, first_candidate
 
 LIKELIHOODS = ("auto", "exact", "nearest-neighbours")
+
+_SECONDS, _ENTRIES = 30.0, 10_000  # how long a search may take for so many entries; for sixteen times as many, twice
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,6 +91,7 @@ class Options:
         default=None, metadata=_about("Of hyperparameters.fit.", command=None)
     )
     condition_options: Mapping[str, Any] | None = field(default=None, metadata=_about("Of condition.", command=None))
+    seconds: float | None = field(default=None, metadata=_about("How long the search may take."))
     seed: int = field(default=0, metadata=_about("Of all random numbers.", estimator="random_state"))
     device: str | torch.device | None = field(
         default=None, metadata=_about("Where the work is done, by default where X is.", estimator=None, command=None)
@@ -120,6 +123,8 @@ def check_option(name: str, value: Any, data: TrainingData) -> None:
         choice(value, name, LIKELIHOODS)
     if name == "seed":
         count(value, name)
+    if name == "seconds" and value is not None:
+        positive(value, name)
     if name == "transform" and value is not None and value != "auto":
         if isinstance(value, str) and value not in TRANSFORMS:
             known = ", ".join(f'"{each}"' for each in ("auto", *TRANSFORMS))
@@ -151,7 +156,7 @@ class FitRequest:
 
     ``given`` is a kernel that was given whole, ``kinds`` are the names of those to try, ``groups`` the columns that
     have a kernel together, ``held`` the hyperparameters that are not fitted, ``like`` (T, p) where predictions are
-    wanted; ``by_hand`` says that something was given that is on the scale of the observations.
+    wanted, ``seconds`` the budget; ``by_hand`` says that something was given that is on the scale of the observations.
     """
 
     def __init__(self, options: Options, data: TrainingData) -> None:
@@ -175,6 +180,8 @@ class FitRequest:
         as_wished = self.given is None and not self.held
         self.tries_rotation = as_wished if options.rotate == "auto" else bool(options.rotate)
         self.solver = _solver(options.solver, len(data.y))
+        usual = _SECONDS * max(1.0, data.X.size / _ENTRIES) ** 0.25
+        self.seconds = usual if options.seconds is None else float(options.seconds)
         self._check_together(noise or not (trend or self.mean is None or self.mean.unknown))
 
     def _check_together(self, on_its_scale: bool) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from scipy.special import gammaincc
 
 from ..errors import InputError, NotPositiveDefiniteError
 from ..hyperparameters.patterns import PatternFit
 from ..left_out import leave_out
+from ..prior import Prior
 from ..recalibration.bands import DistanceBand
 from .search import CandidateSearch, FittedCandidate
 
@@ -16,16 +19,18 @@ _KINDS = ((True, True), (False, True), (True, False))
 _CENTRES, _MANY = 30, 300
 _PER_CENTRE = 50  # so many observations are needed for each centre of a pattern
 _CHANCE = 0.014  # patterns are tried where so few data without one promise as much, as for turned axes
+_REFINED = 2  # so many kinds of patterns, the best, have the other hyperparameters fitted to them
+_HOPELESS = 1.02  # fitting the other hyperparameters to patterns makes up for a CRPS that is so much worse, not more
 _JUDGED = 100  # from fewer left-out observations little can be learnt from place to place
 
 
 def try_patterns(search: CandidateSearch) -> CandidateSearch:
-    """Fit the best candidate with patterns; with many more centres where a few of them predict better.
+    """Fit the best candidate with the best patterns; with many more centres where a few of them predict better.
 
-    "auto" fits those that the likelihood promises something of. A recalibration learns from place to place, too. Where
-    there is going to be one, a pattern has to be better with it.
+    "auto" looks at those that the likelihood promises something of. A recalibration learns from place to place, too.
+    Where there is going to be one, a pattern has to be better with it.
     """
-    options, interrupt = search.request.options, search.interrupt
+    options = search.request.options
     plain, most = search.best, len(search.y) // _PER_CENTRE
     patterns = _patterns(search, plain, min(_CENTRES, most)) if most >= 2 else None
     if patterns is None:
@@ -41,18 +46,20 @@ def try_patterns(search: CandidateSearch) -> CandidateSearch:
             f"log-likelihood by no more than about {max(promised)[0]:.2g}, which chance does as well; varying=True "
             "tries them."
         )
-    for each in kinds:
-        if not interrupt.requested:
-            _run(search, plain, patterns, *each)
+    explored = [found for each in kinds if (found := _explored(search, plain, patterns, *each)) is not None]
+    for found in sorted(explored, key=lambda each: each.crps)[:_REFINED]:
+        if not search.is_over:
+            _run(search, plain, found)
     best, judges = search.best, search.judges
     assert judges is not None
     # what a pattern with many centres knows about the inside of a left-out gap, it would not know about a real one
-    if best is not plain and most >= _MANY and judges.gaps is None and not interrupt.requested:
+    if best is not plain and most >= _MANY and judges.gaps is None and not search.is_over:
         finer, words = _patterns(search, plain, _MANY), best.candidate.varies.split(" and ")
-        if finer is not None:
-            _run(search, plain, finer, "amplitude" in words, "noise" in words)
+        found = None if finer is None else _explored(search, plain, finer, "amplitude" in words, "noise" in words)
+        if found is not None:
+            _run(search, plain, found)
     recalibrates = options.recalibrate is not False and len(judges.rows) >= _JUDGED
-    if recalibrates and search.best is not plain and not interrupt.requested:
+    if recalibrates and search.best is not plain and not search.is_over:
         _leave_out_what_recalibration_does(search, plain)
     return search
 
@@ -93,13 +100,39 @@ def _patterns(search: CandidateSearch, plain: FittedCandidate, centres: int) -> 
         return None
 
 
-def _run(search: CandidateSearch, plain: FittedCandidate, patterns: PatternFit, amplitude: bool, noise: bool) -> None:
+@dataclass(frozen=True)
+class _Explored:
+    """A ``prior`` with patterns in what ``varies``, and the CRPS that it has before all else is fitted to them."""
+
+    prior: Prior
+    varies: str
+    charge: float
+    crps: float
+
+
+def _explored(
+    search: CandidateSearch, plain: FittedCandidate, patterns: PatternFit, amplitude: bool, noise: bool
+) -> _Explored | None:
+    """Patterns for the ``plain`` candidate whose other hyperparameters stay; None where there are none."""
     varies = " and ".join(["amplitude"] * amplitude + ["noise"] * noise)
-    try:
-        prior = patterns.prior(amplitude, noise)
-    except (NotPositiveDefiniteError, InputError) as error:
-        search.notes.append(f"Varying {varies} could not be fitted ({error}).")
-        return
     # every value was chosen by the observations that judge it: one counts like an observation less
     charge = (amplitude + noise) * patterns.n_centres / len(search.y)
-    search.run(plain.candidate.with_patterns(prior, varies), plain.fitted_by, charge)
+    assert search.judges is not None
+    try:
+        prior = patterns.prior(amplitude, noise)
+        scores = search.judges.scores(search.condition(prior)).charged(charge)
+    except (NotPositiveDefiniteError, InputError) as error:
+        search.notes.append(f"Varying {varies} could not be fitted ({error}).")
+        return None
+    return _Explored(prior, varies, charge, float(scores.crps.mean()))
+
+
+def _run(search: CandidateSearch, plain: FittedCandidate, found: _Explored) -> None:
+    """Fit the other hyperparameters to these patterns, where that may make them better than none."""
+    if found.crps < _HOPELESS * plain.crps:
+        search.run(plain.candidate.with_patterns(found.prior, found.varies), plain.fitted_by, found.charge)
+    else:
+        search.notes.append(
+            f"Varying {found.varies} was given up: the CRPS of left-out observations is {found.crps:.4g} with it and "
+            f"{plain.crps:.4g} without, before the other hyperparameters are fitted to it."
+        )

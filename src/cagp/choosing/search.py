@@ -4,9 +4,10 @@ observations, or makes something of the best of them. One loop runs them, and kn
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,10 +17,12 @@ from ..errors import NotPositiveDefiniteError
 from ..hyperparameters import FitResult
 from ..hyperparameters import fit as fit_hyperparameters
 from ..hyperparameters.fitting import log_likelihoods
+from ..hyperparameters.search_space import Space
+from ..hyperparameters.terms import DEFAULT_TERMS
 from ..model import Model
 from ..prior import Prior
 from ..solvers.exact import EXACT_UP_TO
-from ..support.interrupt import Interrupt
+from ..support.interrupt import Interrupt, ending_at
 from ..support.progress import progress as progress_bar
 from ..transforms import Transform
 from .candidates import CandidatePrior
@@ -30,6 +33,9 @@ from .scoring import JudgingSet, LeftOutScores
 # holds the data, their coordinates, the functions of the trend and a search tree.
 _KEPT_UP_TO = 200_000
 
+EXPLORING, MAKING = 0.6, 0.8
+"""The shares of the budget after which no more candidates are tried, and nothing more is made of those chosen."""
+
 LIKELIHOOD = "likelihood"
 LEFT_OUT_SCORE = "left-out score"
 
@@ -37,13 +43,17 @@ JUDGES = 2000
 """So many left-out observations judge the candidates."""
 
 _NEIGHBOURS = 30
-# Of the gradient of log p / n: hyperparameters to a small part of their standard errors, in half the evaluations.
-_TOLERANCE = 1e-4
+# Of the gradient of log p / n. Candidates are explored until a step promises less than a twentieth in log p; those that
+# are chosen are polished: hyperparameters to a small part of their standard errors.
+_EXPLORED, _POLISHED = 2e-3, 1e-4
+_OPERATIONS = (
+    2.5e9  # so many for one likelihood of nearest neighbours, when a candidate is polished: about half a second
+)
 _BY_TERMS = {"likelihood": "nearest-neighbours", "subset": None, "n_restarts": 0}
 _OF_THE_LIKELIHOOD = ("subset", "n_neighbours", "terms", "seed", "memory_budget")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class FittedCandidate:
     """A candidate after its fit: what the fit found, the model that it makes, its scores, and how long it took.
 
@@ -76,11 +86,14 @@ class CandidateSearch:
 
     ``transform`` made y of the observations, where there is one; scores are on their scale. ``chosen`` are the
     candidates that predict, with their weights, ``model`` what they make together, ``result`` the fit of the heaviest.
-    ``notes`` and ``findings`` are for the story; ``seconds`` is how long each step took.
+    ``notes`` and ``findings`` are for the story, ``not_tried`` is what there was no time for; ``seconds`` is how long
+    each step took.
     """
 
-    def __init__(self, request: FitRequest, transform: Transform | None = None) -> None:
+    def __init__(self, request: FitRequest, transform: Transform | None = None, started: float | None = None) -> None:
         self.request, self.transform = request, transform
+        self.started = time.perf_counter() if started is None else started
+        self.share, self.not_tried = EXPLORING, list[str]()
         self.X, self.y, self.device = request.data.X, request.data.y, request.data.device
         self.seed = request.options.seed
         self.fitting = {name: value for name, value in (request.options.fit_options or {}).items() if name != "fix"}
@@ -96,6 +109,15 @@ class CandidateSearch:
         self.chosen: list[tuple[FittedCandidate, float]] = []
         self.model: Model | None = None
         self.result: FitResult | None = None
+
+    def end(self, share: float) -> float:
+        """The moment when this share of the budget is used up; never, as long as there is no candidate."""
+        return self.started + share * self.request.seconds if self.fits else math.inf
+
+    @property
+    def is_over(self) -> bool:
+        """Whether Ctrl-C or the budget ends the step in hand."""
+        return self.interrupt.requested or time.perf_counter() > self.end(self.share)
 
     def run(self, candidate: CandidatePrior, by: str = LIKELIHOOD, charge: float = 0.0) -> FittedCandidate | None:
         """Fit a candidate by its likelihood, or by the log score of the left-out observations; None where it fails.
@@ -121,6 +143,31 @@ class CandidateSearch:
         self.fits.append(found)
         return found
 
+    def polish(self, found: FittedCandidate) -> FittedCandidate:
+        """The candidate fitted to the end, from where exploring it has ended; its scores stay those that chose it."""
+        if found.fitted_by != LIKELIHOOD:
+            return found
+        started = time.perf_counter()
+        try:
+            result = self.fit(
+                found.candidate.starting_at(found.prior),
+                **{"tolerance": _POLISHED, "terms": self._terms, **self.fitting},
+            )
+            model = self.condition(result.prior)
+        except NotPositiveDefiniteError:
+            return found
+        kept = model if len(self.y) <= _KEPT_UP_TO else None
+        taken = found.seconds + time.perf_counter() - started
+        polished = replace(found, result=result, model=kept, seconds=taken)
+        self.fits[self.fits.index(found)] = polished
+        return polished
+
+    @property
+    def _terms(self) -> int:
+        """So many terms of a likelihood of nearest neighbours are summed up in about half a second."""
+        q = Space.of(self.start.start).size
+        return max(DEFAULT_TERMS, int(_OPERATIONS / (_NEIGHBOURS**3 / 3 + 3 * q * _NEIGHBOURS**2)))
+
     def model_of(self, found: FittedCandidate) -> Model:
         """The model that a fit makes: the one that was judged, or made again where that would have been too large."""
         return found.model if found.model is not None else self.condition(found.prior)
@@ -136,12 +183,13 @@ class CandidateSearch:
             **self._objective(),
             "n_restarts": 0,
             "standard_errors": False,
-            "tolerance": _TOLERANCE,
+            "tolerance": _EXPLORED if more.get("terms") is None else _POLISHED,
             "progress": False,
             **self.fitting,
             **more,
         }
-        return fit_hyperparameters(candidate.start, self.X, self.y, fix=candidate.fixed, **options)
+        with ending_at(self.end(self.share)):
+            return fit_hyperparameters(candidate.start, self.X, self.y, fix=candidate.fixed, **options)
 
     def log_likelihoods(self, priors: Sequence[Prior]) -> np.ndarray:
         """The objective of the fits at priors (m,) that differ in values alone, up to a constant."""
@@ -171,11 +219,14 @@ class CandidateSearch:
 class Step:
     """A step of the search: ``run`` takes it on, and gives back what goes on: the same search, mostly.
 
-    After Ctrl-C only those that are ``always`` done are run: without them there is no model.
+    It ends when its ``share`` of the budget is used up, and is not begun after that. ``what`` it is about is told then.
+    After Ctrl-C, and when time is up, only those that are ``always`` done are run: without them there is no model.
     """
 
     name: str
     run: Callable[[CandidateSearch], CandidateSearch]
+    what: str = ""
+    share: float = EXPLORING
     always: bool = False
 
 
@@ -185,9 +236,11 @@ def run_steps(search: CandidateSearch, steps: Sequence[Step], progress: bool | N
     with Interrupt() as interrupt, progress_bar("fit", len(steps), progress) as advance:
         for step in steps:
             started = time.perf_counter()
-            if step.always or not interrupt.requested:
-                search.interrupt = interrupt
+            search.interrupt, search.share = interrupt, step.share
+            if step.always or not search.is_over:
                 search = step.run(search)
+            elif step.what:
+                search.not_tried.append(step.what)
             seconds[step.name] = seconds.get(step.name, 0.0) + time.perf_counter() - started
             advance(1)
         search.seconds, search.interrupt = seconds, interrupt

@@ -5,6 +5,7 @@ A further one is a function of the same shape, here or in a file of its own, and
 
 from __future__ import annotations
 
+import math
 from functools import partial
 
 import numpy as np
@@ -18,7 +19,7 @@ from .judging import judge_error_bars
 from .options import FitRequest
 from .patterns import try_patterns
 from .scoring import clearly_worse, stacked
-from .search import LEFT_OUT_SCORE, LIKELIHOOD, CandidateSearch, FittedCandidate, Step
+from .search import LEFT_OUT_SCORE, LIKELIHOOD, MAKING, CandidateSearch, FittedCandidate, Step
 from .transforming import choose_transform
 
 _TREND_ROWS = 10  # so many observations for each column are needed for a linear trend to be tried
@@ -37,22 +38,23 @@ def steps_for(request: FitRequest) -> list[Step]:
     """What is done for a request. Kinds of kernels, trends and the like are not tried where they were given."""
     several = len(request.data.y) > 1
     steps = [Step("transform", choose_transform, always=True), Step("kernels", fit_first, always=True)]
-    steps += [Step("kernels", partial(fit_kernel, kind=kind)) for kind in request.kinds[1:] if several]
+    steps += [Step("kernels", partial(fit_kernel, kind=kind), kind) for kind in request.kinds[1:] if several]
     # a trend that is linear in longitude would jump where the globe closes
     if request.options.mean is None and not request.on_globe:
-        steps.append(Step("trend", fit_trend))
+        steps.append(Step("trend", fit_trend, "a linear trend"))
     if request.tries_rotation and several:
-        steps.append(Step("directions", fit_rotated))
+        steps.append(Step("directions", fit_rotated, "turned axes"))
     if request.like is not None:
-        steps.append(Step("gaps", fit_to_gaps))
+        steps.append(Step("gaps", fit_to_gaps, "a fit to gaps"))
     if request.tries_patterns:
-        steps.append(Step("patterns", try_patterns))
+        steps.append(Step("patterns", try_patterns, "varying amplitude and noise"))
     return [
         *steps,
         Step("mixture", choose_parts, always=True),
-        Step("integration", integrate, always=True),
-        Step("error bars", judge_error_bars),
-        Step("standard errors", find_standard_errors),
+        Step("polishing", polish_chosen, "fitting what was chosen to the end", MAKING),
+        Step("integration", integrate, share=MAKING, always=True),
+        Step("error bars", judge_error_bars, share=math.inf),
+        Step("standard errors", find_standard_errors, "standard errors", 1.0),
     ]
 
 
@@ -144,6 +146,13 @@ def weighted(fits: list[FittedCandidate], crowd: float) -> list[tuple[FittedCand
         return [(best, 1.0)]
     weights = stacked(np.stack([scores[id(each)].log_score for each in close]))
     return list(zip(close, weights.tolist(), strict=True))
+
+
+def polish_chosen(search: CandidateSearch) -> CandidateSearch:
+    """The candidates that predict, fitted to the end: exploring stopped where the choice was clear."""
+    search.chosen = [(search.polish(each), weight) for each, weight in search.chosen]
+    search.result = search.heaviest.result
+    return search
 
 
 def find_standard_errors(search: CandidateSearch) -> CandidateSearch:

@@ -50,10 +50,16 @@ def story_of(search: CandidateSearch, seconds: float) -> Story:
     lines += [*search.notes, f"Predictions: {request.solver!r}.", request.data.dates, found.get("transform", "")]
     lines += directions_in_words(search.heaviest.prior.kernel, names)
     lines += [found.get(name, "") for name in ("integration", "error bars", "constant")]
+    if search.not_tried:
+        lines.append(
+            f"The budget of {request.seconds:.3g} seconds was used up. Not tried: {', '.join(search.not_tried)}; more "
+            "seconds= try them."
+        )
     stopped = search.interrupt.requested
     if stopped:
         lines.append("Interrupted: the best so far was kept, and the error bars were not judged.")
-    text = "\n".join([*(line for line in lines if line), f"All of it took {seconds:.1f} s.{_longest(search.seconds)}"])
+    took = f"All of it took {seconds:.1f} s of a budget of {request.seconds:.3g} s."
+    text = "\n".join([*(line for line in lines if line), took + _longest(search.seconds)])
     return Story(text, tried, stopped)
 
 

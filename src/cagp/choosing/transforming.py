@@ -32,10 +32,10 @@ def choose_transform(search: CandidateSearch) -> CandidateSearch:
         return search if asked is None or request.by_hand else _better_of_two(search)
     X, y, kind = request.data.X, request.data.y, named(asked)
     found = kind.starting(y) if isinstance(kind, type) else kind
-    changed = CandidateSearch(request, found)
+    changed = CandidateSearch(request, found, search.started)
     if isinstance(kind, type) and kind.free and (first := changed.run(changed.start)) is not None:
         found, _ = most_likely(found, Profile(first.prior, X, y, found, search.seed))
-        changed = CandidateSearch(request, found)
+        changed = CandidateSearch(request, found, search.started)
     changed.findings["transform"] = f"The observations are transformed: {found.in_words}, as asked for. {_MEAN_SEEN}"
     return changed
 
@@ -48,6 +48,9 @@ def _better_of_two(search: CandidateSearch) -> CandidateSearch:
     first = search.run(search.start)
     if first is None or search.judges is None:
         return search
+    if search.is_over:
+        search.not_tried.append("a transform of the observations")
+        return search
     try:
         proposed = _proposal(first.prior, X, y, search.seed)
     except NotPositiveDefiniteError:
@@ -57,7 +60,7 @@ def _better_of_two(search: CandidateSearch) -> CandidateSearch:
             "The observations are taken as they are: no transform makes them clearly more likely."
         )
         return search
-    changed = CandidateSearch(search.request, proposed)
+    changed = CandidateSearch(search.request, proposed, search.started)
     changed.judges = replace(search.judges, transform=proposed)
     other = changed.run(changed.start)
     if other is None:

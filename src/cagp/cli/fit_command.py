@@ -49,6 +49,7 @@ def fit(
     recalibrate: flags.Recalibrate = None,
     transform: flags.Transform = "auto",
     varying: flags.Varying = None,
+    seconds: flags.Seconds = None,
     like: flags.Like = None,
     report: flags.Report = None,
     no_report: flags.NoReport = False,
@@ -76,6 +77,7 @@ def fit(
         level = renamed("--noise", noise, "--noise-variance", noise_variance)
         flagged = {"uncertainty": uncertainty, "recalibrate": recalibrate, "varying": varying, "mixture": mixture}
         options = search_options(no_fit, transform, likelihood, subset, restarts, fix, seed=seed, **flagged)
+        options["seconds"] = seconds
         chosen_solver = with_iterations(as_solver(solver), iterations)
         where = renamed("--geo", geo, "--globe", globe)
         wished = PriorAsked(kernel, mean, where, ard, lengthscale, variance, level, rotate)

@@ -57,6 +57,8 @@ _TRANSFORM = "Of the target: auto, none, log, box-cox, yeo-johnson, sinh-arcsinh
 Transform = Annotated[str, Option(help=_TRANSFORM)]
 _VARYING = "Try an amplitude and a noise level that vary with the features; by default where nothing is given."
 Varying = Annotated[bool | None, Option(help=_VARYING)]
+_SECONDS = "How long the search may take; what was not tried is told. One candidate is always fitted."
+Seconds = Annotated[float | None, Option(help=_SECONDS)]
 _LIKE = "Table with the features where you are going to predict: the model is chosen there."
 Like = Annotated[Path | None, Option(help=_LIKE)]
 Report = Annotated[Path | None, Option(help="Folder for the report; by default OUT-report.")]

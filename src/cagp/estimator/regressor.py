@@ -63,7 +63,7 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         True scales and shapes the error bars of each output by predictions of left-out observations, see
         ``Model.recalibrated``; "auto" does so where these reject the error bars of the prior. None is "auto" where the
         kernel is chosen, and False where one is given. Means do not change.
-    uncertainty, mixture, target_transform, varying, ard, rotate, globe, times : as in ``cagp.fit``
+    uncertainty, mixture, target_transform, varying, seconds, ard, rotate, globe, times : as in ``cagp.fit``
         For kernels that are chosen. ``target_transform`` is its ``transform``, a name that makes transformers here.
     random_state : int, RandomState or None
         For restarts and subsets. With the default 0 results are the same each time.
@@ -121,6 +121,7 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         mixture: bool = True,
         target_transform: Any = "auto",
         varying: Any = "auto",
+        seconds: float | None = None,
         globe: Any = None,
         rotate: Any = "auto",
         ard: Any = None,
@@ -144,6 +145,7 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.mixture = mixture
         self.target_transform = target_transform
         self.varying = varying
+        self.seconds = seconds
         self.globe = globe
         self.rotate = rotate
         self.ard = ard

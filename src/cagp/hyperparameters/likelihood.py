@@ -6,7 +6,6 @@ import math
 from abc import ABC, abstractmethod
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 import torch
@@ -34,7 +33,7 @@ class Evaluation:
 class Likelihood(ABC):
     """A log-likelihood of the free hyperparameters of ``space``; ``informed`` where evaluations have information."""
 
-    informed: ClassVar[bool] = False
+    informed: bool = False
 
     def __init__(self, space: Space, data: Observations) -> None:
         self.space = space

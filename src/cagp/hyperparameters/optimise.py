@@ -82,7 +82,7 @@ class _Run:
 
     def evaluate(self, log_values: np.ndarray) -> Evaluation | None:
         """What the likelihood says, noted; None where G is not positive definite, an error if so from the start."""
-        if self._interrupt.requested:
+        if self._interrupt.requested and self.best is not None:
             raise _Stopped
         values = tuple(self._likelihood.space.values(log_values))
         try:

@@ -38,20 +38,19 @@ class Errors:
 
 
 def log_standard_errors(likelihood: Likelihood, whole: Likelihood, log_values: np.ndarray) -> Errors:
-    """Standard errors (q,) of the *logarithms* of the hyperparameters: the inverse Hessian of −log p.
+    """Standard errors (q,) of the *logarithms* of the hyperparameters: from the inverse of their information.
 
-    The Hessian comes from central differences of the exact gradient, two evaluations per hyperparameter. Those at a
-    bound are held there and get NaN; so do all where the likelihood cannot be evaluated beside the optimum. Infinity:
-    the likelihood is flat, or not curved downwards, in a direction that this hyperparameter takes part in.
+    That comes with an evaluation, or else from central differences of the gradient, two evaluations per hyperparameter.
+    Those at a bound are held there and get NaN; so do all where the likelihood cannot be evaluated beside the optimum.
+    Infinity: the likelihood is flat, or not curved downwards, in a direction that this hyperparameter takes part in.
 
-    ``whole`` estimates what all terms would say where ``likelihood`` has a sample of them. To compare the two the
-    expected information is taken where it comes with an evaluation, because in it no term counts against another.
+    ``whole`` estimates what all terms would say where ``likelihood`` has a sample of them.
     """
     space = likelihood.space
     chosen = np.flatnonzero((log_values > space.lower) & (log_values < space.upper))
     own, share = np.full((2, len(log_values)), np.nan)
     with suppress(NotPositiveDefiniteError):
-        own[chosen] = _errors(_hessian(likelihood, log_values, chosen))
+        own[chosen] = _errors(_information(likelihood, log_values, chosen))
     if whole is likelihood:
         return Errors(own, None)
     with suppress(NotPositiveDefiniteError), np.errstate(invalid="ignore"):
@@ -61,7 +60,7 @@ def log_standard_errors(likelihood: Likelihood, whole: Likelihood, log_values: n
 
 
 def _information(likelihood: Likelihood, log_values: np.ndarray, chosen: np.ndarray) -> np.ndarray:
-    """The expected information (m, m) about the ``chosen`` logarithms (m,), or else the Hessian."""
+    """The information (m, m) about the ``chosen`` logarithms (m,), or else the Hessian of −log p."""
     found = likelihood(log_values).information if likelihood.informed else None
     return _hessian(likelihood, log_values, chosen) if found is None else found[np.ix_(chosen, chosen)]
 

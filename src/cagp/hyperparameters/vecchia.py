@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -185,7 +185,7 @@ class CompiledVecchiaLikelihood(NeighbourLikelihood):
     the coefficients are follows from these small matrices. Nothing is kept of a term.
     """
 
-    informed: ClassVar[bool] = True
+    informed = True
 
     def __init__(self, space: Space, data: Observations, terms: Terms, plan: RadialPlan) -> None:
         super().__init__(space, data, terms)

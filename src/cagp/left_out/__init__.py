@@ -1,7 +1,7 @@
 """Training observations predicted from the others: what judging, choosing and recalibrating are based on."""
 
 from .correlation import Correlation, correlation_of
-from .engine import Mixture, leave_out, leave_out_of, left_out
+from .engine import Mixture, heaviest, leave_out, leave_out_of, left_out
 from .geometry import Gaps, Geometry, Voids
 from .result import LeftOut
 from .ways import affordable
@@ -15,6 +15,7 @@ __all__ = [
     "Voids",
     "affordable",
     "correlation_of",
+    "heaviest",
     "leave_out",
     "leave_out_of",
     "left_out",

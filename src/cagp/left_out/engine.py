@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -38,6 +38,21 @@ class Mixture(Protocol):
 
     @property
     def weights(self) -> np.ndarray: ...
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Some components of a mixture."""
+
+    components: Sequence[Conditioned]
+    weights: np.ndarray
+
+
+def heaviest(mixture: Mixture, n: int) -> Mixture:
+    """The n components with the most weight, as a mixture of their own."""
+    chosen = np.sort(np.argsort(-np.asarray(mixture.weights), kind="stable")[:n])
+    weights = np.asarray(mixture.weights)[chosen]
+    return _Part([mixture.components[i] for i in chosen], weights / weights.sum())
 
 
 def left_out(

@@ -9,7 +9,7 @@ predicted from the nearest others, whatever the size of the data.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 
 import numpy as np
@@ -36,6 +36,7 @@ _SINGLY = 25  # up to so many observations each is left out alone
 _SECONDS = 8.0  # longer than this is not waited for
 _ROWS = 2**14  # so many are predicted from neighbours before Ctrl-C is heard and progress is shown
 _ENTRIES = 2**22  # so many pairs of points are looked at at once
+_DIFFERENCES = "donot_use_mm_for_euclid_dist"  # products of matrices would lose the digits of small distances
 _LEFT = 1e-8  # so much of what all points say about a trend must be said by those outside of a gap
 
 
@@ -130,9 +131,8 @@ def in_closed_form(
     parts = P.new_zeros(len(compared), len(P))  # an error is such a combination of the entries of P b
     place = {int(i): j for j, i in enumerate(compared)}
     parts[torch.arange(len(compared)), rows[torch.from_numpy(compared).to(rows.device)]] = 1.0
-    for i in range(len(rows)) if gaps.any else ():
-        inside = _inside(geometry, rows[i, None], gaps.some(torch.tensor([i])))[0]
-        gap = torch.cat([inside.nonzero()[:, 0], rows[i, None]])
+    for i, members in _members(geometry, rows, gaps) if gaps.any else ():
+        gap = torch.cat([members, rows[i, None]])
         if len(gap) > 1:
             # of the inverse of a block its last row alone is asked for: one factor, and one step back
             factor, info = torch.linalg.cholesky_ex(P[gap[:, None], gap])
@@ -152,22 +152,34 @@ def operations(geometry: Geometry, rows: torch.Tensor, gaps: Gaps) -> float:
     """How many operations the gaps around ``rows`` (n,) take in closed form: a factor of what lies in each."""
     if not gaps.any:
         return 0.0
-    parts = torch.arange(len(rows), device=rows.device).split(max(1, _ENTRIES // len(geometry.points)))
-    return sum(float((_inside(geometry, rows[part], gaps.some(part)).sum(dim=1) ** 3).sum()) / 3 for part in parts)
+    return sum(float((inside.sum(dim=1) ** 3).sum()) / 3 for _, inside in _inside(geometry, rows, gaps))
 
 
-def _inside(geometry: Geometry, rows: torch.Tensor, gaps: Gaps) -> torch.Tensor:
-    """Which training points lie in the gap of each of ``rows`` (n,), but for these themselves; shape (n, d)."""
+def _inside(geometry: Geometry, rows: torch.Tensor, gaps: Gaps) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    """Some of the ``rows`` (n,) at a time, by their places (m,), and which training points lie in the gap of each, but
+    for these themselves (m, d).
+    """
     points = geometry.points
-    inside = gaps.hold(points[rows], points[None].expand(len(rows), -1, -1))
-    return inside.index_put_(
-        (torch.arange(len(rows), device=rows.device), rows), torch.tensor(False, device=rows.device)
-    )
+    for part in torch.arange(len(rows), device=rows.device).split(max(1, _ENTRIES // len(points))):
+        around = gaps.some(part)
+        apart = (torch.cdist(each, points, compute_mode=_DIFFERENCES) for each in (points[rows[part]], around.centre))
+        inside = (next(apart) < around.radius[:, None]) | (next(apart) < around.reach[:, None])
+        inside[torch.arange(len(part), device=rows.device), rows[part]] = False
+        yield part, inside
+
+
+def _members(geometry: Geometry, rows: torch.Tensor, gaps: Gaps) -> Iterator[tuple[int, torch.Tensor]]:
+    """The place of each of ``rows`` (n,), and which training points lie in its gap with it."""
+    for part, inside in _inside(geometry, rows, gaps):
+        for i, own in zip(part.tolist(), inside, strict=True):
+            yield i, own.nonzero()[:, 0]
 
 
 def _determined(H: torch.Tensor | None, gap: torch.Tensor) -> bool:
     """Whether a trend with the basis H (d, q), whose columns are orthogonal, is determined without the rows ``gap``."""
     if H is None:
+        return True
+    if float(H[gap].square().sum()) < 0.5 * len(H):  # the more that is left, the less there is to look at
         return True
     rest = torch.eye(H.shape[1]).to(H) - H[gap].T @ H[gap] / len(H)
     return bool(torch.linalg.eigvalsh(rest)[0] > _LEFT)

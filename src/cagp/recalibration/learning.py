@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from ..errors import InputError
-from ..left_out import Geometry, LeftOut, Mixture, Voids, leave_out
+from ..left_out import Geometry, LeftOut, Mixture, Voids, heaviest, leave_out
 from ..predicting.conditioned import Conditioned
 from ..prediction import Prediction
 from ..support.progress import progress as progress_bar
@@ -21,7 +21,8 @@ from .recalibrated import EMPIRICAL, Adjustment, Recalibration, SizesOfErrors
 MOST = 1_000_000
 """So many single observations are left out where nothing else is said."""
 
-_IN_GAPS = 2_000  # so many are left out for gaps of about the same width
+_IN_GAPS, _EXACTLY = 2_000, 500  # so many are left out for gaps of about the same width, by exact models fewer
+_PARTS_IN_GAPS = 3  # so many components, the heaviest, predict what is left out in gaps
 # Test points that are at most so many times the usual spacing from the data are like single observations left out.
 _NEAR = 1.5
 _WIDER = 3.0  # the gaps of a band are up to so many times as wide as those of the one before
@@ -122,15 +123,16 @@ def _learn(
     near: Sequence[DistanceBand] = (),
 ) -> Recalibration:
     """Bands of single observations left out ``alone``, and of gaps as wide as those ``wanted``, or of all widths."""
-    model = mixture.components[0]
+    model, few = mixture.components[0], heaviest(mixture, _PARTS_IN_GAPS)
     bands, size = list(near) or _by_distance(alone, geometry, seed), len(model.y)
+    most = _IN_GAPS if model.prepared.factor is None else _EXACTLY
     spacing = float(np.median(alone.distance))
     widest = _widest(geometry, draws) if wanted is None else float(wanted.distance.max())
     low = _NEAR * spacing
     while spacing > 0 and low < widest:
         voids = _evenly(geometry, low, min(low * _WIDER, widest), widest, draws) if wanted is None else wanted
         there = ((voids.distance > low) & (voids.distance <= low * _WIDER)).nonzero()[:, 0]
-        n = min(size, _IN_GAPS) if len(there) else 0
+        n = min(size, most) if len(there) else 0
         low *= _WIDER
         if n < _FEWEST_IN_GAPS:
             continue
@@ -138,7 +140,7 @@ def _learn(
         chosen = there[torch.randint(len(there), (n,), generator=draws).to(there.device)]
         gaps = geometry.like(some.to(model.device), voids.some(chosen.to(model.device)), draws)
         try:
-            found = leave_out(mixture, geometry, some.numpy(), gaps)
+            found = leave_out(few, geometry, some.numpy(), gaps)
         except InputError:  # nothing is left outside of gaps as wide as these
             break
         # bands lie ever further from the data: between two of them the sizes of errors are interpolated
@@ -149,7 +151,7 @@ def _learn(
         whose = "of all widths" if wanted is None else "as wide as those that the points of like lie in"
         number = "one band" if len(bands) == 2 else f"{len(bands) - 1} bands"
         how += (
-            f" Up to {_IN_GAPS:,} were left out with a gap around each, for {number} of gaps {whose}, up to a distance "
+            f" Up to {most:,} were left out with a gap around each, for {number} of gaps {whose}, up to a distance "
             f"of {bands[-1].distance:.3g} lengthscales from the data."
         )
     return Recalibration(tuple(bands), how, seed)

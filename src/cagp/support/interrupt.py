@@ -1,26 +1,56 @@
-"""Ctrl-C as a request to stop after the iteration in hand: what was computed is kept."""
+"""Ctrl-C, or time that is up, as a request to stop after the iteration in hand: what was computed is kept."""
 
 from __future__ import annotations
 
+import math
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType, TracebackType
 
 
+class _Here(threading.local):
+    """The moment when the work that this thread does has to end."""
+
+    end = math.inf
+
+
+_here = _Here()
+
+
+@contextmanager
+def ending_at(moment: float) -> Iterator[None]:
+    """Inside, whoever asks whether to stop is told so from this ``moment`` of ``time.perf_counter`` on."""
+    before, _here.end = _here.end, min(_here.end, moment)
+    try:
+        yield
+    finally:
+        _here.end = before
+
+
 class Interrupt:
     """While active, in the main thread, the first Ctrl-C sets ``requested``, here and in those around; a second sets
-    ``insisted`` and interrupts at once, as usual.
+    ``insisted`` and interrupts at once, as usual. Time that is up, see ``ending_at``, is a request, too.
     """
 
     def __init__(self) -> None:
-        self.requested = self.insisted = self._waiting = self._listening = False
+        self._asked = self.insisted = self._waiting = self._listening = False
         self._previous: object = None
 
+    @property
+    def requested(self) -> bool:
+        """Whether to stop after the iteration in hand."""
+        return self._asked or time.perf_counter() > _here.end
+
+    @requested.setter
+    def requested(self, asked: bool) -> None:
+        self._asked = asked
+
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        self.insisted = self.requested
-        self.requested = True
+        self.insisted = self._asked
+        self._asked = True
         outer = getattr(self._previous, "__self__", None)
         while isinstance(outer, Interrupt):
             outer.requested = True
