@@ -289,14 +289,14 @@ def test_copies_in_a_table_are_no_observations(tmp_path: Path, options: list[str
 @pytest.mark.parametrize("start", [0, 1])
 def test_interrupted(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, start: int) -> None:
     """The model with the best values so far is written; also where Ctrl-C comes after the best start was finished."""
-    evaluate = _Run.__call__
+    evaluate = _Run.evaluate
 
     def interrupted(run: _Run, log_values: np.ndarray) -> Any:
         if run._start == start and len(run.trace) == 2:
             signal.raise_signal(signal.SIGINT)
         return evaluate(run, log_values)
 
-    monkeypatch.setattr(_Run, "__call__", interrupted)
+    monkeypatch.setattr(_Run, "evaluate", interrupted)
     result = call("fit", folder / "train.csv", "--target", "height", "--out", tmp_path / "m", "--restarts", 2, *ONE)
     assert result.exit_code == 130, result.output
     assert "best model so far" in result.stderr
@@ -313,7 +313,7 @@ def test_interrupted_before_anything_is_known(folder: Path, tmp_path: Path, monk
     def interrupted(run: _Run, log_values: np.ndarray) -> Any:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(_Run, "__call__", interrupted)
+    monkeypatch.setattr(_Run, "evaluate", interrupted)
     result = call("fit", folder / "train.csv", "--target", "height", "--out", tmp_path / "m")
     assert result.exit_code == 130, result.output
     assert "Nothing was written" in result.stderr

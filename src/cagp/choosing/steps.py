@@ -159,7 +159,7 @@ def find_standard_errors(search: CandidateSearch) -> CandidateSearch:
     """Those of the heaviest candidate, where its likelihood has them."""
     found = search.heaviest
     if found.fitted_by == LIKELIHOOD and search.fitting.get("standard_errors", True):
-        search.result = found.result.with_standard_errors()
+        search.result = found.result.with_standard_errors(quick=True)
     return search
 
 

@@ -284,7 +284,7 @@ def _step(
     free = inner.copy()
     while free.any():
         curved, directions = np.linalg.eigh(curvature[np.ix_(free, free)])
-        floor = _FLAT * max(float(curvature.diagonal().max()), np.finfo(float).tiny)
+        floor = max(_FLAT * float(curvature.diagonal().max()), _FLAT * float(np.abs(gradient).max()) / radius)
         # a hyperparameter that has stopped at a bound still bends the slope of the others
         slope = directions.T @ (gradient - curvature @ np.where(free, 0.0, move))[free]
         damping = 0.0

@@ -54,9 +54,9 @@ class Ending:
     refreshes: int = 0
     neighbours_at: np.ndarray | None = None
 
-    def errors(self) -> Errors:
+    def errors(self, quick: bool = False) -> Errors:
         """The standard errors, in log space."""
-        return log_standard_errors(self.objective, self.whole, self.optimum.log_values)
+        return log_standard_errors(self.objective, self.whole, self.optimum.log_values, quick)
 
 
 Again = Callable[[], tuple[Likelihood, Likelihood]]
@@ -102,10 +102,10 @@ class FitResult:
     sampling_errors: dict[str, float] | None
     _source: tuple[Optimum, Again] | None = field(default=None, repr=False, compare=False)
 
-    def with_standard_errors(self) -> FitResult:
+    def with_standard_errors(self, quick: bool = False) -> FitResult:
         """The same with standard errors, where it has none: two evaluations for each hyperparameter, no new search.
 
-        X and y must be as they were.
+        ``quick`` takes the information that comes with one evaluation. X and y must be as they were.
         """
         if self.standard_errors is not None:
             return self
@@ -116,7 +116,7 @@ class FitResult:
             )
         optimum, again = self._source
         end = Ending(self.likelihood, *again(), optimum, self.refreshes)
-        found = summarise(end, end.errors())
+        found = summarise(end, end.errors(quick))
         names = ("standard_errors", "sampling_errors", "advice", "story")
         return dataclasses.replace(self, **{name: getattr(found, name) for name in names})
 

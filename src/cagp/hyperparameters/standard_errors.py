@@ -37,12 +37,15 @@ class Errors:
         return float(1.0 / np.sqrt(known.min(initial=1.0)))
 
 
-def log_standard_errors(likelihood: Likelihood, whole: Likelihood, log_values: np.ndarray) -> Errors:
-    """Standard errors (q,) of the *logarithms* of the hyperparameters: from the inverse of their information.
+def log_standard_errors(
+    likelihood: Likelihood, whole: Likelihood, log_values: np.ndarray, quick: bool = False
+) -> Errors:
+    """Standard errors (q,) of the *logarithms* of the hyperparameters: the inverse Hessian of −log p.
 
-    That comes with an evaluation, or else from central differences of the gradient, two evaluations per hyperparameter.
-    Those at a bound are held there and get NaN; so do all where the likelihood cannot be evaluated beside the optimum.
-    Infinity: the likelihood is flat, or not curved downwards, in a direction that this hyperparameter takes part in.
+    The Hessian comes from central differences of the exact gradient, two evaluations per hyperparameter; where it may
+    be ``quick``, the information that comes with one evaluation is taken for it. Those at a bound are held there and
+    get NaN; so do all where the likelihood cannot be evaluated beside the optimum. Infinity: the likelihood is flat, or
+    not curved downwards, in a direction that this hyperparameter takes part in.
 
     ``whole`` estimates what all terms would say where ``likelihood`` has a sample of them.
     """
@@ -50,7 +53,7 @@ def log_standard_errors(likelihood: Likelihood, whole: Likelihood, log_values: n
     chosen = np.flatnonzero((log_values > space.lower) & (log_values < space.upper))
     own, share = np.full((2, len(log_values)), np.nan)
     with suppress(NotPositiveDefiniteError):
-        own[chosen] = _errors(_information(likelihood, log_values, chosen))
+        own[chosen] = _errors((_information if quick else _hessian)(likelihood, log_values, chosen))
     if whole is likelihood:
         return Errors(own, None)
     with suppress(NotPositiveDefiniteError), np.errstate(invalid="ignore"):
