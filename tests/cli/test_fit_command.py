@@ -132,6 +132,22 @@ def test_quiet_and_overwriting(folder: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("options", "solver"),
+    [
+        (["--solver", "GaussSeidel(7)"], cagp.GaussSeidel(7)),
+        (["--solver", "gauss-seidel", "--iterations", "3"], cagp.GaussSeidel(3)),
+        (["--solver", "auto"], cagp.Cholesky()),
+    ],
+)
+def test_the_solver_of_a_search(folder: Path, tmp_path: Path, options: list[str], solver: cagp.Solver) -> None:
+    kind = ["--kernel", "rbf", "--mean", "zero", "--no-uncertainty", "--transform", "none", "--no-recalibrate"]
+    arguments = ["fit", folder / "train.csv", "--target", "height", "--out", tmp_path / "m", "--no-report", *kind]
+    result = call(*arguments, "--no-varying", "--no-rotate", *options)
+    assert result.exit_code == 0, result.output
+    assert saving.read(tmp_path / "m").solver == solver
+
+
+@pytest.mark.parametrize(
     ("more", "words"),
     [
         (["--target", "depth"], "has no column 'depth'"),

@@ -92,7 +92,7 @@ def fit(
             plain = wished.whole_prior_for(training).condition(training.X, training.y, chosen_solver)
             model, about = _as_given(plain, about, out, overwrite, options, printer, debug)
         else:
-            options["solver"] = solver if iterations is None else chosen_solver
+            options["solver"] = solver if solver == "auto" else chosen_solver  # by its name, the default of `cagp.fit`
             model = search(wished, training, options, printer.progress)
             about = _written(model, about, out, overwrite, training.columns, printer)
         printer(f"Model: {out}")
