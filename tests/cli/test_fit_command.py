@@ -132,6 +132,22 @@ def test_quiet_and_overwriting(folder: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("options", "solver"),
+    [
+        (["--solver", "GaussSeidel(7)"], cagp.GaussSeidel(7)),
+        (["--solver", "gauss-seidel", "--iterations", "3"], cagp.GaussSeidel(3)),
+        (["--solver", "auto"], cagp.Cholesky()),
+    ],
+)
+def test_the_solver_of_a_search(folder: Path, tmp_path: Path, options: list[str], solver: cagp.Solver) -> None:
+    kind = ["--kernel", "rbf", "--mean", "zero", "--no-uncertainty", "--transform", "none", "--no-recalibrate"]
+    arguments = ["fit", folder / "train.csv", "--target", "height", "--out", tmp_path / "m", "--no-report", *kind]
+    result = call(*arguments, "--no-varying", "--no-rotate", *options)
+    assert result.exit_code == 0, result.output
+    assert saving.read(tmp_path / "m").solver == solver
+
+
+@pytest.mark.parametrize(
     ("more", "words"),
     [
         (["--target", "depth"], "has no column 'depth'"),
@@ -205,6 +221,31 @@ def test_features_noise_and_missing_rows(tmp_path: Path) -> None:
     np.testing.assert_array_equal(saved.prior.noise_variance, np.full(29, 0.02))
     result = call(*arguments, *values, "--features", 'a,"b, c"', "--out", tmp_path / "n", "--drop-missing")
     assert result.exit_code == 0, result.output
+
+
+def test_lists_of_columns_can_be_given_piece_by_piece(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.random((30, 4)), columns=["a", "b, c", "d", "y"])
+    frame.assign(zone=[1, 2] * 15, kind=[3, 4, 5] * 10).to_csv(tmp_path / "data.csv", index=False)
+    arguments = ["fit", tmp_path / "data.csv", "--target", "y", "--no-report", "--no-recalibrate", "--overwrite"]
+    for i, (more, features) in enumerate(
+        [
+            (["--features", "d", "--features", '"b, c",a'], ("d", "b, c", "a")),
+            (["--exclude", "d,zone", "--exclude", "kind"], ("a", "b, c")),
+            (
+                ["--categories", "zone", "--categories", "kind"],
+                ("a", "b, c", "d", "zone=2", "kind=4", "kind=5"),
+            ),
+        ]
+    ):
+        result = call(*arguments, *VALUES, "--out", tmp_path / f"{i}", *more)
+        assert result.exit_code == 0, result.output
+        assert saving.read(tmp_path / f"{i}").about.features == features
+    start = ["--features", "a", *VALUES[1:], *ONE, "--fix", "kernel.lengthscale", "--fix", "noise_variance"]
+    result = call(*arguments, "--out", tmp_path / "m", *start)
+    assert result.exit_code == 0, result.output
+    prior = saving.read(tmp_path / "m").prior
+    assert (prior.kernel.lengthscale, prior.noise_variance) == (0.4, 0.01)
 
 
 def test_a_grid_on_the_globe(tmp_path: Path) -> None:

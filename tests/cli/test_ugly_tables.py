@@ -268,6 +268,25 @@ def test_what_is_wrong_and_what_to_do(tmp_path: Path, name: str) -> None:
     assert not (tmp_path / "m").exists()
 
 
+@pytest.mark.parametrize("impute", [(), ("--impute", "median")])
+def test_infinity_is_no_category(tmp_path: Path, impute: tuple[str, ...]) -> None:
+    zone = (np.where(FLAGS, 7, 12), np.where(NEW_FLAGS, 7, 12))
+    train, new = written(tmp_path, pair(lines, zone=zone))
+    words = "column 'zone' holds {} in row 3 (line 4 of the file), "
+    good = train.read_bytes()
+    for text, shown in (("inf", "inf"), ("-1e999", "-inf")):
+        train.write_bytes(spoilt(2, "zone", text, zone=zone))
+        code, said = fit(train, "--categories", "zone", *impute)
+        assert (code, said.count("Error")) == (2, 1), said
+        assert words.format(shown) + "which is no category; replace it or leave it empty" in said
+    train.write_bytes(good)
+    assert fit(train, "--categories", "zone", *impute)[0] == 0
+    new.write_bytes(new.read_bytes().rstrip().rsplit(b",", 1)[0] + b",inf\n")
+    refused = call("predict", tmp_path / "m", new, "--out", tmp_path / "out.csv")
+    assert refused.exit_code == 2, refused.output
+    assert words.format("'inf'") + "a category that the model has never seen" in " ".join(refused.stderr.split())
+
+
 def test_ambiguous_dates_when_it_is_said_which(tmp_path: Path) -> None:
     train, new = written(tmp_path, pair(lines, day=(SLASHES, SLASHES[:3])))
     code, said = fit(train, "--dates", "day-first")

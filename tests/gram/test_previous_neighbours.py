@@ -4,6 +4,7 @@ import torch
 from scipy.spatial.distance import cdist
 
 import cagp
+from cagp.fields.vecchia_draws import VecchiaDraws
 from cagp.gram import previous_neighbours as module
 from cagp.gram.previous_neighbours import NONE, previous_neighbours
 
@@ -58,3 +59,25 @@ def test_a_large_negative_correlation_is_a_neighbour():
 def test_neighbours_on_the_globe_cross_the_date_line():
     X = torch.tensor([[0.0, 10.0], [0.0, 359.0], [0.0, 1.0]], dtype=torch.float64)
     assert previous_neighbours(cagp.Geographic(cagp.Matern32(0.1)), X, 1)[2].item() == 1
+
+
+def test_points_without_variance_are_no_neighbours():
+    """Groups of at most k + 1 points that depend on each other alone: the k neighbours of each hold all there is."""
+
+    def groups(A, B):
+        same = (A[:, :1] == B[:, 0]) & (A[:, :1] > 0)  # group 0 has no variance
+        return same * torch.exp(-(A[:, 1:] - B[:, 1]).abs())
+
+    rng = np.random.default_rng(5)
+    X = np.column_stack([np.r_[np.zeros(12), np.repeat(np.arange(1.0, 9.0), 6)], rng.random(60)])
+    y, kernel = rng.normal(size=60), cagp.CustomKernel(groups, 2.0)
+    prior = cagp.Prior(kernel, noise_variance=0.1)
+    near = prior.log_likelihood(X, y, likelihood="nearest-neighbours", n_neighbours=5)
+    assert near == pytest.approx(prior.log_likelihood(X, y, likelihood="exact"), rel=1e-12)
+
+    points = torch.from_numpy(X)
+    found = previous_neighbours(kernel, points, 5)
+    assert not (found < 12)[found != NONE].any()
+    draws = VecchiaDraws(kernel, kernel.embed(points, points.mean(dim=0)), k=20)
+    assert draws.largest_error < 1e-12
+    assert "singular" not in draws.how

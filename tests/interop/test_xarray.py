@@ -224,6 +224,31 @@ def test_coordinates_along_dimensions() -> None:
         conditioned.predict(curved.assign_coords(lat=curved.lat.where(curved.lat + curved.lon != -20.0)))
 
 
+def test_coordinates_whose_dimensions_are_in_another_order() -> None:
+    """A latitude along (i, j) and a longitude along (j, i) belong together cell by cell, not number by number."""
+    rng = np.random.default_rng(3)
+    lat, lon = rng.uniform(-60, 60, (3, 4)), rng.uniform(0, 350, (3, 4))
+    values = {"t2m": (("j", "i"), temperature(lat, lon))}
+    plain = xr.Dataset(values, coords={"lat": (("j", "i"), lat), "lon": (("j", "i"), lon)})
+    turned = xr.Dataset(values, coords={"lat": (("i", "j"), lat.T), "lon": (("j", "i"), lon)})
+    post = CONDITIONED.model.predict(np.column_stack([lat.ravel(), lon.ravel()]))
+    lazily = turned.chunk({"j": 2, "i": 3})
+    with dask.config.set(scheduler=refuse):
+        lazy = CONDITIONED.predict(lazily)
+    for found in (CONDITIONED.predict(turned), lazy, CONDITIONED.predict(turned, chunks={"i": 3})):
+        assert found["mean"].dims == ("j", "i")
+        np.testing.assert_allclose(found["mean"].values.ravel(), post.mean, rtol=1e-12)
+        np.testing.assert_allclose(found["std"].values.ravel(), post.std, rtol=1e-10)
+        np.testing.assert_array_equal(found["lat"].transpose("j", "i"), lat)
+    for other in (turned, lazily):
+        xr.testing.assert_allclose(CONDITIONED.simulate(other, 2).variable, CONDITIONED.simulate(plain, 2).variable)
+        by = plain["lat"].drop_vars(["lat", "lon"]) > 0
+        xr.testing.assert_allclose(CONDITIONED.average(other, by), CONDITIONED.average(plain, by))
+        np.testing.assert_array_equal(CONDITIONED.points_of(other), CONDITIONED.points_of(plain))
+        seen = interop.condition(other["t2m"], PRIOR).model.recipe.X
+        np.testing.assert_array_equal(seen, np.column_stack([lat.ravel(), lon.ravel()]))
+
+
 def test_projected_coordinates() -> None:
     rng = np.random.default_rng(1)
     plane = xr.DataArray(

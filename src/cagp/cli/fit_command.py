@@ -24,8 +24,8 @@ def fit(
     target: flags.Target,
     out: flags.Out,
     features: flags.Features = None,
-    exclude: flags.Exclude = "",
-    categories: flags.Categories = "",
+    exclude: flags.Exclude = None,
+    categories: flags.Categories = None,
     dates: flags.Dates = None,
     impute: flags.Impute = None,
     kernel: flags.Kernel = "auto",
@@ -37,7 +37,7 @@ def fit(
     variance: flags.Variance = None,
     noise_variance: flags.NoiseVariance = None,
     noise_column: flags.NoiseColumn = None,
-    fix: flags.Fix = "",
+    fix: flags.Fix = None,
     no_fit: flags.NoFit = False,
     likelihood: flags.Likelihood = "auto",
     subset: flags.Subset = None,
@@ -94,7 +94,7 @@ def fit(
             plain = wished.whole_prior_for(training).condition(training.X, training.y, chosen_solver)
             model, about = _as_given(plain, about, out, overwrite, options, printer, debug)
         else:
-            options["solver"] = solver if iterations is None else chosen_solver
+            options["solver"] = solver if solver == "auto" else chosen_solver  # by its name, the default of `cagp.fit`
             model = search(wished, training, options, printer.progress)
             about = _written(model, about, out, overwrite, training.columns, printer)
         printer(f"Model: {out}")

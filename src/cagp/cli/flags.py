@@ -19,12 +19,14 @@ Iterations = Annotated[int | None, Option(min=0, help="Iterations of the solver.
 OverwriteTable = Annotated[bool, Option("--overwrite", help="Replace OUT if it is there.")]
 Overwrite = Annotated[bool, Option("--overwrite", help="Replace a model that is there.")]
 
+Listed = list[str] | None  # names, where the flag may come more than once
+
 Data = Annotated[Path, Argument(metavar="DATA", help="Table: .csv, .csv.gz, .parquet or .nc.")]
 Target = Annotated[str, Option(help="Column to predict; the beginning of its name is enough.")]
 Out = Annotated[Path, Option(file_okay=False, help="Folder for the model.")]
-Features = Annotated[str | None, Option(help="Columns to predict from: 'a,b,c'; by default all others that vary.")]
-Exclude = Annotated[str, Option(help="Columns to leave out of the features: 'id,date'.")]
-Categories = Annotated[str, Option(help="Numbers that are names of categories: 'zone,type'.")]
+Features = Annotated[Listed, Option(help="Columns to predict from: 'a,b,c'; by default all others that vary.")]
+Exclude = Annotated[Listed, Option(help="Columns to leave out of the features: 'id,date'.")]
+Categories = Annotated[Listed, Option(help="Numbers that are names of categories: 'zone,type'.")]
 Dates = Annotated[str | None, Option(help="How 03/04/2024 is read: day-first or month-first.")]
 Impute = Annotated[str | None, Option(help="'median' fills missing features in, and says so.")]
 _KINDS = "auto, matern12, matern32, matern52, rbf, rationalquadratic, periodic, 'short and long'"
@@ -40,7 +42,7 @@ Lengthscale = Annotated[str | None, Option(help="Start (with --no-fit: value): o
 Variance = Annotated[float | None, Option(help="Start (with --no-fit: value) of the kernel's variance.")]
 NoiseVariance = Annotated[float | None, Option(help="Start (with --no-fit: value) of the noise variance.")]
 NoiseColumn = Annotated[str | None, Option(help="Column with the noise variance of each row; it is held as it is.")]
-Fix = Annotated[str, Option(help="Hyperparameters to hold at their start: 'noise_variance,variance'.")]
+Fix = Annotated[Listed, Option(help="Hyperparameters to hold at their start: 'noise_variance,variance'.")]
 NoFit = Annotated[bool, Option("--no-fit", help="Take --lengthscale, --variance and --noise-variance as they are.")]
 Likelihood = Annotated[str, Option(help="exact, nearest-neighbours, or auto: exact up to 2,000 rows.")]
 Subset = Annotated[int | None, Option(min=2, help="Fit to so many rows, drawn at random; the model has all.")]

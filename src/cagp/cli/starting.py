@@ -32,6 +32,7 @@ from ..tables import RawColumns, Table
 from ..tables.columns import ColumnsAsked, in_words
 from ..transforms import KINDS as TRANSFORMS
 from .expressions import KERNEL_NAMES, evaluated
+from .flags import Listed
 from .outputs import notes_on
 from .shared import Printer
 from .table_columns import distinct, find_column, globe_among, globe_of, names_in, tell_reading, varying
@@ -219,7 +220,7 @@ def no_copies(
     return ~copied
 
 
-def columns_asked(categories: str, dates: str | None, impute: str | None) -> ColumnsAsked:
+def columns_asked(categories: Listed, dates: str | None, impute: str | None) -> ColumnsAsked:
     """The options --categories, --dates and --impute, checked."""
     day_first = None if dates is None else choice(dates, "--dates", ("day-first", "month-first")) == "day-first"
     if impute not in (None, "median"):
@@ -230,8 +231,8 @@ def columns_asked(categories: str, dates: str | None, impute: str | None) -> Col
 def read_training(
     data: Path,
     target: str,
-    features: str | None,
-    exclude: str,
+    features: Listed,
+    exclude: Listed,
     noise_column: str | None,
     drop_missing: bool,
     wished: PriorAsked,
@@ -246,7 +247,7 @@ def read_training(
         raise InputError(
             f"--noise-column gives each row its noise variance, so --noise-variance {wished.noise:g} would be ignored"
         )
-    given = [find_column(raw, each, "--features") for each in names_in(features or "")]
+    given = [find_column(raw, each, "--features") for each in names_in(features)]
     others = [target] if noisy is None else [target, noisy]
     left_out = {*others, *(find_column(raw, each, "--exclude") for each in names_in(exclude))}
     # of a grid, the coordinates of the target
@@ -298,7 +299,7 @@ def read_training(
 
 
 def search_options(
-    no_fit: bool, transform: str, likelihood: str, subset: int | None, restarts: int | None, fix: str, **flags: Any
+    no_fit: bool, transform: str, likelihood: str, subset: int | None, restarts: int | None, fix: Listed, **flags: Any
 ) -> dict[str, Any]:
     """What ``cagp.fit`` is told about the search; of the ``flags``, None is "auto". Refuses what no data allow."""
     choice(likelihood, "--likelihood", LIKELIHOODS)

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..errors import InputError
 from ..support.spelling import suggestion
+from .flags import Listed
 from .shared import Printer
 
 if TYPE_CHECKING:
@@ -22,9 +23,9 @@ if TYPE_CHECKING:
 _LATITUDES, _LONGITUDES = ("lat", "latitude"), ("lon", "long", "longitude")
 
 
-def names_in(text: str) -> list[str]:
-    """Names separated by commas; a name with a comma in it stands in double quotes."""
-    names = [name.strip() for line in csv.reader([text], skipinitialspace=True) for name in line]
+def names_in(texts: Listed) -> list[str]:
+    """Names separated by commas, in any number of texts; a name with a comma in it stands in double quotes."""
+    names = [name.strip() for line in csv.reader(texts or (), skipinitialspace=True) for name in line]
     return [name for name in names if name]
 
 
@@ -161,7 +162,7 @@ def globe_among(geo: str | None, raw: RawColumns, columns: list[str], printer: P
     if geo is not None and geo.strip().lower() == "none":
         return None
     if geo is not None:
-        pair = [find_column(raw, each, "--globe") for each in names_in(geo)]
+        pair = [find_column(raw, each, "--globe") for each in names_in([geo])]
         if len(pair) != 2 or not set(pair) <= set(columns):
             raise InputError(f"--globe must name two of the features, latitude then longitude, got {geo!r}")
         return pair[0], pair[1]

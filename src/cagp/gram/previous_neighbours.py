@@ -16,7 +16,7 @@ from ..kernels import Embedding, Kernel, embedding_leaves, embedding_size, map_e
 from ..kernels.nearness import near_leaves
 from .neighbours import search
 
-NONE = -1  # stands where a point has fewer than k predecessors
+NONE = -1  # stands where a point has fewer than k predecessors that vary
 _BLOCK_ENTRIES = 2**22  # pairs that are in memory together
 _FEW = 4  # A tree of more points than this for each one asked about is built in a hurry
 _ALL_PAIRS = 2**26  # pairs that are looked at one by one where a tree would do nearly as well
@@ -89,7 +89,7 @@ def _by_correlation(kernel: Kernel, embedding: Embedding, k: int, asked: torch.T
         columns = slice_embedding(embedding, 0, bottom)
         strength = (kernel.evaluate(rows, columns) / scale[:bottom]).abs()
         later = torch.arange(bottom) >= own[:, None]
-        strength.masked_fill_(later.to(strength.device), -1.0)
+        strength.masked_fill_(later.to(strength.device) | ~(scale[:bottom] > 0), -1.0)  # no variance, no information
         best = strength.topk(min(k, bottom), dim=1)
         nearest = torch.where(best.values >= 0, best.indices, NONE).cpu()
         found[top : top + len(own), : nearest.shape[1]] = nearest

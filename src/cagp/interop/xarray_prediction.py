@@ -31,7 +31,7 @@ Chunks = dict[Hashable, tuple[int, ...]]
 class Columns:
     """What the columns of a model's points are, and between which ``longitudes`` it was observed, where that matters.
 
-    Each has ``positions``, the dimensions of its coordinate among all ``dimensions`` of a grid.
+    Each has ``positions``, the dimensions of its coordinate among all ``dimensions`` of a grid, ascending.
     """
 
     axes: tuple[Axis, ...]
@@ -48,6 +48,7 @@ class Columns:
         dims = tuple(dim for dim in order if dim in needed)
         if empty := [str(dim) for dim in dims if grid.sizes[dim] == 0]:
             raise InputError(f"the grid has no points along {empty}; choose a larger part of it")
+        coordinates = [each.transpose(*dims, missing_dims="ignore") for each in coordinates]  # in the grid's order
         positions = tuple(tuple(dims.index(dim) for dim in each.dims) for each in coordinates)
         return replace(self, positions=positions, dimensions=len(dims)), coordinates, dims
 

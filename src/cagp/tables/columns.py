@@ -84,6 +84,9 @@ def _kind(raw: RawColumns, name: str, values: Any, asked: ColumnsAsked) -> Encod
 
 
 def _category(raw: RawColumns, name: str, values: Any, *, asked: bool) -> Encoding:
+    if isinstance(values, np.ndarray) and (infinite := np.isinf(values)).any():
+        row = int(infinite.argmax())
+        raise raw.refused(name, row, values[row].item(), "which is no category; replace it or leave it empty")
     levels, codes = coded(values)
     rows, column = int((codes >= 0).sum()), f"{raw.path}: column {name!r}"
     remedy = f"leave the column out (--exclude {name!r})" + ("" if asked else f", or say --categories {name!r}")

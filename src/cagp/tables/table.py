@@ -157,7 +157,7 @@ def coded(values: Any) -> tuple[list[str], np.ndarray]:
     codes[~gaps] = inverse
     if numbers.dtype.kind != "f":
         return [str(each) for each in numbers], codes
-    return [f"{each:.0f}" if each == round(each) else repr(each) for each in numbers.tolist()], codes
+    return [f"{each:.0f}" if each.is_integer() else repr(each) for each in numbers.tolist()], codes
 
 
 def without(values: Any, gone: np.ndarray) -> Any:
