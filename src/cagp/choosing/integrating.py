@@ -91,7 +91,7 @@ def _integrated_over(
         own, own_weights = [model], [share]
         if part.fitted_by == LIKELIHOOD and not search.is_over:  # other criteria have no posterior
             with suppress(NotPositiveDefiniteError):
-                found = posterior(model.prior, search.X, search.y, fix=part.candidate.fixed, **options)
+                found = posterior(model.prior, search.X, search.y, fix=search.held(part.candidate), **options)
                 own, own_weights = [search.condition(each) for each in found.priors], (share * found.weights).tolist()
                 names.update(_kind(name) for name in found.names)
         left += own[0] is model

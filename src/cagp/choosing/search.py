@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,9 +17,10 @@ import torch
 from ..errors import NotPositiveDefiniteError
 from ..hyperparameters import FitResult
 from ..hyperparameters import fit as fit_hyperparameters
-from ..hyperparameters.fitting import log_likelihoods
+from ..hyperparameters.fitting import log_likelihoods, neighbour_terms
 from ..hyperparameters.search_space import Space
-from ..hyperparameters.terms import DEFAULT_TERMS
+from ..hyperparameters.terms import DEFAULT_TERMS, GivenTerms
+from ..kernels import Radial, Rotated
 from ..model import Model
 from ..prior import Prior
 from ..solvers.exact import EXACT_UP_TO
@@ -46,10 +48,9 @@ _NEIGHBOURS = 30
 # Of the gradient of log p / n. Candidates are explored until a step promises less than a twentieth in log p; those that
 # are chosen are polished: hyperparameters to a small part of their standard errors.
 _EXPLORED, _POLISHED = 2e-3, 1e-4
-_OPERATIONS = (
-    2.5e9  # so many for one likelihood of nearest neighbours, when a candidate is polished: about half a second
-)
-_BY_TERMS = {"likelihood": "nearest-neighbours", "subset": None, "n_restarts": 0}
+_IDLE = 1e-4  # of the variance of y: what varies less along a column is idle
+_OPERATIONS = 2.5e9  # of one likelihood by neighbours where a candidate is polished: about half a second
+_BY_TERMS = {"likelihood": "nearest-neighbours", "tolerance": _POLISHED, "subset": None, "n_restarts": 0}
 _OF_THE_LIKELIHOOD = ("subset", "n_neighbours", "terms", "seed", "memory_budget")
 
 
@@ -177,19 +178,58 @@ class CandidateSearch:
         options = {"device": self.device, **(self.request.options.condition_options or {})}
         return prior.condition(self.X, self.y, self.request.solver, **options)
 
+    @cached_property
+    def idle(self) -> set[int]:
+        """The columns along which the first candidate hardly varies: their lengthscales stay."""
+        found, least = set[int](), _IDLE * float(self.y.var())
+        for part, column, place in self._lengthscales(self.fits[0].prior):
+            reach = 2 * float(self.X[:, column].std()) / part.kernel.lengthscale[place]
+            if part.kernel.variance * reach**2 < least:
+                found.add(column)
+        return found if len(found) < self.X.shape[1] else set()
+
+    def _lengthscales(self, prior: Prior) -> Iterator[tuple[Any, int, int]]:
+        """The parts of a kernel that have a lengthscale for each column, each column, and its place there."""
+        for part in prior.kernel.walk(range(self.X.shape[1])):
+            turned = part.coordinate == Rotated.coordinate_called
+            if isinstance(part.kernel, Radial) and isinstance(part.kernel.lengthscale, tuple) and not turned:
+                yield from ((part, column, place) for place, column in enumerate(part.columns))
+
+    @cached_property
+    def _shared_terms(self) -> GivenTerms | None:
+        """The terms, with their neighbours, that explore all candidates after the first; None where exact ones do."""
+        objective = self._objective()
+        if objective.pop("likelihood") == "exact" or {"subset", "terms", "n_neighbours"} & set(self.fitting):
+            return None
+        return neighbour_terms(self.fits[0].prior, self.X, self.y, **objective)
+
+    def held(self, candidate: CandidatePrior) -> tuple[str, ...]:
+        """What of a candidate is not fitted: what is held, and the lengthscales of idle columns after the first one."""
+        if not self.fits:
+            return candidate.fixed
+        scales = self._lengthscales(candidate.start)
+        idle = (f"{part.path}.lengthscale[{place}]" for part, column, place in scales if column in self.idle)
+        return (*candidate.fixed, *idle)
+
     def fit(self, candidate: CandidatePrior, **more: Any) -> FitResult:
         """The candidate by its likelihood of the data, or by ``more``."""
         options = {
             **self._objective(),
             "n_restarts": 0,
             "standard_errors": False,
-            "tolerance": _EXPLORED if more.get("terms") is None else _POLISHED,
+            "tolerance": _EXPLORED,
+            "fix": self.held(candidate),
             "progress": False,
+            "terms": self._shared_terms if self.fits else None,
             **self.fitting,
             **more,
         }
         with ending_at(self.end(self.share)):
-            return fit_hyperparameters(candidate.start, self.X, self.y, fix=candidate.fixed, **options)
+            result = fit_hyperparameters(candidate.start, self.X, self.y, **options)
+        known = dict[str, float]()
+        result.prior.kernel.with_hyperparameters(known.setdefault)
+        told = set(result.values) | (set(options["fix"]) - set(candidate.fixed))  # values that stay are values, too
+        return replace(result, values={name: known[name] for name in known if name in told} | result.values)
 
     def log_likelihoods(self, priors: Sequence[Prior]) -> np.ndarray:
         """The objective of the fits at priors (m,) that differ in values alone, up to a constant."""

@@ -47,6 +47,9 @@ def story_of(search: CandidateSearch, seconds: float) -> Story:
         )
     names = request.data.names or [f"x{i + 1}" for i in range(search.X.shape[1])]
     found = search.findings
+    if search.idle:
+        idle = ", ".join(names[i] for i in sorted(search.idle))
+        lines.append(f"Along {idle} the observations hardly vary: these lengthscales are those of the first candidate.")
     lines += [*search.notes, f"Predictions: {request.solver!r}.", request.data.dates, found.get("transform", "")]
     lines += directions_in_words(search.heaviest.prior.kernel, names)
     lines += [found.get(name, "") for name in ("integration", "error bars", "constant")]

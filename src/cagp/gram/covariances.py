@@ -19,6 +19,8 @@ from .neighbours import Search, search
 if TYPE_CHECKING:
     from .compiled import CompiledCovariances
 
+_SHORT_ROWS = 0.1  # compiled code pays so much earlier for blocks of neighbours, whose rows are short for torch
+
 
 class Covariances:
     """The entries of G = k(X, X) + diag(noise) and of k(X′, X) for d training points X, given by an ``embedding``."""
@@ -94,7 +96,7 @@ class Covariances:
     def expect(self, values: float) -> None:
         """So many values will be asked of ``systems`` and ``between``: many are computed by compiled code then on."""
         # loading it takes a fraction of a second, compiling it several seconds; values differ in the last digits
-        self._compiles = self._compiles or values >= plan.COMPILED_FROM
+        self._compiles = self._compiles or values >= _SHORT_ROWS * plan.COMPILED_FROM
 
     @property
     def _compiled(self) -> CompiledCovariances | None:

@@ -14,6 +14,7 @@ import torch
 
 from ..kernels import Embedding, Kernel, embedding_leaves, embedding_size, map_embedding, slice_embedding
 from ..kernels.nearness import near_leaves
+from .covariances import Covariances
 from .neighbours import search
 
 NONE = -1  # stands where a point has fewer than k predecessors that vary
@@ -81,16 +82,19 @@ def _by_correlation(kernel: Kernel, embedding: Embedding, k: int, asked: torch.T
     n = embedding_size(embedding)
     found = torch.full((len(asked), k), NONE, dtype=torch.int64)
     scale = kernel.diagonal(embedding).sqrt()
+    covariances = Covariances(kernel, embedding, torch.zeros_like(scale))
+    covariances.expect(len(asked) * n)
     step = max(1, _BLOCK_ENTRIES // n)
     for top in range(0, len(asked), step):
         own = asked[top : top + step]
         bottom = int(own[-1]) + 1
         rows = map_embedding(embedding, operator.itemgetter((slice(None), own)))
         columns = slice_embedding(embedding, 0, bottom)
-        strength = (kernel.evaluate(rows, columns) / scale[:bottom]).abs()
-        later = torch.arange(bottom) >= own[:, None]
-        strength.masked_fill_(later.to(strength.device) | ~(scale[:bottom] > 0), -1.0)  # no variance, no information
-        best = strength.topk(min(k, bottom), dim=1)
-        nearest = torch.where(best.values >= 0, best.indices, NONE).cpu()
-        found[top : top + len(own), : nearest.shape[1]] = nearest
+        with covariances.between(rows, columns) as strength:
+            strength.div_(scale[:bottom]).abs_()
+            later = torch.arange(bottom) >= own[:, None]
+            strength.masked_fill_(later.to(strength.device) | ~(scale[:bottom] > 0), -1.0)  # no variance, nothing known
+            best = strength.topk(min(k, bottom), dim=1)
+            nearest = torch.where(best.values >= 0, best.indices, NONE).cpu()
+            found[top : top + len(own), : nearest.shape[1]] = nearest
     return found

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from ..errors import InputError
+from ..gram.previous_neighbours import NONE, previous_neighbours
 from ..prior import Prior
 from ..solvers.exact import EXACT_UP_TO
 from ..support.interrupt import Interrupt
@@ -220,6 +221,25 @@ def log_likelihoods(
         with threads_for(task.data.size**3):
             return task.exact.values(log_values)
     return task.setting(terms, n_neighbours).likelihood(log_values[0]).values(log_values)
+
+
+def neighbour_terms(
+    prior: Prior,
+    X: ArrayLike,
+    y: ArrayLike,
+    *,
+    n_neighbours: int = NEIGHBOURS,
+    terms: int | str | None = None,
+    seed: int = 0,
+    device: str | torch.device | None = None,
+) -> GivenTerms:
+    """The terms that ``fit`` would sum up, with the neighbours that are near under ``prior``, for fits to share."""
+    task = _Fitting.of(Space.of(prior), X, y, None, seed, None, device)
+    order = task.orders.permutation(task.data.size)
+    places = sample_terms(task.data.size, terms_wanted(terms, task.data.size), task.samples).places
+    k = min(n_neighbours, task.data.size - 1)
+    near = previous_neighbours(prior.kernel, task.data.X[order], k, torch.from_numpy(places)).cpu().numpy()
+    return GivenTerms(order[places], np.where(near == NONE, -1, order[near]))
 
 
 def _check(likelihood: str, terms: int | str | GivenTerms | None, **counts: int) -> None:
