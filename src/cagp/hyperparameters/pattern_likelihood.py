@@ -1,8 +1,7 @@
-"""The nearest-neighbour likelihood of an amplitude and a noise level that vary with the inputs.
+"""The nearest-neighbour likelihood of an amplitude s and a noise pattern t that vary with the inputs.
 
-With the covariance C of a point and its neighbours under a kernel, an amplitude s and a noise pattern t, a term of the
-likelihood is that of G = S C S + v T². Its derivatives in log s and log t at each of the points take two products with
-S C S and no differentiation of the kernel, so that C is computed once and hundreds of values may be free.
+A term is that of G = S C S + v T², with the covariance C of a point and its neighbours. Its derivatives in log s and
+log t take two products with S C S: C is computed once, and hundreds of values may be free.
 """
 
 from __future__ import annotations
@@ -47,10 +46,7 @@ class ScaledBlocks:
     def log_likelihood(
         self, amplitude: torch.Tensor, noise: torch.Tensor, fixed: torch.Tensor
     ) -> tuple[float, torch.Tensor]:
-        """log p(b) but for a constant, and its derivatives (n, 2) in the logarithms of amplitude and noise pattern.
-
-        Each of ``amplitude``, ``noise`` and noise that is ``fixed`` is (n,).
-        """
+        """log p(b) but for a constant, and its slopes (n, 2) in the logarithms of amplitude and noise pattern."""
         total, slopes = 0.0, torch.zeros(len(amplitude), 2, dtype=torch.float64, device=amplitude.device)
         for members, value, pair in self._terms(amplitude, noise, fixed):
             total += value
@@ -60,9 +56,9 @@ class ScaledBlocks:
     def information(
         self, shares: torch.Tensor, amplitude: torch.Tensor, noise: torch.Tensor, fixed: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """The derivatives (2c,) in the values at c centres, which have ``shares`` (n, c) in the logarithms, those of
-        the amplitude first; and how much they vary (2c, 2c), by the sum of their squares over the terms, of which none
-        is foreseen by the others.
+        """The slopes (2c,) in the values at c centres, the amplitude's first, which have ``shares`` (n, c) in the logs.
+
+        And how much they vary (2c, 2c), by the sum of their squares over the terms: none is foreseen by the others.
         """
         c = shares.shape[1]
         gradient, squares = shares.new_zeros(2 * c), shares.new_zeros(2 * c, 2 * c)
@@ -76,17 +72,13 @@ class ScaledBlocks:
         self, amplitude: torch.Tensor, noise: torch.Tensor, fixed: torch.Tensor
     ) -> Iterator[tuple[torch.Tensor, float, torch.Tensor]]:
         """A few terms at a time: their members (B, k+1), their sum, and the slopes at each member (B, k+1, 2)."""
-        for start in range(0, len(self.members), _BATCH):
-            some = slice(start, start + _BATCH)
-            members, real = self.members[some], self.real[some]
+        batches = (each.split(_BATCH) for each in (self.members, self.real, self.covariances))
+        for members, real, C in zip(*batches, strict=True):
             s, v = (torch.where(real, each[members], 0.0) for each in (amplitude, noise))
-            K = self.covariances[some] * s[:, :, None] * s[:, None, :]
+            K = C * s[:, :, None] * s[:, None, :]
             factor = block_factors(K, real, v + fixed[members])
             observed = torch.where(real[:, :, None], self.b[members], 0.0)
             values, r, u = conditional_terms(factor, observed, observed.shape[2])
             products = K @ torch.stack([u, r], dim=2)
-            yield (
-                members,
-                float(values.sum()),
-                torch.stack([r * products[:, :, 0] + u * products[:, :, 1], 2 * r * u * v], dim=2),
-            )
+            slopes = [r * products[:, :, 0] + u * products[:, :, 1], 2 * r * u * v]
+            yield members, float(values.sum()), torch.stack(slopes, dim=2)

@@ -1,8 +1,4 @@
-"""Where a function varies more, and where it is observed with more noise: patterns by the nearest-neighbour likelihood.
-
-The values at the centres are penalised as if their logarithms were standard normal: a centre that the data say nothing
-about keeps the average.
-"""
+"""Where a function varies more, or is observed with more noise: patterns by the nearest-neighbour likelihood."""
 
 from __future__ import annotations
 
@@ -29,9 +25,7 @@ from .vecchia import NeighbourSetting
 
 CENTRES = 30
 _ITERATIONS = 30
-
-# Levels whose logarithms are at most so far from those of the prior are as good for the bend of the likelihood.
-_NEAR = 0.1
+_NEAR = 0.1  # levels whose logarithms are so close to the prior's are as good for the bend of the likelihood
 _PER_CENTRE = 20  # so many observations are needed for each centre
 _LOOKED_AT = 20_000  # centres are found among so many points, drawn at random
 _ROUNDS = 10  # of Lloyd's algorithm: the centres need only be spread like the data
@@ -76,8 +70,7 @@ def fit_patterns(
         raise InputError("amplitude and noise are both False: there is nothing to find")
     if noise and np.ndim(prior.noise_variance):
         raise InputError("noise=True, but the noise variance is given for each observation; say noise=False")
-    found = PatternFit(prior, X, y, n_centres, n_neighbours, terms, seed, memory_budget, device)
-    return found.prior(amplitude, noise)
+    return PatternFit(prior, X, y, n_centres, n_neighbours, terms, seed, memory_budget, device).prior(amplitude, noise)
 
 
 class PatternFit:
@@ -126,10 +119,9 @@ class PatternFit:
         return len(self._slopes) // 2
 
     def promise(self, amplitude: bool, noise: bool) -> tuple[float, int]:
-        """By how much patterns would raise the log-likelihood more than other levels would, about, and their freedom.
+        """How much more patterns would raise the log-likelihood than other levels, by a Newton step, and their freedom.
 
-        By one step of Newton's method. Where nothing varies, twice the gain is distributed like χ² with as many degrees
-        of freedom, or less: the values are penalised.
+        Where nothing varies, twice the gain is distributed like χ² of that freedom, or less: the values are penalised.
         """
         free = self._free(amplitude, noise)
         slopes, bend = self._slopes[free], _bend(self._squares, free)
@@ -155,9 +147,7 @@ class PatternFit:
         levels[free] += solve_triangular(root, best.x)
         both = levels.reshape(2, -1)
         middle = (self._shares.mean(dim=0).cpu().numpy() @ both.T).tolist()
-        patterns = [
-            replace(self._pattern, values=np.exp(each - m).tolist()) for each, m in zip(both, middle, strict=True)
-        ]
+        patterns = [replace(self._pattern, values=np.exp(v - m).tolist()) for v, m in zip(both, middle, strict=True)]
         found = self._plain
         if amplitude:
             found = replace(found, kernel=Varying(found.kernel.scaled(float(np.exp(2 * middle[0]))), patterns[0]))
@@ -170,19 +160,22 @@ class PatternFit:
         """Flat patterns (2c,) at the best levels: where the prior's are far off, its bend says nothing about that."""
         places = self._free(amplitude, noise).reshape(amplitude + noise, -1)
 
+        found = np.zeros(len(self._slopes))
+
         def flat(levels: np.ndarray) -> tuple[float, np.ndarray]:
-            logs = np.zeros(len(self._slopes))
-            logs[places] = levels[:, None]
-            value, slopes = self._objective(logs)
+            found[places] = levels[:, None]
+            value, slopes = self._objective(found)
             return value, slopes[places].sum(axis=1)
 
-        found = np.zeros(len(self._slopes))
         step = minimize(flat, np.zeros(len(places)), jac=True, method="L-BFGS-B", options={"ftol": 1e-4})
         found[places] = step.x[:, None]
         return found
 
     def _objective(self, logs: np.ndarray) -> tuple[float, np.ndarray]:
-        """Minus the penalised log-likelihood of the logarithms (2c,) of both patterns, and its slopes (2c,)."""
+        """Minus the log-likelihood of the logarithms (2c,) of both patterns, and its slopes (2c,).
+
+        Penalised as if they were standard normal: a centre that the data say nothing about keeps the average.
+        """
         total, slopes = self._blocks.log_likelihood(*self._at(logs))
         gradient = (self._shares.T @ slopes).cpu().numpy().T.reshape(-1)
         return 0.5 * float(logs @ logs) - total, logs - gradient
@@ -233,10 +226,11 @@ def spread_centres(kernel: Kernel, X: torch.Tensor, wanted: int, rng: np.random.
     chosen = np.unique(KDTree(points).query(middles)[1])
     apart = 0.0 if len(chosen) < 2 else float(np.median(KDTree(points[chosen]).query(points[chosen], k=2)[0][:, 1]))
     if not apart > 0:
-        raise InputError(
-            f"{len(X)} observations are too few for a pattern, which needs {2 * _PER_CENTRE} at different places"
-        )
-    return _widened(near, _WIDTH * apart), rows[chosen]
+        needed = f"which needs {2 * _PER_CENTRE} at different places"
+        raise InputError(f"{len(X)} observations are too few for a pattern, {needed}")
+    width = _WIDTH * apart
+    wide = near.with_hyperparameters(lambda name, value: value * width if ".lengthscale" in name else value)
+    return wide, rows[chosen]
 
 
 def nearness(kernel: Kernel) -> Kernel | None:
@@ -259,12 +253,3 @@ def _variance(kernel: Kernel) -> float:
     """The product of all variances inside: that of a term of a sum."""
     own = kernel.hyperparameter_values.get("variance", 1.0)
     return float(own) * float(np.prod([_variance(child) for child in kernel.children.values()]))
-
-
-def _widened(kernel: Kernel, factor: float) -> Kernel:
-    """The kernel with all its lengthscales times ``factor``."""
-
-    def take(name: str, value: float) -> float:
-        return value * factor if ".lengthscale" in name else value
-
-    return kernel.with_hyperparameters(take)

@@ -22,11 +22,10 @@ _KNOWN = (Sum, Product, OnColumns, Geographic, Rotated)
 
 
 class Slots(NamedTuple):
-    """Where compiled code puts derivatives, −1 for nowhere: numbers by which the kernel's logarithm changes.
+    """Where compiled code puts derivatives, −1 for nowhere, in what changes the kernel.
 
-    That are products of variances, for each ``term`` of the ``Plan``; the ``parameter`` of each factor; lengthscales,
-    for each ``coordinate``, which may share one; the ``noise``; and how much coordinates ``pair_first`` and
-    ``pair_second`` lean towards each other, for each ``pair``, which is what a rotation changes.
+    In the variances of each ``term`` of the ``Plan``, the ``parameter`` of each factor, the lengthscale of each
+    ``coordinate``, the ``noise``, and how much the coordinates of a ``pair`` lean towards each other: a rotation.
     """
 
     term: np.ndarray
@@ -40,11 +39,7 @@ class Slots(NamedTuple):
 
 @dataclass(frozen=True)
 class RadialPlan:
-    """What stays the same while the hyperparameters change.
-
-    ``effects`` (slots, free hyperparameters) is 1 where one moves the other; ``turns`` say how angles move those of
-    pairs.
-    """
+    """Held: ``effects`` (slots, free hyperparameters), 1 where one moves the other; how ``turns`` move pairs."""
 
     slots: Slots
     effects: np.ndarray
@@ -80,8 +75,8 @@ class RadialPlan:
 class Turn:
     """How the free angles of the Rotated at ``outer`` move the coordinates of the radial kernel at ``inner``.
 
-    ``angles`` are those that it starts with, ``first`` the place of its first pair of coordinates among all pairs,
-    ``columns`` the places of free angles among the free hyperparameters, by their places among its own.
+    It starts from ``angles``; ``first`` is its first pair among all pairs; ``columns`` are the places of free angles
+    among the free hyperparameters, by their places among its own.
     """
 
     outer: str
@@ -98,9 +93,8 @@ class Turn:
     def fill(self, effects: np.ndarray, parts: Mapping[str, Any], values: list[float]) -> None:
         """Set the derivatives of its pairs in ``effects`` (pairs, q); ``parts`` are the kernels by their paths.
 
-        With e = D⁻¹ R x, where R are the axes and D the lengthscales, ∂e/∂θ = A e for A = D⁻¹ (∂R/∂θ Rᵀ) D, so that
-        ∂|e|²/∂θ = 2 Σ (A_ab + A_ba) e_a e_b over pairs; what compiled code has for a slot is −2 times that. The kernel
-        has an equal of these angles in the half circle, whose axes may point the other way.
+        With e = D⁻¹ R x, axes R and lengthscales D, ∂e/∂θ = A e for A = D⁻¹ (∂R/∂θ Rᵀ) D, and ∂|e|²/∂θ =
+        2 Σ (A_ab + A_ba) e_a e_b over pairs, of which a slot is −2 times. Equal angles may have axes the other way.
         """
         given = [values[self.columns[i]] if i in self.columns else each for i, each in enumerate(self.angles)]
         angle = torch.tensor(given if len(given) > 1 else given[0], dtype=torch.float64)
@@ -127,8 +121,7 @@ def has_numba() -> bool:
 def compiled_plan(space: Space, X: torch.Tensor) -> RadialPlan | None:
     """How compiled code sees the kernel of ``space``, without its amplitude, on points like X (n, p).
 
-    None where it cannot be used: no numba, a GPU, a part that is not radial, or a free hyperparameter that is no
-    lengthscale, variance or parameter of a profile.
+    None without numba, on a GPU, or where a part is not radial, or a free hyperparameter does something else.
     """
     if X.device.type != "cpu" or not has_numba():
         return None
@@ -182,10 +175,7 @@ def _angles(space: Space, outer: str) -> dict[int, int]:
 
 
 def _radial_parts(kernel: Kernel, path: str) -> list[tuple[Radial, str, str]] | None:
-    """The radial kernels inside, in the order of their embeddings, with their paths; None if anything else is there.
-
-    The last of each three is the path of the Rotated that they are inside of, "" for none.
-    """
+    """The radial kernels inside, their paths, and those of the Rotated around, or ""; None where other parts are."""
     found, outer = [], ""
     for part in kernel.walk(path=path):
         if not part.path.startswith(f"{outer}."):

@@ -23,16 +23,11 @@ from .search_space import Space
 from .standard_errors import Errors, log_standard_errors
 from .trend_columns import TrendEstimate
 
-_FLAT_LOG_ERROR = 2.0  # A hyperparameter is called flat where its standard error is more than a factor e² ≈ 7
-_FLAT_GRADIENT = 1e-4  # ... or where log p never changed by more than this times the logarithm of the hyperparameter.
+_FLAT_LOG_ERROR = 2.0  # flat is what has a standard error of more than a factor e² ≈ 7,
+_FLAT_GRADIENT = 1e-4  # or where log p never changed by more than this times the logarithm of the hyperparameter
 _ROUNDING = 1e-12  # observations that differ by less than this part of them are the same
 _AGREEMENT = 1e-2  # starts whose log-likelihoods differ by less reached the same optimum
 _PACKAGE = f"{Path(__file__).parents[1]}{os.sep}"
-
-_FLAT_IN_SEVERAL = (
-    "The likelihood is flat in {subjects}: the data hardly determine them, and their values mean little; fix them, or "
-    "give them bounds."
-)
 
 
 class FitWarning(UserWarning):
@@ -43,8 +38,7 @@ class FitWarning(UserWarning):
 class Ending:
     """Where a search ended: the ``optimum`` of an ``objective``, which is the ``likelihood`` of that name.
 
-    ``whole`` estimates the likelihood of all observations where terms were sampled. ``neighbours_at`` (q,) is where
-    neighbours were chosen the last time.
+    ``whole`` estimates that of all observations from a sample; neighbours were chosen at ``neighbours_at`` (q,).
     """
 
     likelihood: str
@@ -67,22 +61,18 @@ Again = Callable[[], tuple[Likelihood, Likelihood]]
 class FitResult:
     """Maximum-likelihood hyperparameters with everything that was found on the way.
 
-    ``prior`` is the fitted prior. ``values`` holds the fitted hyperparameters by name, and estimates of the mean's
-    coefficients where these were unknown or refitted. ``standard_errors`` (by name, None where not asked for) come from
-    the inverse Hessian of −log p in log space and are brought back by the delta method, s.e.(θ) = θ · s.e.(log θ);
-    those of the mean's coefficients are those of generalised least squares, given the hyperparameters. Angles and their
-    errors are in degrees. NaN: at a bound, or not computable. Infinity: the likelihood is flat there. With the
-    nearest-neighbour likelihood they are that likelihood's own. Where its terms were sampled they contain what the
-    sampling adds, and ``sampling_errors`` (by name, None where nothing was sampled) is that part alone: s.e.² = s.e.²
-    of all terms, estimated, + sampling error².
+    ``prior`` is the fitted prior; ``values`` holds its hyperparameters by name, and the mean's coefficients where these
+    were estimated. ``standard_errors`` (by name, None where not asked for) come from the inverse Hessian of −log p in
+    log space, s.e.(θ) = θ · s.e.(log θ); those of the mean's coefficients from generalised least squares, given the
+    hyperparameters. Angles and their errors are in degrees. NaN: at a bound, or not computable. Infinity: the
+    likelihood is flat there. With nearest neighbours they are that likelihood's own; where its terms were sampled,
+    ``sampling_errors`` (by name, else None) is what that adds: s.e.² = s.e.² of all terms + sampling error².
 
     ``log_likelihood`` is that of ``size`` observations, an unbiased estimate where fewer ``terms`` were computed.
-    ``at_bounds`` names the hyperparameters that ended at a bound.
-    ``story`` says how the fit ended, ``advice`` what needs a look and what to do about it; ``warnings`` are the same as
-    sentences, and ``message`` is the story with them.
-    ``jitter`` is what was added to the diagonal of G: zero unless it was asked for. ``refreshes`` is how often the
-    neighbours were chosen anew. ``trace`` has every evaluation of the likelihood, in order: where terms were sampled,
-    of the sum of those.
+    ``at_bounds`` names the hyperparameters that ended at a bound. ``story`` says how the fit ended, ``advice`` what
+    needs a look; ``warnings`` are the same as sentences, and ``message`` is the story with them. ``jitter`` was added
+    to the diagonal of G, as asked. ``refreshes`` is how often the neighbours were chosen anew. ``trace`` has every
+    evaluation of the likelihood, or of the sum of sampled terms, in order.
     """
 
     prior: Prior
@@ -152,15 +142,15 @@ class FitResult:
 
 
 def warn(result: FitResult | None, *further: str, category: type[Warning] = FitWarning) -> None:
-    """One warning with all that needs a look, and what is to be said ``further``, at the line that called the package.
-
-    Nothing where there is nothing to say.
-    """
+    """One warning with all that needs a look, and what is said ``further``, if any, at the line that called cagp."""
     advice = () if result is None else result.advice
     flat = [each.subject for each in advice if each.kind == "flat"]
     sentences = [str(each) for each in advice if each.kind != "flat" or len(flat) == 1]
     if len(flat) > 1:
-        sentences.append(_FLAT_IN_SEVERAL.format(subjects=f"{', '.join(flat[:-1])} and {flat[-1]}"))
+        sentences.append(
+            f"The likelihood is flat in {', '.join(flat[:-1])} and {flat[-1]}: the data hardly determine them, and "
+            "their values mean little; fix them, or give them bounds."
+        )
     sentences += filter(None, further)
     if not sentences:
         return
@@ -244,13 +234,9 @@ def _named(trend: TrendEstimate, constant: bool) -> tuple[dict[str, float], dict
 
 def _at_bounds(space: Space, log_values: np.ndarray) -> dict[str, str]:
     """Which hyperparameters are at a bound, and at which."""
-    ends: dict[str, str] = {}
-    shown = space.values(log_values)
-    for name, value, said, low, high in zip(space.names, log_values, shown, space.lower, space.upper, strict=True):
-        if value <= low or value >= high:
-            side = "lower" if value <= low else "upper"
-            ends[name] = f"its {side} bound {said:.3g}"
-    return ends
+    lower, upper = log_values <= space.lower, log_values >= space.upper
+    each = zip(space.names, space.values(log_values), lower, lower | upper, strict=True)
+    return {name: f"its {'lower' if low else 'upper'} bound {value:.3g}" for name, value, low, at in each if at}
 
 
 def _story(optimum: Optimum, jitter: float, refreshes: int) -> str:
@@ -274,8 +260,7 @@ def _advice(space: Space, optimum: Optimum, at_bounds: dict[str, str], log_error
     found += [Advice("at a bound", name, end) for name, end in at_bounds.items()]
     steps = np.array([step.gradient for step in optimum.trace if step.log_likelihood > -np.inf])
     for i, name in enumerate(space.names):
-        unfelt = np.abs(steps[:, i]).max() < _FLAT_GRADIENT
         vague = log_errors is not None and log_errors.own[i] > _FLAT_LOG_ERROR
-        if unfelt or vague:
+        if vague or np.abs(steps[:, i]).max() < _FLAT_GRADIENT:
             found.append(Advice("flat", name))
     return found

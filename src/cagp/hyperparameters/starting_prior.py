@@ -1,8 +1,6 @@
 """Where a fit starts when no prior was given: one policy for the estimator, the command line and gridded fields.
 
-The kernel is a product with one factor for each group of columns that are measured alike: those on the globe, those
-that are just numbers, each time. Only the first factor has a variance of its own, that of y; lengthscales come from the
-spread of the columns.
+The kernel has one factor for each group of columns that are measured alike: on the globe, plain numbers, each time.
 """
 
 from __future__ import annotations
@@ -25,10 +23,7 @@ _GLOBE_SHARE = 0.05  # those on the globe start at this share of the Earth's rad
 
 @dataclass(frozen=True)
 class Group:
-    """Columns that one kernel is for, and where its lengthscale starts.
-
-    ``columns`` None are all of them. With a ``radius`` they are (latitude, longitude) on a globe of that size.
-    """
+    """Columns of one kernel, None for all, and where its lengthscale starts; on a globe where there is a ``radius``."""
 
     columns: tuple[int, ...] | None
     lengthscale: float | tuple[float, ...]
@@ -40,8 +35,7 @@ def starting_kernel(
 ) -> tuple[Kernel, tuple[str, ...]]:
     """The product of a kernel for each group, and the hyperparameters that a fit must hold.
 
-    These are the variances of all factors but the first, which could not be told from it. Where there are several
-    groups, each has its columns, and one on the globe stands first.
+    These are the variances of all factors but the first, which could not be told from it.
     """
     factors: list[Kernel] = []
     for group in groups:
@@ -70,11 +64,7 @@ def column_groups(
 
 
 def starting_lengthscale(X: np.ndarray, share: float, each: bool = True) -> float | tuple[float, ...]:
-    """``share`` of a typical distance between the points X (n, p).
-
-    One number for each column where there are several and ``each`` is wanted: its share of the spread, times √p, since
-    distances grow so with the number of columns. Otherwise one number for all.
-    """
+    """``share`` of a typical distance of points X (n, p); for ``each`` of several columns, of its spread times √p."""
     p, spread = X.shape[1], X.std(axis=0)
     if each and p > 1:
         # a constant column says nothing, whatever its lengthscale is
@@ -84,8 +74,4 @@ def starting_lengthscale(X: np.ndarray, share: float, each: bool = True) -> floa
 
 def scale_of(y: np.ndarray) -> float:
     """The variance of y (n,) or (n, outputs), averaged over the outputs, in a form that is positive for any data."""
-    variance = float(np.mean(np.var(y, axis=0)))
-    if variance > 0:
-        return variance
-    size = float(np.mean(np.square(y)))
-    return size if size > 0 else 1.0
+    return float(np.mean(np.var(y, axis=0))) or float(np.mean(np.square(y))) or 1.0

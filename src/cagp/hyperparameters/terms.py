@@ -3,15 +3,13 @@
     log p(y) ≈ Σᵢ log p(yᵢ | yₙ₍ᵢ₎),     estimated without bias by     Σ over the sample of log p(yᵢ | yₙ₍ᵢ₎) / πᵢ
 
 where the i-th point of the order is in the sample with probability πᵢ (Horvitz and Thompson). Each term keeps its
-neighbours among *all* earlier points. The order is random, so early terms have far neighbours and tell of long
-distances, late ones have near neighbours. πᵢ falls like 1/i from 1: about as many terms for every doubling of i, that
-is for distances of every scale, spread evenly over the order (systematic sampling).
+neighbours among *all* earlier points. The order is random, so early terms tell of long distances, late ones of short
+ones. πᵢ falls like 1/i from 1: about as many terms for distances of every scale (systematic sampling).
 
-The hyperparameters come from the plain sum over the sample. Each term is a conditional density by itself, so the
-derivative of any weighted sum of them has mean zero at the true hyperparameters; and with the weights 1/πᵢ the many
-late terms, which hardly know the long distances, would drown in their noise the few early ones that do. On a field of
-105,569 points, with 6,000 terms, the logarithm of a lengthscale had a standard error of .33 from the plain sum and .95
-from the weighted one; all terms gave .28.
+The hyperparameters come from the plain sum over the sample: the derivative of any weighted sum of conditional densities
+has mean zero at the true ones, and with the weights 1/πᵢ the many late terms would drown the few early ones in noise.
+On 105,569 points, with 6,000 terms, log lengthscale had a standard error of .33 from the plain sum and .95 from the
+weighted one; all terms gave .28.
 """
 
 from __future__ import annotations
@@ -50,10 +48,10 @@ class Terms:
     weights: torch.Tensor
 
     @classmethod
-    def all_of(cls, neighbours: torch.Tensor) -> Terms:
-        """Every term, from the neighbours (n, k) of every point."""
-        n = len(neighbours)
-        return cls(torch.arange(n), neighbours, torch.ones(n, dtype=torch.float64))
+    def all_of(cls, neighbours: torch.Tensor, places: torch.Tensor | None = None) -> Terms:
+        """Terms of equal weight from the neighbours (m, k) of ``places`` (m,), or of every point."""
+        m = len(neighbours)
+        return cls(torch.arange(m) if places is None else places, neighbours, torch.ones(m, dtype=torch.float64))
 
     @cached_property
     def members(self) -> torch.Tensor:

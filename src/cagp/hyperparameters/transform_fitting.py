@@ -2,10 +2,9 @@
 
     log p(y) = log p(g(y)) + Σᵢ log g′(yᵢ)
 
-Hyperparameters of the prior and parameters of the transform are fitted in turn. While the transform moves, the
-correlations are held, so that one Cholesky factor serves for all of them, and the size of the covariance follows: of a
-covariance s R, the best s is Q / N with Q = bᵀR⁻¹b and N degrees of freedom. Where q coefficients of the mean are
-integrated out, N = n − q, and the slopes count by N / n: then the result is the same whatever unit g(y) is in.
+Hyperparameters and parameters are fitted in turn. While the transform moves, the correlations R are held: one Cholesky
+factor serves for all, and the best size of the covariance is bᵀR⁻¹b / N with N degrees of freedom. Where q coefficients
+of the mean are integrated out, N = n − q, and the slopes count by N / n: the unit of g(y) changes nothing.
 """
 
 from __future__ import annotations
@@ -35,9 +34,9 @@ _AnyTransform = TypeVar("_AnyTransform", bound=Transform)
 
 
 class Profile:
-    """log p(y) of observations y (n,) at X (n, p) for any transform, under the correlations of a ``prior``.
+    """log p(y) of y (n,) at X (n, p) for any transform, under the correlations of a ``prior``.
 
-    Of at most 1,000 of them that tell the parameters of ``transform``, and of those alone, drawn with ``seed``.
+    Of those alone that tell the parameters of ``transform``, at most 1,000 of them, drawn with ``seed``.
     """
 
     def __init__(self, prior: Prior, X: np.ndarray, y: np.ndarray, transform: Transform, seed: int = 0) -> None:
@@ -90,9 +89,7 @@ def most_likely(transform: _AnyTransform, profile: Profile) -> tuple[_AnyTransfo
         )
         # the ends are tried as well: one of them is the logarithm, for example
         tried = [transform.with_values(np.array([value])) for value in (found.x, *ranges[0])]
-        likely = [profile(each) for each in tried]
-        best = int(np.argmax(likely))
-        return tried[best], likely[best]
+        return max(((each, profile(each)) for each in tried), key=lambda pair: pair[1])
     found = minimize(
         # where there is no likelihood at all it is flat: differences of infinite values would be no numbers
         lambda values: min(-profile(transform.with_values(values)), np.finfo(float).max / 2),

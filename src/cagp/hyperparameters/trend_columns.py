@@ -1,8 +1,8 @@
 """Observations and the basis functions of their trend, as the columns that every likelihood whitens.
 
-With a basis H of which the coefficients are unknown the columns are [Q √n, y − Hβ₀]: H = Q R with orthonormal Q, and β₀
-of least squares, so that nothing is lost where a likelihood needs no more than the squares of whitened columns. All
-that generalised least squares changes, and integrating the coefficients out, is how the columns are combined.
+With a basis H of unknown coefficients the columns are [Q √n, y − Hβ₀]: H = Q R with orthonormal Q, and β₀ of least
+squares, so that nothing is lost in the squares of whitened columns. Estimating or integrating the coefficients out only
+changes how the columns are combined.
 """
 
 from __future__ import annotations
@@ -44,9 +44,8 @@ class TrendColumns:
 
     def __init__(self, data: Observations) -> None:
         self._data = data
-        whole = (data.y - data.mean).reshape(data.size, -1)
-        self.outputs, self.q = whole.shape[1], 0
-        self.columns = whole
+        self.columns = (data.y - data.mean).reshape(data.size, -1)
+        self.outputs, self.q = self.columns.shape[1], 0
         if data.basis is not None:
             self.q = data.basis.shape[1]
             Q, R = orthonormal(data.basis)

@@ -2,10 +2,9 @@
 
     log p(y) ≈ Σᵢ log p(yᵢ | y of the k nearest points before i),     points in random order
 
-It is the exact likelihood of a Gaussian model, and the exact one of ours where k = n − 1. Each term needs one
-(k+1) × (k+1) Cholesky factor L of the neighbours' and then the point's covariance. With z = L⁻¹b, u = L⁻ᵀe_last and
-a = L⁻ᵀ(z without its last entry), the term is −½ z_last² − log L_last,last − ½ log 2π, and its derivative with
-respect to that covariance is ½ (z_last (a uᵀ + u aᵀ) + (z_last² − 1) u uᵀ): no differentiation through factors.
+Exact where k = n − 1. Each term needs one Cholesky factor L of the covariance of the neighbours and then the point.
+With z = L⁻¹b, u = L⁻ᵀe_last and a = L⁻ᵀ(z without its last entry), the term is −½ z_last² − log L_last,last − ½ log 2π,
+and its derivative in that covariance ½ (z_last (a uᵀ + u aᵀ) + (z_last² − 1) u uᵀ): nothing goes through factors.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -41,12 +40,8 @@ _SETTLED = 0.01  # neighbours are chosen anew until fewer than this fraction of 
 _CHUNK = 512
 
 
-@dataclass(frozen=True)
-class _Batch:
-    """Blocks of neighbours and, last, the point itself: indices ``members`` (B, k+1), ``real`` where there is one.
-
-    ``weights`` (B,) are those of the terms.
-    """
+class _Batch(NamedTuple):
+    """Terms with ``weights`` (B,): neighbours and, last, the point, ``members`` (B, k+1), if ``real``."""
 
     members: torch.Tensor
     real: torch.Tensor
@@ -62,10 +57,7 @@ def block_not_positive_definite(neighbours: int, row: int) -> NotPositiveDefinit
 
 
 def block_factors(covariances: torch.Tensor, real: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
-    """Cholesky factors of the blocks of G (B, k+1, k+1), from ``noise`` (B, k+1) and where there is a point, ``real``.
-
-    Neighbours that are missing are independent of all others.
-    """
+    """Cholesky factors of blocks of G (B, k+1, k+1), with ``noise`` (B, k+1); what is not ``real`` is independent."""
     matrix = torch.where(real[:, :, None] & real[:, None, :], covariances, 0.0)
     matrix.diagonal(dim1=1, dim2=2).add_(torch.where(real, noise, 1.0))
     factor, info = torch.linalg.cholesky_ex(matrix)
@@ -96,8 +88,7 @@ def conditional_terms(
 class NeighbourLikelihood(Likelihood):
     """O(n k³) time. Points of ``data`` are in a random order; ``terms`` say which neighbours each has, and which count.
 
-    They stay the same while the hyperparameters change, so that the likelihood is smooth. Only rows that take part in
-    them are kept: the terms as they are about these, ``_own``, and these observations, ``_local``.
+    They are held, so that the likelihood is smooth. ``_own`` and ``_local``: terms and observations of rows in use.
     """
 
     def __init__(self, space: Space, data: Observations, terms: Terms) -> None:
@@ -126,8 +117,8 @@ class VecchiaLikelihood(NeighbourLikelihood):
         k = terms.neighbours.shape[1]
         block_bytes = (k + 1) ** 2 * 8
         per_point = block_bytes * (_COPIES + 4 * data.X.shape[1])
-        what = f"one point with {k} neighbours"
-        require(per_point, budget, what, "take fewer n_neighbours or a larger memory_budget")
+        remedy = "take fewer n_neighbours or a larger memory_budget"
+        require(per_point, budget, f"one point with {k} neighbours", remedy)
         quick = _BATCH_BYTES["cpu" if data.y.device.type == "cpu" else "cuda"] // block_bytes
         self._batch = min(data.size, max(1, quick), budget // per_point)
 
@@ -150,10 +141,8 @@ class VecchiaLikelihood(NeighbourLikelihood):
             near = torch.where(batch.real[:, :, None], columns[batch.members], 0.0)
             terms, s, u = conditional_terms(factor, near, outputs)
             s *= batch.weights[:, None]
-            if covariance.requires_grad:
-                # the kernel is symmetric: half of the sum with its transpose is it
-                weight = s[:, :, None] * u[:, None, :]
-                (weight * covariance).sum().backward()  # type: ignore[no-untyped-call]
+            if covariance.requires_grad:  # symmetric: half of the sum with its transpose is it
+                (s[:, :, None] * u[:, None, :] * covariance).sum().backward()  # type: ignore[no-untyped-call]
             noise_slope = (s * u * self._local.noise_slopes[batch.members]).sum()
             total += torch.stack([(batch.weights * terms).sum(), noise_slope])
         sum_of_terms, noise_gradient = total.tolist()
@@ -181,8 +170,7 @@ class VecchiaLikelihood(NeighbourLikelihood):
 class CompiledVecchiaLikelihood(NeighbourLikelihood):
     """The same by compiled code on a CPU, in a fraction of the time: value, gradient and expected information at once.
 
-    The trend needs no pass of its own: the pass sums the squares of whitened columns and their derivatives, and what
-    the coefficients are follows from these small matrices. Nothing is kept of a term.
+    The trend needs no pass of its own: it follows from the squares of whitened columns and their derivatives.
     """
 
     informed: ClassVar[bool] = True
@@ -244,19 +232,13 @@ class NeighbourSetting:
     budget: int
 
     def likelihood(self, log_values: np.ndarray) -> NeighbourLikelihood:
-        """The likelihood with the neighbours that are nearest under the kernel at ``log_values`` (q,): the plain sum.
-
-        By compiled code where there is some for this kernel on this device, by torch elsewhere.
-        """
-        kernel, k = self._kernel(log_values), min(self.k, self.data.size - 1)
-        places = torch.from_numpy(self.sample.places)
-        neighbours = previous_neighbours(kernel, self.data.X, k, places)
-        return self._of(Terms(places, neighbours, torch.ones(len(places), dtype=torch.float64)))
+        """The plain sum, with the neighbours that are nearest under the kernel at ``log_values`` (q,)."""
+        places, k = torch.from_numpy(self.sample.places), min(self.k, self.data.size - 1)
+        return self._of(Terms.all_of(previous_neighbours(self._kernel(log_values), self.data.X, k, places), places))
 
     def given(self, terms: GivenTerms) -> NeighbourLikelihood:
         """The sum of terms with these neighbours, whatever the hyperparameters are."""
-        weights = torch.ones(len(terms.rows), dtype=torch.float64)
-        return self._of(Terms(torch.from_numpy(terms.rows), torch.from_numpy(terms.neighbours), weights))
+        return self._of(Terms.all_of(torch.from_numpy(terms.neighbours), torch.from_numpy(terms.rows)))
 
     def estimate(self, likelihood: NeighbourLikelihood) -> NeighbourLikelihood:
         """The unbiased estimate of the likelihood of all observations, from the same terms."""
@@ -265,6 +247,7 @@ class NeighbourSetting:
         return self._of(replace(likelihood.terms, weights=torch.from_numpy(self.sample.weights)))
 
     def _of(self, terms: Terms) -> NeighbourLikelihood:
+        """By compiled code where there is some for this kernel on this device, by torch elsewhere."""
         plan = compiled_plan(self.space, self.data.X)
         if plan is not None:
             return CompiledVecchiaLikelihood(self.space, self.data, terms, plan)
@@ -275,7 +258,9 @@ class NeighbourSetting:
         if self._similar(self._kernel(then), self._kernel(now)):
             return None
         fresh = self.likelihood(now)
-        return None if _changed(before.terms.neighbours, fresh.terms.neighbours) < _SETTLED else fresh
+        pairs = zip(before.terms.neighbours.split(4096), fresh.terms.neighbours.split(4096), strict=True)
+        kept = sum(int((new[:, :, None] == old[:, None, :]).any(dim=2).sum()) for old, new in pairs)
+        return None if 1 - kept / max(1, fresh.terms.neighbours.numel()) < _SETTLED else fresh
 
     def _kernel(self, log_values: np.ndarray) -> Kernel:
         return self.space.kernel(self.space.values(log_values))
@@ -289,10 +274,3 @@ class NeighbourSetting:
         if not isinstance(a, torch.Tensor) or not isinstance(b, torch.Tensor):
             return False
         return torch.allclose(a / a.norm(), b / b.norm(), rtol=1e-9, atol=1e-12)
-
-
-def _changed(before: torch.Tensor, after: torch.Tensor) -> float:
-    """The fraction of neighbours in ``after`` (m, k) that are not among those in ``before`` (m, k)."""
-    pairs = zip(before.split(4096), after.split(4096), strict=True)
-    kept = sum(int((new[:, :, None] == old[:, None, :]).any(dim=2).sum()) for old, new in pairs)
-    return 1 - kept / max(1, after.numel())

@@ -1,10 +1,8 @@
 """Are error bars right? The one place that decides: whether, which way they fail, in words and numbers.
 
-The errors at many test points of one data set are correlated: where the solver has not converged, or two points lie
-close together, they are wrong together. The model knows by how much (``left_out.correlation``). With average
+The errors of one data set are correlated, and the model knows by how much (``left_out.correlation``). With average
 correlation r̄, the mean of n values of z varies like that of n / (1 + (n − 1) r̄) independent ones; with average squared
-correlation q̄, the mean of z², and to leading order that of every even function of z, like that of
-n / (1 + (n − 1) q̄).
+correlation q̄, the mean of z², and about that of every even function of z, like that of n / (1 + (n − 1) q̄).
 """
 
 from __future__ import annotations
@@ -21,8 +19,7 @@ from ..left_out import Correlation
 from ..support.numbers import coverage_percent, number
 
 _LEVEL = 0.01
-# A spread of z within 1/1.1 … 1.1 is right for all practical purposes, whatever the tests can see.
-_MATERIAL_SPREAD = 1.1
+_MATERIAL_SPREAD = 1.1  # within 1/1.1 … 1.1 a spread of z is right for all practical purposes
 _MATERIAL_CENTRE = 1.2
 _MATERIAL_SHIFT = 0.1
 _MATERIAL_COVERAGE = 0.03
@@ -50,12 +47,11 @@ class Coverage:
 
 @dataclass(frozen=True, eq=False)
 class Diagnosis:
-    """What z-values (n,) say about the error bars that made them.
+    """What z-values (n,) say about the error bars that made them; they count for ``worth`` independent ones.
 
     ``failures`` are among "too narrow", "too wide", "biased", "heavy tails", "wrong shape"; none means ``right``: not
     rejected. ``signs`` are failures that no test rejects, but that show in a coverage outside of what chance explains.
-    ``sentence`` says it with numbers, ``notes`` what else is worth knowing. ``worth`` is how many independent values
-    the correlated ones count for.
+    ``sentence`` says it with numbers, ``notes`` what else is worth knowing.
     """
 
     z: np.ndarray
@@ -107,8 +103,7 @@ def effective_size(n: int, correlation: Correlation | None) -> EffectiveSize:
 def diagnose(z: np.ndarray, correlation: Correlation | None = None) -> Diagnosis:
     """Judge z = (truth − mean) / std, shape (n,), n ≥ 1, of errors with that average correlation.
 
-    A failure is what the tests of ``calibration.Assessment`` reject, at a family-wise level of 1%, and what is large
-    enough to matter. Of predictions that are not normal, z is the normal score.
+    A failure is what the tests of ``calibration.Assessment`` reject, at a family-wise level of 1%, and what matters.
     """
     n = len(z)
     worth = effective_size(n, correlation)
@@ -149,12 +144,10 @@ def joint_verdict(method: Diagnosis | None, data: Diagnosis | None) -> tuple[str
     "right" or "suspicious", where no test rejects the error bars, else "wrong", also where nothing could be checked.
     """
     if data is not None and not data.right:
-        said = f"Against data, {data.sentence}"
-        if method is not None and method.right:
-            said += "; under its own prior no test rejects the method, so the model does not fit the data."
-            return said, "wrong"
         also = "" if method is None else f". Under its own prior too, {method.sentence}"
-        return f"{said}{also}.", "wrong"
+        if method is not None and method.right:
+            also = "; under its own prior no test rejects the method, so the model does not fit the data"
+        return f"Against data, {data.sentence}{also}.", "wrong"
     if method is not None and not method.right:
         also = ", although the data do not show it" if data is not None else ""
         return f"Under the method's own prior, {method.sentence}{also}.", "wrong"
@@ -248,9 +241,9 @@ def _which_way(failures: tuple[str, ...], tests: Assessment, coverage: tuple[Cov
 def _signs(coverage: tuple[Coverage, ...], spread: float) -> tuple[str, ...]:
     """Which failure the levels outside of chance look like, for z of that spread; none where all are inside."""
     outside = [c for c in coverage if not c.inside]
-    few, many = [c.level for c in outside if c.found < c.level], [c.level for c in outside if c.found > c.level]
     if not outside:
         return ()
+    few, many = [c.level for c in outside if c.found < c.level], [c.level for c in outside if c.found > c.level]
     if not many and spread > 1.05:
         return ("too narrow",)
     if not few and spread < 0.95:
