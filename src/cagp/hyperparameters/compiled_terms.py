@@ -30,8 +30,7 @@ from ..kernels.plan import Plan
 from ..support.compiling import compiled
 from .radial_plan import Slots
 
-# Terms side by side: several vectors, so that the checks before a loop are paid for, and blocks that fit the cache.
-_LANES = 32
+_LANES = 32  # terms side by side: several vectors, to pay for the checks before a loop, and blocks that fit the cache
 
 
 class Points(NamedTuple):
@@ -44,10 +43,7 @@ class Points(NamedTuple):
 
 
 class Sums(NamedTuple):
-    """Over terms: (1,), (m, m), (slots,), (slots, m, m), (slots, slots), of which the lower triangle counts.
-
-    Derivatives are in logarithms.
-    """
+    """Over terms: (1,), (m, m), (slots,), (slots, m, m), and the lower triangle of (slots, slots)."""
 
     half_log_det: np.ndarray
     normal: np.ndarray
@@ -63,23 +59,19 @@ class Sums(NamedTuple):
 
 
 class _Block(NamedTuple):
-    """Terms side by side, the last axis, with k+1 points each and their packed triangles of pairs.
+    """Terms side by side, the last axis, with k+1 points each and their packed triangles of pairs."""
 
-    Coordinates x (C, k+1), where there is a point at all, ``real`` (k+1); covariances K (pairs) and those of each term
-    of the kernel, ``terms`` (T, pairs); slopes of every factor in squared distances (F, pairs), bends in its parameter.
-    """
-
-    x: np.ndarray
-    real: np.ndarray
+    x: np.ndarray  # coordinates (C, k+1)
+    real: np.ndarray  # where there is a point at all (k+1)
     noise: np.ndarray
     noise_slope: np.ndarray
-    Z: np.ndarray
-    K: np.ndarray
-    terms: np.ndarray
-    slopes: np.ndarray
-    bends: np.ndarray
-    u: np.ndarray
-    w: np.ndarray
+    Z: np.ndarray  # (m, k+1)
+    K: np.ndarray  # covariances (pairs)
+    terms: np.ndarray  # those of each term of the kernel (T, pairs)
+    slopes: np.ndarray  # of every factor in squared distances (F, pairs)
+    bends: np.ndarray  # and in its parameter
+    u: np.ndarray  # (k+1)
+    w: np.ndarray  # (slots, k+1)
 
 
 @compiled

@@ -22,10 +22,7 @@ _FURTHEST = 1.5  # how far the fit starts from the diagonal at the most
 
 
 def turned(kernel: Kernel, path: str = "kernel") -> tuple[Kernel, tuple[str, ...]]:
-    """The kernel with Rotated, by zero, around what has a lengthscale for each of two or three columns; and its paths.
-
-    Sums and products on the same columns have their axes in common.
-    """
+    """The kernel with Rotated, by zero, around what has a lengthscale for each of two or three columns; its paths."""
     if _on_the_same_columns(kernel):
         size = max(np.size(part.kernel.lengthscale) for part in kernel.walk() if isinstance(part.kernel, Radial))
         return (Rotated(kernel, 0.0 if size == 2 else (0.0,) * 3), (path,)) if size in (2, 3) else (kernel, ())

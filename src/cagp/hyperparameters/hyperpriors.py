@@ -1,7 +1,7 @@
 """Weakly informative priors of hyperparameters, on the scale of the data.
 
-Lengthscales and standard deviations have penalised complexity priors (Fuglstad et al. 2019): a field that varies less,
-or more slowly, is the simpler one. Anything else stays around the value that it starts from.
+Lengthscales and standard deviations have penalised complexity priors (Fuglstad et al. 2019), for which a field that
+varies less is the simpler one. Anything else stays around the value that it starts from.
 """
 
 from __future__ import annotations

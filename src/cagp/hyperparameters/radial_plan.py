@@ -17,23 +17,18 @@ from ..kernels.rotated import rotation
 from ..kernels.varying import without_amplitude
 from .search_space import NOISE, Space
 
-# What radial kernels may be inside of: all that these do to points, they do before lengthscales.
-_KNOWN = (Sum, Product, OnColumns, Geographic, Rotated)
+_KNOWN = (Sum, Product, OnColumns, Geographic, Rotated)  # whatever these do to points, they do before lengthscales
 
 
 class Slots(NamedTuple):
-    """Where compiled code puts derivatives, −1 for nowhere, in what changes the kernel.
+    """Where compiled code puts derivatives, −1 for nowhere."""
 
-    In the variances of each ``term`` of the ``Plan``, the ``parameter`` of each factor, the lengthscale of each
-    ``coordinate``, the ``noise``, and how much the coordinates of a ``pair`` lean towards each other: a rotation.
-    """
-
-    term: np.ndarray
-    parameter: np.ndarray
-    coordinate: np.ndarray
+    term: np.ndarray  # in the variances of each term of the Plan
+    parameter: np.ndarray  # in that of each factor
+    coordinate: np.ndarray  # in the lengthscale of each, which some may share
     pair_first: np.ndarray
     pair_second: np.ndarray
-    pair: np.ndarray
+    pair: np.ndarray  # in how much two coordinates lean towards each other, which is what a rotation changes
     noise: int
 
 
@@ -73,17 +68,13 @@ class RadialPlan:
 
 @dataclass(frozen=True)
 class Turn:
-    """How the free angles of the Rotated at ``outer`` move the coordinates of the radial kernel at ``inner``.
-
-    It starts from ``angles``; ``first`` is its first pair among all pairs; ``columns`` are the places of free angles
-    among the free hyperparameters, by their places among its own.
-    """
+    """How the free angles of the Rotated at ``outer`` move the coordinates of the radial kernel at ``inner``."""
 
     outer: str
     inner: str
-    angles: tuple[float, ...]
-    first: int
-    columns: dict[int, int]
+    angles: tuple[float, ...]  # where it starts
+    first: int  # its first pair of coordinates among all pairs
+    columns: dict[int, int]  # places among the free hyperparameters, by those among its own angles
 
     @property
     def pairs(self) -> list[tuple[int, int]]:
@@ -119,10 +110,7 @@ def has_numba() -> bool:
 
 
 def compiled_plan(space: Space, X: torch.Tensor) -> RadialPlan | None:
-    """How compiled code sees the kernel of ``space``, without its amplitude, on points like X (n, p).
-
-    None without numba, on a GPU, or where a part is not radial, or a free hyperparameter does something else.
-    """
+    """How compiled code sees the kernel of ``space`` without its amplitude, at points like X (n, p); None if not."""
     if X.device.type != "cpu" or not has_numba():
         return None
     whole = space.kernel(space.values(space.start))
@@ -147,7 +135,8 @@ def compiled_plan(space: Space, X: torch.Tensor) -> RadialPlan | None:
         names = _lengthscale_names(part, path, len(leaf), free)
         if names is None:
             return None
-        if outer and (angles := _angles(space, outer)):
+        inside = {f"{outer}.angle": 0, **{f"{outer}.angle[{i}]": i for i in range(3)}} if outer else {}
+        if angles := {inside[name]: place for place, name in enumerate(space.names) if name in inside}:
             own = next(each.kernel.angle for each in space.prior.kernel.walk() if each.path == outer)
             turns.append(Turn(outer, path, tuple(np.atleast_1d(own).tolist()), len(leaning), angles))
             leaning += [(len(coordinate_slot) + a, len(coordinate_slot) + b) for a, b in turns[-1].pairs]
@@ -166,12 +155,6 @@ def compiled_plan(space: Space, X: torch.Tensor) -> RadialPlan | None:
     pairs = np.arange(len(slots), len(effects), dtype=np.int64)
     term, factor, coordinate = (np.array(s, dtype=np.int64) for s in (term_slot, parameter_slot, coordinate_slot))
     return RadialPlan(Slots(term, factor, coordinate, one, other, pairs, noise_slot), effects, tuple(turns))
-
-
-def _angles(space: Space, outer: str) -> dict[int, int]:
-    """The places of the free angles of the Rotated at ``outer``, by their places among its own."""
-    own = {f"{outer}.angle": 0, **{f"{outer}.angle[{i}]": i for i in range(3)}}
-    return {own[name]: place for place, name in enumerate(space.names) if name in own}
 
 
 def _radial_parts(kernel: Kernel, path: str) -> list[tuple[Radial, str, str]] | None:

@@ -21,7 +21,6 @@ from .likelihood import Likelihood
 from .optimise import Optimum, TraceStep
 from .search_space import Space
 from .standard_errors import Errors, log_standard_errors
-from .trend_columns import TrendEstimate
 
 _FLAT_LOG_ERROR = 2.0  # flat is what has a standard error of more than a factor e² ≈ 7,
 _FLAT_GRADIENT = 1e-4  # or where log p never changed by more than this times the logarithm of the hyperparameter
@@ -36,25 +35,21 @@ class FitWarning(UserWarning):
 
 @dataclass(frozen=True)
 class Ending:
-    """Where a search ended: the ``optimum`` of an ``objective``, which is the ``likelihood`` of that name.
-
-    ``whole`` estimates that of all observations from a sample; neighbours were chosen at ``neighbours_at`` (q,).
-    """
+    """Where a search ended: the ``optimum`` of an ``objective``, which is the ``likelihood`` of that name."""
 
     likelihood: str
     objective: Likelihood
-    whole: Likelihood
+    whole: Likelihood  # of all observations, estimated where terms were sampled
     optimum: Optimum
     refreshes: int = 0
-    neighbours_at: np.ndarray | None = None
+    neighbours_at: np.ndarray | None = None  # (q,), where neighbours were chosen the last time
 
     def errors(self) -> Errors:
         """The standard errors, in log space."""
         return log_standard_errors(self.objective, self.whole, self.optimum.log_values)
 
 
-Again = Callable[[], tuple[Likelihood, Likelihood]]
-"""Makes objective and estimate of a fit once more."""
+Again = Callable[[], tuple[Likelihood, Likelihood]]  # makes objective and estimate of a fit once more
 
 
 @dataclass(frozen=True, repr=False)
@@ -93,10 +88,7 @@ class FitResult:
     _source: tuple[Optimum, Again] | None = field(default=None, repr=False, compare=False)
 
     def with_standard_errors(self) -> FitResult:
-        """The same with standard errors, where it has none: two evaluations for each hyperparameter, no new search.
-
-        X and y must be as they were.
-        """
+        """The same with standard errors: two evaluations for each hyperparameter, of X and y as they were."""
         if self.standard_errors is not None:
             return self
         if self._source is None:
@@ -190,9 +182,11 @@ def summarise(end: Ending, log_errors: Errors | None, again: Again | None = None
         if not data.restricted:
             prior = dataclasses.replace(prior, mean=prior.mean.with_coefficients(trend.coefficients.tolist()))
         if trend.coefficients.ndim == 1:
-            coefficients, trend_errors = _named(trend, isinstance(prior.mean, Constant))
-            values |= coefficients
-            errors = errors if errors is None else errors | trend_errors
+            several = [f"mean.coefficients[{i}]" for i in range(len(trend.coefficients))]
+            names = ["mean.value"] if isinstance(prior.mean, Constant) else several
+            values |= zip(names, trend.coefficients.tolist(), strict=True)
+            if errors is not None:
+                errors |= zip(names, trend.covariance.diagonal().sqrt().tolist(), strict=True)
     at_bounds = _at_bounds(space, optimum.log_values)
     whole = optimum.evaluation if end.whole is likelihood else end.whole(optimum.log_values)
     return FitResult(
@@ -205,7 +199,7 @@ def summarise(end: Ending, log_errors: Errors | None, again: Again | None = None
         converged=optimum.converged,
         at_bounds=tuple(at_bounds),
         advice=tuple(_advice(space, optimum, at_bounds, log_errors)),
-        story=" ".join([_story(optimum, data.jitter, end.refreshes), *_sampling(likelihood, log_errors)]),
+        story=_story(end, log_errors),
         jitter=data.jitter,
         refreshes=end.refreshes,
         trace=optimum.trace,
@@ -215,23 +209,6 @@ def summarise(end: Ending, log_errors: Errors | None, again: Again | None = None
     )
 
 
-def _sampling(likelihood: Likelihood, log_errors: Errors | None) -> list[str]:
-    """That terms were sampled, and what that adds to the standard errors."""
-    n, computed = likelihood.data.size, likelihood.computed
-    if computed >= n:
-        return []
-    told = f"{computed:,} of the {n:,} terms of the likelihood were computed, drawn at random"
-    if log_errors is None or log_errors.share is None:
-        return [f"{told}."]
-    return [f"{told}, which makes standard errors up to {log_errors.factor:.2g} times as large as all would."]
-
-
-def _named(trend: TrendEstimate, constant: bool) -> tuple[dict[str, float], dict[str, float]]:
-    coefficients, errors = trend.coefficients.tolist(), trend.covariance.diagonal().sqrt().tolist()
-    names = ["mean.value"] if constant else [f"mean.coefficients[{i}]" for i in range(len(coefficients))]
-    return dict(zip(names, coefficients, strict=True)), dict(zip(names, errors, strict=True))
-
-
 def _at_bounds(space: Space, log_values: np.ndarray) -> dict[str, str]:
     """Which hyperparameters are at a bound, and at which."""
     lower, upper = log_values <= space.lower, log_values >= space.upper
@@ -239,19 +216,25 @@ def _at_bounds(space: Space, log_values: np.ndarray) -> dict[str, str]:
     return {name: f"its {'lower' if low else 'upper'} bound {value:.3g}" for name, value, low, at in each if at}
 
 
-def _story(optimum: Optimum, jitter: float, refreshes: int) -> str:
+def _story(end: Ending, log_errors: Errors | None) -> str:
+    optimum, n, computed = end.optimum, end.objective.data.size, end.objective.computed
     reached = sum(final >= max(optimum.finals) - _AGREEMENT for final in optimum.finals)
     failed = sum(step.log_likelihood == -np.inf for step in optimum.trace)
     story = "Converged" if optimum.converged else "Stopped"
     story += f" after {len(optimum.trace)} evaluations of the likelihood ({optimum.reason.lower()})."
     if len(optimum.finals) > 1:
         story += f" {reached} of {len(optimum.finals)} starts reached the best optimum."
-    if refreshes:
-        story += f" The neighbours were chosen anew {refreshes} times."
+    if end.refreshes:
+        story += f" The neighbours were chosen anew {end.refreshes} times."
     if failed:
         story += f" At {failed} of them G was not positive definite; the search turned back there."
-    if jitter:
-        story += f" A jitter of {jitter:.3g} was added to the diagonal of G, as asked."
+    if end.objective.data.jitter:
+        story += f" A jitter of {end.objective.data.jitter:.3g} was added to the diagonal of G, as asked."
+    if computed < n:
+        story += f" {computed:,} of the {n:,} terms of the likelihood were computed, drawn at random"
+        if log_errors is not None and log_errors.share is not None:
+            story += f", which makes standard errors up to {log_errors.factor:.2g} times as large as all would"
+        story += "."
     return story
 
 

@@ -21,12 +21,8 @@ from ..prior import Prior
 from ..support.validation import positive, real
 
 NOISE = "noise_variance"
-
-BOUND_FACTOR = 1e5
-"""Without bounds, a hyperparameter may grow or shrink by this factor."""
-
+BOUND_FACTOR = 1e5  # without bounds, a hyperparameter may grow or shrink by so much
 _DEGREES = 180.0 / np.pi
-
 _ROUNDING = 1e-12  # a start may miss its bounds by this part: a fit that ended at a bound may begin another one
 
 

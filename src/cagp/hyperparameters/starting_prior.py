@@ -1,7 +1,4 @@
-"""Where a fit starts when no prior was given: one policy for the estimator, the command line and gridded fields.
-
-The kernel has one factor for each group of columns that are measured alike: on the globe, plain numbers, each time.
-"""
+"""Where a fit starts when no prior was given: one policy for the estimator, the command line and gridded fields."""
 
 from __future__ import annotations
 
@@ -12,12 +9,8 @@ import numpy as np
 
 from ..kernels import EARTH_RADIUS, Geographic, Kernel, Matern32, Product, Radial
 
-NOISE_SHARE = 0.1
-"""Without a better idea, a tenth of the variance of y is noise."""
-
-SPREAD_SHARE = 0.5
-"""Lengthscales start at this share of the spread of the data."""
-
+NOISE_SHARE = 0.1  # without a better idea, a tenth of the variance of y is noise
+_SPREAD_SHARE = 0.5  # lengthscales start at this share of the spread of the data
 _GLOBE_SHARE = 0.05  # those on the globe start at this share of the Earth's radius: about 300 km
 
 
@@ -33,10 +26,7 @@ class Group:
 def starting_kernel(
     groups: Sequence[Group], variance: float, kind: type[Radial] = Matern32
 ) -> tuple[Kernel, tuple[str, ...]]:
-    """The product of a kernel for each group, and the hyperparameters that a fit must hold.
-
-    These are the variances of all factors but the first, which could not be told from it.
-    """
+    """The product of a kernel for each group, and what a fit must hold: variances of all factors but the first."""
     factors: list[Kernel] = []
     for group in groups:
         kernel: Kernel = kind(group.lengthscale, 1.0 if factors else variance)
@@ -49,15 +39,12 @@ def starting_kernel(
 def column_groups(
     X: np.ndarray, globe: tuple[int, ...] | None = None, times: Sequence[int] = (), each: bool = True
 ) -> list[Group]:
-    """The columns of X (n, p) that are measured alike: latitude and longitude, all other numbers, each of the times.
-
-    ``each`` gives every one of the other numbers a lengthscale of its own.
-    """
+    """The columns of X (n, p) that are measured alike: latitude and longitude, other numbers, each of the times."""
     columns = range(X.shape[1])
     numbers = tuple(c for c in columns if c not in (globe or ()) and c not in times)
     groups = [] if globe is None else [Group(globe, _GLOBE_SHARE * EARTH_RADIUS, EARTH_RADIUS)]
     alike = [numbers] * bool(numbers) + [(c,) for c in times]
-    groups += [Group(some, starting_lengthscale(X[:, some], SPREAD_SHARE, each)) for some in alike]
+    groups += [Group(some, starting_lengthscale(X[:, some], _SPREAD_SHARE, each)) for some in alike]
     if len(groups) == 1 and groups[0].columns == tuple(columns):
         groups = [replace(groups[0], columns=None)]
     return groups

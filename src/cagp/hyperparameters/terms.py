@@ -24,8 +24,7 @@ from ..errors import InputError
 from ..gram.previous_neighbours import NONE
 from ..support.validation import count
 
-DEFAULT_TERMS = 6_000
-"""Beyond so many observations a sample of so many terms is taken, unless something else was asked for."""
+DEFAULT_TERMS = 6_000  # beyond so many observations a sample of so many terms is taken
 
 
 @dataclass(frozen=True)
@@ -38,10 +37,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Terms:
-    """Terms of ``data``, whose points are in their order: ``places`` (m,), ``neighbours`` (m, k), ``weights`` (m,).
-
-    Neighbours are earlier places, ``NONE`` where there are fewer.
-    """
+    """Places (m,) in the order of the data, their earlier neighbours (m, k), ``NONE`` for no more, and weights (m,)."""
 
     places: torch.Tensor
     neighbours: torch.Tensor
@@ -73,8 +69,7 @@ class Terms:
 class GivenTerms:
     """Which observations are predicted from which: ``rows`` (m,) and ``neighbours`` (m, k) of all, −1 where fewer.
 
-    The neighbours need not come before the point in any order: the sum of such terms is no likelihood, but the log
-    score of left-out predictions, and its derivative has mean zero at the true hyperparameters all the same.
+    In any order: their sum is the log score of left-out predictions, best at the true hyperparameters on average.
     """
 
     rows: np.ndarray

@@ -24,11 +24,11 @@ from ..transforms import Transform
 from .fitting import fit
 from .result import warn
 
-MOST = 1000
-"""So many observations, drawn at random where there are more, tell the parameters of a transform well enough."""
-
+MOST = 1000  # so many observations tell the parameters of a transform well enough
 _CLOSE = 0.01  # parameters are sought to so much
 _EVALUATIONS = 120
+_ROUNDS = 6
+_SETTLED = 0.02  # parameters of the transform and hyperparameters take turns until no parameter moves by more than this
 
 _AnyTransform = TypeVar("_AnyTransform", bound=Transform)
 
@@ -101,10 +101,6 @@ def most_likely(transform: _AnyTransform, profile: Profile) -> tuple[_AnyTransfo
     return transform.with_values(found.x), -float(found.fun)
 
 
-_ROUNDS = 6
-_SETTLED = 0.02  # parameters of the transform and hyperparameters take turns until no parameter moves by more than this
-
-
 def fit_transformed(
     prior: Prior, kind: Transform | type[Transform], X: ArrayLike, y: ArrayLike, **options: Any
 ) -> tuple[Prior, Transform]:
@@ -116,8 +112,7 @@ def fit_transformed(
     result = fit(prior, X, transform.of(values), **quietly)
     for _ in range(_ROUNDS if transform.free else 0):
         found, _ = most_likely(transform, Profile(result.prior, places, values.numpy(), transform))
-        moved = float(np.abs(found.values - transform.values).max(initial=0.0))
-        transform = found
+        moved, transform = float(np.abs(found.values - transform.values).max(initial=0.0)), found
         result = fit(result.prior, X, transform.of(values), **quietly)
         if moved <= _SETTLED:
             break

@@ -29,9 +29,8 @@ class Combination:
     """How columns combine, ``parts`` (columns, outputs + q), to residuals y − Hβ and, with β integrated out, to H C^½.
 
     Integrating β out adds −½ log det(HᵀG⁻¹H) + ½ log det(HᵀH) + (q/2) log 2π for each output to the log-likelihood,
-    the ``gain``; the second term makes it the same for every basis of the same functions. With C = (HᵀG⁻¹H)⁻¹ its
-    derivative is that of −½ ‖L⁻¹H C^½‖² where C is held: the columns of H C^½ count like further observations in the
-    quadratic form, though not in its determinant.
+    the ``gain``, the same for every basis of the same functions. With C = (HᵀG⁻¹H)⁻¹ its derivative is that of
+    −½ ‖L⁻¹H C^½‖² where C is held: H C^½ counts like further observations in the quadratic form alone.
     """
 
     parts: torch.Tensor

@@ -32,12 +32,10 @@ from .trend_columns import TrendColumns
 if TYPE_CHECKING:
     from .compiled_terms import Sums
 
-# Of one (points, k+1, k+1) array: what stays in the cache, or keeps an accelerator busy.
-_BATCH_BYTES = {"cpu": 4 * 2**20, "cuda": 256 * 2**20}
+_BATCH_BYTES = {"cpu": 4 * 2**20, "cuda": 256 * 2**20}  # of a (points, k+1, k+1) array: what suits cache or device
 _COPIES = 24  # such arrays that are alive at once, besides four per coordinate
 _SETTLED = 0.01  # neighbours are chosen anew until fewer than this fraction of them change (ties on grids always may)
-# Terms that one thread computes at a time. Their sums are added in order: the result is the same on all machines.
-_CHUNK = 512
+_CHUNK = 512  # terms that a thread computes at a time; sums are added in order: the same on all machines
 
 
 class _Batch(NamedTuple):
@@ -66,13 +64,8 @@ def block_factors(covariances: torch.Tensor, real: torch.Tensor, noise: torch.Te
     return factor
 
 
-def conditional_terms(
-    factor: torch.Tensor, right: torch.Tensor, outputs: int
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Terms (B,) without log 2π, and s and u (B, k+1): their derivatives in the covariance are ½ (s uᵀ + u sᵀ).
-
-    From factors (B, k+1, k+1) and right-hand sides (B, k+1, columns), of which the first ``outputs`` are in the terms.
-    """
+def conditional_terms(factor: torch.Tensor, right: torch.Tensor, outputs: int) -> tuple[torch.Tensor, ...]:
+    """Terms (B,) of the first ``outputs`` columns, without log 2π, and s, u (B, k+1): slopes are ½ (s uᵀ + u sᵀ)."""
     z = torch.linalg.solve_triangular(factor, right, upper=False)
     last = z[:, -1].clone()
     terms = -0.5 * last[:, :outputs].square().sum(dim=1) - outputs * factor[:, -1, -1].log()
@@ -86,15 +79,12 @@ def conditional_terms(
 
 
 class NeighbourLikelihood(Likelihood):
-    """O(n k³) time. Points of ``data`` are in a random order; ``terms`` say which neighbours each has, and which count.
-
-    They are held, so that the likelihood is smooth. ``_own`` and ``_local``: terms and observations of rows in use.
-    """
+    """Points of ``data`` are in a random order; ``terms``, which are held, say which count, and their neighbours."""
 
     def __init__(self, space: Space, data: Observations, terms: Terms) -> None:
         super().__init__(space, data)
         self.terms = terms
-        self._own, used = terms.compact(data.size)
+        self._own, used = terms.compact(data.size)  # about the rows in use
         self._local = data if used is None else data.rows(used)
         self._trend = TrendColumns(data)
         self._columns = self._trend.columns if used is None else self._trend.columns[used]
@@ -168,10 +158,7 @@ class VecchiaLikelihood(NeighbourLikelihood):
 
 
 class CompiledVecchiaLikelihood(NeighbourLikelihood):
-    """The same by compiled code on a CPU, in a fraction of the time: value, gradient and expected information at once.
-
-    The trend needs no pass of its own: it follows from the squares of whitened columns and their derivatives.
-    """
+    """The same by compiled code on a CPU, in a fraction of the time: value, gradient and information in one pass."""
 
     informed: ClassVar[bool] = True
 
@@ -255,7 +242,7 @@ class NeighbourSetting:
 
     def refreshed(self, before: NeighbourLikelihood, then: np.ndarray, now: np.ndarray) -> NeighbourLikelihood | None:
         """The likelihood with neighbours chosen anew, ``now`` (q,); None where hardly any changes since ``then``."""
-        if self._similar(self._kernel(then), self._kernel(now)):
+        if self._similar(then, now):
             return None
         fresh = self.likelihood(now)
         pairs = zip(before.terms.neighbours.split(4096), fresh.terms.neighbours.split(4096), strict=True)
@@ -265,12 +252,10 @@ class NeighbourSetting:
     def _kernel(self, log_values: np.ndarray) -> Kernel:
         return self.space.kernel(self.space.values(log_values))
 
-    def _similar(self, one: Kernel, other: Kernel) -> bool:
+    def _similar(self, then: np.ndarray, now: np.ndarray) -> bool:
         """Whether all distances under one kernel are the same multiple of those under the other."""
-        if not (one.radial and other.radial):
-            return False
-        X = self.data.X
-        a, b = (kernel.embed(X, X.mean(dim=0)) for kernel in (one, other))
+        kernels, X = (self._kernel(then), self._kernel(now)), self.data.X
+        a, b = (kernel.embed(X, X.mean(dim=0)) if kernel.radial else None for kernel in kernels)
         if not isinstance(a, torch.Tensor) or not isinstance(b, torch.Tensor):
             return False
         return torch.allclose(a / a.norm(), b / b.norm(), rtol=1e-9, atol=1e-12)

@@ -17,9 +17,7 @@ from ..errors import MemoryBudgetError
 from ..predicting.conditioned import Conditioned
 from ..prediction import Prediction
 
-SAMPLE = 300
-"""At most so many errors are compared with one another."""
-
+SAMPLE = 300  # at most so many errors are compared with one another
 _TOUCHED = 10_000  # so many observations may have a part in the errors that are compared
 _ENTRIES = 2**22  # so many covariances are computed at once
 _LIMIT_SECONDS = 5.0

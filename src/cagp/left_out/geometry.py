@@ -57,10 +57,7 @@ class Voids:
 
 
 class Geometry:
-    """The training ``points`` (d, q) in the coordinates of their kernel, where one is a lengthscale.
-
-    Where no part of the kernel falls with distance, these are the columns divided by their spread.
-    """
+    """The training ``points`` (d, q) in lengthscales, or in spreads where no part of the kernel falls with distance."""
 
     def __init__(self, model: Conditioned) -> None:
         self._model = model
@@ -98,10 +95,7 @@ class Geometry:
         return (self.points[self.search.query(at, 1)[:, 0]] - at).norm(dim=1)
 
     def beyond(self, rows: torch.Tensor, gaps: Gaps, k: int, among: torch.Tensor | None = None) -> torch.Tensor:
-        """The k training points, ``among`` (m,) if given, nearest to each of ``rows`` (n,), outside of its gap.
-
-        Nearest first, without the point itself; shape (n, k), where −1 fills up.
-        """
+        """The k nearest others, of ``among`` (m,), beyond each gap of ``rows`` (n,), in order: (n, k), −1 for none."""
         known, tree = self.points, self.search
         if among is not None:
             known, tree = known[among], search(known[among])
@@ -146,14 +140,11 @@ class Geometry:
         return Voids(distance, reach, apart.gather(1, middle[:, None])[:, 0])
 
     def like(self, rows: torch.Tensor, voids: Voids, generator: torch.Generator) -> Gaps:
-        """Gaps around training points ``rows`` (n,) as wide as ``voids`` (of n), in any direction.
-
-        Their middles are training points, so that they lie where data do, on the globe for example.
-        """
+        """Gaps around training points ``rows`` (n,) as wide as ``voids`` (of n), in any direction."""
         own = self.points[rows]
         way = torch.randn(own.shape, generator=generator, dtype=torch.float64).to(own)
         way *= (voids.offset / way.norm(dim=1).clamp_min(torch.finfo(way.dtype).tiny))[:, None]
-        centre = self.points[self.search.query(own + way, 1)[:, 0]]
+        centre = self.points[self.search.query(own + way, 1)[:, 0]]  # where data lie, on the globe for example
         shift = (centre - own).norm(dim=1) - voids.offset  # the point stays as deep in its gap
         radius = torch.minimum(voids.distance, self.widest(own))
         return Gaps(radius, centre, torch.minimum(voids.reach + shift, self.widest(centre)))

@@ -27,18 +27,13 @@ from .correlation import Correlation, correlation_of, correlation_of_sparse, som
 from .geometry import Gaps, Geometry
 from .result import LeftOut
 
-COPIES = 3
-"""How many matrices of the size of G there are at once in closed form."""
-
+COPIES = 3  # so many matrices of the size of G there are at once in closed form
 _FOLDS = 5
 _SINGLY = 25  # up to so many observations each is left out alone
 _SECONDS = 8.0  # longer than this is not waited for
 _ROWS = 2**14  # so many are predicted from neighbours before Ctrl-C is heard and progress is shown
 _ENTRIES = 2**22  # so many pairs of points are looked at at once
 _LEFT = 1e-8  # so much of what all points say about a trend must be said by those outside of a gap
-
-
-# --- by groups --------------------------------------------------------------------------------------------------------
 
 
 def affordable(model: Conditioned, solver: Solver, n: int) -> bool:
@@ -65,10 +60,7 @@ def by_folds(
     advance: Callable[[float], None],
     correlated: bool,
 ) -> LeftOut:
-    """The training points ``rows`` (n,), alone in their ``gaps``, left out in groups and predicted from the others.
-
-    The errors are compared within a group where they are ``correlated``.
-    """
+    """Training points ``rows`` (n,), alone in their ``gaps``, left out in groups; ``correlated`` within a group."""
     size, n = len(model.y), len(rows)
     folds = _folds(n, size)
     mean, variance, distance = np.empty(n), np.empty(n), np.empty(n)
@@ -97,9 +89,6 @@ def by_folds(
 
 def _array(values: torch.Tensor) -> np.ndarray:
     return values.double().cpu().numpy()
-
-
-# --- in closed form ---------------------------------------------------------------------------------------------------
 
 
 def in_closed_form(
@@ -162,9 +151,6 @@ def _determined(H: torch.Tensor | None, gap: torch.Tensor) -> bool:
         return True
     rest = torch.eye(H.shape[1]).to(H) - H[gap].T @ H[gap] / len(H)
     return bool(torch.linalg.eigvalsh(rest)[0] > _LEFT)
-
-
-# --- from neighbours --------------------------------------------------------------------------------------------------
 
 
 def by_neighbours(

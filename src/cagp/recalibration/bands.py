@@ -146,10 +146,7 @@ class BandSizes:
         return self.averaged(len(places), near, self._band.strength)
 
     def around_training(self, some: np.ndarray, gaps: Gaps, apart: bool) -> list[tuple[torch.Tensor, torch.Tensor]]:
-        """For each level the neighbours of left-out observations ``some`` (m,), and how far, outside of their own gaps.
-
-        Where ``apart``, without those that are predicted with the observation itself.
-        """
+        """For each level the neighbours of ``some`` (m,) outside of their gaps; ``apart``: not predicted with them."""
         chosen = torch.from_numpy(some).to(self._rows.device)
         rows, around = self._rows[chosen], gaps.some(chosen)
         if apart:

@@ -163,9 +163,6 @@ class Conformed(Distribution):
         return self.mean + (self.base.drawn(draws) - self.mean) * self._spread
 
 
-# --- jackknife+ -------------------------------------------------------------------------------------------------------
-
-
 def jackknife_interval(
     component: Conditioned, test: torch.Tensor, level: float, noise_variance: Any = None
 ) -> tuple[torch.Tensor, torch.Tensor]:

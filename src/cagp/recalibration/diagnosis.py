@@ -25,14 +25,12 @@ _MATERIAL_SHIFT = 0.1
 _MATERIAL_COVERAGE = 0.03
 _TAIL_RATIO = 1.2
 _POWER = 0.8  # how often a deviation must be found to be called one that can be seen
-
-FEW = 20
-"""Fewer values than this say little."""
+FEW = 20  # fewer values say little
 
 
 @dataclass(frozen=True)
 class Coverage:
-    """How many of n intervals of a ``level`` hold the truth, and between which limits that is chance."""
+    """How many of n intervals of a ``level`` hold the truth; chance is between limits for all levels at once."""
 
     level: float
     found: float
@@ -101,13 +99,12 @@ def effective_size(n: int, correlation: Correlation | None) -> EffectiveSize:
 
 
 def diagnose(z: np.ndarray, correlation: Correlation | None = None) -> Diagnosis:
-    """Judge z = (truth − mean) / std, shape (n,), n ≥ 1, of errors with that average correlation.
-
-    A failure is what the tests of ``calibration.Assessment`` reject, at a family-wise level of 1%, and what matters.
-    """
+    """Judge z = (truth − mean) / std (n,) of correlated errors: a failure is what tests reject, at 1%, and matters."""
     n = len(z)
     worth = effective_size(n, correlation)
-    coverage = _covered(z, worth)
+    band, needed = ecdf_band(max(1, round(worth.spread)), LEVELS), 2 * ndtr(np.abs(z)) - 1
+    found = [float((needed <= level).mean()) for level in LEVELS]
+    coverage = tuple(map(Coverage, LEVELS, found, band.lower.tolist(), band.upper.tolist()))
     if n == 1:
         return _single(float(z[0]), coverage, worth)
     tests = Assessment(z, _LEVEL, worth)
@@ -131,18 +128,13 @@ def diagnose(z: np.ndarray, correlation: Correlation | None = None) -> Diagnosis
     elif tests.rejected:
         sentence = f"the error bars are wrong by too little to matter: {held}"
     else:
-        sentence = (
-            f"no sign that the error bars are wrong: {held}; errors that are {number(visible(worth), 3)} "
-            "times as large as promised would be noticed four times in five, larger ones more often"
-        )
+        sentence = f"no sign that the error bars are wrong: {held}; errors that are {number(visible(worth), 3)} "
+        sentence += "times as large as promised would be noticed four times in five, larger ones more often"
     return Diagnosis(z, failures, sentence, tuple(notes), coverage, worth, signs)
 
 
 def joint_verdict(method: Diagnosis | None, data: Diagnosis | None) -> tuple[str, str]:
-    """What simulations under the prior and ``data`` say together, in a sentence, and its state.
-
-    "right" or "suspicious", where no test rejects the error bars, else "wrong", also where nothing could be checked.
-    """
+    """What simulations under the prior and ``data`` say, in a sentence; and "right", "suspicious" or "wrong"."""
     if data is not None and not data.right:
         also = "" if method is None else f". Under its own prior too, {method.sentence}"
         if method is not None and method.right:
@@ -163,10 +155,8 @@ def joint_verdict(method: Diagnosis | None, data: Diagnosis | None) -> tuple[str
     elif len(data.z) < FEW:
         there = f"{len(data.z)} held-out {'values are' if len(data.z) > 1 else 'value is'} too few to say more"
     else:
-        there = (
-            f"against data, where {len(data.z):,} rows would show errors of about {number(visible(data.worth))} times "
-            "what is promised"
-        )
+        seen = number(visible(data.worth))
+        there = f"against data, where {len(data.z):,} rows would show errors of about {seen} times what is promised"
         if method is not None:
             where = "neither under the method's own prior nor "
     return f"No sign that the error bars are wrong: {where}{there}.", "right"
@@ -177,14 +167,6 @@ def visible(worth: EffectiveSize) -> float:
     freedom = max(worth.spread - 1, 1.0)
     factor = np.sqrt(scipy.stats.chi2.ppf(1 - _LEVEL / 8, freedom) / scipy.stats.chi2.ppf(1 - _POWER, freedom))
     return max(float(factor), _MATERIAL_SPREAD)
-
-
-def _covered(z: np.ndarray, worth: EffectiveSize) -> tuple[Coverage, ...]:
-    """The coverage of the central intervals at ``LEVELS``, with limits that hold for all of them at once."""
-    band = ecdf_band(max(1, round(worth.spread)), LEVELS)
-    needed = 2 * ndtr(np.abs(z)) - 1
-    found = [float((needed <= level).mean()) for level in LEVELS]
-    return tuple(map(Coverage, LEVELS, found, band.lower.tolist(), band.upper.tolist()))
 
 
 def _failures(tests: Assessment, coverage: tuple[Coverage, ...]) -> tuple[str, ...]:

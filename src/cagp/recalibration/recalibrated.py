@@ -105,9 +105,7 @@ class SizesOfErrors(PlacedMargins):
         spreads = torch.tensor([each.spread for each in self._bands], dtype=torch.float64, device=test.device)
         return Adjustment(size, band, share, values, spreads)
 
-    def _between_bands(
-        self, test: torch.Tensor, distance: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    def _between_bands(self, test: torch.Tensor, distance: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """The size of the errors at test points (T, p), between those of two bands by the ``distance`` (T,)."""
         places, tiny = self._geometry.coordinates(test), torch.finfo(torch.float64).tiny
         bands = torch.tensor([band.distance for band in self._bands], device=test.device)

@@ -9,9 +9,8 @@ import math
 
 import torch
 
+# Normal scores: few enough for a smooth density, and 99.7% of a normal law.
 KNOTS = torch.linspace(-3.0, 3.0, 21, dtype=torch.float64)
-"""Normal scores, 0.3 apart: few enough for a smooth density, and 99.7% of a normal law."""
-
 _EACH = 25  # so many values of z are needed for each pair of knots
 # Values of z that are all the same still have a density: of so much of their spread, and of so much at least.
 _SMALLEST_SLOPE, _SMALLEST = 1e-3, 1e-12

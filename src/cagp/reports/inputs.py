@@ -39,10 +39,7 @@ class HoldoutData:
 
 @dataclass(frozen=True, eq=False)
 class ReportInputs:
-    """What a report is about: the ``model`` on the scale that it models, and its ``heaviest`` prior, by itself.
-
-    Training data are left out in the geometry of ``like`` (T, p), if any. ``scale`` says what was done to y before.
-    """
+    """The ``model`` on the ``scale`` that it models, in words, its ``heaviest`` prior by itself, and what was given."""
 
     model: Model
     heaviest: Model
