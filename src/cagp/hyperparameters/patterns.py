@@ -111,10 +111,9 @@ class PatternFit:
         space = Space.of(plain)
         likelihood = NeighbourSetting(space, data, sample, k, budget).likelihood(space.start)
         trend = likelihood(space.start).trend
-        own, used = likelihood.terms.compact(data.size)
-        local = data if used is None else data.rows(used)
+        local = likelihood.local
         b = local.y - local.mean if trend is None or local.basis is None else local.y - local.basis @ trend.coefficients
-        members = own.members.to(data.y.device)
+        members = likelihood.own.members.to(data.y.device)
         self._blocks = ScaledBlocks.of(kernel, local, members, b.reshape(local.size, -1), data.X.mean(dim=0))
         self._pattern = Pattern(near, centres, [1.0] * len(centres))
         self._shares, self._fixed = self._pattern.shares(local.X), local.diagonal(0.0)

@@ -84,8 +84,8 @@ class NeighbourLikelihood(Likelihood):
     def __init__(self, space: Space, data: Observations, terms: Terms) -> None:
         super().__init__(space, data)
         self.terms = terms
-        self._own, used = terms.compact(data.size)  # about the rows in use
-        self._local = data if used is None else data.rows(used)
+        self.own, used = terms.compact(data.size)  # about the rows in use
+        self.local = data if used is None else data.rows(used)
         self._trend = TrendColumns(data)
         self._columns = self._trend.columns if used is None else self._trend.columns[used]
 
@@ -113,7 +113,7 @@ class VecchiaLikelihood(NeighbourLikelihood):
         self._batch = min(data.size, max(1, quick), budget // per_point)
 
     def _batches(self) -> Iterator[_Batch]:
-        terms, place = self._own, self.data.y.device
+        terms, place = self.own, self.data.y.device
         for members, weights in zip(terms.members.split(self._batch), terms.weights.split(self._batch), strict=True):
             here = members.to(place)
             real = here != NONE
@@ -121,7 +121,7 @@ class VecchiaLikelihood(NeighbourLikelihood):
 
     def __call__(self, log_values: np.ndarray) -> Evaluation:
         values, outputs = self.space.values(log_values), self._trend.outputs
-        noise = self._local.diagonal(self.space.noise(values))
+        noise = self.local.diagonal(self.space.noise(values))
         combined = self._trend.from_whitened(self._whitened(self.space.kernel(values), noise))
         columns, leaves = self._columns @ combined.parts, self.leaves(log_values)
         total = torch.zeros(2, dtype=torch.float64, device=self.data.y.device)
@@ -133,7 +133,7 @@ class VecchiaLikelihood(NeighbourLikelihood):
             s *= batch.weights[:, None]
             if covariance.requires_grad:  # symmetric: half of the sum with its transpose is it
                 (s[:, :, None] * u[:, None, :] * covariance).sum().backward()  # type: ignore[no-untyped-call]
-            noise_slope = (s * u * self._local.noise_slopes[batch.members]).sum()
+            noise_slope = (s * u * self.local.noise_slopes[batch.members]).sum()
             total += torch.stack([(batch.weights * terms).sum(), noise_slope])
         sum_of_terms, noise_gradient = total.tolist()
         gradient = self.gradient(log_values, leaves, noise_gradient)
@@ -142,7 +142,7 @@ class VecchiaLikelihood(NeighbourLikelihood):
     def _covariance(self, kernel: Kernel, batch: _Batch) -> torch.Tensor:
         """k within each block, shape (B, k+1, k+1), differentiable; what belongs to no point is not meant."""
         count, size = batch.members.shape
-        embedding = kernel.embed(self._local.X[batch.members.reshape(-1)], self.data.X.mean(dim=0))
+        embedding = kernel.embed(self.local.X[batch.members.reshape(-1)], self.data.X.mean(dim=0))
         blocks = map_embedding(embedding, lambda part: part.reshape(-1, count, size))
         return torch.func.vmap(kernel.evaluate, in_dims=1)(blocks, blocks)
 
@@ -166,10 +166,10 @@ class CompiledVecchiaLikelihood(NeighbourLikelihood):
         super().__init__(space, data, terms)
         self._plan = plan
         # with an amplitude s, y/s has the kernel without it, and noise over s²
-        self._amplitude = data.X.new_ones(self._local.size)
+        self._amplitude = data.X.new_ones(self.local.size)
         if isinstance(space.prior.kernel, Varying):
-            self._amplitude = space.prior.kernel.amplitude.at(self._local.X)
-        self._log_slope = float(self._own.weights @ self._amplitude.log()[self._own.places])
+            self._amplitude = space.prior.kernel.amplitude.at(self.local.X)
+        self._log_slope = float(self.own.weights @ self._amplitude.log()[self.own.places])
         self._scaled = np.ascontiguousarray((self._columns / self._amplitude[:, None]).numpy())
 
     def __call__(self, log_values: np.ndarray) -> Evaluation:
@@ -191,11 +191,11 @@ class CompiledVecchiaLikelihood(NeighbourLikelihood):
         """The sums over all terms, with the noise at its ``level``."""
         from .compiled_terms import Points, Sums, sum_terms
 
-        data, squares = self._local, self._amplitude.square()
+        data, squares = self.local, self._amplitude.square()
         coordinates, plan = self._plan.at(kernel, kernel.embed(data.X, self.data.X.mean(dim=0)))
         noise = (data.diagonal(level) / squares).numpy(), (data.noise_slopes / squares).numpy()
         points = Points(coordinates.T.contiguous().numpy(), self._scaled, *noise)
-        members, weights = self._own.members.numpy(), self._own.weights.numpy()
+        members, weights = self.own.members.numpy(), self.own.weights.numpy()
         parts = [Sums.zeros(self._scaled.shape[1], self._plan.size) for _ in range(0, len(members), _CHUNK)]
 
         def work(number: int) -> None:

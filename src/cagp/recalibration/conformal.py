@@ -176,10 +176,8 @@ def jackknife_interval(
         )
     noise = model.prior.new_noise(test) if noise_variance is None else noise_variance
     if noise is None:
-        raise InputError(
-            "the noise of the training observations, one variance each, says nothing about new ones; give "
-            "noise_variance, one number or one per test point"
-        )
+        wrong = "the noise of the training observations, one variance each, says nothing about new ones"
+        raise InputError(f"{wrong}; give noise_variance, one number or one per test point")
     noises = not_negative_each(noise, "noise_variance", len(test)).to(model.device)
     n = len(model.y)
     require(COPIES * model.gram.dense_bytes, model.gram.budget, "jackknife+", "raise memory_budget")

@@ -106,8 +106,8 @@ def write_check_report(
     Separately for the method under its own prior, by simulations at a sample of the training inputs, and for the model
     against data: ``holdout`` = (X, y), or (X, y, noise_variance) where each observation has a noise of its own, or
     left-out training data, in the geometry of points ``like`` = X_test (T, p). Says where and which way they fail and
-    what to do about it, and tries a recalibration; that of the model is judged with it. ``names`` are for labels. The
-    same ``seed`` gives the same report. ``progress`` shows a bar: None on a terminal only.
+    what to do about it, and tries a recalibration; a recalibrated model is judged as it is. ``names`` are for labels.
+    The same ``seed`` gives the same report. ``progress`` shows a bar: None on a terminal only.
     """
     given = check_inputs(model, None, holdout, like, names)
     count(seed, "seed")

@@ -255,7 +255,7 @@ _REMEDIES = {
         "If they are genuine, give each observation its own noise variance. Not tried here.",
     ],
     "wrong shape": [
-        "Compare the histogram of z with the normal curve: two humps are two regimes, a slope is a skewed target.",
+        "Compare the histogram of z with the normal curve: two humps are two regimes, a slope is skewness."
     ],
 }
 
