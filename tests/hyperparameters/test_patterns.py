@@ -11,8 +11,7 @@ from scipy.stats import multivariate_normal
 import cagp
 from cagp.hyperparameters import fit_patterns, log_likelihood
 from cagp.hyperparameters.observations import observations
-from cagp.hyperparameters.pattern_likelihood import ScaledBlocks
-from cagp.hyperparameters.patterns import PatternFit, nearness
+from cagp.hyperparameters.patterns import PatternFit, ScaledBlocks, nearness
 
 
 def uneven(n: int = 400) -> tuple[np.ndarray, np.ndarray]:

@@ -13,10 +13,9 @@ the pass sums, with the weights of the terms, what every likelihood of that data
     z vᵀ + v zᵀ + w_last z zᵀ         minus the derivative of z zᵀ, (m, m)
     wᵀw′ − ½ w_last w′_last           the expected information of two hyperparameters (Guinness 2021)
 
-Several terms are computed side by side, one in each of ``_LANES`` lanes, which is what vector units are made for; every
-inner loop runs over lanes (their number is read off an array: a constant would be unrolled, and then not vectorised).
-Nothing is kept of a term. The functions hold no lock of Python's, so plain threads share
-out the work: no thread waits for another before all are done, and a busy machine makes it slower, not stuck.
+Terms are computed side by side, one in each of ``_LANES`` lanes, over which every inner loop runs (their number is read
+off an array: a constant would be unrolled, and then not vectorised). No lock of Python's is held, so plain threads
+share out the work.
 """
 
 from __future__ import annotations
@@ -31,14 +30,11 @@ from ..kernels.plan import Plan
 from ..support.compiling import compiled
 from .radial_plan import Slots
 
-# Terms side by side: several vectors, so that the checks before a loop are paid for, and blocks that fit the cache.
-_LANES = 32
+_LANES = 32  # terms side by side: several vectors, to pay for the checks before a loop, and blocks that fit the cache
 
 
 class Points(NamedTuple):
-    """What belongs to all points: coordinates E (n, C), ``columns`` (n, m) of observations and basis functions, the
-    noise (n,), and its derivative in its level, ``noise_slope`` (n,).
-    """
+    """Of all points: coordinates E (n, C), columns R (n, m), noise (n,), and its slope in its level (n,)."""
 
     E: np.ndarray
     columns: np.ndarray
@@ -47,9 +43,7 @@ class Points(NamedTuple):
 
 
 class Sums(NamedTuple):
-    """Sums over terms: ``half_log_det`` (1,), ``normal`` (m, m), ``slope_det`` (slots,), ``slope_normal`` (slots, m, m)
-    and ``information`` (slots, slots), of which the lower triangle counts; derivatives are in logarithms.
-    """
+    """Over terms: (1,), (m, m), (slots,), (slots, m, m), and the lower triangle of (slots, slots)."""
 
     half_log_det: np.ndarray
     normal: np.ndarray
@@ -65,24 +59,19 @@ class Sums(NamedTuple):
 
 
 class _Block(NamedTuple):
-    """Terms side by side, the last axis, with k+1 points each and their packed triangles of pairs.
+    """Terms side by side, the last axis, with k+1 points each and their packed triangles of pairs."""
 
-    Coordinates x (C, k+1), where there is a point at all, ``real`` (k+1), its noise and the slope of that; Z (m, k+1);
-    the covariances K (pairs) and of each term of the kernel, ``terms`` (T, pairs); the derivatives of every factor in
-    squared distances, ``slopes`` (F, pairs), and in its parameter, ``bends``; u (k+1) and w (slots, k+1).
-    """
-
-    x: np.ndarray
-    real: np.ndarray
+    x: np.ndarray  # coordinates (C, k+1)
+    real: np.ndarray  # where there is a point at all (k+1)
     noise: np.ndarray
     noise_slope: np.ndarray
-    Z: np.ndarray
-    K: np.ndarray
-    terms: np.ndarray
-    slopes: np.ndarray
-    bends: np.ndarray
-    u: np.ndarray
-    w: np.ndarray
+    Z: np.ndarray  # (m, k+1)
+    K: np.ndarray  # covariances (pairs)
+    terms: np.ndarray  # those of each term of the kernel (T, pairs)
+    slopes: np.ndarray  # of every factor in squared distances (F, pairs)
+    bends: np.ndarray  # and in its parameter
+    u: np.ndarray  # (k+1)
+    w: np.ndarray  # (slots, k+1)
 
 
 @compiled
@@ -165,8 +154,7 @@ def _covariances(plan: Plan, bends: bool, block: _Block, profiles: np.ndarray, s
     for i in range(size):
         row, n = i * (i + 1) // 2, i * lanes
         for f in range(len(plan.codes)):
-            for t in range(n):
-                s[t] = 0.0
+            s[:n] = 0.0
             for c in range(plan.first[f], plan.last[f]):
                 for j in range(i):
                     for e in range(lanes):
@@ -206,9 +194,8 @@ def _covariances(plan: Plan, bends: bool, block: _Block, profiles: np.ndarray, s
 def _last_row(K: np.ndarray, u: np.ndarray) -> None:
     """u = L⁻ᵀ e_last."""
     size, lanes = u.shape
-    for i in range(size):
-        for e in range(lanes):
-            u[i, e] = 1.0 if i == size - 1 else 0.0
+    u[:] = 0.0
+    u[size - 1] = 1.0
     for i in range(size - 1, -1, -1):
         row = i * (i + 1) // 2
         for e in range(lanes):
@@ -242,14 +229,12 @@ def _multiply_products(
     size, lanes = u.shape
     for i in range(size):
         row = i * (i + 1) // 2
-        for t in range(i * lanes):
-            s[t] = 0.0
+        s[: i * lanes] = 0.0
         for c in range(len(one)):
             for j in range(i):
                 for e in range(lanes):
                     s[j * lanes + e] += (one[c, i, e] - one[c, j, e]) * (other[c, i, e] - other[c, j, e])
-        for e in range(lanes):
-            acc[e] = 0.0
+        acc[:] = 0.0
         for j in range(i):
             for e in range(lanes):
                 d = pairs[row + j, e] * s[j * lanes + e]
@@ -326,26 +311,14 @@ def _add_up(block: _Block, weight: np.ndarray, sums: Sums, v: np.ndarray, acc: n
 
 @compiled
 def sum_terms(points: Points, members: np.ndarray, weights: np.ndarray, plan: Plan, slots: Slots, sums: Sums) -> int:
-    """Add the terms ``members`` (terms, k+1), −1 where there is no neighbour, to the sums; −1, or the row that failed.
-
-    ``weights`` (terms,) are theirs.
-    """
+    """Add terms ``members`` (terms, k+1), −1 for no neighbour, times ``weights`` (terms,); −1, or the failed row."""
     count, size = members.shape
     C, M, T, F = points.E.shape[1], points.columns.shape[1], len(plan.variances), len(plan.codes)
     pairs, bends = size * (size + 1) // 2, slots.parameter.max() >= 0
-    block = _Block(
-        np.empty((C, size, _LANES)),
-        np.empty((size, _LANES)),
-        np.empty((size, _LANES)),
-        np.empty((size, _LANES)),
-        np.empty((M, size, _LANES)),
-        np.empty((pairs, _LANES)),
-        np.empty((T, pairs, _LANES)),
-        np.empty((F, pairs, _LANES)),
-        np.empty((F if bends else 0, pairs, _LANES)),
-        np.empty((size, _LANES)),
-        np.empty((len(sums.slope_det), size, _LANES)),
-    )
+    x, Z, w = np.empty((C, size, _LANES)), np.empty((M, size, _LANES)), np.empty((len(sums.slope_det), size, _LANES))
+    K, terms, slopes = np.empty((pairs, _LANES)), np.empty((T, pairs, _LANES)), np.empty((F, pairs, _LANES))
+    bent, single = np.empty((F if bends else 0, pairs, _LANES)), np.empty((4, size, _LANES))
+    block = _Block(x, single[0], single[1], single[2], Z, K, terms, slopes, bent, single[3], w)
     profiles, s, acc = np.empty((3, F, size * _LANES)), np.empty(size * _LANES), np.empty(_LANES)
     weight, v = np.empty(_LANES), np.empty((M, _LANES))
     for top in range(0, count, _LANES):

@@ -1,8 +1,7 @@
 """From a lengthscale for each column to turned axes: what a rotation promises, and where its fit starts.
 
-Lengthscales and a rotation together are any metric |e|² = dᵀ P d. With a lengthscale for each column log P is diagonal;
-a rotation adds what is beside the diagonal, one number for each pair of columns. Near the best diagonal one the
-likelihood is nearly quadratic in each of them, so that three values say where the optimum is and what it gains.
+Lengthscales and a rotation are any metric |e|² = dᵀ P d; without the rotation log P is diagonal. Near the best diagonal
+one the likelihood is nearly quadratic in each entry beside it: three values say where the optimum is, and its gain.
 """
 
 from __future__ import annotations
@@ -23,11 +22,7 @@ _FURTHEST = 1.5  # how far the fit starts from the diagonal at the most
 
 
 def turned(kernel: Kernel, path: str = "kernel") -> tuple[Kernel, tuple[str, ...]]:
-    """The kernel with Rotated, by zero, around what has a lengthscale for each of two or three columns; and where.
-
-    The paths are those of the parts that were wrapped, in ``kernel``. Sums and products on the same columns have their
-    axes in common.
-    """
+    """The kernel with Rotated, by zero, around what has a lengthscale for each of two or three columns; its paths."""
     if _on_the_same_columns(kernel):
         size = max(np.size(part.kernel.lengthscale) for part in kernel.walk() if isinstance(part.kernel, Radial))
         return (Rotated(kernel, 0.0 if size == 2 else (0.0,) * 3), (path,)) if size in (2, 3) else (kernel, ())
@@ -54,10 +49,7 @@ class Promise:
 
 
 def promise(prior: Prior, log_likelihoods: Callable[[Sequence[Prior]], np.ndarray]) -> Promise | None:
-    """What turning the axes of a fitted ``prior`` promises; None where it has no lengthscales that could be turned.
-
-    ``log_likelihoods`` are those of priors that differ in values alone.
-    """
+    """What turning the axes of a fitted ``prior`` promises, by ``log_likelihoods``; None where none could be turned."""
     kernel, places = turned(prior.kernel)
     if not places:
         return None

@@ -1,7 +1,7 @@
 """Weakly informative priors of hyperparameters, on the scale of the data.
 
-Lengthscales and standard deviations have penalised complexity priors (Fuglstad et al. 2019): a field that varies less,
-or more slowly, is the simpler one. Anything else stays around the value that it starts from.
+Lengthscales and standard deviations have penalised complexity priors (Fuglstad et al. 2019), for which a field that
+varies less is the simpler one. Anything else stays around the value that it starts from.
 """
 
 from __future__ import annotations
@@ -27,8 +27,7 @@ from .starting_prior import scale_of, starting_lengthscale
 
 _NOISE_SHARE = 0.5  # how large the standard deviation of the noise is on average, as a share of that of y
 _WIDTH = 1.5  # the standard deviation, in log space, of what has no scale in the data: a factor of 20 either way
-# The standard deviation of an angle in radians around its start: as if all directions were as likely.
-_ANY_DIRECTION = math.pi / math.sqrt(12)
+_ANY_DIRECTION = math.pi / math.sqrt(12)  # that of an angle in radians: as if all directions were as likely
 
 
 class Hyperprior(ABC):
@@ -51,8 +50,7 @@ class Hyperprior(ABC):
 class LongRange(Hyperprior):
     """A lengthscale ℓ: ℓ^(−1/2) is exponential, ℓ is below ``median`` as often as above.
 
-    Short ones are penalised, long ones fall off slowly, as ℓ^(−3/2): a column may say nothing. A twentieth of them lies
-    below 5% of the median.
+    Long ones fall off slowly, as ℓ^(−3/2): a column may say nothing. A twentieth lies below 5% of the median.
     """
 
     median: float
@@ -161,16 +159,15 @@ def _of_kernel(
         several = isinstance(value, tuple)
         names = [f"{path}.{field}[{i}]" for i in range(len(value))] if several else [f"{path}.{field}"]
         numbers = list(value) if several else [value]
+        found: list[Hyperprior] = [Around(float(number)) for number in numbers]
         if field in kernel.angles:
-            starts = (math.exp(math.radians(angle)) for angle in numbers)
-            yield from ((name, Around(start, _ANY_DIRECTION)) for name, start in zip(names, starts, strict=True))
+            found = [Around(math.exp(math.radians(angle)), _ANY_DIRECTION) for angle in numbers]
         elif field == "lengthscale" and isinstance(kernel, Radial) and not isinstance(kernel, Periodic):
             medians = np.broadcast_to(starting_lengthscale(X.numpy(), 1.0, each=several), len(names))
-            yield from ((name, LongRange(float(median))) for name, median in zip(names, medians, strict=True))
+            found = [LongRange(float(median)) for median in medians]
         elif field == "variance" and isinstance(kernel, (Radial, Level)) and first:
-            yield from ((name, SmallDeviation(deviation)) for name in names)
-        else:
-            yield from ((name, Around(float(number))) for name, number in zip(names, numbers, strict=True))
+            found = [SmallDeviation(deviation)] * len(names)
+        yield from zip(names, found, strict=True)
     seen = X
     if isinstance(kernel, Geographic):
         seen = kernel.radius * unit_sphere(X)

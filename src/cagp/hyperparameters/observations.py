@@ -16,15 +16,12 @@ from ..support.validation import ArrayLike, not_negative_each, outputs, points, 
 
 @dataclass(frozen=True)
 class Observations:
-    """What a likelihood is a likelihood of.
+    """Points ``X`` (n, p), observations ``y`` (n,), and a known ``mean`` (n,) or a ``basis`` (n, q) of an unknown one.
 
-    Points ``X`` (n, p), observations ``y`` (n,), and either ``basis`` (n, q), whose coefficients are unknown, or a
-    known mean, ``mean`` (n,). Where ``restricted``, the coefficients are integrated out (restricted likelihood, REML),
-    else they are chosen together with the kernel. ``noise`` (n,) where it is known per observation, else None.
-    ``noise_slope`` (n,) is what the noise level is multiplied by at each point, where a pattern says that.
-    ``jitter`` is added to the diagonal of G, and is zero unless the user asked for it. ``known_noise`` (n,) is there
-    beside the noise that is fitted. ``y`` and ``mean`` may be (n, outputs): independent functions with the same
-    hyperparameters, whose likelihoods multiply.
+    Where ``restricted``, its coefficients are integrated out (REML), else they are chosen with the kernel. ``noise``
+    (n,) where it is known per observation; ``known_noise`` (n,) is there beside what is fitted; a pattern multiplies
+    the noise level by ``noise_slope`` (n,). ``jitter`` is added to the diagonal of G, where the user asked for it.
+    ``y`` and ``mean`` may be (n, outputs): independent functions, whose likelihoods multiply.
     """
 
     X: torch.Tensor
@@ -85,15 +82,12 @@ def observations(
     squarable(values, "y")
     basis = prior.mean.basis(train) if refit_mean or prior.mean.unknown else None
     if refit_mean and basis is None:
-        raise InputError(
-            f"refit_mean=True, but {prior.mean!r} has no coefficients; Constant, Polynomial and Basis have"
-        )
+        wrong = f"{prior.mean!r} has no coefficients"
+        raise InputError(f"refit_mean=True, but {wrong}; Constant, Polynomial and Basis have")
     if refit_mean and values.ndim == 2:
-        raise InputError(
-            f"refit_mean=True, but y has {values.shape[1]} outputs, each with a mean of its own; leave refit_mean out"
-        )
-    each = np.ndim(prior.noise_variance) == 1
-    noise = prior.noise(train) if each else None
+        wrong = f"y has {values.shape[1]} outputs, each with a mean of its own"
+        raise InputError(f"refit_mean=True, but {wrong}; leave refit_mean out")
+    noise = prior.noise(train) if np.ndim(prior.noise_variance) else None
     slope = None if prior.noise_pattern is None else prior.noise_pattern.at(train).square()
     known = None if known_noise is None else not_negative_each(known_noise, "known_noise", n, train.device)
     parts = train, values, torch.zeros_like(values), basis, noise
@@ -105,9 +99,8 @@ def observations(
 class AveragedRows:
     """Averages y (m,) of observations at different points X (m, p), with their ``noise_variance`` and ``counts`` (m,).
 
-    ``log_likelihood`` is what the scatter around the averages adds: log p of all observations is that of the averages
-    plus this, which depends on the noise alone. The restricted likelihood of an unknown mean has a constant beside it,
-    which no hyperparameter changes: ½ log det HᵀH of all rows less that of the averages.
+    log p of all observations is that of the averages plus ``log_likelihood``, that of the scatter around them, which
+    depends on the noise alone; for an unknown mean, up to ½ log det HᵀH of all rows less that of the averages.
     """
 
     X: np.ndarray
@@ -120,9 +113,8 @@ class AveragedRows:
 def averaged_rows(X: ArrayLike, y: ArrayLike, noise_variance: float | ArrayLike) -> AveragedRows:
     """Observations y (n,) at X (n, p) whose points are equal, averaged with weights 1 / ``noise_variance``.
 
-    The noise variance of an average of c observations is σ² / c, or 1 / Σ 1/σᵢ² where each has its own. Averages are
-    all that the posterior sees of the observations, so nothing is lost: conditioning on them gives the same means and
-    variances at the cost of m rows, and a nearest neighbour is a place, not one of many observations there.
+    The noise variance of an average of c observations is σ² / c, or 1 / Σ 1/σᵢ² where each has its own. Conditioning on
+    them gives the same means and variances at the cost of m rows, and a nearest neighbour is a place.
     """
     train = points(X, "X").cpu().numpy()
     values = targets(y, len(train)).cpu().numpy()

@@ -1,13 +1,15 @@
-"""Where a function varies more, and where it is observed with more noise: patterns by the nearest-neighbour likelihood.
+"""Where a function varies more, or is observed with more noise: patterns by the nearest-neighbour likelihood.
 
-The values at the centres are penalised as if their logarithms were standard normal: a centre that the data say nothing
-about keeps the average.
+With an amplitude s and a noise pattern t, a term of it is that of G = S C S + v T², where C is the covariance of a
+point and its neighbours. Its derivatives in log s and log t take two products with S C S: C is computed once, and
+hundreds of values may be free.
 """
 
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -17,21 +19,21 @@ from scipy.optimize import minimize
 from scipy.spatial import KDTree
 
 from ..errors import InputError, NotPositiveDefiniteError
+from ..gram.covariances import Covariances
+from ..gram.previous_neighbours import NONE
 from ..kernels import RBF, Kernel, Pattern, Periodic, Product, Radial, Sum, Varying, embedding_leaves
 from ..prior import Prior
 from ..support.memory import require, resolve_budget
 from ..support.validation import ArrayLike, count
-from .observations import observations
-from .pattern_likelihood import ScaledBlocks
+from .observations import Observations, observations
 from .search_space import Space
 from .terms import sample_terms, terms_wanted
-from .vecchia import NeighbourSetting
+from .vecchia import NeighbourSetting, block_factors, conditional_terms
 
 CENTRES = 30
 _ITERATIONS = 30
-
-# Levels whose logarithms are at most so far from those of the prior are as good for the bend of the likelihood.
-_NEAR = 0.1
+_BATCH = 1500  # terms at a time
+_NEAR = 0.1  # levels whose logarithms are so close to the prior's are as good for the bend of the likelihood
 _PER_CENTRE = 20  # so many observations are needed for each centre
 _LOOKED_AT = 20_000  # centres are found among so many points, drawn at random
 _ROUNDS = 10  # of Lloyd's algorithm: the centres need only be spread like the data
@@ -76,8 +78,7 @@ def fit_patterns(
         raise InputError("amplitude and noise are both False: there is nothing to find")
     if noise and np.ndim(prior.noise_variance):
         raise InputError("noise=True, but the noise variance is given for each observation; say noise=False")
-    found = PatternFit(prior, X, y, n_centres, n_neighbours, terms, seed, memory_budget, device)
-    return found.prior(amplitude, noise)
+    return PatternFit(prior, X, y, n_centres, n_neighbours, terms, seed, memory_budget, device).prior(amplitude, noise)
 
 
 class PatternFit:
@@ -110,10 +111,9 @@ class PatternFit:
         space = Space.of(plain)
         likelihood = NeighbourSetting(space, data, sample, k, budget).likelihood(space.start)
         trend = likelihood(space.start).trend
-        own, used = likelihood.terms.compact(data.size)
-        local = data if used is None else data.rows(used)
+        local = likelihood.local
         b = local.y - local.mean if trend is None or local.basis is None else local.y - local.basis @ trend.coefficients
-        members = own.members.to(data.y.device)
+        members = likelihood.own.members.to(data.y.device)
         self._blocks = ScaledBlocks.of(kernel, local, members, b.reshape(local.size, -1), data.X.mean(dim=0))
         self._pattern = Pattern(near, centres, [1.0] * len(centres))
         self._shares, self._fixed = self._pattern.shares(local.X), local.diagonal(0.0)
@@ -126,10 +126,9 @@ class PatternFit:
         return len(self._slopes) // 2
 
     def promise(self, amplitude: bool, noise: bool) -> tuple[float, int]:
-        """By how much patterns would raise the log-likelihood more than other levels would, about, and their freedom.
+        """How much more patterns would raise the log-likelihood than levels do, by a Newton step, and their freedom.
 
-        By one step of Newton's method. Where nothing varies, twice the gain is distributed like χ² with as many degrees
-        of freedom, or less: the values are penalised.
+        Where nothing varies, twice the gain is distributed like χ² of that freedom, or less: the values are penalised.
         """
         free = self._free(amplitude, noise)
         slopes, bend = self._slopes[free], _bend(self._squares, free)
@@ -155,9 +154,7 @@ class PatternFit:
         levels[free] += solve_triangular(root, best.x)
         both = levels.reshape(2, -1)
         middle = (self._shares.mean(dim=0).cpu().numpy() @ both.T).tolist()
-        patterns = [
-            replace(self._pattern, values=np.exp(each - m).tolist()) for each, m in zip(both, middle, strict=True)
-        ]
+        patterns = [replace(self._pattern, values=np.exp(v - m).tolist()) for v, m in zip(both, middle, strict=True)]
         found = self._plain
         if amplitude:
             found = replace(found, kernel=Varying(found.kernel.scaled(float(np.exp(2 * middle[0]))), patterns[0]))
@@ -170,19 +167,20 @@ class PatternFit:
         """Flat patterns (2c,) at the best levels: where the prior's are far off, its bend says nothing about that."""
         places = self._free(amplitude, noise).reshape(amplitude + noise, -1)
 
+        found = np.zeros(len(self._slopes))
+
         def flat(levels: np.ndarray) -> tuple[float, np.ndarray]:
-            logs = np.zeros(len(self._slopes))
-            logs[places] = levels[:, None]
-            value, slopes = self._objective(logs)
+            found[places] = levels[:, None]
+            value, slopes = self._objective(found)
             return value, slopes[places].sum(axis=1)
 
-        found = np.zeros(len(self._slopes))
         step = minimize(flat, np.zeros(len(places)), jac=True, method="L-BFGS-B", options={"ftol": 1e-4})
         found[places] = step.x[:, None]
         return found
 
     def _objective(self, logs: np.ndarray) -> tuple[float, np.ndarray]:
-        """Minus the penalised log-likelihood of the logarithms (2c,) of both patterns, and its slopes (2c,)."""
+        """Minus the log-likelihood of the logarithms (2c,) of both patterns, and its slopes (2c,)."""
+        # penalised as if they were standard normal: a centre that the data say nothing about keeps the average
         total, slopes = self._blocks.log_likelihood(*self._at(logs))
         gradient = (self._shares.T @ slopes).cpu().numpy().T.reshape(-1)
         return 0.5 * float(logs @ logs) - total, logs - gradient
@@ -215,7 +213,66 @@ def _gain(slopes: np.ndarray, bend: np.ndarray) -> float:
     return 0.5 * float(step @ step)
 
 
-# --- where the centres lie: spread like the data, in the coordinates of the kernel -----------------------------------
+@dataclass(frozen=True)
+class ScaledBlocks:
+    """Covariances C (m, k+1, k+1) of points with their neighbours, ``members`` (m, k+1), and what is observed there."""
+
+    covariances: torch.Tensor
+    members: torch.Tensor
+    real: torch.Tensor
+    b: torch.Tensor
+
+    @classmethod
+    def of(
+        cls, kernel: Kernel, data: Observations, members: torch.Tensor, b: torch.Tensor, origin: torch.Tensor
+    ) -> ScaledBlocks:
+        real = members != NONE
+        here, found = torch.where(real, members, 0), members.new_zeros(*members.shape, members.shape[1], dtype=b.dtype)
+        all_of = Covariances(kernel, kernel.embed(data.X, origin), data.X.new_zeros(data.size))
+        all_of.expect(found.numel())
+        for some, there, out in zip(*(each.split(_BATCH) for each in (here, real, found)), strict=True):
+            with all_of.blocks(some) as lower:
+                both = there[:, :, None] & there[:, None, :]
+                out.copy_(torch.where(both, lower.tril() + lower.tril(-1).mT, 0.0))
+        return cls(found, here, real, b)
+
+    def log_likelihood(
+        self, amplitude: torch.Tensor, noise: torch.Tensor, fixed: torch.Tensor
+    ) -> tuple[float, torch.Tensor]:
+        """log p(b) but for a constant, and its slopes (n, 2) in the logarithms of amplitude and noise pattern."""
+        total, slopes = 0.0, torch.zeros(len(amplitude), 2, dtype=torch.float64, device=amplitude.device)
+        for members, value, pair in self._terms(amplitude, noise, fixed):
+            total += value
+            slopes.index_add_(0, members.reshape(-1), pair.reshape(-1, 2))
+        return total, slopes
+
+    def information(
+        self, shares: torch.Tensor, amplitude: torch.Tensor, noise: torch.Tensor, fixed: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """The slopes (2c,) in the values at c centres, with ``shares`` (n, c), and how much they vary (2c, 2c)."""
+        # by the sum of their squares over the terms, of which none is foreseen by the others
+        c = shares.shape[1]
+        gradient, squares = shares.new_zeros(2 * c), shares.new_zeros(2 * c, 2 * c)
+        for members, _, pair in self._terms(amplitude, noise, fixed):
+            each = (pair.mT @ shares[members]).reshape(len(pair), 2 * c)
+            gradient += each.sum(dim=0)
+            squares += each.T @ each
+        return gradient, squares
+
+    def _terms(
+        self, amplitude: torch.Tensor, noise: torch.Tensor, fixed: torch.Tensor
+    ) -> Iterator[tuple[torch.Tensor, float, torch.Tensor]]:
+        """A few terms at a time: their members (B, k+1), their sum, and the slopes at each member (B, k+1, 2)."""
+        batches = (each.split(_BATCH) for each in (self.members, self.real, self.covariances))
+        for members, real, C in zip(*batches, strict=True):
+            s, v = (torch.where(real, each[members], 0.0) for each in (amplitude, noise))
+            K = C * s[:, :, None] * s[:, None, :]
+            factor = block_factors(K, real, v + fixed[members])
+            observed = torch.where(real[:, :, None], self.b[members], 0.0)
+            values, r, u = conditional_terms(factor, observed, observed.shape[2])
+            products = K @ torch.stack([u, r], dim=2)
+            slopes = [r * products[:, :, 0] + u * products[:, :, 1], 2 * r * u * v]
+            yield members, float(values.sum()), torch.stack(slopes, dim=2)
 
 
 def spread_centres(kernel: Kernel, X: torch.Tensor, wanted: int, rng: np.random.Generator) -> tuple[Kernel, np.ndarray]:
@@ -233,10 +290,11 @@ def spread_centres(kernel: Kernel, X: torch.Tensor, wanted: int, rng: np.random.
     chosen = np.unique(KDTree(points).query(middles)[1])
     apart = 0.0 if len(chosen) < 2 else float(np.median(KDTree(points[chosen]).query(points[chosen], k=2)[0][:, 1]))
     if not apart > 0:
-        raise InputError(
-            f"{len(X)} observations are too few for a pattern, which needs {2 * _PER_CENTRE} at different places"
-        )
-    return _widened(near, _WIDTH * apart), rows[chosen]
+        needed = f"which needs {2 * _PER_CENTRE} at different places"
+        raise InputError(f"{len(X)} observations are too few for a pattern, {needed}")
+    width = _WIDTH * apart
+    wide = near.with_hyperparameters(lambda name, value: value * width if ".lengthscale" in name else value)
+    return wide, rows[chosen]
 
 
 def nearness(kernel: Kernel) -> Kernel | None:
@@ -259,12 +317,3 @@ def _variance(kernel: Kernel) -> float:
     """The product of all variances inside: that of a term of a sum."""
     own = kernel.hyperparameter_values.get("variance", 1.0)
     return float(own) * float(np.prod([_variance(child) for child in kernel.children.values()]))
-
-
-def _widened(kernel: Kernel, factor: float) -> Kernel:
-    """The kernel with all its lengthscales times ``factor``."""
-
-    def take(name: str, value: float) -> float:
-        return value * factor if ".lengthscale" in name else value
-
-    return kernel.with_hyperparameters(take)

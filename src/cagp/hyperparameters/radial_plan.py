@@ -17,34 +17,24 @@ from ..kernels.rotated import rotation
 from ..kernels.varying import without_amplitude
 from .search_space import NOISE, Space
 
-# What radial kernels may be inside of: all that these do to points, they do before lengthscales.
-_KNOWN = (Sum, Product, OnColumns, Geographic, Rotated)
+_KNOWN = (Sum, Product, OnColumns, Geographic, Rotated)  # whatever these do to points, they do before lengthscales
 
 
 class Slots(NamedTuple):
-    """Where compiled code puts derivatives, −1 for nowhere: numbers by which the kernel's logarithm changes.
+    """Where compiled code puts derivatives, −1 for nowhere."""
 
-    That are products of variances, for each ``term`` of the ``Plan``; the ``parameter`` of each factor; lengthscales,
-    for each ``coordinate``, which may share one; the ``noise``; and how much coordinates ``pair_first`` and
-    ``pair_second`` lean towards each other, for each ``pair``, which is what a rotation changes.
-    """
-
-    term: np.ndarray
-    parameter: np.ndarray
-    coordinate: np.ndarray
+    term: np.ndarray  # in the variances of each term of the Plan
+    parameter: np.ndarray  # in that of each factor
+    coordinate: np.ndarray  # in the lengthscale of each, which some may share
     pair_first: np.ndarray
     pair_second: np.ndarray
-    pair: np.ndarray
+    pair: np.ndarray  # in how much two coordinates lean towards each other, which is what a rotation changes
     noise: int
 
 
 @dataclass(frozen=True)
 class RadialPlan:
-    """What stays the same while the hyperparameters change.
-
-    ``effects`` (slots, free hyperparameters) is 1 where one moves the other; ``turns`` say how angles move those of
-    pairs.
-    """
+    """Held: ``effects`` (slots, free hyperparameters), 1 where one moves the other; how ``turns`` move pairs."""
 
     slots: Slots
     effects: np.ndarray
@@ -78,17 +68,13 @@ class RadialPlan:
 
 @dataclass(frozen=True)
 class Turn:
-    """How the free angles of the Rotated at ``outer`` move the coordinates of the radial kernel at ``inner``.
-
-    ``angles`` are those that it starts with, ``first`` the place of its first pair of coordinates among all pairs,
-    ``columns`` the places of free angles among the free hyperparameters, by their places among its own.
-    """
+    """How the free angles of the Rotated at ``outer`` move the coordinates of the radial kernel at ``inner``."""
 
     outer: str
     inner: str
-    angles: tuple[float, ...]
-    first: int
-    columns: dict[int, int]
+    angles: tuple[float, ...]  # where it starts
+    first: int  # its first pair of coordinates among all pairs
+    columns: dict[int, int]  # places among the free hyperparameters, by those among its own angles
 
     @property
     def pairs(self) -> list[tuple[int, int]]:
@@ -98,9 +84,8 @@ class Turn:
     def fill(self, effects: np.ndarray, parts: Mapping[str, Any], values: list[float]) -> None:
         """Set the derivatives of its pairs in ``effects`` (pairs, q); ``parts`` are the kernels by their paths.
 
-        With e = D⁻¹ R x, where R are the axes and D the lengthscales, ∂e/∂θ = A e for A = D⁻¹ (∂R/∂θ Rᵀ) D, so that
-        ∂|e|²/∂θ = 2 Σ (A_ab + A_ba) e_a e_b over pairs; what compiled code has for a slot is −2 times that. The kernel
-        has an equal of these angles in the half circle, whose axes may point the other way.
+        With e = D⁻¹ R x, axes R and lengthscales D, ∂e/∂θ = A e for A = D⁻¹ (∂R/∂θ Rᵀ) D, and ∂|e|²/∂θ =
+        2 Σ (A_ab + A_ba) e_a e_b over pairs, of which a slot is −2 times. Equal angles may have axes the other way.
         """
         given = [values[self.columns[i]] if i in self.columns else each for i, each in enumerate(self.angles)]
         angle = torch.tensor(given if len(given) > 1 else given[0], dtype=torch.float64)
@@ -125,11 +110,7 @@ def has_numba() -> bool:
 
 
 def compiled_plan(space: Space, X: torch.Tensor) -> RadialPlan | None:
-    """How compiled code sees the kernel of ``space``, without its amplitude, on points like X (n, p).
-
-    None where it cannot be used: no numba, a GPU, a part that is not radial, or a free hyperparameter that is no
-    lengthscale, variance or parameter of a profile.
-    """
+    """How compiled code sees the kernel of ``space`` without its amplitude, at points like X (n, p); None if not."""
     if X.device.type != "cpu" or not has_numba():
         return None
     whole = space.kernel(space.values(space.start))
@@ -154,7 +135,8 @@ def compiled_plan(space: Space, X: torch.Tensor) -> RadialPlan | None:
         names = _lengthscale_names(part, path, len(leaf), free)
         if names is None:
             return None
-        if outer and (angles := _angles(space, outer)):
+        inside = {f"{outer}.angle": 0, **{f"{outer}.angle[{i}]": i for i in range(3)}} if outer else {}
+        if angles := {inside[name]: place for place, name in enumerate(space.names) if name in inside}:
             own = next(each.kernel.angle for each in space.prior.kernel.walk() if each.path == outer)
             turns.append(Turn(outer, path, tuple(np.atleast_1d(own).tolist()), len(leaning), angles))
             leaning += [(len(coordinate_slot) + a, len(coordinate_slot) + b) for a, b in turns[-1].pairs]
@@ -175,17 +157,8 @@ def compiled_plan(space: Space, X: torch.Tensor) -> RadialPlan | None:
     return RadialPlan(Slots(term, factor, coordinate, one, other, pairs, noise_slot), effects, tuple(turns))
 
 
-def _angles(space: Space, outer: str) -> dict[int, int]:
-    """The places of the free angles of the Rotated at ``outer``, by their places among its own."""
-    own = {f"{outer}.angle": 0, **{f"{outer}.angle[{i}]": i for i in range(3)}}
-    return {own[name]: place for place, name in enumerate(space.names) if name in own}
-
-
 def _radial_parts(kernel: Kernel, path: str) -> list[tuple[Radial, str, str]] | None:
-    """The radial kernels inside, in the order of their embeddings, with their paths; None if anything else is there.
-
-    The last of each three is the path of the Rotated that they are inside of, "" for none.
-    """
+    """The radial kernels inside, their paths, and those of the Rotated around, or ""; None where other parts are."""
     found, outer = [], ""
     for part in kernel.walk(path=path):
         if not part.path.startswith(f"{outer}."):

@@ -21,18 +21,12 @@ from .likelihood import Likelihood
 from .optimise import Optimum, TraceStep
 from .search_space import Space
 from .standard_errors import Errors, log_standard_errors
-from .trend_columns import TrendEstimate
 
-_FLAT_LOG_ERROR = 2.0  # A hyperparameter is called flat where its standard error is more than a factor e² ≈ 7
-_FLAT_GRADIENT = 1e-4  # ... or where log p never changed by more than this times the logarithm of the hyperparameter.
+_FLAT_LOG_ERROR = 2.0  # flat is what has a standard error of more than a factor e² ≈ 7,
+_FLAT_GRADIENT = 1e-4  # or where log p never changed by more than this times the logarithm of the hyperparameter
 _ROUNDING = 1e-12  # observations that differ by less than this part of them are the same
 _AGREEMENT = 1e-2  # starts whose log-likelihoods differ by less reached the same optimum
 _PACKAGE = f"{Path(__file__).parents[1]}{os.sep}"
-
-_FLAT_IN_SEVERAL = (
-    "The likelihood is flat in {subjects}: the data hardly determine them, and their values mean little; fix them, or "
-    "give them bounds."
-)
 
 
 class FitWarning(UserWarning):
@@ -41,48 +35,39 @@ class FitWarning(UserWarning):
 
 @dataclass(frozen=True)
 class Ending:
-    """Where a search ended: the ``optimum`` of an ``objective``, which is the ``likelihood`` of that name.
-
-    ``whole`` estimates the likelihood of all observations where terms were sampled. ``neighbours_at`` (q,) is where
-    neighbours were chosen the last time.
-    """
+    """Where a search ended: the ``optimum`` of an ``objective``, which is the ``likelihood`` of that name."""
 
     likelihood: str
     objective: Likelihood
-    whole: Likelihood
+    whole: Likelihood  # of all observations, estimated where terms were sampled
     optimum: Optimum
     refreshes: int = 0
-    neighbours_at: np.ndarray | None = None
+    neighbours_at: np.ndarray | None = None  # (q,), where neighbours were chosen the last time
 
     def errors(self, quick: bool = False) -> Errors:
         """The standard errors, in log space."""
         return log_standard_errors(self.objective, self.whole, self.optimum.log_values, quick)
 
 
-Again = Callable[[], tuple[Likelihood, Likelihood]]
-"""Makes objective and estimate of a fit once more."""
+Again = Callable[[], tuple[Likelihood, Likelihood]]  # makes objective and estimate of a fit once more
 
 
 @dataclass(frozen=True, repr=False)
 class FitResult:
     """Maximum-likelihood hyperparameters with everything that was found on the way.
 
-    ``prior`` is the fitted prior. ``values`` holds the fitted hyperparameters by name, and estimates of the mean's
-    coefficients where these were unknown or refitted. ``standard_errors`` (by name, None where not asked for) come from
-    the inverse Hessian of −log p in log space and are brought back by the delta method, s.e.(θ) = θ · s.e.(log θ);
-    those of the mean's coefficients are those of generalised least squares, given the hyperparameters. Angles and their
-    errors are in degrees. NaN: at a bound, or not computable. Infinity: the likelihood is flat there. With the
-    nearest-neighbour likelihood they are that likelihood's own. Where its terms were sampled they contain what the
-    sampling adds, and ``sampling_errors`` (by name, None where nothing was sampled) is that part alone: s.e.² = s.e.²
-    of all terms, estimated, + sampling error².
+    ``prior`` is the fitted prior; ``values`` holds its hyperparameters by name, and the mean's coefficients where these
+    were estimated. ``standard_errors`` (by name, None where not asked for) come from the inverse Hessian of −log p in
+    log space, s.e.(θ) = θ · s.e.(log θ); those of the mean's coefficients from generalised least squares, given the
+    hyperparameters. Angles and their errors are in degrees. NaN: at a bound, or not computable. Infinity: the
+    likelihood is flat there. With nearest neighbours they are that likelihood's own; where its terms were sampled,
+    ``sampling_errors`` (by name, else None) is what that adds: s.e.² = s.e.² of all terms + sampling error².
 
     ``log_likelihood`` is that of ``size`` observations, an unbiased estimate where fewer ``terms`` were computed.
-    ``at_bounds`` names the hyperparameters that ended at a bound.
-    ``story`` says how the fit ended, ``advice`` what needs a look and what to do about it; ``warnings`` are the same as
-    sentences, and ``message`` is the story with them.
-    ``jitter`` is what was added to the diagonal of G: zero unless it was asked for. ``refreshes`` is how often the
-    neighbours were chosen anew. ``trace`` has every evaluation of the likelihood, in order: where terms were sampled,
-    of the sum of those.
+    ``at_bounds`` names the hyperparameters that ended at a bound. ``story`` says how the fit ended, ``advice`` what
+    needs a look; ``warnings`` are the same as sentences, and ``message`` is the story with them. ``jitter`` was added
+    to the diagonal of G, as asked. ``refreshes`` is how often the neighbours were chosen anew. ``trace`` has every
+    evaluation of the likelihood, or of the sum of sampled terms, in order.
     """
 
     prior: Prior
@@ -152,15 +137,15 @@ class FitResult:
 
 
 def warn(result: FitResult | None, *further: str, category: type[Warning] = FitWarning) -> None:
-    """One warning with all that needs a look, and what is to be said ``further``, at the line that called the package.
-
-    Nothing where there is nothing to say.
-    """
+    """One warning with all that needs a look, and what is said ``further``, if any, at the line that called cagp."""
     advice = () if result is None else result.advice
     flat = [each.subject for each in advice if each.kind == "flat"]
     sentences = [str(each) for each in advice if each.kind != "flat" or len(flat) == 1]
     if len(flat) > 1:
-        sentences.append(_FLAT_IN_SEVERAL.format(subjects=f"{', '.join(flat[:-1])} and {flat[-1]}"))
+        sentences.append(
+            f"The likelihood is flat in {', '.join(flat[:-1])} and {flat[-1]}: the data hardly determine them, and "
+            "their values mean little; fix them, or give them bounds."
+        )
     sentences += filter(None, further)
     if not sentences:
         return
@@ -200,9 +185,11 @@ def summarise(end: Ending, log_errors: Errors | None, again: Again | None = None
         if not data.restricted:
             prior = dataclasses.replace(prior, mean=prior.mean.with_coefficients(trend.coefficients.tolist()))
         if trend.coefficients.ndim == 1:
-            coefficients, trend_errors = _named(trend, isinstance(prior.mean, Constant))
-            values |= coefficients
-            errors = errors if errors is None else errors | trend_errors
+            several = [f"mean.coefficients[{i}]" for i in range(len(trend.coefficients))]
+            names = ["mean.value"] if isinstance(prior.mean, Constant) else several
+            values |= zip(names, trend.coefficients.tolist(), strict=True)
+            if errors is not None:
+                errors |= zip(names, trend.covariance.diagonal().sqrt().tolist(), strict=True)
     at_bounds = _at_bounds(space, optimum.log_values)
     whole = optimum.evaluation if end.whole is likelihood else end.whole(optimum.log_values)
     return FitResult(
@@ -215,7 +202,7 @@ def summarise(end: Ending, log_errors: Errors | None, again: Again | None = None
         converged=optimum.converged,
         at_bounds=tuple(at_bounds),
         advice=tuple(_advice(space, optimum, at_bounds, log_errors)),
-        story=" ".join([_story(optimum, data.jitter, end.refreshes), *_sampling(likelihood, log_errors)]),
+        story=_story(end, log_errors),
         jitter=data.jitter,
         refreshes=end.refreshes,
         trace=optimum.trace,
@@ -225,47 +212,32 @@ def summarise(end: Ending, log_errors: Errors | None, again: Again | None = None
     )
 
 
-def _sampling(likelihood: Likelihood, log_errors: Errors | None) -> list[str]:
-    """That terms were sampled, and what that adds to the standard errors."""
-    n, computed = likelihood.data.size, likelihood.computed
-    if computed >= n:
-        return []
-    told = f"{computed:,} of the {n:,} terms of the likelihood were computed, drawn at random"
-    if log_errors is None or log_errors.share is None:
-        return [f"{told}."]
-    return [f"{told}, which makes standard errors up to {log_errors.factor:.2g} times as large as all would."]
-
-
-def _named(trend: TrendEstimate, constant: bool) -> tuple[dict[str, float], dict[str, float]]:
-    coefficients, errors = trend.coefficients.tolist(), trend.covariance.diagonal().sqrt().tolist()
-    names = ["mean.value"] if constant else [f"mean.coefficients[{i}]" for i in range(len(coefficients))]
-    return dict(zip(names, coefficients, strict=True)), dict(zip(names, errors, strict=True))
-
-
 def _at_bounds(space: Space, log_values: np.ndarray) -> dict[str, str]:
     """Which hyperparameters are at a bound, and at which."""
-    ends: dict[str, str] = {}
-    shown = space.values(log_values)
-    for name, value, said, low, high in zip(space.names, log_values, shown, space.lower, space.upper, strict=True):
-        if value <= low or value >= high:
-            side = "lower" if value <= low else "upper"
-            ends[name] = f"its {side} bound {said:.3g}"
-    return ends
+    lower, upper = log_values <= space.lower, log_values >= space.upper
+    each = zip(space.names, space.values(log_values), lower, lower | upper, strict=True)
+    return {name: f"its {'lower' if low else 'upper'} bound {value:.3g}" for name, value, low, at in each if at}
 
 
-def _story(optimum: Optimum, jitter: float, refreshes: int) -> str:
+def _story(end: Ending, log_errors: Errors | None) -> str:
+    optimum, n, computed = end.optimum, end.objective.data.size, end.objective.computed
     reached = sum(final >= max(optimum.finals) - _AGREEMENT for final in optimum.finals)
     failed = sum(step.log_likelihood == -np.inf for step in optimum.trace)
     story = "Converged" if optimum.converged else "Stopped"
     story += f" after {len(optimum.trace)} evaluations of the likelihood ({optimum.reason.lower()})."
     if len(optimum.finals) > 1:
         story += f" {reached} of {len(optimum.finals)} starts reached the best optimum."
-    if refreshes:
-        story += f" The neighbours were chosen anew {refreshes} times."
+    if end.refreshes:
+        story += f" The neighbours were chosen anew {end.refreshes} times."
     if failed:
         story += f" At {failed} of them G was not positive definite; the search turned back there."
-    if jitter:
-        story += f" A jitter of {jitter:.3g} was added to the diagonal of G, as asked."
+    if end.objective.data.jitter:
+        story += f" A jitter of {end.objective.data.jitter:.3g} was added to the diagonal of G, as asked."
+    if computed < n:
+        story += f" {computed:,} of the {n:,} terms of the likelihood were computed, drawn at random"
+        if log_errors is not None and log_errors.share is not None:
+            story += f", which makes standard errors up to {log_errors.factor:.2g} times as large as all would"
+        story += "."
     return story
 
 
@@ -274,8 +246,7 @@ def _advice(space: Space, optimum: Optimum, at_bounds: dict[str, str], log_error
     found += [Advice("at a bound", name, end) for name, end in at_bounds.items()]
     steps = np.array([step.gradient for step in optimum.trace if step.log_likelihood > -np.inf])
     for i, name in enumerate(space.names):
-        unfelt = np.abs(steps[:, i]).max() < _FLAT_GRADIENT
         vague = log_errors is not None and log_errors.own[i] > _FLAT_LOG_ERROR
-        if unfelt or vague:
+        if vague or np.abs(steps[:, i]).max() < _FLAT_GRADIENT:
             found.append(Advice("flat", name))
     return found

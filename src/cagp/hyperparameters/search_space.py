@@ -21,14 +21,9 @@ from ..prior import Prior
 from ..support.validation import positive, real
 
 NOISE = "noise_variance"
-
-BOUND_FACTOR = 1e5
-"""Without bounds, a hyperparameter may grow or shrink by this factor."""
-
+BOUND_FACTOR = 1e5  # without bounds, a hyperparameter may grow or shrink by so much
 _DEGREES = 180.0 / np.pi
-
-# A start is within its bounds where it misses them by this part: a fit that ended at a bound may begin another one.
-_ROUNDING = 1e-12
+_ROUNDING = 1e-12  # a start may miss its bounds by this part: a fit that ended at a bound may begin another one
 
 
 def _selected(pattern: str, names: Sequence[str], argument: str) -> list[str]:
@@ -97,8 +92,6 @@ class Space:
 
     def values(self, log_values: np.ndarray) -> list[Any]:
         """The hyperparameters themselves, from logarithms and radians (q,); of several rows (S, q), several lists."""
-        if not self._angles.any():
-            return list(np.exp(log_values).tolist())
         return list(np.where(self._angles, log_values * _DEGREES, np.exp(log_values)).tolist())
 
     def slopes(self, log_values: np.ndarray) -> np.ndarray:
@@ -140,7 +133,6 @@ def _checked_bounds(pair: Any, name: str, start: float, check: Callable[[Any, st
         raise InputError(f"the bounds of {name} must be low < high, got ({low:g}, {high:g}); fix= holds it at a value")
     slack = _ROUNDING * max(abs(low), abs(high))
     if not low - slack <= start <= high + slack:
-        raise InputError(
-            f"{name} starts at {start:g}, outside its bounds ({low:g}, {high:g}); start the prior inside them"
-        )
+        wrong = f"{name} starts at {start:g}, outside its bounds ({low:g}, {high:g})"
+        raise InputError(f"{wrong}; start the prior inside them")
     return low, high

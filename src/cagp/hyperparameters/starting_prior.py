@@ -1,9 +1,4 @@
-"""Where a fit starts when no prior was given: one policy for the estimator, the command line and gridded fields.
-
-The kernel is a product with one factor for each group of columns that are measured alike: those on the globe, those
-that are just numbers, each time. Only the first factor has a variance of its own, that of y; lengthscales come from the
-spread of the columns.
-"""
+"""Where a fit starts when no prior was given: one policy for the estimator, the command line and gridded fields."""
 
 from __future__ import annotations
 
@@ -14,21 +9,14 @@ import numpy as np
 
 from ..kernels import EARTH_RADIUS, Geographic, Kernel, Matern32, Product, Radial
 
-NOISE_SHARE = 0.1
-"""Without a better idea, a tenth of the variance of y is noise."""
-
-SPREAD_SHARE = 0.5
-"""Lengthscales start at this share of the spread of the data."""
-
+NOISE_SHARE = 0.1  # without a better idea, a tenth of the variance of y is noise
+_SPREAD_SHARE = 0.5  # lengthscales start at this share of the spread of the data
 _GLOBE_SHARE = 0.05  # those on the globe start at this share of the Earth's radius: about 300 km
 
 
 @dataclass(frozen=True)
 class Group:
-    """Columns that one kernel is for, and where its lengthscale starts.
-
-    ``columns`` None are all of them. With a ``radius`` they are (latitude, longitude) on a globe of that size.
-    """
+    """Columns of one kernel, None for all, and where its lengthscale starts; on a globe where there is a ``radius``."""
 
     columns: tuple[int, ...] | None
     lengthscale: float | tuple[float, ...]
@@ -38,11 +26,7 @@ class Group:
 def starting_kernel(
     groups: Sequence[Group], variance: float, kind: type[Radial] = Matern32
 ) -> tuple[Kernel, tuple[str, ...]]:
-    """The product of a kernel for each group, and the hyperparameters that a fit must hold.
-
-    These are the variances of all factors but the first, which could not be told from it. Where there are several
-    groups, each has its columns, and one on the globe stands first.
-    """
+    """The product of a kernel for each group, and what a fit must hold: variances of all factors but the first."""
     factors: list[Kernel] = []
     for group in groups:
         kernel: Kernel = kind(group.lengthscale, 1.0 if factors else variance)
@@ -55,26 +39,19 @@ def starting_kernel(
 def column_groups(
     X: np.ndarray, globe: tuple[int, ...] | None = None, times: Sequence[int] = (), each: bool = True
 ) -> list[Group]:
-    """The columns of X (n, p) that are measured alike: latitude and longitude, all other numbers, each of the times.
-
-    ``each`` gives every one of the other numbers a lengthscale of its own.
-    """
+    """The columns of X (n, p) that are measured alike: latitude and longitude, other numbers, each of the times."""
     columns = range(X.shape[1])
     numbers = tuple(c for c in columns if c not in (globe or ()) and c not in times)
     groups = [] if globe is None else [Group(globe, _GLOBE_SHARE * EARTH_RADIUS, EARTH_RADIUS)]
     alike = [numbers] * bool(numbers) + [(c,) for c in times]
-    groups += [Group(some, starting_lengthscale(X[:, some], SPREAD_SHARE, each)) for some in alike]
+    groups += [Group(some, starting_lengthscale(X[:, some], _SPREAD_SHARE, each)) for some in alike]
     if len(groups) == 1 and groups[0].columns == tuple(columns):
         groups = [replace(groups[0], columns=None)]
     return groups
 
 
 def starting_lengthscale(X: np.ndarray, share: float, each: bool = True) -> float | tuple[float, ...]:
-    """``share`` of a typical distance between the points X (n, p).
-
-    One number for each column where there are several and ``each`` is wanted: its share of the spread, times √p, since
-    distances grow so with the number of columns. Otherwise one number for all.
-    """
+    """``share`` of a typical distance of points X (n, p); for ``each`` of several columns, of its spread times √p."""
     p, spread = X.shape[1], X.std(axis=0)
     if each and p > 1:
         # a constant column says nothing, whatever its lengthscale is
@@ -84,8 +61,4 @@ def starting_lengthscale(X: np.ndarray, share: float, each: bool = True) -> floa
 
 def scale_of(y: np.ndarray) -> float:
     """The variance of y (n,) or (n, outputs), averaged over the outputs, in a form that is positive for any data."""
-    variance = float(np.mean(np.var(y, axis=0)))
-    if variance > 0:
-        return variance
-    size = float(np.mean(np.square(y)))
-    return size if size > 0 else 1.0
+    return float(np.mean(np.var(y, axis=0))) or float(np.mean(np.square(y))) or 1.0

@@ -3,15 +3,13 @@
     log p(y) ≈ Σᵢ log p(yᵢ | yₙ₍ᵢ₎),     estimated without bias by     Σ over the sample of log p(yᵢ | yₙ₍ᵢ₎) / πᵢ
 
 where the i-th point of the order is in the sample with probability πᵢ (Horvitz and Thompson). Each term keeps its
-neighbours among *all* earlier points. The order is random, so early terms have far neighbours and tell of long
-distances, late ones have near neighbours. πᵢ falls like 1/i from 1: about as many terms for every doubling of i, that
-is for distances of every scale, spread evenly over the order (systematic sampling).
+neighbours among *all* earlier points. The order is random, so early terms tell of long distances, late ones of short
+ones. πᵢ falls like 1/i from 1: about as many terms for distances of every scale (systematic sampling).
 
-The hyperparameters come from the plain sum over the sample. Each term is a conditional density by itself, so the
-derivative of any weighted sum of them has mean zero at the true hyperparameters; and with the weights 1/πᵢ the many
-late terms, which hardly know the long distances, would drown in their noise the few early ones that do. On a field of
-105,569 points, with 6,000 terms, the logarithm of a lengthscale had a standard error of .33 from the plain sum and .95
-from the weighted one; all terms gave .28.
+The hyperparameters come from the plain sum over the sample: the derivative of any weighted sum of conditional densities
+has mean zero at the true ones, and with the weights 1/πᵢ the many late terms would drown the few early ones in noise.
+On 105,569 points, with 6,000 terms, log lengthscale had a standard error of .33 from the plain sum and .95 from the
+weighted one; all terms gave .28.
 """
 
 from __future__ import annotations
@@ -26,8 +24,7 @@ from ..errors import InputError
 from ..gram.previous_neighbours import NONE
 from ..support.validation import count
 
-DEFAULT_TERMS = 6_000
-"""Beyond so many observations a sample of so many terms is taken, unless something else was asked for."""
+DEFAULT_TERMS = 6_000  # beyond so many observations a sample of so many terms is taken
 
 
 @dataclass(frozen=True)
@@ -40,20 +37,17 @@ class Sample:
 
 @dataclass(frozen=True)
 class Terms:
-    """Terms of ``data``, whose points are in their order: ``places`` (m,), ``neighbours`` (m, k), ``weights`` (m,).
-
-    Neighbours are earlier places, ``NONE`` where there are fewer.
-    """
+    """Places (m,) in the order of the data, their earlier neighbours (m, k), ``NONE`` for no more, and weights (m,)."""
 
     places: torch.Tensor
     neighbours: torch.Tensor
     weights: torch.Tensor
 
     @classmethod
-    def all_of(cls, neighbours: torch.Tensor) -> Terms:
-        """Every term, from the neighbours (n, k) of every point."""
-        n = len(neighbours)
-        return cls(torch.arange(n), neighbours, torch.ones(n, dtype=torch.float64))
+    def all_of(cls, neighbours: torch.Tensor, places: torch.Tensor | None = None) -> Terms:
+        """Terms of equal weight from the neighbours (m, k) of ``places`` (m,), or of every point."""
+        m = len(neighbours)
+        return cls(torch.arange(m) if places is None else places, neighbours, torch.ones(m, dtype=torch.float64))
 
     @cached_property
     def members(self) -> torch.Tensor:
@@ -75,8 +69,7 @@ class Terms:
 class GivenTerms:
     """Which observations are predicted from which: ``rows`` (m,) and ``neighbours`` (m, k) of all, −1 where fewer.
 
-    The neighbours need not come before the point in any order: the sum of such terms is no likelihood, but the log
-    score of left-out predictions, and its derivative has mean zero at the true hyperparameters all the same.
+    In any order: their sum is the log score of left-out predictions, best at the true hyperparameters on average.
     """
 
     rows: np.ndarray

@@ -2,10 +2,9 @@
 
     log p(y) = log p(g(y)) + Σᵢ log g′(yᵢ)
 
-Hyperparameters of the prior and parameters of the transform are fitted in turn. While the transform moves, the
-correlations are held, so that one Cholesky factor serves for all of them, and the size of the covariance follows: of a
-covariance s R, the best s is Q / N with Q = bᵀR⁻¹b and N degrees of freedom. Where q coefficients of the mean are
-integrated out, N = n − q, and the slopes count by N / n: then the result is the same whatever unit g(y) is in.
+Hyperparameters and parameters are fitted in turn. While the transform moves, the correlations R are held: one Cholesky
+factor serves for all, and the best size of the covariance is bᵀR⁻¹b / N with N degrees of freedom. Where q coefficients
+of the mean are integrated out, N = n − q, and the slopes count by N / n: the unit of g(y) changes nothing.
 """
 
 from __future__ import annotations
@@ -25,19 +24,19 @@ from ..transforms import Transform
 from .fitting import fit
 from .result import warn
 
-MOST = 1000
-"""So many observations, drawn at random where there are more, tell the parameters of a transform well enough."""
-
+MOST = 1000  # so many observations tell the parameters of a transform well enough
 _CLOSE = 0.01  # parameters are sought to so much
 _EVALUATIONS = 120
+_ROUNDS = 6
+_SETTLED = 0.02  # parameters of the transform and hyperparameters take turns until no parameter moves by more than this
 
 _AnyTransform = TypeVar("_AnyTransform", bound=Transform)
 
 
 class Profile:
-    """log p(y) of observations y (n,) at X (n, p) for any transform, under the correlations of a ``prior``.
+    """log p(y) of y (n,) at X (n, p) for any transform, under the correlations of a ``prior``.
 
-    Of at most 1,000 of them that tell the parameters of ``transform``, and of those alone, drawn with ``seed``.
+    Of those alone that tell the parameters of ``transform``, at most 1,000 of them, drawn with ``seed``.
     """
 
     def __init__(self, prior: Prior, X: np.ndarray, y: np.ndarray, transform: Transform, seed: int = 0) -> None:
@@ -90,9 +89,7 @@ def most_likely(transform: _AnyTransform, profile: Profile) -> tuple[_AnyTransfo
         )
         # the ends are tried as well: one of them is the logarithm, for example
         tried = [transform.with_values(np.array([value])) for value in (found.x, *ranges[0])]
-        likely = [profile(each) for each in tried]
-        best = int(np.argmax(likely))
-        return tried[best], likely[best]
+        return max(((each, profile(each)) for each in tried), key=lambda pair: pair[1])
     found = minimize(
         # where there is no likelihood at all it is flat: differences of infinite values would be no numbers
         lambda values: min(-profile(transform.with_values(values)), np.finfo(float).max / 2),
@@ -102,10 +99,6 @@ def most_likely(transform: _AnyTransform, profile: Profile) -> tuple[_AnyTransfo
         options={"xatol": _CLOSE, "fatol": _CLOSE, "maxfev": _EVALUATIONS},
     )
     return transform.with_values(found.x), -float(found.fun)
-
-
-_ROUNDS = 6
-_SETTLED = 0.02  # parameters of the transform and hyperparameters take turns until no parameter moves by more than this
 
 
 def fit_transformed(
@@ -119,8 +112,7 @@ def fit_transformed(
     result = fit(prior, X, transform.of(values), **quietly)
     for _ in range(_ROUNDS if transform.free else 0):
         found, _ = most_likely(transform, Profile(result.prior, places, values.numpy(), transform))
-        moved = float(np.abs(found.values - transform.values).max(initial=0.0))
-        transform = found
+        moved, transform = float(np.abs(found.values - transform.values).max(initial=0.0)), found
         result = fit(result.prior, X, transform.of(values), **quietly)
         if moved <= _SETTLED:
             break

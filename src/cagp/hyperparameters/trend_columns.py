@@ -1,8 +1,8 @@
 """Observations and the basis functions of their trend, as the columns that every likelihood whitens.
 
-With a basis H of which the coefficients are unknown the columns are [Q √n, y − Hβ₀]: H = Q R with orthonormal Q, and β₀
-of least squares, so that nothing is lost where a likelihood needs no more than the squares of whitened columns. All
-that generalised least squares changes, and integrating the coefficients out, is how the columns are combined.
+With a basis H of unknown coefficients the columns are [Q √n, y − Hβ₀]: H = Q R with orthonormal Q, and β₀ of least
+squares, so that nothing is lost in the squares of whitened columns. Estimating or integrating the coefficients out only
+changes how the columns are combined.
 """
 
 from __future__ import annotations
@@ -29,9 +29,8 @@ class Combination:
     """How columns combine, ``parts`` (columns, outputs + q), to residuals y − Hβ and, with β integrated out, to H C^½.
 
     Integrating β out adds −½ log det(HᵀG⁻¹H) + ½ log det(HᵀH) + (q/2) log 2π for each output to the log-likelihood,
-    the ``gain``; the second term makes it the same for every basis of the same functions. With C = (HᵀG⁻¹H)⁻¹ its
-    derivative is that of −½ ‖L⁻¹H C^½‖² where C is held: the columns of H C^½ count like further observations in the
-    quadratic form, though not in its determinant.
+    the ``gain``, the same for every basis of the same functions. With C = (HᵀG⁻¹H)⁻¹ its derivative is that of
+    −½ ‖L⁻¹H C^½‖² where C is held: H C^½ counts like further observations in the quadratic form alone.
     """
 
     parts: torch.Tensor
@@ -44,9 +43,8 @@ class TrendColumns:
 
     def __init__(self, data: Observations) -> None:
         self._data = data
-        whole = (data.y - data.mean).reshape(data.size, -1)
-        self.outputs, self.q = whole.shape[1], 0
-        self.columns = whole
+        self.columns = (data.y - data.mean).reshape(data.size, -1)
+        self.outputs, self.q = self.columns.shape[1], 0
         if data.basis is not None:
             self.q = data.basis.shape[1]
             Q, R = orthonormal(data.basis)

@@ -2,10 +2,9 @@
 
     log p(y) ≈ Σᵢ log p(yᵢ | y of the k nearest points before i),     points in random order
 
-It is the exact likelihood of a Gaussian model, and the exact one of ours where k = n − 1. Each term needs one
-(k+1) × (k+1) Cholesky factor L of the neighbours' and then the point's covariance. With z = L⁻¹b, u = L⁻ᵀe_last and
-a = L⁻ᵀ(z without its last entry), the term is −½ z_last² − log L_last,last − ½ log 2π, and its derivative with
-respect to that covariance is ½ (z_last (a uᵀ + u aᵀ) + (z_last² − 1) u uᵀ): no differentiation through factors.
+Exact where k = n − 1. Each term needs one Cholesky factor L of the covariance of the neighbours and then the point.
+With z = L⁻¹b, u = L⁻ᵀe_last and a = L⁻ᵀ(z without its last entry), the term is −½ z_last² − log L_last,last − ½ log 2π,
+and its derivative in that covariance ½ (z_last (a uᵀ + u aᵀ) + (z_last² − 1) u uᵀ): nothing goes through factors.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
@@ -33,20 +32,14 @@ from .trend_columns import TrendColumns
 if TYPE_CHECKING:
     from .compiled_terms import Sums
 
-# Of one (points, k+1, k+1) array: what stays in the cache, or keeps an accelerator busy.
-_BATCH_BYTES = {"cpu": 4 * 2**20, "cuda": 256 * 2**20}
+_BATCH_BYTES = {"cpu": 4 * 2**20, "cuda": 256 * 2**20}  # of a (points, k+1, k+1) array: what suits cache or device
 _COPIES = 24  # such arrays that are alive at once, besides four per coordinate
 _SETTLED = 0.01  # neighbours are chosen anew until fewer than this fraction of them change (ties on grids always may)
-# Terms that one thread computes at a time. Their sums are added in order: the result is the same on all machines.
-_CHUNK = 512
+_CHUNK = 512  # terms that a thread computes at a time; sums are added in order: the same on all machines
 
 
-@dataclass(frozen=True)
-class _Batch:
-    """Blocks of neighbours and, last, the point itself: indices ``members`` (B, k+1), ``real`` where there is one.
-
-    ``weights`` (B,) are those of the terms.
-    """
+class _Batch(NamedTuple):
+    """Terms with ``weights`` (B,): neighbours and, last, the point, ``members`` (B, k+1), if ``real``."""
 
     members: torch.Tensor
     real: torch.Tensor
@@ -62,10 +55,7 @@ def block_not_positive_definite(neighbours: int, row: int) -> NotPositiveDefinit
 
 
 def block_factors(covariances: torch.Tensor, real: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
-    """Cholesky factors of the blocks of G (B, k+1, k+1), from ``noise`` (B, k+1) and where there is a point, ``real``.
-
-    Neighbours that are missing are independent of all others.
-    """
+    """Cholesky factors of blocks of G (B, k+1, k+1), with ``noise`` (B, k+1); what is not ``real`` is independent."""
     matrix = torch.where(real[:, :, None] & real[:, None, :], covariances, 0.0)
     matrix.diagonal(dim1=1, dim2=2).add_(torch.where(real, noise, 1.0))
     factor, info = torch.linalg.cholesky_ex(matrix)
@@ -74,13 +64,8 @@ def block_factors(covariances: torch.Tensor, real: torch.Tensor, noise: torch.Te
     return factor
 
 
-def conditional_terms(
-    factor: torch.Tensor, right: torch.Tensor, outputs: int
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Terms (B,) without log 2π, and s and u (B, k+1): their derivatives in the covariance are ½ (s uᵀ + u sᵀ).
-
-    From factors (B, k+1, k+1) and right-hand sides (B, k+1, columns), of which the first ``outputs`` are in the terms.
-    """
+def conditional_terms(factor: torch.Tensor, right: torch.Tensor, outputs: int) -> tuple[torch.Tensor, ...]:
+    """Terms (B,) of the first ``outputs`` columns, without log 2π, and s, u (B, k+1): slopes are ½ (s uᵀ + u sᵀ)."""
     z = torch.linalg.solve_triangular(factor, right, upper=False)
     last = z[:, -1].clone()
     terms = -0.5 * last[:, :outputs].square().sum(dim=1) - outputs * factor[:, -1, -1].log()
@@ -94,17 +79,13 @@ def conditional_terms(
 
 
 class NeighbourLikelihood(Likelihood):
-    """O(n k³) time. Points of ``data`` are in a random order; ``terms`` say which neighbours each has, and which count.
-
-    They stay the same while the hyperparameters change, so that the likelihood is smooth. Only rows that take part in
-    them are kept: the terms as they are about these, ``_own``, and these observations, ``_local``.
-    """
+    """Points of ``data`` are in a random order; ``terms``, which are held, say which count, and their neighbours."""
 
     def __init__(self, space: Space, data: Observations, terms: Terms) -> None:
         super().__init__(space, data)
         self.terms = terms
-        self._own, used = terms.compact(data.size)
-        self._local = data if used is None else data.rows(used)
+        self.own, used = terms.compact(data.size)  # about the rows in use
+        self.local = data if used is None else data.rows(used)
         self._trend = TrendColumns(data)
         self._columns = self._trend.columns if used is None else self._trend.columns[used]
 
@@ -126,13 +107,13 @@ class VecchiaLikelihood(NeighbourLikelihood):
         k = terms.neighbours.shape[1]
         block_bytes = (k + 1) ** 2 * 8
         per_point = block_bytes * (_COPIES + 4 * data.X.shape[1])
-        what = f"one point with {k} neighbours"
-        require(per_point, budget, what, "take fewer n_neighbours or a larger memory_budget")
+        remedy = "take fewer n_neighbours or a larger memory_budget"
+        require(per_point, budget, f"one point with {k} neighbours", remedy)
         quick = _BATCH_BYTES["cpu" if data.y.device.type == "cpu" else "cuda"] // block_bytes
         self._batch = min(data.size, max(1, quick), budget // per_point)
 
     def _batches(self) -> Iterator[_Batch]:
-        terms, place = self._own, self.data.y.device
+        terms, place = self.own, self.data.y.device
         for members, weights in zip(terms.members.split(self._batch), terms.weights.split(self._batch), strict=True):
             here = members.to(place)
             real = here != NONE
@@ -140,7 +121,7 @@ class VecchiaLikelihood(NeighbourLikelihood):
 
     def __call__(self, log_values: np.ndarray) -> Evaluation:
         values, outputs = self.space.values(log_values), self._trend.outputs
-        noise = self._local.diagonal(self.space.noise(values))
+        noise = self.local.diagonal(self.space.noise(values))
         combined = self._trend.from_whitened(self._whitened(self.space.kernel(values), noise))
         columns, leaves = self._columns @ combined.parts, self.leaves(log_values)
         total = torch.zeros(2, dtype=torch.float64, device=self.data.y.device)
@@ -150,11 +131,9 @@ class VecchiaLikelihood(NeighbourLikelihood):
             near = torch.where(batch.real[:, :, None], columns[batch.members], 0.0)
             terms, s, u = conditional_terms(factor, near, outputs)
             s *= batch.weights[:, None]
-            if covariance.requires_grad:
-                # the kernel is symmetric: half of the sum with its transpose is it
-                weight = s[:, :, None] * u[:, None, :]
-                (weight * covariance).sum().backward()  # type: ignore[no-untyped-call]
-            noise_slope = (s * u * self._local.noise_slopes[batch.members]).sum()
+            if covariance.requires_grad:  # symmetric: half of the sum with its transpose is it
+                (s[:, :, None] * u[:, None, :] * covariance).sum().backward()  # type: ignore[no-untyped-call]
+            noise_slope = (s * u * self.local.noise_slopes[batch.members]).sum()
             total += torch.stack([(batch.weights * terms).sum(), noise_slope])
         sum_of_terms, noise_gradient = total.tolist()
         gradient = self.gradient(log_values, leaves, noise_gradient)
@@ -163,7 +142,7 @@ class VecchiaLikelihood(NeighbourLikelihood):
     def _covariance(self, kernel: Kernel, batch: _Batch) -> torch.Tensor:
         """k within each block, shape (B, k+1, k+1), differentiable; what belongs to no point is not meant."""
         count, size = batch.members.shape
-        embedding = kernel.embed(self._local.X[batch.members.reshape(-1)], self.data.X.mean(dim=0))
+        embedding = kernel.embed(self.local.X[batch.members.reshape(-1)], self.data.X.mean(dim=0))
         blocks = map_embedding(embedding, lambda part: part.reshape(-1, count, size))
         return torch.func.vmap(kernel.evaluate, in_dims=1)(blocks, blocks)
 
@@ -179,11 +158,7 @@ class VecchiaLikelihood(NeighbourLikelihood):
 
 
 class CompiledVecchiaLikelihood(NeighbourLikelihood):
-    """The same by compiled code on a CPU, in a fraction of the time: value, gradient and expected information at once.
-
-    The trend needs no pass of its own: the pass sums the squares of whitened columns and their derivatives, and what
-    the coefficients are follows from these small matrices. Nothing is kept of a term.
-    """
+    """The same by compiled code on a CPU, in a fraction of the time: value, gradient and information in one pass."""
 
     informed = True
 
@@ -191,10 +166,10 @@ class CompiledVecchiaLikelihood(NeighbourLikelihood):
         super().__init__(space, data, terms)
         self._plan = plan
         # with an amplitude s, y/s has the kernel without it, and noise over s²
-        self._amplitude = data.X.new_ones(self._local.size)
+        self._amplitude = data.X.new_ones(self.local.size)
         if isinstance(space.prior.kernel, Varying):
-            self._amplitude = space.prior.kernel.amplitude.at(self._local.X)
-        self._log_slope = float(self._own.weights @ self._amplitude.log()[self._own.places])
+            self._amplitude = space.prior.kernel.amplitude.at(self.local.X)
+        self._log_slope = float(self.own.weights @ self._amplitude.log()[self.own.places])
         self._scaled = np.ascontiguousarray((self._columns / self._amplitude[:, None]).numpy())
 
     def __call__(self, log_values: np.ndarray) -> Evaluation:
@@ -216,11 +191,11 @@ class CompiledVecchiaLikelihood(NeighbourLikelihood):
         """The sums over all terms, with the noise at its ``level``."""
         from .compiled_terms import Points, Sums, sum_terms
 
-        data, squares = self._local, self._amplitude.square()
+        data, squares = self.local, self._amplitude.square()
         coordinates, plan = self._plan.at(kernel, kernel.embed(data.X, self.data.X.mean(dim=0)))
         noise = (data.diagonal(level) / squares).numpy(), (data.noise_slopes / squares).numpy()
         points = Points(coordinates.T.contiguous().numpy(), self._scaled, *noise)
-        members, weights = self._own.members.numpy(), self._own.weights.numpy()
+        members, weights = self.own.members.numpy(), self.own.weights.numpy()
         parts = [Sums.zeros(self._scaled.shape[1], self._plan.size) for _ in range(0, len(members), _CHUNK)]
 
         def work(number: int) -> None:
@@ -244,19 +219,13 @@ class NeighbourSetting:
     budget: int
 
     def likelihood(self, log_values: np.ndarray) -> NeighbourLikelihood:
-        """The likelihood with the neighbours that are nearest under the kernel at ``log_values`` (q,): the plain sum.
-
-        By compiled code where there is some for this kernel on this device, by torch elsewhere.
-        """
-        kernel, k = self._kernel(log_values), min(self.k, self.data.size - 1)
-        places = torch.from_numpy(self.sample.places)
-        neighbours = previous_neighbours(kernel, self.data.X, k, places)
-        return self._of(Terms(places, neighbours, torch.ones(len(places), dtype=torch.float64)))
+        """The plain sum, with the neighbours that are nearest under the kernel at ``log_values`` (q,)."""
+        places, k = torch.from_numpy(self.sample.places), min(self.k, self.data.size - 1)
+        return self._of(Terms.all_of(previous_neighbours(self._kernel(log_values), self.data.X, k, places), places))
 
     def given(self, terms: GivenTerms) -> NeighbourLikelihood:
         """The sum of terms with these neighbours, whatever the hyperparameters are."""
-        weights = torch.ones(len(terms.rows), dtype=torch.float64)
-        return self._of(Terms(torch.from_numpy(terms.rows), torch.from_numpy(terms.neighbours), weights))
+        return self._of(Terms.all_of(torch.from_numpy(terms.neighbours), torch.from_numpy(terms.rows)))
 
     def estimate(self, likelihood: NeighbourLikelihood) -> NeighbourLikelihood:
         """The unbiased estimate of the likelihood of all observations, from the same terms."""
@@ -265,6 +234,7 @@ class NeighbourSetting:
         return self._of(replace(likelihood.terms, weights=torch.from_numpy(self.sample.weights)))
 
     def _of(self, terms: Terms) -> NeighbourLikelihood:
+        """By compiled code where there is some for this kernel on this device, by torch elsewhere."""
         plan = compiled_plan(self.space, self.data.X)
         if plan is not None:
             return CompiledVecchiaLikelihood(self.space, self.data, terms, plan)
@@ -272,27 +242,20 @@ class NeighbourSetting:
 
     def refreshed(self, before: NeighbourLikelihood, then: np.ndarray, now: np.ndarray) -> NeighbourLikelihood | None:
         """The likelihood with neighbours chosen anew, ``now`` (q,); None where hardly any changes since ``then``."""
-        if self._similar(self._kernel(then), self._kernel(now)):
+        if self._similar(then, now):
             return None
         fresh = self.likelihood(now)
-        return None if _changed(before.terms.neighbours, fresh.terms.neighbours) < _SETTLED else fresh
+        pairs = zip(before.terms.neighbours.split(4096), fresh.terms.neighbours.split(4096), strict=True)
+        kept = sum(int((new[:, :, None] == old[:, None, :]).any(dim=2).sum()) for old, new in pairs)
+        return None if 1 - kept / max(1, fresh.terms.neighbours.numel()) < _SETTLED else fresh
 
     def _kernel(self, log_values: np.ndarray) -> Kernel:
         return self.space.kernel(self.space.values(log_values))
 
-    def _similar(self, one: Kernel, other: Kernel) -> bool:
+    def _similar(self, then: np.ndarray, now: np.ndarray) -> bool:
         """Whether all distances under one kernel are the same multiple of those under the other."""
-        if not (one.radial and other.radial):
-            return False
-        X = self.data.X
-        a, b = (kernel.embed(X, X.mean(dim=0)) for kernel in (one, other))
+        kernels, X = (self._kernel(then), self._kernel(now)), self.data.X
+        a, b = (kernel.embed(X, X.mean(dim=0)) if kernel.radial else None for kernel in kernels)
         if not isinstance(a, torch.Tensor) or not isinstance(b, torch.Tensor):
             return False
         return torch.allclose(a / a.norm(), b / b.norm(), rtol=1e-9, atol=1e-12)
-
-
-def _changed(before: torch.Tensor, after: torch.Tensor) -> float:
-    """The fraction of neighbours in ``after`` (m, k) that are not among those in ``before`` (m, k)."""
-    pairs = zip(before.split(4096), after.split(4096), strict=True)
-    kept = sum(int((new[:, :, None] == old[:, None, :]).any(dim=2).sum()) for old, new in pairs)
-    return 1 - kept / max(1, after.numel())

@@ -1,7 +1,7 @@
 """How strongly the errors of predictions from one data set hang together.
 
-Where a solver has not converged, two points lie close together or in one gap, predictions are wrong together. The model
-knows by how much: an error y − mean is a combination aᵀy of the observations, so two have the covariance aᵀG a′.
+Where a solver has not converged, or two points lie close together, they are wrong together. The model knows by how
+much: an error y − mean is a combination aᵀy of the observations, so two have the covariance aᵀG a′.
 """
 
 from __future__ import annotations
@@ -17,9 +17,7 @@ from ..errors import MemoryBudgetError
 from ..predicting.conditioned import Conditioned
 from ..prediction import Prediction
 
-SAMPLE = 300
-"""At most so many errors are compared with one another."""
-
+SAMPLE = 300  # at most so many errors are compared with one another
 _TOUCHED = 10_000  # so many observations may have a part in the errors that are compared
 _ENTRIES = 2**22  # so many covariances are computed at once
 _LIMIT_SECONDS = 5.0
@@ -35,16 +33,12 @@ class Correlation:
 
     @classmethod
     def within(cls, covariance: torch.Tensor) -> Correlation | None:
-        """That of errors with this covariance (T, T); None without a pair.
-
-        An error that the others do not determine has no variance that is finite and positive, and is left out.
-        """
+        """That of errors with this covariance (T, T), if their variance is finite and positive; None without a pair."""
         known = covariance.diagonal().isfinite() & (covariance.diagonal() > 0)
         covariance = covariance[known][:, known]
         std = covariance.diagonal().sqrt()
-        T = len(std)
-        values = (covariance / std / std[:, None])[*torch.triu_indices(T, T, 1)].double()
-        return cls(float(values.mean()), float(values.square().mean()), len(values)) if T > 1 else None
+        values = (covariance / std / std[:, None])[*torch.triu_indices(len(std), len(std), 1)].double()
+        return cls(float(values.mean()), float(values.square().mean()), len(values)) if len(values) else None
 
     @classmethod
     def joined(cls, parts: list[Correlation | None]) -> Correlation | None:

@@ -15,16 +15,12 @@ from ..predicting.conditioned import Conditioned
 _WIDE, _THINNED = 2**14, 8
 _ENTRIES = 2**21  # so many neighbours are looked at at once
 _VOIDS = 3000  # so many points say how wide gaps are
-
-
 _REMEMBERED = 4  # so many answers about neighbours are kept
 
 
 @dataclass(frozen=True)
 class Gaps:
-    """What is left out around each of n training points: all that is nearer than ``radius`` (n,) to it, or nearer than
-    ``reach`` (n,) to the middle of its gap, ``centre`` (n, q).
-    """
+    """Left out around n points: what is nearer than ``radius`` (n,), or than ``reach`` (n,) to ``centre`` (n, q)."""
 
     radius: torch.Tensor
     centre: torch.Tensor
@@ -48,7 +44,7 @@ class Gaps:
 @dataclass(frozen=True)
 class Voids:
     """Where points without data lie: ``distance`` (T,) to the nearest datum, ``reach`` (T,) of the largest ball without
-    data around one of the points that holds this one, and how far its middle is, ``offset`` (T,).
+    data around one of them that holds the point, and how far its middle is, ``offset`` (T,).
     """
 
     distance: torch.Tensor
@@ -61,10 +57,7 @@ class Voids:
 
 
 class Geometry:
-    """The training points in the coordinates in which their kernel measures distance: one is a lengthscale.
-
-    Where no part of the kernel falls with distance, these are the columns divided by their spread. ``points`` (d, q).
-    """
+    """The training ``points`` (d, q) in lengthscales, or in spreads where no part of the kernel falls with distance."""
 
     def __init__(self, model: Conditioned) -> None:
         self._model = model
@@ -82,10 +75,9 @@ class Geometry:
     def remembered(self, asked: Hashable, compute: Callable[[], torch.Tensor]) -> torch.Tensor:
         """What ``compute`` gives, or gave when the same was ``asked`` for lately."""
         if asked not in self._memory:
-            found = compute()
-            while len(self._memory) >= _REMEMBERED:
+            self._memory[asked] = compute()
+            while len(self._memory) > _REMEMBERED:
                 del self._memory[next(iter(self._memory))]
-            self._memory[asked] = found
         return self._memory[asked]
 
     def coordinates(self, test: torch.Tensor) -> torch.Tensor:
@@ -103,11 +95,7 @@ class Geometry:
         return (self.points[self.search.query(at, 1)[:, 0]] - at).norm(dim=1)
 
     def beyond(self, rows: torch.Tensor, gaps: Gaps, k: int, among: torch.Tensor | None = None) -> torch.Tensor:
-        """The k training points nearest to each of the training points ``rows`` (n,) that may be used, nearest first.
-
-        Those in its gap may not, nor may the point itself. ``among`` are some training points (m,) where only they
-        count. Shape (n, k), where −1 fills up.
-        """
+        """The k nearest others, of ``among`` (m,), beyond each gap of ``rows`` (n,), in order: (n, k), −1 for none."""
         known, tree = self.points, self.search
         if among is not None:
             known, tree = known[among], search(known[among])
@@ -152,22 +140,18 @@ class Geometry:
         return Voids(distance, reach, apart.gather(1, middle[:, None])[:, 0])
 
     def like(self, rows: torch.Tensor, voids: Voids, generator: torch.Generator) -> Gaps:
-        """Gaps around training points ``rows`` (n,) as wide as ``voids`` (of n), in any direction.
-
-        The middle of a gap is a training point, so that it lies where data do, on the globe for example.
-        """
+        """Gaps around training points ``rows`` (n,) as wide as ``voids`` (of n), in any direction."""
         own = self.points[rows]
         way = torch.randn(own.shape, generator=generator, dtype=torch.float64).to(own)
         way *= (voids.offset / way.norm(dim=1).clamp_min(torch.finfo(way.dtype).tiny))[:, None]
-        centre = self.points[self.search.query(own + way, 1)[:, 0]]
+        centre = self.points[self.search.query(own + way, 1)[:, 0]]  # where data lie, on the globe for example
         shift = (centre - own).norm(dim=1) - voids.offset  # the point stays as deep in its gap
-        radius, reach = voids.distance, voids.reach + shift
-        return Gaps(torch.minimum(radius, self.widest(own)), centre, torch.minimum(reach, self.widest(centre)))
+        radius = torch.minimum(voids.distance, self.widest(own))
+        return Gaps(radius, centre, torch.minimum(voids.reach + shift, self.widest(centre)))
 
     def widest(self, centres: torch.Tensor) -> torch.Tensor:
         """The widest gaps around ``centres`` (n, q) that leave about half of the training points, shape (n,)."""
-        step = max(1, len(self.points) // _VOIDS)
-        some = self.points[::step]
+        some = self.points[:: max(1, len(self.points) // _VOIDS)]
         return torch.cat([torch.cdist(part, some).median(dim=1).values for part in centres.split(1000)])
 
     def single(self, rows: torch.Tensor) -> Gaps:

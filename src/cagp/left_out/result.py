@@ -25,11 +25,10 @@ if TYPE_CHECKING:
 class LeftOut:
     """Training observations and their predictions from the others; made by ``Model.left_out``.
 
-    Each of shape (n,), about observations, noise included: ``index``, which training points they are; ``y``, ``mean``
-    and ``std``; ``distance``, how far the nearest observation that was used lies, in the coordinates of the kernel (one
-    is a lengthscale). ``X`` (n, p) are their places, ``gaps`` what was left out with each. ``how`` says in sentences
-    how it was done, ``short`` in a few words. ``correlation`` is that of the errors, where it was asked for;
-    ``guarantee`` says when the error bars hold.
+    Each of shape (n,), noise included: ``index``, which training points they are; ``y``, ``mean`` and ``std``;
+    ``distance``, how far the nearest observation that was used lies, in lengthscales. ``X`` (n, p) are their places,
+    ``gaps`` what was left out with each. ``how`` says in sentences how it was done, ``short`` in a few words.
+    ``correlation`` is that of the errors, where asked for; ``guarantee`` says when the error bars hold.
     """
 
     index: np.ndarray
@@ -67,10 +66,8 @@ class LeftOut:
         """The same with the error bars that ``margins`` make of them."""
         mean, variance = (torch.from_numpy(each)[None] for each in (self.mean, self.std**2))
         status = Status("left out", "Observations were predicted from the others.")
-        promised, convert = self.guarantee, Output(None)
-        return Prediction(
-            mean, variance, new_noise=0.0, status=status, guarantee=promised, convert=convert, margins=margins
-        ).observed()
+        how: dict[str, Any] = {"status": status, "guarantee": self.guarantee, "convert": Output(None)}
+        return Prediction(mean, variance, new_noise=0.0, margins=margins, **how).observed()
 
     @cached_property
     def scores(self) -> Scores:
@@ -79,8 +76,7 @@ class LeftOut:
 
     def some(self, chosen: np.ndarray) -> LeftOut:
         """Those at the places ``chosen``: a mask (n,) or indices."""
-        names = ("index", "X", "y", "mean", "std", "distance")
-        arrays = {name: getattr(self, name)[chosen] for name in names}
+        arrays = {name: getattr(self, name)[chosen] for name in ("index", "X", "y", "mean", "std", "distance")}
         return replace(self, **arrays, gaps=self.gaps.some(torch.from_numpy(chosen).to(self.gaps.radius.device)))
 
     def __repr__(self) -> str:
@@ -98,6 +94,5 @@ class LeftOut:
         third.plot(self.distance, self.z, ".", markersize=3, alpha=min(1.0, 30 / len(self) ** 0.5), rasterized=True)
         for level in (-1.96, 1.96):
             third.axhline(level, color="0.5", linewidth=1)
-        third.set_xlabel("distance to the data, in lengthscales")
-        third.set_ylabel("z = error / std")
+        third.set(xlabel="distance to the data, in lengthscales", ylabel="z = error / std")
         return first, second, third

@@ -1,9 +1,8 @@
 """Three ways to left-out predictions: by groups, in closed form, and from neighbours.
 
 By groups, the solver of the model itself predicts each from a model of the others. An exact model has all of them from
-one inverse: with P = G⁻¹ − G⁻¹H (HᵀG⁻¹H)⁻¹ HᵀG⁻¹ for a trend Hβ, and P = G⁻¹ without one, the errors of observations B
-that are predicted together from all others are (P_BB)⁻¹ (P b)_B, with covariance (P_BB)⁻¹. From neighbours, each is
-predicted from the nearest others, whatever the size of the data.
+one inverse: with P = G⁻¹ − G⁻¹H (HᵀG⁻¹H)⁻¹ HᵀG⁻¹ for a trend Hβ, the errors of observations B that are predicted
+together from all others are (P_BB)⁻¹ (P b)_B, with covariance (P_BB)⁻¹. From neighbours, data may be of any size.
 """
 
 from __future__ import annotations
@@ -28,9 +27,7 @@ from .correlation import Correlation, correlation_of, correlation_of_sparse, som
 from .geometry import Gaps, Geometry
 from .result import LeftOut
 
-COPIES = 3
-"""How many matrices of the size of G there are at once in closed form."""
-
+COPIES = 3  # so many matrices of the size of G there are at once in closed form
 _FOLDS = 5
 _SINGLY = 25  # up to so many observations each is left out alone
 _SECONDS = 8.0  # longer than this is not waited for
@@ -40,17 +37,11 @@ _DIFFERENCES = "donot_use_mm_for_euclid_dist"  # products of matrices would lose
 _LEFT = 1e-8  # so much of what all points say about a trend must be said by those outside of a gap
 
 
-# --- by groups --------------------------------------------------------------------------------------------------------
-
-
 def affordable(model: Conditioned, solver: Solver, n: int) -> bool:
-    """Whether the solver has no other way to n left-out predictions and takes seconds.
-
-    From operation counts, not from a clock: what is decided by it is the same on every machine.
-    """
-    size = len(model.y)
+    """Whether the solver has no other way to n left-out predictions and takes seconds, by counts, not by a clock."""
     if model.prepared.factor is not None or isinstance(solver, NearestNeighbours):
         return False
+    size = len(model.y)
     folds = _folds(n, size)
     left_out = -(-n // folds)
     work = solver.operations(size - left_out, left_out)
@@ -70,17 +61,13 @@ def by_folds(
     advance: Callable[[float], None],
     correlated: bool,
 ) -> LeftOut:
-    """The training points ``rows`` (n,), left out in groups and predicted by models of the others.
-
-    ``gaps`` are none but these points; the errors are compared within a group where they are ``correlated``.
-    """
+    """Training points ``rows`` (n,), alone in their ``gaps``, left out in groups; ``correlated`` within a group."""
     size, n = len(model.y), len(rows)
     folds = _folds(n, size)
-    shuffled = np.random.default_rng(seed).permutation(n)
     mean, variance, distance = np.empty(n), np.empty(n), np.empty(n)
     noise = _array(model.prior.noise(model.X))
     together: list[Correlation | None] = []
-    for group in np.array_split(shuffled, folds):
+    for group in np.array_split(np.random.default_rng(seed).permutation(n), folds):
         places = rows[group]
         kept = np.setdiff1d(np.arange(size), places)
         others = model.rebuilt(kept, solver=solver.for_points(kept, size), storage="auto")
@@ -105,29 +92,23 @@ def _array(values: torch.Tensor) -> np.ndarray:
     return values.double().cpu().numpy()
 
 
-# --- in closed form ---------------------------------------------------------------------------------------------------
-
-
 def in_closed_form(
     model: Conditioned, geometry: Geometry, rows: torch.Tensor, gaps: Gaps, compared: np.ndarray
 ) -> tuple[torch.Tensor, torch.Tensor, Correlation | None]:
-    """The errors y − mean and their variances, noise included, each (n,), of the training points ``rows`` (n,).
+    """The errors y − mean of the training points ``rows`` (n,), and their variances, noise included, each (n,).
 
-    Each is predicted without itself and whatever lies in its gap. With the average correlation of those ``compared``
-    (m,), given by their place among the rows; None where these are fewer than two.
+    Each is predicted without what lies in its gap. With the correlation of those ``compared`` (m,), places in rows.
     """
     require(COPIES * model.gram.dense_bytes, model.gram.budget, "left-out predictions in closed form", "lower n")
     factor = model.prepared.factor
     assert factor is not None
     P = torch.cholesky_inverse(factor.to(model.gram.dtype))
-    H: torch.Tensor | None = None
-    if model.basis is not None:
-        H = model.basis.at_training_points.to(P.dtype)
+    H = None if model.basis is None else model.basis.at_training_points.to(P.dtype)
+    if H is not None:
         PH = P @ H
         P -= PH @ torch.linalg.solve(H.T @ PH, PH.T)
-    residual = P @ model.b
-    diagonal = P.diagonal()
-    error, variance = residual[rows] / diagonal[rows], 1 / diagonal[rows]
+    residual, diagonal = P @ model.b, P.diagonal()[rows]
+    error, variance = residual[rows] / diagonal, 1 / diagonal
     parts = P.new_zeros(len(compared), len(P))  # an error is such a combination of the entries of P b
     place = {int(i): j for j, i in enumerate(compared)}
     parts[torch.arange(len(compared)), rows[torch.from_numpy(compared).to(rows.device)]] = 1.0
@@ -139,7 +120,7 @@ def in_closed_form(
             if int(info) or not _determined(H, gap):
                 variance[i] = torch.inf
                 continue
-            last = torch.zeros(len(gap), 1, dtype=P.dtype, device=P.device)
+            last = P.new_zeros(len(gap), 1)
             last[-1] = 1 / factor[-1, -1]
             row = torch.linalg.solve_triangular(factor.T, last, upper=True)[:, 0]
             error[i], variance[i] = row @ residual[gap], row[-1]
@@ -176,16 +157,13 @@ def _members(geometry: Geometry, rows: torch.Tensor, gaps: Gaps) -> Iterator[tup
 
 
 def _determined(H: torch.Tensor | None, gap: torch.Tensor) -> bool:
-    """Whether a trend with the basis H (d, q), whose columns are orthogonal, is determined without the rows ``gap``."""
+    """Whether a trend with the basis H (d, q), of orthogonal columns, is determined without the rows ``gap``."""
     if H is None:
         return True
     if float(H[gap].square().sum()) < 0.5 * len(H):  # the more that is left, the less there is to look at
         return True
     rest = torch.eye(H.shape[1]).to(H) - H[gap].T @ H[gap] / len(H)
     return bool(torch.linalg.eigvalsh(rest)[0] > _LEFT)
-
-
-# --- from neighbours --------------------------------------------------------------------------------------------------
 
 
 def by_neighbours(
@@ -196,11 +174,7 @@ def by_neighbours(
     gaps: Gaps,
     advance: Callable[[float], None],
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """The errors y − mean and their variances, noise included, each (n,), of the training points ``rows`` (n,).
-
-    Each is predicted without itself and whatever lies in its gap. A variance that is not
-    finite says that what is left determines neither the trend nor a positive definite matrix.
-    """
+    """The same; a variance is not finite where what is left determines no trend, or no positive definite matrix."""
     errors, variances = [], []
     for part in torch.arange(len(rows), device=rows.device).split(_ROWS):
         some = rows[part]

@@ -1,9 +1,8 @@
 """How large errors are compared with what the model promises: at a place, and at a distance from the data.
 
-The size is an average of |z| over the nearest left-out observations, shrunk to that over a wider surrounding, shrunk
-to a still wider one, in the end to the average over all. How local the finest average is, and how much it is shrunk, is
-decided by the log score of the left-out observations themselves: for a field of the same roughness everywhere it is
-the average over all.
+The size is an average of |z| over the nearest left-out observations, shrunk to that over a wider surrounding, and so
+on, in the end to the average over all. The log score of the left-out observations decides how local the finest average
+is, and how much it is shrunk.
 """
 
 from __future__ import annotations
@@ -39,8 +38,8 @@ _SMALLEST_SIZE = 1e-6  # error bars are not scaled to nothing, whatever the data
 class DistanceBand:
     """Left-out observations at about the same ``distance`` from the data: training points ``index`` (n,) and z (n,).
 
-    ``finest`` is the number of the first surrounding that is averaged over, ``strength`` how many observations the next
-    wider one counts for; ``values`` (J,) are the shape of z divided by the local size, ``spread`` its root mean square.
+    ``finest`` is the first surrounding that is averaged over, a wider one counts for ``strength`` observations;
+    ``values`` (J,) are the shape of z divided by the local size, ``spread`` its root mean square.
     """
 
     distance: float
@@ -56,7 +55,7 @@ class DistanceBand:
         """From left-out predictions, at distances that may be put together; and the average log density of their z."""
         start = cls(float(np.median(found.distance)), found.index, found.z, 0, 1.0, np.empty(0), 1.0)
         some = np.sort(np.random.default_rng(seed).permutation(len(found))[:_SAMPLE])
-        sizes = _Sizes(start, geometry, seed)
+        sizes = BandSizes(start, geometry, seed)
         # The left-out errors of its close neighbours have an observation's own noise in them, which those around a test
         # point have not: they would make the most local size look better than it is.
         near = sizes.around_training(some, found.gaps, apart=True)
@@ -84,10 +83,6 @@ class DistanceBand:
     def local(self) -> bool:
         """Whether the size of the errors differs from place to place."""
         return self.finest < _levels(len(self.z))
-
-    def sizes(self, geometry: Geometry, seed: int) -> _Sizes:
-        """Ready for questions about places."""
-        return _Sizes(self, geometry, seed)
 
     def to_json(self, path: str, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
         """As plain JSON values; ``arrays`` is given the arrays, under the ``path`` of the band."""
@@ -122,7 +117,7 @@ def _levels(n: int) -> int:
     return sum(n >> (2 * level) >= _SMALLEST for level in range(_LEVELS))
 
 
-class _Sizes:
+class BandSizes:
     """The sizes of the errors of a band around any place. ``levels`` says how many surroundings there are."""
 
     def __init__(self, band: DistanceBand, geometry: Geometry, seed: int) -> None:
@@ -151,10 +146,7 @@ class _Sizes:
         return self.averaged(len(places), near, self._band.strength)
 
     def around_training(self, some: np.ndarray, gaps: Gaps, apart: bool) -> list[tuple[torch.Tensor, torch.Tensor]]:
-        """For each level the neighbours of left-out observations ``some`` (m,), outside of their own gaps.
-
-        Where ``apart``, without those that are predicted with the observation itself.
-        """
+        """For each level the neighbours of ``some`` (m,) outside of their gaps; ``apart``: not predicted with them."""
         chosen = torch.from_numpy(some).to(self._rows.device)
         rows, around = self._rows[chosen], gaps.some(chosen)
         if apart:
@@ -163,8 +155,8 @@ class _Sizes:
         near = []
         for level in range(self.levels):
             members = self._members(level)
-            place[self._rows[members]] = members
             among = self._rows[members]
+            place[among] = members
             found = self._geometry.beyond(rows, around, min(_NEIGHBOURS + 1, len(among)), among)
             away = (self._geometry.points[found] - self._geometry.points[rows, None]).norm(dim=2)
             near.append((torch.where(found >= 0, place[found], -1), away.masked_fill(found < 0, torch.inf)))

@@ -1,16 +1,14 @@
 """Intervals that hold what they promise for exchangeable points, whatever the model: split conformal and jackknife+.
 
-Of n calibration observations and a new one that is exchangeable with them, the predicted probability of at most its
-value, PIT, is equally likely to have each of n + 1 ranks. So the interval between the values whose PIT has the ranks
-⌊(n + 1) α/2⌋ and ⌈(n + 1)(1 − α/2)⌉ holds it with probability at least 1 − α, at any n and for any inner prediction.
+The PIT of a new observation, exchangeable with n calibration observations, is equally likely to have each of n + 1
+ranks. So the interval between the values whose PIT has the ranks ⌊(n + 1) α/2⌋ and ⌈(n + 1)(1 − α/2)⌉ holds it with
+probability at least 1 − α, at any n and for any inner prediction.
 
 Jackknife+ of an exact model needs no calibration set. Without observation i the mean at x is m(x) − wᵢ(x) eᵢ and the
-variance of f is v(x) + wᵢ(x)² sᵢ², where w(x) are the kriging weights with all observations, eᵢ the error of
-observation i predicted from the others, and sᵢ its standard deviation, noise included: the model with i is the one
-without it that learns its error. So all n models cost one. The interval is that of Barber, Candès, Ramdas and
-Tibshirani (2021) with errors measured in standard deviations: between the quantiles of m₋ᵢ(x) ∓ |eᵢ| / sᵢ · σ₋ᵢ(x),
-with σ₋ᵢ² = v₋ᵢ + noise. The proof needs nothing of the score but that it does not depend on the order of the data.
-Jaber and others (2025) call it J+GP; MAPIE has it by refitting.
+variance of f is v(x) + wᵢ(x)² sᵢ², with the kriging weights w(x) of all observations, and the error eᵢ of observation i
+predicted from the others, with its standard deviation sᵢ, noise included. So all n models cost one. The interval is
+that of Barber, Candès, Ramdas and Tibshirani (2021), between the quantiles of m₋ᵢ(x) ∓ |eᵢ| / sᵢ · σ₋ᵢ(x), with
+σ₋ᵢ² = v₋ᵢ + noise. Jaber and others (2025) call it J+GP; MAPIE has it by refitting.
 """
 
 from __future__ import annotations
@@ -45,10 +43,7 @@ _FURTHEST = 8.0  # beyond this normal score probabilities round to 0 or 1
 
 @dataclass(frozen=True, eq=False)
 class Conformal(Margins):
-    """Split conformal prediction: the normal ``scores`` (n,) of calibration observations, sorted.
-
-    They are those under the error bars of a ``recalibration``, or under the prior where there is none.
-    """
+    """Sorted normal ``scores`` (n,) of calibration observations, under a ``recalibration`` or under the prior."""
 
     name = "conformal"
 
@@ -115,8 +110,7 @@ class Conformed(Distribution):
     """Distributions whose intervals hold for exchangeable points, at least as often as they promise.
 
     ``known`` (n,) are the sorted normal scores of calibration observations under the ``base`` ones. Quantiles below one
-    half are rounded down to them, those above up; where there are too few of them for a quantile, it is infinite.
-    Densities are smooth between them, as is the ``std``.
+    half are rounded down to them, those above up, and infinite where these are few; densities and ``std`` are smooth.
     """
 
     base: Distribution
@@ -166,11 +160,7 @@ class Conformed(Distribution):
 
     def drawn(self, draws: torch.Tensor) -> torch.Tensor:
         """As far from the mean as ``std`` says."""
-        inner = self.base.drawn(draws)
-        return self.mean + (inner - self.mean) * self._spread
-
-
-# --- jackknife+ -------------------------------------------------------------------------------------------------------
+        return self.mean + (self.base.drawn(draws) - self.mean) * self._spread
 
 
 def jackknife_interval(
@@ -186,18 +176,15 @@ def jackknife_interval(
         )
     noise = model.prior.new_noise(test) if noise_variance is None else noise_variance
     if noise is None:
-        raise InputError(
-            "the noise of the training observations, one variance each, says nothing about new ones; give "
-            "noise_variance, one number or one per test point"
-        )
+        wrong = "the noise of the training observations, one variance each, says nothing about new ones"
+        raise InputError(f"{wrong}; give noise_variance, one number or one per test point")
     noises = not_negative_each(noise, "noise_variance", len(test)).to(model.device)
     n = len(model.y)
     require(COPIES * model.gram.dense_bytes, model.gram.budget, "jackknife+", "raise memory_budget")
     found = leave_out_of(model, Geometry(model), np.arange(n), None)
     if len(found) < n:
-        raise InputError(
-            f"{n - len(found)} observations are not determined by the others; jackknife+ needs all of them"
-        )
+        lost = f"{n - len(found)} observations are not determined by the others"
+        raise InputError(f"{lost}; jackknife+ needs all of them")
     error, std = (torch.from_numpy(each).to(model.device) for each in (found.y - found.mean, found.std))
     rank = math.floor((n + 1) * (1 - level) + _ROUNDING)  # from below, and as many from above
     ends = []
@@ -206,13 +193,8 @@ def jackknife_interval(
         weights, mean, variance = (each.double() for each in (posterior.weights.T, posterior.mean, posterior.variance))
         without = mean[:, None] - weights * error
         spread = (variance[:, None] + (weights * std).square() + noises[part, None]).sqrt() * (error.abs() / std)
-        ends.append(torch.stack([_smallest(without - spread, rank), -_smallest(-without - spread, rank)]))
+        both = torch.stack([without - spread, -without - spread])
+        # infinite where there are too few for the rank
+        ends.append(both.kthvalue(rank, dim=2).values if rank else torch.full_like(both[:, :, 0], -torch.inf))
     lower, upper = torch.cat(ends, dim=1)
-    return lower, upper
-
-
-def _smallest(values: torch.Tensor, rank: int) -> torch.Tensor:
-    """The value (T,) of that rank among the columns of (T, n); −∞ where there are too few for it."""
-    if rank < 1:
-        return values.new_full((len(values),), -torch.inf)
-    return values.kthvalue(rank, dim=1).values
+    return lower, -upper

@@ -1,10 +1,8 @@
 """Are error bars right? The one place that decides: whether, which way they fail, in words and numbers.
 
-The errors at many test points of one data set are correlated: where the solver has not converged, or two points lie
-close together, they are wrong together. The model knows by how much (``left_out.correlation``). With average
+The errors of one data set are correlated, and the model knows by how much (``left_out.correlation``). With average
 correlation r̄, the mean of n values of z varies like that of n / (1 + (n − 1) r̄) independent ones; with average squared
-correlation q̄, the mean of z², and to leading order that of every even function of z, like that of
-n / (1 + (n − 1) q̄).
+correlation q̄, the mean of z², and about that of every even function of z, like that of n / (1 + (n − 1) q̄).
 """
 
 from __future__ import annotations
@@ -21,21 +19,18 @@ from ..left_out import Correlation
 from ..support.numbers import coverage_percent, number
 
 _LEVEL = 0.01
-# A spread of z within 1/1.1 … 1.1 is right for all practical purposes, whatever the tests can see.
-_MATERIAL_SPREAD = 1.1
+_MATERIAL_SPREAD = 1.1  # within 1/1.1 … 1.1 a spread of z is right for all practical purposes
 _MATERIAL_CENTRE = 1.2
 _MATERIAL_SHIFT = 0.1
 _MATERIAL_COVERAGE = 0.03
 _TAIL_RATIO = 1.2
 _POWER = 0.8  # how often a deviation must be found to be called one that can be seen
-
-FEW = 20
-"""Fewer values than this say little."""
+FEW = 20  # fewer values say little
 
 
 @dataclass(frozen=True)
 class Coverage:
-    """How many of n intervals of a ``level`` hold the truth, and between which limits that is chance."""
+    """How many of n intervals of a ``level`` hold the truth; chance is between limits for all levels at once."""
 
     level: float
     found: float
@@ -50,12 +45,11 @@ class Coverage:
 
 @dataclass(frozen=True, eq=False)
 class Diagnosis:
-    """What z-values (n,) say about the error bars that made them.
+    """What z-values (n,) say about the error bars that made them; they count for ``worth`` independent ones.
 
     ``failures`` are among "too narrow", "too wide", "biased", "heavy tails", "wrong shape"; none means ``right``: not
     rejected. ``signs`` are failures that no test rejects, but that show in a coverage outside of what chance explains.
-    ``sentence`` says it with numbers, ``notes`` what else is worth knowing. ``worth`` is how many independent values
-    the correlated ones count for.
+    ``sentence`` says it with numbers, ``notes`` what else is worth knowing.
     """
 
     z: np.ndarray
@@ -105,14 +99,12 @@ def effective_size(n: int, correlation: Correlation | None) -> EffectiveSize:
 
 
 def diagnose(z: np.ndarray, correlation: Correlation | None = None) -> Diagnosis:
-    """Judge z = (truth − mean) / std, shape (n,), n ≥ 1, of errors with that average correlation.
-
-    A failure is what the tests of ``calibration.Assessment`` reject, at a family-wise level of 1%, and what is large
-    enough to matter. Of predictions that are not normal, z is the normal score.
-    """
+    """Judge z = (truth − mean) / std (n,) of correlated errors: a failure is what tests reject, at 1%, and matters."""
     n = len(z)
     worth = effective_size(n, correlation)
-    coverage = _covered(z, worth)
+    band, needed = ecdf_band(max(1, round(worth.spread)), LEVELS), 2 * ndtr(np.abs(z)) - 1
+    found = [float((needed <= level).mean()) for level in LEVELS]
+    coverage = tuple(map(Coverage, LEVELS, found, band.lower.tolist(), band.upper.tolist()))
     if n == 1:
         return _single(float(z[0]), coverage, worth)
     tests = Assessment(z, _LEVEL, worth)
@@ -136,25 +128,18 @@ def diagnose(z: np.ndarray, correlation: Correlation | None = None) -> Diagnosis
     elif tests.rejected:
         sentence = f"the error bars are wrong by too little to matter: {held}"
     else:
-        sentence = (
-            f"no sign that the error bars are wrong: {held}; errors that are {number(visible(worth), 3)} "
-            "times as large as promised would be noticed four times in five, larger ones more often"
-        )
+        sentence = f"no sign that the error bars are wrong: {held}; errors that are {number(visible(worth), 3)} "
+        sentence += "times as large as promised would be noticed four times in five, larger ones more often"
     return Diagnosis(z, failures, sentence, tuple(notes), coverage, worth, signs)
 
 
 def joint_verdict(method: Diagnosis | None, data: Diagnosis | None) -> tuple[str, str]:
-    """What simulations under the prior and ``data`` say together, in a sentence, and its state.
-
-    "right" or "suspicious", where no test rejects the error bars, else "wrong", also where nothing could be checked.
-    """
+    """What simulations under the prior and ``data`` say, in a sentence; and "right", "suspicious" or "wrong"."""
     if data is not None and not data.right:
-        said = f"Against data, {data.sentence}"
-        if method is not None and method.right:
-            said += "; under its own prior no test rejects the method, so the model does not fit the data."
-            return said, "wrong"
         also = "" if method is None else f". Under its own prior too, {method.sentence}"
-        return f"{said}{also}.", "wrong"
+        if method is not None and method.right:
+            also = "; under its own prior no test rejects the method, so the model does not fit the data"
+        return f"Against data, {data.sentence}{also}.", "wrong"
     if method is not None and not method.right:
         also = ", although the data do not show it" if data is not None else ""
         return f"Under the method's own prior, {method.sentence}{also}.", "wrong"
@@ -170,10 +155,8 @@ def joint_verdict(method: Diagnosis | None, data: Diagnosis | None) -> tuple[str
     elif len(data.z) < FEW:
         there = f"{len(data.z)} held-out {'values are' if len(data.z) > 1 else 'value is'} too few to say more"
     else:
-        there = (
-            f"against data, where {len(data.z):,} rows would show errors of about {number(visible(data.worth))} times "
-            "what is promised"
-        )
+        seen = number(visible(data.worth))
+        there = f"against data, where {len(data.z):,} rows would show errors of about {seen} times what is promised"
         if method is not None:
             where = "neither under the method's own prior nor "
     return f"No sign that the error bars are wrong: {where}{there}.", "right"
@@ -184,14 +167,6 @@ def visible(worth: EffectiveSize) -> float:
     freedom = max(worth.spread - 1, 1.0)
     factor = np.sqrt(scipy.stats.chi2.ppf(1 - _LEVEL / 8, freedom) / scipy.stats.chi2.ppf(1 - _POWER, freedom))
     return max(float(factor), _MATERIAL_SPREAD)
-
-
-def _covered(z: np.ndarray, worth: EffectiveSize) -> tuple[Coverage, ...]:
-    """The coverage of the central intervals at ``LEVELS``, with limits that hold for all of them at once."""
-    band = ecdf_band(max(1, round(worth.spread)), LEVELS)
-    needed = 2 * ndtr(np.abs(z)) - 1
-    found = [float((needed <= level).mean()) for level in LEVELS]
-    return tuple(map(Coverage, LEVELS, found, band.lower.tolist(), band.upper.tolist()))
 
 
 def _failures(tests: Assessment, coverage: tuple[Coverage, ...]) -> tuple[str, ...]:
@@ -248,9 +223,9 @@ def _which_way(failures: tuple[str, ...], tests: Assessment, coverage: tuple[Cov
 def _signs(coverage: tuple[Coverage, ...], spread: float) -> tuple[str, ...]:
     """Which failure the levels outside of chance look like, for z of that spread; none where all are inside."""
     outside = [c for c in coverage if not c.inside]
-    few, many = [c.level for c in outside if c.found < c.level], [c.level for c in outside if c.found > c.level]
     if not outside:
         return ()
+    few, many = [c.level for c in outside if c.found < c.level], [c.level for c in outside if c.found > c.level]
     if not many and spread > 1.05:
         return ("too narrow",)
     if not few and spread < 0.95:

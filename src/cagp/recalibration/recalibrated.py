@@ -17,7 +17,7 @@ from ..predicting.conditioned import Conditioned
 from ..predicting.distributions import Distribution
 from ..prediction import Guarantee, Reshape
 from ..support.validation import count
-from .bands import DistanceBand
+from .bands import BandSizes, DistanceBand
 from .margins import Margins, PlacedMargins
 from .shape import scores_at, values_at
 
@@ -34,8 +34,7 @@ EMPIRICAL = Guarantee(
 class Recalibration(Margins):
     """Bands of left-out observations, from near the data to far from it; ``how`` they were found, in sentences.
 
-    ``seed`` is that of the random choices. ``added`` observations came to the model later: nothing was learned from
-    them.
+    ``seed`` is that of random choices. Nothing was learned from ``added`` observations, which came later.
     """
 
     name = "recalibration"
@@ -52,9 +51,7 @@ class Recalibration(Margins):
 
     @property
     def guarantee(self) -> Guarantee:
-        if not self.added:
-            return EMPIRICAL
-        later = f" Observations added to the model since this was learned: {self.added:,}."
+        later = f" Observations added to the model since this was learned: {self.added:,}." if self.added else ""
         return replace(EMPIRICAL, sentence=EMPIRICAL.sentence + later)
 
     def after(self, added: int) -> Recalibration:
@@ -91,7 +88,7 @@ class SizesOfErrors(PlacedMargins):
 
     def __init__(self, recalibration: Recalibration, component: Conditioned) -> None:
         self._bands, self._geometry = recalibration.bands, Geometry(component)
-        self._sizes = [band.sizes(self._geometry, recalibration.seed) for band in self._bands]
+        self._sizes = [BandSizes(band, self._geometry, recalibration.seed) for band in self._bands]
 
     def at(self, test: torch.Tensor) -> Reshape:
         return self.adjustment(test).reshape
@@ -108,20 +105,16 @@ class SizesOfErrors(PlacedMargins):
         spreads = torch.tensor([each.spread for each in self._bands], dtype=torch.float64, device=test.device)
         return Adjustment(size, band, share, values, spreads)
 
-    def _between_bands(
-        self, test: torch.Tensor, distance: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    def _between_bands(self, test: torch.Tensor, distance: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """The size of the errors at test points (T, p), between those of two bands by the ``distance`` (T,)."""
-        places, distance = self._geometry.coordinates(test), distance.double()
-        centres = torch.tensor([band.distance for band in self._bands], device=test.device).double()
-        centres = centres.clamp_min(torch.finfo(torch.float64).tiny).log()
-        at = distance.clamp_min(torch.finfo(torch.float64).tiny).log()
+        places, tiny = self._geometry.coordinates(test), torch.finfo(torch.float64).tiny
+        bands = torch.tensor([band.distance for band in self._bands], device=test.device)
+        centres, at = (each.double().clamp_min(tiny).log() for each in (bands, distance))
         last = len(centres) - 1
         band = (torch.searchsorted(centres, at) - 1).clamp(0, max(last - 1, 0))
-        share = torch.zeros_like(at)
+        size, share = torch.zeros_like(at), torch.zeros_like(at)
         if last:
             share = ((at - centres[band]) / (centres[band + 1] - centres[band])).clamp(0.0, 1.0)
-        size = torch.zeros_like(at)
         for i, sizes in enumerate(self._sizes):
             for weight, chosen in ((1 - share, band == i), (share, band + 1 == i)):
                 rows = (chosen & (weight > 0)).nonzero()[:, 0]
@@ -132,8 +125,8 @@ class SizesOfErrors(PlacedMargins):
 
 @dataclass(frozen=True)
 class Adjustment:
-    """How much larger errors are than promised: ``size`` (T,). The shape is that of ``band`` (T,), and to a ``share``
-    (T,) that of the next one; ``values`` (bands, J) and ``spreads`` (bands,) are those of all of them.
+    """How much larger errors are than promised: ``size`` (T,), in the shape of ``band`` (T,) and, to a ``share`` (T,),
+    the next; ``values`` (bands, J) and ``spreads`` (bands,) are those of all of them.
     """
 
     size: torch.Tensor
@@ -147,9 +140,8 @@ class Adjustment:
         """Those of several models one after the other, then in another ``order`` (T,)."""
         ends = np.cumsum([0, *(len(part.spreads) for part in parts)])
         band = torch.cat([part.band + int(end) for part, end in zip(parts, ends, strict=False)])
-        size, share, values, spreads = (
-            torch.cat([getattr(part, name) for part in parts]) for name in ("size", "share", "values", "spreads")
-        )
+        names = ("size", "share", "values", "spreads")
+        size, share, values, spreads = (torch.cat([getattr(part, name) for part in parts]) for name in names)
         return cls(size[order], band[order], share[order], values, spreads)
 
     def some(self, rows: torch.Tensor | slice) -> Adjustment:
@@ -179,8 +171,7 @@ class Recalibrated(Distribution):
     """Distributions with the mean of the ``base`` ones, and error bars from left-out predictions.
 
     ``std`` is that of the base times the root mean square of the left-out z at this place and distance; quantiles,
-    densities and the margins of draws have their shape. What is learned is about observations; the prediction of f is
-    scaled and shaped in the same way, which no observation can check.
+    densities and margins of draws have their shape. The prediction of f is treated alike, which nothing can check.
     """
 
     base: Distribution

@@ -1,7 +1,6 @@
 """The shape of a distribution, told by its quantiles: a map between normal scores and values of z, linear in pieces.
 
-The normal shape is the identity. Beyond the outermost knots the map goes on as it came, so tails are those of a normal
-law of the spread found there.
+Beyond the outermost knots the map goes on as it came: tails are those of a normal law of the spread found there.
 """
 
 from __future__ import annotations
@@ -10,9 +9,8 @@ import math
 
 import torch
 
+# Normal scores: few enough for a smooth density, and 99.7% of a normal law.
 KNOTS = torch.linspace(-3.0, 3.0, 21, dtype=torch.float64)
-"""Normal scores, 0.3 apart: few enough for a smooth density, and 99.7% of a normal law."""
-
 _EACH = 25  # so many values of z are needed for each pair of knots
 # Values of z that are all the same still have a density: of so much of their spread, and of so much at least.
 _SMALLEST_SLOPE, _SMALLEST = 1e-3, 1e-12
@@ -25,18 +23,18 @@ def shape_of(z: torch.Tensor) -> torch.Tensor:
     if not pairs:
         return KNOTS.to(z.device) * (z.square().mean().sqrt().clamp_min(_SMALLEST) if n else 1.0)
     middle = len(KNOTS) // 2
-    # as far out as n values tell
-    furthest = torch.special.ndtri(torch.tensor(1 - 1 / (n + 1), dtype=torch.float64)).item()
     own = KNOTS[middle - pairs : middle + pairs + 1]
-    own = own * min(1.0, furthest / float(own[-1]))
+    furthest = torch.special.ndtri(torch.tensor(1 - 1 / (n + 1), dtype=torch.float64)).item()
+    own = own * min(1.0, furthest / float(own[-1]))  # as far out as n values tell
     # of n + 1 parts between n values, so that a new value falls below with just this probability
     place = torch.special.ndtr(own).to(z.device) * (n + 1) - 1
+    own = own.to(z.device)
     ranked = z.double().sort().values
     low = place.floor().clamp(0, n - 1).long()
     values = torch.lerp(ranked[low], ranked[(low + 1).clamp_max(n - 1)], (place - low).clamp(0, 1))
-    slopes = (values.diff() / own.to(z.device).diff()).clamp_min(max(_SMALLEST_SLOPE * float(ranked.std()), _SMALLEST))
-    values = torch.cat([values[:1], values[0] + (slopes * own.to(z.device).diff()).cumsum(0)])
-    return values_at(values, KNOTS.to(z.device), own.to(z.device))
+    slopes = (values.diff() / own.diff()).clamp_min(max(_SMALLEST_SLOPE * float(ranked.std()), _SMALLEST))
+    values = torch.cat([values[:1], values[0] + (slopes * own.diff()).cumsum(0)])
+    return values_at(values, KNOTS.to(z.device), own)
 
 
 def values_at(values: torch.Tensor, scores: torch.Tensor, knots: torch.Tensor | None = None) -> torch.Tensor:
@@ -44,8 +42,7 @@ def values_at(values: torch.Tensor, scores: torch.Tensor, knots: torch.Tensor | 
     knots = KNOTS.to(values.device) if knots is None else knots
     right = torch.searchsorted(knots, scores.contiguous()).clamp(1, len(knots) - 1)
     low, high = _picked(values, right - 1), _picked(values, right)
-    left_knot, right_knot = knots[right - 1], knots[right]
-    return low + (high - low) * ((scores - left_knot) / (right_knot - left_knot))
+    return low + (high - low) * ((scores - knots[right - 1]) / (knots[right] - knots[right - 1]))
 
 
 def scores_at(values: torch.Tensor, z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -71,5 +68,4 @@ def _picked(values: torch.Tensor, place: torch.Tensor) -> torch.Tensor:
 def spread_of(values: torch.Tensor) -> float:
     """The root mean square of a shape with ``values`` (J,)."""
     p = (torch.arange(2000, dtype=torch.float64, device=values.device) + 0.5) / 2000
-    z = values_at(values, torch.special.ndtri(p))
-    return float(z.square().mean().sqrt())
+    return float(values_at(values, torch.special.ndtri(p)).square().mean().sqrt())

@@ -28,10 +28,10 @@ WORDS = (
     "predicts, in lengthscales."
 )
 
-# Fewer observations are not divided, not drawn on a map, and leave a cell of it grey.
-_FEWEST, _FEWEST_ON_MAP, _FEWEST_IN_CELL = 100, 300, 15
+_FEWEST, _FEWEST_ON_MAP, _FEWEST_IN_CELL = 100, 300, 15  # fewer are not divided, on no map, a grey cell of it
 _FEW_POINTS = 10  # fewer values than this make no histogram
 _EACH_CELL = 40  # so many observations should lie in a cell of a map
+_QUESTION = "do intervals hold what they promise?"
 _GREY = "#BBBBBB"
 _MARKERS = ("o", "s", "^")
 
@@ -47,18 +47,14 @@ class Division:
     def table(self, found: BeforeAndAfter) -> PageTable:
         """Spread of z and coverage in each part; where there is a recalibration, before it and after it."""
         both = [each for each, _, _ in _shown(found)]
-        rows = [
-            (
-                label,
-                f"{int(chosen.sum()):,}",
-                " → ".join(number(_spread(each, chosen), 2) for each in both),
-                *(" → ".join(coverage_percent(each.inside(level)[chosen].mean()) for each in both) for level in LEVELS),
-            )
-            for label, chosen in self.quarters
-        ]
-        arrow = " Before → after the recalibration." if len(both) > 1 else ""
+        rows = []
+        for label, chosen in self.quarters:
+            spread = " → ".join(number(_spread(each, chosen), 2) for each in both)
+            shares = ([coverage_percent(each.inside(level)[chosen].mean()) for each in both] for level in LEVELS)
+            rows.append((label, f"{int(chosen.sum()):,}", spread, *map(" → ".join, shares)))
+        caption = f"By {self.by}, from least to most.{' Before → after the recalibration.' if len(both) > 1 else ''}"
         heads = (self.label, "points", "rms of z", *(f"{100 * level:g}% intervals hold" for level in LEVELS))
-        return PageTable(f"By {self.by}, from least to most.{arrow}", heads, rows, f"by-{self.by}")
+        return PageTable(caption, heads, rows, f"by-{self.by}")
 
 
 def _spread(found: HeldOut, chosen: np.ndarray) -> float:
@@ -134,9 +130,8 @@ def _legend(figure: Figure, found: BeforeAndAfter, marks: dict[str, float]) -> N
     from matplotlib.patches import Patch
 
     handles: list[Any] = [Line2D([], [], color=colour, label=label) for _, label, colour in _shown(found)]
-    for marker, level in marks.items():
-        label = f"{100 * level:g}% intervals"
-        handles.append(Line2D([], [], color="0.3", label=label, marker=marker, linestyle=""))
+    named = [(marker, f"{100 * level:g}% intervals") for marker, level in marks.items()]
+    handles += [Line2D([], [], color="0.3", label=label, marker=marker, linestyle="") for marker, label in named]
     handles.append(Patch(color=_GREY, alpha=0.6, label="what chance does"))
     figure.legend(handles=handles, loc="outside upper center", ncols=len(handles), frameon=False)
 
@@ -156,15 +151,14 @@ def calibration(held_out: HeldOut, names: Names) -> bytes | None:
     """Predicted against observed, coverage, PIT and z-scores; None with too few values."""
     if len(held_out) < _FEW_POINTS:
         return None
-    scores, bins = held_out.scores, pit_bins(len(held_out))
+    pit, bins = held_out.scores.pit, pit_bins(len(held_out))
     figure, axes = new_figure(2, 2, 4.9, 3.7)
     first, second, third, fourth = axes.flat
     _predicted_against_observed(first, held_out, names)
-    plots.coverage_curve(scores.pit, ax=second)
-    plots.pit_histogram(scores.pit, bins=bins, ax=third)
+    plots.coverage_curve(pit, ax=second)
+    plots.pit_histogram(pit, bins=bins, ax=third)
     plots.z_histogram(held_out.z, bins=max(8, bins), ax=fourth)
-    question = "do intervals hold what they promise?"
-    titles = ("predictions and observations", question, "flat if right", "normal if right")
+    titles = ("predictions and observations", _QUESTION, "flat if right", "normal if right")
     for ax, title in zip(axes.flat, titles, strict=True):
         ax.set_title(title, fontsize="medium")
     return png(figure)
@@ -190,9 +184,9 @@ def _predicted_against_observed(ax: Axes, held_out: HeldOut, names: Names) -> No
     margin = 0.04 * (high - low) or 1.0
     ends = (low - margin, high + margin)
     error = np.maximum([mean[shown] - lower, upper - mean[shown]], 0.0)
-    label = f"{len(shown)} points, 95% intervals"
     style: dict[str, Any] = {"color": BLUE, "fmt": "o", "markersize": 3, "elinewidth": 0.6, "alpha": 0.5}
-    ax.errorbar(held_out.truth[shown], mean[shown], yerr=error, label=label, **style)
+    style["label"] = f"{len(shown)} points, 95% intervals"
+    ax.errorbar(held_out.truth[shown], mean[shown], yerr=error, **style)
     ax.plot(ends, ends, "k--", linewidth=1, label="equal")
     ax.set(xlabel=f"observed {names.target_label}", ylabel=f"predicted {names.target_label}")
     ax.set(xlim=ends, ylim=(ends[0], ends[1] + 0.25 * (high - low)))
@@ -211,7 +205,7 @@ def changes(found: BeforeAndAfter) -> bytes:
     counts, edges = np.histogram(before.pit, np.linspace(0, 1, bins + 1))
     right.stairs(counts, edges, color=ORANGE, linewidth=1.5)
     right.set_ylim(0, max(right.get_ylim()[1], 1.1 * counts.max()))
-    for ax, title in ((left, "do intervals hold what they promise?"), (right, "PIT, flat if right")):
+    for ax, title in ((left, _QUESTION), (right, "PIT, flat if right")):
         ax.set_title(title, fontsize="medium")
         if ax.get_legend() is not None:
             ax.get_legend().remove()

@@ -51,12 +51,11 @@ sign of that, its sentence says what it could have seen.</p>
 
 @dataclass(frozen=True, eq=False)
 class CheckReport:
-    """What ``write_check_report`` found.
+    """What ``write_check_report`` found: ``path`` is the page, ``verdict`` the answer in a sentence.
 
-    ``path`` is the page, ``verdict`` the answer in a sentence, ``state`` in a word: "right", "suspicious" or "wrong".
-    ``method`` judges the method under its prior, ``data`` the model against data; None where that could not be done,
-    and then ``problems`` say why, and what was left out. ``advice`` is what to do, most likely remedy first.
-    ``recalibrated`` judges the same data with the error bars recalibrated, where the model is or where that was tried.
+    ``state`` is "right", "suspicious" or "wrong". ``method`` judges the method under its prior, ``data`` the model
+    against data; None where that could not be done, as ``problems`` say. ``advice`` is what to do, most likely remedy
+    first. ``recalibrated`` judges the same data recalibrated, where the model is or where that was tried.
     """
 
     path: Path
@@ -106,15 +105,13 @@ def write_check_report(
 
     Separately for the method under its own prior, by simulations at a sample of the training inputs, and for the model
     against data: ``holdout`` = (X, y), or (X, y, noise_variance) where each observation has a noise of its own, or
-    left-out training data where there is none, in the geometry of points ``like`` = X_test (T, p). Says where and which
-    way they fail and what to do about it, and tries a recalibration. A recalibrated model is judged with its
-    recalibration. ``names`` are for labels. The same ``seed`` gives the same report. ``progress`` shows a bar: None on
-    a terminal only.
+    left-out training data, in the geometry of points ``like`` = X_test (T, p). Says where and which way they fail and
+    what to do about it, and tries a recalibration; a recalibrated model is judged as it is. ``names`` are for labels.
+    The same ``seed`` gives the same report. ``progress`` shows a bar: None on a terminal only.
     """
     given = check_inputs(model, None, holdout, like, names)
     count(seed, "seed")
-    place = Folder(folder)
-    method = data = None
+    place, method, data = Folder(folder), None, None
     with progress_bar("check", 2, progress) as advance:
         simulated, method_problem = attempt(lambda: simulate(given.heaviest, seed))
         advance(1)
@@ -125,17 +122,14 @@ def write_check_report(
     if simulated is not None:
         result, how = simulated
         method = diagnose(-result.z)
-        caption = (
-            "Simulations under the prior: the grey bands hold what chance does to a method that is right, 95% of the "
-            "time, everywhere at once."
-        )
-        drawn = simulated_picture(result.t, result.z)
+        caption = "Simulations under the prior: the grey bands hold what chance does to a method that is right, 95% of "
+        caption += "the time, everywhere at once."
         values["method"] = judgement(
             method,
             how=how,
             advice=remedies_for_method(method, result.solver),
             tables=[coverage_table(method, "Coverage, simulations under the prior.", "simulated-coverage")],
-            pictures=[place.picture("simulated", drawn, caption)],
+            pictures=[place.picture("simulated", simulated_picture(result.t, result.z), caption)],
         )
     if found is not None:
         data = found.judged.diagnosis
@@ -143,7 +137,7 @@ def write_check_report(
     elif not data_problem:
         data_problem = "The model was not checked against data: one observation leaves none to hold out."
     verdict, state = joint_verdict(method, data)
-    if found is not None and found.judged.diagnosis.state != "right" and not found.recalibrated:
+    if found is not None and data is not None and data.state != "right" and not found.recalibrated:
         verdict = f"{verdict} {trial(found, 'Recalibration (--recalibrate) was tried here, and it')}"
     values |= {"verdict": verdict, "state": state, "data_problem": data_problem}
     path = place.write("check.html", _TEMPLATE, values)
@@ -163,18 +157,18 @@ def simulate(model: Model, seed: int) -> tuple[SimulationResult, str]:
     most, n = (400, 1000) if solver.calibrated else (200, 300)  # where every simulation needs a solve of its own
     rng, X = np.random.default_rng(seed), array(model.X)
     order = rng.permutation(size)
-    train, rest = np.sort(order[:most]), order[most : most + _TEST]
-    test = X[rest]
-    if not len(rest):  # all are in use: points between random pairs of them
+    train, test = np.sort(order[:most]), X[order[most : most + _TEST]]
+    where = f"{len(test)} further inputs of the data"
+    if not len(test):  # all are in use: points between random pairs of them
         first, second = (X[rng.integers(size, size=_TEST)] for _ in range(2))
         test = first + rng.uniform(0.2, 0.8, (_TEST, 1)) * (second - first)
+        where = f"{_TEST} points between them"
     chosen = solver.for_points(train, size)
     result = simulation_based_calibration(
         model.recipe.restricted(train).prior, X[train], test, chosen, n_simulations=n, seed=seed, progress=False
     )
     fewer = f"at {len(train):,} of the {size:,} training inputs, drawn at random"
     some = fewer if len(train) < size else "at all training inputs"
-    where = f"{len(test)} further inputs of the data" if len(rest) else f"{len(test)} points between them"
     how = (
         f"{n:,} times, a function and noisy observations of it were drawn from the prior {some}, and a weighted sum of "
         f"its values at {where} was predicted by {chosen!r} and compared with the truth. Here the model is right by "
@@ -196,13 +190,8 @@ def _size(solver: Solver, chosen: Solver, tested: int, size: int) -> str:
             )
         elif solver.calibrated and not solver.description(size).exact:
             said.append("With fewer observations the same settings usually come closer to the exact posterior.")
-        said.append(
-            "For a calibrated solver, error bars are right at every size by a theorem, so this tests its code."
-            if solver.calibrated
-            else "How far error bars that depend on y are off changes with the size."
-        )
-    said.append(
-        "With one seed all solvers see the same draws, so two that are almost exact at this size show almost the same "
-        "numbers."
-    )
-    return " ".join(said)
+        theorem = "For a calibrated solver, error bars are right at every size by a theorem, so this tests its code."
+        otherwise = "How far error bars that depend on y are off changes with the size."
+        said.append(theorem if solver.calibrated else otherwise)
+    same = "With one seed all solvers see the same draws, so two that are almost exact at this size show almost the "
+    return " ".join([*said, f"{same}same numbers."])

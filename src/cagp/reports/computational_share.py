@@ -22,11 +22,7 @@ _LIMIT_SECONDS, _HOPELESS_SECONDS, _BOUND_SECONDS = 10.0, 1800.0, 120.0
 
 @dataclass(frozen=True, eq=False)
 class Computation:
-    """What the computation left undone, at a sample of test points (T,).
-
-    ``now`` and ``later`` are its shares of the variance before and after ``what`` more work, if that was measured,
-    ``std`` and ``later_std`` (T,) the standard deviations of f.
-    """
+    """Standard deviations (T,) and computational shares at a sample of points, now and after ``what`` more work."""
 
     sentences: tuple[str, ...]
     what: str = ""
@@ -41,11 +37,9 @@ def measure(model: Model, seed: int) -> Computation:
     solver, size = working(model), len(model.y)
     known = solver.description(size)
     if known.exact:
-        said = (
-            f"No part of the error bars is computational: {type(solver).__name__} solved the equations exactly, so "
-            "they hold nothing but what the data leave unknown, and more computation would buy nothing."
-        )
-        return Computation((said,))
+        said = f"No part of the error bars is computational: {type(solver).__name__} solved the equations exactly, so "
+        rest = "they hold nothing but what the data leave unknown, and more computation would buy nothing."
+        return Computation((said + rest,))
     if known.more is None:
         said = f"{type(solver).__name__} has no number of iterations to raise, so nothing was tried; "
         return Computation((f"{said}posterior.computational_variance bounds the computational part.",))
@@ -59,20 +53,17 @@ def measure(model: Model, seed: int) -> Computation:
     single = expected > _LIMIT_SECONDS and model.gram.dtype == torch.float64
     points = sample_points(model, T, seed)
     longer = refit(model, known.more, solve_dtype=torch.float32 if single else None)
-    reached = {}
+    both, reached = (model, longer), {}
     if known.continues:  # one run, whose iterates include the model's
-        wanted = (model.prepared.limit, longer.prepared.limit)
-        reached = {int(post.iterations.max()): post for post in longer.iterate(points, only=wanted)}
-    before, after = (
-        reached.get(each.prepared.limit) or each.predict(points, progress=False) for each in (model, longer)
-    )
+        run = longer.iterate(points, only=tuple(each.prepared.limit for each in both))
+        reached = {int(post.iterations.max()): post for post in run}
+    before, after = (reached.get(each.prepared.limit) or each.predict(points, progress=False) for each in both)
     return _compared(model, known, before, after, single)
 
 
 def sample_points(model: Model, n: int, seed: int) -> torch.Tensor:
     """n places to predict at, like those of the data (n, p): between pairs of neighbouring observations."""
-    rng = np.random.default_rng(seed)
-    X = model.X
+    rng, X = np.random.default_rng(seed), model.X
     first = torch.from_numpy(rng.choice(len(X), n, replace=len(X) < n)).to(X.device)
     spread = X.std(dim=0, correction=0)
     scaled = X / torch.where(spread > 0, spread, 1.0)
@@ -89,8 +80,8 @@ def _compared(model: Model, known: Description, before: Any, after: Any, single:
     now, then = array(before.variance), array(after.variance)
     gained, shrink, T = now - then, 1 - np.sqrt(then / now), len(now)
     typical = float(np.median(shrink))
-    change = f"make the error bars {percent(abs(typical))} {'narrower' if typical > 0 else 'wider'}"
-    change = change if typical else "not change the error bars"
+    by = f"make the error bars {percent(abs(typical))} {'narrower' if typical > 0 else 'wider'}"
+    change = by if typical else "not change the error bars"
     measured = f"Measured: {known.more_work} would {change} (median; at most {percent(float(shrink.max()))})"
     if Operations.passes(3, len(model.y), T).seconds(tiles=True) > _BOUND_SECONDS:
         # without bounds, which need products with G: what more work removed was computational, so at least that much
@@ -101,18 +92,11 @@ def _compared(model: Model, known: Description, before: Any, after: Any, single:
             "which are too long at this size."
         )
         return Computation((said, f"{measured}."), known.more_work, np.sqrt(now), np.sqrt(then))
-    bounds = after.computational_variance
+    left: ComputationalVariance = after.computational_variance.map(lambda part: np.clip(array(part), 0, then) / then)
     # the exact posterior is the same, so what the work took off the variance was computational: the bounds shift by it
-    left = ComputationalVariance(
-        *(np.clip(array(part), 0, then) / then for part in (bounds.lower, bounds.estimate, bounds.upper))
-    )
-    had = ComputationalVariance(
-        *(np.clip(np.maximum(gained, 0) + part * then, 0, now) / now for part in vars(left).values())
-    )
-    worth = (
-        "More of the same is slow here: a better method would gain more, such as CalibratedCG with a Nystrom "
-        "preconditioner, or NearestNeighbours."
-    )
+    had = left.map(lambda part: np.clip(np.maximum(gained, 0) + part * then, 0, now) / now)
+    worth = "More of the same is slow here: a better method would gain more, such as CalibratedCG with a Nystrom "
+    worth += "preconditioner, or NearestNeighbours."
     if np.median(had.estimate) < 0.05:
         worth = "The computation has converged as far as it matters: more of it would hardly be seen."
     elif typical > 0.02:

@@ -54,10 +54,8 @@ def directions_table(rotated: Rotated, columns: tuple[int, ...], names: Names) -
         rows.append((called, angle, north, *(with_unit(number(each), names.common_unit(columns)) for each in reach)))
     first, second = (names.name(c) for c in columns[:2])
     dip = f", then towards {names.name(columns[2])}" if len(columns) == 3 else ""
-    caption = (
-        f"The axes of the correlation. Angles are counter-clockwise from {first} towards {second}{dip}; the azimuth is "
-        f"clockwise from {second}, as from north on a map."
-    )
+    caption = f"The axes of the correlation. Angles are counter-clockwise from {first} towards {second}{dip}; the "
+    caption += f"azimuth is clockwise from {second}, as from north on a map."
     heads = ("axis", "angle", "azimuth", *(f"correlation {level:g} at" for level in _LEVELS))
     return PageTable(caption, heads, rows, "directions")
 
@@ -73,8 +71,7 @@ def directions_picture(rotated: Rotated, columns: tuple[int, ...], names: Names)
     what = "Sections through the middle along each pair of columns."
     if len(pairs) == 1:
         what = "The dashed lines are the axes, with their angles against the horizontal."
-    caption = f"Where the correlation with the value in the middle is 0.5 and 0.05. {what}"
-    return "directions", png(figure), caption
+    return "directions", png(figure), f"Where the correlation with the value in the middle is 0.5 and 0.05. {what}"
 
 
 def _ellipses(ax: Axes, rotated: Rotated, columns: int, a: int, b: int) -> None:

@@ -71,10 +71,7 @@ log p = {{ "%.5g" % fit.log_likelihood }}. {{ fit.story }}</p>{% endif %}
 
 @dataclass(frozen=True)
 class FitReport:
-    """What ``write_fit_report`` wrote: ``path`` is the page, ``finding`` what its opening says.
-
-    It may be used wherever a path may: ``open(report)``, ``Path(report)``, ``f"{report}"``.
-    """
+    """The page at ``path``, for which this may stand, as in ``open(report)``; ``finding`` is what its opening says."""
 
     path: Path
     finding: str
@@ -101,24 +98,19 @@ def write_fit_report(
     It says what was fitted; the hyperparameters with their uncertainty, from ``fit``, and advice; draws predictions;
     judges the error bars on ``holdout`` = (X, y), or on left-out training data where there is none, in the geometry of
     points ``like`` = X_test (T, p); and measures how much of the error bars is computational and what more iterations
-    would buy. A recalibrated model is judged with its recalibration. ``names`` are for labels. The same
-    ``seed`` gives the same report. ``progress`` shows a bar: None on a terminal only. Returns where the page is, and
-    what it found in a few sentences.
+    would buy. A recalibrated model is judged with its recalibration. ``names`` are for labels. The same ``seed`` gives
+    the same report. ``progress`` shows a bar: None on a terminal only.
     """
     given = check_inputs(model, fit, holdout, like, names)
     heaviest, names = given.heaviest, given.names
     count(seed, "seed")
     place = Folder(folder)
-    kernel = heaviest.prior.kernel if fit is None else fit.prior.kernel
-    turned = turned_part(kernel, names)
+    turned = turned_part((heaviest.prior if fit is None else fit.prior).kernel, names)
+    lines = groupby(model.story.splitlines(), lambda line: line.startswith("  "))
     values: dict[str, Any] = {
         "names": names,
         "fit": fit,
-        # lines of its table are aligned by blanks
-        "story": [
-            (aligned, list(lines))
-            for aligned, lines in groupby(model.story.splitlines(), lambda line: line.startswith("  "))
-        ],
+        "story": [(aligned, list(some)) for aligned, some in lines],  # those of its table are aligned by blanks
         "facts": facts_table(given.model, names, given.scale),
         "columns": columns_table(heaviest, names),
         "hyperparameters": hyperparameters_table(heaviest, fit, names),
@@ -143,6 +135,6 @@ def write_fit_report(
             caption += "range that is guaranteed to hold it."
             values["computation_picture"] = place.picture("computation", content, caption)
         advance(1)
-    first = values["held_out"]["sentence"] if values["held_out"] else ""
-    opening = values["opening"] = " ".join(filter(None, [first, computation.sentences[0]]))
+    first = [values["held_out"]["sentence"]] if values["held_out"] else []
+    opening = values["opening"] = " ".join([*first, computation.sentences[0]])
     return FitReport(place.write("report.html", _TEMPLATE, values), opening)

@@ -25,8 +25,7 @@ _FEWER_POINTS = 1000  # so many are left out where the model's own solver condit
 _HOLDOUT_SECONDS = 60.0
 _AROUND = 10  # so many observations around a point say how rough it is there
 _WORTH_TRYING = 100  # with fewer observations a recalibration is not tried: it would say little
-# With fewer observations none can be judged: what the other groups have is too little to learn from.
-_POSSIBLE = FEWEST * GROUPS // (GROUPS - 1)
+_POSSIBLE = FEWEST * GROUPS // (GROUPS - 1)  # with fewer the other groups have too little to learn from
 _KINDER = "The hyperparameters have seen them, so this is slightly kinder than data that were never used."
 
 
@@ -34,9 +33,8 @@ _KINDER = "The hyperparameters have seen them, so this is slightly kinder than d
 class HeldOut:
     """Observations ``truth`` (n,) at X (n, p), and the ``prediction`` of them, noise included.
 
-    ``distance`` (n,) is how far the nearest observation lies that predicts each, ``roughness`` (n,) how much those
-    around it differ, if there are enough. ``rows`` (n,) are their positions, from 0, in ``rows_of``. ``how`` says in
-    sentences where they come from, ``short`` in a few words. ``correlation`` is that of the errors, if it is known.
+    ``distance`` (n,) is that of the nearest observation which predicts, ``roughness`` (n,) how much those around
+    differ, ``rows`` (n,) are positions in ``rows_of``. ``how`` says where they come from, ``short`` in a few words.
     """
 
     X: np.ndarray
@@ -75,10 +73,7 @@ class HeldOut:
 
 @dataclass(frozen=True, eq=False)
 class BeforeAndAfter:
-    """The same observations ``before`` any recalibration, and ``after`` one: that of the model, or one that was tried.
-
-    ``recalibrated`` says that the model has one; ``how`` where it comes from, or why there is none.
-    """
+    """The same observations ``before`` a recalibration and ``after`` that of a ``recalibrated`` model, or a trial."""
 
     before: HeldOut
     after: HeldOut | None
@@ -108,32 +103,20 @@ def _of_holdout(model: Model, holdout: HoldoutData, seed: int) -> BeforeAndAfter
         holdout = holdout.some(np.sort(np.random.default_rng(seed).choice(size, n, replace=False)))
         how = f"{n:,} observations, drawn at random from the held-out ones, predicted by the model itself."
     if holdout.known:
-        how += (
-            f" {holdout.known:,} of the {size + holdout.known:,} rows given are training rows, the same in all columns "
-            "and the target, and were left out of the judgement."
-        )
+        how += f" {holdout.known:,} of the {size + holdout.known:,} rows given are training rows, the same in all "
+        how += "columns and the target, and were left out of the judgement."
     noise = None if holdout.noise is None else array(holdout.noise)
     if noise is None and np.ndim(model.prior.noise_variance):
         noise = np.mean(model.prior.noise_variance)
-        how += (
-            " The training observations each have a noise variance of their own, which says nothing about new ones: "
-            "their average was used."
-        )
-    X, geometry = array(holdout.X), Geometry(component)
+        how += " The training observations each have a noise variance of their own, which says nothing about new ones: "
+        how += "their average was used."
+    X, geometry, short = array(holdout.X), Geometry(component), "held-out data"
     found = model.replace(margins=None).predict(X, progress=False)
     kept = [np.stack([array(getattr(each, name)) for each in found.components]) for name in ("mean", "variance")]
-    before = HeldOut(
-        X=X,
-        truth=array(holdout.y),
-        prediction=found.observed(noise),
-        distance=array(geometry.distance(holdout.X)),
-        roughness=_roughness(component, lambda k: geometry.search.query(geometry.coordinates(holdout.X), k)),
-        rows=holdout.rows,
-        rows_of="held-out data",
-        how=how,
-        short="held-out data",
-        correlation=correlation_of(found.components[0].observed(noise), len(component.y)),
-    )
+    rough = _roughness(component, lambda k: geometry.search.query(geometry.coordinates(holdout.X), k))
+    correlation = correlation_of(found.components[0].observed(noise), len(component.y))
+    data = X, array(holdout.y), found.observed(noise), array(geometry.distance(holdout.X)), rough
+    before = HeldOut(*data, holdout.rows, short, how, short, correlation)
     margins, after = model.margins, None
     if margins is not None:
         tried = "The recalibrated error bars were judged."
@@ -160,10 +143,8 @@ def _of_training_data(model: Model, like: torch.Tensor | None, seed: int) -> Bef
         if recalibrated:
             before = replace(before, how=f"{before.how} {few}: the error bars without recalibration were judged.")
         return BeforeAndAfter(before, None, recalibrated, f"Recalibration was not tried: {few}.")
-    how = (
-        f"For the recalibration they were put into {GROUPS} groups at random, and the error bars of each group "
-        "come from the other groups: no observation judges itself."
-    )
+    how = f"For the recalibration they were put into {GROUPS} groups at random, and the error bars of each group "
+    how += "come from the other groups: no observation judges itself."
     if isinstance(model.margins, Conformal):
         how += " The conformal step, which has calibration data of its own, was left out of this."
     mended = cross_recalibrated(found, model.components[0], seed)
@@ -183,18 +164,9 @@ def leave_out(model: Model, like: torch.Tensor | None, seed: int) -> LeftOut:
 def left_out_data(component: Conditioned, found: LeftOut) -> HeldOut:
     """Left-out observations of a component as held-out data."""
     geometry, rows = Geometry(component), torch.from_numpy(found.index).to(component.device)
-    return HeldOut(
-        X=found.X,
-        truth=found.y,
-        prediction=found.prediction,
-        distance=found.distance,
-        roughness=_roughness(component, lambda k: geometry.beyond(rows, geometry.single(rows), k)),
-        rows=found.index,
-        rows_of="training data",
-        how=f"{found.how} {_KINDER}",
-        short=found.short,
-        correlation=found.correlation,
-    )
+    rough = _roughness(component, lambda k: geometry.beyond(rows, geometry.single(rows), k))
+    data, how = (found.X, found.y, found.prediction, found.distance, rough), f"{found.how} {_KINDER}"
+    return HeldOut(*data, found.index, "training data", how, found.short, found.correlation)
 
 
 def _roughness(component: Conditioned, nearest: Callable[[int], torch.Tensor]) -> np.ndarray | None:

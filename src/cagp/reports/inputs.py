@@ -39,10 +39,7 @@ class HoldoutData:
 
 @dataclass(frozen=True, eq=False)
 class ReportInputs:
-    """What a report is about: the ``model`` on the scale that it models, and its ``heaviest`` prior, by itself.
-
-    Training data are left out in the geometry of ``like`` (T, p), if any. ``scale`` says what was done to y before.
-    """
+    """The ``model`` on the ``scale`` that it models, in words, its ``heaviest`` prior by itself, and what was given."""
 
     model: Model
     heaviest: Model
@@ -62,10 +59,8 @@ def check_inputs(model: Any, fit: Any, holdout: Any, like: Any, names: Any) -> R
         raise InputTypeError(f"fit must be what cagp.hyperparameters.fit returned, got {type(fit).__name__}")
     kernels = [component.prior.kernel for component in model.components]
     if fit is not None and model.record is None and fit.prior.kernel not in kernels:  # a story tells of several
-        raise InputError(
-            f"fit found the kernel {fit.prior.kernel!r}, the model has {kernels[0]!r}; condition the prior of "
-            "the fit: fit.prior.condition(X, y)"
-        )
+        wrong = f"fit found the kernel {fit.prior.kernel!r}, the model has {kernels[0]!r}"
+        raise InputError(f"{wrong}; condition the prior of the fit: fit.prior.condition(X, y)")
     if like is not None and holdout is not None:
         raise InputError("like says how training data are left out, which a holdout replaces; leave one of them out")
     model, holdout, names, scale = on_the_scale_of_the_model(model, holdout, names)

@@ -11,7 +11,7 @@ from ..recalibration.diagnosis import Diagnosis
 from ..solvers import NearestNeighbours, Solver
 from ..support.numbers import coverage_percent, datum, number, with_unit
 from . import by_place
-from .by_place import LEVELS, MAPPED, WORDS, coverage_map, divisions
+from .by_place import LEVELS, MAPPED, WORDS, divisions
 from .held_out import BeforeAndAfter, HeldOut
 from .inputs import ReportInputs, array, working
 from .maps import map_of
@@ -30,18 +30,15 @@ def judgement(found: Diagnosis, **rest: Any) -> dict[str, Any]:
 def judgement_on_data(found: BeforeAndAfter, given: ReportInputs, place: Folder) -> dict[str, Any]:
     """How a model does on held-out data."""
     held_out, model, names = found.judged, given.heaviest, given.names
-    caption = (
-        f"{held_out.short.capitalize()}: the grey bands hold what chance does to error bars that are right, 95% of the "
-        "time, everywhere at once, if the errors are independent."
-    )
+    caption = f"{held_out.short.capitalize()}: the grey bands hold what chance does to error bars that are right, 95% "
+    caption += "of the time, everywhere at once, if the errors are independent."
     content = by_place.calibration(held_out, names)
     coverage = coverage_table(held_out.diagnosis, f"Coverage, {held_out.short}.", "coverage")
-    points = _points_table(held_out, names, _most_relevant(model, names))
     return judgement(
         held_out.diagnosis,
         how=held_out.how,
         advice=remedies_for_data(found, model, transformed=bool(given.scale)),
-        tables=[coverage, _scores_table(held_out, names), points],
+        tables=[coverage, _scores_table(held_out, names), _points_table(held_out, names, _most_relevant(model, names))],
         pictures=[place.picture("calibration", content, caption)] if content else [],
         parts=[*_where(found, model, names, place), _changed(found, names, place)],
     )
@@ -59,8 +56,7 @@ def _where(found: BeforeAndAfter, model: Model, names: Names, place: Folder) -> 
     )
     drawn = [place.picture("by-place", by_place.quarters(found, divided), caption)]
     ground = map_of(model.prior.kernel, model.X.shape[1])
-    content = None if ground is None else coverage_map(found, ground, names)
-    if content is not None:
+    if ground is not None and (content := by_place.coverage_map(found, ground, names)):
         caption = (
             f"How many of the observations lie in their {100 * MAPPED:g}% intervals, place by place: white is as "
             "promised, blue is more (the error bars are too wide there), red is less (too narrow), grey are places "
@@ -91,15 +87,11 @@ def _changed(found: BeforeAndAfter, names: Names, place: Folder) -> dict[str, An
 
 def coverage_table(diagnosis: Diagnosis, caption: str, name: str) -> PageTable:
     """Promised and found coverage, with what chance allows at all levels together."""
-    rows = [
-        (
-            f"{100 * c.level:g}%",
-            coverage_percent(c.found),
-            f"{coverage_percent(c.lower)} to {coverage_percent(c.upper)}",
-            "yes" if c.inside else ("no, too few" if c.found < c.level else "no, too many"),
-        )
-        for c in diagnosis.coverage
-    ]
+    rows = []
+    for c in diagnosis.coverage:
+        found, lower, upper = map(coverage_percent, (c.found, c.lower, c.upper))
+        within = "yes" if c.inside else ("no, too few" if c.found < c.level else "no, too many")
+        rows.append((f"{100 * c.level:g}%", found, f"{lower} to {upper}", within))
     return PageTable(caption, ("interval", "holds", "by chance, if right", "within chance"), rows, name)
 
 
@@ -147,31 +139,32 @@ def _most_relevant(model: Model, names: Names) -> list[int]:
     if len(spread) <= _COLUMNS:
         return list(range(len(spread)))
     own = np.zeros(len(spread))
-    for parameter in hyperparameters(model.prior, names):
-        if parameter.kind == "lengthscale" and parameter.column is not None:
-            own[parameter.column] = max(own[parameter.column], spread[parameter.column] / parameter.value)
+    for each in hyperparameters(model.prior, names):
+        if each.kind == "lengthscale" and each.column is not None:
+            own[each.column] = max(own[each.column], spread[each.column] / each.value)
     return sorted(np.argsort(-(own if own.any() else spread), kind="stable")[:_COLUMNS].tolist())
 
 
 def _changes_table(before: HeldOut, after: HeldOut, unit: str) -> PageTable:
     both = (before.scores, after.scores)
+    compared = (
+        ("RMSE", "rmse", unit, "the predictions are the same"),
+        ("CRPS", "crps", unit, "smaller is better"),
+        ("interval score, 95%", "interval_score", unit, "smaller is better"),
+        ("NLL (log score)", "nll", "", "smaller is better"),
+        ("width of the 95% interval", "sharpness", unit, "average"),
+    )
     rows: list[tuple[str, ...]] = [
         (title, *(with_unit(number(getattr(each, name)), own) for each in both), meaning)
-        for title, name, own, meaning in (
-            ("RMSE", "rmse", unit, "the predictions are the same"),
-            ("CRPS", "crps", unit, "smaller is better"),
-            ("interval score, 95%", "interval_score", unit, "smaller is better"),
-            ("NLL (log score)", "nll", "", "smaller is better"),
-            ("width of the 95% interval", "sharpness", unit, "average"),
-        )
+        for title, name, own, meaning in compared
     ]
     rows.append(("rms of z", *(number(float(np.sqrt(np.square(each.z).mean()))) for each in both), "1 if right"))
     rows += [
         (f"{100 * level:g}% intervals hold", *(coverage_percent(each.coverage(level)) for each in both), "")
         for level in LEVELS
     ]
-    heads = ("score", "before", "after", "meaning")
-    return PageTable("Before and after the recalibration.", heads, rows, "recalibration")
+    caption, heads = "Before and after the recalibration.", ("score", "before", "after", "meaning")
+    return PageTable(caption, heads, rows, "recalibration")
 
 
 def remedies_for_data(found: BeforeAndAfter, model: Model, transformed: bool = False) -> list[str]:
@@ -194,10 +187,8 @@ def remedies_for_data(found: BeforeAndAfter, model: Model, transformed: bool = F
         if failure in ("heavy tails", "wrong shape") and not transformed:
             said.append(_TRANSFORM)
     if found.after is None and "too narrow" in diagnosis.failures:
-        said.append(
-            f"Until then, multiply the standard deviations by {number(diagnosis.spread, 2)} to get error bars that "
-            "are about right on average."
-        )
+        factor = number(diagnosis.spread, 2)
+        said.append(f"Until then, multiply the standard deviations by {factor}, which is about right on average.")
     return said + _other_models(model)
 
 
@@ -226,10 +217,7 @@ def _other_models(model: Model) -> list[str]:
         "cagp.fit chose has been compared with others, and its story says with which."
     ]
     if model.components[0].basis is None:
-        said.append(
-            "So can a trend with unknown coefficients: `cagp fit … --mean linear`, in Python Polynomial(1). Not tried "
-            "here."
-        )
+        said.append("So can a trend: `cagp fit … --mean linear`, in Python Polynomial(1). Not tried here.")
     solver = working(model)
     if isinstance(solver, NearestNeighbours) and not solver.description(len(model.y)).exact:
         said.append(
@@ -267,7 +255,7 @@ _REMEDIES = {
         "If they are genuine, give each observation its own noise variance. Not tried here.",
     ],
     "wrong shape": [
-        "Compare the histogram of z with the normal curve: two humps are two regimes, a slope is a skewed target.",
+        "Compare the histogram of z with the normal curve: two humps are two regimes, a slope is skewness."
     ],
 }
 
@@ -279,13 +267,11 @@ def remedies_for_method(diagnosis: Diagnosis, solver: Solver) -> list[str]:
     if not solver.calibrated:
         return [_uncalibrated(solver)]
     known = f"{type(solver).__name__} should be calibrated by construction."
-    chance = "Check again with another seed: of methods that are right, about one in twenty looks like this by chance."
     if diagnosis.suspicious:
-        return [f"{chance} {known}"]
-    return [
-        f"{known} If it is your own solver, its weights depend on y or it misreports its variances; if it is one of "
-        "cagp's, this is a bug worth reporting."
-    ]
+        chance = "Check again with another seed: of methods that are right, about one in twenty looks like this by "
+        return [f"{chance}chance. {known}"]
+    own = "If it is your own solver, its weights depend on y or it misreports its variances; if it is one of cagp's, "
+    return [f"{known} {own}this is a bug worth reporting."]
 
 
 def _uncalibrated(solver: Solver) -> str:

@@ -1,7 +1,7 @@
 """Which columns make a map, and what every map shares: its ends, its shape, coastlines.
 
-Nothing is downloaded, and a map without coastlines is a map too. Looked for, in this order: Natural Earth's
-``ne_110m_coastline.geojson`` in the folder CAGP_DATA or in the cache of cagp, and what cartopy has fetched before.
+Coastlines are Natural Earth's ``ne_110m_coastline.geojson`` in CAGP_DATA or in the cache of cagp, or those that cartopy
+has fetched before; a map without any is a map too.
 """
 
 from __future__ import annotations
@@ -109,8 +109,7 @@ def wrapped(lines: list[np.ndarray]) -> list[np.ndarray]:
 def _from_geojson() -> Iterator[Any]:
     for place in (data_folder, cache_folder):  # the second is looked for only where the first has none
         folder = place()
-        path = folder / f"{FILE_NAME}.geojson" if folder else None
-        if path is not None and path.is_file():
+        if folder and (path := folder / f"{FILE_NAME}.geojson").is_file():
             for feature in json.loads(path.read_text(encoding="utf-8"))["features"]:
                 lines = feature["geometry"]["coordinates"]
                 yield from [lines] if feature["geometry"]["type"] == "LineString" else lines

@@ -30,9 +30,8 @@ def facts_table(model: Model, names: Names, scale: str = "") -> PageTable:
 
     gram, solver = model.prepared.gram, working(model)
     (size, columns), unit, y = model.X.shape, names.target_unit, array(model.y)
-    full, solving = (
-        "double precision" if each.dtype == torch.float64 else "single precision" for each in (model.gram, gram)
-    )
+    double = (each.dtype == torch.float64 for each in (model.gram, gram))
+    full, solving = ("double precision" if each else "single precision" for each in double)
     low, high, average = (with_unit(datum(float(v)), unit) for v in (y.min(), y.max(), y.mean()))
     picked = " (picked by Auto)" if model.prepared.picked else ""
     calibrated = "calibrated" if solver.calibrated else "not calibrated: its error bars depend on y"
@@ -66,8 +65,8 @@ def columns_table(model: Model, names: Names) -> PageTable:
     """The columns of X: range and median."""
     X = array(model.X)
     rows = [
-        (names.name(c), names.unit(c), *(datum(float(f(X[:, c]))) for f in (np.min, np.median, np.max)))
-        for c in range(min(X.shape[1], _COLUMNS_LISTED))
+        (names.name(c), names.unit(c), *(datum(float(f(v))) for f in (np.min, np.median, np.max)))
+        for c, v in enumerate(X.T[:_COLUMNS_LISTED])
     ]
     some = f"The first {_COLUMNS_LISTED} of {X.shape[1]} columns."
     caption = some if X.shape[1] > _COLUMNS_LISTED else "The columns."
@@ -151,21 +150,18 @@ def advice(model: Model, fit: FitResult | None, names: Names, mixed: bool = Fals
         said.append("Standard errors were not computed: fit with standard_errors=True to see what the data determine.")
     else:
         said += _vague(fit, names)
-    said += _lengthscales(model, prior, names) + _noise(model)
-    said.append(
-        "These are the values of the candidate with the most weight; a mixture predicts, as said above."
-        if mixed
-        else "The error bars of the predictions take the hyperparameters as known; their uncertainty is not included."
-    )
-    return said
+    end = "The error bars of the predictions take the hyperparameters as known; their uncertainty is not included."
+    if mixed:
+        end = "These are the values of the candidate with the most weight; a mixture predicts, as said above."
+    return [*said, *_lengthscales(model, prior, names), *_noise(model), end]
 
 
 def _warnings(fit: FitResult, names: Names) -> list[str]:
     """The warnings of a fit with the names that a reader knows; flat directions in one of them."""
     labels = {parameter.name: f"the {parameter.label}" for parameter in hyperparameters(fit.prior, names)}
-    said = [(each, labels.get(each.subject, each.subject)) for each in fit.advice if each.kind != "flat"]
-    flat = [labels.get(each.subject, each.subject) for each in fit.advice if each.kind == "flat"]
-    said += [(Advice("flat"), ", ".join(flat))] if flat else []
+    known = [(each, labels.get(each.subject, each.subject)) for each in fit.advice]
+    flat = ", ".join(subject for each, subject in known if each.kind == "flat")
+    said = [pair for pair in known if pair[0].kind != "flat"] + ([(Advice("flat"), flat)] if flat else [])
     sentences = (each.worded(subject=subject) for each, subject in said)
     return [sentence[:1].upper() + sentence[1:] for sentence in sentences]
 
@@ -181,7 +177,7 @@ def _vague(fit: FitResult, names: Names) -> list[str]:
 
 def _lengthscales(model: Model, prior: Prior, names: Names) -> list[str]:
     X = array(model.X)
-    long, short = [], []
+    long, short, said = [], [], []
     for parameter in hyperparameters(prior, names):
         if parameter.kind != "lengthscale" or parameter.column is None:
             continue
@@ -191,7 +187,6 @@ def _lengthscales(model: Model, prior: Prior, names: Names) -> list[str]:
             long.append(f"{name} ({number(parameter.value / span, 2)} times its range)")
         elif span and parameter.value < 0.5 * float(np.median(np.diff(values))):
             short.append(name)
-    said = []
     if long:
         said.append(f"Long lengthscales: {', '.join(long)}. The prediction hardly depends on these columns.")
     if short:

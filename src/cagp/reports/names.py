@@ -69,8 +69,7 @@ class Names:
 
     def name(self, column: int) -> str:
         """What a column is called."""
-        assert self.features is not None
-        return self.features[column]
+        return (self.features or ())[column]
 
     def unit(self, column: int) -> str:
         """The unit of a column, "" where it has none."""

@@ -44,8 +44,6 @@ caption { padding-bottom: .4rem; }
 th, td { border-bottom: 1px solid #ddd; padding: .15rem .9rem .15rem 0; text-align: left; vertical-align: top;
   font-size: .9rem; }
 thead th { border-bottom: 1px solid #444; }
-details { margin: 1rem 0; }
-code { font-size: .9em; }
 p, li, td { overflow-wrap: anywhere; }
 pre { overflow-x: auto; font-size: .85rem; line-height: 1.35; }
 .facts { color: #444; }

@@ -27,9 +27,9 @@ Picture = tuple[str, bytes, str]  # the name of its file, the PNG, and the capti
 def draw(model: Model, names: Names, seed: int) -> list[Picture]:
     """A curve for one column; a map for two or for points on the globe; slices along all other columns."""
     columns = model.X.shape[1]
-    place = map_of(model.prior.kernel, columns)
     if columns == 1:
         return [_curve(model, names, seed)]
+    place = map_of(model.prior.kernel, columns)
     pictures = [] if place is None else [_map(model, names, place, seed)]
     others = [c for c in range(columns) if place is None or c not in (place.across, place.down)]
     return pictures + ([_slices(model, names, others)] if others else [])
@@ -49,10 +49,8 @@ def _predict(model: Model, where: np.ndarray) -> tuple[_Predictions, str]:
     solver, size, note = working(model), len(model.y), ""
     expected = seconds(model, solver, size, len(where))
     if expected > _LIMIT_SECONDS and seconds(model, LOCAL, size, len(where)) < expected:
-        note = (
-            f" Drawn with {LOCAL!r} in place of {solver!r}, which would take about {duration(expected)} for these "
-            f"{len(where):,} points."
-        )
+        note = f" Drawn with {LOCAL!r} in place of {solver!r}, which would take about {duration(expected)} for these "
+        note += f"{len(where):,} points."
         model = refit(model, LOCAL)
     found, noise = model.predict(where, progress=False), model.prior.noise_variance
     observed = found.observed(float(np.mean(noise)) if np.ndim(noise) else None)
@@ -83,11 +81,9 @@ def _curve(model: Model, names: Names, seed: int) -> Picture:
 def _band(ax: Axes, x: np.ndarray, found: _Predictions, bars: bool = False) -> None:
     """The mean and both intervals, the wider one first; as ``bars`` where x has few values."""
     light, dark = (0.25, 0.6) if bars else (0.13, 0.35)
+    draw_band, width = (ax.vlines, 5) if bars else (ax.fill_between, 0)
     for ends, alpha, of in ((found.observed, light, "new observations"), (found.interval, dark, "the function")):
-        if bars:
-            ax.vlines(x, *ends, color=BLUE, alpha=alpha, linewidth=5, label=f"95% of {of}")
-        else:
-            ax.fill_between(x, *ends, color=BLUE, alpha=alpha, linewidth=0, label=f"95% of {of}")
+        draw_band(x, *ends, color=BLUE, alpha=alpha, linewidth=width, label=f"95% of {of}")
     style: dict[str, Any] = {"color": BLUE, "linewidth": 1.6}
     if bars:
         style = {"color": "black", "marker": "_", "markersize": 9, "linestyle": ""}
@@ -132,8 +128,8 @@ def _slices(model: Model, names: Names, columns: list[int]) -> Picture:
     X = array(model.X)
     middle = np.median(X, axis=0)
     ranked, first_note = _predict_along(model, X, middle, columns[:_MOST_RANKED], _RANKING)
-    moves = {column: float(np.ptp(part.mean)) for column, _, part in ranked}
-    chosen = sorted(moves, key=lambda column: -moves[column])[:_SLICES]
+    by_effect = sorted(ranked, key=lambda each: -float(np.ptp(each[2].mean)))
+    chosen = [column for column, _, _ in by_effect[:_SLICES]]
     found, note = _predict_along(model, X, middle, chosen, _SLICE)
     across = min(len(chosen), 3)
     figure, axes = new_figure(-(-len(chosen) // across), across, 3.9, 3.1)
@@ -155,8 +151,8 @@ def _slices(model: Model, names: Names, columns: list[int]) -> Picture:
         ax.set_axis_off()
     handles, labels = axes.flat[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), fontsize="small", frameon=False)
-    all_of_them = len(chosen) == len(columns)
-    some = "all columns" if all_of_them else f"the {len(chosen)} of {len(columns)} columns that matter most"
+    most = f"the {len(chosen)} of {len(columns)} columns that matter most"
+    some = "all columns" if len(chosen) == len(columns) else most
     caption = (
         f"The predicted {names.target} along {some}, largest effect first, with the other columns at their medians "
         f"(dotted lines: {_medians(X, chosen, names)}). Bands: 95% of the function (dark) and of new observations "
