@@ -62,6 +62,8 @@ def test_other_doors_have_the_same_words() -> None:
         ({"times": [5]}, "times must be columns among 0 to 1"),
         ({"solver": "magic"}, "solver"),
         ({"seed": -1}, "seed"),
+        ({"seconds": 0}, "seconds must be positive"),
+        ({"seconds": "soon"}, "seconds must be"),
         ({"like": np.ones((3, 5))}, "like has 5 columns"),
         ({"transform": "log", "noise_variance": 0.1}, "cannot take|on the scale of the observations"),
     ],

@@ -222,3 +222,14 @@ def test_the_order_is_seeded(sample):
         warnings.simplefilter("ignore", FitWarning)
         assert prior.fit(X, y, seed=1, **options) == prior.fit(X, y, seed=1, **options)
         assert prior.fit(X, y, seed=1, **options) != prior.fit(X, y, seed=2, **options)
+
+
+@pytest.mark.parametrize("off", [torch.no_grad, torch.inference_mode])
+def test_gradients_are_there_whatever_the_program_around_has_switched_off(off, sample):
+    X, y = sample
+    prior = cagp.Prior(cagp.CustomKernel(lambda A, B: torch.exp(-torch.cdist(A, B))), noise_variance=0.05)
+    expected = fit(prior, X, y, n_restarts=0)
+    with off():
+        found = fit(prior, X, y, n_restarts=0)
+    assert found.values == pytest.approx(expected.values)
+    assert found.values["kernel.variance"] != 1.0

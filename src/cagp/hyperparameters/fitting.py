@@ -159,7 +159,9 @@ def fit(
     kind = task.kind(likelihood, terms)
     starts = [space.start, *(space.random_start(task.restarts) for _ in range(n_restarts))]
     show = progress_bar("fit", len(starts) * max_iterations, progress)
-    with threads_for(task.data.size**3), Interrupt() as interrupt, show as advance:
+    # gradients are needed whatever the program around has switched off
+    gradients = torch.inference_mode(False), torch.enable_grad()
+    with gradients[0], gradients[1], threads_for(task.data.size**3), Interrupt() as interrupt, show as advance:
         how: dict[str, Any] = {"tolerance": tolerance, "max_iterations": max_iterations}
         search = partial(maximise, interrupt=interrupt, advance=advance, **how)
         ending = task.climbed(kind, starts, terms, n_neighbours, search, interrupt)

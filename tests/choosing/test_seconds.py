@@ -1,0 +1,86 @@
+"""A budget of seconds: the best so far is kept and judged, and the story says what was not tried."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import cagp
+from cagp import saving
+from cagp.cli import app
+from cagp.estimator import CAGPRegressor
+from cagp.hyperparameters import fit
+from cagp.support.interrupt import Interrupt, ending_at
+
+RNG = np.random.default_rng(0)
+X = RNG.random((80, 2))
+Y = np.sin(6 * X[:, 0]) + X[:, 1] + 0.1 * RNG.normal(size=80)
+NOTHING = 1e-6  # seconds: used up before anything but the first candidate can begin
+
+
+def test_one_candidate_is_fitted_and_judged_whatever_the_budget() -> None:
+    model = cagp.fit(X, Y, seconds=NOTHING, progress=False)
+    story = str(model.story)
+    assert story.startswith("1 candidate was fitted")
+    assert "The budget of 1e-06 seconds was used up. Not tried: a transform of the observations, matern12" in story
+    for each in ("rbf", "short and long", "a linear trend", "turned axes", "varying amplitude and noise"):
+        assert each in story.split("Not tried: ")[1]
+    assert "50% intervals hold" in story
+    assert not model.interrupted
+    assert np.abs(model.predict(X, progress=False).mean - Y).mean() < 0.2
+
+
+def test_the_default_budget_is_told_and_leaves_nothing_out() -> None:
+    story = str(cagp.fit(X, Y, kernel="matern32", progress=False).story)
+    assert "of a budget of 30 s" in story
+    assert "Not tried" not in story
+
+
+def test_the_budget_grows_slowly_with_the_table() -> None:
+    wide = np.column_stack([RNG.random((2000, 80)), np.arange(2000)])
+    story = str(cagp.fit(wide, wide[:, 0], kernel="matern32", seconds=None, recalibrate=False, ard=False).story)
+    assert f"of a budget of {30 * (wide.size / 10_000) ** 0.25:.3g} s" in story
+
+
+def test_the_estimator_and_the_command_have_it(tmp_path: Path) -> None:
+    regressor = CAGPRegressor(seconds=NOTHING).fit(X, Y)
+    assert "Not tried" in str(regressor.model_.story)
+    table = tmp_path / "table.csv"
+    np.savetxt(table, np.column_stack([X, Y]), delimiter=",", header="a,b,y", comments="")
+    arguments = ["fit", table, "--target", "y", "--out", tmp_path / "model", "--no-report", "--seconds", NOTHING]
+    result = CliRunner().invoke(app, list(map(str, arguments)))
+    assert result.exit_code == 0, result.output
+    assert "Not tried" in result.output
+    assert saving.is_model_folder(tmp_path / "model")
+    refused = CliRunner().invoke(app, [*map(str, arguments[:-1]), "-1", "--overwrite"])
+    assert refused.exit_code != 0
+    assert "seconds must be positive" in refused.output
+
+
+def test_time_that_is_up_ends_a_climb_after_an_evaluation() -> None:
+    with ending_at(time.perf_counter() - 1.0):
+        assert Interrupt().requested
+        with ending_at(time.perf_counter() + 1000.0):  # one inside another has no more time than that
+            assert Interrupt().requested
+        result = fit(cagp.Prior(cagp.Matern32((0.1, 0.1)), noise_variance=1.0), X, Y, n_restarts=0)
+    assert not Interrupt().requested
+    assert len(result.trace) == 1
+    assert not result.converged
+
+
+def test_columns_that_do_not_matter_keep_their_lengthscales() -> None:
+    wide = np.column_stack([X, RNG.random((80, 2))])
+    model = cagp.fit(wide, np.sin(6 * X[:, 0]) + X[:, 1], progress=False)
+    assert "hardly vary: these lengthscales are those of the first candidate" in str(model.story)
+    assert model.result is not None
+    for place in ("[2]", "[3]"):
+        assert any(name.endswith(f"lengthscale{place}") for name in model.result.values)
+
+
+@pytest.mark.parametrize("seconds", [np.float64(40.0), 40])
+def test_any_number_is_taken(seconds: float) -> None:
+    assert "of a budget of 40 s" in str(cagp.fit(X, Y, kernel="rbf", seconds=seconds, progress=False).story)
