@@ -36,14 +36,14 @@ def test_one_candidate_is_fitted_and_judged_whatever_the_budget() -> None:
 
 def test_the_default_budget_is_told_and_leaves_nothing_out() -> None:
     story = str(cagp.fit(X, Y, kernel="matern32", progress=False).story)
-    assert "of a budget of 30 s" in story
+    assert "of a budget of 60 s" in story
     assert "Not tried" not in story
 
 
 def test_the_budget_grows_slowly_with_the_table() -> None:
     wide = np.column_stack([RNG.random((2000, 80)), np.arange(2000)])
     story = str(cagp.fit(wide, wide[:, 0], kernel="matern32", seconds=None, recalibrate=False, ard=False).story)
-    assert f"of a budget of {30 * (wide.size / 10_000) ** 0.25:.3g} s" in story
+    assert f"of a budget of {60 * (wide.size / 10_000) ** 0.25:.3g} s" in story
 
 
 def test_the_estimator_and_the_command_have_it(tmp_path: Path) -> None:

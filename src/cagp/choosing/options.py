@@ -30,7 +30,7 @@ from .candidates import DEFAULT_KINDS, KINDS, PER_COLUMN, TRENDS, CandidatePrior
 
 LIKELIHOODS = ("auto", "exact", "nearest-neighbours")
 
-_SECONDS, _ENTRIES = 30.0, 10_000  # how long a search may take for so many entries; for sixteen times as many, twice
+_SECONDS, _ENTRIES = 60.0, 10_000  # how long a search may take for so many entries; for sixteen times as many, twice
 
 
 @dataclass(frozen=True, eq=False)

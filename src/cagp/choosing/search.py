@@ -18,8 +18,7 @@ from ..errors import NotPositiveDefiniteError
 from ..hyperparameters import FitResult
 from ..hyperparameters import fit as fit_hyperparameters
 from ..hyperparameters.fitting import log_likelihoods, neighbour_terms
-from ..hyperparameters.search_space import Space
-from ..hyperparameters.terms import DEFAULT_TERMS, GivenTerms
+from ..hyperparameters.terms import GivenTerms
 from ..kernels import Radial, Rotated
 from ..model import Model
 from ..prior import Prior
@@ -49,7 +48,7 @@ _NEIGHBOURS = 30
 # are chosen are polished: hyperparameters to a small part of their standard errors.
 _EXPLORED, _POLISHED = 2e-3, 1e-4
 _IDLE = 1e-4  # of the variance of y: what varies less along a column is idle
-_OPERATIONS = 2.5e9  # of one likelihood by neighbours where a candidate is polished: about half a second
+_ALL_TERMS = 20_000  # up to so many observations what is chosen is fitted by all terms; beyond, a sample has all scales
 _BY_TERMS = {"likelihood": "nearest-neighbours", "tolerance": _POLISHED, "subset": None, "n_restarts": 0}
 _OF_THE_LIKELIHOOD = ("subset", "n_neighbours", "terms", "seed", "memory_budget")
 
@@ -152,7 +151,7 @@ class CandidateSearch:
         try:
             result = self.fit(
                 found.candidate.starting_at(found.prior),
-                **{"tolerance": _POLISHED, "terms": self._terms, **self.fitting},
+                **{"tolerance": _POLISHED, "terms": "all" if len(self.y) <= _ALL_TERMS else None, **self.fitting},
             )
             model = self.condition(result.prior)
         except NotPositiveDefiniteError:
@@ -162,12 +161,6 @@ class CandidateSearch:
         polished = replace(found, result=result, model=kept, seconds=taken)
         self.fits[self.fits.index(found)] = polished
         return polished
-
-    @property
-    def _terms(self) -> int:
-        """So many terms of a likelihood of nearest neighbours are summed up in about half a second."""
-        q = Space.of(self.start.start).size
-        return max(DEFAULT_TERMS, int(_OPERATIONS / (_NEIGHBOURS**3 / 3 + 3 * q * _NEIGHBOURS**2)))
 
     def model_of(self, found: FittedCandidate) -> Model:
         """The model that a fit makes: the one that was judged, or made again where that would have been too large."""

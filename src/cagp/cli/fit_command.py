@@ -74,12 +74,11 @@ def fit(
         from .starting import PriorAsked, check_rows, columns_asked, read_training, search, search_options
 
         printer = Printer(quiet)
-        level = renamed("--noise", noise, "--noise-variance", noise_variance)
         flagged = {"uncertainty": uncertainty, "recalibrate": recalibrate, "varying": varying, "mixture": mixture}
-        options = search_options(no_fit, transform, likelihood, subset, restarts, fix, seed=seed, **flagged)
-        options["seconds"] = seconds
+        options = search_options(no_fit, transform, likelihood, subset, restarts, fix, seconds, seed=seed, **flagged)
         chosen_solver = with_iterations(as_solver(solver), iterations)
         where = renamed("--geo", geo, "--globe", globe)
+        level = renamed("--noise", noise, "--noise-variance", noise_variance)
         wished = PriorAsked(kernel, mean, where, ard, lengthscale, variance, level, rotate)
         if no_fit:
             wished.require_values(noisy=bool(noise_column))

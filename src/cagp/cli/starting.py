@@ -299,7 +299,14 @@ def read_training(
 
 
 def search_options(
-    no_fit: bool, transform: str, likelihood: str, subset: int | None, restarts: int | None, fix: Listed, **flags: Any
+    no_fit: bool,
+    transform: str,
+    likelihood: str,
+    subset: int | None,
+    restarts: int | None,
+    fix: Listed,
+    seconds: float | None,
+    **flags: Any,
 ) -> dict[str, Any]:
     """What ``cagp.fit`` is told about the search; of the ``flags``, None is "auto". Refuses what no data allow."""
     choice(likelihood, "--likelihood", LIKELIHOODS)
@@ -309,7 +316,12 @@ def search_options(
     given = {"fix": names_in(fix), "subset": subset, "n_restarts": restarts}
     flags = {name: "auto" if value is None else value for name, value in flags.items()}
     flags["fit_options"] = {name: value for name, value in given.items() if value is not None}
-    return {"transform": None if transform == "none" else transform, "likelihood": likelihood, **flags}
+    return {
+        "transform": None if transform == "none" else transform,
+        "likelihood": likelihood,
+        "seconds": seconds,
+        **flags,
+    }
 
 
 def check_rows(options: Mapping[str, Any], n: int) -> None:

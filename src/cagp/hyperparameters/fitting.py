@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypedDict
@@ -159,9 +160,7 @@ def fit(
     kind = task.kind(likelihood, terms)
     starts = [space.start, *(space.random_start(task.restarts) for _ in range(n_restarts))]
     show = progress_bar("fit", len(starts) * max_iterations, progress)
-    # gradients are needed whatever the program around has switched off
-    gradients = torch.inference_mode(False), torch.enable_grad()
-    with gradients[0], gradients[1], threads_for(task.data.size**3), Interrupt() as interrupt, show as advance:
+    with _with_gradients(), threads_for(task.data.size**3), Interrupt() as interrupt, show as advance:
         how: dict[str, Any] = {"tolerance": tolerance, "max_iterations": max_iterations}
         search = partial(maximise, interrupt=interrupt, advance=advance, **how)
         ending = task.climbed(kind, starts, terms, n_neighbours, search, interrupt)
@@ -242,6 +241,13 @@ def neighbour_terms(
     k = min(n_neighbours, task.data.size - 1)
     near = previous_neighbours(prior.kernel, task.data.X[order], k, torch.from_numpy(places)).cpu().numpy()
     return GivenTerms(order[places], np.where(near == NONE, -1, order[near]))
+
+
+@contextmanager
+def _with_gradients() -> Iterator[None]:
+    """Inside, torch differentiates, whatever the program around has switched off."""
+    with torch.inference_mode(False), torch.enable_grad():
+        yield
 
 
 def _check(likelihood: str, terms: int | str | GivenTerms | None, **counts: int) -> None:

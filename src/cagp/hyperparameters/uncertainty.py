@@ -98,8 +98,8 @@ def posterior(
 
     The likelihood is exact, with unknown coefficients of the mean integrated out, times ``hyperpriors``, by default
     ``Hyperpriors.of(prior, X, y)``. ``evaluations`` points of the posterior are drawn by importance sampling around its
-    mode, by default 256, and fewer beyond 600 observations; of these at most ``components`` are kept, with weights
-    that give the same averages of polynomials: 30, and fewer beyond 200 observations. ``fix``, ``fix_noise`` and
+    mode, by default 256, and fewer beyond 700 observations; of these at most ``components`` are kept, with weights
+    that give the same averages of polynomials: 30, and fewer beyond 500 observations. ``fix``, ``fix_noise`` and
     ``bounds`` are those of ``fit``. The same ``seed`` gives the same result. At most 2,000 observations.
 
     >>> import numpy as np, cagp
@@ -144,7 +144,7 @@ def posterior(
 
 def affordable(n: int) -> tuple[int, int]:
     """How many components, and how many evaluations of the likelihood, n observations allow in seconds."""
-    return max(8, min(30, 6_000 // n)), max(32, min(256, int(5e10 / n**3)))
+    return max(8, min(30, 15_000 // n)), max(32, min(256, int(1e11 / n**3)))
 
 
 def _mode(density: Likelihood) -> tuple[np.ndarray, np.ndarray]:
