@@ -24,7 +24,7 @@ class Derivatives(NamedTuple):
 
     ``slopes`` (slots,) is ½ tr((α αᵀ − G⁻¹) ∂K); ``terms`` (T, n) is K_t a for every term of the kernel, ``bends``
     (F, n) the same with the derivative in a factor's parameter, and ``moments`` (F, n, W) with that in its squared
-    distances, times the columns of ``Right``.
+    distances, times the columns of ``moment_columns``.
     """
 
     slopes: np.ndarray

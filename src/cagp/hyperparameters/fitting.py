@@ -76,18 +76,6 @@ class LikelihoodOptions(TypedDict, total=False):
     device: str | torch.device | None
 
 
-QUICK: FitOptions = {
-    "n_neighbours": 30,
-    "n_restarts": 0,
-    "tolerance": 1e-4,
-    "standard_errors": False,
-    "progress": False,
-}
-"""For one of many candidates, which start from good values and are judged by something else afterwards: hyperparameters
-to a small part of their standard errors, in half the evaluations.
-"""
-
-
 def fit(
     prior: Prior,
     X: ArrayLike,
