@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -37,6 +38,9 @@ def test_patterns_that_do_not_predict_better_are_left_out() -> None:
     plain, patterned = fitted("a", 1.0), fitted("a", 1.001, varies="noise")
     assert chosen([plain, patterned]) == ["a"]
     assert chosen([fitted("a", 1.002), patterned]) == ["a", "a"]
+    likelier = fitted("b", 1.001, varies="noise")
+    likelier.scores = replace(likelier.scores, log_score=likelier.scores.log_score - 0.1)
+    assert chosen([plain, likelier]) == ["a", "b"]
 
 
 def test_observations_that_err_together_tell_less() -> None:

@@ -34,6 +34,9 @@ PER_COLUMN = 10
 
 _LONGER = 10.0
 
+# A start along one column: its lengthscale and those of the others in spreads, and its part of the variance.
+_ALONG, _ACROSS, _ALONE = 2.0, 1e3, 0.25
+
 _FEWEST_VALUES = 8  # A column with fewer different values is one of categories, or nearly
 # Columns whose spreads differ by more than this factor are not measured alike, and directions between them no angles
 # that one could read.
@@ -85,6 +88,24 @@ class CandidatePrior:
             both = [name.replace("kernel", f"kernel.kernels[{i}]", 1) for i in range(2) for name in inside]
             fixed = (*(name for name in fixed if name not in inside), *both)
         return CandidatePrior(kind, self.trend, replace(fitted, kernel=in_kind(fitted.kernel, kind)), fixed)
+
+    def long_along(self, column: int, spread: np.ndarray, scale: float) -> CandidatePrior:
+        """The same sum, started so that its long part varies along one column alone.
+
+        ``spread`` (p,) is that of the columns, ``scale`` that of the observations. A sum has many optima: what a column
+        does by itself, and not together with others, is best found from a start where it is alone.
+        """
+        short, long = self.start.kernel.kernels  # type: ignore[attr-defined]
+        scales = np.where(np.arange(len(spread)) == column, _ALONG, _ACROSS) * spread
+        alone = replace(long, lengthscale=tuple(scales.tolist()), variance=_ALONE * scale)
+        return self.starting_at(replace(self.start, kernel=short + alone))
+
+    @property
+    def is_sum_by_columns(self) -> bool:
+        """Whether it is a sum whose parts have a lengthscale for each column."""
+        parts = getattr(self.start.kernel, "kernels", ())
+        scaled = [isinstance(part, Radial) and isinstance(part.lengthscale, tuple) for part in parts]
+        return self.kernel == SHORT_AND_LONG and len(scaled) == 2 and all(scaled)
 
     def rotated(self, fitted: Prior) -> CandidatePrior:
         """The same at fitted values with axes that can be turned; what it holds keeps its values under new names."""

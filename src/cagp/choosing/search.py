@@ -47,8 +47,11 @@ _NEIGHBOURS = 30
 # Of the gradient of log p / n. Candidates are explored until a step promises less than a twentieth in log p; those that
 # are chosen are polished: hyperparameters to a small part of their standard errors.
 _EXPLORED, _POLISHED = 2e-3, 1e-4
+_FEW, _FEW_STEPS, _SKETCHED = 400, 15, 5e-3  # observations, steps and tolerance that tell starts from each other
 _IDLE = 1e-4  # of the variance of y: what varies less along a column is idle
-_ALL_TERMS = 20_000  # up to so many observations what is chosen is fitted by all terms; beyond, a sample has all scales
+# What is chosen is fitted by all terms where observations times hyperparameters are no more than this, which takes
+# seconds; beyond, by a sample, which has all scales.
+_ALL_TERMS = 150_000
 _BY_TERMS = {"likelihood": "nearest-neighbours", "tolerance": _POLISHED, "subset": None, "n_restarts": 0}
 _OF_THE_LIKELIHOOD = ("subset", "n_neighbours", "terms", "seed", "memory_budget")
 
@@ -148,10 +151,10 @@ class CandidateSearch:
         if found.fitted_by != LIKELIHOOD:
             return found
         started = time.perf_counter()
+        terms = "all" if len(self.y) * len(found.result.values) <= _ALL_TERMS else None
         try:
             result = self.fit(
-                found.candidate.starting_at(found.prior),
-                **{"tolerance": _POLISHED, "terms": "all" if len(self.y) <= _ALL_TERMS else None, **self.fitting},
+                found.candidate.starting_at(found.prior), **{"tolerance": _POLISHED, "terms": terms, **self.fitting}
             )
             model = self.condition(result.prior)
         except NotPositiveDefiniteError:
@@ -161,6 +164,21 @@ class CandidateSearch:
         polished = replace(found, result=result, model=kept, seconds=taken)
         self.fits[self.fits.index(found)] = polished
         return polished
+
+    def sketched(self, candidate: CandidatePrior) -> tuple[float, CandidatePrior]:
+        """The candidate as a few hundred observations like it best, after some steps, and their log-likelihood.
+
+        That costs little beside a fit to all, and which of several starts leads to the best optimum it mostly knows.
+        """
+        some = np.sort(np.random.default_rng(self.seed).permutation(len(self.y))[:_FEW])
+        options = {"likelihood": "exact", "tolerance": _SKETCHED, "max_iterations": _FEW_STEPS, **self.fitting}
+        options.update(n_restarts=0, standard_errors=False, subset=some, terms=None, progress=False)
+        try:
+            with ending_at(self.end(self.share)):
+                result = fit_hyperparameters(candidate.start, self.X, self.y, fix=self.held(candidate), **options)
+        except NotPositiveDefiniteError:
+            return -math.inf, candidate
+        return result.log_likelihood, candidate.starting_at(result.prior)
 
     def model_of(self, found: FittedCandidate) -> Model:
         """The model that a fit makes: the one that was judged, or made again where that would have been too large."""

@@ -66,8 +66,16 @@ def fit_first(search: CandidateSearch) -> CandidateSearch:
 
 
 def fit_kernel(search: CandidateSearch, kind: str) -> CandidateSearch:
-    """A kernel of another kind, from where the first one ended."""
-    search.run(search.start.from_values_of(search.fits[0].prior, kind))
+    """A kernel of another kind, from where the first one ended; a sum also from where one column is alone, if a few
+    observations like that better.
+    """
+    candidate = search.start.from_values_of(search.fits[0].prior, kind)
+    columns = [column for column in range(search.X.shape[1]) if column not in search.idle]
+    if candidate.is_sum_by_columns and len(columns) > 2:
+        spread, scale = search.X.std(axis=0), float(search.y.var())
+        starts = [candidate, *(candidate.long_along(column, spread, scale) for column in columns)]
+        candidate = max((search.sketched(each) for each in starts), key=lambda each: each[0])[1]
+    search.run(candidate)
     return search
 
 
@@ -122,8 +130,8 @@ def weighted(fits: list[FittedCandidate], crowd: float) -> list[tuple[FittedCand
     as a ``crowd`` has.
     """
     best = min(fits, key=lambda each: each.crps)
-    # patterns that do not predict better add nothing to a mixture
-    fits = [each for each in fits if best.candidate.varies or not each.candidate.varies]
+    # patterns that do not predict better, by either score, add nothing to a mixture
+    fits = [each for each in fits if best.candidate.varies or not each.candidate.varies or _likelier(each, best)]
     if len(fits) == 1:
         return [(best, 1.0)]
     index = best.scores.index
@@ -146,6 +154,12 @@ def weighted(fits: list[FittedCandidate], crowd: float) -> list[tuple[FittedCand
         return [(best, 1.0)]
     weights = stacked(np.stack([scores[id(each)].log_score for each in close]))
     return list(zip(close, weights.tolist(), strict=True))
+
+
+def _likelier(one: FittedCandidate, best: FittedCandidate) -> bool:
+    """Whether left-out observations are clearly more likely under a candidate than under the one with the best CRPS."""
+    index = np.intersect1d(one.scores.index, best.scores.index)
+    return clearly_worse(best.scores.at(index).log_score, one.scores.at(index).log_score)
 
 
 def polish_chosen(search: CandidateSearch) -> CandidateSearch:
