@@ -16,7 +16,7 @@ from ..kernels import Embedding, Kernel, embedding_leaves
 from ..kernels.compiled import add_factor, plan_of, squared_distances
 from ..kernels.plan import Plan
 from ..kernels.varying import without_amplitude
-from ..support.compiling import compiled, compiled_borrowing, compiled_into_callers
+from ..support.compiling import compiled_borrowing, compiled_into_callers
 from ..support.threads import share_out
 
 _AT_ONCE = 512  # values that are computed together: enough for vector units, few enough for the innermost cache
@@ -71,11 +71,16 @@ class CompiledCovariances:
 
     def lower(self, noise: np.ndarray, indices: np.ndarray, out: np.ndarray) -> None:
         """k(X[i], X[i]) + diag(noise[i]) for rows i of ``indices`` (B, k) into ``out`` (B, k, k), lower half."""
-        _lower(self._plan, self._varies, self._by_point, noise, indices, out)
+        _lower(self._plan, self._varies, self._by_point, noise, indices, out, *self._room(indices))
 
     def cross(self, test: np.ndarray, indices: np.ndarray, out: np.ndarray) -> None:
         """k(test, X[i]) for rows i of ``indices`` (B, k) and test points (q, B, s), into ``out`` (B, s, k)."""
-        _cross(self._plan, self._varies, test, self._by_point, indices, out)
+        rows = np.empty((len(test), test.shape[2]))
+        _cross(self._plan, self._varies, test, self._by_point, indices, out, *self._room(indices), rows)
+
+    def _room(self, indices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """For the coordinates of k neighbours (q, k), and for covariances."""
+        return np.empty((len(self.X), indices.shape[1])), np.empty((4, max(indices.shape[1], _AT_ONCE)))
 
 
 @compiled_borrowing
@@ -172,27 +177,39 @@ def _gather(points: np.ndarray, indices: np.ndarray, near: np.ndarray) -> None:
             near[c, t] = points[indices[t], c]
 
 
-@compiled
+@compiled_borrowing
 def _lower(
-    plan: Plan, varies: bool, points: np.ndarray, noise: np.ndarray, indices: np.ndarray, out: np.ndarray
+    plan: Plan,
+    varies: bool,
+    points: np.ndarray,
+    noise: np.ndarray,
+    indices: np.ndarray,
+    out: np.ndarray,
+    near: np.ndarray,
+    work: np.ndarray,
 ) -> None:
-    B, k = indices.shape
-    near, work = np.empty((points.shape[1], k)), np.empty((4, max(k, _AT_ONCE)))
-    for b in range(B):
+    for b in range(len(indices)):
         _gather(points, indices[b], near)
         _block(plan, varies, near, near, True, out[b], work)
-        for i in range(k):
+        for i in range(near.shape[1]):
             out[b, i, i] += noise[indices[b, i]]
 
 
-@compiled
+@compiled_borrowing
 def _cross(
-    plan: Plan, varies: bool, test: np.ndarray, points: np.ndarray, indices: np.ndarray, out: np.ndarray
+    plan: Plan,
+    varies: bool,
+    test: np.ndarray,
+    points: np.ndarray,
+    indices: np.ndarray,
+    out: np.ndarray,
+    near: np.ndarray,
+    work: np.ndarray,
+    rows: np.ndarray,
 ) -> None:
-    B, k = indices.shape
-    near, work = np.empty((points.shape[1], k)), np.empty((4, max(k, _AT_ONCE)))
-    rows = np.empty((len(test), test.shape[2]))
-    for b in range(B):
+    for b in range(len(indices)):
         _gather(points, indices[b], near)
-        rows[:] = test[:, b]
+        for c in range(len(test)):
+            for t in range(test.shape[2]):
+                rows[c, t] = test[c, b, t]
         _block(plan, varies, rows, near, False, out[b], work)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..kernels.compiled import slopes_of, squared_distances
+from ..kernels.compiled import call_at, squared_distances
 from ..kernels.plan import Plan
 from ..support.compiling import compiled_borrowing
 
@@ -62,7 +62,7 @@ def _fill_rows(
             n = _WIDTH if i - left > _WIDTH else i - left
             for f in range(F):
                 squared_distances(E, i, E, left, first[f], last[f], s, n)
-                slopes_of(codes[f], parameters[f], s, n, work[f], work[F + f], work[2 * F + f])
+                call_at(codes[f], parameters[f], s, n, work[f], work[F + f], work[2 * F + f])
             for term in range(len(variances)):
                 for f in range(ends[term], ends[term + 1]):
                     for t in range(n):

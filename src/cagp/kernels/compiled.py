@@ -16,6 +16,7 @@ import numba
 import numpy as np
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic, overload, register_jitable
 from numba.np.arrayobj import make_array
 
@@ -23,7 +24,7 @@ from ..support.compiling import OPTIONS, compiled_borrowing, compiled_for_c, com
 from .plan import Plan, ScalarProfile, Terms, decay
 
 carray: Any = vars(numba)["carray"]
-_ARRAY = types.CPointer(types.float64)
+ARRAY = types.CPointer(types.float64)
 
 _options: Any = OPTIONS
 overload(decay, jit_options=_options)(lambda x: lambda x: exponential_of_minus(x))
@@ -34,7 +35,7 @@ _compiling = threading.Lock()
 
 
 def _address_of(profile: ScalarProfile, slopes: bool) -> int:
-    """Where the compiled loop is that ``slopes_of`` calls, or ``values_of``."""
+    """Where the compiled loop is that ``call_at`` calls."""
     with _compiling:
         if (profile, slopes) not in _loops:
             if (profile, not slopes) not in _loops:
@@ -58,7 +59,7 @@ def _values_loop(profile: ScalarProfile) -> Any:
             for t in range(n):
                 value[t] = scale * profile(s[t], parameter)[0]
 
-    return compiled_for_c(types.void(types.float64, types.float64, _ARRAY, types.int64, _ARRAY), loop)
+    return compiled_for_c(types.void(types.float64, types.float64, ARRAY, types.int64, ARRAY), loop)
 
 
 def _slopes_loop(profile: ScalarProfile) -> Any:
@@ -70,7 +71,7 @@ def _slopes_loop(profile: ScalarProfile) -> Any:
             for t in range(n):
                 value[t], slope[t], bend[t] = profile(s[t], parameter)
 
-    return compiled_for_c(types.void(types.float64, _ARRAY, types.int64, _ARRAY, _ARRAY, _ARRAY), loop)
+    return compiled_for_c(types.void(types.float64, ARRAY, types.int64, ARRAY, ARRAY, ARRAY), loop)
 
 
 def plan_of(terms: Terms, slopes: bool) -> Plan:
@@ -89,34 +90,31 @@ def plan_of(terms: Terms, slopes: bool) -> Plan:
     )
 
 
-def _at_address(*given: Any) -> tuple[Any, Callable[..., Any]]:
-    """A call of what is compiled at an address, the first argument; of arrays it gets where their numbers are."""
-    assert all(kind == types.float64[::1] for kind in given if isinstance(kind, types.Array))
+def _call_at(_context: Any, address: Any, *given: Any) -> tuple[Any, Callable[..., Any]]:
+    """A call of what is compiled at an address; of arrays it gets where their numbers are."""
+    kinds = given[0].types if isinstance(given[0], types.BaseTuple) else given
+    assert all(kind.layout == "C" for kind in kinds if isinstance(kind, types.Array))
 
-    def call(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def call(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        values = cgutils.unpack_tuple(builder, arguments[1], len(kinds))
         passed = [
             make_array(kind)(context, builder, value).data if isinstance(kind, types.Array) else value
-            for kind, value in zip(signature.args, arguments, strict=True)
+            for kind, value in zip(kinds, values, strict=True)
         ]
-        function = ir.FunctionType(ir.VoidType(), [each.type for each in passed[1:]])
-        builder.call(builder.inttoptr(passed[0], function.as_pointer()), passed[1:])
+        function = ir.FunctionType(ir.VoidType(), [each.type for each in passed])
+        builder.call(builder.inttoptr(arguments[0], function.as_pointer()), passed)
         return context.get_dummy_value()
 
-    return types.void(*given), call
+    return types.void(address, types.StarArgTuple.from_types(kinds)), call
 
 
-def _values_of(_context: Any, address: Any, scale: Any, parameter: Any, s: Any, n: Any, value: Any) -> Any:
-    """scale · profile of the first n squared distances s, into ``value``."""
-    return _at_address(address, scale, parameter, s, n, value)
+def _moved(_context: Any, pointer: Any, by: Any) -> tuple[Any, Callable[..., Any]]:
+    """Where the number is that so many further on is."""
+    return pointer(pointer, by), lambda _c, builder, _s, arguments: builder.gep(arguments[0], [arguments[1]])
 
 
-def _slopes_of(_context: Any, address: Any, parameter: Any, s: Any, n: Any, value: Any, slope: Any, bend: Any) -> Any:
-    """For the first n squared distances s: the profile, its derivative in s, and that in log(parameter)."""
-    return _at_address(address, parameter, s, n, value, slope, bend)
-
-
-values_of: Any = intrinsic(_values_of)
-slopes_of: Any = intrinsic(_slopes_of)
+call_at: Any = intrinsic(_call_at)
+moved: Any = intrinsic(_moved)
 
 
 @compiled_into_callers
@@ -148,9 +146,9 @@ def add_factor(plan: Plan, term: int, f: int, n: int, work: np.ndarray, total: n
     s, value = work[0], work[2]
     product = total if term == 0 else work[1]
     if f == plan.ends[term]:
-        values_of(plan.codes[f], plan.variances[term], plan.parameters[f], s, n, product)
+        call_at(plan.codes[f], plan.variances[term], plan.parameters[f], s, n, product)
     else:
-        values_of(plan.codes[f], 1.0, plan.parameters[f], s, n, value)
+        call_at(plan.codes[f], 1.0, plan.parameters[f], s, n, value)
         for t in range(n):
             product[t] *= value[t]
     if f + 1 < plan.ends[term + 1]:
