@@ -14,6 +14,7 @@ from ..kernels.plan import Plan
 from ..support.compiling import compiled_borrowing
 
 _WIDTH = 256  # pairs side by side, whose numbers stay in the fastest cache
+_DISTANCES = squared_distances.address
 
 _STEEPEST = -1e100  # slopes below are those at a distance of zero, to which profiles add the smallest of numbers
 
@@ -35,7 +36,7 @@ class Rows(NamedTuple):
 
     def fill(self, E: np.ndarray, plan: Plan, top: int, bottom: int) -> None:
         """The points ``top`` … ``bottom`` − 1 of E (C, n) into the first rows."""
-        _fill_rows(E, top, bottom, *plan, *self, np.empty((3 * len(plan.codes) + 2, _WIDTH)))
+        _fill_rows(E, top, bottom, *plan, *self, np.empty((3 * len(plan.codes) + 2, _WIDTH)), _DISTANCES)
 
 
 @compiled_borrowing
@@ -53,6 +54,7 @@ def _fill_rows(
     slopes: np.ndarray,
     bends: np.ndarray,
     work: np.ndarray,
+    distances: int,
 ) -> None:
     """``Rows.fill`` with the fields of a plan one by one, which is compiled sooner than the whole."""
     F = len(codes)
@@ -61,7 +63,7 @@ def _fill_rows(
         for left in range(0, i, _WIDTH):
             n = _WIDTH if i - left > _WIDTH else i - left
             for f in range(F):
-                squared_distances(E, i, E, left, first[f], last[f], s, n)
+                call_at(distances, E, i, E.shape[1], E, left, E.shape[1], first[f], last[f], s, n)
                 call_at(codes[f], parameters[f], s, n, work[f], work[F + f], work[2 * F + f])
             for term in range(len(variances)):
                 for f in range(ends[term], ends[term + 1]):

@@ -25,15 +25,13 @@ rows of lanes.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import types
 
-from ..kernels.compiled import ARRAY, call_at, moved
+from ..kernels.compiled import ARRAY, INT, INTS, REAL, call_at, moved
 from ..kernels.plan import Plan
-from ..support.compiling import compiled_borrowing, compiled_for_c
+from ..support.compiling import compiled_apart, compiled_borrowing
 from .radial_plan import Slots
 
 _LANES = 32  # terms side by side: several vectors, to pay for the checks before a loop, and blocks that fit the cache
@@ -64,15 +62,7 @@ class Sums(NamedTuple):
         return cls(*map(np.zeros, shapes))
 
 
-_INT, _REAL = types.int64, types.float64
-
-
-def _apart(*kinds: Any) -> Callable[[Callable[..., None]], Any]:
-    """A function of arguments of these kinds that is called at its address."""
-    return lambda function: compiled_for_c(types.void(*kinds), function)
-
-
-@_apart(ARRAY, _INT, ARRAY, _INT, _INT, ARRAY, _INT)
+@compiled_apart(ARRAY, INT, ARRAY, INT, INT, ARRAY, INT)
 def _subtract(A: Any, a: int, B: Any, b: int, count: int, acc: Any, lanes: int) -> None:
     """Σ A[a + m] B[b + m] over m < ``count`` from the sums ``acc``, four at a time."""
     for m in range(0, count - 3, 4):
@@ -90,7 +80,7 @@ def _subtract(A: Any, a: int, B: Any, b: int, count: int, acc: Any, lanes: int) 
             acc[e] -= A[i + e] * B[j + e]
 
 
-@_apart(ARRAY, _INT, ARRAY, _INT, _INT, ARRAY)
+@compiled_apart(ARRAY, INT, ARRAY, INT, INT, ARRAY)
 def _factorise(K: Any, size: int, acc: Any, lanes: int, subtract: int, failed: Any) -> None:
     """Cholesky factors in place of packed lower triangles K; the first row that fails, or −1, into ``failed``."""
     failed[0] = -1.0
@@ -113,7 +103,7 @@ def _factorise(K: Any, size: int, acc: Any, lanes: int, subtract: int, failed: A
                     K[here + e] = 1.0 / math.sqrt(acc[e])  # the diagonal is kept inverted: it only ever divides
 
 
-@_apart(ARRAY, ARRAY, _INT, _INT, ARRAY, _INT, _INT)
+@compiled_apart(ARRAY, ARRAY, INT, INT, ARRAY, INT, INT)
 def _solve(K: Any, x: Any, at: int, size: int, acc: Any, lanes: int, subtract: int) -> None:
     """L⁻¹ x in place, of the points from ``at`` on."""
     for i in range(size):
@@ -125,7 +115,7 @@ def _solve(K: Any, x: Any, at: int, size: int, acc: Any, lanes: int, subtract: i
             x[here + e] = acc[e] * K[(row + i) * lanes + e]
 
 
-@_apart(ARRAY, _INT, _INT, _INT, _INT, _INT, ARRAY, _INT)
+@compiled_apart(ARRAY, INT, INT, INT, INT, INT, ARRAY, INT)
 def _differences(x: Any, a: int, b: int, count: int, size: int, i: int, s: Any, lanes: int) -> None:
     """Products of the differences of point i to all before, in coordinates from a and from b on, summed over them."""
     for t in range(i * lanes):
@@ -138,7 +128,7 @@ def _differences(x: Any, a: int, b: int, count: int, size: int, i: int, s: Any, 
                 s[there] += (x[one + here] - x[one + there]) * (x[two + here] - x[two + there])
 
 
-@_apart(ARRAY, _INT, _REAL, ARRAY, _INT, _INT, _INT, _INT, ARRAY, _INT)
+@compiled_apart(ARRAY, INT, REAL, ARRAY, INT, INT, INT, INT, ARRAY, INT)
 def _rest(
     real: Any, i: int, variance: float, value: Any, begin: int, end: int, f: int, size: int, rest: Any, lanes: int
 ) -> None:
@@ -152,14 +142,14 @@ def _rest(
                 rest[t] *= value[g * size * lanes + t]
 
 
-@_apart(_REAL, ARRAY, ARRAY, _INT, ARRAY, _INT, _INT, _INT)
+@compiled_apart(REAL, ARRAY, ARRAY, INT, ARRAY, INT, INT, INT)
 def _times(factor: float, A: Any, B: Any, b: int, out: Any, to: int, n: int, lanes: int) -> None:
     """``factor`` · A · B[b:] of n points into ``out`` from ``to`` on."""
     for t in range(n * lanes):
         out[to * lanes + t] = factor * A[t] * B[b * lanes + t]
 
 
-@_apart(ARRAY, _INT, _INT, ARRAY, _INT)
+@compiled_apart(ARRAY, INT, INT, ARRAY, INT)
 def _add_terms(terms: Any, count: int, pairs: int, K: Any, lanes: int) -> None:
     """The sum of all terms, into K."""
     for t in range(count):
@@ -167,7 +157,7 @@ def _add_terms(terms: Any, count: int, pairs: int, K: Any, lanes: int) -> None:
             K[k] = terms[t * pairs * lanes + k] + (K[k] if t else 0.0)
 
 
-@_apart(ARRAY, ARRAY, _INT, _INT)
+@compiled_apart(ARRAY, ARRAY, INT, INT)
 def _last_row(K: Any, u: Any, size: int, lanes: int) -> None:
     """u = L⁻ᵀ e_last."""
     for t in range(size * lanes):
@@ -181,7 +171,7 @@ def _last_row(K: Any, u: Any, size: int, lanes: int) -> None:
                 u[j * lanes + e] -= K[row + j * lanes + e] * u[i * lanes + e]
 
 
-@_apart(ARRAY, _INT, ARRAY, _INT, _INT, _INT, ARRAY, ARRAY, _INT, _INT, ARRAY, ARRAY, _INT, _INT)
+@compiled_apart(ARRAY, INT, ARRAY, INT, INT, INT, ARRAY, ARRAY, INT, INT, ARRAY, ARRAY, INT, INT)
 def _multiply(
     pairs: Any,
     at: int,
@@ -219,7 +209,7 @@ def _multiply(
             w[to * lanes + here + e] += acc[e]
 
 
-@_apart(ARRAY, _INT, ARRAY, _INT, _INT, ARRAY, _INT, _INT)
+@compiled_apart(ARRAY, INT, ARRAY, INT, INT, ARRAY, INT, INT)
 def _dot(A: Any, a: int, B: Any, b: int, size: int, out: Any, to: int, lanes: int) -> None:
     """Σ A[a + i] B[b + i] over points i, the last of them half, into ``out[to]``."""
     for e in range(lanes):
@@ -229,17 +219,14 @@ def _dot(A: Any, a: int, B: Any, b: int, size: int, out: Any, to: int, lanes: in
             out[to * lanes + e] += A[(a + i) * lanes + e] * B[(b + i) * lanes + e]
 
 
-@_apart(ARRAY, ARRAY, _INT, ARRAY, _INT, ARRAY, _INT, _INT)
+@compiled_apart(ARRAY, ARRAY, INT, ARRAY, INT, ARRAY, INT, INT)
 def _add_up(weight: Any, A: Any, a: int, B: Any, b: int, total: Any, at: int, lanes: int) -> None:
     """Σ weight A[a] B[b] over terms, to ``total[at]``."""
     for e in range(lanes):
         total[at] += weight[e] * A[a * lanes + e] * B[b * lanes + e]
 
 
-_INTS = types.CPointer(_INT)
-
-
-@_apart(ARRAY, _INT, ARRAY, _INT, ARRAY, ARRAY, _INTS, _INT, _INT, _INT, ARRAY, ARRAY, ARRAY, ARRAY, ARRAY, _INT)
+@compiled_apart(ARRAY, INT, ARRAY, INT, ARRAY, ARRAY, INTS, INT, INT, INT, ARRAY, ARRAY, ARRAY, ARRAY, ARRAY, INT)
 def _gather(
     E: Any,
     C: int,
@@ -275,7 +262,7 @@ def _gather(
                 Z[m * size * lanes + here] = there * columns[who * M + m]
 
 
-@_apart(*[_INTS] * 4, ARRAY, ARRAY, *[_INT] * 4, *[ARRAY] * 8, _INTS)
+@compiled_apart(*[INTS] * 4, ARRAY, ARRAY, *[INT] * 4, *[ARRAY] * 8, INTS)
 def _covariances(
     ends: Any,
     codes: Any,
@@ -319,7 +306,7 @@ def _covariances(
     call_at(stages[6], terms, T, pairs, K, lanes)
 
 
-@_apart(*[_INTS] * 8, *[_INT] * 4, *[ARRAY] * 8, _INT, _INTS)
+@compiled_apart(*[INTS] * 8, *[INT] * 4, *[ARRAY] * 8, INT, INTS)
 def _derivatives(
     term: Any,
     parameter: Any,
@@ -368,7 +355,7 @@ def _derivatives(
             c = end
 
 
-@_apart(*[ARRAY] * 4, *[_INT] * 4, *[ARRAY] * 4, _INTS)
+@compiled_apart(*[ARRAY] * 4, *[INT] * 4, *[ARRAY] * 4, INTS)
 def _totals(
     Z: Any,
     w: Any,
