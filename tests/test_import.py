@@ -57,7 +57,7 @@ cagp.fit_report.write_fit_report(cagp.load("model"), "report", holdout=(x[40:, N
 print("pandas" in sys.modules)
 """
 OPTIONAL = (
-    "sklearn", "pandas", "matplotlib", "rich", "typer", "joblib", "scoringrules", "xarray", "dask", "pooch", "gpytorch",
+    "sklearn", "pandas", "matplotlib", "rich", "typer", "joblib", "xarray", "dask", "pooch", "gpytorch",
     "triton", "h5netcdf", "safetensors", "distributed", "cloudpickle", "numba",
 )  # fmt: skip
 

@@ -1,7 +1,7 @@
 """Is a posterior calibrated? Simulation-based calibration, held-out scores, simultaneous bands, plots.
 
-The tests and bands need only numpy and scipy. ``evaluate`` and ``score`` use scoringrules, the plots matplotlib and
-simulations in parallel joblib: ``pip install "cagp[calibration]"`` brings all three.
+Tests, bands and scores need only numpy and scipy, the plots matplotlib and simulations in parallel joblib:
+``pip install "cagp[calibration]"`` brings both.
 """
 
 from . import plots

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy  # its parts by their full names: stats takes long to import, and is when it is used
 import torch
 from scipy.special import ndtr, ndtri
 
 from ..errors import InputError, InputTypeError
 from ..prediction import Prediction
-from ..support.optional import optional
 from ..support.validation import ArrayLike, choice, fraction, vector
 from .assessment import LEVELS
 
@@ -124,7 +123,6 @@ def evaluate(
 
 def _scored(predicted: Prediction, truth: ArrayLike, of: str, level: float) -> Scores:
     """Scores of predictions of any shape, from densities and quantiles; infinite ones have no part in the CRPS."""
-    rules = optional("scoringrules", "scoring", "calibration")
     values = vector(truth, "truth", size=len(predicted))
     mu, sigma, pit, density = (
         vector(each, "values")
@@ -132,14 +130,20 @@ def _scored(predicted: Prediction, truth: ArrayLike, of: str, level: float) -> S
     )
     p = (np.arange(_QUANTILES) + 0.5) / _QUANTILES
     quantiles = zip(p, _array(predicted.quantile(p)).T, strict=True)
-    pinball = [np.mean(rules.quantile_score(values, q, each)) for each, q in quantiles if np.isfinite(q).all()]
+    pinball = [np.mean(((values < q) - each) * (q - values)) for each, q in quantiles if np.isfinite(q).all()]
     crps = 2 * np.mean(pinball) if pinball else np.inf
     lower, upper = (_array(end) for end in predicted.interval(level))
     interval = np.inf
     if np.isfinite(upper - lower).all():
-        interval = rules.interval_score(values, lower, upper, 1 - level, backend="numpy").mean()
+        interval = _interval_score(values, lower, upper, level)
     scores = (float(each) for each in (-density.mean(), crps, interval, (upper - lower).mean()))
     return Scores(of, level, values - mu, sigma, pit, *scores)
+
+
+def _interval_score(truth: np.ndarray, lower: np.ndarray, upper: np.ndarray, level: float) -> float:
+    """The width of central intervals, and how far the truth lies outside of them times 2 / (1 − level), on average."""
+    outside = np.maximum(lower - truth, 0.0) + np.maximum(truth - upper, 0.0)
+    return float((upper - lower + 2 / (1 - level) * outside).mean())
 
 
 def _array(values: Any) -> np.ndarray:
@@ -161,11 +165,10 @@ def score(
         raise InputError(f"std must be positive, got {sigma[first]:g} at index {first}")
     half = ndtri((1 + level) / 2) * sigma
     lower, upper = mu - half, mu + half
-    pit = ndtr((values - mu) / sigma)
-    # scoringrules' own is infinite beyond 38 standard deviations
-    log_score = -scipy.stats.norm.logpdf(values, mu, sigma).mean()
-    rules = optional("scoringrules", "scoring", "calibration")
-    crps = rules.crps_normal(values, mu, sigma, backend="numpy").mean()
-    interval = rules.interval_score(values, lower, upper, 1 - level, backend="numpy").mean()
-    scores = (float(each) for each in (log_score, crps, interval, (upper - lower).mean()))
+    z = (values - mu) / sigma
+    pit = ndtr(z)
+    log_density = -0.5 * (np.square(z) + math.log(2 * math.pi))
+    log_score = (np.log(sigma) - log_density).mean()
+    crps = (sigma * (z * (2 * pit - 1) + 2 * np.exp(log_density) - 1 / math.sqrt(math.pi))).mean()
+    scores = (float(each) for each in (log_score, crps, _interval_score(values, lower, upper, level), 2 * half.mean()))
     return Scores(of, level, values - mu, sigma, pit, *scores)

@@ -7,16 +7,17 @@ until it is finished. Values agree with torch's to the last digits; all arithmet
 from __future__ import annotations
 
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
 from numba.extending import overload
 
 from ..kernels import Embedding, Kernel, embedding_leaves
-from ..kernels.compiled import add_factor, plan_of, squared_distances
+from ..kernels.compiled import ARRAY, INT, INTS, call_at, moved, plan_of, squared_distances
 from ..kernels.plan import Plan
 from ..kernels.varying import without_amplitude
-from ..support.compiling import compiled, compiled_borrowing, compiled_into_callers
+from ..support.compiling import compiled_apart, compiled_borrowing
 from ..support.threads import share_out
 
 _AT_ONCE = 512  # values that are computed together: enough for vector units, few enough for the innermost cache
@@ -65,17 +66,42 @@ class CompiledCovariances:
 
         def piece(start: int) -> None:
             where, work = (start * pitch, pitch, min(height, m - start), n), np.empty((4, _AT_ONCE))
-            _fill(self._plan, self._varies, rows, top + start, columns, left, flat, *where, work)
+            _fill(self._plan, self._varies, rows, top + start, columns, left, flat, *where, work, *_LOOPS)
 
         share_out(piece, range(0, m, height), out.device)
 
     def lower(self, noise: np.ndarray, indices: np.ndarray, out: np.ndarray) -> None:
         """k(X[i], X[i]) + diag(noise[i]) for rows i of ``indices`` (B, k) into ``out`` (B, k, k), lower half."""
-        _lower(self._plan, self._varies, self._by_point, noise, indices, out)
+        self._blocks(np.empty((len(self.X), 0, indices.shape[1])), noise, indices, out)
 
     def cross(self, test: np.ndarray, indices: np.ndarray, out: np.ndarray) -> None:
         """k(test, X[i]) for rows i of ``indices`` (B, k) and test points (q, B, s), into ``out`` (B, s, k)."""
-        _cross(self._plan, self._varies, test, self._by_point, indices, out)
+        self._blocks(test, np.empty(0), indices, out)
+
+    def _blocks(self, test: np.ndarray, noise: np.ndarray, indices: np.ndarray, out: np.ndarray) -> None:
+        near, rows = np.empty((len(self.X), indices.shape[1])), np.empty((len(self.X), test.shape[2]))
+        work = np.empty((4, max(indices.shape[1], _AT_ONCE)))
+        _blocks(self._plan, self._varies, test, self._by_point, noise, indices, out, near, rows, work, *_LOOPS)
+
+
+@compiled_apart(INTS, INTS, ARRAY, ARRAY, INT, INT, INT, ARRAY, INT, ARRAY)
+def _add_factor(
+    ends: Any, codes: Any, variances: Any, parameters: Any, term: int, f: int, n: int, work: Any, pitch: int, total: Any
+) -> None:
+    """Take factor f of ``term``, at squared distances ``work``, into covariances ``total`` (n,)."""
+    product, value = total if term == 0 else moved(work, pitch), moved(work, 2 * pitch)
+    if f == ends[term]:
+        call_at(codes[f], variances[term], parameters[f], work, n, product)
+    else:
+        call_at(codes[f], 1.0, parameters[f], work, n, value)
+        for t in range(n):
+            product[t] *= value[t]
+    if term and f + 1 == ends[term + 1]:
+        for t in range(n):
+            total[t] += product[t]
+
+
+_LOOPS = squared_distances.address, _add_factor.address
 
 
 @compiled_borrowing
@@ -92,21 +118,29 @@ def _fill(
     m: int,
     n: int,
     work: np.ndarray,
+    distances: int,
+    add_factor: int,
 ) -> None:
     """m × n covariances; row i of them goes to ``out[offset + i · pitch :]``."""
+    ends, variances, codes, first, last, parameters = plan
+    points, others, room = rows.shape[1], columns.shape[1], work.shape[1]
     for start in range(left, left + n, _AT_ONCE):
-        width = min(_AT_ONCE, left + n - start)
+        width = _AT_ONCE if left + n - start > _AT_ONCE else left + n - start
         for i in range(m):
             place = offset + i * pitch + start - left
             row = out[place : place + width]
             total, term = _in_place(row, work[3]), 0
-            for f in range(len(plan.codes)):
-                squared_distances(rows, top + i, columns, start, plan.first[f], plan.last[f], work[0], width)
-                term = add_factor(plan, term, f, width, work, total)
+            for f in range(len(codes)):
+                if f == ends[term + 1]:
+                    term += 1
+                call_at(distances, rows, top + i, points, columns, start, others, first[f], last[f], work, width)
+                call_at(add_factor, ends, codes, variances, parameters, term, f, width, work, room, total)
+            if varies:
+                for t in range(width):
+                    total[t] *= rows[-1, top + i] * columns[-1, start + t]
             if row.itemsize < total.itemsize:
-                _put(varies, total[:width], rows, top + i, columns, start, row)
-            elif varies:
-                _times_amplitudes(total[:width], rows, top + i, columns, start)
+                for t in range(width):
+                    row[t] = total[t]
 
 
 def _in_place(row: np.ndarray, room: np.ndarray) -> np.ndarray:
@@ -119,80 +153,53 @@ def _(row, room):  # type: ignore[no-untyped-def]
     return (lambda row, room: row) if row == room else (lambda row, room: room)
 
 
-@compiled_into_callers
-def _put(
-    varies: bool, total: np.ndarray, rows: np.ndarray, i: int, columns: np.ndarray, left: int, out: np.ndarray
-) -> None:
-    """Covariances ``total`` (n,) of point i with those from ``left`` on, times their amplitudes, into ``out`` (n,)."""
-    if varies:
-        _times_amplitudes(total, rows, i, columns, left)
-    for t in range(len(out)):
-        out[t] = total[t]
-
-
-@compiled_into_callers
-def _times_amplitudes(total: np.ndarray, rows: np.ndarray, i: int, columns: np.ndarray, left: int) -> None:
-    amplitude, others = rows[-1, i], columns[-1, left : left + len(total)]
-    for t in range(len(total)):
-        total[t] *= amplitude * others[t]
-
-
 @compiled_borrowing
-def _block(
-    plan: Plan, varies: bool, rows: np.ndarray, near: np.ndarray, lower: bool, out: np.ndarray, work: np.ndarray
+def _blocks(
+    plan: Plan,
+    varies: bool,
+    test: np.ndarray,
+    points: np.ndarray,
+    noise: np.ndarray,
+    indices: np.ndarray,
+    out: np.ndarray,
+    near: np.ndarray,
+    rows: np.ndarray,
+    work: np.ndarray,
+    distances: int,
+    add_factor: int,
 ) -> None:
-    """k(rows, near) for points (q, m) and (q, k) into ``out`` (m, k); if ``lower``, on and below the diagonal only."""
-    m, k = rows.shape[1], near.shape[1]
-    start, total = 0, work[3]
-    while start < m:
-        stop, n = start, 0
-        while stop < m and (stop == start or n + (stop + 1 if lower else k) <= _AT_ONCE):
-            n += stop + 1 if lower else k
-            stop += 1
-        term = 0
-        for f in range(len(plan.codes)):
+    """``cross``, or ``lower`` where there is ``noise``, with room for ``near`` (q, k) and ``rows`` (q, s or k)."""
+    ends, variances, codes, first, last, parameters = plan
+    lower, (q, k), m, total, room = len(noise) > 0, near.shape, rows.shape[1], work[3], work.shape[1]
+    for b in range(len(indices)):
+        for c in range(q):
+            for t in range(k):
+                near[c, t] = points[indices[b, t], c]
+            for t in range(m):
+                rows[c, t] = near[c, t] if lower else test[c, b, t]
+        start = 0
+        while start < m:  # as many rows at once as there is room for
+            stop, n = start, 0
+            while stop < m and (stop == start or n + (stop + 1 if lower else k) <= _AT_ONCE):
+                n += stop + 1 if lower else k
+                stop += 1
+            term = 0
+            for f in range(len(codes)):
+                if f == ends[term + 1]:
+                    term += 1
+                place = 0
+                for i in range(start, stop):
+                    width = i + 1 if lower else k
+                    s = work[0, place:]
+                    call_at(distances, rows, i, m, near, 0, k, first[f], last[f], s, width)
+                    place += width
+                call_at(add_factor, ends, codes, variances, parameters, term, f, n, work, room, total)
             place = 0
             for i in range(start, stop):
                 width = i + 1 if lower else k
-                squared_distances(rows, i, near, 0, plan.first[f], plan.last[f], work[0, place : place + width], width)
+                for t in range(width):
+                    out[b, i, t] = total[place + t] * (rows[-1, i] * near[-1, t] if varies else 1.0)
                 place += width
-            term = add_factor(plan, term, f, n, work, total)
-        place = 0
-        for i in range(start, stop):
-            width = i + 1 if lower else k
-            _put(varies, total[place : place + width], rows, i, near, 0, out[i, :width])
-            place += width
-        start = stop
-
-
-@compiled_borrowing
-def _gather(points: np.ndarray, indices: np.ndarray, near: np.ndarray) -> None:
-    for t in range(len(indices)):
-        for c in range(len(near)):
-            near[c, t] = points[indices[t], c]
-
-
-@compiled
-def _lower(
-    plan: Plan, varies: bool, points: np.ndarray, noise: np.ndarray, indices: np.ndarray, out: np.ndarray
-) -> None:
-    B, k = indices.shape
-    near, work = np.empty((points.shape[1], k)), np.empty((4, max(k, _AT_ONCE)))
-    for b in range(B):
-        _gather(points, indices[b], near)
-        _block(plan, varies, near, near, True, out[b], work)
-        for i in range(k):
+            start = stop
+        for i in range(m if lower else 0):
             out[b, i, i] += noise[indices[b, i]]
-
-
-@compiled
-def _cross(
-    plan: Plan, varies: bool, test: np.ndarray, points: np.ndarray, indices: np.ndarray, out: np.ndarray
-) -> None:
-    B, k = indices.shape
-    near, work = np.empty((points.shape[1], k)), np.empty((4, max(k, _AT_ONCE)))
-    rows = np.empty((len(test), test.shape[2]))
-    for b in range(B):
-        _gather(points, indices[b], near)
-        rows[:] = test[:, b]
-        _block(plan, varies, rows, near, False, out[b], work)

@@ -14,17 +14,18 @@ of matrices with one vector, which cost little beside the factor.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 import torch
-from scipy.linalg.blas import dsymm
-from scipy.linalg.lapack import dpotrf, dpotri, dtrtrs
+from scipy.linalg.blas import dsymm, dtrmm
+from scipy.linalg.lapack import dlauum, dpotrf, dtrtri, dtrtrs
 
 from ..gram import Gram
-from ..kernels import Embedding, Kernel, Varying, embedding_leaves, map_embedding, slice_embedding
+from ..kernels import Kernel, Varying, embedding_leaves, map_embedding, slice_embedding
 from ..kernels.plan import Plan
-from ..kernels.varying import without_amplitude
 from ..support.memory import require
 from ..support.positive_definite import not_positive_definite
 from ..support.threads import share_out
@@ -40,7 +41,8 @@ _TILES = {"cpu": (128, 512), "cuda": (256, 2048)}
 _SHARES = 16
 # Tiles that autograd keeps alive at once, generously: a few per operation, and per coordinate for small ones.
 _TILE_COPIES = 40
-_ROWS = 64  # rows of a covariance matrix that compiled code fills at a time
+_PAIRS, _ROWS = 20_000, 24  # pairs of points, and rows of them, that compiled code fills at a time, at the least
+_TRIANGLE = 64  # rows of a triangular matrix from which on it is inverted by halves
 _PIECES, _WHOLE = 8, 500  # pieces of the pairs of points that threads share; fewer points than the second are one
 _TOO_LARGE = 'use likelihood="nearest-neighbours", a subset= of the points, or a larger memory_budget'
 
@@ -165,22 +167,22 @@ class CompiledExactLikelihood(Likelihood):
         self._columns = np.asfortranarray(self._trend.columns.numpy() / self._amplitude[:, None])
         pieces = _PIECES if n >= _WHOLE else 1
         ends = np.rint(n * np.sqrt(np.linspace(0.0, 1.0, pieces + 1))).astype(np.int64).tolist()
-        self._pieces = list(pairwise(ends))[::-1]
+        self._pieces, self._height = list(pairwise(ends))[::-1], max(_ROWS, _PAIRS // n)
 
     def value(self, log_values: np.ndarray) -> float:
-        return self._solved(log_values, *self._kernel(log_values))[2]
+        return self._solved(log_values, *self._kernel(log_values)[1:])[2]
 
     def __call__(self, log_values: np.ndarray) -> Evaluation:
-        kernel, embedding = self._kernel(log_values)
-        matrix, whitened, value, trend = self._solved(log_values, kernel, embedding)
+        kernel, E, plan = self._kernel(log_values)
+        matrix, whitened, value, trend = self._solved(log_values, E, plan)
         if not self.space.names:  # nothing to differentiate
             return Evaluation(value, np.zeros(0), trend)
         alpha, _ = dtrtrs(matrix.T, whitened)
-        dpotri(matrix.T, overwrite_c=1)
+        _invert(matrix)
+        dlauum(matrix.T, overwrite_c=1)
         if self._trend.outputs > 1:
             matrix *= self._trend.outputs
-        points, plan = self._plan.at(kernel, embedding)
-        slopes, products = self._derivatives(points.contiguous().numpy(), plan, alpha, matrix)
+        slopes, products = self._derivatives(E, plan, alpha, matrix)
         if (noise := self._plan.slots.noise) >= 0:
             own = self.data.noise_slopes.numpy() / np.square(self._amplitude)
             slopes[noise] += 0.5 * own @ (np.square(alpha).sum(axis=1) - matrix.diagonal())
@@ -191,19 +193,21 @@ class CompiledExactLikelihood(Likelihood):
         # the coefficients of the trend maximise the likelihood, so their own change does not matter to first order
         return Evaluation(value, slopes @ changes, trend, changes.T @ information @ changes)
 
-    def _kernel(self, log_values: np.ndarray) -> tuple[Kernel, Embedding]:
+    def _kernel(self, log_values: np.ndarray) -> tuple[Kernel, np.ndarray, Plan]:
+        """The kernel, and without its amplitude the coordinates (C, n) and the plan of it."""
         kernel = self.space.kernel(self.space.values(log_values))
-        return kernel, kernel.embed(self.data.X, self._origin)
+        points, plan = self._plan.at(kernel, kernel.embed(self.data.X, self._origin))
+        return kernel, points.contiguous().numpy(), plan
 
     def _solved(
-        self, log_values: np.ndarray, kernel: Kernel, embedding: Embedding
+        self, log_values: np.ndarray, E: np.ndarray, plan: Plan
     ) -> tuple[np.ndarray, np.ndarray, float, TrendEstimate | None]:
         """The lower factor L of G, L⁻¹ of residuals and of what else the gradient needs (n, columns), log p, the trend.
 
         LAPACK counts by columns, so that the lower triangle by rows is the upper one of the transpose.
         """
         outputs, n = self._trend.outputs, self.data.size
-        matrix = self._covariances(kernel, embedding)
+        matrix = self._covariances(E, plan)
         noise = self.data.diagonal(self.space.noise(self.space.values(log_values))).numpy()
         matrix.reshape(-1)[:: n + 1] += noise / np.square(self._amplitude)
         _, failed = dpotrf(matrix.T, overwrite_a=1, clean=0)
@@ -216,71 +220,113 @@ class CompiledExactLikelihood(Likelihood):
         value = combined.gain - 0.5 * np.square(whitened[:, :outputs]).sum() - outputs * normalising
         return matrix, whitened, finite(float(value)), combined.trend
 
-    def _covariances(self, kernel: Kernel, embedding: Embedding) -> np.ndarray:
-        """k(X, X) (n, n) without its amplitude, on and below the diagonal."""
-        from ..gram.compiled import CompiledCovariances
+    def _covariances(self, E: np.ndarray, plan: Plan) -> np.ndarray:
+        """k(X, X) (n, n) without its amplitude, on and below the diagonal, of coordinates E (C, n)."""
+        from .compiled_matrix import Rows
 
-        compiled = CompiledCovariances.of(*without_amplitude(kernel, embedding)[:2])
-        assert compiled is not None
-        matrix = np.zeros((self.data.size, self.data.size))  # some LAPACKs read what lies above, too
-        whole = torch.from_numpy(matrix)
+        n = self.data.size
+        matrix = np.zeros((n, n))  # some LAPACKs read what lies above, too
 
         def work(piece: tuple[int, int]) -> None:
-            for start in range(*piece, _ROWS):
-                stop = min(start + _ROWS, piece[1])
-                compiled.fill(compiled.X, start, compiled.X, 0, whole[start:stop, :stop])
+            room = Rows.zeros(plan, False, self._height, n)
+            for top in range(*piece, self._height):
+                bottom = min(top + self._height, piece[1])
+                room.fill(E, plan, top, bottom)
+                room.terms[:, : bottom - top, :bottom].sum(axis=0, out=matrix[top:bottom, :bottom])
 
-        share_out(work, self._pieces, whole.device)
+        share_out(work, self._pieces, self.data.X.device)
+        matrix.reshape(-1)[:: n + 1] = plan.variances.sum()
         return matrix
 
     def _derivatives(
         self, E: np.ndarray, plan: Plan, alpha: np.ndarray, inverse: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """½ tr((α αᵀ − G⁻¹) ∂K) for every slot (slots,), and ∂K α (slots, n) of the first column of α."""
-        from .compiled_matrix import Derivatives, add_pairs
+        from .compiled_matrix import Rows
 
-        slots, a = self._plan.slots, alpha[:, 0]
-        right = moment_columns(E, plan, slots, a)
-        columns, parts = np.ascontiguousarray(alpha.T), []
+        slots, n, parts = self._plan.slots, self.data.size, []
+        bends = bool((slots.parameter >= 0).any())
+        sums = _sums_over_pairs(E, plan, slots, alpha[:, :1])
 
         def work(piece: tuple[int, int]) -> None:
-            parts.append((piece, Derivatives.zeros(self._plan.size, len(plan.variances), right)))
-            add_pairs(E, *piece, columns, inverse, right, plan, slots, parts[-1][1])
+            room, found = Rows.zeros(plan, bends, self._height, n), [np.zeros((2, *each.left.shape)) for each in sums]
+            parts.append((piece, found))
+            for top in range(*piece, self._height):
+                bottom = min(top + self._height, piece[1])
+                room.fill(E, plan, top, bottom)
+                weight = alpha[top:bottom] @ alpha[:bottom].T
+                weight -= inverse[top:bottom, :bottom]
+                for each, (weighted, product) in zip(sums, found, strict=True):
+                    D = room[each.kind][each.which, : bottom - top, :bottom]
+                    product[top:bottom] += D @ each.right[:bottom]
+                    product[:bottom] += D.T @ each.right[top:bottom]
+                    weighted[top:bottom] += (weight * D) @ each.left[:bottom]
 
         share_out(work, self._pieces, self.data.X.device)
         ordered = [found for _, found in sorted(parts, key=lambda part: part[0])]  # sums do not depend on threads
-        total = Derivatives(*(sum(each[1:], each[0]) for each in zip(*ordered, strict=True)))
-        products = np.zeros((self._plan.size, self.data.size))
-        for f, (first, last) in enumerate(zip(plan.first.tolist(), plan.last.tolist(), strict=True)):
-            _add_moments(products, total.moments[f], E, first, last, slots)
-        for places, found in ((slots.term, total.terms), (slots.parameter, total.bends)):
-            np.add.at(products, places[places >= 0], found[places >= 0])
-        return total.slopes, products
+        totals = np.zeros((2, self._plan.size, n))
+        for each, *found in zip(sums, *ordered, strict=True):
+            for slot, rows in each.by_slots(sum(found[1:], found[0]), E, plan, slots):
+                totals[:, slot] += rows
+        own = np.stack([0.5 * (np.square(alpha).sum(axis=1) - inverse.diagonal()), alpha[:, 0]])
+        for slot, variance in zip(slots.term, plan.variances, strict=True):
+            if slot >= 0:
+                totals[:, slot] += variance * own
+        return totals[0].sum(axis=1), totals[1]
 
 
-def moment_columns(E: np.ndarray, plan: Plan, slots: Slots, a: np.ndarray) -> np.ndarray:
-    """For every factor a, a e and a e² for each of its coordinates e, and a e e′ for all pairs: (F, n, W).
+class _SumOverPairs(NamedTuple):
+    """Of a field of ``Rows``, ``kind``, and a matrix D in it, ``which``: D times columns ``left``, and ``right``, those
+    times a: (n, W). For slopes they are 1, e and e² for each coordinate e, and e e′ for all pairs of coordinates.
 
     Σⱼ Dᵢⱼ (eᵢ − eⱼ)² aⱼ = eᵢ² (D a)ᵢ − 2 eᵢ (D (a e))ᵢ + (D (a e²))ᵢ: products of one matrix with a few columns.
     """
-    most, pairs = int((plan.last - plan.first).max()), len(slots.pair)
-    right = np.zeros((len(plan.codes), len(a), 1 + 2 * most + pairs))
-    for own, first, last in zip(right, plan.first, plan.last, strict=True):
-        e, count = E[first:last].T, last - first
-        own[:, 0] = a
-        own[:, 1 : 1 + count] = a[:, None] * e
-        own[:, 1 + count : 1 + 2 * count] = own[:, 1 : 1 + count] * e
-        own[:, 1 + 2 * count : 1 + 2 * count + pairs] = a[:, None] * (E[slots.pair_first] * E[slots.pair_second]).T
-    return right
+
+    kind: int
+    which: int
+    left: np.ndarray
+    right: np.ndarray
+
+    def by_slots(self, found: np.ndarray, E: np.ndarray, plan: Plan, slots: Slots) -> Iterator[tuple[int, np.ndarray]]:
+        """The slots that the products ``found`` (2, n, W) belong to, and what they are there (2, n)."""
+        found = np.moveaxis(found, 2, 0)
+        if self.kind != 1:
+            yield int((slots.parameter if self.kind else slots.term)[self.which]), found[0]
+            return
+        first, last = plan.first[self.which], plan.last[self.which]
+        e, count = E[first:last], last - first
+        plain, crossed, squared, leaning = np.split(found, [1, 1 + count, 1 + 2 * count])
+        for a, slot in enumerate(slots.coordinate[first:last].tolist()):
+            if slot >= 0:
+                yield slot, np.square(e[a]) * plain[0] - 2 * e[a] * crossed[a] + squared[a]
+        for q, (a, b) in enumerate(zip(slots.pair_first - first, slots.pair_second - first, strict=True)):
+            if 0 <= a < count:
+                yield slots.pair[q], e[a] * e[b] * plain[0] - e[a] * crossed[b] - e[b] * crossed[a] + leaning[q]
 
 
-def _add_moments(products: np.ndarray, moments: np.ndarray, E: np.ndarray, first: int, last: int, slots: Slots) -> None:
-    """Add ∂K α of the lengthscales and pairs of one factor, from its ``moments`` (n, W), to ``products`` (slots, n)."""
-    e, count, all_of = E[first:last], last - first, moments.T
-    plain, crossed, squared = all_of[0], all_of[1 : 1 + count], all_of[1 + count : 1 + 2 * count]
-    places = slots.coordinate[first:last]
-    np.add.at(products, places[places >= 0], (np.square(e) * plain - 2 * e * crossed + squared)[places >= 0])
-    for q, (a, b) in enumerate(zip(slots.pair_first - first, slots.pair_second - first, strict=True)):
-        if 0 <= a < count:
-            leaning = e[a] * e[b] * plain - e[a] * crossed[b] - e[b] * crossed[a] + all_of[1 + 2 * count + q]
-            products[slots.pair[q]] += leaning
+def _sums_over_pairs(E: np.ndarray, plan: Plan, slots: Slots, a: np.ndarray) -> list[_SumOverPairs]:
+    """Those that derivatives need, with a (n, 1)."""
+    one = np.ones_like(a)
+    found = [_SumOverPairs(0, t, one, a) for t in np.flatnonzero(slots.term >= 0).tolist()]
+    found += [_SumOverPairs(2, f, one, a) for f in np.flatnonzero(slots.parameter >= 0).tolist()]
+    products = E[slots.pair_first] * E[slots.pair_second]
+    for f, (first, last) in enumerate(zip(plan.first, plan.last, strict=True)):
+        if len(products) or (slots.coordinate[first:last] >= 0).any():
+            e = E[first:last]
+            left = np.concatenate([one.T, e, np.square(e), products]).T
+            found.append(_SumOverPairs(1, f, left, a * left))
+    return found
+
+
+def _invert(L: np.ndarray) -> None:
+    """L⁻¹ in place of a lower triangular matrix, by halves: LAPACK's own is twice as slow for some hundreds of rows."""
+    if (n := len(L)) <= _TRIANGLE:
+        L.T[:] = dtrtri(L.T)[0]
+        return
+    half = -(-n // 16) * 8
+    top, corner, bottom = L[:half, :half], L[half:, :half], L[half:, half:]
+    _invert(top)
+    _invert(bottom)
+    # by columns, as BLAS counts: the corner of the inverse is −bottom⁻¹ corner top⁻¹
+    found = dtrmm(-1.0, bottom.T, corner.T, side=1)
+    corner.T[:] = dtrmm(1.0, top.T, found, overwrite_b=1)

@@ -12,18 +12,18 @@ import zlib
 from collections.abc import Callable
 from typing import Any
 
-import numba
 import numpy as np
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic, overload, register_jitable
 from numba.np.arrayobj import make_array
 
-from ..support.compiling import OPTIONS, compiled_borrowing, compiled_for_c, compiled_into_callers, exponential_of_minus
+from ..support.compiling import OPTIONS, compiled_apart, exponential_of_minus
 from .plan import Plan, ScalarProfile, Terms, decay
 
-carray: Any = vars(numba)["carray"]
-_ARRAY = types.CPointer(types.float64)
+INT, REAL = types.int64, types.float64
+ARRAY, INTS = types.CPointer(REAL), types.CPointer(INT)
 
 _options: Any = OPTIONS
 overload(decay, jit_options=_options)(lambda x: lambda x: exponential_of_minus(x))
@@ -34,7 +34,7 @@ _compiling = threading.Lock()
 
 
 def _address_of(profile: ScalarProfile, slopes: bool) -> int:
-    """Where the compiled loop is that ``slopes_of`` calls, or ``values_of``."""
+    """Where the compiled loop is that ``call_at`` calls."""
     with _compiling:
         if (profile, slopes) not in _loops:
             if (profile, not slopes) not in _loops:
@@ -53,24 +53,22 @@ def _values_loop(profile: ScalarProfile) -> Any:
     version = _version(profile)
 
     def loop(scale: float, parameter: float, distances: Any, n: int, values: Any) -> None:
-        s, value = carray(distances, n), carray(values, n)
         if version >= 0:
             for t in range(n):
-                value[t] = scale * profile(s[t], parameter)[0]
+                values[t] = scale * profile(distances[t], parameter)[0]
 
-    return compiled_for_c(types.void(types.float64, types.float64, _ARRAY, types.int64, _ARRAY), loop)
+    return compiled_apart(REAL, REAL, ARRAY, INT, ARRAY)(loop)
 
 
 def _slopes_loop(profile: ScalarProfile) -> Any:
     version = _version(profile)
 
     def loop(parameter: float, distances: Any, n: int, values: Any, slopes: Any, bends: Any) -> None:
-        s, value, slope, bend = carray(distances, n), carray(values, n), carray(slopes, n), carray(bends, n)
         if version >= 0:
             for t in range(n):
-                value[t], slope[t], bend[t] = profile(s[t], parameter)
+                values[t], slopes[t], bends[t] = profile(distances[t], parameter)
 
-    return compiled_for_c(types.void(types.float64, _ARRAY, types.int64, _ARRAY, _ARRAY, _ARRAY), loop)
+    return compiled_apart(REAL, ARRAY, INT, ARRAY, ARRAY, ARRAY)(loop)
 
 
 def plan_of(terms: Terms, slopes: bool) -> Plan:
@@ -89,73 +87,51 @@ def plan_of(terms: Terms, slopes: bool) -> Plan:
     )
 
 
-def _at_address(*given: Any) -> tuple[Any, Callable[..., Any]]:
-    """A call of what is compiled at an address, the first argument; of arrays it gets where their numbers are."""
-    assert all(kind == types.float64[::1] for kind in given if isinstance(kind, types.Array))
+def _call_at(_context: Any, address: Any, *given: Any) -> tuple[Any, Callable[..., Any]]:
+    """A call of what is compiled at an address; of arrays it gets where their numbers are."""
+    kinds = getattr(given[0], "types", given)
+    assert all(kind.layout == "C" for kind in kinds if isinstance(kind, types.Array))
 
-    def call(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def call(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        values = cgutils.unpack_tuple(builder, arguments[1], len(kinds))
         passed = [
             make_array(kind)(context, builder, value).data if isinstance(kind, types.Array) else value
-            for kind, value in zip(signature.args, arguments, strict=True)
+            for kind, value in zip(kinds, values, strict=True)
         ]
-        function = ir.FunctionType(ir.VoidType(), [each.type for each in passed[1:]])
-        builder.call(builder.inttoptr(passed[0], function.as_pointer()), passed[1:])
+        function = ir.FunctionType(ir.VoidType(), [each.type for each in passed])
+        builder.call(builder.inttoptr(arguments[0], function.as_pointer()), passed)
         return context.get_dummy_value()
 
-    return types.void(*given), call
+    return types.void(address, types.StarArgTuple.from_types(kinds)), call
 
 
-def _values_of(_context: Any, address: Any, scale: Any, parameter: Any, s: Any, n: Any, value: Any) -> Any:
-    """scale · profile of the first n squared distances s, into ``value``."""
-    return _at_address(address, scale, parameter, s, n, value)
+def _moved(_context: Any, pointer: Any, by: Any) -> tuple[Any, Callable[..., Any]]:
+    """Where the number is that so many further on is."""
+    return pointer(pointer, by), lambda _c, builder, _s, arguments: builder.gep(arguments[0], [arguments[1]])
 
 
-def _slopes_of(_context: Any, address: Any, parameter: Any, s: Any, n: Any, value: Any, slope: Any, bend: Any) -> Any:
-    """For the first n squared distances s: the profile, its derivative in s, and that in log(parameter)."""
-    return _at_address(address, parameter, s, n, value, slope, bend)
+call_at: Any = intrinsic(_call_at)
+moved: Any = intrinsic(_moved)
 
 
-values_of: Any = intrinsic(_values_of)
-slopes_of: Any = intrinsic(_slopes_of)
-
-
-@compiled_into_callers
+@compiled_apart(ARRAY, INT, INT, ARRAY, INT, INT, INT, INT, ARRAY, INT)
 def squared_distances(
-    rows: np.ndarray, i: int, columns: np.ndarray, left: int, first: int, end: int, s: np.ndarray, n: int
+    rows: Any, i: int, pitch: int, columns: Any, left: int, width: int, first: int, end: int, s: Any, n: int
 ) -> None:
-    """|rows[:, i] − columns[:, left + t]|² over the coordinates first … end − 1 for the first n of t, into ``s``."""
-    at, near = rows[first, i], columns[first, left : left + n]
-    also_at, also_near = rows[end - 1, i], columns[end - 1, left : left + n]
+    """|rows[:, i] − columns[:, left + t]|² over the coordinates first … end − 1 for the first n of t, into ``s``.
+
+    Coordinates of ``rows`` are ``pitch`` numbers apart, of ``columns`` ``width``.
+    """
     if (end - first) % 2:
+        at, near = rows[first * pitch + i], moved(columns, first * width + left)
         for t in range(n):
-            difference = at - near[t]
-            s[t] = difference * difference
-    else:  # two at a time: half as often through s
+            s[t] = (at - near[t]) * (at - near[t])
+    else:
         for t in range(n):
-            difference, other = at - near[t], also_at - also_near[t]
-            s[t] = difference * difference + other * other
-    for c in range(first + 1, end - 1, 2):
-        at, near = rows[c, i], columns[c, left : left + n]
-        also_at, also_near = rows[c + 1, i], columns[c + 1, left : left + n]
+            s[t] = 0.0
+    for c in range(first + (end - first) % 2, end, 2):  # two at a time: half as often through s
+        at, near = rows[c * pitch + i], moved(columns, c * width + left)
+        also_at, also_near = rows[(c + 1) * pitch + i], moved(columns, (c + 1) * width + left)
         for t in range(n):
             difference, other = at - near[t], also_at - also_near[t]
             s[t] += difference * difference + other * other
-
-
-@compiled_borrowing
-def add_factor(plan: Plan, term: int, f: int, n: int, work: np.ndarray, total: np.ndarray) -> int:
-    """Take factor f of ``term``, at squared distances ``work[0]``, into covariances ``total`` (n,); the next term."""
-    s, value = work[0], work[2]
-    product = total if term == 0 else work[1]
-    if f == plan.ends[term]:
-        values_of(plan.codes[f], plan.variances[term], plan.parameters[f], s, n, product)
-    else:
-        values_of(plan.codes[f], 1.0, plan.parameters[f], s, n, value)
-        for t in range(n):
-            product[t] *= value[t]
-    if f + 1 < plan.ends[term + 1]:
-        return term
-    if term:
-        for t in range(n):
-            total[t] += product[t]
-    return term + 1

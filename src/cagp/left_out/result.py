@@ -71,7 +71,7 @@ class LeftOut:
 
     @cached_property
     def scores(self) -> Scores:
-        """RMSE, proper scores and coverage. Needs scoringrules."""
+        """RMSE, proper scores and coverage."""
         return score(self.mean, self.std, self.y, of=self.short)
 
     def some(self, chosen: np.ndarray) -> LeftOut:

@@ -36,14 +36,12 @@ def compiled_borrowing(function: Callable[..., Any]) -> Any:
     return _kept(lambda **how: numba.njit(nogil=True, **how, **_UNCOUNTED)(function))
 
 
-def compiled_into_callers(function: Callable[..., Any]) -> Any:
-    """The same for what is called so often that the call would cost more than the work."""
-    return numba.njit(nogil=True, inline="always", **OPTIONS)(function)
+def compiled_apart(*kinds: Any) -> Callable[[Callable[..., None]], Any]:
+    """The same with an address to be called at, of arguments of these kinds, numbers and pointers.
 
-
-def compiled_for_c(signature: Any, function: Callable[..., Any]) -> Any:
-    """The same as a function with an address, which takes numbers and pointers."""
-    return _kept(lambda **how: numba.cfunc(signature, **how, **OPTIONS)(function))
+    It is compiled once, where a function that is called by its name is compiled again inside each that calls it.
+    """
+    return lambda function: _kept(lambda **how: numba.cfunc(numba.void(*kinds), **how, **OPTIONS)(function))
 
 
 def _kept(compile: Callable[..., Any]) -> Any:

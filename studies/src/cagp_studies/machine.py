@@ -22,7 +22,7 @@ def default_device() -> torch.device:
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
-_PACKAGES = ("torch", "numpy", "scipy", "pandas", "matplotlib", "joblib", "scoringrules")
+_PACKAGES = ("torch", "numpy", "scipy", "pandas", "matplotlib", "joblib")
 
 
 def describe() -> dict[str, str]:
