@@ -2,7 +2,8 @@
 
 from .correlation import Correlation, correlation_of
 from .engine import Mixture, heaviest, leave_out, leave_out_of, left_out
-from .geometry import Gaps, Geometry, Voids
+from .gaps import Gaps, Voids
+from .geometry import Geometry
 from .result import LeftOut
 from .ways import affordable
 

@@ -16,7 +16,8 @@ from ..solvers.nearest_neighbours import PreparedNearestNeighbours
 from ..support.progress import progress as progress_bar
 from ..support.validation import count
 from .correlation import some_of
-from .geometry import Gaps, Geometry
+from .gaps import Gaps
+from .geometry import Geometry
 from .result import LeftOut
 from .ways import COPIES, affordable, by_folds, by_neighbours, correlation_by_neighbours, in_closed_form, operations
 

@@ -24,7 +24,8 @@ from ..solvers.nearest_neighbours import PreparedNearestNeighbours
 from ..support.convert import Output
 from ..support.memory import require
 from .correlation import Correlation, correlation_of, correlation_of_sparse, some_of
-from .geometry import Gaps, Geometry
+from .gaps import Gaps
+from .geometry import Geometry
 from .result import LeftOut
 
 COPIES = 3  # so many matrices of the size of G there are at once in closed form
