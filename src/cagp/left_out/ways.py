@@ -29,6 +29,7 @@ from .geometry import Geometry
 from .result import LeftOut
 
 COPIES = 3  # so many matrices of the size of G there are at once in closed form
+_MOST_OPERATIONS, _FEWEST = 8e9, 100  # gaps that take more, about a second, are fewer, but not so few
 _FOLDS = 5
 _SINGLY = 25  # up to so many observations each is left out alone
 _SECONDS = 8.0  # longer than this is not waited for
@@ -130,11 +131,21 @@ def in_closed_form(
     return error, variance, Correlation.within(parts @ P @ parts.T)
 
 
-def operations(geometry: Geometry, rows: torch.Tensor, gaps: Gaps) -> float:
-    """How many operations the gaps around ``rows`` (n,) take in closed form: a factor of what lies in each."""
-    if not gaps.any:
-        return 0.0
-    return sum(float((inside.sum(dim=1) ** 3).sum()) / 3 for _, inside in _inside(geometry, rows, gaps))
+def closed_form(model: Conditioned) -> bool:
+    """Whether all left-out predictions come from one inverse."""
+    return model.prepared.factor is not None and COPIES * model.gram.dense_bytes <= model.gram.budget
+
+
+def few_of(model: Conditioned, geometry: Geometry, rows: torch.Tensor, gaps: Gaps) -> torch.Tensor:
+    """Which of ``rows`` (n,) are left out: all, or in closed form some, drawn at random, where gaps hold so much that
+    their factors would take long; in order.
+    """
+    everyone = torch.arange(len(rows), device=rows.device)
+    if not gaps.any or not closed_form(model):
+        return everyone
+    work = torch.cat([inside.sum(dim=1).double() ** 3 / 3 for _, inside in _inside(geometry, rows, gaps)])
+    drawn = torch.randperm(len(rows), generator=torch.Generator().manual_seed(0)).to(rows.device)
+    return drawn[(work[drawn].cumsum(0) <= _MOST_OPERATIONS) | (everyone < _FEWEST)].sort().values
 
 
 def _inside(geometry: Geometry, rows: torch.Tensor, gaps: Gaps) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
