@@ -139,10 +139,8 @@ def leave_out_of(
         how += f" with {which}"
         if correlated:
             correlation = correlation_by_neighbours(model, prepared, geometry, at, around, seed)
-    nearest = geometry.beyond(at, around, 1)[:, 0]
-    apart = (geometry.points[nearest] - geometry.points[at]).norm(dim=1)
-    distances = torch.where(nearest >= 0, apart, torch.inf)
-    error, variance, distance = (each.double().cpu().numpy() for each in (errors, variances, distances))
+    found = (errors, variances, geometry.gap(at, around))
+    error, variance, distance = (each.double().cpu().numpy() for each in found)
     useful = np.isfinite(variance) & (variance > 0) & np.isfinite(distance)
     if not useful.any():
         raise InputError(

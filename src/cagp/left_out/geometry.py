@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Hashable
 from functools import cached_property
 
@@ -14,7 +15,7 @@ from .gaps import Gaps, Voids
 
 _ENTRIES = 2**21  # so many neighbours are looked at at once
 _VOIDS = 3000  # so many points say how wide gaps are
-_REMEMBERED = 4  # so many answers about neighbours are kept
+_REMEMBERED = 8  # so many answers about neighbours are kept
 
 
 class Geometry:
@@ -33,8 +34,15 @@ class Geometry:
         known = model.gram.neighbours
         self.search: Search = search(scaled) if known is None else known
 
-    def remembered(self, asked: Hashable, compute: Callable[[], torch.Tensor]) -> torch.Tensor:
-        """What ``compute`` gives, or gave when the same was ``asked`` for lately."""
+    def remembered(
+        self, what: Hashable, rows: torch.Tensor, gaps: Gaps, compute: Callable[[], torch.Tensor]
+    ) -> torch.Tensor:
+        """What ``compute`` gives, or gave lately for the same ``what``, ``rows`` (n,) and ``gaps``.
+
+        The models of a mixture, and candidates that are compared, ask the same one after another.
+        """
+        parts = (each.cpu().numpy().tobytes() for each in (rows, gaps.radius, gaps.centre, gaps.reach))
+        asked = (what, *(hashlib.sha256(each).digest() for each in parts))
         if asked not in self._memory:
             self._memory[asked] = compute()
             while len(self._memory) > _REMEMBERED:
@@ -54,6 +62,15 @@ class Geometry:
         """How far each of ``test`` (T, p) is from the nearest training point, shape (T,)."""
         at = self.coordinates(test)
         return (self.points[self.search.query(at, 1)[:, 0]] - at).norm(dim=1)
+
+    def gap(self, rows: torch.Tensor, gaps: Gaps) -> torch.Tensor:
+        """How far the nearest training point beyond the gap of each of ``rows`` (n,) is; infinite if there is none."""
+
+        def compute() -> torch.Tensor:
+            nearest = self.beyond(rows, gaps, 1)[:, 0]
+            return (self.points[nearest] - self.points[rows]).norm(dim=1).masked_fill(nearest < 0, torch.inf)
+
+        return self.remembered("gap", rows, gaps, compute)
 
     def beyond(self, rows: torch.Tensor, gaps: Gaps, k: int, among: torch.Tensor | None = None) -> torch.Tensor:
         """The k nearest others, of ``among`` (m,), beyond each gap of ``rows`` (n,), in order: (n, k), −1 for none."""

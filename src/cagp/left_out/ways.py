@@ -7,7 +7,6 @@ together from all others are (P_BB)⁻¹ (P b)_B, with covariance (P_BB)⁻¹. F
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator
 from functools import partial
 
@@ -221,8 +220,6 @@ def _weights(
     """The weights of training points ``rows`` (n,), given by their ``cross``, on what lies outside of their gaps."""
     anchors = prepared.anchors.expand(len(rows), -1)
     forbidden = gaps.hold(geometry.points[rows], geometry.points[anchors]) | (anchors == rows[:, None])
-    # the models of a mixture, and candidates that are compared, ask for the same neighbours one after another
-    asked_for = (each.cpu().numpy().tobytes() for each in (rows, gaps.radius, gaps.centre, gaps.reach))
-    asked = (prepared.choice, *(hashlib.sha256(each).digest() for each in asked_for))
-    members = geometry.remembered(asked, lambda: prepared.members(partial(geometry.beyond, rows, gaps)))
+    nearest = partial(geometry.beyond, rows, gaps)
+    members = geometry.remembered(prepared.choice, rows, gaps, lambda: prepared.members(nearest))
     return prepared.weights_on(cross, members, anchors.masked_fill(forbidden, -1))
