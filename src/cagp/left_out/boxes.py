@@ -83,10 +83,10 @@ class Boxes:
         level = self._levels[depth]
         near, far = level.apart(own[row], box)
         near_centre, far_centre = level.apart(gaps.centre[row], box)
-        whole = (near >= radius) & (near_centre >= reach) & ((box + 1) * level.size <= n)
+        whole = (near >= radius) & (near_centre >= reach) & ((box + 1) * level.size <= n) & (far < limit[row])
         order, rank = _ranked(row[whole], far[whole])
-        last = order[rank == -(-k // level.size) - 1]
-        limit[row[whole][last]] = torch.minimum(limit[row[whole][last]], far[whole][last])
+        last = whole.nonzero()[order[rank == -(-k // level.size) - 1], 0]  # so many boxes hold k points
+        limit[row[last]] = far[last]
         kept = (far >= radius) & (far_centre >= reach) & (near <= limit[row])
         below = _LEAF if depth + 1 == len(self._levels) else _TIMES
         within = n if depth + 1 == len(self._levels) else len(self._levels[depth + 1].low)

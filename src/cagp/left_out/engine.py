@@ -131,16 +131,16 @@ def leave_out_of(
     if closed_form(model):
         compared = some_of(len(rows), size, 1, seed) if correlated else np.empty(0, dtype=np.int64)
         errors, variances, correlation = in_closed_form(model, geometry, at, around, compared)
+        distances = geometry.gap(at, around)
         how += " in closed form, each from all the others: new weights."
         advance(len(rows))
     else:
         prepared, which = _neighbours(model, solver, len(rows))
-        errors, variances = by_neighbours(model, prepared, geometry, at, around, advance)
+        errors, variances, distances = by_neighbours(model, prepared, geometry, at, around, advance)
         how += f" with {which}"
         if correlated:
             correlation = correlation_by_neighbours(model, prepared, geometry, at, around, seed)
-    found = (errors, variances, geometry.gap(at, around))
-    error, variance, distance = (each.double().cpu().numpy() for each in found)
+    error, variance, distance = (each.double().cpu().numpy() for each in (errors, variances, distances))
     useful = np.isfinite(variance) & (variance > 0) & np.isfinite(distance)
     if not useful.any():
         raise InputError(

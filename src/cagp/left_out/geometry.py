@@ -65,12 +65,11 @@ class Geometry:
 
     def gap(self, rows: torch.Tensor, gaps: Gaps) -> torch.Tensor:
         """How far the nearest training point beyond the gap of each of ``rows`` (n,) is; infinite if there is none."""
+        return self.remembered("gap", rows, gaps, lambda: self.distance_of(self.beyond(rows, gaps, 1)[:, 0], rows))
 
-        def compute() -> torch.Tensor:
-            nearest = self.beyond(rows, gaps, 1)[:, 0]
-            return (self.points[nearest] - self.points[rows]).norm(dim=1).masked_fill(nearest < 0, torch.inf)
-
-        return self.remembered("gap", rows, gaps, compute)
+    def distance_of(self, others: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+        """How far training points ``others`` (n,), or −1 for none, are from ``rows`` (n,): infinite for none."""
+        return (self.points[others] - self.points[rows]).norm(dim=1).masked_fill(others < 0, torch.inf)
 
     def beyond(self, rows: torch.Tensor, gaps: Gaps, k: int, among: torch.Tensor | None = None) -> torch.Tensor:
         """The k nearest others, of ``among`` (m,), beyond each gap of ``rows`` (n,), in order: (n, k), −1 for none."""

@@ -184,18 +184,23 @@ def by_neighbours(
     rows: torch.Tensor,
     gaps: Gaps,
     advance: Callable[[float], None],
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """The same; a variance is not finite where what is left determines no trend, or no positive definite matrix."""
-    errors, variances = [], []
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """The same, and how far the nearest of all that is left is, shape (n,).
+
+    A variance is not finite where what is left determines no trend, or no positive definite matrix.
+    """
+    errors, variances, distances = [], [], []
     for part in torch.arange(len(rows), device=rows.device).split(_ROWS):
         some = rows[part]
         cross = model.cross(model.X[some])
-        weights = _weights(prepared, geometry, cross, some, gaps.some(part))
+        around = gaps.some(part)
+        members, weights = _weights(prepared, geometry, cross, some, around)
         mean = model.offset(model.X[some]) + weights.apply(model.b)
         errors.append(model.y[some].to(mean.dtype) - mean)
         variances.append(cross.prior_variance() - weights.reduction + model.gram.noise[some])
+        distances.append(geometry.distance_of(members[:, 0], some) if prepared.near else geometry.gap(some, around))
         advance(len(some))
-    return torch.cat(errors), torch.cat(variances)
+    return torch.cat(errors), torch.cat(variances), torch.cat(distances)
 
 
 def correlation_by_neighbours(
@@ -209,17 +214,17 @@ def correlation_by_neighbours(
     """The average correlation of those errors, from a sample of them."""
     chosen = torch.from_numpy(some_of(len(rows), len(model.X), prepared.members_each, seed)).to(rows.device)
     some, around = rows[chosen], gaps.some(chosen)
-    weights = _weights(prepared, geometry, model.cross(model.X[some]), some, around)
+    _, weights = _weights(prepared, geometry, model.cross(model.X[some]), some, around)
     possible = weights.reduction.isfinite()
     return correlation_of_sparse(model, some[possible], weights.rows(possible))
 
 
 def _weights(
     prepared: PreparedNearestNeighbours, geometry: Geometry, cross: Cross, rows: torch.Tensor, gaps: Gaps
-) -> Weights:
-    """The weights of training points ``rows`` (n,), given by their ``cross``, on what lies outside of their gaps."""
+) -> tuple[torch.Tensor, Weights]:
+    """Neighbours (n, k + far), or −1, of training points ``rows`` (n,) outside of their gaps, and the weights there."""
     anchors = prepared.anchors.expand(len(rows), -1)
     forbidden = gaps.hold(geometry.points[rows], geometry.points[anchors]) | (anchors == rows[:, None])
     nearest = partial(geometry.beyond, rows, gaps)
     members = geometry.remembered(prepared.choice, rows, gaps, lambda: prepared.members(nearest))
-    return prepared.weights_on(cross, members, anchors.masked_fill(forbidden, -1))
+    return members, prepared.weights_on(cross, members, anchors.masked_fill(forbidden, -1))
