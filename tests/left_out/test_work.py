@@ -9,7 +9,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import cagp
-from cagp.left_out import Geometry
+from cagp.left_out import Gaps, Geometry
 
 COSTS = {"linalg_inv_ex": 2, "linalg_cholesky_ex": 1 / 3, "linalg_lu": 2 / 3, "_linalg_solve_ex": 2 / 3}
 """Operations for each entry of the cube of a matrix."""
@@ -62,3 +62,32 @@ def test_wide_gaps_of_many_data_are_fewer_and_each_is_exact() -> None:
         kept[i] = False
         expected = prior.condition(X[kept], y[kept], cagp.Cholesky()).predict(X[i : i + 1]).observed()
         np.testing.assert_allclose(found.std[place], expected.std[0], rtol=1e-6)
+
+
+class Looked(TorchDispatchMode):
+    """Adds up the numbers that operations give."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.numbers = 0
+
+    def __torch_dispatch__(self, function: Any, types: Any, arguments: Any = (), settings: Any = None) -> Any:
+        found = function(*arguments, **(settings or {}))
+        results = found if isinstance(found, (tuple, list)) else (found,)
+        self.numbers += sum(each.numel() for each in results if isinstance(each, torch.Tensor))
+        return found
+
+
+def test_what_lies_in_a_gap_is_not_looked_at() -> None:
+    X = np.random.default_rng(0).random((60_000, 2))
+    prior = cagp.Prior(cagp.Matern32(1.0), noise_variance=0.01)
+    geometry = Geometry(prior.condition(X, X[:, 0], cagp.NearestNeighbours(20)).components[0])
+    rows = torch.from_numpy(np.flatnonzero(np.linalg.norm(X - 0.5, axis=1) < 0.05)[:20])
+    nothing, counts = torch.zeros(20, dtype=torch.float64), []
+    for radius in (0.1, 0.4):  # one gap holds sixteen times as much as the other
+        gaps = Gaps(torch.full_like(nothing, radius), geometry.points[rows], nothing)
+        geometry.beyond(rows[:1], gaps.some(torch.tensor([0])), 20)
+        with Looked() as looked:
+            geometry.beyond(rows, gaps, 20)
+        counts.append(looked.numbers)
+    assert counts[1] < 6 * counts[0]

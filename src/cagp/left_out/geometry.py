@@ -68,8 +68,8 @@ class Geometry:
         return self.remembered("gap", rows, gaps, lambda: self.distance_of(self.beyond(rows, gaps, 1)[:, 0], rows))
 
     def distance_of(self, others: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
-        """How far training points ``others`` (n,), or −1 for none, are from ``rows`` (n,): infinite for none."""
-        return (self.points[others] - self.points[rows]).norm(dim=1).masked_fill(others < 0, torch.inf)
+        """How far training points ``others`` (…, n), or −1 for none, are from ``rows`` (n,): infinite for none."""
+        return (self.points[others] - self.points[rows]).norm(dim=-1).masked_fill(others < 0, torch.inf)
 
     def beyond(self, rows: torch.Tensor, gaps: Gaps, k: int, among: torch.Tensor | None = None) -> torch.Tensor:
         """The k nearest others, of ``among`` (m,), beyond each gap of ``rows`` (n,), in order: (n, k), −1 for none."""
