@@ -299,7 +299,7 @@ class Model(ModelParts):
 
         Single observations judge predictions next to data. ``like`` = X_test (T, p) judges those as far from the data
         as these test points: around each observation all data are left out that are nearer than the nearest datum of
-        one of them, drawn at random.
+        one of them, drawn at random; by an exact solver around fewer, where gaps hold so much that it would take long.
         """
         test = None if like is None else self.test_points(like, "like")[0]
         with self._threads():

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from .errors import InputError
 from .support.validation import count
+
+_LONG = 0.05  # what took fewer seconds is not in a table
 
 
 @dataclass(frozen=True)
@@ -75,13 +78,14 @@ class Story:
         return cls(str(content["text"]), tuple(candidates), bool(content["interrupted"]), added)
 
 
-def table_of(candidates: tuple[Tried, ...]) -> str:
-    """The candidates as a table of text, the best first."""
+def table_of(candidates: tuple[Tried, ...], besides: Mapping[str, float]) -> str:
+    """The candidates as a table of text, the best first, then the seconds that went into all that is ``besides``."""
     rows = [("candidate", "fitted by", "CRPS", "log score", "seconds", "weight")]
     for each in sorted(candidates, key=lambda tried: tried.crps):
         weight = f"{each.weight:.2f}" if each.weight else ""
         numbers = (f"{each.crps:.4g}", f"{each.log_score:.4g}", f"{each.seconds:.1f}", weight)
         rows.append((each.name, each.fitted_by, *numbers))
+    rows += [(f"— {name}", "", "", "", f"{took:.1f}", "") for name, took in besides.items() if took >= _LONG]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     layout = "  " + "  ".join(f"{{:{'<' if i < 2 else '>'}{width}}}" for i, width in enumerate(widths))
     return "\n".join(layout.format(*row).rstrip() for row in rows)

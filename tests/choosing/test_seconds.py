@@ -84,3 +84,13 @@ def test_columns_that_do_not_matter_keep_their_lengthscales() -> None:
 @pytest.mark.parametrize("seconds", [np.float64(40.0), 40])
 def test_any_number_is_taken(seconds: float) -> None:
     assert "of a budget of 40 s" in str(cagp.fit(X, Y, kernel="rbf", seconds=seconds, progress=False).story)
+
+
+def test_the_table_accounts_for_the_time() -> None:
+    story = str(cagp.fit(X, Y, like=X[:5] + 0.5, recalibrate=True, progress=False).story)
+    header, *rows = [line for line in story.splitlines() if line.startswith("  ")]
+    end = header.index("seconds") + len("seconds")
+    told = [float(line[:end].split()[-1]) for line in rows]
+    assert any(line.startswith("  — error bars") for line in rows)
+    total = float(story.split("All of it took ")[1].split(" s ")[0])
+    assert sum(told) == pytest.approx(total, rel=0.05, abs=0.05 * (len(told) + 10))  # each is rounded

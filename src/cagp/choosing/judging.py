@@ -18,6 +18,8 @@ _ROUNDING = 1e-12
 _JUDGED_ALONE = 1000
 # So many observations, left out alone, say whether error bars hold and whether they differ from place to place.
 _ALONE = 10_000
+# So many predictions by all components together, of single observations, teach error bars: more take minutes.
+_LEARNED = 50_000
 
 
 def judge_error_bars(search: CandidateSearch) -> CandidateSearch:
@@ -61,7 +63,8 @@ def judged(
     )
     if recalibrate is True or not diagnosis.right or local:
         whole = like is None and len(seen) == size  # what was learned to judge by is learned already
-        learned = learn(by, test, None, seed, progress, seen if whole else None, near if whole else ())
+        n = size if size <= EXACT_UP_TO else min(size, max(_ALONE, _LEARNED // len(by.components)))
+        learned = learn(by, test, n, seed, progress, seen if whole else None, near if whole else ())
         said += " The error bars are recalibrated: scaled and shaped by the left-out errors."
         return model.replace(margins=learned), said
     return model, f"{said} The error bars hold and stay as they are under the prior."

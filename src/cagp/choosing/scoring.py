@@ -10,7 +10,7 @@ import torch
 from scipy.special import ndtr
 
 from ..hyperparameters import GivenTerms
-from ..left_out import Gaps, Geometry, LeftOut, leave_out
+from ..left_out import Gaps, Geometry, LeftOut, few_of, leave_out
 from ..model import Model
 from ..predicting.distributions import NormalMixture, Transformed, normal_grid, reach_of
 from ..solvers.nearest_neighbours import NearestNeighbours
@@ -48,6 +48,8 @@ class JudgingSet:
             voids = geometry.voids(like, draws)
             some = torch.randint(len(voids.distance), (len(rows),), generator=draws).to(model.device)
             gaps = geometry.like(rows.to(model.device), voids.some(some), draws)
+            few = few_of(model.components[0], geometry, rows.to(model.device), gaps)
+            rows, gaps, some = rows[few.cpu()], gaps.some(few), some[few]
             capped = float((gaps.radius < voids.distance[some]).double().mean())
         return cls(geometry, rows.numpy(), gaps, transform, capped)
 

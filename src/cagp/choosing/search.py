@@ -90,7 +90,7 @@ class CandidateSearch:
     ``transform`` made y of the observations, where there is one; scores are on their scale. ``chosen`` are the
     candidates that predict, with their weights, ``model`` what they make together, ``result`` the fit of the heaviest.
     ``notes`` and ``findings`` are for the story, ``not_tried`` is what there was no time for; ``seconds`` is how long
-    each step took.
+    each step took besides them.
     """
 
     def __init__(self, request: FitRequest, transform: Transform | None = None, started: float | None = None) -> None:
@@ -282,17 +282,18 @@ class Step:
 
 
 def run_steps(search: CandidateSearch, steps: Sequence[Step], progress: bool | None) -> CandidateSearch:
-    """The search after all steps, with the seconds that those of each name took."""
+    """The search after all steps, with the seconds that those of each name took besides the candidates that it has."""
     seconds: dict[str, float] = {}
     with Interrupt() as interrupt, progress_bar("fit", len(steps), progress) as advance:
         for step in steps:
-            started = time.perf_counter()
+            began = time.perf_counter() - sum(each.seconds for each in search.fits)
             search.interrupt, search.share = interrupt, step.share
             if step.always or not search.is_over:
                 search = step.run(search)
             elif step.what:
                 search.not_tried.append(step.what)
-            seconds[step.name] = seconds.get(step.name, 0.0) + time.perf_counter() - started
+            taken = time.perf_counter() - sum(each.seconds for each in search.fits) - began
+            seconds[step.name] = seconds.get(step.name, 0.0) + taken
             advance(1)
         search.seconds, search.interrupt = seconds, interrupt
     return search

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 
 from ..kernels.rotated import directions_in_words
 from ..prior import Prior
 from ..story import Story, Tried, table_of
 from .search import CandidateSearch
-
-_LONG = 1.0  # steps that took fewer seconds are not mentioned
 
 
 def story_of(search: CandidateSearch, seconds: float) -> Story:
@@ -28,7 +25,7 @@ def story_of(search: CandidateSearch, seconds: float) -> Story:
     lines = [
         f"{several} fitted to {len(search.y):,} observations and judged by the CRPS of {len(judges.rows):,} of them, "
         f"{where}:",
-        table_of(tried),
+        table_of(tried, search.seconds),
     ]
     if len(search.chosen) == 1:
         lines.append(f"Chosen: {search.heaviest.candidate.name}, {_in_short(search.heaviest.prior)}.")
@@ -62,14 +59,8 @@ def story_of(search: CandidateSearch, seconds: float) -> Story:
     if stopped:
         lines.append("Interrupted: the best so far was kept, and the error bars were not judged.")
     took = f"All of it took {seconds:.1f} s of a budget of {request.seconds:.3g} s."
-    text = "\n".join([*(line for line in lines if line), took + _longest(search.seconds)])
+    text = "\n".join([*(line for line in lines if line), took])
     return Story(text, tried, stopped)
-
-
-def _longest(seconds: Mapping[str, float]) -> str:
-    """The steps that took the most, in words; nothing where none took long."""
-    longest = sorted(((took, name) for name, took in seconds.items() if took >= _LONG), reverse=True)[:3]
-    return f" The longest: {', '.join(f'{name} {took:.1f} s' for took, name in longest)}." if longest else ""
 
 
 def _in_short(prior: Prior) -> str:

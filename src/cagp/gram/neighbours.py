@@ -29,6 +29,11 @@ class TreeSearch:
         """The points (n, q), in float64."""
         return np.asarray(self._tree.data)
 
+    @property
+    def order(self) -> torch.Tensor:
+        """The points (n,) as they stand in the tree: those next to each other are near each other, mostly."""
+        return torch.from_numpy(self._tree.indices.astype(np.int64))
+
     def nearest(self, test: np.ndarray, k: int) -> np.ndarray:
         """The k points nearest to each of ``test`` (…, q), nearest first: indices (…, k)."""
         _, near = self._tree.query(test, k=k, workers=torch.get_num_threads())
@@ -50,6 +55,11 @@ class BlockSearch:
     def __init__(self, points: torch.Tensor, leaf: int = 256, first_blocks: int = 16, entries: int = 2**27) -> None:
         self._known, self._points = _blocks(points, leaf), points
         self._leaf, self._first_blocks, self._entries = leaf, first_blocks, entries
+
+    @property
+    def order(self) -> torch.Tensor:
+        """The points (n,) in the order of the blocks."""
+        return self._known.index[self._known.index >= 0]
 
     def query(self, test: torch.Tensor, k: int) -> torch.Tensor:
         if len(self._points) <= self._first_blocks * self._leaf:

@@ -2,9 +2,10 @@
 
 from .correlation import Correlation, correlation_of
 from .engine import Mixture, heaviest, leave_out, leave_out_of, left_out
-from .geometry import Gaps, Geometry, Voids
+from .gaps import Gaps, Voids
+from .geometry import Geometry
 from .result import LeftOut
-from .ways import affordable
+from .ways import affordable, few_of
 
 __all__ = [
     "Correlation",
@@ -15,6 +16,7 @@ __all__ = [
     "Voids",
     "affordable",
     "correlation_of",
+    "few_of",
     "heaviest",
     "leave_out",
     "leave_out_of",

@@ -16,9 +16,10 @@ from ..solvers.nearest_neighbours import PreparedNearestNeighbours
 from ..support.progress import progress as progress_bar
 from ..support.validation import count
 from .correlation import some_of
-from .geometry import Gaps, Geometry
+from .gaps import Gaps
+from .geometry import Geometry
 from .result import LeftOut
-from .ways import COPIES, affordable, by_folds, by_neighbours, correlation_by_neighbours, in_closed_form, operations
+from .ways import affordable, by_folds, by_neighbours, closed_form, correlation_by_neighbours, few_of, in_closed_form
 
 MOST = 100_000
 """So many are left out where nothing else is said: more take minutes and say no more."""
@@ -26,7 +27,6 @@ MOST = 100_000
 STAND_IN = NearestNeighbours()
 """What predicts where the solver of the model would take too long."""
 
-_MOST_OPERATIONS = 2e10  # gaps that hold more than so many operations take are left out by neighbours: about a second
 _SECONDS = 8.0  # more neighbours than the stand-in has are not waited for longer than this, on one core
 
 
@@ -124,22 +124,22 @@ def leave_out_of(
     around = geometry.single(at) if gaps is None else gaps
     if gaps is None and affordable(model, solver, len(rows)):
         return by_folds(model, solver, rows, around, seed, advance, correlated)
+    few = few_of(model, geometry, at, around)
+    advance(len(rows) - len(few))
+    rows, at, around = rows[few.cpu().numpy()], at[few], around.some(few)
     how, correlation = _which(len(rows), size, around.any), None
-    exact = model.prepared.factor is not None and COPIES * model.gram.dense_bytes <= model.gram.budget
-    if exact and operations(geometry, at, around) <= _MOST_OPERATIONS:
+    if closed_form(model):
         compared = some_of(len(rows), size, 1, seed) if correlated else np.empty(0, dtype=np.int64)
         errors, variances, correlation = in_closed_form(model, geometry, at, around, compared)
+        distances = geometry.gap(at, around)
         how += " in closed form, each from all the others: new weights."
         advance(len(rows))
     else:
         prepared, which = _neighbours(model, solver, len(rows))
-        errors, variances = by_neighbours(model, prepared, geometry, at, around, advance)
+        errors, variances, distances = by_neighbours(model, prepared, geometry, at, around, advance)
         how += f" with {which}"
         if correlated:
             correlation = correlation_by_neighbours(model, prepared, geometry, at, around, seed)
-    nearest = geometry.beyond(at, around, 1)[:, 0]
-    apart = (geometry.points[nearest] - geometry.points[at]).norm(dim=1)
-    distances = torch.where(nearest >= 0, apart, torch.inf)
     error, variance, distance = (each.double().cpu().numpy() for each in (errors, variances, distances))
     useful = np.isfinite(variance) & (variance > 0) & np.isfinite(distance)
     if not useful.any():

@@ -2,58 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 
 from ..gram.neighbours import Search, search
 from ..predicting.conditioned import Conditioned
+from .boxes import Boxes
+from .gaps import Gaps, Voids
 
-# Beyond gaps that hold more data than ``_WIDE``, neighbours are searched among a quarter of the data, and so on, as
-# long as there are eight times as many: k neighbours then lie within the part k / ``_WIDE`` of the radius more.
-_WIDE, _THINNED = 2**14, 8
 _ENTRIES = 2**21  # so many neighbours are looked at at once
 _VOIDS = 3000  # so many points say how wide gaps are
-_REMEMBERED = 4  # so many answers about neighbours are kept
-
-
-@dataclass(frozen=True)
-class Gaps:
-    """Left out around n points: what is nearer than ``radius`` (n,), or than ``reach`` (n,) to ``centre`` (n, q)."""
-
-    radius: torch.Tensor
-    centre: torch.Tensor
-    reach: torch.Tensor
-
-    @property
-    def any(self) -> bool:
-        """Whether more than the points themselves is left out."""
-        return bool((self.radius > 0).any() | (self.reach > 0).any())
-
-    def some(self, chosen: torch.Tensor) -> Gaps:
-        """Those at the places ``chosen``: a mask (n,) or indices."""
-        return Gaps(self.radius[chosen], self.centre[chosen], self.reach[chosen])
-
-    def hold(self, own: torch.Tensor, others: torch.Tensor) -> torch.Tensor:
-        """Whether points ``others`` (n, m, q) lie in the gap of each of ``own`` (n, q), shape (n, m)."""
-        near = (others - own[:, None]).norm(dim=2) < self.radius[:, None]
-        return near | ((others - self.centre[:, None]).norm(dim=2) < self.reach[:, None])
-
-
-@dataclass(frozen=True)
-class Voids:
-    """Where points without data lie: ``distance`` (T,) to the nearest datum, ``reach`` (T,) of the largest ball without
-    data around one of them that holds the point, and how far its middle is, ``offset`` (T,).
-    """
-
-    distance: torch.Tensor
-    reach: torch.Tensor
-    offset: torch.Tensor
-
-    def some(self, chosen: torch.Tensor) -> Voids:
-        """Those at the places ``chosen``: a mask (T,) or indices."""
-        return Voids(self.distance[chosen], self.reach[chosen], self.offset[chosen])
+_REMEMBERED = 8  # so many answers about neighbours are kept
 
 
 class Geometry:
@@ -72,8 +34,15 @@ class Geometry:
         known = model.gram.neighbours
         self.search: Search = search(scaled) if known is None else known
 
-    def remembered(self, asked: Hashable, compute: Callable[[], torch.Tensor]) -> torch.Tensor:
-        """What ``compute`` gives, or gave when the same was ``asked`` for lately."""
+    def remembered(
+        self, what: Hashable, rows: torch.Tensor, gaps: Gaps, compute: Callable[[], torch.Tensor]
+    ) -> torch.Tensor:
+        """What ``compute`` gives, or gave lately for the same ``what``, ``rows`` (n,) and ``gaps``.
+
+        The models of a mixture, and candidates that are compared, ask the same one after another.
+        """
+        parts = (each.cpu().numpy().tobytes() for each in (rows, gaps.radius, gaps.centre, gaps.reach))
+        asked = (what, *(hashlib.sha256(each).digest() for each in parts))
         if asked not in self._memory:
             self._memory[asked] = compute()
             while len(self._memory) > _REMEMBERED:
@@ -94,36 +63,45 @@ class Geometry:
         at = self.coordinates(test)
         return (self.points[self.search.query(at, 1)[:, 0]] - at).norm(dim=1)
 
+    def gap(self, rows: torch.Tensor, gaps: Gaps) -> torch.Tensor:
+        """How far the nearest training point beyond the gap of each of ``rows`` (n,) is; infinite if there is none."""
+        return self.remembered("gap", rows, gaps, lambda: self.distance_of(self.beyond(rows, gaps, 1)[:, 0], rows))
+
+    def distance_of(self, others: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+        """How far training points ``others`` (…, n), or −1 for none, are from ``rows`` (n,): infinite for none."""
+        return (self.points[others] - self.points[rows]).norm(dim=-1).masked_fill(others < 0, torch.inf)
+
     def beyond(self, rows: torch.Tensor, gaps: Gaps, k: int, among: torch.Tensor | None = None) -> torch.Tensor:
         """The k nearest others, of ``among`` (m,), beyond each gap of ``rows`` (n,), in order: (n, k), −1 for none."""
-        known, tree = self.points, self.search
-        if among is not None:
-            known, tree = known[among], search(known[among])
-        found = rows.new_full((len(rows), k), -1)
-        todo, ask = torch.arange(len(rows), device=rows.device), min(k + 1, len(known))
-        while len(todo) and k:
-            later = []
-            for part in todo.split(max(1, _ENTRIES // ask)):
-                centres = self.points[rows[part]]
-                near = tree.query(centres, ask)
-                indices = near if among is None else among[near]
-                allowed = indices != rows[part, None]
-                if gaps.any:
-                    allowed &= ~gaps.some(part).hold(centres, known[near])
-                rank = allowed.cumsum(dim=1)
-                allowed &= rank <= k
-                enough = (rank[:, -1] >= k) | (ask == len(known))
-                row, column = (allowed & enough[:, None]).nonzero(as_tuple=True)
-                found[part[row], rank[row, column] - 1] = indices[row, column]
-                later.append(part[~enough])
-            todo, ask = torch.cat(later), min(2 * ask, len(known))
-            if ask > _WIDE and len(known) > _THINNED * _WIDE:
-                # a gap with so many data: of one in four, those that are nearest beyond it are hardly further away
-                kept = torch.randperm(len(known), generator=torch.Generator().manual_seed(0))[: len(known) // 4]
-                among = kept.to(rows.device) if among is None else among[kept.to(rows.device)]
-                known = self.points[among]
-                tree, ask = search(known), ask // 4
+        known = self.points if among is None else self.points[among]
+        ask, found = min(k + 1, len(known)), rows.new_full((len(rows), k), -1)  # one more: a point finds itself
+        tree = self.search if among is None else search(known)
+        if not k or not ask:
+            return found
+
+        def take(near: torch.Tensor, part: torch.Tensor, allowed: torch.Tensor) -> torch.Tensor:
+            indices = near if among is None else among[near]
+            allowed = allowed & (indices != rows[part, None])
+            rank = allowed.cumsum(dim=1)
+            row, column = (allowed & (rank <= k)).nonzero(as_tuple=True)
+            found[part[row], rank[row, column] - 1] = indices[row, column]
+            return part[rank[:, -1] < k]
+
+        todo = []
+        for part in torch.arange(len(rows), device=rows.device).split(max(1, _ENTRIES // ask)):
+            own, around = self.points[rows[part]], gaps.some(part)
+            near = tree.query(own, ask)
+            todo.append(take(near, part, ~around.hold(own, known[near]) if around.any else near >= 0))
+        left = torch.cat(todo)
+        if len(left) and ask < len(known):
+            boxes = Boxes(known, tree.order) if among is not None else self._boxes
+            near = boxes.beyond(self.points[rows[left]], gaps.some(left), ask)
+            take(near, left, near >= 0)
         return found
+
+    @cached_property
+    def _boxes(self) -> Boxes:
+        return Boxes(self.points, self.search.order)
 
     def reach(self, rows: torch.Tensor, k: int) -> torch.Tensor:
         """How far the k-th neighbour of each of the training points ``rows`` (n,) is, shape (n,)."""

@@ -15,7 +15,7 @@ from ..predicting.status import Status
 from ..prediction import UNDER_THE_PRIOR, Guarantee, Prediction, Reshape
 from ..support.convert import Output
 from .correlation import Correlation
-from .geometry import Gaps
+from .gaps import Gaps
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,7 +7,6 @@ together from all others are (P_BB)⁻¹ (P b)_B, with covariance (P_BB)⁻¹. F
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator
 from functools import partial
 
@@ -24,10 +23,12 @@ from ..solvers.nearest_neighbours import PreparedNearestNeighbours
 from ..support.convert import Output
 from ..support.memory import require
 from .correlation import Correlation, correlation_of, correlation_of_sparse, some_of
-from .geometry import Gaps, Geometry
+from .gaps import Gaps
+from .geometry import Geometry
 from .result import LeftOut
 
 COPIES = 3  # so many matrices of the size of G there are at once in closed form
+_MOST_OPERATIONS, _FEWEST = 8e9, 100  # gaps that take more, about a second, are fewer, but not so few
 _FOLDS = 5
 _SINGLY = 25  # up to so many observations each is left out alone
 _SECONDS = 8.0  # longer than this is not waited for
@@ -129,11 +130,21 @@ def in_closed_form(
     return error, variance, Correlation.within(parts @ P @ parts.T)
 
 
-def operations(geometry: Geometry, rows: torch.Tensor, gaps: Gaps) -> float:
-    """How many operations the gaps around ``rows`` (n,) take in closed form: a factor of what lies in each."""
-    if not gaps.any:
-        return 0.0
-    return sum(float((inside.sum(dim=1) ** 3).sum()) / 3 for _, inside in _inside(geometry, rows, gaps))
+def closed_form(model: Conditioned) -> bool:
+    """Whether all left-out predictions come from one inverse."""
+    return model.prepared.factor is not None and COPIES * model.gram.dense_bytes <= model.gram.budget
+
+
+def few_of(model: Conditioned, geometry: Geometry, rows: torch.Tensor, gaps: Gaps) -> torch.Tensor:
+    """Which of ``rows`` (n,) are left out: all, or in closed form some, drawn at random, where gaps hold so much that
+    their factors would take long; in order.
+    """
+    everyone = torch.arange(len(rows), device=rows.device)
+    if not gaps.any or not closed_form(model):
+        return everyone
+    work = torch.cat([inside.sum(dim=1).double() ** 3 / 3 for _, inside in _inside(geometry, rows, gaps)])
+    drawn = torch.randperm(len(rows), generator=torch.Generator().manual_seed(0)).to(rows.device)
+    return drawn[(work[drawn].cumsum(0) <= _MOST_OPERATIONS) | (everyone < _FEWEST)].sort().values
 
 
 def _inside(geometry: Geometry, rows: torch.Tensor, gaps: Gaps) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
@@ -173,18 +184,23 @@ def by_neighbours(
     rows: torch.Tensor,
     gaps: Gaps,
     advance: Callable[[float], None],
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """The same; a variance is not finite where what is left determines no trend, or no positive definite matrix."""
-    errors, variances = [], []
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """The same, and how far the nearest of all that is left is, shape (n,).
+
+    A variance is not finite where what is left determines no trend, or no positive definite matrix.
+    """
+    errors, variances, distances = [], [], []
     for part in torch.arange(len(rows), device=rows.device).split(_ROWS):
         some = rows[part]
         cross = model.cross(model.X[some])
-        weights = _weights(prepared, geometry, cross, some, gaps.some(part))
+        around = gaps.some(part)
+        members, weights = _weights(prepared, geometry, cross, some, around)
         mean = model.offset(model.X[some]) + weights.apply(model.b)
         errors.append(model.y[some].to(mean.dtype) - mean)
         variances.append(cross.prior_variance() - weights.reduction + model.gram.noise[some])
+        distances.append(geometry.distance_of(members[:, 0], some) if prepared.near else geometry.gap(some, around))
         advance(len(some))
-    return torch.cat(errors), torch.cat(variances)
+    return torch.cat(errors), torch.cat(variances), torch.cat(distances)
 
 
 def correlation_by_neighbours(
@@ -198,19 +214,17 @@ def correlation_by_neighbours(
     """The average correlation of those errors, from a sample of them."""
     chosen = torch.from_numpy(some_of(len(rows), len(model.X), prepared.members_each, seed)).to(rows.device)
     some, around = rows[chosen], gaps.some(chosen)
-    weights = _weights(prepared, geometry, model.cross(model.X[some]), some, around)
+    _, weights = _weights(prepared, geometry, model.cross(model.X[some]), some, around)
     possible = weights.reduction.isfinite()
     return correlation_of_sparse(model, some[possible], weights.rows(possible))
 
 
 def _weights(
     prepared: PreparedNearestNeighbours, geometry: Geometry, cross: Cross, rows: torch.Tensor, gaps: Gaps
-) -> Weights:
-    """The weights of training points ``rows`` (n,), given by their ``cross``, on what lies outside of their gaps."""
+) -> tuple[torch.Tensor, Weights]:
+    """Neighbours (n, k + far), or −1, of training points ``rows`` (n,) outside of their gaps, and the weights there."""
     anchors = prepared.anchors.expand(len(rows), -1)
     forbidden = gaps.hold(geometry.points[rows], geometry.points[anchors]) | (anchors == rows[:, None])
-    # the models of a mixture, and candidates that are compared, ask for the same neighbours one after another
-    asked_for = (each.cpu().numpy().tobytes() for each in (rows, gaps.radius, gaps.centre, gaps.reach))
-    asked = (prepared.choice, *(hashlib.sha256(each).digest() for each in asked_for))
-    members = geometry.remembered(asked, lambda: prepared.members(partial(geometry.beyond, rows, gaps)))
-    return prepared.weights_on(cross, members, anchors.masked_fill(forbidden, -1))
+    nearest = partial(geometry.beyond, rows, gaps)
+    members = geometry.remembered(prepared.choice, rows, gaps, lambda: prepared.members(nearest))
+    return members, prepared.weights_on(cross, members, anchors.masked_fill(forbidden, -1))

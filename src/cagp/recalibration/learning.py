@@ -80,8 +80,7 @@ def learned_from(found: LeftOut, component: Conditioned, seed: int) -> Recalibra
         return Recalibration(tuple(_by_distance(found, geometry, seed)), found.how, seed)
     number = np.zeros(len(found), dtype=int)
     rows = torch.from_numpy(found.index).to(component.device)
-    nearest = geometry.beyond(rows, geometry.single(rows), 1)[:, 0]
-    near = _NEAR * float((geometry.points[nearest] - geometry.points[rows]).norm(dim=1).median())
+    near = _NEAR * float(geometry.gap(rows, geometry.single(rows)).median())
     if near > 0:
         number = np.ceil(np.log(np.maximum(found.distance / near, 1.0)) / np.log(_WIDER)).astype(int)
     bands, waiting = [], np.zeros(len(found), dtype=bool)

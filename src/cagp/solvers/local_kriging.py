@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
 import torch
-from scipy.linalg import qr
 
 from ..algebra.weights import Weights
 from ..errors import InputError, NotPositiveDefiniteError
@@ -121,9 +119,14 @@ class LocalTrend:
         scale = len(Q) ** 0.5
         self._factor = (R / scale).to(gram.device)
         self.basis = (Q * scale).to(gram.noise)
-        # points (q,) that determine the trend, as far apart as its functions can tell
-        _, _, pivots = qr(Q.T.numpy(), mode="economic", pivoting=True)
-        self.anchors = torch.from_numpy(pivots[: Q.shape[1]].astype(np.int64)).to(gram.device)
+        # points (q,) that determine the trend, as far apart as its functions can tell: each is the one whose functions
+        # are the largest without what those before say
+        anchors, rest = [], Q.clone()
+        for _ in range(Q.shape[1]):
+            anchors.append(int(rest.square().sum(dim=1).argmax()))
+            way = rest[anchors[-1]] / rest[anchors[-1]].norm()
+            rest -= (rest @ way)[:, None] * way
+        self.anchors = torch.tensor(anchors, device=gram.device)
 
     def at(self, h: torch.Tensor) -> torch.Tensor:
         """The basis at test points (T, q) in the same columns."""
