@@ -49,7 +49,8 @@ for line in (
     "predict model new.csv --out predicted.parquet",
     "check model new.csv",
     "info model",
-    "fit globe.csv --target y --globe lat,lon --no-fit --lengthscale 3000 --variance 1 --noise-variance 1 --out globe",
+    "fit globe.csv --target y --globe lat,lon --no-fit --lengthscale 3000 --variance 1 --noise-variance 1 --out globe"
+    " --no-report",
     "predict model new.csv --out predicted.nc",
 ):
     print("exit code", app(line.split(), standalone_mode=False))
