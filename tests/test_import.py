@@ -100,13 +100,15 @@ def test_no_extra_for_reports_or_commands_asks_for_pandas() -> None:
 def test_nothing_optional_is_imported() -> None:
     code = (
         "import sys, torch, numpy, scipy; before = set(sys.modules); import cagp; cagp.Prior, cagp.load;"
-        "print(*(set(sys.modules) - before))"
+        "print(*(set(sys.modules) - before)); import cagp.calibration; print(*(set(sys.modules) - before))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    packages = {name.split(".")[0] for name in done.stdout.split()}
-    assert "cagp" in packages
-    assert not packages & set(OPTIONAL)
-    assert not {"scipy.stats", "scipy.signal"} & set(done.stdout.split())  # they take as long as half of torch
+    alone, with_calibration = (line.split() for line in done.stdout.splitlines())
+    assert "cagp" in alone
+    assert not {"scipy.stats", "scipy.signal"} & set(alone)  # they take as long as half of torch
+    assert "cagp.calibration" in with_calibration
+    for names in (alone, with_calibration):
+        assert not {name.split(".")[0] for name in names} & set(OPTIONAL)
 
 
 @pytest.mark.parametrize("line", ["--help", "--version", "fit --help", "predict --help", "check --help", "info --help"])
