@@ -45,13 +45,13 @@ class Case:
 CASES = [
     Case(cagp.Auto(), cagp.Auto(), 1e-10),
     Case(cagp.Cholesky(), cagp.Cholesky(), 1e-10),
-    Case(cagp.GaussSeidel(3), cagp.GaussSeidel(2000)),
-    Case(cagp.GaussSeidel(3, order="natural"), cagp.GaussSeidel(2000, order="natural")),
-    Case(cagp.GaussSeidel(3, order="maximin"), cagp.GaussSeidel(2000, order="maximin")),
-    Case(cagp.GaussSeidel(2, block_size=7), cagp.GaussSeidel(1500, block_size=7)),
+    Case(cagp.GaussSeidel(3), cagp.GaussSeidel(1000)),
+    Case(cagp.GaussSeidel(3, order="natural"), cagp.GaussSeidel(1000, order="natural")),
+    Case(cagp.GaussSeidel(3, order="maximin"), cagp.GaussSeidel(1000, order="maximin")),
+    Case(cagp.GaussSeidel(2, block_size=7), cagp.GaussSeidel(500, block_size=7)),
     Case(
         cagp.GaussSeidel(2, block_size=9, partition="spatial"),
-        cagp.GaussSeidel(1500, block_size=9, partition="spatial"),
+        cagp.GaussSeidel(300, block_size=9, partition="spatial"),
     ),
     Case(cagp.CalibratedCG(4), cagp.CalibratedCG(80), 1e-9),
     Case(cagp.CalibratedCG(3, cagp.Jacobi()), cagp.CalibratedCG(80, cagp.Jacobi()), 1e-9),
@@ -72,7 +72,7 @@ CASES = [
     ),
     Case(
         cagp.Chain([cagp.NearestNeighbours(3), cagp.GaussSeidel(2), cagp.Stationary("sor", 1)]),
-        cagp.Chain([cagp.NearestNeighbours(3), cagp.GaussSeidel(2000), cagp.Stationary("sor", 1)]),
+        cagp.Chain([cagp.NearestNeighbours(3), cagp.GaussSeidel(1000), cagp.Stationary("sor", 1)]),
     ),
     Case(
         cagp.Chain([cagp.GaussSeidel(2), cagp.ConjugateGradient(3)]),
@@ -81,25 +81,25 @@ CASES = [
     ),
     Case(
         cagp.Chain([cagp.GaussSeidel(2, seed=1), cagp.GaussSeidel(2, seed=2)]),
-        cagp.Chain([cagp.GaussSeidel(2, seed=1), cagp.GaussSeidel(2000, seed=2)]),
+        cagp.Chain([cagp.GaussSeidel(2, seed=1), cagp.GaussSeidel(1000, seed=2)]),
     ),
     Case(
         cagp.Chain(
             [cagp.GaussSeidel(1, seed=5), cagp.Chain([cagp.GaussSeidel(1, seed=3), cagp.GaussSeidel(1, seed=4)])]
         ),
-        cagp.Chain([cagp.GaussSeidel(1), cagp.Chain([cagp.GaussSeidel(2000, seed=3), cagp.GaussSeidel(1, seed=4)])]),
+        cagp.Chain([cagp.GaussSeidel(1), cagp.Chain([cagp.GaussSeidel(1000, seed=3), cagp.GaussSeidel(1, seed=4)])]),
     ),
     Case(cagp.SweepsThenCG(2, 3), cagp.SweepsThenCG(2, 40), 1e-5),
     Case(cagp.ConjugateGradient(5), cagp.ConjugateGradient(40)),
     Case(cagp.RandomDirections(8), cagp.RandomDirections(40), 1e-9),
     Case(cagp.Subset(size=9), cagp.Subset(size=40), 1e-9),
     Case(cagp.Subset(indices=(3, 1, 17)), cagp.Subset(indices=tuple(range(40))), 1e-9),
-    Case(cagp.Stationary("richardson", 6), cagp.Stationary("richardson", 12000)),
-    Case(cagp.Stationary("jacobi", 6), cagp.Stationary("jacobi", 12000)),
-    Case(cagp.Stationary("sor", 4, relaxation=1.3), cagp.Stationary("sor", 1500, relaxation=1.3)),
+    Case(cagp.Stationary("richardson", 6), cagp.Stationary("richardson", 6000)),
+    Case(cagp.Stationary("jacobi", 6), cagp.Stationary("jacobi", 6000)),
+    Case(cagp.Stationary("sor", 4, relaxation=1.3), cagp.Stationary("sor", 1000, relaxation=1.3)),
     Case(cagp.Stationary("ssor", 3, relaxation=0.8), cagp.Stationary("ssor", 1500)),
-    Case(cagp.Stationary(half_jacobi, 6), cagp.Stationary(half_jacobi, 12000)),
+    Case(cagp.Stationary(half_jacobi, 6), cagp.Stationary(half_jacobi, 8000)),
 ]
 
-OUTSIDE = [Case(SteepestDescent(4), SteepestDescent(8000))]
+OUTSIDE = [Case(SteepestDescent(4), SteepestDescent(2500))]
 """Solvers that are not of this package: what is promised of every solver holds for them."""

@@ -40,6 +40,7 @@ def agree(said: str, printed: str) -> bool:
 
 LONG = {
     "reports.md": "```python",
+    "clusters.md": "```python",
     "by-hand.md": "## Stop by a rule",
     "simulation.md": "## How well such probabilities hold",
     "xarray.md": "## Error bars that hold on the data",

@@ -45,11 +45,12 @@ write_table("train.csv", dict(x=x[:40], y=np.sin(6 * x + noise)[:40]))
 write_table("new.csv", dict(x=x[40:], y=np.sin(6 * x + noise)[40:]))
 write_table("globe.csv", dict(lat=60 * x, lon=90 * x, y=np.sin(6 * x)))
 for line in (
-    "fit train.csv --target y --out model --report model-report --kernel matern32 --no-uncertainty",
+    "fit train.csv --target y --out model --no-report --kernel matern32 --no-uncertainty",
     "predict model new.csv --out predicted.parquet",
     "check model new.csv",
     "info model",
-    "fit globe.csv --target y --globe lat,lon --no-fit --lengthscale 3000 --variance 1 --noise-variance 1 --out globe",
+    "fit globe.csv --target y --globe lat,lon --no-fit --lengthscale 3000 --variance 1 --noise-variance 1 --out globe"
+    " --no-report",
     "predict model new.csv --out predicted.nc",
 ):
     print("exit code", app(line.split(), standalone_mode=False))
@@ -99,13 +100,15 @@ def test_no_extra_for_reports_or_commands_asks_for_pandas() -> None:
 def test_nothing_optional_is_imported() -> None:
     code = (
         "import sys, torch, numpy, scipy; before = set(sys.modules); import cagp; cagp.Prior, cagp.load;"
-        "print(*(set(sys.modules) - before))"
+        "print(*(set(sys.modules) - before)); import cagp.calibration; print(*(set(sys.modules) - before))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    packages = {name.split(".")[0] for name in done.stdout.split()}
-    assert "cagp" in packages
-    assert not packages & set(OPTIONAL)
-    assert not {"scipy.stats", "scipy.signal"} & set(done.stdout.split())  # they take as long as half of torch
+    alone, with_calibration = (line.split() for line in done.stdout.splitlines())
+    assert "cagp" in alone
+    assert not {"scipy.stats", "scipy.signal"} & set(alone)  # they take as long as half of torch
+    assert "cagp.calibration" in with_calibration
+    for names in (alone, with_calibration):
+        assert not {name.split(".")[0] for name in names} & set(OPTIONAL)
 
 
 @pytest.mark.parametrize("line", ["--help", "--version", "fit --help", "predict --help", "check --help", "info --help"])

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 TAKEN_AWAY = """
-import builtins, io, os, signal, sys
+import builtins, io, os, signal, sys, tempfile
 import numpy, psutil, safetensors.numpy, scipy.linalg, scipy.optimize, scipy.spatial, scipy.special, torch, torch.linalg
 
 for name in (
@@ -38,11 +38,12 @@ def windows_like(opens):
         text = os.fspath(path) if isinstance(path, (str, os.PathLike)) else ""
         if str(text).startswith(("/proc", "/sys", "/dev", "/etc")):
             raise FileNotFoundError(2, "no such file", text)
-        if text and os.path.isdir(text):
+        if text and os.path.isdir(text) and "opener" not in options:  # which opens a file in it
             raise PermissionError(13, "a folder cannot be opened", text)
         return opens(path, *arguments, **options)
     return opened
 
+tempfile.TemporaryFile = tempfile.NamedTemporaryFile  # files without a name; numba tries a folder by one
 memory = psutil.virtual_memory()
 psutil.virtual_memory = lambda: memory
 builtins.open = io.open = windows_like(io.open)

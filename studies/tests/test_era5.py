@@ -19,7 +19,7 @@ from cagp_studies.era5_means import MeansConfig, roughness
 from cagp_studies.era5_study import NATURAL, RANDOM, method, of_method, reference, reference_remarks
 from cagp_studies.era5_timings import Era5Timings, TimingsConfig
 from problems import Problem
-from tiny import TINY_HELD_OUT, TinyCalibration, TinyConvergence, TinyMeans, TinyTimings
+from tiny import TINY_HELD_OUT, TinyCalibration, TinyConvergence, TinyMeans, TinyTimings, drawn_once
 
 SEED = 2
 
@@ -59,8 +59,9 @@ def gauss_seidel_weights(problem: Problem, m: int) -> np.ndarray:
 @pytest.fixture(scope="module")
 def out(tmp_path_factory: pytest.TempPathFactory, data_folder: Path) -> Path:
     folder = tmp_path_factory.mktemp("era5")
-    for study in (TinyCalibration(), TinyConvergence(), TinyMeans()):
-        run_study(study, folder, seed=SEED)
+    with drawn_once():
+        for study in (TinyCalibration(), TinyConvergence(), TinyMeans()):
+            run_study(study, folder, seed=SEED)
     return folder
 
 

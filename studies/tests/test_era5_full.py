@@ -31,7 +31,7 @@ from cagp_studies.era5_full_setting import (
     rows_of,
 )
 from cagp_studies.era5_hyperparameters import KNOWN
-from tiny import TinyFull
+from tiny import TinyFull, drawn_once
 
 NEAREST = "nearest-neighbours"
 CONFIG: FullConfig = TinyFull.scales["quick"]
@@ -42,7 +42,8 @@ CONFIG: FullConfig = TinyFull.scales["quick"]
 def study(tmp_path_factory: pytest.TempPathFactory, data_folder: Path) -> tuple[Path, Record]:
     """The whole tiny study."""
     out = tmp_path_factory.mktemp("era5-full")
-    return out / "era5-full", run_study(TinyFull(), out)
+    with drawn_once():
+        return out / "era5-full", run_study(TinyFull(), out)
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from cagp import InputError
 from cagp.support.atomic_files import write_atomically
 from cagp_studies import run_study
 from cagp_studies.report import Record, load_all
-from tiny import SquareConfig, Squares, TinySynthetic
+from tiny import SquareConfig, Squares, TinySbc, drawn_once
 
 
 def table(out: Path, name: str = "squares") -> pd.DataFrame:
@@ -116,11 +116,12 @@ def test_scales_do_not_disturb_each_other(tmp_path: Path) -> None:
 
 
 def test_processes_give_the_same_numbers(tmp_path: Path) -> None:
-    study = TinySynthetic()
-    run_study(study, tmp_path, jobs=2)
+    study = TinySbc()
+    with drawn_once():
+        run_study(study, tmp_path, jobs=2)
     config = study.scales["quick"]
     here = pd.concat([study.run(config, piece, 0)["table"] for piece in study.pieces(config).values()])
-    there = table(tmp_path, "synthetic").drop(columns="seconds")
+    there = table(tmp_path, "sbc").drop(columns="seconds")
     pd.testing.assert_frame_equal(here.drop(columns="seconds").reset_index(drop=True), there, rtol=1e-9)
 
 

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar
 
+import numpy as np
 import pandas as pd
+import pytest
 from matplotlib.figure import Figure
+from matplotlib.image import imsave
 
 from cagp.solvers import ConjugateGradient, GaussSeidel, RandomDirections
 from cagp_studies import AnyStudy, Comparison, Drawing, Presentation, Study
@@ -200,6 +205,19 @@ class SmallerRecalibration(RecalibrationStudy):
     """On simulated data alone."""
 
     scales = both(RecalibrationConfig(("stationary",), rows=100, tests=40, runs=1))  # type: ignore[assignment]
+
+
+@contextmanager
+def drawn_once() -> Iterator[None]:
+    """Figures are drawn once and their files hold a dot: pixels are most of the time that a tiny study takes."""
+
+    def save(folder: Path, name: str, drawing: Drawing) -> None:
+        drawing.figure.draw_without_rendering()
+        imsave(folder / f"{name}.png", np.zeros((1, 1)))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("cagp_studies.runner._save_figure", save)
+        yield
 
 
 def on_real_data() -> dict[str, AnyStudy]:

@@ -26,7 +26,7 @@ def test_known_faults_get_their_names(seed):
     assert assess(other_shape).verdict == "miscalibrated"
 
 
-REPETITIONS = [800, pytest.param(3000, marks=pytest.mark.slow)]
+REPETITIONS = [400, pytest.param(3000, marks=pytest.mark.slow)]
 
 
 @pytest.mark.parametrize("repetitions", REPETITIONS)

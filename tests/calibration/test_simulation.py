@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -248,12 +246,3 @@ def test_variance_below_rounding_is_refused():
     prior = cagp.Prior(cagp.Matern32(0.2), noise_variance=1e-15)
     with pytest.raises(cagp.NotPositiveDefiniteError, match="rounding can resolve"):
         simulation_based_calibration(prior, X, X[:3], cagp.Cholesky(), 10)
-
-
-def test_optional_packages_are_imported_when_they_are_needed():
-    code = (
-        "import sys, cagp.calibration; "
-        "print(sorted({'matplotlib', 'joblib'} & {name.partition('.')[0] for name in sys.modules}))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"

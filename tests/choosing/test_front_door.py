@@ -24,21 +24,21 @@ def _field(kernel: cagp.Kernel, n: int, seed: int = 0, noise: float = 0.01) -> t
 
 @pytest.fixture(scope="module")
 def rough() -> cagp.Model:
-    X, y = _field(cagp.Matern12(0.5), 400)
-    return cagp.fit(X[:300], y[:300] + 100.0, kernel=["matern32", "matern12", "rbf"], varying=False, rotate=False)
+    X, y = _field(cagp.Matern12(0.5), 280)
+    return cagp.fit(X[:200], y[:200] + 100.0, kernel=["matern32", "matern12", "rbf"], varying=False, rotate=False)
 
 
 def test_the_right_kernel_is_found_and_the_story_told(rough: cagp.Model) -> None:
-    X, y = _field(cagp.Matern12(0.5), 400)
+    X, y = _field(cagp.Matern12(0.5), 280)
     ranked = sorted(rough.candidates, key=lambda each: each.crps)
     assert ranked[0].name.startswith("matern12")
     assert ranked[-1].name.startswith("rbf")
     assert sum(each.weight for each in rough.candidates) == pytest.approx(1.0)
-    for words in ("candidates were fitted to 300 observations", "Chosen:", "Left-out observations", "took"):
+    for words in ("candidates were fitted to 200 observations", "Chosen:", "Left-out observations", "took"):
         assert words in rough.story
-    scores = evaluate(rough.predict(X[300:]), y[300:] + 100.0, "observed")
-    truth = cagp.Prior(cagp.Matern12(0.5), noise_variance=0.01).condition(X[:300], y[:300], cagp.Cholesky())
-    assert scores.crps < 1.1 * evaluate(truth.predict(X[300:]), y[300:], "observed").crps
+    scores = evaluate(rough.predict(X[200:]), y[200:] + 100.0, "observed")
+    truth = cagp.Prior(cagp.Matern12(0.5), noise_variance=0.01).condition(X[:200], y[:200], cagp.Cholesky())
+    assert scores.crps < 1.1 * evaluate(truth.predict(X[200:]), y[200:], "observed").crps
 
 
 def test_it_is_saved_with_its_story(rough: cagp.Model, tmp_path: Path) -> None:
@@ -86,11 +86,11 @@ def test_everything_can_be_said() -> None:
 
 
 def test_many_observations_are_fitted_by_terms() -> None:
-    X, y = _field(cagp.Matern32(0.3), 2500, seed=3)
-    model = cagp.fit(X[:2300], y[:2300], kernel=["matern32", "matern12"], mean="constant", varying=False, rotate=False)
+    X, y = _field(cagp.Matern32(0.3), 2200, seed=3)
+    model = cagp.fit(X[:2050], y[:2050], kernel=["matern32", "matern12"], mean="constant", varying=False, rotate=False)
     assert isinstance(model.solver, cagp.NearestNeighbours)
     assert model.candidates[0].crps < model.candidates[1].crps
-    assert 0.9 < evaluate(model.predict(X[2300:]), y[2300:], "observed").coverage(0.95) <= 1.0
+    assert 0.9 < evaluate(model.predict(X[2050:]), y[2050:], "observed").coverage(0.95) <= 1.0
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ def without_numbers(text: str) -> str:
 
 
 @pytest.mark.parametrize("page", PAGES)
+@pytest.mark.usefixtures("words_only")
 def test_walk_through(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, page: str) -> None:
     monkeypatch.chdir(tmp_path)
     text = (DOCS / page).read_text(encoding="utf-8")

@@ -21,7 +21,7 @@ from cagp.estimator import CAGPRegressor
 from cagp.hyperparameters import FitWarning
 from random_examples import examples
 
-EXAMPLES = int(os.environ.get("CAGP_FUZZ", "200"))
+EXAMPLES = int(os.environ.get("CAGP_FUZZ", "100"))
 DOCUMENTED = (
     cagp.InputError,
     cagp.NotPositiveDefiniteError,

@@ -177,7 +177,7 @@ def test_settings_are_checked(settings: dict[str, object]) -> None:
 
 @pytest.mark.parametrize("mean", [None, cagp.means.Constant()])
 def test_the_choice_is_made_with_the_test_points_and_shown(mean: cagp.Mean | None) -> None:
-    X, X_test = points(6_000, 2), points(60, 2, seed=1)
+    X, X_test = points(4_000, 2), points(60, 2, seed=1)
     y = np.sin(5 * X[:, 0])
     prior = prior_in(2) if mean is None else cagp.Prior(cagp.Matern32(0.3), noise_variance=0.01, mean=mean)
     model = prior.condition(X, y, cagp.Auto())

@@ -97,8 +97,9 @@ def test_bounds_hold_the_computational_variance(case: Case, problem: Problem) ->
 @pytest.mark.parametrize("storage", ["dense", "tiles"])
 def test_storage_and_batches_do_not_matter(case: Case, storage: str, problem: Problem) -> None:
     reference = condition(problem, case.solver).predict(problem.X_test)
-    for batch_size in (1, 3, 7, 100):
-        post = condition(problem, case.solver, storage=storage).predict(problem.X_test, batch_size=batch_size)
+    model = condition(problem, case.solver, storage=storage)
+    for batch_size in (1, 3, 100):
+        post = model.predict(problem.X_test, batch_size=batch_size)
         assert_allclose(post.mean, reference.mean, rtol=1e-10, atol=1e-12)
         assert_allclose(post.variance, reference.variance, rtol=1e-10, atol=1e-12)
         bounds, expected = post.computational_variance, reference.computational_variance
