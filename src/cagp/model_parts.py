@@ -161,8 +161,8 @@ class ModelParts:
         return test, self._modelled(targets(y, len(test), self.device, "calibration[1]"), "calibration[1]")
 
     def _threads(self, points: int = 0) -> threads_for:
-        """As many threads as covariances of all data, and of so many further ``points``, are worth."""
-        return threads_for(len(self.components) * max(len(self.recipe.y) ** 3, _VALUE * points * len(self.recipe.y)))
+        """As many threads as covariances of all data, and of so many further ``points``, are worth for one component."""
+        return threads_for(max(len(self.recipe.y) ** 3, _VALUE * points * len(self.recipe.y)))
 
     def _predicted(self, found: Sequence[Posterior], test: torch.Tensor, convert: Output) -> Prediction:
         """What the posteriors of all components say together."""

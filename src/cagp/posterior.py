@@ -200,7 +200,7 @@ def solve(
 ) -> list[Posterior]:
     """The posteriors of components at test points (T, p); the keywords are those of ``solve_each``."""
     interrupt = interrupt or Interrupt()
-    with threads_for(sum(_operations(component, len(test)) for component in components)):
+    with threads_for(max(_operations(component, len(test)) for component in components)):
         seen = [component.ready_for(test) for component in components]
         offsets = [component.offset(test) for component in components]
         found = solve_each(seen, offsets, stop, batch_size, interrupt, advance, workers)

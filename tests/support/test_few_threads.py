@@ -13,6 +13,7 @@ from threadpoolctl import ThreadpoolController, threadpool_limits
 
 import cagp
 from cagp import hyperparameters
+from cagp.support import threads
 
 BLAS = ThreadpoolController().select(user_api="blas")
 
@@ -86,8 +87,9 @@ def test_the_front_door_has_one_thread_for_few_observations() -> None:
     assert counts() == ALL
 
 
-def test_a_large_problem_has_all_threads() -> None:
-    X, y = data(700)
+def test_a_large_problem_has_all_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads, "WORTH_THREADS", 1e7)  # so that the large one here is soon done
+    X, y = data(300)
     assert during(lambda: PRIOR.condition(X, y, "cholesky")) == {ALL}
     model = PRIOR.condition(X, y, "cholesky")
     assert during(lambda: model.predict(np.tile(X, (3, 1)))) == {ALL}
@@ -96,11 +98,20 @@ def test_a_large_problem_has_all_threads() -> None:
     assert counts() == ALL
 
 
-def test_one_point_of_many_by_neighbours_has_one_thread() -> None:
+def test_one_point_of_many_by_neighbours_has_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads, "WORTH_THREADS", 1e7)
     X, y = data(5_000)
     model = PRIOR.condition(X, y, cagp.NearestNeighbours(20))
     assert during(lambda: model.predict(X[:1])) == {ONE}
-    assert during(lambda: model.predict(np.tile(X, (20, 1)))) == {ALL}
+    assert during(lambda: model.predict(X)) == {ALL}
+
+
+def test_large_pieces_have_all_threads_that_the_user_allows() -> None:
+    both = threading.Barrier(2, timeout=300)  # who works alone waits here for ever
+    with threads.threads_for(0):
+        threads.share_out(lambda _: both.wait(), range(2), torch.device("cpu"), large=True)
+        assert counts() == ONE
+    assert counts() == ALL
 
 
 def test_threads_come_back_after_an_error() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..errors import NotPositiveDefiniteError
 from ..hyperparameters import posterior
-from ..hyperparameters.uncertainty import affordable
+from ..hyperparameters.uncertainty import HyperparameterPosterior, affordable
 from ..model import Model
 from ..prior import Prior
 from ..solvers import Cholesky, Solver
@@ -83,20 +83,23 @@ def _integrated_over(
         "seed": search.seed,
         "device": search.device,
     }
+
+    def integrated(which: int) -> HyperparameterPosterior | None:
+        part, model = search.chosen[which][0], fitted[which]
+        if part.fitted_by == LIKELIHOOD and not search.is_over:  # other criteria have no posterior
+            with suppress(NotPositiveDefiniteError):
+                return posterior(model.prior, search.X, search.y, fix=search.held(part.candidate), **options)
+        return None
+
     models: list[Model] = []
     weights: list[float] = []
     names: set[str] = set()
     left = 0
-    for (part, _), model, share in zip(search.chosen, fitted, shares, strict=True):
-        own, own_weights = [model], [share]
-        if part.fitted_by == LIKELIHOOD and not search.is_over:  # other criteria have no posterior
-            with suppress(NotPositiveDefiniteError):
-                found = posterior(model.prior, search.X, search.y, fix=search.held(part.candidate), **options)
-                own, own_weights = [search.condition(each) for each in found.priors], (share * found.weights).tolist()
-                names.update(_kind(name) for name in found.names)
-        left += own[0] is model
-        models += own
-        weights += own_weights
+    for found, model, share in zip(search.together(integrated, range(several)), fitted, shares, strict=True):
+        left += found is None
+        models += [model] if found is None else [search.condition(each) for each in found.priors]
+        weights += [share] if found is None else (share * found.weights).tolist()
+        names.update(_kind(name) for name in (found.names if found is not None else ()))
     if left == several:
         why = "there was no more time" if search.is_over else "none of the candidates has a posterior of them"
         return models, weights, f"The hyperparameters are plugged in as fitted: {why}."

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -25,10 +25,14 @@ from ..prior import Prior
 from ..solvers.exact import EXACT_UP_TO
 from ..support.interrupt import Interrupt, ending_at
 from ..support.progress import progress as progress_bar
+from ..support.threads import share_out
 from ..transforms import Transform
 from .candidates import CandidatePrior
 from .options import FitRequest
 from .scoring import JudgingSet, LeftOutScores
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 # Models of more observations are let go once they are judged, and those chosen made again, which takes seconds: each
 # holds the data, their coordinates, the functions of the trend and a search tree.
@@ -127,6 +131,10 @@ class CandidateSearch:
 
         Its scores are made worse by the share ``charge``.
         """
+        return self.keep(candidate, self.tried(candidate, by, charge))
+
+    def tried(self, candidate: CandidatePrior, by: str = LIKELIHOOD, charge: float = 0.0) -> FittedCandidate | str:
+        """The candidate as ``run`` fits it, or why it failed; nothing is kept yet but who judges."""
         started = time.perf_counter()
         try:
             more: dict[str, Any] = {}
@@ -138,13 +146,27 @@ class CandidateSearch:
             judges = self.judges or JudgingSet.chosen(model, self.request.like, JUDGES, self.seed, self.transform)
             scores = judges.scores(model).charged(charge) if len(self.y) > 1 else LeftOutScores.unknown()
         except NotPositiveDefiniteError as error:
-            self.notes.append(f"{candidate.name} could not be fitted ({error}).")
-            return None
+            return str(error)
         self.judges = judges
         kept = model if len(self.y) <= _KEPT_UP_TO else None
-        found = FittedCandidate(candidate, by, result, kept, scores, time.perf_counter() - started, charge)
+        return FittedCandidate(candidate, by, result, kept, scores, time.perf_counter() - started, charge)
+
+    def keep(self, candidate: CandidatePrior, found: FittedCandidate | str) -> FittedCandidate | None:
+        """Among the fits what ``tried`` found, and among the notes where it failed."""
+        if isinstance(found, str):
+            self.notes.append(f"{candidate.name} could not be fitted ({found}).")
+            return None
         self.fits.append(found)
         return found
+
+    def together(self, work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
+        """What ``work`` makes of each item: of few observations at the same time, since threads inside do not pay."""
+        if len(self.y) > EXACT_UP_TO:
+            return [work(item) for item in items]
+        found: dict[int, Result] = {}
+        device = torch.device("cpu" if self.device is None else self.device)
+        share_out(lambda i: found.__setitem__(i, work(items[i])), range(len(items)), device, large=True)
+        return [found[i] for i in range(len(items))]
 
     def polish(self, found: FittedCandidate) -> FittedCandidate:
         """The candidate fitted to the end, from where exploring it has ended; its scores stay those that chose it."""
@@ -162,7 +184,6 @@ class CandidateSearch:
         kept = model if len(self.y) <= _KEPT_UP_TO else None
         taken = found.seconds + time.perf_counter() - started
         polished = replace(found, result=result, model=kept, seconds=taken)
-        self.fits[self.fits.index(found)] = polished
         return polished
 
     def sketched(self, candidate: CandidatePrior) -> tuple[float, CandidatePrior]:

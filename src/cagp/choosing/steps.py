@@ -6,14 +6,13 @@ A further one is a function of the same shape, here or in a file of its own, and
 from __future__ import annotations
 
 import math
-from functools import partial
 
 import numpy as np
 from scipy.special import gammaincc
 
 from ..errors import NotPositiveDefiniteError
 from ..hyperparameters.directions import promise
-from .candidates import is_rotated, unlike_columns
+from .candidates import CandidatePrior, is_rotated, unlike_columns
 from .integrating import integrate
 from .judging import judge_error_bars
 from .options import FitRequest
@@ -30,6 +29,7 @@ _UNDETERMINED = (
 )
 _ROUNDING = 1e-10
 
+_FEWEST_COLUMNS = 3  # that matter, for one of them to be more than one of two coordinates
 _MOST_PARTS = 3
 _CLOSE = 0.01  # A candidate whose score is within so much of the best is as good
 
@@ -38,7 +38,8 @@ def steps_for(request: FitRequest) -> list[Step]:
     """What is done for a request. Kinds of kernels, trends and the like are not tried where they were given."""
     several = len(request.data.y) > 1
     steps = [Step("transform", choose_transform, always=True), Step("kernels", fit_first, always=True)]
-    steps += [Step("kernels", partial(fit_kernel, kind=kind), kind) for kind in request.kinds[1:] if several]
+    if several:
+        steps.append(Step("kernels", fit_kernels, ", ".join(request.kinds[1:])))
     # a trend that is linear in longitude would jump where the globe closes
     if request.options.mean is None and not request.on_globe:
         steps.append(Step("trend", fit_trend, "a linear trend"))
@@ -65,18 +66,30 @@ def fit_first(search: CandidateSearch) -> CandidateSearch:
     return search
 
 
-def fit_kernel(search: CandidateSearch, kind: str) -> CandidateSearch:
-    """A kernel of another kind, from where the first one ended; a sum also from where one column is alone, if a few
-    observations like that better.
-    """
-    candidate = search.start.from_values_of(search.fits[0].prior, kind)
-    columns = [column for column in range(search.X.shape[1]) if column not in search.idle]
-    if candidate.is_sum_by_columns and len(columns) > 2:
-        spread, scale = search.X.std(axis=0), float(search.y.var())
-        starts = [candidate, *(candidate.long_along(column, spread, scale) for column in columns)]
-        candidate = max((search.sketched(each) for each in starts), key=lambda each: each[0])[1]
-    search.run(candidate)
+def fit_kernels(search: CandidateSearch) -> CandidateSearch:
+    """Kernels of other kinds, from where the first one ended."""
+
+    def tried(candidate: CandidatePrior) -> FittedCandidate | str | None:
+        return None if search.is_over else search.tried(_started(search, candidate))
+
+    candidates = [search.start.from_values_of(search.fits[0].prior, kind) for kind in search.request.kinds[1:]]
+    search.idle  # noqa: B018  found once, before several ask for it at the same time
+    for candidate, found in zip(candidates, search.together(tried, candidates), strict=True):
+        if found is None:
+            search.not_tried.append(candidate.kernel)
+        else:
+            search.keep(candidate, found)
     return search
+
+
+def _started(search: CandidateSearch, candidate: CandidatePrior) -> CandidatePrior:
+    """The candidate; a sum from where one column is alone, if a few observations like that better."""
+    columns = [column for column in range(search.X.shape[1]) if column not in search.idle]
+    if not candidate.is_sum_by_columns or len(columns) < _FEWEST_COLUMNS:
+        return candidate
+    spread, scale = search.X.std(axis=0), float(search.y.var())
+    starts = [candidate, *(candidate.long_along(column, spread, scale) for column in columns)]
+    return max((search.sketched(each) for each in starts), key=lambda each: each[0])[1]
 
 
 def fit_trend(search: CandidateSearch) -> CandidateSearch:
@@ -164,7 +177,10 @@ def _likelier(one: FittedCandidate, best: FittedCandidate) -> bool:
 
 def polish_chosen(search: CandidateSearch) -> CandidateSearch:
     """The candidates that predict, fitted to the end: exploring stopped where the choice was clear."""
-    search.chosen = [(search.polish(each), weight) for each, weight in search.chosen]
+    polished = search.together(search.polish, [each for each, _ in search.chosen])
+    for (before, weight), after in zip(search.chosen.copy(), polished, strict=True):
+        search.fits[search.fits.index(before)] = after
+        search.chosen[search.chosen.index((before, weight))] = after, weight
     search.result = search.heaviest.result
     return search
 

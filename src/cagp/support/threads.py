@@ -40,7 +40,9 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget)
 
 
-WORTH_THREADS = 2e8  # operations that take about the time slice that waiting for another thread may
+# Operations that are worth waiting for another thread dozens of times, as a factorisation does: beside a busy process
+# each time may take a slice of the system's.
+WORTH_THREADS = 1e10
 
 
 class threads_for:
@@ -128,9 +130,15 @@ def on_one_thread(call: Callable[[], Result], device: torch.device) -> Result:
         return call()
 
 
-def share_out(work: Callable[[Piece], object], pieces: Iterable[Piece], device: torch.device) -> None:
-    """Call ``work`` on every piece, on as many threads as torch has, one on a GPU; an error in one is raised here."""
-    todo, threads = deque(pieces), torch.get_num_threads()
+def share_out(
+    work: Callable[[Piece], object], pieces: Iterable[Piece], device: torch.device, large: bool = False
+) -> None:
+    """Call ``work`` on every piece, on as many threads as torch has, one on a GPU; an error in one is raised here.
+
+    ``large`` pieces are worth all threads that the user allows, even inside ``threads_for`` that has found one enough.
+    """
+    todo, here = deque(pieces), torch.get_num_threads()
+    threads = (_here.allowed or here) if large else here
     n = min(threads, len(todo)) if device.type == "cpu" else 1
     if n <= 1:
         for piece in todo:
@@ -150,7 +158,7 @@ def share_out(work: Callable[[Piece], object], pieces: Iterable[Piece], device: 
             todo.clear()
             raise
 
-    with _single_threaded(threads):
+    with _single_threaded(here):
         pool = _pool(threads - 1)
         helping = [pool.submit(some) for _ in range(n - 1)]
         try:
