@@ -198,7 +198,8 @@ def by_neighbours(
         mean = model.offset(model.X[some]) + weights.apply(model.b)
         errors.append(model.y[some].to(mean.dtype) - mean)
         variances.append(cross.prior_variance() - weights.reduction + model.gram.noise[some])
-        distances.append(geometry.distance_of(members[:, 0], some) if prepared.near else geometry.gap(some, around))
+        near = prepared.choice[0] > 0  # the nearest come first
+        distances.append(geometry.distance_of(members[:, 0], some) if near else geometry.gap(some, around))
         advance(len(some))
     return torch.cat(errors), torch.cat(variances), torch.cat(distances)
 

@@ -162,13 +162,8 @@ class PreparedNearestNeighbours(Prepared):
         return with_far(nearest(self._k, None), self._levels, lambda level: nearest(level.ask, level.points))
 
     @property
-    def near(self) -> int:
-        """How many of a point's neighbours are the nearest ones, which come first."""
-        return self._k
-
-    @property
     def choice(self) -> tuple[int, ...]:
-        """What the rule of ``members`` depends on, beside the training points."""
+        """What the rule of ``members`` depends on, beside the training points: k, and what describes the far ones."""
         return (self._k, *(n for level in self._levels for n in (level.take, level.ask, int(level.points[0]))))
 
     @property
