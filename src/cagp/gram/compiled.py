@@ -17,7 +17,7 @@ from ..kernels import Embedding, Kernel, embedding_leaves
 from ..kernels.compiled import ARRAY, INT, INTS, call_at, moved, plan_of, squared_distances
 from ..kernels.plan import Plan
 from ..kernels.varying import without_amplitude
-from ..support.compiling import compiled_apart, compiled_borrowing
+from ..support.compiling import compiled, compiled_apart
 from ..support.threads import share_out
 
 _AT_ONCE = 512  # values that are computed together: enough for vector units, few enough for the innermost cache
@@ -104,7 +104,7 @@ def _add_factor(
 _LOOPS = squared_distances.address, _add_factor.address
 
 
-@compiled_borrowing
+@compiled
 def _fill(
     plan: Plan,
     varies: bool,
@@ -153,7 +153,7 @@ def _(row, room):  # type: ignore[no-untyped-def]
     return (lambda row, room: row) if row == room else (lambda row, room: room)
 
 
-@compiled_borrowing
+@compiled
 def _blocks(
     plan: Plan,
     varies: bool,

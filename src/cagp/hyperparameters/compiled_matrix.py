@@ -11,7 +11,7 @@ import numpy as np
 
 from ..kernels.compiled import call_at, squared_distances
 from ..kernels.plan import Plan
-from ..support.compiling import compiled_borrowing
+from ..support.compiling import compiled
 
 _WIDTH = 256  # pairs side by side, whose numbers stay in the fastest cache
 _DISTANCES = squared_distances.address
@@ -39,7 +39,7 @@ class Rows(NamedTuple):
         _fill_rows(E, top, bottom, *plan, *self, np.empty((3 * len(plan.codes) + 2, _WIDTH)), _DISTANCES)
 
 
-@compiled_borrowing
+@compiled
 def _fill_rows(
     E: np.ndarray,
     top: int,

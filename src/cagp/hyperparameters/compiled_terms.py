@@ -31,7 +31,7 @@ import numpy as np
 
 from ..kernels.compiled import ARRAY, INT, INTS, REAL, call_at, moved
 from ..kernels.plan import Plan
-from ..support.compiling import compiled_apart, compiled_borrowing
+from ..support.compiling import compiled, compiled_apart
 from .radial_plan import Slots
 
 _LANES = 32  # terms side by side: several vectors, to pay for the checks before a loop, and blocks that fit the cache
@@ -451,7 +451,7 @@ _STAGES = np.array(
 )
 
 
-@compiled_borrowing
+@compiled
 def _sum_terms(
     points: Points,
     members: np.ndarray,

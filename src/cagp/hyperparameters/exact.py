@@ -254,8 +254,9 @@ class CompiledExactLikelihood(Likelihood):
             for top in range(*piece, self._height):
                 bottom = min(top + self._height, piece[1])
                 room.fill(E, plan, top, bottom)
-                weight = alpha[top:bottom] @ alpha[:bottom].T
-                weight -= inverse[top:bottom, :bottom]
+                weight = np.multiply.outer(alpha[top:bottom, 0], alpha[:bottom, 0]) - inverse[top:bottom, :bottom]
+                if alpha.shape[1] > 1:
+                    weight += alpha[top:bottom, 1:] @ alpha[:bottom, 1:].T
                 for each, (weighted, product) in zip(sums, found, strict=True):
                     D = room[each.kind][each.which, : bottom - top, :bottom]
                     product[top:bottom] += D @ each.right[:bottom]
@@ -294,11 +295,10 @@ class _SumOverPairs(NamedTuple):
             yield int((slots.parameter if self.kind else slots.term)[self.which]), found[0]
             return
         first, last = plan.first[self.which], plan.last[self.which]
-        e, count = E[first:last], last - first
+        e, count = E[first:last, None], last - first
         plain, crossed, squared, leaning = np.split(found, [1, 1 + count, 1 + 2 * count])
-        for a, slot in enumerate(slots.coordinate[first:last].tolist()):
-            if slot >= 0:
-                yield slot, np.square(e[a]) * plain[0] - 2 * e[a] * crossed[a] + squared[a]
+        apart = np.square(e) * plain - 2 * e * crossed + squared
+        yield from ((slot, apart[a]) for a, slot in enumerate(slots.coordinate[first:last].tolist()) if slot >= 0)
         for q, (a, b) in enumerate(zip(slots.pair_first - first, slots.pair_second - first, strict=True)):
             if 0 <= a < count:
                 yield slots.pair[q], e[a] * e[b] * plain[0] - e[a] * crossed[b] - e[b] * crossed[a] + leaning[q]
@@ -313,7 +313,7 @@ def _sums_over_pairs(E: np.ndarray, plan: Plan, slots: Slots, a: np.ndarray) -> 
     for f, (first, last) in enumerate(zip(plan.first, plan.last, strict=True)):
         if len(products) or (slots.coordinate[first:last] >= 0).any():
             e = E[first:last]
-            left = np.concatenate([one.T, e, np.square(e), products]).T
+            left = np.ascontiguousarray(np.concatenate([one.T, e, np.square(e), products]).T)
             found.append(_SumOverPairs(1, f, left, a * left))
     return found
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from typing import Any
 
 import numba
 import numpy as np
+from numba.core import event
 from numba.extending import intrinsic
 
 _LOG2E = 1.4426950408889634
@@ -26,13 +28,29 @@ OPTIONS: dict[str, Any] = {"fastmath": {"contract"}, "error_model": "numpy"}
 _UNCOUNTED: dict[str, Any] = {**OPTIONS, "_nrt": False}
 
 
+class Saying(event.Listener):
+    """Says on a terminal, once, that something of cagp is compiled: what is read from disk is no such event."""
+
+    def __init__(self) -> None:
+        self._said = False
+
+    def on_start(self, event: Any) -> None:
+        ours = event.data["dispatcher"].py_func.__module__.startswith("cagp.")
+        if ours and not self._said and sys.stderr.isatty():
+            print("compiling for this machine, a few seconds, kept for the next time", file=sys.stderr, flush=True)
+        self._said |= ours
+
+    def on_end(self, event: Any) -> None: ...
+
+
+event.register("numba:compile", Saying())
+
+
 def compiled(function: Callable[..., Any]) -> Any:
-    """Compiled, and kept on disk for the next process where there is a folder to write to."""
-    return _kept(lambda **how: numba.njit(nogil=True, **how, **OPTIONS)(function))
+    """Compiled, and kept on disk for the next process where there is a folder to write to.
 
-
-def compiled_borrowing(function: Callable[..., Any]) -> Any:
-    """The same for what only reads and writes arrays that its caller holds: nobody counts how often they are used."""
+    It only reads and writes arrays that its caller holds: nobody counts how often they are used.
+    """
     return _kept(lambda **how: numba.njit(nogil=True, **how, **_UNCOUNTED)(function))
 
 
@@ -69,7 +87,7 @@ _to_bits, _from_bits = _same_bits(numba.float64, numba.int64), _same_bits(numba.
 @compiled
 def exponential_of_minus(x: float) -> float:
     """exp(−x) for x ≥ 0 to the last digit or two, 2ᵐ · exp(−r) with |r| ≤ ½ log 2: loops stay in vector registers."""
-    cut = min(x, _LARGEST)
+    cut = x if x < _LARGEST else _LARGEST
     shifted = _SHIFT - cut * _LOG2E
     scale = _from_bits((_to_bits(shifted) << 52) + _BIAS)
     m = shifted - _SHIFT
@@ -78,3 +96,6 @@ def exponential_of_minus(x: float) -> float:
     for coefficient in _OTHERS:
         p = p * r + coefficient
     return p * scale if x < _LARGEST else 0.0
+
+
+exponential_of_minus(0.0)  # before all others, which call it: somebody who waits is told at once
