@@ -48,8 +48,8 @@ def test_they_are_those_of_torch(kernel: cagp.Kernel, k: int) -> None:
     test = cagp.kernels.map_embedding(embedded, lambda part: part[:, batch])
     plain, compiled = gram(kernel), gram(kernel)
     compiled.expect(plan.COMPILED_FROM)
-    assert compiled._compiled is not None
-    assert plain._compiled is None
+    assert compiled.compiled is not None
+    assert plain.compiled is None
     with plain.systems(test, indices) as theirs, compiled.systems(test, indices) as ours:
         assert_allclose(ours[0].tril(), theirs[0].tril(), rtol=1e-13, atol=1e-300)
         assert_allclose(ours[1], theirs[1], rtol=1e-13, atol=1e-300)
@@ -58,7 +58,7 @@ def test_they_are_those_of_torch(kernel: cagp.Kernel, k: int) -> None:
 def test_other_kernels_stay_with_torch() -> None:
     compiled = gram(SHORT + cagp.Linear())
     compiled.expect(plan.COMPILED_FROM)
-    assert compiled._compiled is None
+    assert compiled.compiled is None
 
 
 @pytest.mark.parametrize("mean", [cagp.Constant(0.0), cagp.Polynomial(1)], ids=["known", "unknown"])
@@ -72,4 +72,4 @@ def test_predictions_are_the_same(mean: cagp.Mean, monkeypatch: pytest.MonkeyPat
     for post in (model.predict(test), model.predict(test, n_jobs=2, batch_size=20)):
         assert_allclose(post.mean, plain.mean, rtol=1e-8)
         assert_allclose(post.variance, plain.variance, rtol=1e-8)
-    assert model.gram._compiled is not None
+    assert model.gram.compiled is not None

@@ -7,6 +7,7 @@ until it is finished. Values agree with torch's to the last digits; all arithmet
 from __future__ import annotations
 
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -22,6 +23,16 @@ from ..support.threads import share_out
 _AT_ONCE = 512  # values that are computed together: enough for vector units, few enough for the innermost cache
 # So many values are worth a thread of their own: in the time that it takes to start, half as many are computed.
 _THREAD_VALUES = 2**18
+WHOLE, LOWER, UPPER = 0, 1, 2  # what is wanted of a matrix: all of it, or one half with the diagonal
+
+
+class Known(NamedTuple):
+    """Training points as compiled code takes them: their coordinates (d, q), noise (d,), and the kernel."""
+
+    plan: Plan
+    varies: bool
+    points: np.ndarray
+    noise: np.ndarray
 
 
 class CompiledCovariances:
@@ -53,6 +64,10 @@ class CompiledCovariances:
         """The same (d, q): what belongs to a point is near each other."""
         return np.ascontiguousarray(self.X.T)
 
+    def known(self, noise: torch.Tensor) -> Known:
+        """The points with their noise (d,)."""
+        return Known(self._plan, self._varies, self._by_point, noise.numpy())
+
     def fill(self, rows: np.ndarray, top: int, columns: np.ndarray, left: int, out: torch.Tensor) -> None:
         """k(rows[:, top:], columns[:, left:]), as much as fits into ``out`` (m, n) with rows that are contiguous."""
         m, n = out.shape
@@ -69,13 +84,13 @@ class CompiledCovariances:
 
         share_out(piece, range(0, m, height), out.device)
 
-    def lower(self, noise: np.ndarray, indices: np.ndarray, out: np.ndarray) -> None:
+    def lower(self, noise: torch.Tensor, indices: np.ndarray, out: np.ndarray) -> None:
         """k(X[i], X[i]) + diag(noise[i]) for rows i of ``indices`` (B, k) into ``out`` (B, k, k), lower half."""
-        _lower(self._plan, self._varies, self._by_point, noise, indices, out)
+        _lower(self.known(noise), indices, out)
 
-    def cross(self, test: np.ndarray, indices: np.ndarray, out: np.ndarray) -> None:
+    def cross(self, test: np.ndarray, noise: torch.Tensor, indices: np.ndarray, out: np.ndarray) -> None:
         """k(test, X[i]) for rows i of ``indices`` (B, k) and test points (q, B, s), into ``out`` (B, s, k)."""
-        _cross(self._plan, self._varies, test, self._by_point, indices, out)
+        _cross(self.known(noise), test, indices, out)
 
 
 @compiled_borrowing
@@ -137,62 +152,72 @@ def _times_amplitudes(total: np.ndarray, rows: np.ndarray, i: int, columns: np.n
         total[t] *= amplitude * others[t]
 
 
+@compiled_into_callers
+def _part(i: int, k: int, which: int) -> tuple[int, int]:
+    """The first of k columns that are wanted of row i, and how many."""
+    return (i, k - i) if which == UPPER else (0, i + 1 if which == LOWER else k)
+
+
 @compiled_borrowing
-def _block(
-    plan: Plan, varies: bool, rows: np.ndarray, near: np.ndarray, lower: bool, out: np.ndarray, work: np.ndarray
+def covariances_of(
+    known: Known, rows: np.ndarray, near: np.ndarray, which: int, out: np.ndarray, work: np.ndarray
 ) -> None:
-    """k(rows, near) for points (q, m) and (q, k) into ``out`` (m, k); if ``lower``, on and below the diagonal only."""
-    m, k = rows.shape[1], near.shape[1]
+    """k(rows, near) for points (q, m) and (q, k) into ``out`` (m, k), or one half of it; see ``room_for``."""
+    plan, m, k = known.plan, rows.shape[1], near.shape[1]
     start, total = 0, work[3]
     while start < m:
         stop, n = start, 0
-        while stop < m and (stop == start or n + (stop + 1 if lower else k) <= _AT_ONCE):
-            n += stop + 1 if lower else k
+        while stop < m and (stop == start or n + _part(stop, k, which)[1] <= _AT_ONCE):
+            n += _part(stop, k, which)[1]
             stop += 1
         term = 0
         for f in range(len(plan.codes)):
             place = 0
             for i in range(start, stop):
-                width = i + 1 if lower else k
-                squared_distances(rows, i, near, 0, plan.first[f], plan.last[f], work[0, place : place + width], width)
+                left, width = _part(i, k, which)
+                s = work[0, place : place + width]
+                squared_distances(rows, i, near, left, plan.first[f], plan.last[f], s, width)
                 place += width
             term = add_factor(plan, term, f, n, work, total)
         place = 0
         for i in range(start, stop):
-            width = i + 1 if lower else k
-            _put(varies, total[place : place + width], rows, i, near, 0, out[i, :width])
+            left, width = _part(i, k, which)
+            _put(known.varies, total[place : place + width], rows, i, near, left, out[i, left : left + width])
             place += width
         start = stop
 
 
+@compiled
+def room_for(k: int) -> np.ndarray:
+    """Where ``covariances_of`` up to k points works."""
+    return np.empty((4, max(k, _AT_ONCE)))
+
+
 @compiled_borrowing
-def _gather(points: np.ndarray, indices: np.ndarray, near: np.ndarray) -> None:
+def gather(points: np.ndarray, indices: np.ndarray, near: np.ndarray) -> None:
+    """The coordinates of ``points`` (d, q) chosen by ``indices`` (k,) into ``near`` (q, k)."""
     for t in range(len(indices)):
         for c in range(len(near)):
             near[c, t] = points[indices[t], c]
 
 
 @compiled
-def _lower(
-    plan: Plan, varies: bool, points: np.ndarray, noise: np.ndarray, indices: np.ndarray, out: np.ndarray
-) -> None:
+def _lower(known: Known, indices: np.ndarray, out: np.ndarray) -> None:
     B, k = indices.shape
-    near, work = np.empty((points.shape[1], k)), np.empty((4, max(k, _AT_ONCE)))
+    near, work = np.empty((known.points.shape[1], k)), room_for(k)
     for b in range(B):
-        _gather(points, indices[b], near)
-        _block(plan, varies, near, near, True, out[b], work)
+        gather(known.points, indices[b], near)
+        covariances_of(known, near, near, LOWER, out[b], work)
         for i in range(k):
-            out[b, i, i] += noise[indices[b, i]]
+            out[b, i, i] += known.noise[indices[b, i]]
 
 
 @compiled
-def _cross(
-    plan: Plan, varies: bool, test: np.ndarray, points: np.ndarray, indices: np.ndarray, out: np.ndarray
-) -> None:
+def _cross(known: Known, test: np.ndarray, indices: np.ndarray, out: np.ndarray) -> None:
     B, k = indices.shape
-    near, work = np.empty((points.shape[1], k)), np.empty((4, max(k, _AT_ONCE)))
+    near, work = np.empty((known.points.shape[1], k)), room_for(k)
     rows = np.empty((len(test), test.shape[2]))
     for b in range(B):
-        _gather(points, indices[b], near)
+        gather(known.points, indices[b], near)
         rows[:] = test[:, b]
-        _block(plan, varies, rows, near, False, out[b], work)
+        covariances_of(known, rows, near, WHOLE, out[b], work)

@@ -18,18 +18,15 @@ from ..support.memory import require
 from ..support.validation import count
 from .base import CalibratedSolver, Description, Prepared
 from .combined_neighbours import combined, functionals_at_once
-from .local_kriging import LocalKriging, Task
+from .local_kriging import COPIES, LocalKriging, Neighbourhoods
 from .neighbourhoods import WIDEST, Cells, FarSubset, levels_of, with_far
 
-_BATCH_BYTES = {"cpu": 2**21, "cuda": 2**30}  # of k × k blocks: for the cache of a CPU core, or to fill a GPU
 _BATCHES_AT_ONCE = {"cpu": 64, "cuda": 1}  # how many batches the threads share out before Ctrl-C is heard
 _CELLS_AT_ONCE = 256  # the same for cells, however large
 # For the weights of test points that share neighbours: much larger tensors come from the operating system each time,
 # which takes longer than to fill them.
 _SHARING_BYTES = 2**23
 _FAR = 5  # of so many neighbours one more is far, where a trend needs it and nothing else is said
-_PADDED = 1.05  # times the neighbours or test points of the first cell of a batch that others may have
-_COPIES = 4  # how many blocks are in memory for each one that is solved: itself, its factor and temporaries
 
 
 @dataclass(frozen=True, repr=False)
@@ -73,7 +70,7 @@ class NearestNeighbours(CalibratedSolver):
             far = 0 if gram.basis is None else self.k // _FAR
         levels = levels_of(gram, k, far, self.seed) if far and k < gram.size else []
         size = k + sum(level.take for level in levels)
-        n_bytes = _COPIES * size * size * gram.dtype.itemsize
+        n_bytes = COPIES * size * size * gram.dtype.itemsize
         require(n_bytes, gram.budget, f"the Gram matrix of {size} neighbours", "choose a smaller k")
         return PreparedNearestNeighbours(self, gram, k, levels)
 
@@ -101,12 +98,6 @@ class PreparedNearestNeighbours(Prepared):
         self._kriging = LocalKriging(gram)
         self._trend = self._kriging.trend
 
-    def _batch(self, size: int) -> int:
-        """How many neighbourhoods of so many points are solved together."""
-        block = size**2 * self.gram.dtype.itemsize
-        allowed = min(_BATCH_BYTES.get(self.gram.device.type, 2**21), self.gram.working_budget // _COPIES)
-        return max(1, allowed // max(1, block))
-
     @property
     def numbers_per_test_point(self) -> int:
         # the blocks are made in batches of their own; a test point may be alone in its cell, whose neighbours are kept
@@ -118,7 +109,7 @@ class PreparedNearestNeighbours(Prepared):
     @cached_property
     def _cells(self) -> Cells | None:
         """The cells that test points share, on a CPU, where there is a search tree; None where none are worth it."""
-        neighbours, block = self.gram.neighbours, _COPIES * self._wide**2 * self.gram.dtype.itemsize
+        neighbours, block = self.gram.neighbours, COPIES * self._wide**2 * self.gram.dtype.itemsize
         if not self._shares or not isinstance(neighbours, TreeSearch) or block > self.gram.working_budget:
             return None
         return Cells.of(neighbours, self._k)
@@ -146,9 +137,11 @@ class PreparedNearestNeighbours(Prepared):
         self.gram.expect(cross.size * self.members_each**2)
         batches = _BATCHES_AT_ONCE.get(self.gram.device.type, 1)
         if self._cells is None:
-            return list(torch.arange(cross.size).split(self._batch(self.members_each) * batches))
+            return list(torch.arange(cross.size).split(self._kriging.batch(self.members_each) * batches))
         points = max(1, _SHARING_BYTES // (self._wide * self.gram.dtype.itemsize))
-        found = self._cells.pieces(self._places(cross), points, max(self._batch(self._wide) * batches, _CELLS_AT_ONCE))
+        found = self._cells.pieces(
+            self._places(cross), points, max(self._kriging.batch(self._wide) * batches, _CELLS_AT_ONCE)
+        )
         return [torch.from_numpy(piece) for piece in found]
 
     def _own(self, cross: Cross) -> torch.Tensor:
@@ -193,44 +186,23 @@ class PreparedNearestNeighbours(Prepared):
     def weights_on(self, cross: Cross, members: torch.Tensor, anchors: torch.Tensor) -> Weights:
         """The same on given ``members`` (T, m), or −1, and ``anchors`` (T, q), or −1, where a trend needs them."""
         self.gram.expect(members.numel() * members.shape[1])
-        rows = torch.arange(cross.size, device=self.gram.device)
-        return self._kriging.weights(cross, self._tasks(members, rows[:, None], anchors), strict=False)
-
-    def _tasks(self, members: torch.Tensor, *others: torch.Tensor) -> list[Task]:
-        """Neighbourhoods in batches, with something for every thread."""
-        step = min(self._batch(members.shape[1]), -(-len(members) // torch.get_num_threads()))
-        return [Task(*part) for part in zip(*(each.split(step) for each in (members, *others)), strict=True)]
+        asked = Neighbourhoods.single(members, np.arange(cross.size), anchors)
+        return self._kriging.weights(cross, [asked], strict=False)
 
     def _solve(self, cross: Cross, strict: bool = True, share: bool = True) -> Weights:
         if isinstance(cross, Functionals):
             return combined(cross, self.pieces(cross.points), self._solve, self._trend)
-        tasks: list[Task] = []
-        alone = torch.arange(cross.size, device=self.gram.device)
+        asked: list[Neighbourhoods] = []
+        alone = np.arange(cross.size)
         if share and self._cells is not None:
             cell, members = self.cells(cross)
-            tasks = self._cell_tasks(cell, members)
-            alone = torch.from_numpy(np.flatnonzero(cell < 0))
+            alone, order = np.flatnonzero(cell < 0), np.argsort(cell, kind="stable")[np.count_nonzero(cell < 0) :]
+            starts = np.append(0, np.cumsum(np.bincount(cell[order], minlength=len(members))))
+            asked.append(Neighbourhoods(members, order, starts))
         if len(alone):
-            tasks += self._tasks(self._own(cross.rows(alone)), alone[:, None])
-        return self._kriging.weights(cross, tasks, strict)
-
-    def _cell_tasks(self, cell: np.ndarray, members: torch.Tensor) -> list[Task]:
-        """What ``cells`` found in batches of cells with about as many members, and as many test points, each."""
-        order = np.argsort(cell, kind="stable")[np.count_nonzero(cell < 0) :]
-        counts, sizes = np.bincount(cell[order], minlength=len(members)), (members >= 0).sum(dim=1).numpy()
-        starts, kind = np.cumsum(counts) - counts, np.ceil(np.log(np.maximum(sizes, 1)) / np.log(_PADDED))
-        ranked, start, tasks = np.lexsort((sizes, counts, kind)), 0, []
-        share = -(-len(ranked) // torch.get_num_threads())  # something for every thread
-        while start < len(ranked):
-            head = ranked[start]
-            some = ranked[start : start + min(share, self._batch(int(sizes[head] * _PADDED)))]
-            some = some[(kind[some] == kind[head]) & (counts[some] <= 1 + _PADDED * counts[head])]
-            # what fills up a row repeats its last test point
-            place = np.minimum(np.arange(counts[some].max()), counts[some, None] - 1)
-            rows = torch.from_numpy(order[starts[some, None] + place])
-            tasks.append(Task(members[torch.from_numpy(some), : int(sizes[some].max())], rows))
-            start += len(some)
-        return tasks
+            own = cross if len(alone) == cross.size else cross.rows(torch.from_numpy(alone).to(self.gram.device))
+            asked.append(Neighbourhoods.single(self._own(own), alone))
+        return self._kriging.weights(cross, asked, strict)
 
     def stopped(self, iteration: int) -> str:
         if self._k == self.gram.size:

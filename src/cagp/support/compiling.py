@@ -36,6 +36,12 @@ def compiled_borrowing(function: Callable[..., Any]) -> Any:
     return _kept(lambda **how: numba.njit(nogil=True, **how, **_UNCOUNTED)(function))
 
 
+def compiled_summing(function: Callable[..., Any]) -> Any:
+    """The same for a sum whose order is left to the compiler, which adds up several parts side by side."""
+    how: dict[str, Any] = {**_UNCOUNTED, "fastmath": {"contract", "reassoc", "nsz"}}
+    return _kept(lambda **kept: numba.njit(nogil=True, **kept, **how)(function))
+
+
 def compiled_into_callers(function: Callable[..., Any]) -> Any:
     """The same for what is called so often that the call would cost more than the work."""
     return numba.njit(nogil=True, inline="always", **OPTIONS)(function)
