@@ -8,8 +8,10 @@ import torch
 from numpy.testing import assert_allclose
 
 import cagp
+from cagp.algebra.weights import Weights
 from cagp.gram import Gram
 from cagp.kernels import plan
+from cagp.solvers.local_kriging import LocalKriging, Neighbourhoods
 
 pytest.importorskip("numba", reason="blocks are compiled where numba is installed")
 
@@ -73,3 +75,40 @@ def test_predictions_are_the_same(mean: cagp.Mean, monkeypatch: pytest.MonkeyPat
         assert_allclose(post.mean, plain.mean, rtol=1e-8)
         assert_allclose(post.variance, plain.variance, rtol=1e-8)
     assert model.gram.compiled is not None
+
+
+def local_weights(
+    monkeypatch: pytest.MonkeyPatch, compiled: bool, points: np.ndarray, test: np.ndarray, asked: Neighbourhoods
+) -> Weights:
+    """Those of test points on neighbourhoods with a trend, by torch or by compiled code, where possible."""
+    monkeypatch.setattr(plan, "COMPILED_FROM", 0 if compiled else np.inf)
+    prior = cagp.Prior(KERNELS["a sum"], mean=cagp.Polynomial(1), noise_variance=1e-12)
+    model = prior.condition(points, points[:, 0], cagp.NearestNeighbours(5), storage="tiles").components[0]
+    model.gram.expect(1)
+    assert (model.gram.compiled is not None) == compiled
+    return LocalKriging(model.gram).weights(model.cross(torch.from_numpy(test)), [asked], strict=False)
+
+
+def test_odd_neighbourhoods_are_solved_as_torch_solves_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of all sizes; full of copies, in a line that leaves a trend open, with nobody, and with many test points."""
+    line = np.column_stack([np.linspace(0, 1, 20), np.full((20, 2), 0.5)])
+    points = np.concatenate([X[:80], np.repeat(X[:1], 8, axis=0), line])
+    members = torch.full((9, 40), -1)
+    for row, size in enumerate((4, 5, 7, 8, 13, 40)):
+        members[row, torch.randperm(40, generator=torch.Generator().manual_seed(row))[:size]] = torch.arange(size) * 2
+    members[6, :9] = torch.tensor([0, *range(80, 88)])
+    members[7, 3:20] = torch.arange(88, 105)
+    counts = np.array([1, 3, 0, 2, 1, 300, 2, 2, 3])
+    test = RNG.random((counts.sum(), 3))
+    rows = RNG.permutation(counts.sum())
+    asked = Neighbourhoods(members, rows, np.append(0, np.cumsum(counts)))
+    theirs, ours = (local_weights(monkeypatch, compiled, points, test, asked) for compiled in (False, True))
+    assert_allclose(ours.dense(), theirs.dense(), rtol=1e-6, atol=1e-7)
+    failed = np.isin(np.arange(len(rows)), rows[asked.starts[6] : asked.starts[7]])
+    assert_allclose(np.isinf(ours.reduction), failed)
+    assert_allclose(np.isinf(theirs.reduction), failed)
+    assert_allclose(ours.reduction[~failed], theirs.reduction[~failed], rtol=1e-8)
+    with pytest.raises(cagp.NotPositiveDefiniteError, match="40 neighbours"):
+        model = cagp.Prior(KERNELS["a sum"], noise_variance=1e-12).condition(points, points[:, 0]).components[0]
+        model.gram.expect(1)
+        LocalKriging(model.gram).weights(model.cross(torch.from_numpy(test)), [asked], strict=True)
