@@ -146,5 +146,5 @@ def test_cells_with_the_neighbours_of_their_centre_cost_little_accuracy() -> Non
         name: PLAIN.condition(X, X[:, 0], cagp.NearestNeighbours(30, **given), storage="tiles").predict(test).variance
         for name, given in settings.items()
     }
-    assert variance["centre"].mean() < 1.02 * variance["own"].mean()
+    assert variance["centre"].mean() < 1.05 * variance["own"].mean()
     assert variance["cell"].mean() < variance["own"].mean()
