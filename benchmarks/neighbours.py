@@ -157,7 +157,7 @@ def released(scale: int, rounds: int, older: Path | None) -> Table:
     columns = ["test points", "d", "T", "k", "now, s", "released, s", "now / released", "floor, s", "now / floor"]
     note = (
         f"Processor time on one thread, medians of {rounds} predictions in turn. The floor is k³/3 operations for "
-        f"every test point at the rate of a matrix product, {rate / 1e9:.0f}·10⁹ a second: no distance, kernel or search."
+        f"every test point at the rate of a matrix product, {rate / 1e9:.0f}·10⁹ a second: no kernel, no search."
     )
     return table("NearestNeighbours(k) as it is", columns, rows, note)
 

@@ -46,7 +46,7 @@ class _Room(NamedTuple):
     chosen: np.ndarray  # the members
     near: np.ndarray  # their coordinates (q, n)
     tests: np.ndarray  # those of some test points (q, s)
-    rows: np.ndarray  # (G | V | H), with one row more
+    rows: np.ndarray  # (G | V | H), with three rows and columns more
     solved: np.ndarray  # (s, n): of each test point a row of V, then of U⁻ᵀV, then of weights
     Q: np.ndarray  # (b, n): an orthonormal basis of U⁻ᵀH
     R: np.ndarray  # and the factor that leads there
@@ -57,15 +57,19 @@ class _Room(NamedTuple):
 
 @compiled_borrowing
 def _take_off(A: np.ndarray, p: int, i: int) -> None:
-    """The pivot rows p … p + 3 off rows i and i + 1 of A, from column i on: eight products for each two loads."""
-    row, other = A[i, i:], A[i + 1, i:]
-    first, second, third, fourth = A[p, i:], A[p + 1, i:], A[p + 2, i:], A[p + 3, i:]
-    u0, u1, u2, u3 = first[0], second[0], third[0], fourth[0]
-    v0, v1, v2, v3 = first[1], second[1], third[1], fourth[1]
-    for j in range(len(row)):
-        a, b, c, d = first[j], second[j], third[j], fourth[j]
-        row[j] -= (u0 * a + u1 * b) + (u2 * c + u3 * d)
-        other[j] -= (v0 * a + v1 * b) + (v2 * c + v3 * d)
+    """The pivot rows p … p + 3 off rows i … i + 3 of A, from column i on: sixteen products for each eight loads."""
+    p0, p1, p2, p3 = A[p, i:], A[p + 1, i:], A[p + 2, i:], A[p + 3, i:]
+    r0, r1, r2, r3 = A[i, i:], A[i + 1, i:], A[i + 2, i:], A[i + 3, i:]
+    u0, u1, u2, u3 = p0[0], p1[0], p2[0], p3[0]
+    v0, v1, v2, v3 = p0[1], p1[1], p2[1], p3[1]
+    w0, w1, w2, w3 = p0[2], p1[2], p2[2], p3[2]
+    x0, x1, x2, x3 = p0[3], p1[3], p2[3], p3[3]
+    for j in range(len(r0)):
+        a, b, c, d = p0[j], p1[j], p2[j], p3[j]
+        r0[j] -= (u0 * a + u1 * b) + (u2 * c + u3 * d)
+        r1[j] -= (v0 * a + v1 * b) + (v2 * c + v3 * d)
+        r2[j] -= (w0 * a + w1 * b) + (w2 * c + w3 * d)
+        r3[j] -= (x0 * a + x1 * b) + (x2 * c + x3 * d)
 
 
 @compiled_borrowing
@@ -83,7 +87,7 @@ def _multiply(factor: float, row: np.ndarray) -> None:
 @compiled_borrowing
 def _eliminate(A: np.ndarray, n: int) -> bool:
     """Cholesky's factor U in place of the upper half of the first n columns of A, and U⁻ᵀ times the others."""
-    A[n] = 0.0  # the row beyond is there so that rows come in pairs
+    A[n:] = 0.0  # rows and columns beyond are there so that rows come in fours
     for p in range(0, n, 4):
         for i in range(p, min(p + 4, n)):
             for b in range(p, i):
@@ -91,7 +95,7 @@ def _eliminate(A: np.ndarray, n: int) -> bool:
             if not A[i, i] > 0.0:
                 return False
             _multiply(1.0 / math.sqrt(A[i, i]), A[i, i:])
-        for i in range(p + 4, n, 2):
+        for i in range(p + 4, n, 4):
             _take_off(A, p, i)
     return True
 
@@ -147,8 +151,8 @@ def _solve(known: Known, asked: Asked, rows: np.ndarray, n: int, limit: float, r
     """The weights of the test points ``rows`` (s,) on the first n of ``room.chosen``."""
     s, q, b = len(rows), len(asked.test), asked.basis.shape[1]
     near, tests = room.near[: q * n].reshape((q, n)), room.tests[: q * s].reshape((q, s))
-    solved, width = room.solved[: s * n].reshape((s, n)), n + s + b
-    A, Q = room.rows[: (n + 1) * width].reshape((n + 1, width)), room.Q[: b * n].reshape((b, n))
+    solved, width = room.solved[: s * n].reshape((s, n)), n + s + b + 3
+    A, Q = room.rows[: (n + 3) * width].reshape((n + 3, width)), room.Q[: b * n].reshape((b, n))
     gather(known.points, room.chosen[:n], near)
     for t in range(s):
         for c in range(q):
@@ -196,7 +200,7 @@ def krige(known: Known, asked: Asked, start: int, stop: int, limit: float, found
         np.empty(most, dtype=np.int64),
         np.empty(q * most),
         np.empty(q * s),
-        np.empty((most + 1) * (most + s + b)),
+        np.empty((most + 3) * (most + s + b + 3)),
         np.empty(s * most),
         np.empty(b * most),
         np.empty((b, b)),
