@@ -22,7 +22,7 @@ from .local_kriging import COPIES, LocalKriging, Neighbourhoods
 from .neighbourhoods import WIDEST, Cells, FarSubset, levels_of, with_far
 
 _BATCHES_AT_ONCE = {"cpu": 64, "cuda": 1}  # how many batches the threads share out before Ctrl-C is heard
-_CELLS_AT_ONCE = 256  # the same for cells, however large
+_CELLS_AT_ONCE = 4096  # of cells, before Ctrl-C is heard
 # For the weights of test points that share neighbours: much larger tensors come from the operating system each time,
 # which takes longer than to fill them.
 _SHARING_BYTES = 2**23
@@ -144,13 +144,11 @@ class PreparedNearestNeighbours(Prepared):
         if isinstance(cross, Functionals):
             return functionals_at_once(cross)
         self.gram.expect(cross.size * self.members_each**2)
-        batches = _BATCHES_AT_ONCE.get(self.gram.device.type, 1)
         if self._cells is None:
+            batches = _BATCHES_AT_ONCE.get(self.gram.device.type, 1)
             return list(torch.arange(cross.size).split(self._kriging.batch(self.members_each) * batches))
         points = max(1, _SHARING_BYTES // (self._wide * self.gram.dtype.itemsize))
-        found = self._cells.pieces(
-            self._places(cross), points, max(self._kriging.batch(self._wide) * batches, _CELLS_AT_ONCE)
-        )
+        found = self._cells.pieces(self._places(cross), points, _CELLS_AT_ONCE)
         return [torch.from_numpy(piece) for piece in found]
 
     def _own(self, cross: Cross) -> torch.Tensor:

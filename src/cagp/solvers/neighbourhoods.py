@@ -23,7 +23,7 @@ _WORTH = 1.5  # training points in the usual cell from which on there are cells 
 _COARSER, _FINER = 2, 10  # how often the side of the usual cell may be doubled in gaps, or halved in crowds
 # Half diagonals of a cell within which its centre has fewer than k neighbours: so all points in the cell, and well
 # around it, are neighbours of the centre.
-_NEARER, _NARROW_NEARER = 1.6, 2.0
+_NEARER = 1.6
 _BLOCK = 2  # test points that are worked on together lie in the same cubes, the usual cell doubled so often
 _SAMPLED, _TRIED, _COUNTED = 16, 6, 200  # points and trials that find the side of the usual cell; points in it
 _MOST_COLUMNS = 4
@@ -106,8 +106,7 @@ class Cells:
     def _looked_at(self, boxes: np.ndarray, sides: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The centres of ``boxes`` (n, q) with ``sides`` (q,), which are cells (n,), and neighbours (cells, most)."""
         centre = self.origin + (boxes + 0.5) * sides
-        nearer = _NEARER if self.wide else _NARROW_NEARER
-        good = self.search.crowd(centre, nearer * float(np.linalg.norm(sides)) / 2) < self.k
+        good = self.search.crowd(centre, _NEARER * float(np.linalg.norm(sides)) / 2) < self.k
         own = self.search.nearest(centre[good], self.k)
         if not self.wide:
             return centre, good, own
