@@ -49,14 +49,15 @@ class ModelParts:
             raise InputError(f"weights must be one for each of {len(components)} components, got shape {share.shape}")
         if not (share > 0).all() or not np.isclose(share.sum(), 1.0):
             raise InputError(f"weights must be positive, with the sum 1, got {share}")
-        order = np.argsort(-share, kind="stable")
-        self.components = tuple(components[i] for i in order)
+        first, *others = np.argsort(-share, kind="stable")
+        self.components = (components[first], *(components[i].lighter() for i in others))
+        order = [first, *others]
         self.weights = share[order]
         self.margins, self.transform, self.limited = margins, transform, limited
         self.record, self.result, self.column_names = story, result, column_names
-        first = self.components[0]
-        self.prior, self.solver, self.device = first.prior, first.solver, first.device
-        self.gram, self.X = first.gram, first.X
+        heaviest = self.components[0]
+        self.prior, self.solver, self.device = heaviest.prior, heaviest.solver, heaviest.device
+        self.gram, self.X = heaviest.gram, heaviest.X
 
     def replace(self, **parts: Any) -> Self:
         """The same model with other ``parts``: ``model.replace(margins=None)`` has the error bars of its priors.
@@ -161,7 +162,7 @@ class ModelParts:
         return test, self._modelled(targets(y, len(test), self.device, "calibration[1]"), "calibration[1]")
 
     def _threads(self, points: int = 0) -> threads_for:
-        """As many threads as covariances of all data, and of so many further ``points``, are worth for one component."""
+        """As many threads as covariances of all data, and of so many further ``points``, are worth for one part."""
         return threads_for(max(len(self.recipe.y) ** 3, _VALUE * points * len(self.recipe.y)))
 
     def _predicted(self, found: Sequence[Posterior], test: torch.Tensor, convert: Output) -> Prediction:

@@ -74,7 +74,7 @@ def test_tiles_and_blocks(kernel: cagp.Kernel, monkeypatch: pytest.MonkeyPatch) 
     assert_allclose(gram.matmul(torch.from_numpy(W)), W @ G, rtol=1e-11, atol=1e-11)
     which = torch.from_numpy(RNG.permutation(len(X))[:36].reshape(4, 9))
     gram.expect(which.numel())
-    assert gram._compiled is not None
+    assert gram.compiled is not None
     with gram.blocks(which) as blocks:
         assert_allclose(blocks.tril(), [np.tril(G[np.ix_(i, i)]) for i in which], rtol=1e-12)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -34,6 +35,7 @@ CLUSTERED = np.concatenate([RNG.random((500, 2)), 0.4 + 0.05 * RNG.normal(size=(
 KERNEL = cagp.Matern32(0.1)
 PLAIN = cagp.Prior(KERNEL, noise_variance=0.01)
 TREND = cagp.Prior(KERNEL, mean=cagp.Polynomial(1), noise_variance=0.01)
+SHORT = cagp.Prior(cagp.Matern12((0.2, 0.05)), noise_variance=0.02)
 ON_A_GLOBE = cagp.Prior(cagp.Geographic(cagp.Matern32(0.2)), noise_variance=0.01)
 
 CASES: dict[str, tuple[cagp.Prior, np.ndarray, np.ndarray, cagp.NearestNeighbours]] = {
@@ -42,6 +44,7 @@ CASES: dict[str, tuple[cagp.Prior, np.ndarray, np.ndarray, cagp.NearestNeighbour
     "trend": (TREND, SCATTERED, GRID, cagp.NearestNeighbours(30)),
     "gaps": (PLAIN, without_gaps(lattice(70, 70)), GRID, cagp.NearestNeighbours(40)),
     "trend in gaps": (TREND, without_gaps(SCATTERED), GRID, cagp.NearestNeighbours(30)),
+    "centres": (TREND, without_gaps(SCATTERED), GRID, cagp.NearestNeighbours(30, wide=False)),
     "globe": (ON_A_GLOBE, GLOBE[RNG.permutation(len(GLOBE))[:3000]], GLOBE, cagp.NearestNeighbours(50)),
     "every scale": (PLAIN, without_gaps(SCATTERED), GRID, cagp.NearestNeighbours(30, far=18)),
     "clusters and repeated points": (PLAIN, CLUSTERED, GRID, cagp.NearestNeighbours(30)),
@@ -92,6 +95,7 @@ def test_halves_orders_and_single_rows_do_not_matter(name: str) -> None:
         ("trend", {"batch_size": 1000}),
         ("every scale", {"batch_size": 500}),
         ("trend in gaps", {"n_jobs": 2, "batch_size": 900}),
+        ("centres", {"n_jobs": 2, "batch_size": 300}),
     ],
     ids=str,
 )
@@ -114,3 +118,33 @@ def test_averages_are_those_of_their_points() -> None:
     cells = GRID[:300]
     order = np.random.default_rng(2).permutation(300)
     assert_allclose(model.average(cells[order]).variance, model.average(cells).variance, rtol=1e-8)
+
+
+def test_a_component_beside_a_heavier_one_answers_the_same_wherever_it_is_asked(tmp_path: Path) -> None:
+    """Alone, in the mixture, after loading, and by workers; the heaviest as it was before."""
+    _, X, test, solver = CASES["trend in gaps"]
+    y = np.sin(5 * X[:, 0])
+    heavy, light = (prior.condition(X, y, solver, storage="tiles") for prior in (TREND, SHORT))
+    model = heavy.replace(components=[light.components[0], heavy.components[0]], weights=[0.3, 0.7])
+    whole = model.predict(test, progress=False)
+    alone = SHORT.condition(X, y, cagp.NearestNeighbours(30, wide=False), storage="tiles")
+    for found, expected in zip(whole.components, (heavy.predict(test), alone.predict(test)), strict=True):
+        assert_allclose(found.mean, expected.mean, rtol=1e-9, atol=1e-9)
+        assert_allclose(found.std, expected.std, rtol=1e-10)
+    loaded = cagp.load(model.save(tmp_path / "model"))
+    rows = np.arange(0, len(test), 3)
+    for again, settings in ((model, {"n_jobs": 2, "batch_size": 500}), (loaded, {}), (model.replace(), {})):
+        found = again.predict(test[rows], progress=False, **settings)
+        agree((found.mean, found.std), (whole.mean, whole.std), rows)
+
+
+def test_cells_with_the_neighbours_of_their_centre_cost_little_accuracy() -> None:
+    """About the variance of k neighbours of one's own; with all neighbours of the cell it is smaller."""
+    _, X, test, _ = CASES["trend in gaps"]
+    settings = {"own": {"shared": False}, "centre": {"wide": False}, "cell": {}}
+    variance = {
+        name: PLAIN.condition(X, X[:, 0], cagp.NearestNeighbours(30, **given), storage="tiles").predict(test).variance
+        for name, given in settings.items()
+    }
+    assert variance["centre"].mean() < 1.05 * variance["own"].mean()
+    assert variance["cell"].mean() < variance["own"].mean()

@@ -7,7 +7,7 @@ until it is finished. Values agree with torch's to the last digits; all arithmet
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -23,6 +23,20 @@ from ..support.threads import share_out
 _AT_ONCE = 512  # values that are computed together: enough for vector units, few enough for the innermost cache
 # So many values are worth a thread of their own: in the time that it takes to start, half as many are computed.
 _THREAD_VALUES = 2**18
+WHOLE, LOWER, UPPER = 0, 1, 2  # what is wanted of a matrix: all of it, or one half with the diagonal
+
+
+class Known(NamedTuple):
+    """Training points as compiled code takes them: the plan of the kernel, whether its amplitude varies, coordinates
+    (d, q), noise (d,), and where the loops are.
+    """
+
+    plan: Plan
+    varies: bool
+    points: np.ndarray
+    noise: np.ndarray
+    distances: int
+    add_factor: int
 
 
 class CompiledCovariances:
@@ -70,18 +84,19 @@ class CompiledCovariances:
 
         share_out(piece, range(0, m, height), out.device)
 
-    def lower(self, noise: np.ndarray, indices: np.ndarray, out: np.ndarray) -> None:
+    def known(self, noise: torch.Tensor) -> Known:
+        """The points with their noise (d,)."""
+        return Known(self._plan, self._varies, self._by_point, noise.numpy(), *_LOOPS)
+
+    def lower(self, noise: torch.Tensor, indices: np.ndarray, out: np.ndarray) -> None:
         """k(X[i], X[i]) + diag(noise[i]) for rows i of ``indices`` (B, k) into ``out`` (B, k, k), lower half."""
-        self._blocks(np.empty((len(self.X), 0, indices.shape[1])), noise, indices, out)
+        k = indices.shape[1]
+        _lower(self.known(noise), indices, out, np.empty((len(self.X), k)), room_for(k))
 
-    def cross(self, test: np.ndarray, indices: np.ndarray, out: np.ndarray) -> None:
-        """k(test, X[i]) for rows i of ``indices`` (B, k) and test points (q, B, s), into ``out`` (B, s, k)."""
-        self._blocks(test, np.empty(0), indices, out)
 
-    def _blocks(self, test: np.ndarray, noise: np.ndarray, indices: np.ndarray, out: np.ndarray) -> None:
-        near, rows = np.empty((len(self.X), indices.shape[1])), np.empty((len(self.X), test.shape[2]))
-        work = np.empty((4, max(indices.shape[1], _AT_ONCE)))
-        _blocks(self._plan, self._varies, test, self._by_point, noise, indices, out, near, rows, work, *_LOOPS)
+def room_for(k: int) -> np.ndarray:
+    """Where ``covariances_of`` up to k points works."""
+    return np.empty((4, max(k, _AT_ONCE)))
 
 
 @compiled_apart(INTS, INTS, ARRAY, ARRAY, INT, INT, INT, ARRAY, INT, ARRAY)
@@ -154,52 +169,54 @@ def _(row, room):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _blocks(
-    plan: Plan,
-    varies: bool,
-    test: np.ndarray,
-    points: np.ndarray,
-    noise: np.ndarray,
-    indices: np.ndarray,
-    out: np.ndarray,
-    near: np.ndarray,
-    rows: np.ndarray,
-    work: np.ndarray,
-    distances: int,
-    add_factor: int,
+def covariances_of(
+    known: Known, rows: np.ndarray, near: np.ndarray, which: int, out: np.ndarray, work: np.ndarray
 ) -> None:
-    """``cross``, or ``lower`` where there is ``noise``, with room for ``near`` (q, k) and ``rows`` (q, s or k)."""
-    ends, variances, codes, first, last, parameters = plan
-    lower, (q, k), m, total, room = len(noise) > 0, near.shape, rows.shape[1], work[3], work.shape[1]
-    for b in range(len(indices)):
-        for c in range(q):
-            for t in range(k):
-                near[c, t] = points[indices[b, t], c]
-            for t in range(m):
-                rows[c, t] = near[c, t] if lower else test[c, b, t]
-        start = 0
-        while start < m:  # as many rows at once as there is room for
-            stop, n = start, 0
-            while stop < m and (stop == start or n + (stop + 1 if lower else k) <= _AT_ONCE):
-                n += stop + 1 if lower else k
-                stop += 1
-            term = 0
-            for f in range(len(codes)):
-                if f == ends[term + 1]:
-                    term += 1
-                place = 0
-                for i in range(start, stop):
-                    width = i + 1 if lower else k
-                    s = work[0, place:]
-                    call_at(distances, rows, i, m, near, 0, k, first[f], last[f], s, width)
-                    place += width
-                call_at(add_factor, ends, codes, variances, parameters, term, f, n, work, room, total)
+    """k(rows, near) for points (q, m) and (q, k) into ``out`` (m, k), or one half of it; see ``room_for``."""
+    ends, variances, codes, first, last, parameters = known.plan
+    m, k, total, room, start = rows.shape[1], near.shape[1], work[3], work.shape[1], 0
+    while start < m:  # as many rows at once as there is room for
+        stop, n = start, 0
+        while stop < m and (stop == start or n + _width(stop, k, which) <= _AT_ONCE):
+            n += _width(stop, k, which)
+            stop += 1
+        term = 0
+        for f in range(len(codes)):
+            if f == ends[term + 1]:
+                term += 1
             place = 0
             for i in range(start, stop):
-                width = i + 1 if lower else k
-                for t in range(width):
-                    out[b, i, t] = total[place + t] * (rows[-1, i] * near[-1, t] if varies else 1.0)
+                s, left, width = work[0, place:], i if which == UPPER else 0, _width(i, k, which)
+                call_at(known.distances, rows, i, m, near, left, k, first[f], last[f], s, width)
                 place += width
-            start = stop
-        for i in range(m if lower else 0):
-            out[b, i, i] += noise[indices[b, i]]
+            call_at(known.add_factor, ends, codes, variances, parameters, term, f, n, work, room, total)
+        place = 0
+        for i in range(start, stop):
+            left, width = i if which == UPPER else 0, _width(i, k, which)
+            for t in range(width):
+                out[i, left + t] = total[place + t] * (rows[-1, i] * near[-1, left + t] if known.varies else 1.0)
+            place += width
+        start = stop
+
+
+@compiled
+def _width(i: int, k: int, which: int) -> int:
+    """How many of k columns are wanted of row i."""
+    return k - i if which == UPPER else i + 1 if which == LOWER else k
+
+
+@compiled
+def gather(points: np.ndarray, indices: np.ndarray, near: np.ndarray) -> None:
+    """The coordinates of ``points`` (d, q) chosen by ``indices`` (k,) into ``near`` (q, k)."""
+    for t in range(len(indices)):
+        for c in range(len(near)):
+            near[c, t] = points[indices[t], c]
+
+
+@compiled
+def _lower(known: Known, indices: np.ndarray, out: np.ndarray, near: np.ndarray, work: np.ndarray) -> None:
+    for b in range(len(indices)):
+        gather(known.points, indices[b], near)
+        covariances_of(known, near, near, LOWER, out[b], work)
+        for i in range(indices.shape[1]):
+            out[b, i, i] += known.noise[indices[b, i]]

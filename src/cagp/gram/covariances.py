@@ -67,10 +67,7 @@ class Covariances:
         """
         leaves, (B, k), buffers = embedding_leaves(test), indices.shape, self._entries.buffers
         with self.blocks(indices) as G, buffers.borrow((B, leaves[0].shape[2], k)) as V:
-            if (compiled := self._compiled) is not None:
-                compiled.cross(torch.cat(leaves).numpy(), indices.contiguous().numpy(), V.numpy())
-            else:
-                self._kernel.evaluate(test, self.chosen(indices), V, buffers)
+            self._kernel.evaluate(test, self.chosen(indices), V, buffers)
             yield G, V
 
     @contextmanager
@@ -78,8 +75,8 @@ class Covariances:
         """Lend G[i, i] for every row i of ``indices`` (B, k), shape (B, k, k); above the diagonal may be anything."""
         buffers = self._entries.buffers
         with buffers.borrow((*indices.shape, indices.shape[1])) as G:
-            if (compiled := self._compiled) is not None:
-                compiled.lower(self.noise.numpy(), indices.contiguous().numpy(), G.numpy())
+            if (compiled := self.compiled) is not None:
+                compiled.lower(self.noise, indices.contiguous().numpy(), G.numpy())
             else:
                 chosen = self.chosen(indices)
                 self._kernel.evaluate(chosen, chosen, G, buffers)
@@ -90,7 +87,7 @@ class Covariances:
     def between(self, A: Embedding, B: Embedding) -> Iterator[torch.Tensor]:
         """Lend k(A, B) of any two sets of points, given by their embeddings, without noise."""
         with self._entries.buffers.borrow((embedding_size(A), embedding_size(B))) as out:
-            self._entries.fill_cross(A, B, out, compiled=self._compiled is not None)
+            self._entries.fill_cross(A, B, out, compiled=self.compiled is not None)
             yield out
 
     def expect(self, values: float) -> None:
@@ -99,7 +96,8 @@ class Covariances:
         self._compiles = self._compiles or values >= _SHORT_ROWS * plan.COMPILED_FROM
 
     @property
-    def _compiled(self) -> CompiledCovariances | None:
+    def compiled(self) -> CompiledCovariances | None:
+        """The code that is used where ``expect`` has said that it pays, in float64; None where there is none."""
         return self._entries.compiled if self._compiles and self.dtype == torch.float64 else None
 
     def kernel_rows(self, indices: torch.Tensor) -> torch.Tensor:

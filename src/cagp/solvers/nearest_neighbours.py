@@ -18,18 +18,15 @@ from ..support.memory import require
 from ..support.validation import count
 from .base import CalibratedSolver, Description, Prepared
 from .combined_neighbours import combined, functionals_at_once
-from .local_kriging import LocalKriging, Task
+from .local_kriging import COPIES, LocalKriging, Neighbourhoods
 from .neighbourhoods import WIDEST, Cells, FarSubset, levels_of, with_far
 
-_BATCH_BYTES = {"cpu": 2**21, "cuda": 2**30}  # of k × k blocks: for the cache of a CPU core, or to fill a GPU
 _BATCHES_AT_ONCE = {"cpu": 64, "cuda": 1}  # how many batches the threads share out before Ctrl-C is heard
-_CELLS_AT_ONCE = 256  # the same for cells, however large
+_CELLS_AT_ONCE = 4096  # of cells, before Ctrl-C is heard
 # For the weights of test points that share neighbours: much larger tensors come from the operating system each time,
 # which takes longer than to fill them.
 _SHARING_BYTES = 2**23
 _FAR = 5  # of so many neighbours one more is far, where a trend needs it and nothing else is said
-_PADDED = 1.05  # times the neighbours or test points of the first cell of a batch that others may have
-_COPIES = 4  # how many blocks are in memory for each one that is solved: itself, its factor and temporaries
 
 
 @dataclass(frozen=True, repr=False)
@@ -44,8 +41,10 @@ class NearestNeighbours(CalibratedSolver):
 
     On a CPU all test points in a cell of space are solved with the neighbours of its centre and its corners, at most
     twice as many: one factorisation for many. The cells are fixed by the training points and ``k``, so the same point
-    gets the same answer whatever else is asked. Where cells would be too small for several points, and where ``shared``
-    is False, which is quicker for few points that lie apart, every test point has its own neighbours.
+    gets the same answer whatever else is asked. With ``wide=False`` a cell has the ``k`` neighbours of its centre
+    alone, about as good as ``k`` of one's own and several times as quick: so works every component of a mixture beside
+    the heaviest. Where cells would be too small for several points, and where ``shared`` is False, every test point has
+    its own neighbours.
 
     With a trend each neighbourhood is solved by universal kriging. Calibrated, with the exact covariance between test
     points too. Averages add up the weights of their points, and correct the sum on up to a thousand training points.
@@ -55,6 +54,7 @@ class NearestNeighbours(CalibratedSolver):
     far: int | None = field(default=None, metadata={"absent": 0})
     seed: int = field(default=0, metadata={"absent": 0})
     shared: bool = field(default=True, metadata={"absent": False})
+    wide: bool = field(default=True, metadata={"absent": True})
 
     cost = "O(k³ T) time after a search tree, whatever d is, and less where test points share; no pass over G"
     corrects = False
@@ -64,8 +64,9 @@ class NearestNeighbours(CalibratedSolver):
         if self.far is not None:
             count(self.far, "far")
         count(self.seed, "seed")
-        if not isinstance(self.shared, bool):
-            raise InputTypeError(f"shared must be True or False, got {self.shared!r}")
+        for name in ("shared", "wide"):
+            if not isinstance(getattr(self, name), bool):
+                raise InputTypeError(f"{name} must be True or False, got {getattr(self, name)!r}")
 
     def prepare(self, gram: Gram) -> PreparedNearestNeighbours:
         k, far = min(self.k, gram.size), self.far
@@ -73,7 +74,7 @@ class NearestNeighbours(CalibratedSolver):
             far = 0 if gram.basis is None else self.k // _FAR
         levels = levels_of(gram, k, far, self.seed) if far and k < gram.size else []
         size = k + sum(level.take for level in levels)
-        n_bytes = _COPIES * size * size * gram.dtype.itemsize
+        n_bytes = COPIES * size * size * gram.dtype.itemsize
         require(n_bytes, gram.budget, f"the Gram matrix of {size} neighbours", "choose a smaller k")
         return PreparedNearestNeighbours(self, gram, k, levels)
 
@@ -81,6 +82,10 @@ class NearestNeighbours(CalibratedSolver):
         k = min(max(2 * self.k, 1), size)
         more = f"{k} neighbours instead of {self.k}"
         return Description(self.k >= size, min(self.k, size), "k", replace(self, k=k), more)
+
+    @property
+    def lighter(self) -> NearestNeighbours:
+        return replace(self, wide=False)
 
     def operations(self, size: int, tests: int) -> Operations:
         k = min(self.k, size)
@@ -93,19 +98,14 @@ class PreparedNearestNeighbours(Prepared):
 
     def __init__(self, solver: NearestNeighbours, gram: Gram, k: int, levels: list[FarSubset]) -> None:
         super().__init__(solver, gram)
-        self._k, self._levels, self._shares = k, levels, solver.shared
+        self._k, self._levels, self._shares, self._is_wide = k, levels, solver.shared, solver.wide
         self.members_each = k + sum(level.take for level in levels)  # how many neighbours a test point has
-        self._cell_levels = [level.with_more(WIDEST) for level in levels]
+        self._cell_levels = [level.with_more(WIDEST) for level in levels] if solver.wide else levels
         # how many neighbours a cell has at most
-        self._wide = min(int(WIDEST * k), gram.size) + sum(level.take for level in self._cell_levels)
+        near = min(int(WIDEST * k), gram.size)
+        self._wide = (near if solver.wide or near == gram.size else k) + sum(each.take for each in self._cell_levels)
         self._kriging = LocalKriging(gram)
         self._trend = self._kriging.trend
-
-    def _batch(self, size: int) -> int:
-        """How many neighbourhoods of so many points are solved together."""
-        block = size**2 * self.gram.dtype.itemsize
-        allowed = min(_BATCH_BYTES.get(self.gram.device.type, 2**21), self.gram.working_budget // _COPIES)
-        return max(1, allowed // max(1, block))
 
     @property
     def numbers_per_test_point(self) -> int:
@@ -118,10 +118,10 @@ class PreparedNearestNeighbours(Prepared):
     @cached_property
     def _cells(self) -> Cells | None:
         """The cells that test points share, on a CPU, where there is a search tree; None where none are worth it."""
-        neighbours, block = self.gram.neighbours, _COPIES * self._wide**2 * self.gram.dtype.itemsize
+        neighbours, block = self.gram.neighbours, COPIES * self._wide**2 * self.gram.dtype.itemsize
         if not self._shares or not isinstance(neighbours, TreeSearch) or block > self.gram.working_budget:
             return None
-        return Cells.of(neighbours, self._k)
+        return Cells.of(neighbours, self._k, self._is_wide)
 
     def _places(self, cross: Cross) -> np.ndarray:
         coordinates = self.gram.search_coordinates(cross.seen_by(self.gram).test)
@@ -144,11 +144,11 @@ class PreparedNearestNeighbours(Prepared):
         if isinstance(cross, Functionals):
             return functionals_at_once(cross)
         self.gram.expect(cross.size * self.members_each**2)
-        batches = _BATCHES_AT_ONCE.get(self.gram.device.type, 1)
         if self._cells is None:
-            return list(torch.arange(cross.size).split(self._batch(self.members_each) * batches))
+            batches = _BATCHES_AT_ONCE.get(self.gram.device.type, 1)
+            return list(torch.arange(cross.size).split(self._kriging.batch(self.members_each) * batches))
         points = max(1, _SHARING_BYTES // (self._wide * self.gram.dtype.itemsize))
-        found = self._cells.pieces(self._places(cross), points, max(self._batch(self._wide) * batches, _CELLS_AT_ONCE))
+        found = self._cells.pieces(self._places(cross), points, _CELLS_AT_ONCE)
         return [torch.from_numpy(piece) for piece in found]
 
     def _own(self, cross: Cross) -> torch.Tensor:
@@ -193,49 +193,28 @@ class PreparedNearestNeighbours(Prepared):
     def weights_on(self, cross: Cross, members: torch.Tensor, anchors: torch.Tensor) -> Weights:
         """The same on given ``members`` (T, m), or −1, and ``anchors`` (T, q), or −1, where a trend needs them."""
         self.gram.expect(members.numel() * members.shape[1])
-        rows = torch.arange(cross.size, device=self.gram.device)
-        return self._kriging.weights(cross, self._tasks(members, rows[:, None], anchors), strict=False)
-
-    def _tasks(self, members: torch.Tensor, *others: torch.Tensor) -> list[Task]:
-        """Neighbourhoods in batches, with something for every thread."""
-        step = min(self._batch(members.shape[1]), -(-len(members) // torch.get_num_threads()))
-        return [Task(*part) for part in zip(*(each.split(step) for each in (members, *others)), strict=True)]
+        asked = Neighbourhoods.single(members, np.arange(cross.size), anchors)
+        return self._kriging.weights(cross, [asked], strict=False)
 
     def _solve(self, cross: Cross, strict: bool = True, share: bool = True) -> Weights:
         if isinstance(cross, Functionals):
             return combined(cross, self.pieces(cross.points), self._solve, self._trend)
-        tasks: list[Task] = []
-        alone = torch.arange(cross.size, device=self.gram.device)
+        asked: list[Neighbourhoods] = []
+        alone = np.arange(cross.size)
         if share and self._cells is not None:
             cell, members = self.cells(cross)
-            tasks = self._cell_tasks(cell, members)
-            alone = torch.from_numpy(np.flatnonzero(cell < 0))
+            alone, order = np.flatnonzero(cell < 0), np.argsort(cell, kind="stable")[np.count_nonzero(cell < 0) :]
+            starts = np.append(0, np.cumsum(np.bincount(cell[order], minlength=len(members))))
+            asked.append(Neighbourhoods(members, order, starts))
         if len(alone):
-            tasks += self._tasks(self._own(cross.rows(alone)), alone[:, None])
-        return self._kriging.weights(cross, tasks, strict)
-
-    def _cell_tasks(self, cell: np.ndarray, members: torch.Tensor) -> list[Task]:
-        """What ``cells`` found in batches of cells with about as many members, and as many test points, each."""
-        order = np.argsort(cell, kind="stable")[np.count_nonzero(cell < 0) :]
-        counts, sizes = np.bincount(cell[order], minlength=len(members)), (members >= 0).sum(dim=1).numpy()
-        starts, kind = np.cumsum(counts) - counts, np.ceil(np.log(np.maximum(sizes, 1)) / np.log(_PADDED))
-        ranked, start, tasks = np.lexsort((sizes, counts, kind)), 0, []
-        share = -(-len(ranked) // torch.get_num_threads())  # something for every thread
-        while start < len(ranked):
-            head = ranked[start]
-            some = ranked[start : start + min(share, self._batch(int(sizes[head] * _PADDED)))]
-            some = some[(kind[some] == kind[head]) & (counts[some] <= 1 + _PADDED * counts[head])]
-            # what fills up a row repeats its last test point
-            place = np.minimum(np.arange(counts[some].max()), counts[some, None] - 1)
-            rows = torch.from_numpy(order[starts[some, None] + place])
-            tasks.append(Task(members[torch.from_numpy(some), : int(sizes[some].max())], rows))
-            start += len(some)
-        return tasks
+            own = cross if len(alone) == cross.size else cross.rows(torch.from_numpy(alone).to(self.gram.device))
+            asked.append(Neighbourhoods.single(self._own(own), alone))
+        return self._kriging.weights(cross, asked, strict)
 
     def stopped(self, iteration: int) -> str:
         if self._k == self.gram.size:
             return f"NearestNeighbours used all {self._k} training points: the posterior is exact."
         far = self.members_each - self._k
         which = f"{self._k} near and {far} far ones" if far else f"{self._k}"
-        cells = f", or up to {self._wide} for all of a cell" if self._cells is not None else ""
+        cells = f", or up to {self._wide} for all of a cell" if self._cells is not None and self._cells.wide else ""
         return f"NearestNeighbours used {which} of {self.gram.size} training points for each test point{cells}."

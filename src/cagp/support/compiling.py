@@ -54,6 +54,12 @@ def compiled(function: Callable[..., Any]) -> Any:
     return _kept(lambda **how: numba.njit(nogil=True, **how, **_UNCOUNTED)(function))
 
 
+def compiled_summing(function: Callable[..., Any]) -> Any:
+    """The same for a sum whose order is left to the compiler, which adds up several parts side by side."""
+    how: dict[str, Any] = {**_UNCOUNTED, "fastmath": {"contract", "reassoc", "nsz"}}
+    return _kept(lambda **kept: numba.njit(nogil=True, **kept, **how)(function))
+
+
 def compiled_apart(*kinds: Any) -> Callable[[Callable[..., None]], Any]:
     """The same with an address to be called at, of arguments of these kinds, numbers and pointers.
 
