@@ -18,7 +18,7 @@ from ..predicting.conditioned import Conditioned
 from ..prediction import Prediction
 
 SAMPLE = 300  # at most so many errors are compared with one another
-_TOUCHED = 10_000  # so many observations may have a part in the errors that are compared
+_TOUCHED = 4_000  # so many observations may have a part in the errors that are compared
 _ENTRIES = 2**22  # so many covariances are computed at once
 _LIMIT_SECONDS = 5.0
 

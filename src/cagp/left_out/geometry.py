@@ -14,6 +14,7 @@ from .boxes import Boxes
 from .gaps import Gaps, Voids
 
 _ENTRIES = 2**21  # so many neighbours are looked at at once
+_WIDER = 8  # where too few lie beyond a gap, so many times as many are looked at
 _VOIDS = 3000  # so many points say how wide gaps are
 _REMEMBERED = 8  # so many answers about neighbours are kept
 
@@ -74,9 +75,8 @@ class Geometry:
     def beyond(self, rows: torch.Tensor, gaps: Gaps, k: int, among: torch.Tensor | None = None) -> torch.Tensor:
         """The k nearest others, of ``among`` (m,), beyond each gap of ``rows`` (n,), in order: (n, k), −1 for none."""
         known = self.points if among is None else self.points[among]
-        ask, found = min(k + 1, len(known)), rows.new_full((len(rows), k), -1)  # one more: a point finds itself
-        tree = self.search if among is None else search(known)
-        if not k or not ask:
+        tree, found = self.search if among is None else search(known), rows.new_full((len(rows), k), -1)
+        if not k or not len(known):
             return found
 
         def take(near: torch.Tensor, part: torch.Tensor, allowed: torch.Tensor) -> torch.Tensor:
@@ -87,15 +87,19 @@ class Geometry:
             found[part[row], rank[row, column] - 1] = indices[row, column]
             return part[rank[:, -1] < k]
 
-        todo = []
-        for part in torch.arange(len(rows), device=rows.device).split(max(1, _ENTRIES // ask)):
-            own, around = self.points[rows[part]], gaps.some(part)
-            near = tree.query(own, ask)
-            todo.append(take(near, part, ~around.hold(own, known[near]) if around.any else near >= 0))
-        left = torch.cat(todo)
+        left, ask = torch.arange(len(rows), device=rows.device), 0
+        for more in (1, _WIDER):  # the neighbours of most are beyond a gap, and those of many a few further on
+            if not len(left) or ask == len(known):
+                return found
+            todo, ask = [], min(more * (k + 1), len(known))  # one more: a point finds itself
+            for part in left.split(max(1, _ENTRIES // ask)):
+                own, around = self.points[rows[part]], gaps.some(part)
+                near = tree.query(own, ask)
+                todo.append(take(near, part, ~around.hold(own, known[near]) if around.any else near >= 0))
+            left = torch.cat(todo)
         if len(left) and ask < len(known):
             boxes = Boxes(known, tree.order) if among is not None else self._boxes
-            near = boxes.beyond(self.points[rows[left]], gaps.some(left), ask)
+            near = boxes.beyond(self.points[rows[left]], gaps.some(left), min(k + 1, len(known)))
             take(near, left, near >= 0)
         return found
 
