@@ -106,21 +106,9 @@ _LOOPS = squared_distances.address, _add_factor.address
 
 @compiled
 def _fill(
-    plan: Plan,
-    varies: bool,
-    rows: np.ndarray,
-    top: int,
-    columns: np.ndarray,
-    left: int,
-    out: np.ndarray,
-    offset: int,
-    pitch: int,
-    m: int,
-    n: int,
-    work: np.ndarray,
-    distances: int,
-    add_factor: int,
-) -> None:
+    plan: Plan, varies: bool, rows: np.ndarray, top: int, columns: np.ndarray, left: int, out: np.ndarray, offset:
+    int, pitch: int, m: int, n: int, work: np.ndarray, distances: int, add_factor: int
+) -> None:  # fmt: skip
     """m × n covariances; row i of them goes to ``out[offset + i · pitch :]``."""
     ends, variances, codes, first, last, parameters = plan
     points, others, room = rows.shape[1], columns.shape[1], work.shape[1]
@@ -155,19 +143,9 @@ def _(row, room):  # type: ignore[no-untyped-def]
 
 @compiled
 def _blocks(
-    plan: Plan,
-    varies: bool,
-    test: np.ndarray,
-    points: np.ndarray,
-    noise: np.ndarray,
-    indices: np.ndarray,
-    out: np.ndarray,
-    near: np.ndarray,
-    rows: np.ndarray,
-    work: np.ndarray,
-    distances: int,
-    add_factor: int,
-) -> None:
+    plan: Plan, varies: bool, test: np.ndarray, points: np.ndarray, noise: np.ndarray, indices: np.ndarray, out:
+    np.ndarray, near: np.ndarray, rows: np.ndarray, work: np.ndarray, distances: int, add_factor: int
+) -> None:  # fmt: skip
     """``cross``, or ``lower`` where there is ``noise``, with room for ``near`` (q, k) and ``rows`` (q, s or k)."""
     ends, variances, codes, first, last, parameters = plan
     lower, (q, k), m, total, room = len(noise) > 0, near.shape, rows.shape[1], work[3], work.shape[1]
