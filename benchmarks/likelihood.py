@@ -1,4 +1,4 @@
-"""The likelihood: compiled against torch and against an older release, the optimum against GPBoost's, a busy machine.
+"""The likelihood: its distance from the floor, against torch, an older release and GPBoost's optimum, a busy machine.
 
 Evaluations of value and gradient take turns, so that all see the same machine. ``--released`` is the folder ``src`` of
 an older release, which runs in a process of its own. The optimum is that of Heaton's simulated field (CAGP_DATA has
@@ -22,16 +22,19 @@ from pathlib import Path
 import numpy as np
 import torch
 from record import Table, options, table, write
+from scipy.linalg.lapack import dlauum, dpotrf
+from threadpoolctl import threadpool_limits
 
 import cagp
 from cagp.gram.previous_neighbours import previous_neighbours
 from cagp.hyperparameters import fit, log_likelihood
-from cagp.hyperparameters.exact import exact_likelihood
+from cagp.hyperparameters.exact import _invert, exact_likelihood
 from cagp.hyperparameters.observations import observations
 from cagp.hyperparameters.radial_plan import compiled_plan
 from cagp.hyperparameters.search_space import Space
 from cagp.hyperparameters.terms import Terms
 from cagp.hyperparameters.vecchia import CompiledVecchiaLikelihood, VecchiaLikelihood
+from cagp.support.threads import threads_for
 
 Call = Callable[[], object]
 
@@ -157,6 +160,48 @@ def evaluations(quick: bool, released: Path | None) -> Table:
     return table("Value and gradient", columns, rows, notes)
 
 
+def floors(quick: bool) -> Table:
+    """One evaluation with value, gradient and information by one thread, beside what cannot be avoided, in turn."""
+    rows, B = [], np.ones((1500, 1500))
+    for n in (50,) if quick else (200, 500, 1_000, 2_000):
+        G = np.exp(-np.abs(np.subtract.outer(np.arange(n), np.arange(n)) / n)) + 0.1 * np.eye(n)
+        E, pairs = np.random.default_rng(0).random((6, n)), np.empty(n * (n + 1) // 2)
+
+        def lapack(G: np.ndarray = G) -> None:
+            matrix = G.copy()
+            dpotrf(matrix.T, overwrite_a=1, clean=0)
+            _invert(matrix)
+            dlauum(matrix.T, overwrite_c=1)
+
+        def exponentials(E: np.ndarray = E, pairs: np.ndarray = pairs) -> None:
+            for e in E:
+                np.multiply(pairs, e[0], out=pairs)
+            np.exp(np.negative(np.sqrt(np.abs(pairs, out=pairs), out=pairs), out=pairs), out=pairs)
+
+        calls = {"product": lambda: B @ B, **exact_problem(n, 6)[0], "factors": lapack, "pairs": exponentials}
+        repeats = max(1, 2_000_000 // n**2)
+        times: dict[str, list[float]] = {name: [] for name in calls}
+        with threadpool_limits(1), threads_for(1):
+            for _ in range(2 if quick else 9):
+                for name, call in calls.items():
+                    count = 1 if name == "product" else repeats
+                    start = time.process_time()
+                    for _ in range(count):
+                        call()
+                    times[name].append((time.process_time() - start) / count)
+        found = {name: statistics.median(each[1:]) for name, each in times.items()}
+        cubes = n**3 * found["product"] / (2 * 1500**3)
+        least = found["factors"] + found["pairs"]
+        numbers = [f"{1e3 * each:.2f}" for each in (found["now"], cubes, found["factors"], found["pairs"])]
+        rows.append([f"{n:,}", *numbers, f"{found['now'] / cubes:.1f}", f"{found['now'] / least:.1f}"])
+    columns = ["n", "ms", "n³ operations", "factor and inverse", "pairs", "ms / n³", "ms / (factor, inverse and pairs)"]
+    notes = (
+        "Matérn 3/2 with 6 lengthscales. n³ at the rate of a product of 1,500 × 1,500; pairs: 6 products, a root and "
+        "an exponential for each, by NumPy. CPU time, medians of rounds in which all take turns, one thread."
+    )
+    return table("Value, gradient and information: how far from the floor", columns, rows, notes)
+
+
 def field(quick: bool) -> tuple[str, np.ndarray, np.ndarray]:
     path = Path(os.environ.get("CAGP_DATA", "")) / "heaton_simulated.csv.gz"
     if quick or not path.is_file():
@@ -225,7 +270,7 @@ def main() -> None:
     parser.add_argument("--released", type=Path, help="the folder src of an older release")
     arguments = parser.parse_args()
     torch.manual_seed(0)
-    found = [evaluations(arguments.quick, arguments.released), optima(arguments.quick)]
+    found = [floors(arguments.quick), evaluations(arguments.quick, arguments.released), optima(arguments.quick)]
     write(arguments.out, "likelihood", "The likelihood", found, arguments.quick)
 
 

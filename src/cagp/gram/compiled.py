@@ -121,21 +121,9 @@ _LOOPS = squared_distances.address, _add_factor.address
 
 @compiled
 def _fill(
-    plan: Plan,
-    varies: bool,
-    rows: np.ndarray,
-    top: int,
-    columns: np.ndarray,
-    left: int,
-    out: np.ndarray,
-    offset: int,
-    pitch: int,
-    m: int,
-    n: int,
-    work: np.ndarray,
-    distances: int,
-    add_factor: int,
-) -> None:
+    plan: Plan, varies: bool, rows: np.ndarray, top: int, columns: np.ndarray, left: int, out: np.ndarray, offset:
+    int, pitch: int, m: int, n: int, work: np.ndarray, distances: int, add_factor: int
+) -> None:  # fmt: skip
     """m × n covariances; row i of them goes to ``out[offset + i · pitch :]``."""
     ends, variances, codes, first, last, parameters = plan
     points, others, room = rows.shape[1], columns.shape[1], work.shape[1]

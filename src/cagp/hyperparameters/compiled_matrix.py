@@ -41,21 +41,10 @@ class Rows(NamedTuple):
 
 @compiled
 def _fill_rows(
-    E: np.ndarray,
-    top: int,
-    bottom: int,
-    ends: np.ndarray,
-    variances: np.ndarray,
-    codes: np.ndarray,
-    first: np.ndarray,
-    last: np.ndarray,
-    parameters: np.ndarray,
-    terms: np.ndarray,
-    slopes: np.ndarray,
-    bends: np.ndarray,
-    work: np.ndarray,
-    distances: int,
-) -> None:
+    E: np.ndarray, top: int, bottom: int, ends: np.ndarray, variances: np.ndarray, codes: np.ndarray, first:
+    np.ndarray, last: np.ndarray, parameters: np.ndarray, terms: np.ndarray, slopes: np.ndarray, bends: np.ndarray,
+    work: np.ndarray, distances: int
+) -> None:  # fmt: skip
     """``Rows.fill`` with the fields of a plan one by one, which is compiled sooner than the whole."""
     F = len(codes)
     s, rest = work[3 * F], work[3 * F + 1]
