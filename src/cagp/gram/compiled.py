@@ -17,7 +17,7 @@ from ..kernels import Embedding, Kernel, embedding_leaves
 from ..kernels.compiled import add_factor, plan_of, squared_distances
 from ..kernels.plan import Plan
 from ..kernels.varying import without_amplitude
-from ..support.compiling import compiled, compiled_borrowing, compiled_into_callers
+from ..support.compiling import compiled, compiled_borrowing, compiled_inside, compiled_into_callers
 from ..support.threads import share_out
 
 _AT_ONCE = 512  # values that are computed together: enough for vector units, few enough for the innermost cache
@@ -158,12 +158,12 @@ def _part(i: int, k: int, which: int) -> tuple[int, int]:
     return (i, k - i) if which == UPPER else (0, i + 1 if which == LOWER else k)
 
 
-@compiled_borrowing
+@compiled_inside
 def covariances_of(
-    known: Known, rows: np.ndarray, near: np.ndarray, which: int, out: np.ndarray, work: np.ndarray
+    known: Known, rows: np.ndarray, m: int, near: np.ndarray, which: int, out: np.ndarray, work: np.ndarray
 ) -> None:
-    """k(rows, near) for points (q, m) and (q, k) into ``out`` (m, k), or one half of it; see ``room_for``."""
-    plan, m, k = known.plan, rows.shape[1], near.shape[1]
+    """k(rows, near) for m points (q, m) and (q, k) into ``out`` (m, k), or one half of it; see ``room_for``."""
+    plan, k = known.plan, near.shape[1]
     start, total = 0, work[3]
     while start < m:
         stop, n = start, 0
@@ -187,13 +187,13 @@ def covariances_of(
         start = stop
 
 
-@compiled
+@compiled_into_callers
 def room_for(k: int) -> np.ndarray:
     """Where ``covariances_of`` up to k points works."""
     return np.empty((4, max(k, _AT_ONCE)))
 
 
-@compiled_borrowing
+@compiled_inside
 def gather(points: np.ndarray, indices: np.ndarray, near: np.ndarray) -> None:
     """The coordinates of ``points`` (d, q) chosen by ``indices`` (k,) into ``near`` (q, k)."""
     for t in range(len(indices)):
@@ -207,7 +207,7 @@ def _lower(known: Known, indices: np.ndarray, out: np.ndarray) -> None:
     near, work = np.empty((known.points.shape[1], k)), room_for(k)
     for b in range(B):
         gather(known.points, indices[b], near)
-        covariances_of(known, near, near, LOWER, out[b], work)
+        covariances_of(known, near, k, near, LOWER, out[b], work)
         for i in range(k):
             out[b, i, i] += known.noise[indices[b, i]]
 
@@ -220,4 +220,4 @@ def _cross(known: Known, test: np.ndarray, indices: np.ndarray, out: np.ndarray)
     for b in range(B):
         gather(known.points, indices[b], near)
         rows[:] = test[:, b]
-        covariances_of(known, rows, near, WHOLE, out[b], work)
+        covariances_of(known, rows, rows.shape[1], near, WHOLE, out[b], work)

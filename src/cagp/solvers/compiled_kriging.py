@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..gram.compiled import UPPER, WHOLE, Known, covariances_of, gather, room_for
-from ..support.compiling import compiled, compiled_borrowing, compiled_summing
+from ..gram.compiled import UPPER, Known, covariances_of, gather, room_for
+from ..support.compiling import compiled, compiled_inside, compiled_summing
 
 AT_ONCE = 128  # test points of one elimination, at most: a cell with more is factorised again
 SOLVED, NOT_POSITIVE, UNDETERMINED = 0, 1, 2  # how a neighbourhood ended
@@ -44,10 +44,9 @@ class _Room(NamedTuple):
     """Memory for one neighbourhood, flat: matrices are as wide as they are, so that loops run along whole rows."""
 
     chosen: np.ndarray  # the members
-    near: np.ndarray  # their coordinates (q, n)
-    tests: np.ndarray  # those of some test points (q, s)
+    near: np.ndarray  # their coordinates and those of some test points (q, n + s)
     rows: np.ndarray  # (G | V | H), with three rows and columns more
-    solved: np.ndarray  # (s, n): of each test point a row of V, then of U⁻ᵀV, then of weights
+    solved: np.ndarray  # (s, n): of each test point a row of U⁻ᵀV, then of weights
     Q: np.ndarray  # (b, n): an orthonormal basis of U⁻ᵀH
     R: np.ndarray  # and the factor that leads there
     size: np.ndarray
@@ -55,7 +54,7 @@ class _Room(NamedTuple):
     work: np.ndarray
 
 
-@compiled_borrowing
+@compiled_inside
 def _take_off(A: np.ndarray, p: int, i: int) -> None:
     """The pivot rows p … p + 3 off rows i … i + 3 of A, from column i on: sixteen products for each eight loads."""
     p0, p1, p2, p3 = A[p, i:], A[p + 1, i:], A[p + 2, i:], A[p + 3, i:]
@@ -72,19 +71,19 @@ def _take_off(A: np.ndarray, p: int, i: int) -> None:
         r3[j] -= (x0 * a + x1 * b) + (x2 * c + x3 * d)
 
 
-@compiled_borrowing
+@compiled_inside
 def _add_times(factor: float, source: np.ndarray, target: np.ndarray) -> None:
     for j in range(len(target)):
         target[j] += factor * source[j]
 
 
-@compiled_borrowing
+@compiled_inside
 def _multiply(factor: float, row: np.ndarray) -> None:
     for j in range(len(row)):
         row[j] *= factor
 
 
-@compiled_borrowing
+@compiled_inside
 def _eliminate(A: np.ndarray, n: int) -> bool:
     """Cholesky's factor U in place of the upper half of the first n columns of A, and U⁻ᵀ times the others."""
     A[n:] = 0.0  # rows and columns beyond are there so that rows come in fours
@@ -108,7 +107,7 @@ def _dot(a: np.ndarray, b: np.ndarray) -> float:
     return total
 
 
-@compiled_borrowing
+@compiled_inside
 def _orthonormal(Q: np.ndarray, R: np.ndarray, size: np.ndarray, limit: float) -> bool:
     """Q diag(size)⁻¹ R⁻¹ of rows Q (b, n) in their place, by Gram and Schmidt, each twice; False where it has none."""
     for c in range(len(Q)):
@@ -129,7 +128,7 @@ def _orthonormal(Q: np.ndarray, R: np.ndarray, size: np.ndarray, limit: float) -
     return True
 
 
-@compiled_borrowing
+@compiled_inside
 def _constrain(room: _Room, Q: np.ndarray, half: np.ndarray, h: np.ndarray) -> float:
     """Make U w = ``half`` (n,) unbiased for a trend that is ``h`` (b,) at the test point; what that costs."""
     R, right, cost = room.R, room.right, 0.0
@@ -146,23 +145,34 @@ def _constrain(room: _Room, Q: np.ndarray, half: np.ndarray, h: np.ndarray) -> f
     return cost
 
 
-@compiled
+@compiled_inside
+def _with(candidates: np.ndarray, chosen: np.ndarray, n: int) -> int:
+    """Add ``candidates`` that are there to the first n of those ``chosen``, each once; how many there are then."""
+    before = n
+    for who in candidates:
+        new = who >= 0
+        for i in range(before):
+            new = new and chosen[i] != who
+        if new:
+            chosen[n] = who
+            n += 1
+    return n
+
+
+@compiled_inside
 def _solve(known: Known, asked: Asked, rows: np.ndarray, n: int, limit: float, room: _Room, found: Found) -> int:
     """The weights of the test points ``rows`` (s,) on the first n of ``room.chosen``."""
     s, q, b = len(rows), len(asked.test), asked.basis.shape[1]
-    near, tests = room.near[: q * n].reshape((q, n)), room.tests[: q * s].reshape((q, s))
-    solved, width = room.solved[: s * n].reshape((s, n)), n + s + b + 3
-    A, Q = room.rows[: (n + 3) * width].reshape((n + 3, width)), room.Q[: b * n].reshape((b, n))
+    near, width = room.near[: q * (n + s)].reshape((q, n + s)), n + s + b + 3
+    solved, Q = room.solved[: s * n].reshape((s, n)), room.Q[: b * n].reshape((b, n))
+    A = room.rows[: (n + 3) * width].reshape((n + 3, width))
     gather(known.points, room.chosen[:n], near)
     for t in range(s):
         for c in range(q):
-            tests[c, t] = asked.test[c, rows[t]]
-    covariances_of(known, near, near, UPPER, A, room.work)
-    covariances_of(known, tests, near, WHOLE, solved, room.work)
+            near[c, n + t] = asked.test[c, rows[t]]
+    covariances_of(known, near, n, near, UPPER, A, room.work)
     for i in range(n):
         A[i, i] += known.noise[room.chosen[i]]
-        for t in range(s):
-            A[i, n + t] = solved[t, i]
         for c in range(b):
             A[i, n + s + c] = asked.basis[room.chosen[i], c]
     if not _eliminate(A, n):
@@ -193,38 +203,27 @@ def _solve(known: Known, asked: Asked, rows: np.ndarray, n: int, limit: float, r
 @compiled
 def krige(known: Known, asked: Asked, start: int, stop: int, limit: float, found: Found) -> None:
     """Solve neighbourhoods ``start`` … ``stop − 1``; zeros fill up rows of ``found``, all of those that failed."""
-    b, q = asked.basis.shape[1], len(asked.test)
+    b, q, s = asked.basis.shape[1], len(asked.test), AT_ONCE
     most = asked.members.shape[1] + asked.anchors.shape[1]
-    s = min(AT_ONCE, max(1, int(np.max(asked.starts[start + 1 : stop + 1] - asked.starts[start:stop]))))
     room = _Room(
         np.empty(most, dtype=np.int64),
-        np.empty(q * most),
-        np.empty(q * s),
+        np.empty(q * (most + s)),
         np.empty((most + 3) * (most + s + b + 3)),
         np.empty(s * most),
         np.empty(b * most),
         np.empty((b, b)),
         np.empty(b),
         np.empty(b),
-        room_for(most),
+        room_for(most + s),
     )
     for c in range(start, stop):
-        n = 0
-        for who in asked.members[c]:
-            if who >= 0:
-                room.chosen[n] = who
-                n += 1
         for top in range(asked.starts[c], asked.starts[c + 1], AT_ONCE):
-            rows = asked.order[top : min(top + AT_ONCE, asked.starts[c + 1])]
-            state = _solve(known, asked, rows, n, limit, room, found)
-            more = n
-            if state == UNDETERMINED:
-                for who in asked.anchors[c]:
-                    if who >= 0 and not np.any(room.chosen[:n] == who):
-                        room.chosen[more] = who
-                        more += 1
-                state = _solve(known, asked, rows, more, limit, room, found)
+            rows, n, state = asked.order[top : min(top + AT_ONCE, asked.starts[c + 1])], np.int64(0), UNDETERMINED
+            for candidates in (asked.members[c], asked.anchors[c]):
+                if state == UNDETERMINED:
+                    n = _with(candidates, room.chosen, n)
+                    state = _solve(known, asked, rows, n, limit, room, found)
             for row in rows:
                 found.state[row] = state
-                for i in range(more if state == SOLVED else 0, found.values.shape[1]):
+                for i in range(n if state == SOLVED else 0, found.values.shape[1]):
                     found.values[row, i], found.indices[row, i] = 0.0, 0

@@ -24,6 +24,7 @@ _OTHERS = tuple(_rest)  # the coefficients of exp(−r), from the highest power 
 OPTIONS: dict[str, Any] = {"fastmath": {"contract"}, "error_model": "numpy"}
 # without counts of who holds an array, which are atomic and cost as much as a dozen covariances in every short row
 _UNCOUNTED: dict[str, Any] = {**OPTIONS, "_nrt": False}
+_INSIDE: dict[str, Any] = {**_UNCOUNTED, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 
 def compiled(function: Callable[..., Any]) -> Any:
@@ -36,10 +37,15 @@ def compiled_borrowing(function: Callable[..., Any]) -> Any:
     return _kept(lambda **how: numba.njit(nogil=True, **how, **_UNCOUNTED)(function))
 
 
+def compiled_inside(function: Callable[..., Any]) -> Any:
+    """The same for what only compiled code calls: nothing is made for Python to call it by, which takes long."""
+    return _kept(lambda **how: numba.njit(nogil=True, **how, **_INSIDE)(function))
+
+
 def compiled_summing(function: Callable[..., Any]) -> Any:
     """The same for a sum whose order is left to the compiler, which adds up several parts side by side."""
-    how: dict[str, Any] = {**_UNCOUNTED, "fastmath": {"contract", "reassoc", "nsz"}}
-    return _kept(lambda **kept: numba.njit(nogil=True, **kept, **how)(function))
+    free: dict[str, Any] = {**_INSIDE, "fastmath": {"contract", "reassoc", "nsz"}}
+    return _kept(lambda **how: numba.njit(nogil=True, **how, **free)(function))
 
 
 def compiled_into_callers(function: Callable[..., Any]) -> Any:
