@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..gram.compiled import UPPER, Known, covariances_of, gather, room_for
-from ..support.compiling import compiled, compiled_inside, compiled_summing
+from ..support.compiling import compiled, compiled_inside, compiled_into_callers, compiled_summing
 
 AT_ONCE = 128  # test points of one elimination, at most: a cell with more is factorised again
 SOLVED, NOT_POSITIVE, UNDETERMINED = 0, 1, 2  # how a neighbourhood ended
@@ -159,7 +159,7 @@ def _with(candidates: np.ndarray, chosen: np.ndarray, n: int) -> int:
     return n
 
 
-@compiled_inside
+@compiled_into_callers
 def _solve(known: Known, asked: Asked, rows: np.ndarray, n: int, limit: float, room: _Room, found: Found) -> int:
     """The weights of the test points ``rows`` (s,) on the first n of ``room.chosen``."""
     s, q, b = len(rows), len(asked.test), asked.basis.shape[1]
