@@ -23,7 +23,7 @@ from ..support.threads import share_out
 _AT_ONCE = 512  # values that are computed together: enough for vector units, few enough for the innermost cache
 # So many values are worth a thread of their own: in the time that it takes to start, half as many are computed.
 _THREAD_VALUES = 2**18
-WHOLE, LOWER, UPPER = 0, 1, 2  # what is wanted of a matrix: all of it, or one half with the diagonal
+LOWER, UPPER = 0, 1  # the half of a matrix that is wanted, with the diagonal
 
 
 class Known(NamedTuple):
@@ -88,10 +88,6 @@ class CompiledCovariances:
         """k(X[i], X[i]) + diag(noise[i]) for rows i of ``indices`` (B, k) into ``out`` (B, k, k), lower half."""
         _lower(self.known(noise), indices, out)
 
-    def cross(self, test: np.ndarray, noise: torch.Tensor, indices: np.ndarray, out: np.ndarray) -> None:
-        """k(test, X[i]) for rows i of ``indices`` (B, k) and test points (q, B, s), into ``out`` (B, s, k)."""
-        _cross(self.known(noise), test, indices, out)
-
 
 @compiled_borrowing
 def _fill(
@@ -155,14 +151,14 @@ def _times_amplitudes(total: np.ndarray, rows: np.ndarray, i: int, columns: np.n
 @compiled_into_callers
 def _part(i: int, k: int, which: int) -> tuple[int, int]:
     """The first of k columns that are wanted of row i, and how many."""
-    return (i, k - i) if which == UPPER else (0, i + 1 if which == LOWER else k)
+    return (i, k - i) if which == UPPER else (0, i + 1)
 
 
 @compiled_inside
 def covariances_of(
     known: Known, rows: np.ndarray, m: int, near: np.ndarray, which: int, out: np.ndarray, work: np.ndarray
 ) -> None:
-    """k(rows, near) for m points (q, m) and (q, k) into ``out`` (m, k), or one half of it; see ``room_for``."""
+    """k(rows, near) for m points (q, m) and (q, k) into one half of ``out`` (m, k); see ``room_for``."""
     plan, k = known.plan, near.shape[1]
     start, total = 0, work[3]
     while start < m:
@@ -210,14 +206,3 @@ def _lower(known: Known, indices: np.ndarray, out: np.ndarray) -> None:
         covariances_of(known, near, k, near, LOWER, out[b], work)
         for i in range(k):
             out[b, i, i] += known.noise[indices[b, i]]
-
-
-@compiled
-def _cross(known: Known, test: np.ndarray, indices: np.ndarray, out: np.ndarray) -> None:
-    B, k = indices.shape
-    near, work = np.empty((known.points.shape[1], k)), room_for(k)
-    rows = np.empty((len(test), test.shape[2]))
-    for b in range(B):
-        gather(known.points, indices[b], near)
-        rows[:] = test[:, b]
-        covariances_of(known, rows, rows.shape[1], near, WHOLE, out[b], work)

@@ -67,10 +67,7 @@ class Covariances:
         """
         leaves, (B, k), buffers = embedding_leaves(test), indices.shape, self._entries.buffers
         with self.blocks(indices) as G, buffers.borrow((B, leaves[0].shape[2], k)) as V:
-            if (compiled := self.compiled) is not None:
-                compiled.cross(torch.cat(leaves).numpy(), self.noise, indices.contiguous().numpy(), V.numpy())
-            else:
-                self._kernel.evaluate(test, self.chosen(indices), V, buffers)
+            self._kernel.evaluate(test, self.chosen(indices), V, buffers)
             yield G, V
 
     @contextmanager
