@@ -168,7 +168,7 @@ def test_neighbours_need_no_memory_for_the_rest_of_the_data() -> None:
 def test_neighbours_hear_ctrl_c_between_test_points(monkeypatch: pytest.MonkeyPatch) -> None:
     from cagp.solvers import nearest_neighbours
 
-    monkeypatch.setattr(nearest_neighbours, "_BATCH_BYTES", {"cpu": 2 * 5 * 5 * 8})  # two test points at a time
+    monkeypatch.setattr("cagp.solvers.local_kriging._BATCH_BYTES", {"cpu": 2 * 5 * 5 * 8})  # two test points at a time
     monkeypatch.setattr(nearest_neighbours, "_BATCHES_AT_ONCE", {"cpu": 1})
     model = PROBLEM.prior.condition(PROBLEM.X, PROBLEM.y, cagp.NearestNeighbours(5))
     original, presses = model.prepared.final, iter([False, True])
@@ -309,10 +309,10 @@ def test_batches_leave_room_for_what_the_solver_keeps(solver: cagp.Solver, held:
 
 
 def test_blocks_of_neighbours_stay_within_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cagp.solvers.nearest_neighbours._BATCH_BYTES", {"cpu": 2**30})  # as on a GPU
+    monkeypatch.setattr("cagp.solvers.local_kriging._BATCH_BYTES", {"cpu": 2**30})  # as on a GPU
     problem, budget = make_problem(d=300, T=100), 2**18
     options = {"storage": "tiles", "memory_budget": budget}
     model = problem.prior.condition(problem.X, problem.y, cagp.NearestNeighbours(20), **options)
-    assert model.prepared._batch(20) * 4 * 20**2 * 8 <= budget
+    assert model.prepared._kriging.batch(20) * 4 * 20**2 * 8 <= budget
     exact = problem.prior.condition(problem.X, problem.y, cagp.NearestNeighbours(20)).predict(problem.X_test)
     assert_allclose(model.predict(problem.X_test).variance, exact.variance, rtol=1e-12)

@@ -162,7 +162,7 @@ def test_an_error_in_one_piece_is_raised_and_the_rest_is_left() -> None:
 
 @pytest.mark.usefixtures("three_threads")
 def test_neighbours_on_several_threads_are_what_numpy_finds_point_by_point(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cagp.solvers.nearest_neighbours._BATCH_BYTES", {"cpu": 8 * 6 * 6 * 4})  # four to a batch
+    monkeypatch.setattr("cagp.solvers.local_kriging._BATCH_BYTES", {"cpu": 8 * 6 * 6 * 4})  # four to a batch
     monkeypatch.setattr("cagp.solvers.nearest_neighbours._BATCHES_AT_ONCE", {"cpu": 5})
     problem = make_problem(d=60, T=47)
     solver = cagp.NearestNeighbours(6, shared=False)
