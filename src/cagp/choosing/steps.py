@@ -12,6 +12,7 @@ from scipy.special import gammaincc
 
 from ..errors import NotPositiveDefiniteError
 from ..hyperparameters.directions import promise
+from ..solvers.exact import EXACT_UP_TO
 from .candidates import CandidatePrior, is_rotated, unlike_columns
 from .integrating import integrate
 from .judging import judge_error_bars
@@ -83,9 +84,13 @@ def fit_kernels(search: CandidateSearch) -> CandidateSearch:
 
 
 def _started(search: CandidateSearch, candidate: CandidatePrior) -> CandidatePrior:
-    """The candidate; a sum from where one column is alone, if a few observations like that better."""
+    """The candidate; a sum from where one column is alone, if a few observations like that better.
+
+    Not of many observations: their neighbours do not predict well where a sum takes noise for a function.
+    """
     columns = [column for column in range(search.X.shape[1]) if column not in search.idle]
-    if not candidate.is_sum_by_columns or len(columns) < _FEWEST_COLUMNS:
+    few = len(search.y) <= EXACT_UP_TO
+    if not few or not candidate.is_sum_by_columns or len(columns) < _FEWEST_COLUMNS:
         return candidate
     spread, scale = search.X.std(axis=0), float(search.y.var())
     starts = [candidate, *(candidate.long_along(column, spread, scale) for column in columns)]
