@@ -25,28 +25,6 @@ from .names import Names
 from .page import Folder
 
 _TEST = 50
-_TEMPLATE = """\
-{% extends "base.html" %}
-{% from "parts.html" import judgement, table %}
-{% block title %}cagp: are the error bars right?{% endblock %}
-{% block body %}
-<h1>Are the error bars right?</h1>
-<p class="{{ state }}" id="verdict"><strong>{{ verdict }}</strong></p>
-<p>Two questions are answered apart. Is the <em>method</em> right: do its error bars hold what they promise when the
-prior is true? And is the <em>model</em> right: do they hold real observations? A method can be right and the model
-still wrong, if kernel, noise or mean do not fit the data. A check can find that they are wrong; where it finds no
-sign of that, its sentence says what it could have seen.</p>
-<section id="method"><h2>The method, under its own prior</h2>
-{{ judgement(method, method_problem) }}
-</section>
-<section id="data"><h2>The model, against data</h2>
-{{ judgement(data, data_problem) }}
-</section>
-<section id="model"><h2>What was checked</h2>
-{{ table(facts) }}
-</section>
-{% endblock %}
-"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,7 +118,7 @@ def write_check_report(
     if found is not None and data is not None and data.state != "right" and not found.recalibrated:
         verdict = f"{verdict} {trial(found, 'Recalibration (--recalibrate) was tried here, and it')}"
     values |= {"verdict": verdict, "state": state, "data_problem": data_problem}
-    path = place.write("check.html", _TEMPLATE, values)
+    path = place.write("check.html", values)
     advice = [sentence for part in (values["method"], values["data"]) if part for sentence in part["advice"]]
     left_out = ""
     if given.holdout is not None and given.holdout.known:

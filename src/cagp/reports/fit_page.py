@@ -22,52 +22,6 @@ from .names import Names
 from .page import Folder
 from .prediction_pictures import draw
 
-_TEMPLATE = """\
-{% extends "base.html" %}
-{% from "parts.html" import figure, judgement, table, list %}
-{% block title %}cagp: {{ names.target }}{% endblock %}
-{% block body %}
-<h1>Gaussian process fit: {{ names.target }}</h1>
-<p>{{ opening }}</p>
-<nav><ul>
-<li><a href="#model">What was fitted</a></li>
-<li><a href="#parameters">Hyperparameters</a></li>
-<li><a href="#predictions">Predictions</a></li>
-<li><a href="#calibration">Are the error bars right?</a></li>
-<li><a href="#computation">How much of the error bar is computational?</a></li>
-</ul></nav>
-<section id="model"><h2>What was fitted</h2>
-{{ table(facts) }}
-{{ table(columns) }}
-{% if story %}<h3>How it was chosen</h3>{% endif %}
-{% for aligned, lines in story %}{% if aligned %}<pre>{{ lines | join("\n") }}</pre>
-{% else %}{% for line in lines %}<p>{{ line }}</p>
-{% endfor %}{% endif %}{% endfor %}
-</section>
-<section id="parameters"><h2>Hyperparameters</h2>
-{% if fit %}<p>Maximum likelihood ({{ fit.likelihood }}) on {{ "{:,}".format(fit.size) }} observations:
-log p = {{ "%.5g" % fit.log_likelihood }}. {{ fit.story }}</p>{% endif %}
-{{ table(hyperparameters) }}
-{% if directions %}{{ table(directions) }}
-{{ figure(**directions_picture) }}{% endif %}
-<h3>Advice</h3>
-{{ list(advice) }}
-</section>
-<section id="predictions"><h2>Predictions</h2>
-{% for picture in predictions %}{{ figure(**picture) }}{% endfor %}
-{% if predictions_problem %}<p>{{ predictions_problem }}</p>{% endif %}
-</section>
-<section id="calibration"><h2>Are the error bars right?</h2>
-{{ judgement(held_out, held_out_problem, "verdict") }}
-</section>
-<section id="computation"><h2>How much of the error bar is computational?</h2>
-{% for sentence in computation.sentences %}<p>{{ sentence }}</p>
-{% endfor %}
-{% if computation_picture %}{{ figure(**computation_picture) }}{% endif %}
-</section>
-{% endblock %}
-"""
-
 
 @dataclass(frozen=True)
 class FitReport:
@@ -137,4 +91,4 @@ def write_fit_report(
         advance(1)
     first = [values["held_out"]["sentence"]] if values["held_out"] else []
     opening = values["opening"] = " ".join([*first, computation.sentences[0]])
-    return FitReport(place.write("report.html", _TEMPLATE, values), opening)
+    return FitReport(place.write("report.html", values), opening)
