@@ -22,7 +22,7 @@ from ..support.version import __version__
 if TYPE_CHECKING:
     from ..model import Model
     from ..saving import About, Saved
-    from ..tables import Grid, RawColumns
+    from ..tables.table import Grid, RawColumns
 
 MISSING, COPIES = "rows left out, missing", "rows left out, copies"
 _COLUMNS = ("mean", "std", "lower", "upper")

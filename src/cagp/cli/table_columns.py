@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ..kernels import Kernel
     from ..saving import Saved
     from ..solvers import Solver
-    from ..tables import RawColumns, Table
+    from ..tables.table import RawColumns, Table
 
 _LATITUDES, _LONGITUDES = ("lat", "latitude"), ("lon", "long", "longitude")
 
