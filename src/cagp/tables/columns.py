@@ -1,7 +1,4 @@
-"""What a column holds, numbers, yes and no, dates or categories, and the ``Encoding`` by which it becomes numbers.
-
-A fit learns it, it is saved with the model, and a table to predict from is read by it.
-"""
+"""What a column holds, and the ``Encoding`` by which it becomes numbers, which a fit learns and a saved model keeps."""
 
 from __future__ import annotations
 
@@ -229,9 +226,8 @@ def encoded_table(raw: RawColumns, taken: Taken, encodings: Sequence[Encoding], 
     columns, given, rows = complete(raw, numbers, given, drop_missing)
     for name, where in filled.items():
         if count := int(where[rows].sum()):
-            notes.append(
-                f"{count} missing values of {name!r} are filled in by {known[name].fill!r}, as --impute asked."
-            )
+            by = f"filled in by {known[name].fill!r}, as --impute asked"
+            notes.append(f"{count} missing values of {name!r} are {by}.")
     for name, values in given.items():
         given[name] = values if isinstance(values, np.ndarray) else np.array(values.to_pylist(), dtype=object)
     dropped, grid = len(next(iter(numbers.values()))) - len(rows), raw.grid_of(list(given))
