@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from .reports.check_page import CheckReport, write_check_report
-from .reports.fit_page import FitReport, write_fit_report
 from .reports.names import Names
+from .reports.pages import CheckReport, FitReport, write_check_report, write_fit_report
 
 __all__ = ["CheckReport", "FitReport", "Names", "write_check_report", "write_fit_report"]

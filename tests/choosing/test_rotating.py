@@ -11,7 +11,7 @@ import pytest
 import cagp
 from cagp import CAGPRegressor, InputError
 from cagp.fit_report import Names, write_fit_report
-from cagp.reports import fit_page
+from cagp.reports import pages
 from cagp.reports.computational_share import Computation
 from cagp.reports.directions import directions_table, turned_part
 from cagp.reports.names import hyperparameters
@@ -119,9 +119,9 @@ def test_the_estimator_and_the_command_line_have_the_option(
 
 def test_the_report_draws_and_tells_the_axes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # the rest of the page has tests of its own
-    monkeypatch.setattr(fit_page, "draw", lambda *_: [])
-    monkeypatch.setattr(fit_page, "predict_held_out", lambda *_: None)
-    monkeypatch.setattr(fit_page, "measure", lambda *_: Computation(("Not measured.",)))
+    monkeypatch.setattr(pages, "draw", lambda *_: [])
+    monkeypatch.setattr(pages, "predict_held_out", lambda *_: None)
+    monkeypatch.setattr(pages, "measure", lambda *_: Computation(("Not measured.",)))
     X, y = field(cagp.Rotated(cagp.Matern32((4.0, 1.0)), 30.0), 15, 4)
     prior = cagp.Prior(cagp.Rotated(cagp.Matern12((1.0, 4.0)), -60.0), noise_variance=0.1)
     names = Names(("east", "north"), "z", ("km", "km"))

@@ -81,6 +81,3 @@ app.command(cls=FromElsewhere)(reproduce)
 def main() -> None:
     """The entry point of the command ``cagp``."""
     sys.exit(app())
-
-
-__all__ = ["app", "main"]

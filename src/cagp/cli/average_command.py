@@ -16,7 +16,7 @@ from .table_columns import find_column, opened, read_for, tell_reading
 
 if TYPE_CHECKING:
     from ..saving import Saved
-    from ..tables import RawColumns, Table
+    from ..tables.table import RawColumns, Table
 
 
 def average(

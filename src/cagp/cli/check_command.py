@@ -47,11 +47,10 @@ def check(
 
         printer = Printer(quiet)
         saved = read(folder)
-        given, where = None, None
         if holdout is not None and like is not None:
             raise InputError("--like is for a check without HOLDOUT, which leaves training data out; give one of them")
-        if like is not None:
-            where = places(like, saved, folder, drop_missing, printer)
+        where = None if like is None else places(like, saved, folder, drop_missing, printer)
+        given = None
         if holdout is not None:
             features, target = about_of(saved, folder)
             noisy = [] if noise_column is None else [find_column(read_columns(holdout), noise_column, "--noise-column")]

@@ -75,7 +75,7 @@ def fit(
 
         printer = Printer(quiet)
         flagged = {"uncertainty": uncertainty, "recalibrate": recalibrate, "varying": varying, "mixture": mixture}
-        options = search_options(no_fit, transform, likelihood, subset, restarts, fix, seconds, seed=seed, **flagged)
+        options = search_options(no_fit, transform, likelihood, subset, restarts, fix, seed=seed, **flagged)
         chosen_solver = with_iterations(as_solver(solver), iterations)
         where = renamed("--geo", geo, "--globe", globe)
         level = renamed("--noise", noise, "--noise-variance", noise_variance)
@@ -89,6 +89,7 @@ def fit(
         about = training.about
         at_first = saving.Saved(wished.some_prior(training), training.X, training.y, chosen_solver, about=about)
         options["like"] = None if like is None else places(like, at_first, out, drop_missing, printer)
+        options["seconds"] = seconds
         if no_fit:
             plain = wished.whole_prior_for(training).condition(training.X, training.y, chosen_solver)
             model, about = _as_given(plain, about, out, overwrite, options, printer, debug)
@@ -150,18 +151,16 @@ def _printed(result: FitResult, columns: list[str], stopped: bool, printer: Prin
             owners |= {f"{part.path}.{field}{place}": "degrees" for place in ("", "[0]", "[1]", "[2]")}
         if part.coordinate == Rotated.coordinate_called:
             owners |= {f"{part.path}.lengthscale[{i}]": f"axis {i + 1}" for i in range(3)}
-    rows = [
-        (name, owners.get(name, ""), f"{value:.6g}", f"± {errors[name]:.2g}" if name in errors else "")
-        for name, value in result.values.items()
-    ]
+    rows = []
+    for name, value in result.values.items():
+        rows.append((name, owners.get(name, ""), f"{value:.6g}", f"± {errors[name]:.2g}" if name in errors else ""))
     printer.table(("hyperparameter", "of", "value", "standard error"), rows)
     told = ("flat", "not converged") if stopped else ("flat",)  # that it was stopped is said at the end
     for advice in result.advice:
         if advice.kind not in told:
             printer(f"Warning: {advice.worded(IN_OPTIONS)}")
-    flat = [advice.subject for advice in result.advice if advice.kind == "flat"]
-    if flat:
-        printer(Advice("flat").worded(IN_OPTIONS, subject=", ".join(flat)))
+    if flat := ", ".join(advice.subject for advice in result.advice if advice.kind == "flat"):
+        printer(Advice("flat").worded(IN_OPTIONS, subject=flat))
 
 
 def _report(
@@ -172,5 +171,5 @@ def _report(
     place = folder or out.resolve().with_name(out.resolve().name + "-report")
     asked = {"like": options["like"], "seed": options["seed"], "progress": printer.progress}
     with errors_reported(debug, f"Interrupted: the model is written to {out}, the report is not."):
-        written = write_fit_report(model, place, fit=getattr(model, "result", None), names=labels(about), **asked)
+        written = write_fit_report(model, place, fit=model.result, names=labels(about), **asked)
         printer(f"Report: {written}\n{written.finding}")

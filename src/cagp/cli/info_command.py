@@ -22,13 +22,11 @@ def info(folder: flags.Folder, debug: flags.Debug = False) -> None:
         printer = Printer(quiet=False)
         printer.table(("", ""), _facts(saved), title=str(folder))
         columns = [*zip(_features(saved), saved.X.T, strict=True), (saved.about.target or "target", saved.observations)]
-        printer.table(
-            ("column", "unit", "least", "mean", "greatest"),
-            [
-                (name, saved.about.units.get(name, ""), *(f"{f(values):.6g}" for f in (np.min, np.mean, np.max)))
-                for name, values in columns
-            ],
-        )
+        rows = []
+        for name, values in columns:
+            numbers = (f"{value:.6g}" for value in (values.min(), values.mean(), values.max()))
+            rows.append((name, saved.about.units.get(name, ""), *numbers))
+        printer.table(("column", "unit", "least", "mean", "greatest"), rows)
         if saved.parts.story is not None:
             printer(str(saved.parts.story))
         if saved.about.fit is not None:
@@ -79,8 +77,7 @@ def _facts(saved: Saved) -> list[tuple[str, str]]:
         ("Gram matrix", f"{human(dense)} if it is stored; {human(free)} of memory are free, so it is {kept}"),
         ("written", f"{saved.created} by cagp {saved.cagp_version}"),
     ]
-    fit = saved.about.fit
-    if fit is not None:
+    if (fit := saved.about.fit) is not None:
         found = f"{fit.likelihood} likelihood of {fit.size:,} observations, log p = {fit.log_likelihood:.6g}"
         facts.append(("fit", found))
         for name, value in fit.values.items():

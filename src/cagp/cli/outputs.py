@@ -1,7 +1,6 @@
 """Files with predictions: attributes after the CF conventions, provenance, and batches that are finished.
 
-Finished batches lie in OUT.parts/<key>/, so that the same command continues where it was stopped. The key is the hash
-of model, input and settings: change one of them and nothing kept from before is used.
+Batches lie in OUT.parts/<key>/, where the same command continues. The key is a hash of model, input and settings.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from ..support.version import __version__
 if TYPE_CHECKING:
     from ..model import Model
     from ..saving import About, Saved
-    from ..tables import Grid, RawColumns
+    from ..tables.table import Grid, RawColumns
 
 MISSING, COPIES = "rows left out, missing", "rows left out, copies"
 _COLUMNS = ("mean", "std", "lower", "upper")

@@ -1,6 +1,4 @@
-"""From a table and the options of ``cagp fit`` to ``cagp.fit``: what they say of the prior, which is everything, its
-kind, or nothing, so that it is chosen; which rows and columns are the observations; and the search for a model.
-"""
+"""From a table and the options of ``cagp fit`` to ``cagp.fit``: the prior, the observations, the search for a model."""
 
 from __future__ import annotations
 
@@ -16,8 +14,7 @@ import torch
 
 from .. import tables
 from ..choosing import fit
-from ..choosing.candidates import KINDS, SHORT_AND_LONG
-from ..choosing.candidates import TRENDS as _MEANS
+from ..choosing.candidates import KINDS, SHORT_AND_LONG, TRENDS
 from ..choosing.options import LIKELIHOODS, check_recalibrate
 from ..errors import InputError
 from ..hyperparameters import averaged_rows
@@ -28,7 +25,6 @@ from ..model import Model
 from ..prior import Prior
 from ..saving import About
 from ..support.validation import choice, squarable
-from ..tables import RawColumns, Table
 from ..tables.columns import ColumnsAsked, in_words
 from ..transforms import KINDS as TRANSFORMS
 from .expressions import KERNEL_NAMES, evaluated
@@ -37,42 +33,28 @@ from .outputs import notes_on
 from .shared import Printer
 from .table_columns import distinct, find_column, globe_among, globe_of, names_in, tell_reading, varying
 
-_AUTO = "auto"
-
 
 @dataclass(frozen=True, eq=False)
 class Training:
-    """Observations y (n,) of ``target`` at X (n, p), the ``columns`` of a table, without ``copied`` rows.
+    """Observations y (n,) at X (n, p), the ``columns`` of a table, and what a model remembers ``about`` them.
 
-    ``noise`` (n,) are their noise variances, ``globe`` latitude and longitude among the columns, where there are any.
+    ``noise`` is their noise variance, one or (n,), ``globe`` which columns are latitude and longitude; None if unknown.
     """
 
-    raw: RawColumns
-    table: Table
-    target: str
     columns: list[str]
     X: np.ndarray
     y: np.ndarray
-    noise: np.ndarray | None
-    globe: tuple[str, str] | None
-    copied: int
-
-    @property
-    def globe_columns(self) -> tuple[int, ...] | None:
-        """Which columns latitude and longitude are."""
-        return None if self.globe is None else tuple(self.columns.index(each) for each in self.globe)
-
-    @property
-    def about(self) -> About:
-        """What a model remembers of its data."""
-        units = {name: self.table.units[name] for name in (*self.columns, self.target) if name in self.table.units}
-        notes = notes_on(self.raw, self.target, self.table.dropped, self.copied)
-        return About(tuple(self.columns), self.target, units, notes, encodings=self.table.encodings)
+    noise: float | np.ndarray | None
+    globe: tuple[int, ...] | None
+    about: About
 
 
 @dataclass(frozen=True)
 class PriorAsked:
-    """The options that say what the prior is, as they were written; refuses what cannot be read or go together."""
+    """The options that say what the prior is, as they were written; refuses what cannot be read or go together.
+
+    They say everything, with ``--no-fit`` or a kernel with its values; its kind; or nothing, so that it is chosen.
+    """
 
     kernel: str
     mean: str
@@ -102,22 +84,22 @@ class PriorAsked:
     @cached_property
     def _mean(self) -> Mean | None:
         """The mean of that name; None where it is to be chosen."""
-        return _MEANS.get(choice(self.mean, "--mean", (_AUTO, *_MEANS)))
+        return TRENDS.get(choice(self.mean, "--mean", ("auto", *TRENDS)))
 
     @cached_property
     def _kernel(self) -> type[Radial] | Kernel | tuple[str, ...] | None:
         """The kind of kernel of that name, several names, the kernel that an expression means; None for any kind."""
         radial = {name: kind for name, kind in KERNEL_NAMES.items() if issubclass(kind, Radial)}
         names = tuple(each.strip().lower().replace("-", "").replace("_", "") for each in self.kernel.split(","))
-        if names == (_AUTO,):
+        if names == ("auto",):
             return None
         if len(names) == 1 and names[0] in radial:
             return radial[names[0]]
         if set(names) <= {*KINDS, SHORT_AND_LONG}:
             return names
-        kinds = ", ".join((_AUTO, *radial, SHORT_AND_LONG))
+        kinds = ", ".join(("auto", *radial, SHORT_AND_LONG))
         otherwise = f"--kernel must be one of {kinds}, or such as 'Matern32(0.5).on(0, 1) + RBF(2.0).on(2)'"
-        kernel = evaluated(self.kernel, otherwise, [_AUTO, *radial])
+        kernel = evaluated(self.kernel, otherwise, ["auto", *radial])
         if not isinstance(kernel, Kernel):
             raise InputError(f"{otherwise}; got {self.kernel!r}")
         return kernel
@@ -153,32 +135,28 @@ class PriorAsked:
 
     def for_fit(self, training: Training) -> dict[str, Any]:
         """What ``cagp.fit`` is told: the prior where its values or its whole kernel were given, else what is known."""
-        known: dict[str, Any] = {"mean": self._mean, "noise_variance": self._noise(training), "fix": ()}
+        known: dict[str, Any] = {"mean": self._mean, "noise_variance": training.noise, "fix": ()}
         if self.own_kernel is not None or self._valued or self._kernel is Periodic:
             kernel, fixed = self._kernel_for(training)
             return {**known, "kernel": kernel, "fix": fixed}
         kind, rotate = self._kernel, "auto" if self.rotate is None else self.rotate
         names = next(name for name, each in KINDS.items() if each is kind) if isinstance(kind, type) else kind
-        return {**known, "kernel": names, "globe": training.globe_columns, "ard": self.ard, "rotate": rotate}
+        return {**known, "kernel": names, "globe": training.globe, "ard": self.ard, "rotate": rotate}
 
     def some_prior(self, training: Training) -> Prior:
         """A prior on the columns of the data, to match other tables by."""
-        return Prior(self.own_kernel or starting_kernel(column_groups(training.X, training.globe_columns), 1.0)[0])
-
-    def _noise(self, training: Training) -> float | np.ndarray | None:
-        return self.noise if training.noise is None else training.noise
+        return Prior(self.own_kernel or starting_kernel(column_groups(training.X, training.globe), 1.0)[0])
 
     def _kernel_for(self, training: Training) -> tuple[Kernel, tuple[str, ...]]:
         """The kernel with the values that were given, and others from the spread of the data; what must be held."""
-        kind, X, scales = self._kernel, training.X, self._scales
+        kind, scales, p = self._kernel, self._scales, len(training.columns)
         if isinstance(kind, Kernel):
             return kind, ()
         if isinstance(kind, tuple):
             raise InputError(f"--lengthscale and --variance are for one kernel, got --kernel {self.kernel!r}")
         variance = self.variance if self.variance is not None else scale_of(training.y)
-        where, p = training.globe_columns, X.shape[1]
-        groups = column_groups(X, where, each=self.ard is not False)
-        if where is not None and scales is not None:
+        groups = column_groups(training.X, training.globe, each=self.ard is not False)
+        if training.globe is not None and scales is not None:
             if len(scales) > 1:
                 raise InputError("with --globe, --lengthscale is one number, in kilometres on the globe")
             groups[0] = dataclasses.replace(groups[0], lengthscale=scales[0])
@@ -201,7 +179,7 @@ class PriorAsked:
                 "--kernel 'Geographic(Matern32(300.0, 1.0), radius=6371.0).on(0, 1) * Matern32(2.0).on(2)'"
             )
         kernel, _ = self._kernel_for(training)
-        return Prior(kernel, mean=self._mean or Constant(), noise_variance=self._noise(training))
+        return Prior(kernel, mean=self._mean or Constant(), noise_variance=training.noise)
 
 
 def no_copies(
@@ -281,10 +259,10 @@ def read_training(
     kept = no_copies(X, y, on_globe, columns, printer)
     if kept.sum() < 2:
         raise InputError(f"{data} has {kept.sum()} row; at least two are needed")
-    X, y, noise = X[kept], y[kept], None if noisy is None else table.columns[noisy][kept]
+    X, y, noise = X[kept], y[kept], wished.noise if noisy is None else table.columns[noisy][kept]
     printer(f"{len(y):,} observations of {target!r} at {', '.join(map(repr, columns))}.")
     different = len(np.unique(X, axis=0))
-    if noise is not None and different < len(y) and (noise > 0).all():
+    if isinstance(noise, np.ndarray) and different < len(y) and (noise > 0).all():
         found = averaged_rows(X, y, noise)
         X, y, noise = found.X, found.y, found.noise_variance
         printer(
@@ -295,18 +273,14 @@ def read_training(
         printer(f"They are at {different:,} different points; each is an observation of its own, with its own noise.")
     for values, what in ((X, "the features"), (y, "the target")):
         squarable(torch.from_numpy(values), what)
-    return Training(raw, table, target, columns, X, y, noise, globe, int((~kept).sum()))
+    units = {name: table.units[name] for name in (*columns, target) if name in table.units}
+    notes = notes_on(raw, target, table.dropped, int((~kept).sum()))
+    about = About(tuple(columns), target, units, notes, encodings=table.encodings)
+    return Training(columns, X, y, noise, None if globe is None else tuple(map(columns.index, globe)), about)
 
 
 def search_options(
-    no_fit: bool,
-    transform: str,
-    likelihood: str,
-    subset: int | None,
-    restarts: int | None,
-    fix: Listed,
-    seconds: float | None,
-    **flags: Any,
+    no_fit: bool, transform: str, likelihood: str, subset: int | None, restarts: int | None, fix: Listed, **flags: Any
 ) -> dict[str, Any]:
     """What ``cagp.fit`` is told about the search; of the ``flags``, None is "auto". Refuses what no data allow."""
     choice(likelihood, "--likelihood", LIKELIHOODS)
@@ -314,14 +288,9 @@ def search_options(
     if no_fit and transform not in ("auto", "none"):
         raise InputError(f"--transform {transform} is for a fit; leave --no-fit out, or transform the table")
     given = {"fix": names_in(fix), "subset": subset, "n_restarts": restarts}
-    flags = {name: "auto" if value is None else value for name, value in flags.items()}
-    flags["fit_options"] = {name: value for name, value in given.items() if value is not None}
-    return {
-        "transform": None if transform == "none" else transform,
-        "likelihood": likelihood,
-        "seconds": seconds,
-        **flags,
-    }
+    options = {name: "auto" if value is None else value for name, value in flags.items()}
+    options |= {"transform": None if transform == "none" else transform, "likelihood": likelihood}
+    return options | {"fit_options": {name: value for name, value in given.items() if value is not None}}
 
 
 def check_rows(options: Mapping[str, Any], n: int) -> None:

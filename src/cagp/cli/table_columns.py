@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ..kernels import Kernel
     from ..saving import Saved
     from ..solvers import Solver
-    from ..tables import RawColumns, Table
+    from ..tables.table import RawColumns, Table
 
 _LATITUDES, _LONGITUDES = ("lat", "latitude"), ("lon", "long", "longitude")
 
@@ -34,11 +34,11 @@ def find_column(raw: RawColumns, name: str, option: str) -> str:
     if name in raw.names:
         return name
     wanted = name.strip().lower()
-    close = [each for each in raw.names if each.strip().lower() == wanted]
-    close = close or [each for each in raw.names if each.strip().lower().startswith(wanted)]
-    if wanted and len(close) == 1:
+    begin = [each for each in raw.names if wanted and each.strip().lower().startswith(wanted)]
+    close = [each for each in begin if each.strip().lower() == wanted] or begin
+    if len(close) == 1:
         return close[0]
-    if close and wanted:
+    if close:
         raise InputError(f"{option} {name!r} may be {' or '.join(map(repr, close))}; write more of the name")
     has = f"it has {', '.join(map(repr, raw.names))}{suggestion(name, raw.names)}"
     raise InputError(f"{option}: {raw.path} has no column {name!r}; {has}")

@@ -1,7 +1,6 @@
 """The real data of the studies: arrays with names, units and the citation.
 
-Each loader looks in the folder ``CAGP_DATA``, then in the cache (``CAGP_CACHE``, or the usual place of the system),
-and then downloads from the public source and keeps the file in the cache.
+A loader looks in ``CAGP_DATA``, then in the cache (``CAGP_CACHE``, or the system's), else downloads and caches a file.
 """
 
 from ..errors import DataError

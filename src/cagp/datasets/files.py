@@ -102,15 +102,13 @@ def _download(files: tuple[PublicFile, ...]) -> Path:
         fetched = Path(pooch.retrieve(file.url, known_hash=known, fname=name, path=cache))
         return fetched if file.member is None else _unpacked(fetched, file, cache / file.name)
     except (OSError, ValueError, zipfile.BadZipFile) as error:  # no answer, another hash, or a page about a move
-        names = " or ".join(
-            f.name if f.member in (None, f.name) else f"{f.name} ({f.member} of the archive)" for f in files
-        )
+        inside = [f"{f.name} ({f.member} of the archive)" if f.member not in (None, f.name) else f.name for f in files]
         hashes = ", ".join(f"{f.name} {f.sha256}" for f in files if f.sha256)
         folder = data_folder()
         where = f"{folder} (CAGP_DATA)" if folder else "the folder that you name in the environment variable CAGP_DATA"
         raise DataError(
             f"the data file {file.name} is not here, and {file.url} gave no file ({error}). "
-            f"Get {names} by other means and put it in {where} or in the cache {cache}."
+            f"Get {' or '.join(inside)} by other means and put it in {where} or in the cache {cache}."
             + (f" sha256: {hashes}." if hashes else "")
         ) from error
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -81,6 +82,11 @@ def _check(table: np.ndarray, shape: tuple[int, int], path: Path, sha256: str | 
     require_hash(table[:5000].astype("<f8").tobytes(), sha256, f"{path} is", "of its numbers the")
 
 
+def _named(table: np.ndarray, columns: Mapping[str, str]) -> dict[str, Any]:
+    """X and y, the last column, of a table (n, p + 1), and the ``columns`` of X: names and units."""
+    return {"X": table[:, :-1], "y": table[:, -1], "names": tuple(columns), "units": tuple(columns.values())}
+
+
 def concrete() -> Dataset:
     """UCI 165: the compressive strength of 1,030 concrete mixtures from 8 inputs, in MPa.
 
@@ -96,10 +102,7 @@ def concrete() -> Dataset:
     components = ("cement", "slag", "fly ash", "water", "superplasticizer", "coarse aggregate", "fine aggregate")
     return Dataset(
         name="concrete",
-        X=table[:, :-1],
-        y=table[:, -1],
-        names=(*components, "age"),
-        units=("kg/m³",) * 7 + ("d",),
+        **_named(table, dict.fromkeys(components, "kg/m³") | {"age": "d"}),
         target="compressive strength",
         target_unit="MPa",
         citation="I-Cheng Yeh, Modeling of strength of high performance concrete using artificial neural networks, "
@@ -119,10 +122,7 @@ def bike() -> Dataset:
     _check(table, (17_379, 13), path)
     return Dataset(
         name="bike",
-        X=table[:, :-1],
-        y=table[:, -1],
-        names=tuple(_BIKE_INPUTS),
-        units=tuple(_BIKE_INPUTS.values()),
+        **_named(table, _BIKE_INPUTS),
         target="cnt",
         target_unit="hires per hour",
         citation="H. Fanaee-T and J. Gama, Event labeling combining ensemble detectors and background knowledge, "
@@ -146,10 +146,7 @@ def road3d(full: bool = False) -> Dataset:
     _check(table, (len(table), 3), path, _ROAD_NUMBERS)
     return Dataset(
         name="road3d",
-        X=table[:, :-1],
-        y=table[:, -1],
-        names=("longitude", "latitude"),
-        units=("degrees east", "degrees north"),
+        **_named(table, {"longitude": "degrees east", "latitude": "degrees north"}),
         target="altitude",
         target_unit="m",
         citation="M. Kaul, B. Yang and C. S. Jensen, Building accurate 3D spatial networks to enable next generation "
@@ -175,13 +172,9 @@ def _centred(file: PublicFile, name: str, shape: tuple[int, int], origin: str) -
     _, path = find(file)
     table = np.loadtxt(path, delimiter=",")
     _check(table, shape, path)
-    columns = range(1, shape[1])
     return Dataset(
         name=name,
-        X=table[:, :-1],
-        y=table[:, -1],
-        names=tuple(f"x{i}" for i in columns),
-        units=("",) * len(columns),
+        **_named(table, {f"x{i}": "" for i in range(1, shape[1])}),
         target="y",
         target_unit="",
         citation=f"{origin}; as prepared by T. W. Evans, github.com/treforevans/uci_datasets.",

@@ -154,15 +154,13 @@ def _changes_table(before: HeldOut, after: HeldOut, unit: str) -> PageTable:
         ("NLL (log score)", "nll", "", "smaller is better"),
         ("width of the 95% interval", "sharpness", unit, "average"),
     )
-    rows: list[tuple[str, ...]] = [
-        (title, *(with_unit(number(getattr(each, name)), own) for each in both), meaning)
-        for title, name, own, meaning in compared
-    ]
+    rows: list[tuple[str, ...]] = []
+    for title, name, own, meaning in compared:
+        rows.append((title, *(with_unit(number(getattr(each, name)), own) for each in both), meaning))
     rows.append(("rms of z", *(number(float(np.sqrt(np.square(each.z).mean()))) for each in both), "1 if right"))
-    rows += [
-        (f"{100 * level:g}% intervals hold", *(coverage_percent(each.coverage(level)) for each in both), "")
-        for level in LEVELS
-    ]
+    for level in LEVELS:
+        shares = (coverage_percent(each.coverage(level)) for each in both)
+        rows.append((f"{100 * level:g}% intervals hold", *shares, ""))
     caption, heads = "Before and after the recalibration.", ("score", "before", "after", "meaning")
     return PageTable(caption, heads, rows, "recalibration")
 

@@ -1,7 +1,6 @@
 """Which columns make a map, and what every map shares: its ends, its shape, coastlines.
 
-Coastlines are Natural Earth's ``ne_110m_coastline.geojson`` in CAGP_DATA or in the cache of cagp, or those that cartopy
-has fetched before; a map without any is a map too.
+Coastlines are Natural Earth's ``ne_110m_coastline.geojson`` in CAGP_DATA or the cache, or cartopy's, or there are none.
 """
 
 from __future__ import annotations

@@ -64,10 +64,9 @@ def facts_table(model: Model, names: Names, scale: str = "") -> PageTable:
 def columns_table(model: Model, names: Names) -> PageTable:
     """The columns of X: range and median."""
     X = array(model.X)
-    rows = [
-        (names.name(c), names.unit(c), *(datum(float(f(v))) for f in (np.min, np.median, np.max)))
-        for c, v in enumerate(X.T[:_COLUMNS_LISTED])
-    ]
+    rows = []
+    for c, v in enumerate(X.T[:_COLUMNS_LISTED]):
+        rows.append((names.name(c), names.unit(c), *(datum(float(f(v))) for f in (np.min, np.median, np.max))))
     some = f"The first {_COLUMNS_LISTED} of {X.shape[1]} columns."
     caption = some if X.shape[1] > _COLUMNS_LISTED else "The columns."
     return PageTable(caption, ("column", "unit", "smallest", "median", "largest"), rows, "columns")

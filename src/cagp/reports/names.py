@@ -142,12 +142,10 @@ class Hyperparameter:
 
 def hyperparameters(prior: Prior, names: Names) -> list[Hyperparameter]:
     """Every hyperparameter, in the order and by the names of ``cagp.hyperparameters``: the kernel's, then the noise."""
-    found = [
-        parameter
-        for part in prior.kernel.walk(range(len(names.features or ())))
-        for kind, value in part.kernel.hyperparameter_values.items()
-        for parameter in _numbers(kind, value, part, names)
-    ]
+    found = []
+    for part in prior.kernel.walk(range(len(names.features or ()))):
+        for kind, value in part.kernel.hyperparameter_values.items():
+            found += _numbers(kind, value, part, names)
     if np.ndim(prior.noise_variance) == 0:
         noise, unit = float(prior.noise_variance), squared(names.target_unit)
         found.append(Hyperparameter("noise_variance", "noise variance", "noise", noise, unit))

@@ -16,6 +16,7 @@ from ..errors import InputError
 from ..support.atomic_files import write_atomically
 
 if TYPE_CHECKING:
+    from jinja2 import Environment
     from matplotlib.figure import Figure
 
 BLUE, ORANGE = "#0072B2", "#D55E00"  # of Okabe and Ito's palette, which the colour-blind can tell apart
@@ -23,75 +24,6 @@ BLUE, ORANGE = "#0072B2", "#D55E00"  # of Okabe and Ito's palette, which the col
 _UNPRINTABLE = (*range(32), *range(127, 160), *range(0x202A, 0x202F), *range(0x2066, 0x206A), *range(0xD800, 0xE000))
 # Control characters, marks that turn the direction of a text, and half characters, each by what is shown for it.
 _PRINTABLE: dict[int, str] = dict.fromkeys(_UNPRINTABLE, "\N{REPLACEMENT CHARACTER}") | {9: " ", 10: "\n", 13: ""}
-_BASE = """\
-<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{% block title %}{% endblock %}</title>
-<link rel="icon" href="data:,">
-<style>
-body { font: 16px/1.5 system-ui, sans-serif; color: #1b1b1b; background: #fff; max-width: 74rem;
-  margin: 0 auto; padding: 1.5rem; }
-h1, h2 { line-height: 1.2; }
-section { border-top: 1px solid #bbb; margin-top: 2.5rem; }
-img { max-width: 100%; height: auto; }
-figure { margin: 1.5rem 0; }
-figcaption, caption { color: #444; font-size: .9rem; text-align: left; }
-table { border-collapse: collapse; margin: 1.2rem 0; font-variant-numeric: tabular-nums; }
-caption { padding-bottom: .4rem; }
-th, td { border-bottom: 1px solid #ddd; padding: .15rem .9rem .15rem 0; text-align: left; vertical-align: top;
-  font-size: .9rem; }
-thead th { border-bottom: 1px solid #444; }
-p, li, td { overflow-wrap: anywhere; }
-pre { overflow-x: auto; font-size: .85rem; line-height: 1.35; }
-.facts { color: #444; }
-.right { border-left: .4rem solid #009E73; padding-left: .8rem; }
-.suspicious { border-left: .4rem solid #E69F00; padding-left: .8rem; }
-.wrong { border-left: .4rem solid #D55E00; padding-left: .8rem; }
-</style>
-</head>
-<body>
-{% block body %}{% endblock %}
-</body>
-</html>
-"""
-
-_PARTS = """\
-{% macro table(content) %}
-<table{% if content.name %} id="{{ content.name }}"{% endif %}>
-{% if content.caption %}<caption>{{ content.caption }}</caption>{% endif %}
-{% if content.columns %}<thead><tr>{% for each in content.columns %}<th scope="col">{{ each }}</th>{% endfor %}</tr></thead>{% endif %}
-<tbody>
-{%- for row in content.rows %}
-<tr>{% for cell in row %}{% if loop.first and content.headed %}<th scope="row">{{ cell }}</th>{% else %}<td>{{ cell }}</td>{% endif %}{% endfor %}</tr>
-{%- endfor %}
-</tbody></table>
-{% endmacro %}
-{% macro figure(source, caption) %}
-<figure><img src="{{ source }}" alt="{{ caption }}"><figcaption>{{ caption }}</figcaption></figure>
-{% endmacro %}
-{% macro list(sentences) %}
-{% if sentences %}<ul>{% for sentence in sentences %}<li>{{ sentence }}</li>
-{% endfor %}</ul>{% endif %}
-{% endmacro %}
-{% macro shown(part) %}
-{% for each in part.pictures %}{{ figure(**each) }}{% endfor %}
-{% for each in part.tables %}{{ table(each) }}{% endfor %}
-{% endmacro %}
-{% macro judgement(found, problem, name="") %}
-{% if found %}
-<p class="{{ found.state }}"{% if name %} id="{{ name }}"{% endif %}>{{ found.sentence }}</p>
-<p class="facts">{{ found.how }}</p>
-{% if found.advice %}<h3>What to do</h3>{{ list(found.advice) }}{% endif %}
-{{ shown(found) }}
-{% for part in found.parts %}<h3>{{ part.title }}</h3>
-<p>{{ part.text }}</p>
-{{ shown(part) }}{% endfor %}
-{% else %}<p>{{ problem }}</p>{% endif %}
-{% endmacro %}
-"""  # noqa: E501
 
 
 def printable(text: Any) -> Any:
@@ -99,13 +31,16 @@ def printable(text: Any) -> Any:
     return text.translate(_PRINTABLE) if type(text) is str else text
 
 
-def render(template: str, values: dict[str, Any]) -> str:
-    """A jinja2 ``template`` with ``values``; it may extend "base.html" and import macros from "parts.html"."""
-    from jinja2 import DictLoader, Environment, StrictUndefined
+def _environment() -> Environment:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    loader = DictLoader({"base.html": _BASE, "parts.html": _PARTS})
-    environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, finalize=printable)
-    return environment.from_string(template).render(values)
+    loader = PackageLoader(__package__)
+    return Environment(loader=loader, autoescape=True, undefined=StrictUndefined, finalize=printable)
+
+
+def render(template: str, values: dict[str, Any]) -> str:
+    """A jinja2 ``template`` with ``values``; it may extend and import those in the folder ``templates``."""
+    return _environment().from_string(template).render(values)
 
 
 def new_figure(rows: int, columns: int, width: float, height: float) -> tuple[Figure, np.ndarray]:
@@ -155,9 +90,9 @@ class Folder:
         self._pictures[f"{name}.png"] = png
         return {"source": inline(png), "caption": caption}
 
-    def write(self, file: str, template: str, values: dict[str, Any]) -> Path:
-        """Write the page as ``file``, and the pictures."""
-        page = render(template, values)
+    def write(self, file: str, values: dict[str, Any]) -> Path:
+        """Write the page as ``file``, from the template of that name, and the pictures."""
+        page = _environment().get_template(file).render(values)
         for name, content in self._pictures.items():
             write_atomically(self.path / name, content)
         write_atomically(self.path / file, page.encode())

@@ -6,6 +6,7 @@ Anything missing, infinite, not a number or not exactly representable is refused
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,10 @@ import numpy as np
 from ..errors import InputError, TableError
 from ..saving import Encoding
 from . import comma_separated, netcdf, parquet
-from .columns import ColumnsAsked, encoded_table, learned, read_labelled, sources_of
-from .table import Grid, RawColumns, Table, missing_in, select, without
+from .columns import ColumnsAsked, encoded_table, learned, sources_of
+from .table import Grid, RawColumns, Table, missing_in, select, taken_at, without
 
-_CSV = comma_separated.read
-_READERS = {".csv": _CSV, ".csv.gz": _CSV, ".parquet": parquet.read, ".nc": netcdf.read}
+_READERS = {".csv": comma_separated.read, ".csv.gz": comma_separated.read, ".parquet": parquet.read, ".nc": netcdf.read}
 ENDINGS = tuple(_READERS)
 
 
@@ -95,6 +95,39 @@ def read_training_table(
     return encoded_table(raw, (columns, notes), told, drop_missing), made
 
 
+def read_labelled(
+    raw: RawColumns, columns: Sequence[str], by: str, *, drop_missing: bool = False, encodings: Sequence[Encoding] = ()
+) -> tuple[Table, np.ndarray, int]:
+    """The rows of a file that have a label in the column ``by``: their columns, their labels (n,), how many have none.
+
+    Labels are numbers where all of them are. What else is missing matters, as in ``read_table``, in these rows alone.
+    """
+    names = select(raw, sources_of(list(dict.fromkeys(columns)), encodings))
+    taken, notes = raw.take(select(raw, [*names, by]))
+    outside = missing_in(taken[by])
+    inside = np.flatnonzero(~outside)
+    if not len(inside):
+        raise TableError(f"{raw.path}: no row has a label in column {by!r}")
+    some = {name: taken_at(taken[name], inside) for name in names}
+    there = replace(raw, grid_of=lambda names: None, place_of=lambda row: raw.place_of(int(inside[row])))
+    table = encoded_table(there, (some, notes), encodings, drop_missing)
+    rows = inside[table.rows]
+    return replace(table, rows=rows), _as_labels(taken_at(taken[by], rows)), int(outside.sum())
+
+
+def _as_labels(labels: Any) -> np.ndarray:
+    """Labels (n,) as whole numbers, numbers or texts: the first of these that all of them are."""
+    values = labels if isinstance(labels, np.ndarray) else labels.to_pylist()
+    try:
+        numbers = np.array([float(label) for label in values])
+    except (TypeError, ValueError):
+        numbers = np.array([np.nan])
+    if not np.isfinite(numbers).all():
+        return np.array([str(label) for label in values])
+    whole = numbers.astype(np.int64)
+    return whole if (whole == numbers).all() else numbers
+
+
 def write_table(
     path: str | Path,
     columns: Mapping[str, np.ndarray],
@@ -147,17 +180,3 @@ def write_fields(
     unit = attributes.get(name, {}).get("units")
     units = {**table.units, **({} if unit is None else {key: unit for key in columns if key not in table.columns})}
     write_table(place, columns, units=units, notes=notes)
-
-
-__all__ = [
-    "ENDINGS",
-    "Grid",
-    "RawColumns",
-    "Table",
-    "ending_of",
-    "read_columns",
-    "read_labelled",
-    "read_table",
-    "write_fields",
-    "write_table",
-]

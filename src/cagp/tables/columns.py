@@ -1,7 +1,4 @@
-"""What a column holds, numbers, yes and no, dates or categories, and the ``Encoding`` by which it becomes numbers.
-
-A fit learns it, it is saved with the model, and a table to predict from is read by it.
-"""
+"""What a column holds, and the ``Encoding`` by which it becomes numbers, which a fit learns and a saved model keeps."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ import numpy as np
 from ..errors import TableError
 from ..saving import Encoding
 from ..support.frames import DAYS, days_since_1970
-from .table import RawColumns, Table, Taken, coded, complete, missing_in, select, taken_at
+from .table import RawColumns, Table, Taken, coded, complete, missing_in
 from .texts import TWO_DIGIT_YEAR, dates_in, form_of, is_number
 
 MOST_LEVELS = 50
@@ -229,43 +226,9 @@ def encoded_table(raw: RawColumns, taken: Taken, encodings: Sequence[Encoding], 
     columns, given, rows = complete(raw, numbers, given, drop_missing)
     for name, where in filled.items():
         if count := int(where[rows].sum()):
-            notes.append(
-                f"{count} missing values of {name!r} are filled in by {known[name].fill!r}, as --impute asked."
-            )
+            by = f"filled in by {known[name].fill!r}, as --impute asked"
+            notes.append(f"{count} missing values of {name!r} are {by}.")
     for name, values in given.items():
         given[name] = values if isinstance(values, np.ndarray) else np.array(values.to_pylist(), dtype=object)
     dropped, grid = len(next(iter(numbers.values()))) - len(rows), raw.grid_of(list(given))
     return Table(raw.path, columns, units, rows, dropped, grid, tuple(encodings), given, tuple(notes))
-
-
-def read_labelled(
-    raw: RawColumns, columns: Sequence[str], by: str, *, drop_missing: bool = False, encodings: Sequence[Encoding] = ()
-) -> tuple[Table, np.ndarray, int]:
-    """The rows of a file that have a label in the column ``by``: their columns, their labels (n,), how many have none.
-
-    Labels are numbers where all of them are. What else is missing matters, as in ``read_table``, in these rows alone.
-    """
-    names = select(raw, sources_of(list(dict.fromkeys(columns)), encodings))
-    taken, notes = raw.take(select(raw, [*names, by]))
-    outside = missing_in(taken[by])
-    inside = np.flatnonzero(~outside)
-    if not len(inside):
-        raise TableError(f"{raw.path}: no row has a label in column {by!r}")
-    some = {name: taken_at(taken[name], inside) for name in names}
-    there = replace(raw, grid_of=lambda names: None, place_of=lambda row: raw.place_of(int(inside[row])))
-    table = encoded_table(there, (some, notes), encodings, drop_missing)
-    rows = inside[table.rows]
-    return replace(table, rows=rows), _as_labels(taken_at(taken[by], rows)), int(outside.sum())
-
-
-def _as_labels(labels: Any) -> np.ndarray:
-    """Labels (n,) as whole numbers, numbers or texts: the first of these that all of them are."""
-    values = labels if isinstance(labels, np.ndarray) else labels.to_pylist()
-    try:
-        numbers = np.array([float(label) for label in values])
-    except (TypeError, ValueError):
-        numbers = np.array([np.nan])
-    if not np.isfinite(numbers).all():
-        return np.array([str(label) for label in values])
-    whole = numbers.astype(np.int64)
-    return whole if (whole == numbers).all() else numbers

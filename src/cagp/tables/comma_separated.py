@@ -291,20 +291,16 @@ def write(path: Path, columns: Mapping[str, np.ndarray]) -> None:
     import pyarrow as pa
     from pyarrow import csv as arrow
 
-    table = pa.table(
-        {
-            name: np.array([_shown(each) for each in values.tolist()], dtype=object)
-            if values.dtype.kind in "OU"
-            else values
-            for name, values in columns.items()
-        }
-    )
+    written = dict(columns)
+    for name, values in columns.items():
+        if values.dtype.kind in "OU":
+            written[name] = np.array([_shown(each) for each in values.tolist()], dtype=object)
     header = io.StringIO()
     csv.writer(header, lineterminator="\n").writerow(map(_shown, columns))  # Arrow would quote every name
     options = arrow.WriteOptions(include_header=False, quoting_style="needed")
     with whole_file(path) as temporary, _opened(temporary, "wb") as file:
         file.write(header.getvalue().encode())
-        arrow.write_csv(table, file, options)
+        arrow.write_csv(pa.table(written), file, options)
 
 
 def _shown(value: Any) -> Any:

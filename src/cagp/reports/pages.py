@@ -1,15 +1,17 @@
-"""The calibration check: are the error bars right, of the method and of the model?"""
+"""The two pages: the report of a fit, and the check whether error bars are right, of the method and of the model."""
 
 from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ..calibration import SimulationResult, simulation_based_calibration
+from ..hyperparameters import FitResult
 from ..model import Model
 from ..recalibration.diagnosis import Diagnosis, diagnose, joint_verdict
 from ..solvers import Solver
@@ -17,36 +19,90 @@ from ..support.numbers import percent
 from ..support.progress import progress as progress_bar
 from ..support.validation import ArrayLike, count
 from .by_place import simulated as simulated_picture
+from .computational_share import Computation, measure, shares_picture
+from .directions import directions_picture, directions_table, turned_part
 from .held_out import predict_held_out
 from .inputs import array, attempt, check_inputs, working
 from .judgement import coverage_table, judgement, judgement_on_data, remedies_for_method, trial
-from .model_section import facts_table
+from .model_section import advice, columns_table, facts_table, hyperparameters_table
 from .names import Names
 from .page import Folder
+from .prediction_pictures import draw
 
-_TEST = 50
-_TEMPLATE = """\
-{% extends "base.html" %}
-{% from "parts.html" import judgement, table %}
-{% block title %}cagp: are the error bars right?{% endblock %}
-{% block body %}
-<h1>Are the error bars right?</h1>
-<p class="{{ state }}" id="verdict"><strong>{{ verdict }}</strong></p>
-<p>Two questions are answered apart. Is the <em>method</em> right: do its error bars hold what they promise when the
-prior is true? And is the <em>model</em> right: do they hold real observations? A method can be right and the model
-still wrong, if kernel, noise or mean do not fit the data. A check can find that they are wrong; where it finds no
-sign of that, its sentence says what it could have seen.</p>
-<section id="method"><h2>The method, under its own prior</h2>
-{{ judgement(method, method_problem) }}
-</section>
-<section id="data"><h2>The model, against data</h2>
-{{ judgement(data, data_problem) }}
-</section>
-<section id="model"><h2>What was checked</h2>
-{{ table(facts) }}
-</section>
-{% endblock %}
-"""
+_TEST = 50  # so many points, at which simulations are compared with what is predicted
+
+Holdout = tuple[ArrayLike, ArrayLike] | tuple[ArrayLike, ArrayLike, ArrayLike] | None
+
+
+@dataclass(frozen=True)
+class FitReport:
+    """The page at ``path``, for which this may stand, as in ``open(report)``; ``finding`` is what its opening says."""
+
+    path: Path
+    finding: str
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+    __fspath__ = __str__
+
+
+def write_fit_report(
+    model: Model,
+    folder: str | os.PathLike[str],
+    *,
+    fit: FitResult | None = None,
+    holdout: Holdout = None,
+    like: ArrayLike | None = None,
+    names: Names | None = None,
+    seed: int = 0,
+    progress: bool | None = None,
+) -> FitReport:
+    """Write ``folder``/report.html about a model, with its figures inside and as PNG files beside it.
+
+    It says what was fitted; the hyperparameters with their uncertainty, from ``fit``, and advice; draws predictions;
+    judges the error bars on ``holdout`` = (X, y), or on left-out training data where there is none, in the geometry of
+    points ``like`` = X_test (T, p); and measures how much of the error bars is computational and what more iterations
+    would buy. A recalibrated model is judged with its recalibration. ``names`` are for labels. The same ``seed`` gives
+    the same report. ``progress`` shows a bar: None on a terminal only.
+    """
+    given = check_inputs(model, fit, holdout, like, names)
+    heaviest, names = given.heaviest, given.names
+    count(seed, "seed")
+    place = Folder(folder)
+    turned = turned_part((heaviest.prior if fit is None else fit.prior).kernel, names)
+    lines = groupby(model.story.splitlines(), lambda line: line.startswith("  "))
+    values: dict[str, Any] = {
+        "names": names,
+        "fit": fit,
+        "story": [(aligned, list(some)) for aligned, some in lines],  # those of its table are aligned by blanks
+        "facts": facts_table(given.model, names, given.scale),
+        "columns": columns_table(heaviest, names),
+        "hyperparameters": hyperparameters_table(heaviest, fit, names),
+        "advice": advice(heaviest, fit, names, mixed=len(model.components) > 1),
+        "directions": None if turned is None else directions_table(*turned, names),
+        "directions_picture": None if turned is None else place.picture(*directions_picture(*turned, names)),
+        "computation_picture": None,
+    }
+    with progress_bar("report", 3, progress) as advance:
+        drawn, values["predictions_problem"] = attempt(lambda: draw(given.model, names, seed))
+        values["predictions"] = [place.picture(*each) for each in drawn or []]
+        advance(1)
+        found, problem = attempt(lambda: predict_held_out(given, seed))
+        advance(1)
+        values["held_out_problem"] = problem or "With one observation there is nothing to predict from the others."
+        values["held_out"] = None if found is None else judgement_on_data(found, given, place)
+        measured, problem = attempt(lambda: measure(heaviest, seed))
+        computation = values["computation"] = measured or Computation((f"Not measured: {problem}",))
+        if computation.now is not None and computation.later is not None:
+            content = shares_picture(computation.now, computation.later, computation.what)
+            caption = "The share of the variance that is computational, now and after more work: estimate, and the "
+            caption += "range that is guaranteed to hold it."
+            values["computation_picture"] = place.picture("computation", content, caption)
+        advance(1)
+    first = [values["held_out"]["sentence"]] if values["held_out"] else []
+    opening = values["opening"] = " ".join([*first, computation.sentences[0]])
+    return FitReport(place.write("report.html", values), opening)
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +151,7 @@ def write_check_report(
     model: Model,
     folder: str | os.PathLike[str],
     *,
-    holdout: tuple[ArrayLike, ArrayLike] | tuple[ArrayLike, ArrayLike, ArrayLike] | None = None,
+    holdout: Holdout = None,
     like: ArrayLike | None = None,
     names: Names | None = None,
     seed: int = 0,
@@ -140,15 +196,15 @@ def write_check_report(
     if found is not None and data is not None and data.state != "right" and not found.recalibrated:
         verdict = f"{verdict} {trial(found, 'Recalibration (--recalibrate) was tried here, and it')}"
     values |= {"verdict": verdict, "state": state, "data_problem": data_problem}
-    path = place.write("check.html", _TEMPLATE, values)
-    advice = [sentence for part in (values["method"], values["data"]) if part for sentence in part["advice"]]
+    path = place.write("check.html", values)
+    said = [sentence for part in (values["method"], values["data"]) if part for sentence in part["advice"]]
     left_out = ""
     if given.holdout is not None and given.holdout.known:
         known, new = given.holdout.known, len(given.holdout.y)
         left_out = f"{known:,} of the {known + new:,} rows are training rows and were left out."
     problems = tuple(filter(None, (left_out, method_problem, data_problem)))
     after = None if found is None or found.after is None else found.after.diagnosis
-    return CheckReport(path, verdict, state, method, data, tuple(dict.fromkeys(advice)), problems, after)
+    return CheckReport(path, verdict, state, method, data, tuple(dict.fromkeys(said)), problems, after)
 
 
 def simulate(model: Model, seed: int) -> tuple[SimulationResult, str]:
