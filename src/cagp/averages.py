@@ -28,7 +28,7 @@ from .support.convert import Output
 from .support.positive_definite import joint_draws
 from .support.validation import ArrayLike, as_float64, count
 
-_LOOKED_AT = 1000  # points that ``Auto`` looks at where averages are asked for
+_LOOKED_AT = 1000  # points that ``Auto`` looks at where averages are asked for, or as many as there are averages
 
 SCALED = Guarantee(
     "empirical",
@@ -237,9 +237,12 @@ def solve_functionals(
     components: Sequence[Conditioned], test: torch.Tensor, A: sp.csr_array, convert: Output, **settings: Any
 ) -> list[FunctionalPosterior]:
     """The posteriors of functionals ``A`` (m, T) of f at test points (T, p); ``settings`` as for ``solve_each``."""
-    m, seen, offsets = A.shape[0], [], []
+    m, seen, offsets, looked_at = A.shape[0], [], [], test
+    if len(test) > (most := max(m, _LOOKED_AT)):
+        some = torch.randperm(len(test), generator=torch.Generator().manual_seed(0))[:most].sort().values
+        looked_at = test[some.to(test.device)]
     for each in components:
-        component, _, expected = each.ready_for(_some_of(test, m))
+        component, _, expected = each.ready_for(looked_at)
         seen.append((component, Functionals(component.cross(test), A), expected))
         offset = torch.from_numpy(A @ component.offset(test).double().cpu().numpy())
         offsets.append(offset.to(component.gram.noise))
@@ -248,12 +251,3 @@ def solve_functionals(
         FunctionalPosterior(component, solved, convert, status.noting(many), test)
         for component, solved, status in solve_each(seen, offsets, **settings)
     ]
-
-
-def _some_of(test: torch.Tensor, m: int) -> torch.Tensor:
-    """As many test points as there are averages, at least a thousand where there are so many."""
-    number = max(m, _LOOKED_AT)
-    if len(test) <= number:
-        return test
-    some = torch.randperm(len(test), generator=torch.Generator().manual_seed(0))[:number].sort().values
-    return test[some.to(test.device)]

@@ -61,14 +61,13 @@ class ConditionedField:
     ) -> xr.Dataset:
         """The prediction at the coordinates of ``grid``: a Dataset with ``mean`` and ``std``, each in the grid's shape.
 
-        ``grid`` is any DataArray or Dataset; only its coordinates matter. Latitude and longitude may have other names
-        than in the observed field, and Geographic takes any convention for longitudes. ``observed`` predicts new
-        observations (the noise, or ``noise_variance``, is added) and not the field without noise. ``level`` adds the
-        ends of central intervals, ``lower`` and ``upper``. The others are those of ``Model.predict``.
+        Only the coordinates of ``grid`` matter; latitude and longitude may have other names than in the observed field,
+        and Geographic takes any convention for longitudes. ``observed`` predicts new observations, with the noise of
+        the field or ``noise_variance``. ``level`` adds the ends of central intervals, ``lower`` and ``upper``. The
+        others are those of ``Model.predict``.
 
-        Where the grid is backed by dask, or ``chunks`` cuts it (``{"lat": 100}``), nothing is computed yet: each block
-        is predicted when it is asked for, one at a time, so that the memory stays bounded; a stopping rule then
-        applies to each block by itself. The numbers are the same.
+        Where the grid is backed by dask, or ``chunks`` cuts it (``{"lat": 100}``), each block is predicted when it is
+        asked for, one at a time, by the stopping rule for itself. The numbers are the same.
         """
         request = self._request(grid, observed, noise_variance, level)
         return predict_on(replace(request, stop=stop, batch_size=batch_size), grid, chunks, progress)
@@ -196,11 +195,7 @@ def _flattened(field: xr.DataArray, axes: tuple[Axis, ...]) -> xr.DataArray:
 def _noise_like(noise: Any, flat: xr.DataArray) -> Any:
     """One number, or one per value of the field, shape (n,)."""
     if isinstance(noise, xr.DataArray):
-        try:
-            same, _ = xr.align(noise, flat, join="exact")
-            return same.variable.set_dims(dict(flat.sizes)).transpose(*flat.dims).values.ravel()
-        except ValueError as error:
-            raise InputError(f"noise_variance does not have the coordinates of the field: {error}") from error
+        return _flat(noise, flat, flat.sizes, "noise_variance", "field")
     if np.ndim(noise) == 0:
         return noise
     if np.shape(noise) != flat.shape:
@@ -273,18 +268,20 @@ def _labels(grid: Gridded, by: xr.DataArray | str | None, sizes: Mapping[Hashabl
     return _flat(by, grid, sizes, "by"), name
 
 
-def _flat(array: xr.DataArray, grid: Gridded, sizes: Mapping[Hashable, int], name: str) -> np.ndarray:
+def _flat(
+    array: xr.DataArray, grid: Gridded, sizes: Mapping[Hashable, int], name: str, whose: str = "grid"
+) -> np.ndarray:
     """The values of an array at all cells, in the order of the points."""
     spare = [dim for dim in array.dims if dim not in sizes]
     if any(array.sizes[dim] != 1 for dim in spare):
-        raise InputError(f"{name} also varies along {[str(dim) for dim in spare]}, which the grid's points do not")
+        raise InputError(f"{name} also varies along {[str(dim) for dim in spare]}, which the {whose}'s points do not")
     squeezed = array.squeeze(spare, drop=True)
     template = xr.Dataset(coords={dim: grid.coords[dim] for dim in sizes if dim in grid.coords})
     try:
         aligned, _ = xr.align(squeezed, template, join="exact", copy=False)
         return np.asarray(aligned.variable.set_dims(dict(sizes)).transpose(*sizes).values).ravel()
     except ValueError as error:
-        raise InputError(f"{name} does not have the coordinates of the grid: {error}") from error
+        raise InputError(f"{name} does not have the coordinates of the {whose}: {error}") from error
 
 
 def _cell_weights(
