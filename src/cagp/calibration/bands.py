@@ -80,8 +80,7 @@ def histogram_band(n: int, bins: int | ArrayLike = 20, level: float = 0.95) -> B
         )
     p = p / p.sum()
     lower, upper, coverage, gamma = _limits(n, tuple(p.tolist()), level, _histogram_probability)
-    edges = np.concatenate([[0.0], p.cumsum()])
-    return Band(edges, n * p, lower.astype(float), upper.astype(float), level, coverage, gamma)
+    return Band(np.r_[0.0, p.cumsum()], n * p, lower.astype(float), upper.astype(float), level, coverage, gamma)
 
 
 _Probability = Callable[[int, np.ndarray, np.ndarray, np.ndarray], float]

@@ -5,12 +5,11 @@ A simulation needs b = y − m₀(X) and s = wᵀ(f(X′) − m₀(X′)), nothi
     [ k(X, X) + Σ    k(X, X′) w    ]
     [ wᵀ k(X′, X)    wᵀ k(X′, X′) w ]
 
-has d + 1 rows however many test points there are, and the noise on its diagonal makes it positive definite, so no
-jitter is needed. It comes from the kernel as a whole, not from the ``Gram`` that the solvers use: an independent check.
+has d + 1 rows, and the noise on its diagonal makes it positive definite without jitter. It comes from the kernel as a
+whole, not from the ``Gram`` that the solvers use: an independent check.
 
-With u = W w the mean is m₀ + uᵀb, and the variance wᵀCw = wᵀK″w − 2 wᵀVu + uᵀGu needs one product of G with one
-vector. A solver that reports wrong variances must not pass: the first solve compares them with those of its weights,
-which takes a product G W, and where they differ, every solve puts the reported ones in place.
+With u = W w the mean is m₀ + uᵀb and the variance wᵀCw = wᵀK″w − 2 wᵀVu + uᵀGu. A solver that reports wrong variances
+must not pass: the first solve compares them with those of its weights, and where they differ, the reported ones count.
 """
 
 from __future__ import annotations

@@ -44,16 +44,15 @@ def simulation_based_calibration(
 ) -> SimulationResult:
     """Is the posterior of ``solver`` calibrated when f and y come from ``prior``?
 
-    Draws f and y from the prior ``n_simulations`` times, at training points X (d, p) and test points X_test (T, p),
-    and compares the posterior of wᵀf(X′) with the truth: z = wᵀ(mean − truth) / √(wᵀCw) is standard normal if the
-    posterior is calibrated. ``test_vector`` w (T,) is by default a random unit vector. See ``Assessment`` for the tests
-    and the verdict; ``level`` is their family-wise error.
+    Draws f and y from the prior ``n_simulations`` times, at training points X (d, p) and test points X_test (T, p):
+    z = wᵀ(mean − truth) / √(wᵀCw) is standard normal if the posterior is calibrated. ``test_vector`` w (T,) is by
+    default a random unit vector. ``level`` is the family-wise error of the tests; see ``Assessment``.
 
-    Weights of solvers with ``calibrated = True`` do not depend on y, so one solve serves all simulations. Others, and
-    with ``solve_each=True`` all, are solved once per simulation, by ``n_jobs`` workers of joblib (−1: one per core; 1:
-    this process; None: what ``joblib.parallel_config`` says, such as a Dask cluster, and else this process). The prior
-    mean must not be estimated from y. ``memory_budget`` is in bytes, half of the free memory by default; processes of
-    this machine share it, workers of a cluster have as much each. ``progress`` shows a bar: None on a terminal only.
+    One solve serves all simulations where weights do not depend on y: for solvers with ``calibrated = True``. Others,
+    and with ``solve_each=True`` all, are solved once per simulation, by ``n_jobs`` workers of joblib (−1: one per core;
+    1: this process; None: what ``joblib.parallel_config`` says, and else this process). The prior mean must not be
+    estimated from y. ``memory_budget`` is in bytes, half of the free memory by default; processes of this machine
+    share it, workers of a cluster have as much each. ``progress`` shows a bar: None on a terminal only.
 
     >>> import cagp, numpy as np
     >>> from cagp.calibration import simulation_based_calibration

@@ -25,7 +25,7 @@ from ..gram import Cross
 from ..kernels import Kernel, Varying, map_embedding
 from ..predicting.conditioned import Conditioned
 from ..predicting.memory_plan import MemoryPlan
-from ..predicting.solving import Outcome, Solved, run, run_to
+from ..predicting.solving import Solved, run, run_to
 from ..predicting.status import Status, status_of
 from ..prediction import Guarantee, Prediction, checked_noise
 from ..support.interrupt import Interrupt
@@ -252,7 +252,11 @@ class ComponentSimulator:
         for cross in self._crosses:
             for piece in model.prepared.pieces(cross):
                 rows, part = first + piece, cross.rows(piece.to(model.device))
-                outcome = self._outcome(part, rows)
+                if self._iterations is None:
+                    outcome = run(model, part, [], Interrupt(), lambda steps: None)
+                else:
+                    iterations = self._iterations[rows.to(self._iterations.device)]
+                    outcome = run_to(model, part, iterations), iterations, None
                 if self._found is None:
                     every.append(rows)
                     solved.append(Solved.of(model, part, offset[rows.to(model.device)], False, *outcome))
@@ -273,12 +277,6 @@ class ComponentSimulator:
             self._found = Found(whole.mean, whole.variance, status)
         if keep:
             self._weights = kept
-
-    def _outcome(self, cross: Cross, rows: torch.Tensor) -> Outcome:
-        if self._iterations is None:
-            return run(self._model, cross, [], Interrupt(), lambda steps: None)
-        iterations = self._iterations[rows.to(self._iterations.device)]
-        return run_to(self._model, cross, iterations), iterations, None
 
 
 def prior_draws(kernel: Kernel, points: torch.Tensor, method: str, budget: int) -> PriorDraws:
