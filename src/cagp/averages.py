@@ -1,8 +1,7 @@
 """Averages of f over many points, and other linear functionals of it, as exact about their own error as predictions.
 
-A recalibration says how much larger errors are than promised at each point, s(x), and nothing about how they go
-together. Taking that from the prior, the covariance of averages with weights A becomes (A D) C (A D)ᵀ, D = diag(s):
-the mean is that of A and the error that of A D. The shape of single errors is not used: averages are closer to normal.
+A recalibration says how much larger errors are than promised at each point, s(x). How they go together is the prior's:
+the covariance of averages with weights A becomes (A D) C (A D)ᵀ, D = diag(s). Their shape is taken as normal.
 """
 
 from __future__ import annotations
@@ -137,9 +136,8 @@ class FunctionalPosterior(Posterior):
 class Average(Prediction):
     """A joint prediction of m averages of f over test points; made by ``Model.average``.
 
-    ``mean``, ``variance`` and ``std`` have shape (m,), ``covariance()`` is between the averages. ``observed()`` is
-    about averages of new observations, one at each point. ``groups`` are the labels (m,) of the averages, sorted, where
-    they came from labels. ``weights`` (d, m) are those of the observations, where the model has one component.
+    ``mean``, ``variance`` and ``std`` have shape (m,). ``groups`` are their labels (m,), sorted, where they came from
+    labels. ``weights`` (d, m) are those of the observations, where the model has one component.
     """
 
     def __init__(

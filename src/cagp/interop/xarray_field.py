@@ -175,19 +175,17 @@ class ConditionedField:
 
 @dataclass(frozen=True, eq=False)
 class Observed:
-    """Values y (n,) at X (n, p), whose columns are the ``axes``; ``noise`` is one variance, one each (n,), or None."""
+    """Values y (n,) at X (n, p), whose columns are the ``axes``; ``noise`` is one variance, one each (n,), or None.
+
+    ``longitudes`` are those between which they lie, as they are written; None without any.
+    """
 
     axes: tuple[Axis, ...]
     X: np.ndarray
     y: np.ndarray
     noise: Any
     source: Source
-
-    @property
-    def longitudes(self) -> tuple[float, float] | None:
-        """Between which longitudes they lie, as they are written; None without any."""
-        columns = [column for axis, column in zip(self.axes, self.X.T, strict=True) if axis.role == "longitude"]
-        return (float(columns[0].min()), float(columns[0].max())) if columns else None
+    longitudes: tuple[float, float] | None
 
 
 def observed(field: Any, coords: Sequence[str] | None, time_unit: str, noise_variance: Any) -> Observed:
@@ -218,7 +216,9 @@ def observed(field: Any, coords: Sequence[str] | None, time_unit: str, noise_var
     name = str(field.name if field.name is not None else "field")
     source = Source(name, dict(field.attrs), missing=int((~present).sum()), copies=int((present & ~kept).sum()))
     noise = noise if noise is None or np.ndim(noise) == 0 else noise[kept]
-    return Observed(axes, X[kept], y[kept], noise, source)
+    east = [X[kept, i] for i, axis in enumerate(axes) if axis.role == "longitude"]
+    longitudes = (float(east[0].min()), float(east[0].max())) if east else None
+    return Observed(axes, X[kept], y[kept], noise, source, longitudes)
 
 
 def _flattened(field: xr.DataArray, axes: tuple[Axis, ...]) -> xr.DataArray:
