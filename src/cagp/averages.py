@@ -1,8 +1,7 @@
 """Averages of f over many points, and other linear functionals of it, as exact about their own error as predictions.
 
-A recalibration says how much larger errors are than promised at each point, s(x), and nothing about how they go
-together. Taking that from the prior, the covariance of averages with weights A becomes (A D) C (A D)ᵀ, D = diag(s):
-the mean is that of A and the error that of A D. The shape of single errors is not used: averages are closer to normal.
+A recalibration says how much larger errors are than promised at each point, s(x). How they go together is the prior's:
+the covariance of averages with weights A becomes (A D) C (A D)ᵀ, D = diag(s). Their shape is taken as normal.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from .support.convert import Output
 from .support.positive_definite import joint_draws
 from .support.validation import ArrayLike, as_float64, count
 
-_LOOKED_AT = 1000  # points that ``Auto`` looks at where averages are asked for
+_LOOKED_AT = 1000  # points that ``Auto`` looks at where averages are asked for, or as many as there are averages
 
 SCALED = Guarantee(
     "empirical",
@@ -137,9 +136,8 @@ class FunctionalPosterior(Posterior):
 class Average(Prediction):
     """A joint prediction of m averages of f over test points; made by ``Model.average``.
 
-    ``mean``, ``variance`` and ``std`` have shape (m,), ``covariance()`` is between the averages. ``observed()`` is
-    about averages of new observations, one at each point. ``groups`` are the labels (m,) of the averages, sorted, where
-    they came from labels. ``weights`` (d, m) are those of the observations, where the model has one component.
+    ``mean``, ``variance`` and ``std`` have shape (m,). ``groups`` are their labels (m,), sorted, where they came from
+    labels. ``weights`` (d, m) are those of the observations, where the model has one component.
     """
 
     def __init__(
@@ -237,9 +235,12 @@ def solve_functionals(
     components: Sequence[Conditioned], test: torch.Tensor, A: sp.csr_array, convert: Output, **settings: Any
 ) -> list[FunctionalPosterior]:
     """The posteriors of functionals ``A`` (m, T) of f at test points (T, p); ``settings`` as for ``solve_each``."""
-    m, seen, offsets = A.shape[0], [], []
+    m, seen, offsets, looked_at = A.shape[0], [], [], test
+    if len(test) > (most := max(m, _LOOKED_AT)):
+        some = torch.randperm(len(test), generator=torch.Generator().manual_seed(0))[:most].sort().values
+        looked_at = test[some.to(test.device)]
     for each in components:
-        component, _, expected = each.ready_for(_some_of(test, m))
+        component, _, expected = each.ready_for(looked_at)
         seen.append((component, Functionals(component.cross(test), A), expected))
         offset = torch.from_numpy(A @ component.offset(test).double().cpu().numpy())
         offsets.append(offset.to(component.gram.noise))
@@ -248,12 +249,3 @@ def solve_functionals(
         FunctionalPosterior(component, solved, convert, status.noting(many), test)
         for component, solved, status in solve_each(seen, offsets, **settings)
     ]
-
-
-def _some_of(test: torch.Tensor, m: int) -> torch.Tensor:
-    """As many test points as there are averages, at least a thousand where there are so many."""
-    number = max(m, _LOOKED_AT)
-    if len(test) <= number:
-        return test
-    some = torch.randperm(len(test), generator=torch.Generator().manual_seed(0))[:number].sort().values
-    return test[some.to(test.device)]

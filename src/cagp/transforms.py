@@ -24,11 +24,13 @@ _NAMED = 5  # so many rows are named in an error
 class Transform(ABC):
     """An increasing map g from observations to the scale of a Gaussian process; a frozen dataclass of its parameters.
 
-    ``name`` is how it is asked for, ``free`` are the parameters that a fit chooses, with their bounds.
+    ``name`` is how it is asked for, ``free`` are the parameters that a fit chooses, with their bounds. No observation
+    is predicted below ``lower`` or above ``upper``.
     """
 
     name: ClassVar[str]
     free: ClassVar[Mapping[str, tuple[float, float]]] = {}
+    lower, upper = -math.inf, math.inf
 
     def __post_init__(self) -> None:
         for each in fields(self):  # type: ignore[arg-type]
@@ -64,16 +66,6 @@ class Transform(ABC):
     def in_words(self) -> str:
         """What it does, in a few words with its parameters."""
 
-    @property
-    def lower(self) -> float:
-        """No observation is predicted below."""
-        return -math.inf
-
-    @property
-    def upper(self) -> float:
-        """No observation is predicted above."""
-        return math.inf
-
     def of(self, y: torch.Tensor, name: str = "y") -> torch.Tensor:
         """g(y) of observations y (n,), which are checked first."""
         wrong, wanted = self.refused(y)
@@ -102,7 +94,7 @@ class Transform(ABC):
 class Log(Transform):
     """g(y) = log y, for positive y."""
 
-    name = "log"
+    name, lower = "log", 0.0
 
     def refused(self, y: torch.Tensor) -> tuple[torch.Tensor, str]:
         remedy = "box-cox" if bool((y >= 0).all()) else "yeo-johnson"
@@ -121,10 +113,6 @@ class Log(Transform):
     def in_words(self) -> str:
         return "the logarithm"
 
-    @property
-    def lower(self) -> float:
-        return 0.0
-
 
 @dataclass(frozen=True)
 class BoxCox(Transform):
@@ -133,7 +121,7 @@ class BoxCox(Transform):
     What g⁻¹ would make negative is 0. A power below 0 would give some predictions an infinite mean, so there is none.
     """
 
-    name = "box-cox"
+    name, lower = "box-cox", 0.0
     free: ClassVar[Mapping[str, tuple[float, float]]] = {"power": (0.0, 2.0)}
 
     power: float = 0.0
@@ -172,10 +160,6 @@ class BoxCox(Transform):
     def in_words(self) -> str:
         moved = f" of y + {self.shift:.3g}" if self.shift else ""
         return f"the logarithm{moved}" if self.power == 0 else f"a Box-Cox transform{moved}, power {self.power:.3g}"
-
-    @property
-    def lower(self) -> float:
-        return 0.0
 
 
 @dataclass(frozen=True)
@@ -282,13 +266,8 @@ class Logit(Transform):
         ends = "" if (self.low, self.high) == (0, 1) else f" between {self.low:g} and {self.high:g}"
         return f"the logit of a share{ends}"
 
-    @property
-    def lower(self) -> float:
-        return self.low
-
-    @property
-    def upper(self) -> float:
-        return self.high
+    lower = property(lambda self: self.low)  # type: ignore[assignment]
+    upper = property(lambda self: self.high)  # type: ignore[assignment]
 
 
 KINDS: dict[str, type[Transform]] = {each.name: each for each in (Log, BoxCox, YeoJohnson, SinhArcsinh, Logit)}

@@ -12,8 +12,8 @@ import cagp
 from cagp.errors import InputError, MemoryBudgetError
 from cagp.fields.circulant import circulant_draws
 from cagp.fields.prior_draws import PriorDraws
+from cagp.fields.simulation import prior_draws
 from cagp.fields.vecchia_draws import VecchiaDraws
-from cagp.fields.ways import prior_draws
 
 BUDGET = 2**30
 

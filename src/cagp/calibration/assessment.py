@@ -36,13 +36,11 @@ class Assessment:
     """z-values (n,) and four tests of whether they are standard normal; made by ``assess``.
 
     Each test runs at a quarter of ``level``, so that a calibrated posterior is called anything else with probability
-    at most ``level`` (Bonferroni): ``p_value``, ``mean_p_value``, ``std_p_value`` and ``coverage_p_value``, which sees
-    heavy tails that leave the others nearly untouched.
+    at most ``level`` (Bonferroni); ``coverage_p_value`` sees heavy tails that leave the others nearly untouched.
 
-    ``verdict`` is "calibrated" where none rejects (with few values, none may be able to). Where the spread is wrong and
-    the mean is not, it is "conservative" (``z_std`` < 1: error bars too wide) or "overconfident" (``z_std`` > 1: too
-    narrow). Anything else, a shift or another shape, is "miscalibrated". ``reason`` says it in words. Correlated values
-    count for as many independent ones as ``worth`` says.
+    ``verdict`` is "calibrated" where none rejects (of few values, none may be able to), "conservative" (``z_std`` < 1)
+    or "overconfident" (``z_std`` > 1) where the spread is wrong and the mean is not, and else "miscalibrated": a shift,
+    another shape. ``reason`` says it in words. Correlated values count for as many independent ones as ``worth`` says.
     """
 
     z: np.ndarray

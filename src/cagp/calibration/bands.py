@@ -52,7 +52,14 @@ def ecdf_band(n: int, points: int | ArrayLike | None = None, level: float = 0.95
     Or at so many equal steps; min(n, 100) by default.
     """
     n, level = count(n, "n", minimum=1), fraction(level, "level")
-    x = _evaluation_points(n, points)
+    points = max(2, min(n, _DEFAULT_POINTS)) if points is None else points
+    if isinstance(points, numbers.Integral):
+        steps = count(points, "points", minimum=2)
+        x = np.arange(1, steps) / steps
+    else:
+        x = vector(points, "points")
+        if x[0] <= 0 or x[-1] >= 1 or (np.diff(x) <= 0).any():
+            raise InputError("points must increase strictly within (0, 1): at 0 and 1 every ECDF is the same")
     lower, upper, coverage, gamma = _limits(n, tuple(x.tolist()), level, _ecdf_probability)
     return Band(x, x, lower / n, upper / n, level, coverage, gamma)
 
@@ -63,33 +70,17 @@ def histogram_band(n: int, bins: int | ArrayLike = 20, level: float = 0.95) -> B
     ``bins`` is a number of bins of equal probability, or the probability of each bin, which add up to one.
     """
     n, level = count(n, "n", minimum=1), fraction(level, "level")
-    p = _bin_probabilities(bins)
-    lower, upper, coverage, gamma = _limits(n, tuple(p.tolist()), level, _histogram_probability)
-    edges = np.concatenate([[0.0], p.cumsum()])
-    return Band(edges, n * p, lower.astype(float), upper.astype(float), level, coverage, gamma)
-
-
-def _evaluation_points(n: int, points: int | ArrayLike | None) -> np.ndarray:
-    points = max(2, min(n, _DEFAULT_POINTS)) if points is None else points
-    if isinstance(points, numbers.Integral):
-        steps = count(points, "points", minimum=2)
-        return np.arange(1, steps) / steps
-    x = vector(points, "points")
-    if x[0] <= 0 or x[-1] >= 1 or (np.diff(x) <= 0).any():
-        raise InputError("points must increase strictly within (0, 1): at 0 and 1 every ECDF is the same")
-    return x
-
-
-def _bin_probabilities(bins: int | ArrayLike) -> np.ndarray:
     if isinstance(bins, numbers.Integral):
-        return np.full(count(bins, "bins", minimum=2), 1 / int(bins))
+        bins = np.full(count(bins, "bins", minimum=2), 1 / int(bins))
     p = vector(bins, "bins", minimum=2)
     if (p <= 0).any() or abs(p.sum() - 1) > 1e-9:
         raise InputError(
             f"bins must be positive probabilities that add up to 1, got a sum of {p.sum():g} and a least of "
             f"{p.min():g}; the outer bins take the tails"
         )
-    return p / p.sum()
+    p = p / p.sum()
+    lower, upper, coverage, gamma = _limits(n, tuple(p.tolist()), level, _histogram_probability)
+    return Band(np.r_[0.0, p.cumsum()], n * p, lower.astype(float), upper.astype(float), level, coverage, gamma)
 
 
 _Probability = Callable[[int, np.ndarray, np.ndarray, np.ndarray], float]

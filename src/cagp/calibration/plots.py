@@ -50,7 +50,7 @@ def z_histogram(z: ArrayLike, *, bins: int = 24, level: float = 0.95, ax: Axes |
     values, ax = vector(z, "z"), ax or new_axes()[0]
     inner = np.linspace(-3, 3, count(bins, "bins", minimum=4) - 1)
     width = inner[1] - inner[0]
-    bounds, drawn = _closed(inner, -np.inf, np.inf), _closed(inner, inner[0] - width, inner[-1] + width)
+    bounds, drawn = np.r_[-np.inf, inner, np.inf], np.r_[inner[0] - width, inner, inner[-1] + width]
     _histogram(ax, values, bounds, drawn, histogram_band(len(values), np.diff(ndtr(bounds)), level))
     x = np.linspace(drawn[0], drawn[-1], 300)
     density = len(values) * width * np.exp(-(x**2) / 2) / (2 * np.pi) ** 0.5
@@ -112,12 +112,8 @@ def _band_style(band: Band) -> dict[str, Any]:
 def _ecdf_limits(n: int, points: int | None, level: float) -> tuple[np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
     """The points, the lower and the upper limits of a band, from 0 to 1, and its style."""
     band = ecdf_band(n, points, level)
-    x, lower, upper = (_closed(each, 0, 1) for each in (band.points, band.lower, band.upper))
+    x, lower, upper = (np.r_[0, each, 1] for each in (band.points, band.lower, band.upper))
     return x, lower, upper, _band_style(band)
-
-
-def _closed(inner: np.ndarray, first: float, last: float) -> np.ndarray:
-    return np.concatenate([[first], inner, [last]])
 
 
 def _ecdf(values: np.ndarray, x: np.ndarray) -> np.ndarray:

@@ -5,12 +5,11 @@ A simulation needs b = y − m₀(X) and s = wᵀ(f(X′) − m₀(X′)), nothi
     [ k(X, X) + Σ    k(X, X′) w    ]
     [ wᵀ k(X′, X)    wᵀ k(X′, X′) w ]
 
-has d + 1 rows however many test points there are, and the noise on its diagonal makes it positive definite, so no
-jitter is needed. It comes from the kernel as a whole, not from the ``Gram`` that the solvers use: an independent check.
+has d + 1 rows, and the noise on its diagonal makes it positive definite without jitter. It comes from the kernel as a
+whole, not from the ``Gram`` that the solvers use: an independent check.
 
-With u = W w the mean is m₀ + uᵀb, and the variance wᵀCw = wᵀK″w − 2 wᵀVu + uᵀGu needs one product of G with one
-vector. A solver that reports wrong variances must not pass: the first solve compares them with those of its weights,
-which takes a product G W, and where they differ, every solve puts the reported ones in place.
+With u = W w the mean is m₀ + uᵀb and the variance wᵀCw = wᵀK″w − 2 wᵀVu + uᵀGu. A solver that reports wrong variances
+must not pass: the first solve compares them with those of its weights, and where they differ, the reported ones count.
 """
 
 from __future__ import annotations
@@ -21,13 +20,13 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from ..algebra.weights import Weights, certified
+from ..algebra.weights import certified
 from ..errors import NotPositiveDefiniteError
-from ..gram import Cross, Gram
+from ..gram import Gram
 from ..kernels import Kernel, slice_embedding
 from ..predicting.trend import TrendBasis, UnbiasedTrend
 from ..prior import Prior
-from ..solvers import Prepared, Solver
+from ..solvers import Solver
 from ..support.memory import require
 from ..support.positive_definite import any_root
 
@@ -114,7 +113,8 @@ class Projection:
         """u (d,) in the order of the training points, and wᵀCw, of the posterior given b (d,)."""
         cross = self._cross
         prepared, _ = self._solver.prepared_for(self._gram, b).picked_for(cross)
-        weights = _last(prepared, cross.seen_by(prepared.gram))
+        seen = cross.seen_by(prepared.gram)
+        weights = prepared.final(seen) or deque(prepared.weights(seen), maxlen=1)[0]  # the last iterate
         if cross.basis is not None:
             weights = UnbiasedTrend(self._gram, prepared).unbiased(weights, cross)
         projected = self._w @ weights.dense()
@@ -127,21 +127,12 @@ class Projection:
             if self._misreports:
                 reduction += self._w.square() @ excess
         variance = self._prior_variance - float(reduction)
-        self._refuse_rounding(variance, projected)
-        return projected, variance
-
-    def _refuse_rounding(self, variance: float, u: torch.Tensor) -> None:
-        """A variance that is nothing but rounding error cannot be judged."""
-        magnitude = float(self._gram.diagonal().max()) * float(self._w.abs().sum() + u.abs().sum()) ** 2
-        limit = 2 * torch.finfo(u.dtype).eps * magnitude
+        magnitude = float(self._gram.diagonal().max()) * float(self._w.abs().sum() + projected.abs().sum()) ** 2
+        limit = 2 * torch.finfo(projected.dtype).eps * magnitude
         if variance < limit:
             raise NotPositiveDefiniteError(
                 f"the variance of wᵀf(X′) under {self._solver!r} is {variance:.3g}, below the {limit:.3g} that "
                 "rounding can resolve, so its calibration cannot be judged; give another test_vector, test points "
                 "further from the training points, or a larger noise_variance"
             )
-
-
-def _last(prepared: Prepared, cross: Cross) -> Weights:
-    """The solver's last iterate."""
-    return prepared.final(cross) or deque(prepared.weights(cross), maxlen=1)[0]
+        return projected, variance

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -44,16 +44,15 @@ def simulation_based_calibration(
 ) -> SimulationResult:
     """Is the posterior of ``solver`` calibrated when f and y come from ``prior``?
 
-    Draws f and y from the prior ``n_simulations`` times, at training points X (d, p) and test points X_test (T, p),
-    and compares the posterior of wᵀf(X′) with the truth: z = wᵀ(mean − truth) / √(wᵀCw) is standard normal if the
-    posterior is calibrated. ``test_vector`` w (T,) is by default a random unit vector. See ``Assessment`` for the tests
-    and the verdict; ``level`` is their family-wise error.
+    Draws f and y from the prior ``n_simulations`` times, at training points X (d, p) and test points X_test (T, p):
+    z = wᵀ(mean − truth) / √(wᵀCw) is standard normal if the posterior is calibrated. ``test_vector`` w (T,) is by
+    default a random unit vector. ``level`` is the family-wise error of the tests; see ``Assessment``.
 
-    Weights of solvers with ``calibrated = True`` do not depend on y, so one solve serves all simulations. Others, and
-    with ``solve_each=True`` all, are solved once per simulation, by ``n_jobs`` workers of joblib (−1: one per core; 1:
-    this process; None: what ``joblib.parallel_config`` says, such as a Dask cluster, and else this process). The prior
-    mean must not be estimated from y. ``memory_budget`` is in bytes, half of the free memory by default; processes of
-    this machine share it, workers of a cluster have as much each. ``progress`` shows a bar: None on a terminal only.
+    One solve serves all simulations where weights do not depend on y: for solvers with ``calibrated = True``. Others,
+    and with ``solve_each=True`` all, are solved once per simulation, by ``n_jobs`` workers of joblib (−1: one per core;
+    1: this process; None: what ``joblib.parallel_config`` says, and else this process). The prior mean must not be
+    estimated from y. ``memory_budget`` is in bytes, half of the free memory by default; processes of this machine
+    share it, workers of a cluster have as much each. ``progress`` shows a bar: None on a terminal only.
 
     >>> import cagp, numpy as np
     >>> from cagp.calibration import simulation_based_calibration
@@ -80,76 +79,52 @@ def simulation_based_calibration(
     draws = draw(prior, train, test, w, n, np.random.default_rng(for_draws), budget)
     problem = (prior, train, test, w, draws.prior_variance, solver)
     with progress_bar("simulate", n if each else 1, progress) as advance:
-        if each:
-            errors, variances = draws.b.new_empty(n), draws.b.new_empty(n)
-            for start, predicted, variance in _solve_each(problem, budget, draws.b, pool):
-                done = slice(start, start + len(predicted))
-                errors[done] = predicted - draws.truth[done]
-                variances[done] = variance
-                advance(len(predicted))
-        else:
-            u, of_all = _solve_once(problem, budget, torch.zeros_like(draws.b[0]), pool)
-            errors, variances = draws.b @ u - draws.truth, torch.full_like(draws.truth, of_all)
-            advance(1)
+        errors, variances = torch.empty_like(draws.truth), torch.empty_like(draws.truth)
+        for start, predicted, variance in _solved(problem, budget, draws.b, each, pool):
+            done = slice(start, start + len(predicted))
+            errors[done] = predicted - draws.truth[done]
+            variances[done] = variance
+            advance(len(predicted) if each else 1)
     z, test_vector = (errors / variances.sqrt()).cpu().numpy(), vector(w, "test_vector")
     how: Any = {"solver": solver, "test_vector": test_vector, "seed": seed, "factor": draws.factor}
     return SimulationResult(z, level, solves=n if each else 1, **how)
 
 
-def _solve_once(problem: Problem, budget: int, b: torch.Tensor, pool: Pool | None) -> tuple[torch.Tensor, float]:
-    """u (d,) and wᵀCw for weights that do not depend on b (d,): on a cluster if there is one."""
-    if pool is None or not pool.elsewhere:  # for one solve no process needs to be started
-        return Projection(*problem, budget=budget).solve(b)
-    ((u, variance),) = _through(pool, _solve_one, [(_parcel(problem, budget), b.cpu())])
-    return torch.empty_like(b).copy_(u), variance
-
-
-def _solve_each(
-    problem: Problem, budget: int, b: torch.Tensor, pool: Pool | None
+def _solved(
+    problem: Problem, budget: int, b: torch.Tensor, each: bool, pool: Pool | None
 ) -> Iterator[tuple[int, torch.Tensor, torch.Tensor]]:
-    """One solve per row of b (n, d): yields (first row, means (k,), variances (k,)) as they are done."""
-    if pool is None:
+    """(first row, means (k,), variances (k,)) as they are done: one solve for ``each`` row of b (n, d), or for all."""
+    if pool is None or not (each or pool.elsewhere):  # for one solve no process needs to be started
         projection = Projection(*problem, budget=budget)
-        for i, row in enumerate(b):
-            yield i, *_solve_rows(projection, row[None])
+        for i, rows in enumerate(b.split(1 if each else len(b))):
+            yield i, *_solve_rows(projection, rows, each)
         return
-    size = max(1, -(-len(b) // (pool.count * _CHUNKS_PER_WORKER)))
-    parcel = _parcel(problem, budget if pool.elsewhere else budget // pool.count)
-    calls = ((parcel, i, b[i : i + size].cpu().clone()) for i in range(0, len(b), size))
-    for start, means, variances in _through(pool, _solve_chunk, calls):
-        yield start, means.to(b.device), variances.to(b.device)
-
-
-def _through(pool: Pool, task: Callable[..., Any], calls: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
-    """The results of a pool; a part of the simulations is no answer, so Ctrl-C ends them all."""
+    size = max(1, -(-len(b) // (pool.count * _CHUNKS_PER_WORKER))) if each else len(b)
+    share = budget if pool.elsewhere else budget // pool.count
+    parcel = Parcel.of(partial(Projection, *problem, budget=share))  # a worker makes G and V once, for all it solves
+    calls = ((parcel, i, b[i : i + size].cpu().clone(), each) for i in range(0, len(b), size))
     with Interrupt() as interrupt:
-        yield from pool.results(task, calls, interrupt)
-    if interrupt.requested:
+        for start, means, variances in pool.results(_solve_chunk, calls, interrupt):
+            yield start, means.to(b.device), variances.to(b.device)
+    if interrupt.requested:  # a part of the simulations is no answer
         raise KeyboardInterrupt
 
 
-def _parcel(problem: Problem, budget: int) -> Parcel[Projection]:
-    """The projection as workers get it: each makes G and V once, for all that it solves."""
-    return Parcel.of(partial(Projection, *problem, budget=budget))
-
-
-def _solve_one(parcel: Parcel[Projection], b: torch.Tensor) -> tuple[torch.Tensor, float]:
-    """The work of one worker for weights that do not depend on b (d,)."""
-    projection = parcel.open()
-    u, variance = projection.solve(b.to(projection.device))
-    return u.cpu(), variance
-
-
-def _solve_chunk(parcel: Parcel[Projection], start: int, b: torch.Tensor) -> tuple[int, torch.Tensor, torch.Tensor]:
+def _solve_chunk(
+    parcel: Parcel[Projection], start: int, b: torch.Tensor, each: bool
+) -> tuple[int, torch.Tensor, torch.Tensor]:
     """The work of one worker: the rows of b (k, d), which are rows start, start + 1, … of all."""
     projection = parcel.open()
-    means, variances = _solve_rows(projection, b.to(projection.device))
+    means, variances = _solve_rows(projection, b.to(projection.device), each)
     return start, means.cpu(), variances.cpu()
 
 
-def _solve_rows(projection: Projection, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Means and variances, shape (k,) each, of one solve per row of b (k, d)."""
+def _solve_rows(projection: Projection, b: torch.Tensor, each: bool) -> tuple[torch.Tensor, torch.Tensor]:
+    """Means and variances, shape (k,) each, of one solve for ``each`` row of b (k, d), or of one for all."""
     means, variances = b.new_empty(len(b)), b.new_empty(len(b))
+    if not each:
+        u, variance = projection.solve(torch.zeros_like(b[0]))
+        return b @ u, variances.fill_(variance)
     for i, given in enumerate(b):
         row = torch.empty_like(given).copy_(given)  # products round by where in memory a vector lies: always the same
         u, variances[i] = projection.solve(row)

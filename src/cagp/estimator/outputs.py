@@ -36,11 +36,6 @@ class Outputs:
         """Whether all outputs have the weights, and so the variance, of the first: those of others depend on y."""
         return self.shared and len(self.models) > 1 and self.models[0].solver.calibrated
 
-    @property
-    def _by_weights(self) -> bool:
-        """Whether one solve for the weights is the cheapest way to the means of several outputs."""
-        return self._one_variance and not self.models[0].means_are_cheap
-
     def log_likelihood(self, **options: Any) -> float:
         """log p(y) of all outputs together, each under its own prior, with the slope of a transform in it."""
         total = 0.0
@@ -52,7 +47,7 @@ class Outputs:
 
     def means(self, X: np.ndarray) -> np.ndarray:
         """The means at X (T, p), shape (T, outputs), without variances."""
-        if self._by_weights:
+        if self._one_variance and not self.models[0].means_are_cheap:
             return self._solved_once(X)[0]
         return np.column_stack([model.predict_mean(X) for model in self.models])
 
@@ -60,21 +55,22 @@ class Outputs:
         """What each output says of f at X (T, p)."""
         if not self._one_variance:
             return [_whole(model, X) for model in self.models]
-        if self._by_weights:
+        if not self.models[0].means_are_cheap:
             mean, variance = self._solved_once(X)
         else:
-            first = _under_the_prior(self.models[0], X)
+            first = _whole(self.models[0].replace(margins=None), X)
             mean = np.column_stack([first.mean, *(model.predict_mean(X) for model in self.models[1:])])
             variance = first.variance
         return [model.prediction_of(X, mean[None, :, j], variance[None]) for j, model in enumerate(self.models)]
 
     def _solved_once(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Means (T, outputs) and variances (T,) from one solve: Wᵀb for every b."""
+        first = self.models[0].replace(margins=None)  # margins are for each output by itself
         components = [model.components[0] for model in self.models]
         B = np.column_stack([each.b.cpu().numpy() for each in components])
         means, variances, step = [], [], max(1, _NUMBERS_AT_ONCE // len(B))
         for test in np.array_split(X, range(step, len(X), step)):
-            posterior: Any = _under_the_prior(self.models[0], test)
+            posterior: Any = _whole(first, test)
             prior_means = np.column_stack([each.offset(torch.from_numpy(test)).numpy() for each in components])
             means.append(prior_means + posterior.weights.T @ B)
             variances.append(posterior.variance)
@@ -89,7 +85,7 @@ class Outputs:
     def covariances(self, X: np.ndarray, noise: Any) -> np.ndarray:
         """Of f with ``noise``, one or (T, outputs), at X (T, p), before any recalibration, shape (T, T, outputs)."""
         different = self.models[:1] if self._one_variance else self.models
-        found = np.stack([_under_the_prior(model, X).covariance() for model in different], axis=2)
+        found = np.stack([_whole(model.replace(margins=None), X).covariance() for model in different], axis=2)
         found = np.repeat(found, len(self.models) // len(different), axis=2)
         return found + np.broadcast_to(noise, found.shape[1:])[:, None] * np.eye(len(X))[:, :, None]
 
@@ -102,11 +98,6 @@ def outputs_of(models: Sequence[Model], recalibrate: Any, seed: int) -> Outputs:
         return Outputs([*models], "", True)
     found = [judged(model, recalibrate=recalibrate, seed=seed) for model in models]
     return Outputs([model for model, _ in found], " " + " ".join(said for _, said in found), True)
-
-
-def _under_the_prior(model: Model, X: np.ndarray) -> Prediction:
-    """Without margins, which are for each output by itself."""
-    return _whole(model.replace(margins=None), X)
 
 
 def _whole(model: Model, X: np.ndarray) -> Prediction:

@@ -46,13 +46,12 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         "auto" is exact (Cholesky) up to 2,000 observations. Beyond, it is NearestNeighbours where the kernel is chosen,
         too, and else what is cheapest within 1% of the exact variance. Settings are ``solver__iterations`` and so on.
     alpha : float, array (n,) or None
-        Known variance that is added to the noise and never fitted. None is 1e-10 for kernels of scikit-learn, as
-        there, and zero for others.
+        Known noise, added and never fitted. None is 1e-10 for kernels of scikit-learn, as there, and zero for others.
     optimizer : "fmin_l_bfgs_b", callable or None
-        Hyperparameters by maximum likelihood; None keeps them (without a kernel, those of a Matérn 3/2 from the spread
-        of the data). Beyond 2,000 observations it is the likelihood of nearest neighbours unless ``fit_options`` says
-        otherwise. A callable, as in scikit-learn, and kernels of scikit-learn that cagp has no equal of, are served by
-        scikit-learn's own optimiser, on 2,000 observations drawn at random where there are more.
+        Hyperparameters by maximum likelihood, beyond 2,000 observations that of nearest neighbours unless
+        ``fit_options`` says otherwise; None keeps them (without a kernel, those of a Matérn 3/2 from the spread of the
+        data). A callable, and kernels of scikit-learn that cagp has no equal of, are served by scikit-learn's own
+        optimiser, on 2,000 observations drawn at random where there are more.
     n_restarts_optimizer : int
         Further starts of the optimiser, within a factor of ten of the first.
     normalize_y : bool
@@ -60,9 +59,8 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     fit_options, condition_options : dict or None
         Further options of ``cagp.hyperparameters.fit`` and of ``cagp.Prior.condition``.
     recalibrate : bool, "auto" or None
-        True scales and shapes the error bars of each output by predictions of left-out observations, see
-        ``Model.recalibrated``; "auto" does so where these reject the error bars of the prior. None is "auto" where the
-        kernel is chosen, and False where one is given. Means do not change.
+        True scales and shapes the error bars of each output as ``Model.recalibrated`` does, "auto" where left-out
+        observations reject them. None is "auto" where the kernel is chosen, and False where one is given.
     uncertainty, mixture, target_transform, varying, seconds, ard, rotate, globe, times : as in ``cagp.fit``
         For kernels that are chosen. ``target_transform`` is its ``transform``, a name that makes transformers here.
     random_state : int, RandomState or None
@@ -84,10 +82,9 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     Notes
     -----
-    ``predict(X, return_std=True)`` means what it means in ``GaussianProcessRegressor``: the standard deviation of the
-    latent f, with the noise of a ``WhiteKernel`` and without ``alpha``; with kernels of cagp it is of f alone.
-    ``of="latent"`` leaves all noise out, ``of="observed"`` puts all of it in. What a recalibration learns is about
-    observations; the error bars of f are scaled in the same way, which no observation can check.
+    ``predict(X, return_std=True)`` is as in ``GaussianProcessRegressor``: the standard deviation of the latent f, with
+    the noise of a ``WhiteKernel`` and without ``alpha``. ``of="latent"`` leaves all noise out, ``of="observed"`` puts
+    it in. A recalibration learns from observations, and scales the error bars of f alike, which none can check.
 
     Examples
     --------
@@ -187,7 +184,10 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         solver, seen = as_solver(self.solver), y.shape[1] if y.ndim == 2 else 1
         if self.n_targets is not None and seen != self.n_targets:
             raise InputError(f"y has {seen} outputs, but n_targets={self.n_targets!r}; leave n_targets out")
-        self._seed = _seed(self.random_state)
+        if isinstance(self.random_state, numbers.Integral) and not isinstance(self.random_state, bool):
+            self._seed = count(self.random_state, "random_state")
+        else:
+            self._seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         shift, scale = np.zeros(y.shape[1:]), np.ones(y.shape[1:])
         if self.normalize_y:
             shift, scale = y.mean(axis=0), y.std(axis=0)
@@ -370,9 +370,3 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         kernel = clone(self.kernel_) if clone_kernel else self.kernel_
         noise = self._start.known if self._start.white else self.noise_variance_
         return log_likelihood_at(self._start, noise, kernel, self.X_train_, Y, np.asarray(theta), eval_gradient)
-
-
-def _seed(random_state: Any) -> int:
-    if isinstance(random_state, numbers.Integral) and not isinstance(random_state, bool):
-        return count(random_state, "random_state")
-    return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))

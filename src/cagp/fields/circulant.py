@@ -1,8 +1,8 @@
 """Draws on a regular grid by the fast Fourier transform: circulant embedding.
 
-A stationary covariance on a grid that is wrapped around at a distance is a circulant matrix, whose eigenvalues are the
-Fourier transform of its first row. Where none of them is negative, its root times white noise has exactly that
-covariance, and on the part that was asked for it is the prior's. The points need not fill the grid, only lie on it.
+A stationary covariance on a grid that is wrapped around is a circulant matrix, whose eigenvalues are the Fourier
+transform of its first row. Where none is negative, its root times white noise has the covariance of the prior. The
+points need not fill the grid, only lie on it.
 """
 
 from __future__ import annotations

@@ -20,10 +20,12 @@ import numpy as np
 import torch
 
 from ..algebra.weights import Weights
+from ..errors import InputError
 from ..gram import Cross
+from ..kernels import Kernel, Varying, map_embedding
 from ..predicting.conditioned import Conditioned
 from ..predicting.memory_plan import MemoryPlan
-from ..predicting.solving import Outcome, Solved, run, run_to
+from ..predicting.solving import Solved, run, run_to
 from ..predicting.status import Status, status_of
 from ..prediction import Guarantee, Prediction, checked_noise
 from ..support.interrupt import Interrupt
@@ -31,9 +33,13 @@ from ..support.memory import require
 from ..support.progress import Advance
 from ..support.progress import progress as progress_bar
 from ..support.validation import as_float64, choice, count
-from .prior_draws import PriorDraws
-from .ways import METHODS, prior_draws
+from .circulant import circulant_draws
+from .prior_draws import ChangedDraws, DenseDraws, PriorDraws, distinct
+from .vecchia_draws import VecchiaDraws
 
+METHODS = ("auto", "dense", "circulant", "vecchia")
+
+_DENSE = 2500  # so many points at most have the factor of their whole covariance by themselves: seconds, and exact
 _KEPT = 4  # weights are kept for further draws where they take at most one part in so many of the memory budget
 _AT_ONCE = 16  # numbers per point and draw that are alive at once, at most, while fields are drawn together
 # Each field has streams of random numbers of its own; the last says which component it falls to.
@@ -246,13 +252,18 @@ class ComponentSimulator:
         for cross in self._crosses:
             for piece in model.prepared.pieces(cross):
                 rows, part = first + piece, cross.rows(piece.to(model.device))
-                outcome = self._outcome(part, rows)
+                if self._iterations is None:
+                    outcome = run(model, part, [], Interrupt(), lambda steps: None)
+                else:
+                    iterations = self._iterations[rows.to(self._iterations.device)]
+                    outcome = run_to(model, part, iterations), iterations, None
                 if self._found is None:
                     every.append(rows)
                     solved.append(Solved.of(model, part, offset[rows.to(model.device)], False, *outcome))
                 weights, *_ = outcome
                 part.forget()
-                n_bytes += _bytes_of(weights)
+                held = [weights.values, weights.reduction, weights.indices, *(weights.shift or ())[:1]]
+                n_bytes += sum(each.nbytes for each in held if each is not None)
                 keep = keep and n_bytes <= model.gram.working_budget // _KEPT
                 if keep:
                     kept.append((rows, weights))
@@ -267,13 +278,27 @@ class ComponentSimulator:
         if keep:
             self._weights = kept
 
-    def _outcome(self, cross: Cross, rows: torch.Tensor) -> Outcome:
-        if self._iterations is None:
-            return run(self._model, cross, [], Interrupt(), lambda steps: None)
-        iterations = self._iterations[rows.to(self._iterations.device)]
-        return run_to(self._model, cross, iterations), iterations, None
 
-
-def _bytes_of(weights: Weights) -> int:
-    parts = [weights.values, weights.reduction, weights.indices, *(weights.shift or ())[:1]]
-    return sum(part.nbytes for part in parts if part is not None)
+def prior_draws(kernel: Kernel, points: torch.Tensor, method: str, budget: int) -> PriorDraws:
+    """Draws at ``points`` (N, p) by that method; "auto" takes the first of dense, circulant and Vecchia that suits."""
+    if isinstance(kernel, Varying):
+        amplitude = kernel.amplitude.at(points)
+        return ChangedDraws(prior_draws(kernel.kernel, points, method, budget), lambda draws: draws.mul_(amplitude))
+    if method == "circulant" or (method == "auto" and len(points) > _DENSE):
+        on_grid, reason = circulant_draws(kernel, points, budget)
+        if on_grid is not None:
+            return on_grid
+        if method == "circulant":
+            raise InputError(f'method="circulant" does not suit: {reason}; "vecchia" works anywhere')
+    embedding = kernel.embed(points, points.mean(dim=0))
+    first, place = distinct(embedding)
+    if len(first) < len(points):
+        embedding = map_embedding(embedding, lambda part: part[:, first].contiguous())
+    size, needed = len(first), 5 * 8 * len(first) ** 2
+    if method == "dense" or (method == "auto" and size <= _DENSE and needed <= budget):
+        remedy = 'draw at fewer points, or use method="vecchia"'
+        require(needed, budget, f"the covariance matrix of {size} points", remedy)
+        inner: PriorDraws = DenseDraws(kernel, embedding)
+    else:
+        inner = VecchiaDraws(kernel, embedding)
+    return inner if size == len(points) else ChangedDraws(inner, lambda draws: draws[:, place])

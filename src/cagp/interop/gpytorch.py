@@ -38,17 +38,16 @@ def from_gpytorch(
 ) -> Model:
     """A cagp model with the kernel, mean, noise and data of a trained ``gpytorch.models.ExactGP``.
 
-    ``likelihood`` defaults to ``model.likelihood``; GaussianLikelihood and FixedNoiseGaussianLikelihood (with or
-    without second noise) are understood. ``solver`` and ``condition_options`` are those of ``Prior.condition``.
+    ``likelihood``, by default ``model.likelihood``, is a GaussianLikelihood or a FixedNoiseGaussianLikelihood (with or
+    without second noise). ``solver`` and ``condition_options`` are those of ``Prior.condition``.
 
-    ScaleKernel, MaternKernel, RBFKernel, RQKernel, PeriodicKernel, their sums and products, one lengthscale or one per
-    column, and ``active_dims`` become cagp's own kernels, which are fast; any other kernel is evaluated by GPyTorch
-    block by block. ZeroMean, ConstantMean and LinearMean become cagp's own means, any other is called. Where the
-    model's ``forward`` does more than call its mean and its kernel, which is found out by comparing, the blocks come
-    from ``forward`` itself. ``print(result.prior)`` shows what became of them.
+    ScaleKernel, MaternKernel, RBFKernel, RQKernel, PeriodicKernel, their sums, products and ``active_dims``, and
+    ZeroMean, ConstantMean and LinearMean become cagp's own, which are fast; GPyTorch is asked for any other mean, and
+    block by block for any other kernel. Where ``forward`` does more than call them, which is found out by comparing,
+    it is asked itself. ``print(result.prior)`` shows what became of them.
 
-    The model is read once and not changed. cagp computes in float64, like ``model.double()``, also where the model was
-    trained in float32; with ``dtype="float32"`` in single precision, but for blocks that GPyTorch evaluates.
+    The model is read once and not changed. cagp computes in float64, like ``model.double()``; with
+    ``dtype="float32"`` in single precision, but for blocks that GPyTorch evaluates.
     """
     _check_model(model)
     X, y = model.train_inputs[0].detach(), model.train_targets.detach()
@@ -57,7 +56,11 @@ def from_gpytorch(
     frozen = _frozen(model, device)
     probe = X[:: -(-len(X) // _PROBES)].to(device=device, dtype=torch.float64)
     said = _ask(frozen, probe)
-    prior = _translated(frozen, device, noise)
+    kernels, means = ([p for p in frozen.children() if isinstance(p, k)] for k in (gk.Kernel, gpytorch.means.Mean))
+    prior = None
+    if len(kernels) == len(means) == 1:
+        mean = _mean_from_gpytorch(means[0], device)
+        prior = Prior(kernel_from_gpytorch(kernels[0], device), mean=mean, noise_variance=noise)
     if prior is None or not _agrees(prior, probe, *said):
         mean = as_mean(_MeanFunction(frozen, device, forward=True))
         prior = Prior(GPyTorchKernel(KernelBlocks(frozen, device, forward=True)), mean=mean, noise_variance=noise)
@@ -133,15 +136,6 @@ def _frozen(model: Any, device: torch.device) -> Any:
         ) from error
 
 
-def _translated(frozen: Any, device: torch.device, noise: Any) -> Prior | None:
-    """The prior from the model's kernel and mean; None where it has not exactly one of each."""
-    kernels, means = ([p for p in frozen.children() if isinstance(p, k)] for k in (gk.Kernel, gpytorch.means.Mean))
-    if len(kernels) != 1 or len(means) != 1:
-        return None
-    mean = _mean_from_gpytorch(means[0], device)
-    return Prior(kernel_from_gpytorch(kernels[0], device), mean=mean, noise_variance=noise)
-
-
 def _mean_from_gpytorch(mean: Any, device: torch.device) -> Mean:
     kind = type(mean)
     if kind is gpytorch.means.ZeroMean:
@@ -155,21 +149,25 @@ def _mean_from_gpytorch(mean: Any, device: torch.device) -> Mean:
 
 
 @dataclass(frozen=True)
-class _MeanFunction:
-    """A GPyTorch mean, or that of a model's ``forward``, as a function of numpy points (n, p)."""
+class _Module:
+    """A GPyTorch kernel or mean, or a model whose own ``forward`` is asked, on ``device``."""
 
     module: Any
     device: torch.device
     forward: bool = False
+
+    def __repr__(self) -> str:
+        return type(self.module).__name__ + (".forward" if self.forward else "")
+
+
+class _MeanFunction(_Module):
+    """The mean as a function of numpy points (n, p)."""
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
         given = torch.from_numpy(X).to(self.device)
         with torch.no_grad():
             values = self.module.forward(given).mean if self.forward else self.module(given)
         return values.cpu().numpy()
-
-    def __repr__(self) -> str:
-        return type(self.module).__name__ + (".forward" if self.forward else "")
 
 
 def _ask(frozen: Any, A: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -202,13 +200,8 @@ def _agrees(prior: Prior, A: torch.Tensor, mean: torch.Tensor, block: torch.Tens
     return bool(same_mean and (own_block - block).abs().max() <= _AGREEMENT * scale)
 
 
-@dataclass(frozen=True)
-class KernelBlocks:
-    """Blocks k(A, B) in float64, on ``device``, of a GPyTorch kernel, or of a model's own ``forward``."""
-
-    module: Any
-    device: torch.device
-    forward: bool = False
+class KernelBlocks(_Module):
+    """Blocks k(A, B) in float64."""
 
     def __call__(self, A: torch.Tensor, B: torch.Tensor) -> torch.Tensor:
         """A (n, p) and B (m, p) to the block (n, m), in float64 on the device of A."""
@@ -228,9 +221,6 @@ class KernelBlocks:
             else:
                 found = [self.module(part, diag=True) for part in given]
         return torch.cat(found).to(A.device)
-
-    def __repr__(self) -> str:
-        return type(self.module).__name__ + (".forward" if self.forward else "")
 
 
 @dataclass(frozen=True)

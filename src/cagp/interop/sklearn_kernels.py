@@ -103,9 +103,9 @@ class SklearnFunction:
 class Translation:
     """A scikit-learn kernel in cagp's terms.
 
-    ``kernel`` is the covariance of f, or None where ``source`` is noise alone; ``noise_variance`` what its
-    ``WhiteKernel`` terms add up to. ``fixed`` names the hyperparameters that have no free counterpart, ``bounds`` the
-    limits of the others, as ``cagp.hyperparameters.fit`` takes them. Only scikit-learn can evaluate ``opaque`` parts.
+    ``kernel`` is None where ``source`` is noise alone; ``noise_variance`` what its ``WhiteKernel`` terms add up to.
+    ``fixed`` hyperparameters have no free counterpart, ``bounds`` are the limits of the others. Only scikit-learn can
+    evaluate ``opaque`` parts.
     """
 
     source: sk.Kernel

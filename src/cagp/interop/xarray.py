@@ -44,22 +44,19 @@ def condition(
 ) -> ConditionedField:
     """Condition a prior on a gridded field: every value that is not NaN is one observation.
 
-    ``coords`` names the coordinates, one for each column of the points the kernel sees; by default latitude and
-    longitude, recognised by their CF attributes or their names (lat, latitude, lon, longitude). They may be dimensions
-    or coordinates along them, such as latitudes on a curvilinear grid or of stations. Times are numbers of
-    ``time_unit`` ("D", "h", "m" or "s") since 1970. Other dimensions must have size one, and are dropped.
+    ``coords`` names the coordinates, one for each column of the points the kernel sees: dimensions, or coordinates
+    along them, such as latitudes of stations. By default latitude and longitude, known by their CF attributes or names
+    (lat, latitude, lon, longitude). Times are numbers of ``time_unit`` ("D", "h", "m" or "s") since 1970. Other
+    dimensions must have size one, and are dropped.
 
     Without a prior everything is chosen, as ``fit`` does; a mapping given as ``fit`` is then its ``fit_options``.
     ``fit=True`` fits a prior that you give; a mapping gives the options of ``Prior.fit``, and ``fit=False`` never fits.
     ``noise_variance`` replaces the prior's: a number, or a DataArray or array in the shape of the field. ``solver`` and
-    ``condition_options`` are those of ``Prior.condition``.
+    ``condition_options`` are those of ``Prior.condition``. ``recalibrate``, with ``like``, is
+    ``ConditionedField.recalibrated``; "auto", the default without a prior, where left-out values reject the error bars.
 
-    ``recalibrate`` scales and shapes the error bars by predictions of left-out values, in gaps as wide as those that
-    the points of the grid ``like`` lie in; see ``ConditionedField.recalibrated``. "auto", the default without a prior,
-    does so where left-out values reject the error bars. The attribute ``cagp_guarantee`` says when they hold.
-
-    NaN are missing observations, left out and counted in ``source.missing``. So are copies of one value under several
-    longitudes, at the poles and where a grid repeats its first meridian (``source.copies``).
+    NaN are left out and counted in ``source.missing``, and so are copies of one value under several longitudes, at the
+    poles and where a grid repeats its first meridian, in ``source.copies``.
     """
     if prior is None:
         if fit is False:
@@ -70,7 +67,8 @@ def condition(
             "fit_options": fit if isinstance(fit, Mapping) else None,
             "condition_options": condition_options,
         }
-        return _fit(field, coords=coords, like=like, noise_variance=noise_variance, time_unit=time_unit, **options)
+        known = {"coords": coords, "like": like, "noise_variance": noise_variance, "time_unit": time_unit}
+        return FieldAccessor(field).fit(**known, **options)
     if like is not None:
         require_grid(like, "like")
         if not recalibrate:
@@ -103,11 +101,10 @@ def fit(
 ) -> ConditionedField:
     """A model of a gridded field with everything chosen that is not said: ``cagp.fit`` on the field's coordinates.
 
-    ``coords``, ``time_unit`` and what becomes of NaN and copies are as in ``condition``. Latitude and longitude are
-    taken together, on the globe; every time has a factor of its own in the kernel. ``like`` is the grid where
-    predictions are wanted: what is chosen, and the error bars, are right for gaps like those. ``noise_variance`` is
-    known noise: a number, or a DataArray or array in the shape of the field. The other ``options`` are those of
-    ``cagp.fit``. ``model.story`` of the result tells what was done.
+    ``coords``, ``time_unit`` and the shapes of ``noise_variance``, which is known noise, are as in ``condition``.
+    Latitude and longitude are taken together, on the globe; every time has a factor of its own in the kernel. What is
+    chosen, and the error bars, are right for gaps like those of the grid ``like``. The other ``options`` are those of
+    ``cagp.fit``; ``model.story`` of the result tells what was done.
     """
     seen = observed(field, coords, time_unit, noise_variance)
     if not float(np.var(seen.y)) > 0:
@@ -128,9 +125,6 @@ def fit(
     return ConditionedField(model, seen.axes, seen.source, longitudes)
 
 
-_fit = fit  # for functions with an argument of that name
-
-
 def average(
     model: ConditionedField | Model,
     grid: Gridded,
@@ -139,20 +133,16 @@ def average(
     coords: Sequence[str] | None = None,
     **options: Any,
 ) -> xr.Dataset:
-    """The mean over regions of ``grid``, from a conditioned field or from any cagp model.
-
-    ``coords`` is that of ``predict``, the options are those of ``ConditionedField.average``.
-    """
+    """``ConditionedField.average`` over regions of ``grid``, also from any cagp model; ``coords`` as in ``predict``."""
     return _conditioned(model, grid, coords).average(grid, by, **options)
 
 
 def predict(
     model: ConditionedField | Model, grid: Gridded, *, coords: Sequence[str] | None = None, **options: Any
 ) -> xr.Dataset:
-    """The prediction at the coordinates of ``grid``, from a conditioned field or from any cagp model.
+    """``ConditionedField.predict`` at the coordinates of ``grid``, also from any cagp model.
 
-    For a cagp model, ``coords`` names the coordinates of the grid that are its columns, by default latitude and
-    longitude. The options are those of ``ConditionedField.predict``.
+    For such a model ``coords`` names the coordinates that are its columns, by default latitude and longitude.
     """
     return _conditioned(model, grid, coords).predict(grid, **options)
 
@@ -160,10 +150,7 @@ def predict(
 def simulate(
     model: ConditionedField | Model, grid: Gridded, n: int = 1, *, coords: Sequence[str] | None = None, **options: Any
 ) -> xr.DataArray:
-    """``n`` fields at the coordinates of ``grid``, from a conditioned field or from any cagp model.
-
-    ``coords`` is that of ``predict``, the options are those of ``ConditionedField.simulate``.
-    """
+    """``ConditionedField.simulate`` on ``grid``, also from any cagp model; ``coords`` is as in ``predict``."""
     return _conditioned(model, grid, coords).simulate(grid, n, **options)
 
 

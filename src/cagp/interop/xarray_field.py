@@ -35,10 +35,9 @@ class ConditionedField:
     def recalibrated(
         self, like: Gridded | None = None, n: int | None = None, seed: int = 0, *, progress: bool | None = None
     ) -> ConditionedField:
-        """The same with error bars that hold on the data of the field, not only under the prior.
+        """The same with error bars that hold on the data of the field; see ``Model.recalibrated``.
 
-        ``like`` is the grid where it is going to predict: gaps as wide as those that its points lie in are left out.
-        Without it, gaps of all widths are. For the rest see ``Model.recalibrated``.
+        Left out are gaps as wide as those that the points of the grid ``like`` lie in, without it of all widths.
         """
         places = None if like is None else self.points_of(like)
         return replace(self, model=self.model.recalibrated(places, n, seed, progress=progress))
@@ -61,14 +60,13 @@ class ConditionedField:
     ) -> xr.Dataset:
         """The prediction at the coordinates of ``grid``: a Dataset with ``mean`` and ``std``, each in the grid's shape.
 
-        ``grid`` is any DataArray or Dataset; only its coordinates matter. Latitude and longitude may have other names
-        than in the observed field, and Geographic takes any convention for longitudes. ``observed`` predicts new
-        observations (the noise, or ``noise_variance``, is added) and not the field without noise. ``level`` adds the
-        ends of central intervals, ``lower`` and ``upper``. The others are those of ``Model.predict``.
+        Only the coordinates of ``grid`` matter; latitude and longitude may have other names than in the observed field,
+        and Geographic takes any convention for longitudes. ``observed`` predicts new observations, with the noise of
+        the field or ``noise_variance``. ``level`` adds the ends of central intervals, ``lower`` and ``upper``. The
+        others are those of ``Model.predict``.
 
-        Where the grid is backed by dask, or ``chunks`` cuts it (``{"lat": 100}``), nothing is computed yet: each block
-        is predicted when it is asked for, one at a time, so that the memory stays bounded; a stopping rule then
-        applies to each block by itself. The numbers are the same.
+        Where the grid is backed by dask, or ``chunks`` cuts it (``{"lat": 100}``), each block is predicted when it is
+        asked for, one at a time, by the stopping rule for itself. The numbers are the same.
         """
         request = self._request(grid, observed, noise_variance, level)
         return predict_on(replace(request, stop=stop, batch_size=batch_size), grid, chunks, progress)
@@ -88,14 +86,50 @@ class ConditionedField:
         """The mean of the field over regions of ``grid``, each with the error bar of the mean: ``mean`` and ``std``.
 
         ``by`` says which: a DataArray of booleans is one region; of other labels, one for each, along a dimension of
-        the array's name, where NaN is outside all of them; or the name of such a variable or coordinate of the grid. A
-        mapping of slices or values, as for ``grid.sel``, is a box. Without it, the mean over the whole grid.
-        ``weights`` are those of cells, a DataArray, "equal", or "area": the cosine of the latitude where there is one.
-        ``level`` adds ``lower`` and ``upper``, ``covariance`` the covariances between regions. ``observed`` is about
-        means of new observations, one in each cell. See ``Model.average`` for what it costs.
+        the array's name, where NaN is outside; or the name of such a variable of the grid. A mapping, as for
+        ``grid.sel``, is a box. Without it, the whole grid. ``weights`` of cells are a DataArray, "equal", or "area",
+        the cosine of the latitude where there is one. ``covariance`` adds that between regions. ``observed`` is about
+        means of new observations, one in each cell. For the rest see ``predict`` and ``Model.average``.
         """
         request = self._request(grid, observed, noise_variance, level)
-        return _average(request, grid, by, weights, covariance, progress)
+        if isinstance(by, Mapping):
+            try:
+                grid, by = grid.sel(dict(by)), None
+            except (KeyError, ValueError, TypeError, IndexError) as error:
+                raise InputError(f"by={by!r} chooses nothing that the grid has: {error}") from error
+        _, spread, dims = request.columns.within(grid)
+        points, shape = request.columns.points(each.values for each in spread)
+        sizes = dict(zip(dims, shape, strict=True))
+        labels, name = _labels(grid, by, sizes)
+        each = _cell_weights(request, weights, grid, points, sizes)
+        single = labels.dtype.kind == "b"
+        inside = (labels if single else pd.notna(labels)) & (each != 0)
+        if not inside.any():
+            raise InputError(
+                "no cell of the grid lies in a region and has a weight; choose another by, or other weights"
+            )
+        groups = np.zeros(int(inside.sum()), dtype=np.int64) if single else labels[inside]
+        found = request.model.average(points[inside], each[inside], by=groups, progress=progress)
+        if found.status.reason == "interrupted":
+            raise KeyboardInterrupt
+        if request.observed:
+            found = found.observed(request.noise)  # type: ignore[assignment]
+        along: tuple[Hashable, ...] = () if single else (name,)
+        dataset = xr.Dataset(coords={} if single else {name: found.groups})
+        for what, numbers in zip(request.names, request.statistics(found, (-1,)).T, strict=True):
+            attributes = variable_attributes(request.source, what, request.level, request.observed)
+            attributes |= {} if what == "std" else {"cell_methods": "area: mean"}
+            dataset[what] = xr.Variable(along, numbers[0] if single else numbers, attributes)
+        counts = np.unique(groups, return_counts=True)[1]
+        about = {"long_name": "cells of the grid", "units": "1"}
+        dataset["cells"] = xr.Variable(along, counts[0] if single else counts, about)
+        if covariance and not single:
+            dataset["covariance"] = xr.Variable((name, f"other_{name}"), np.asarray(found.covariance()))
+            dataset.coords[f"other_{name}"] = (f"other_{name}", found.groups)
+        dataset.attrs = provenance(request.source, request.model, request.observed, str(found.status))
+        dataset.attrs["cagp_guarantee"] = f"{found.guarantee.kind}: {found.guarantee}"
+        dataset.attrs["cagp_weights"] = weights if isinstance(weights, str) else "given"
+        return dataset
 
     def simulate(
         self,
@@ -141,19 +175,17 @@ class ConditionedField:
 
 @dataclass(frozen=True, eq=False)
 class Observed:
-    """Values y (n,) at X (n, p), whose columns are the ``axes``; ``noise`` is one variance, one each (n,), or None."""
+    """Values y (n,) at X (n, p), whose columns are the ``axes``; ``noise`` is one variance, one each (n,), or None.
+
+    ``longitudes`` are those between which they lie, as they are written; None without any.
+    """
 
     axes: tuple[Axis, ...]
     X: np.ndarray
     y: np.ndarray
     noise: Any
     source: Source
-
-    @property
-    def longitudes(self) -> tuple[float, float] | None:
-        """Between which longitudes they lie, as they are written; None without any."""
-        columns = [column for axis, column in zip(self.axes, self.X.T, strict=True) if axis.role == "longitude"]
-        return (float(columns[0].min()), float(columns[0].max())) if columns else None
+    longitudes: tuple[float, float] | None
 
 
 def observed(field: Any, coords: Sequence[str] | None, time_unit: str, noise_variance: Any) -> Observed:
@@ -165,8 +197,14 @@ def observed(field: Any, coords: Sequence[str] | None, time_unit: str, noise_var
         raise InputTypeError(f"field has type {field.dtype}, which is not a real number; convert it with astype(float)")
     axes = find_axes(field, coords, time_unit)
     flat = _flattened(field, axes)
-    noise = None if noise_variance is None else _noise_like(noise_variance, flat)
-    sizes = dict(flat.sizes)
+    noise, sizes = noise_variance, dict(flat.sizes)
+    if isinstance(noise, xr.DataArray):
+        noise = _flat(noise, flat, sizes, "noise_variance", "field")
+    elif noise is not None and np.ndim(noise):
+        if np.shape(noise) != flat.shape:
+            given = np.shape(noise)
+            raise InputError(f"noise_variance has shape {given}, the field has {flat.shape}; give one value each")
+        noise = np.asarray(noise).ravel()
     places = [xr.Variable(flat.coords[axis.name].dims, axis.numbers(flat.coords[axis.name].values)) for axis in axes]
     X = np.column_stack([each.set_dims(sizes).values.ravel() for each in places])
     y = np.asarray(flat.values, dtype=np.float64).ravel()
@@ -178,7 +216,9 @@ def observed(field: Any, coords: Sequence[str] | None, time_unit: str, noise_var
     name = str(field.name if field.name is not None else "field")
     source = Source(name, dict(field.attrs), missing=int((~present).sum()), copies=int((present & ~kept).sum()))
     noise = noise if noise is None or np.ndim(noise) == 0 else noise[kept]
-    return Observed(axes, X[kept], y[kept], noise, source)
+    east = [X[kept, i] for i, axis in enumerate(axes) if axis.role == "longitude"]
+    longitudes = (float(east[0].min()), float(east[0].max())) if east else None
+    return Observed(axes, X[kept], y[kept], noise, source, longitudes)
 
 
 def _flattened(field: xr.DataArray, axes: tuple[Axis, ...]) -> xr.DataArray:
@@ -193,69 +233,7 @@ def _flattened(field: xr.DataArray, axes: tuple[Axis, ...]) -> xr.DataArray:
     return field.squeeze(spare, drop=True)
 
 
-def _noise_like(noise: Any, flat: xr.DataArray) -> Any:
-    """One number, or one per value of the field, shape (n,)."""
-    if isinstance(noise, xr.DataArray):
-        try:
-            same, _ = xr.align(noise, flat, join="exact")
-            return same.variable.set_dims(dict(flat.sizes)).transpose(*flat.dims).values.ravel()
-        except ValueError as error:
-            raise InputError(f"noise_variance does not have the coordinates of the field: {error}") from error
-    if np.ndim(noise) == 0:
-        return noise
-    if np.shape(noise) != flat.shape:
-        raise InputError(f"noise_variance has shape {np.shape(noise)}, the field has {flat.shape}; give one value each")
-    return np.asarray(noise).ravel()
-
-
 # --- means over regions of a grid -------------------------------------------------------------------------------------
-
-
-def _average(
-    request: Request,
-    grid: Gridded,
-    by: xr.DataArray | str | Mapping[str, Any] | None,
-    weights: xr.DataArray | str,
-    covariance: bool,
-    progress: bool | None,
-) -> xr.Dataset:
-    """The data set with the means over regions of ``grid``."""
-    if isinstance(by, Mapping):
-        try:
-            grid, by = grid.sel(dict(by)), None
-        except (KeyError, ValueError, TypeError, IndexError) as error:
-            raise InputError(f"by={by!r} chooses nothing that the grid has: {error}") from error
-    columns, coordinates, dims = request.columns.within(grid)
-    points, shape = columns.points(coordinate.values for coordinate in coordinates)
-    sizes = dict(zip(dims, shape, strict=True))
-    labels, name = _labels(grid, by, sizes)
-    each = _cell_weights(request, weights, grid, points, sizes)
-    single = labels.dtype.kind == "b"
-    inside = (labels if single else pd.notna(labels)) & (each != 0)
-    if not inside.any():
-        raise InputError("no cell of the grid lies in a region and has a weight; choose another by, or other weights")
-    groups = np.zeros(int(inside.sum()), dtype=np.int64) if single else labels[inside]
-    found = request.model.average(points[inside], each[inside], by=groups, progress=progress)
-    if found.status.reason == "interrupted":
-        raise KeyboardInterrupt
-    if request.observed:
-        found = found.observed(request.noise)  # type: ignore[assignment]
-    along: tuple[Hashable, ...] = () if single else (name,)
-    dataset = xr.Dataset(coords={} if single else {name: found.groups})
-    for what, numbers in zip(request.names, request.statistics(found, (-1,)).T, strict=True):
-        attributes = variable_attributes(request.source, what, request.level, request.observed)
-        attributes |= {} if what == "std" else {"cell_methods": "area: mean"}
-        dataset[what] = xr.Variable(along, numbers[0] if single else numbers, attributes)
-    counts = np.unique(groups, return_counts=True)[1]
-    about = {"long_name": "cells of the grid", "units": "1"}
-    dataset["cells"] = xr.Variable(along, counts[0] if single else counts, about)
-    if covariance and not single:
-        dataset["covariance"] = xr.Variable((name, f"other_{name}"), np.asarray(found.covariance()))
-        dataset.coords[f"other_{name}"] = (f"other_{name}", found.groups)
-    dataset.attrs = provenance(request.source, request.model, request.observed, str(found.status))
-    dataset.attrs["cagp_guarantee"] = f"{found.guarantee.kind}: {found.guarantee}"
-    dataset.attrs["cagp_weights"] = weights if isinstance(weights, str) else "given"
-    return dataset
 
 
 def _labels(grid: Gridded, by: xr.DataArray | str | None, sizes: Mapping[Hashable, int]) -> tuple[np.ndarray, str]:
@@ -273,18 +251,20 @@ def _labels(grid: Gridded, by: xr.DataArray | str | None, sizes: Mapping[Hashabl
     return _flat(by, grid, sizes, "by"), name
 
 
-def _flat(array: xr.DataArray, grid: Gridded, sizes: Mapping[Hashable, int], name: str) -> np.ndarray:
+def _flat(
+    array: xr.DataArray, grid: Gridded, sizes: Mapping[Hashable, int], name: str, whose: str = "grid"
+) -> np.ndarray:
     """The values of an array at all cells, in the order of the points."""
     spare = [dim for dim in array.dims if dim not in sizes]
     if any(array.sizes[dim] != 1 for dim in spare):
-        raise InputError(f"{name} also varies along {[str(dim) for dim in spare]}, which the grid's points do not")
+        raise InputError(f"{name} also varies along {[str(dim) for dim in spare]}, which the {whose}'s points do not")
     squeezed = array.squeeze(spare, drop=True)
     template = xr.Dataset(coords={dim: grid.coords[dim] for dim in sizes if dim in grid.coords})
     try:
         aligned, _ = xr.align(squeezed, template, join="exact", copy=False)
         return np.asarray(aligned.variable.set_dims(dict(sizes)).transpose(*sizes).values).ravel()
     except ValueError as error:
-        raise InputError(f"{name} does not have the coordinates of the grid: {error}") from error
+        raise InputError(f"{name} does not have the coordinates of the {whose}: {error}") from error
 
 
 def _cell_weights(

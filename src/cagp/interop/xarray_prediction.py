@@ -29,18 +29,13 @@ Chunks = dict[Hashable, tuple[int, ...]]
 
 @dataclass(frozen=True)
 class Columns:
-    """What the columns of a model's points are, and between which ``longitudes`` it was observed, where that matters.
-
-    Each has ``positions``, the dimensions of its coordinate among all ``dimensions`` of a grid, ascending.
-    """
+    """What the columns of a model's points are; between which ``longitudes`` it was observed, where that matters."""
 
     axes: tuple[Axis, ...]
     longitudes: tuple[float, float] | None
-    positions: tuple[tuple[int, ...], ...] = ()
-    dimensions: int = 0
 
-    def within(self, grid: Gridded) -> tuple[Columns, list[xr.DataArray], tuple[Hashable, ...]]:
-        """The same with their places in the grid, the grid's coordinates for them, and its dimensions."""
+    def within(self, grid: Gridded) -> tuple[list[xr.DataArray], list[xr.Variable], tuple[Hashable, ...]]:
+        """The grid's coordinates for them, the same with all of its dimensions (size one is any), and these."""
         coordinates = [cf.matching(grid, axis) for axis in self.axes]
         needed = {dim for coordinate in coordinates for dim in coordinate.dims}
         orders: list[Any] = [] if isinstance(grid, xr.DataArray) else [v.dims for v in grid.data_vars.values()]
@@ -48,21 +43,20 @@ class Columns:
         dims = tuple(dim for dim in order if dim in needed)
         if empty := [str(dim) for dim in dims if grid.sizes[dim] == 0]:
             raise InputError(f"the grid has no points along {empty}; choose a larger part of it")
-        coordinates = [each.transpose(*dims, missing_dims="ignore") for each in coordinates]  # in the grid's order
-        positions = tuple(tuple(dims.index(dim) for dim in each.dims) for each in coordinates)
-        return replace(self, positions=positions, dimensions=len(dims)), coordinates, dims
+        return coordinates, [each.variable.to_base_variable().set_dims(dims) for each in coordinates], dims
 
     def points(self, coordinates: Iterable[Any]) -> tuple[np.ndarray, tuple[int, ...]]:
-        """The points (T, p) of a block given by its coordinates, and the shape of the block."""
-        columns = []
-        for axis, values, where in zip(self.axes, coordinates, self.positions, strict=True):
-            numbers = axis.numbers(values)
+        """The points (T, p) of a block given by its coordinates, which go together, and the shape of the block."""
+        columns = [axis.numbers(values) for axis, values in zip(self.axes, coordinates, strict=True)]
+        for axis, numbers in zip(self.axes, columns, strict=True):
             if axis.role == "longitude" and numbers.size and self.longitudes is not None:
-                _check_convention(*self.longitudes, numbers.min(), numbers.max())
-            shape = [1] * self.dimensions
-            for position, size in zip(where, numbers.shape, strict=True):
-                shape[position] = size
-            columns.append(numbers.reshape(shape))
+                (low, high), first, last = self.longitudes, numbers.min(), numbers.max()
+                if (high > 180 and first < 0) or (low < 0 and last > 180):
+                    raise InputError(
+                        f"the observed longitudes run from {low:g} to {high:g}, those of the grid from {first:g} to "
+                        f"{last:g}: two conventions, which this kernel takes for different places; use "
+                        "Geographic(kernel), or convert one of them"
+                    )
         full = np.broadcast_arrays(*columns)
         return np.column_stack([column.ravel() for column in full]), full[0].shape
 
@@ -76,8 +70,8 @@ def require_grid(grid: Any, name: str) -> None:
 def points_on(axes: tuple[Axis, ...], longitudes: tuple[float, float] | None, like: Gridded) -> np.ndarray:
     """The points (T, p) of a whole grid, whose longitudes are written like those seen, where that matters."""
     require_grid(like, "like")
-    columns, coordinates, _ = Columns(axes, longitudes).within(like)
-    return columns.points(each.values for each in coordinates)[0]
+    columns = Columns(axes, longitudes)
+    return columns.points(each.values for each in columns.within(like)[1])[0]
 
 
 @dataclass(frozen=True)
@@ -126,16 +120,15 @@ class Request:
 
 def predict_on(request: Request, grid: Gridded, chunks: Mapping[str, int] | None, progress: bool | None) -> xr.Dataset:
     """The data set with the prediction at the coordinates of ``grid``."""
-    columns, coordinates, dims = request.columns.within(grid)
-    request = replace(request, columns=columns)
+    coordinates, spread, dims = request.columns.within(grid)
     if taken := [str(name) for name in grid.coords if name in request.names]:
         raise InputError(f"the grid has coordinates called {taken}, as the prediction's variables are; rename them")
     blocks = _chunks(grid, dims, coordinates, chunks)
     if blocks is None:
-        post, shape = request.posterior([c.values for c in coordinates], progress)
+        post, shape = request.posterior([each.values for each in spread], progress)
         values, status = request.statistics(post, shape), str(post.status)
     else:
-        values = _lazy_blocks(request, coordinates, dims, blocks)
+        values = _lazy_blocks(request, spread, blocks)
         status = "Predicted block by block when the values were needed."
     dataset = _frame(request, grid, coordinates, dims)
     dataset.attrs = cf.provenance(request.source, request.model, request.observed, status)
@@ -154,15 +147,6 @@ def _frame(request: Request, grid: Gridded, coordinates: list[xr.DataArray], dim
     for axis, coordinate in zip(request.columns.axes, coordinates, strict=True):
         dataset[coordinate.name].attrs = cf.coordinate_attributes(axis.role, coordinate.attrs)
     return dataset
-
-
-def _check_convention(low: float, high: float, first: float, last: float) -> None:
-    """Refuse longitudes from ``first`` to ``last`` that are written in another way than those observed."""
-    if (high > 180 and first < 0) or (low < 0 and last > 180):
-        raise InputError(
-            f"the observed longitudes run from {low:g} to {high:g}, those of the grid from {first:g} to {last:g}: two "
-            "conventions, which this kernel takes for different places; use Geographic(kernel), or convert one of them"
-        )
 
 
 def _chunks(
@@ -188,34 +172,20 @@ def _chunks(
     return {dim: own.get(dim, (grid.sizes[dim],)) for dim in dims}
 
 
-def _lazy_blocks(request: Request, coordinates: list[xr.DataArray], dims: tuple[Hashable, ...], blocks: Chunks) -> Any:
+def _lazy_blocks(request: Request, spread: list[xr.Variable], blocks: Chunks) -> Any:
     """A dask array of the variables of the result along a last axis; nothing is computed."""
     import dask.array as da
     from dask.utils import SerializableLock
 
-    request = replace(request, lock=SerializableLock())
-    name = f"cagp-predict-{uuid.uuid4().hex}"  # given, so that dask does not read the whole model to name it
-    arguments: list[Any] = []
-    for i, (coordinate, positions) in enumerate(zip(coordinates, request.columns.positions, strict=True)):
-        if not coordinate.dims:
-            arguments += [coordinate.values, None]
-            continue
-        cut = tuple(blocks[dim] for dim in coordinate.dims)
-        if isinstance(coordinate.data, da.Array):
-            array = coordinate.data.rechunk(cut)
-        else:
-            array = da.from_array(coordinate.values, chunks=cut, name=f"{name}-{i}")
-        arguments += [array, positions]
-    last = len(dims)
-    return da.blockwise(
-        request,
-        tuple(range(last + 1)),
-        *arguments,
-        new_axes={last: len(request.names)},
+    cut = [each.chunk({dim: blocks[dim] for dim, size in each.sizes.items() if size != 1}) for each in spread]
+    return da.map_blocks(
+        replace(request, lock=SerializableLock()),
+        *(each.data for each in cut),
+        new_axis=len(blocks),
+        chunks=(*blocks.values(), (len(request.names),)),
         dtype=np.float64,
-        meta=np.empty((0,) * (last + 1)),
-        name=name,
-        align_arrays=False,
+        meta=np.empty((0,) * (len(blocks) + 1)),
+        name=f"cagp-predict-{uuid.uuid4().hex}",  # given, so that dask does not read the whole model to name it
     )
 
 
@@ -225,12 +195,12 @@ def simulate_on(
     """``n`` fields at the coordinates of ``grid``, along a first dimension "realisation"."""
     count(n, "n", minimum=1)
     count(seed, "seed")
-    columns, coordinates, dims = request.columns.within(grid)
+    coordinates, spread, dims = request.columns.within(grid)
     if REALISATION in (*dims, *grid.coords):
         raise InputError(f"the grid has a dimension or coordinate called {REALISATION!r} already; rename it")
     if unknown := [name for name in chunks or {} if name != REALISATION]:
         raise InputError(f"chunks name {unknown}; fields are cut along {REALISATION!r} alone, because each is whole")
-    points, shape = columns.points(coordinate.values for coordinate in coordinates)
+    points, shape = request.columns.points(each.values for each in spread)
     simulator = request.model.simulator(points)
     draw = partial(simulator.draw, seed=seed, observed=request.observed, noise_variance=request.noise)
     if chunks is None and not grid.chunksizes:

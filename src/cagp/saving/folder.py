@@ -78,7 +78,19 @@ def write(saved: Saved, folder: str | Path, *, overwrite: bool = False) -> Path:
     optional("safetensors.numpy", "saving and loading models", "cli")
     place = require_writable(folder, overwrite)
     arrays = {"X": np.ascontiguousarray(saved.X, dtype=np.float64), "y": np.ascontiguousarray(saved.y)}
-    description = _describe(saved, arrays)
+    patterned = any(prior.noise_pattern is not None for prior in (saved.prior, *saved.parts.others))
+    parts = saved.parts.encoded(saved.picked or saved.solver, arrays)
+    description = {
+        "format": FORMAT,
+        "format_version": 3 if patterned else 2 if parts else 1,
+        "cagp_version": __version__,
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "about": saved.about.to_json(),
+        "prior": encode_prior(saved.prior, "", "noise_variance", arrays),
+        "solver": {"asked": encode(saved.solver, "solver", arrays), "picked": encode(saved.picked, "picked", arrays)},
+        "settings": {"storage": saved.storage, "dtype": saved.dtype, "solve_dtype": saved.solve_dtype},
+        **({"layers": parts} if parts else {}),
+    }
     with named_as(place):
         if place.exists():
             _fill(place, arrays, description, overwrite)
@@ -97,23 +109,6 @@ def write(saved: Saved, folder: str | Path, *, overwrite: bool = False) -> Path:
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
     return place
-
-
-def _describe(saved: Saved, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
-    """model.json but for its own hash; ``arrays`` is given what belongs into the data file."""
-    patterned = any(prior.noise_pattern is not None for prior in (saved.prior, *saved.parts.others))
-    parts = saved.parts.encoded(saved.picked or saved.solver, arrays)
-    return {
-        "format": FORMAT,
-        "format_version": 3 if patterned else 2 if parts else 1,
-        "cagp_version": __version__,
-        "created": datetime.now(UTC).isoformat(timespec="seconds"),
-        "about": saved.about.to_json(),
-        "prior": encode_prior(saved.prior, "", "noise_variance", arrays),
-        "solver": {"asked": encode(saved.solver, "solver", arrays), "picked": encode(saved.picked, "picked", arrays)},
-        "settings": {"storage": saved.storage, "dtype": saved.dtype, "solve_dtype": saved.solve_dtype},
-        **({"layers": parts} if parts else {}),
-    }
 
 
 def _fill(place: Path, arrays: dict[str, np.ndarray], description: dict[str, Any], overwrite: bool) -> None:
