@@ -43,7 +43,8 @@ def test_it_is_saved_with_its_story(rough: cagp.Model, tmp_path: Path) -> None:
     rough.save(tmp_path / "model")
     back = cagp.load(tmp_path / "model")
     test = np.random.default_rng(0).random((5, 2))
-    np.testing.assert_array_equal(back.predict(test).std, rough.predict(test).std)
+    # of a mixture the last digit is that of the number of threads
+    np.testing.assert_allclose(back.predict(test).std, rough.predict(test).std, rtol=1e-13)
     assert back.story == rough.story
     assert back.guarantee == rough.guarantee
 
