@@ -45,12 +45,11 @@ write_table("train.csv", dict(x=x[:40], y=np.sin(6 * x + noise)[:40]))
 write_table("new.csv", dict(x=x[40:], y=np.sin(6 * x + noise)[40:]))
 write_table("globe.csv", dict(lat=60 * x, lon=90 * x, y=np.sin(6 * x)))
 for line in (
-    "fit train.csv --target y --out model --no-report --kernel matern32 --no-uncertainty",
+    "fit train.csv --target y --out model --report model-report --kernel matern32 --no-uncertainty",
     "predict model new.csv --out predicted.parquet",
     "check model new.csv",
     "info model",
-    "fit globe.csv --target y --globe lat,lon --no-fit --lengthscale 3000 --variance 1 --noise-variance 1 --out globe"
-    " --no-report",
+    "fit globe.csv --target y --globe lat,lon --no-fit --lengthscale 3000 --variance 1 --noise-variance 1 --out globe",
     "predict model new.csv --out predicted.nc",
 ):
     print("exit code", app(line.split(), standalone_mode=False))
