@@ -186,7 +186,7 @@ def load(
     """The model that ``save`` wrote to ``folder``, on the CPU or on ``device``; a recalibrated one as it was.
 
     ``solver`` and ``solve_dtype`` replace its own: a model that solves in "tf32", which only GPUs do, needs "float32"
-    on a CPU. Its predictions are, bit for bit, those of the model that was saved (on the same kind of machine, with as
+    on a CPU. Its predictions are, to rounding, those of the model that was saved (on the same kind of machine, with as
     many threads and as much memory). A model made with ``solver="auto"`` keeps the solver that was picked.
     """
     return read(folder).condition(solver, memory_budget=memory_budget, solve_dtype=solve_dtype, device=device)
