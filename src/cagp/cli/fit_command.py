@@ -88,8 +88,7 @@ def fit(
         check_rows(options, len(training.y))
         about = training.about
         at_first = saving.Saved(wished.some_prior(training), training.X, training.y, chosen_solver, about=about)
-        options["like"] = None if like is None else places(like, at_first, out, drop_missing, printer)
-        options["seconds"] = seconds
+        options |= {"seconds": seconds, "like": like and places(like, at_first, out, drop_missing, printer)}
         if no_fit:
             plain = wished.whole_prior_for(training).condition(training.X, training.y, chosen_solver)
             model, about = _as_given(plain, about, out, overwrite, options, printer, debug)
