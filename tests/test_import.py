@@ -131,7 +131,8 @@ def test_public_names_are_those_that_type_checkers_see() -> None:
         for alias in node.names
     }
     shown = {*cagp.__all__, "CAGPRegressor", "__version__"}
-    assert {name for name, home in homes.items() if home or name in cagp.__all__} == shown  # the others are modules
+    imported = {name for name, home in homes.items() if home or name in cagp.__all__}  # the others are modules
+    assert not imported ^ shown, "in one of the imports and __all__ of cagp/__init__.py, and not in both"
     for name, home in homes.items():
         module = importlib.import_module(f"cagp.{home or name}")
         assert getattr(cagp, name) is (getattr(module, name) if home else module)

@@ -28,7 +28,7 @@ def test_solver_table_is_the_code() -> None:
     answers = {s: "yes" if s.calibrated else "no" for s in cagp.solvers.ALL} | {cagp.Chain: "if all its solvers are"}
     rows = [f"| `{s.__name__}` | {answers[s]} | {s.side} | {s.cost} |" for s in cagp.solvers.ALL]
     table = README.split("<!-- solvers -->\n")[1].split("<!-- /solvers -->")[0].strip().splitlines()
-    assert table[2:] == rows
+    assert table[2:] == rows, "the table in README.md has these rows:\n" + "\n".join(rows)
 
 
 def test_make_targets_exist() -> None:

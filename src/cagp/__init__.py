@@ -6,42 +6,17 @@ from typing import TYPE_CHECKING, Any
 from .support.version import __version__ as __version__
 
 if TYPE_CHECKING:  # for type checkers; when the program runs, __getattr__ finds these names on first use
-    from . import (
-        calibration as calibration,
-    )
-    from . import (
-        choosing as choosing,
-    )
-    from . import (
-        datasets as datasets,
-    )
-    from . import (
-        estimator as estimator,
-    )
-    from . import (
-        fit_report as fit_report,
-    )
-    from . import (
-        hyperparameters as hyperparameters,
-    )
-    from . import (
-        interop as interop,
-    )
-    from . import (
-        kernels,
-        preconditioners,
-        solvers,
-        stopping,
-    )
-    from . import (
-        saving as saving,
-    )
-    from . import (
-        tables as tables,
-    )
-    from . import (
-        transforms as transforms,
-    )
+    from . import calibration as calibration
+    from . import choosing as choosing
+    from . import datasets as datasets
+    from . import estimator as estimator
+    from . import fit_report as fit_report
+    from . import hyperparameters as hyperparameters
+    from . import interop as interop
+    from . import kernels, preconditioners, solvers, stopping
+    from . import saving as saving
+    from . import tables as tables
+    from . import transforms as transforms
     from .choosing import fit
     from .errors import (
         CagpError,

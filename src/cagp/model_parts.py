@@ -49,9 +49,8 @@ class ModelParts:
             raise InputError(f"weights must be one for each of {len(components)} components, got shape {share.shape}")
         if not (share > 0).all() or not np.isclose(share.sum(), 1.0):
             raise InputError(f"weights must be positive, with the sum 1, got {share}")
-        first, *others = np.argsort(-share, kind="stable")
-        self.components = (components[first], *(components[i].lighter() for i in others))
-        order = [first, *others]
+        order = np.argsort(-share, kind="stable")
+        self.components = tuple(components[i] for i in order)
         self.weights = share[order]
         self.margins, self.transform, self.limited = margins, transform, limited
         self.record, self.result, self.column_names = story, result, column_names

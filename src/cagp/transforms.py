@@ -42,8 +42,9 @@ class Transform(ABC):
 
     @classmethod
     def starting(cls, y: np.ndarray) -> Self:
-        """The transform for observations y (n,), with free parameters where a search starts; refuses what it cannot."""
-        return cls()
+        """The transform for observations y (n,), with free parameters where a search starts, around their middle."""
+        middle = {"location": float(np.median(y)), "scale": float(np.std(y)) or 1.0}
+        return cls(**{each.name: middle[each.name] for each in fields(cls) if each.name in middle})  # type: ignore[arg-type]
 
     def refused(self, y: torch.Tensor) -> tuple[torch.Tensor, str]:
         """Which of y (n,) it is not for, a mask (n,), and what they would have to be, with a remedy."""
@@ -173,10 +174,6 @@ class YeoJohnson(Transform):
     location: float = 0.0
     scale: float = 1.0
 
-    @classmethod
-    def starting(cls, y: np.ndarray) -> Self:
-        return cls(location=float(np.median(y)), scale=float(np.std(y)) or 1.0)
-
     def forward(self, y: torch.Tensor) -> torch.Tensor:
         u = (y - self.location) / self.scale
         above, below = _power(1 + u.clamp_min(0.0), self.power), _power(1 - u.clamp_max(0.0), 2 - self.power)
@@ -209,10 +206,6 @@ class SinhArcsinh(Transform):
     tail: float = 1.0
     location: float = 0.0
     scale: float = 1.0
-
-    @classmethod
-    def starting(cls, y: np.ndarray) -> Self:
-        return cls(location=float(np.median(y)), scale=float(np.std(y)) or 1.0)
 
     def forward(self, y: torch.Tensor) -> torch.Tensor:
         return torch.sinh(self.tail * torch.asinh((y - self.location) / self.scale) - self.skew)

@@ -15,8 +15,9 @@ from typer.testing import CliRunner
 
 import cagp
 from cagp.choosing import front_door
+from cagp.choosing.candidates import KINDS
 from cagp.choosing.options import Options
-from cagp.cli import app, starting
+from cagp.cli import app, flags, starting
 from cagp.cli.fit_command import fit as fit_command
 from cagp.errors import InputError
 from cagp.estimator import CAGPRegressor
@@ -30,7 +31,7 @@ QUICK: dict[str, Any] = {"kernel": "matern32", "mean": "constant", "transform": 
 
 def test_the_signature_is_the_table() -> None:
     parameters = {name: each for name, each in inspect.signature(cagp.fit).parameters.items() if name not in ("X", "y")}
-    assert list(parameters) == [each.name for each in fields(Options)]
+    assert list(parameters) == [each.name for each in fields(Options)], "the arguments of cagp.fit and their order"
     for each in fields(Options):
         assert parameters[each.name].kind is inspect.Parameter.KEYWORD_ONLY
         assert parameters[each.name].default == each.default
@@ -42,7 +43,8 @@ def test_other_doors_have_the_same_words() -> None:
     estimator, command = (inspect.signature(each).parameters for each in (CAGPRegressor, fit_command))
     for each in fields(Options):
         for door, own in ((estimator, each.metadata["estimator"]), (command, each.metadata["command"])):
-            assert own is None or (own or each.name) in door
+            called, where = own or each.name, "CAGPRegressor" if door is estimator else "cli/fit_command.py"
+            assert own is None or called in door, f"{where} lacks {called}; where it shall not have it, options.py says"
     assert "like" in inspect.signature(CAGPRegressor.fit).parameters
     # gridded fields hand on what they do not need themselves
     own = {"field", "coords", "time_unit", "options"}
@@ -115,10 +117,18 @@ def test_what_is_held_is_held_where_hyperparameters_are_integrated_over() -> Non
 
 
 def test_the_command_hands_on_what_it_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    handed: set[str] = set()
+    handed: dict[str, Any] = {}
     monkeypatch.setattr(starting, "fit", lambda X, y, **options: handed.update(options))
     table = tmp_path / "table.csv"
     table.write_text("a,b,y\n" + "".join(f"{i},{i * i % 7},{i % 5}\n" for i in range(30)))
     CliRunner().invoke(app, ["fit", str(table), "--target", "y", "--out", str(tmp_path / "model")])
-    taken = {each.name for each in fields(Options) if each.metadata["command"] is not None}
-    assert not taken - handed
+    table = {each.name: each.default for each in fields(Options) if each.metadata["command"] is not None}
+    assert not set(table) - set(handed), "cli/fit_command.py takes these, and hands them to cagp.fit in `flagged`"
+    other = {name: handed[name] for name in table if handed[name] != table[name]}
+    assert other == {"solver": "auto"}, "a flag that was not given is the default of cagp.fit"  # "auto" is None there
+
+
+def test_all_kinds_of_kernels_are_named_where_people_look() -> None:
+    for kind in KINDS:
+        assert f'"{kind}"' in str(cagp.fit.__doc__), "the docstring of cagp.fit names all of KINDS"
+        assert f" {kind}," in flags._KINDS, "the help of --kernel, in cli/flags.py, names all of KINDS"

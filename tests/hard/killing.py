@@ -37,12 +37,13 @@ class Running:
 
 def start(log: Path, *arguments: object, before: Callable[[], object] = lambda: None) -> Running:
     """The command as a fork of this process; ``before`` is called in it first."""
+    log.write_bytes(b"")  # here: one that is killed at once says nothing, not what the last one said
     pid = os.fork()
     if pid:
         return Running(pid, log)
     code = 70
     try:
-        out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        out = os.open(log, os.O_WRONLY)
         os.dup2(out, 1)
         os.dup2(out, 2)
         sys.stdout = sys.stderr = os.fdopen(1, "w", buffering=1)  # pytest has others

@@ -22,12 +22,12 @@ from cagp.left_out import Correlation
 from cagp.recalibration.diagnosis import diagnose, effective_size, visible
 from cagp.reports.computational_share import measure, sample_points
 from cagp.reports.held_out import HeldOut, leave_out, left_out_data
-from cagp.reports.inputs import array
 from cagp.reports.names import hyperparameters as named
 from cagp.reports.names import shortened
 from cagp.reports.page import new_figure, png
 from cagp.story import Story
 from cagp.support.advice import Advice
+from cagp.support.convert import array
 from cagp.support.numbers import datum, number, percent, with_error
 from problems import make_problem
 from reports.pages import RANDOM, Page, prior, smooth

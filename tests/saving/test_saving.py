@@ -235,6 +235,21 @@ def test_data_that_another_process_is_about_to_describe_stay(folder: Path) -> No
     assert len(list(folder.glob("data-*"))) == 2
 
 
+def test_a_model_that_is_replaced_while_it_is_read_is_read_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    new = PROBLEM.prior.condition(PROBLEM.X, PROBLEM.y + 1, "cholesky")
+    is_file = Path.is_file
+
+    def then_replaced(path: Path) -> bool:
+        there = is_file(path)
+        if path.suffix == ".safetensors" and there:
+            monkeypatch.undo()
+            new.save(folder, overwrite=True)  # the file that was there a moment ago is gone
+        return there
+
+    monkeypatch.setattr(Path, "is_file", then_replaced)
+    assert_same(saving.load(folder), new)
+
+
 def test_other_things_are_not_overwritten(tmp_path: Path) -> None:
     model = PROBLEM.prior.condition(PROBLEM.X, PROBLEM.y, "cholesky")
     (tmp_path / "thesis").mkdir()

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 from scipy.special import ndtr, ndtri
 
 from ..errors import InputError, InputTypeError
 from ..prediction import Prediction
+from ..support.convert import array
 from ..support.validation import ArrayLike, choice, fraction, vector
 from .assessment import LEVELS
 
@@ -129,10 +129,10 @@ def _scored(predicted: Prediction, truth: ArrayLike, of: str, level: float) -> S
         for each in (predicted.mean, predicted.std, predicted.cdf(values), predicted.log_density(values))
     )
     p = (np.arange(_QUANTILES) + 0.5) / _QUANTILES
-    quantiles = zip(p, _array(predicted.quantile(p)).T, strict=True)
+    quantiles = zip(p, array(predicted.quantile(p)).T, strict=True)
     pinball = [np.mean(((values < q) - each) * (q - values)) for each, q in quantiles if np.isfinite(q).all()]
     crps = 2 * np.mean(pinball) if pinball else np.inf
-    lower, upper = (_array(end) for end in predicted.interval(level))
+    lower, upper = (array(end) for end in predicted.interval(level))
     interval = np.inf
     if np.isfinite(upper - lower).all():
         interval = _interval_score(values, lower, upper, level)
@@ -144,10 +144,6 @@ def _interval_score(truth: np.ndarray, lower: np.ndarray, upper: np.ndarray, lev
     """The width of central intervals, and how far the truth lies outside of them times 2 / (1 − level), on average."""
     outside = np.maximum(lower - truth, 0.0) + np.maximum(truth - upper, 0.0)
     return float((upper - lower + 2 / (1 - level) * outside).mean())
-
-
-def _array(values: Any) -> np.ndarray:
-    return np.asarray(values.cpu() if isinstance(values, torch.Tensor) else values, dtype=np.float64)
 
 
 def score(

@@ -89,6 +89,21 @@ class CandidatePrior:
             fixed = (*(name for name in fixed if name not in inside), *both)
         return CandidatePrior(kind, self.trend, replace(fitted, kernel=in_kind(fitted.kernel, kind)), fixed)
 
+    def within(self, spreads: float, spread: np.ndarray) -> CandidatePrior:
+        """The same, started with lengthscales of at most so many times the ``spread`` (p,) of their columns.
+
+        A kernel of another kind may need a column that hardly matters to this one, and beyond some spreads its
+        likelihood is flat: there is no way back.
+        """
+        most = np.where(spread > 0, spreads * spread, np.inf)
+
+        def nearer(part: Radial) -> Radial:
+            if np.shape(part.lengthscale) != spread.shape:
+                return part
+            return replace(part, lengthscale=tuple(np.minimum(part.lengthscale, most).tolist()))
+
+        return self.starting_at(replace(self.start, kernel=map_radial(self.start.kernel, nearer)))
+
     def long_along(self, column: int, spread: np.ndarray, scale: float) -> CandidatePrior:
         """The same sum, started so that its long part varies along one column alone.
 

@@ -236,8 +236,10 @@ class CandidateSearch:
         return neighbour_terms(self.fits[0].prior, self.X, self.y, **objective)
 
     def held(self, candidate: CandidatePrior) -> tuple[str, ...]:
-        """What of a candidate is not fitted: what is held, and the lengthscales of idle columns after the first one."""
-        if not self.fits:
+        """What of a candidate is not fitted: what is held, and among many observations the lengthscales of idle columns
+        after the first candidate.
+        """
+        if not self.fits or len(self.y) <= EXACT_UP_TO:
             return candidate.fixed
         scales = self._lengthscales(candidate.start)
         idle = (f"{part.path}.lengthscale[{place}]" for part, column, place in scales if column in self.idle)

@@ -6,6 +6,9 @@ A further one is a function of the same shape, here or in a file of its own, and
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from scipy.special import gammaincc
@@ -32,6 +35,8 @@ _ROUNDING = 1e-10
 
 _FEWEST_COLUMNS = 3  # that matter, for one of them to be more than one of two coordinates
 _MOST_PARTS = 3
+# Lengthscales start at no more than so many spreads of their columns; a sum starts from several places.
+_SPREADS, _SPREADS_OF_SUMS = 10.0, (3.0, 30.0)
 _CLOSE = 0.01  # A candidate whose score is within so much of the best is as good
 
 
@@ -68,33 +73,51 @@ def fit_first(search: CandidateSearch) -> CandidateSearch:
 
 
 def fit_kernels(search: CandidateSearch) -> CandidateSearch:
-    """Kernels of other kinds, from where the first one ended."""
-
-    def tried(candidate: CandidatePrior) -> FittedCandidate | str | None:
-        return None if search.is_over else search.tried(_started(search, candidate))
-
-    candidates = [search.start.from_values_of(search.fits[0].prior, kind) for kind in search.request.kinds[1:]]
+    """Kernels of other kinds, from where the first one ended; where there are several starts, what predicts best."""
     search.idle  # noqa: B018  found once, before several ask for it at the same time
-    for candidate, found in zip(candidates, search.together(tried, candidates), strict=True):
-        if found is None:
-            search.not_tried.append(candidate.kernel)
+    kinds = search.request.kinds[1:]
+    starts = [(kind, start) for kind in kinds for start in _starts(search, kind)]
+
+    def tried(of: tuple[str, Callable[[], CandidatePrior]]) -> FittedCandidate | str | None:
+        return None if search.is_over else search.tried(of[1]())
+
+    found: dict[str, list[FittedCandidate | str | None]] = {kind: [] for kind in kinds}
+    for (kind, _), fit in zip(starts, search.together(tried, starts), strict=True):
+        found[kind].append(fit)
+    for kind, fits in found.items():
+        good = [fit for fit in fits if isinstance(fit, FittedCandidate)]
+        failed = [fit for fit in fits if isinstance(fit, str)]
+        if good:
+            best = min(good, key=lambda fit: fit.crps)
+            search.fits.append(replace(best, seconds=sum(fit.seconds for fit in good)))
+        elif failed:
+            search.keep(search.start.from_values_of(search.fits[0].prior, kind), failed[0])
         else:
-            search.keep(candidate, found)
+            search.not_tried.append(kind)
     return search
 
 
-def _started(search: CandidateSearch, candidate: CandidatePrior) -> CandidatePrior:
-    """The candidate; a sum from where one column is alone, if a few observations like that better.
+def _starts(search: CandidateSearch, kind: str) -> list[Callable[[], CandidatePrior]]:
+    """Where the kernel of a kind starts: several places for a sum of few observations, which has many optima.
 
     Not of many observations: their neighbours do not predict well where a sum takes noise for a function.
     """
-    columns = [column for column in range(search.X.shape[1]) if column not in search.idle]
-    few = len(search.y) <= EXACT_UP_TO
-    if not few or not candidate.is_sum_by_columns or len(columns) < _FEWEST_COLUMNS:
-        return candidate
+    first = search.start.starting_at(search.fits[0].prior)
+    if len(search.y) > EXACT_UP_TO:
+        return [lambda: search.start.from_values_of(first.start, kind)]
     spread, scale = search.X.std(axis=0), float(search.y.var())
-    starts = [candidate, *(candidate.long_along(column, spread, scale) for column in columns)]
-    return max((search.sketched(each) for each in starts), key=lambda each: each[0])[1]
+
+    def within(spreads: float) -> CandidatePrior:
+        return search.start.from_values_of(first.within(spreads, spread).start, kind)
+
+    def alone() -> CandidatePrior:  # from where one column is alone, if a few observations like that best
+        starts = [within(_SPREADS), *(within(_SPREADS).long_along(column, spread, scale) for column in columns)]
+        return max((search.sketched(each) for each in starts), key=lambda each: each[0])[1]
+
+    columns = [column for column in range(len(spread)) if column not in search.idle]
+    if not within(_SPREADS).is_sum_by_columns or len(columns) < _FEWEST_COLUMNS:
+        return [partial(within, _SPREADS)]
+    return [alone, *(partial(within, spreads) for spreads in _SPREADS_OF_SUMS)]
 
 
 def fit_trend(search: CandidateSearch) -> CandidateSearch:

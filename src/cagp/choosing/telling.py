@@ -6,6 +6,7 @@ import re
 
 from ..kernels.rotated import directions_in_words
 from ..prior import Prior
+from ..solvers.exact import EXACT_UP_TO
 from ..story import Story, Tried, table_of
 from .search import CandidateSearch
 
@@ -44,7 +45,7 @@ def story_of(search: CandidateSearch, seconds: float) -> Story:
         )
     names = request.data.names or [f"x{i + 1}" for i in range(search.X.shape[1])]
     found = search.findings
-    if search.idle:
+    if search.idle and len(search.y) > EXACT_UP_TO:
         idle = ", ".join(names[i] for i in sorted(search.idle))
         lines.append(f"Along {idle} the observations hardly vary: these lengthscales are those of the first candidate.")
     lines += [*search.notes, f"Predictions: {request.solver!r}.", request.data.dates, found.get("transform", "")]

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import traceback
+import unicodedata
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,7 +22,6 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from ..errors import InputError
-from ..support.spelling import printable
 
 if TYPE_CHECKING:
     from ..fit_report import Names
@@ -68,6 +68,11 @@ def errors_reported(debug: bool, interrupted: str = "Interrupted. Nothing was wr
             lines = lines if expected else [*lines, "--debug shows where this happened."]
             typer.echo(printable("\n".join(lines)), err=True)
         raise typer.Exit(2 if isinstance(error, InputError) else 1) from None
+
+
+def printable(text: str) -> str:
+    """Without control characters, which a terminal would obey; lines stay lines."""
+    return "".join(each for each in text if each in "\n\t" or unicodedata.category(each) != "Cc")
 
 
 class Printer:

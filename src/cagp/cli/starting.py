@@ -15,7 +15,7 @@ import torch
 from .. import tables
 from ..choosing import fit
 from ..choosing.candidates import KINDS, SHORT_AND_LONG, TRENDS
-from ..choosing.options import LIKELIHOODS, check_recalibrate
+from ..choosing.options import LIKELIHOODS, Options, check_recalibrate
 from ..errors import InputError
 from ..hyperparameters import averaged_rows
 from ..hyperparameters.starting_prior import Group, column_groups, scale_of, starting_kernel
@@ -282,13 +282,14 @@ def read_training(
 def search_options(
     no_fit: bool, transform: str, likelihood: str, subset: int | None, restarts: int | None, fix: Listed, **flags: Any
 ) -> dict[str, Any]:
-    """What ``cagp.fit`` is told about the search; of the ``flags``, None is "auto". Refuses what no data allow."""
+    """What ``cagp.fit`` is told about the search; of the ``flags``, None is its default. Refuses what no data allow."""
     choice(likelihood, "--likelihood", LIKELIHOODS)
     choice(transform, "--transform", ("auto", "none", *TRANSFORMS))
     if no_fit and transform not in ("auto", "none"):
         raise InputError(f"--transform {transform} is for a fit; leave --no-fit out, or transform the table")
     given = {"fix": names_in(fix), "subset": subset, "n_restarts": restarts}
-    options = {name: "auto" if value is None else value for name, value in flags.items()}
+    defaults = {each.name: each.default for each in dataclasses.fields(Options)}
+    options = {name: defaults[name] if value is None else value for name, value in flags.items()}
     options |= {"transform": None if transform == "none" else transform, "likelihood": likelihood}
     return options | {"fit_options": {name: value for name, value in given.items() if value is not None}}
 

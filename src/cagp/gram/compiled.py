@@ -23,6 +23,8 @@ from ..support.threads import share_out
 _AT_ONCE = 512  # values that are computed together: enough for vector units, few enough for the innermost cache
 # So many values are worth a thread of their own: in the time that it takes to start, half as many are computed.
 _THREAD_VALUES = 2**18
+Part = tuple[np.ndarray, int]  # points (q, n), and the first of them that is meant
+Where = tuple[int, ...]
 WHOLE, LOWER, UPPER = 0, 1, 2  # what is wanted of a matrix: all of it, or one half with the diagonal
 
 
@@ -80,7 +82,7 @@ class CompiledCovariances:
 
         def piece(start: int) -> None:
             where, work = (start * pitch, pitch, min(height, m - start), n), np.empty((4, _AT_ONCE))
-            _fill(self._plan, self._varies, rows, top + start, columns, left, flat, *where, work, *_LOOPS)
+            _fill(self._plan, self._varies, (rows, top + start), (columns, left), flat, where, work, _LOOPS)
 
         share_out(piece, range(0, m, height), out.device)
 
@@ -121,11 +123,11 @@ _LOOPS = squared_distances.address, _add_factor.address
 
 @compiled
 def _fill(
-    plan: Plan, varies: bool, rows: np.ndarray, top: int, columns: np.ndarray, left: int, out: np.ndarray, offset:
-    int, pitch: int, m: int, n: int, work: np.ndarray, distances: int, add_factor: int
-) -> None:  # fmt: skip
-    """m × n covariances; row i of them goes to ``out[offset + i · pitch :]``."""
+    plan: Plan, varies: bool, above: Part, beside: Part, out: np.ndarray, where: Where, work: np.ndarray, loops: Where
+) -> None:
+    """m × n covariances of points from a place on; row i of them goes to ``out[offset + i · pitch :]``."""
     ends, variances, codes, first, last, parameters = plan
+    (rows, top), (columns, left), (offset, pitch, m, n), (distances, add_factor) = above, beside, where, loops
     points, others, room = rows.shape[1], columns.shape[1], work.shape[1]
     for start in range(left, left + n, _AT_ONCE):
         width = _AT_ONCE if left + n - start > _AT_ONCE else left + n - start

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ..kernels import Embedding, Kernel, embedding_size, plan, slice_embedding
-from ..support.buffers import Buffers
+from ..support.memory import Buffers
 from ..support.threads import share_out
 from .few_columns import few_columns
 

@@ -14,7 +14,7 @@ from functools import cache
 import numpy as np
 import torch
 
-from ..support.buffers import Buffers
+from ..support.memory import Buffers
 
 _MULTIPLICATIONS = 10**6
 _FEW = range(8, 65)  # with so many columns it pays: fewer wait for memory, more make packing worth its time

@@ -63,7 +63,9 @@ class BlockSearch:
 
     def query(self, test: torch.Tensor, k: int) -> torch.Tensor:
         if len(self._points) <= self._first_blocks * self._leaf:
-            return self._among_all(test, k)
+            parts = test.split(max(1, self._entries // len(self._points)))
+            distances = (_squared_distances(part, self._points) for part in parts)
+            return torch.cat([each.topk(k, dim=1, largest=False).indices for each in distances])
         queries = _blocks(test, self._leaf)
         blocks, leaf, _ = queries.points.shape
         nearest = torch.empty(blocks, leaf, k, dtype=torch.int64, device=test.device)
@@ -78,11 +80,6 @@ class BlockSearch:
         real = queries.index >= 0
         found[queries.index[real]] = nearest[real]
         return found
-
-    def _among_all(self, test: torch.Tensor, k: int) -> torch.Tensor:
-        parts = test.split(max(1, self._entries // len(self._points)))
-        distances = (_squared_distances(part, self._points) for part in parts)
-        return torch.cat([each.topk(k, dim=1, largest=False).indices for each in distances])
 
     def _look(self, queries: _Blocks, asked: torch.Tensor, look: int, nearest: torch.Tensor) -> torch.Tensor:
         """Fill in the neighbours of test blocks ``asked`` (m,) from the ``look`` nearest; who must look further."""

@@ -13,7 +13,7 @@ import xarray as xr
 from ..errors import InputError, InputTypeError
 from ..model import Model
 from ..stopping import Rule
-from ..support.validation import real
+from ..support.validation import fraction, real
 from .xarray_conventions import Axis, Gridded, Source, copies, find_axes, provenance, variable_attributes
 from .xarray_prediction import Columns, Request, points_on, predict_on, require_grid, simulate_on
 
@@ -163,11 +163,9 @@ class ConditionedField:
             raise InputError("noise_variance is for new observations; say observed=True, or leave it out")
         if noise is not None and noise < 0:
             raise InputError(f"noise_variance must not be negative, got {noise:g}")
-        if level is not None and not 0 < real(level, "level") < 1:
-            raise InputError(f"level must be between 0 and 1, got {level!r}; for 95% write 0.95")
         require_grid(grid, "grid")
-        columns = Columns(self.axes, self.longitudes)
-        return Request(self.model, self.source, columns, bool(observed), noise, None if level is None else float(level))
+        share, columns = None if level is None else fraction(level, "level"), Columns(self.axes, self.longitudes)
+        return Request(self.model, self.source, columns, bool(observed), noise, share)
 
 
 # --- the field as observations: points, values and noise, without what is missing or a copy ---------------------------

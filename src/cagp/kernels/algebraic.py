@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import torch
 
 from ..errors import InputError, InputTypeError
-from ..support.buffers import Buffers
+from ..support.memory import Buffers
 from ..support.validation import count, positive
 from .base import Embedding, Kernel, Product, Target, WriteNumber, validate_hyperparameter
 

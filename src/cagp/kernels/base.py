@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 import torch
 
 from ..errors import InputError, InputTypeError
-from ..support.buffers import Buffers
+from ..support.memory import Buffers
 from ..support.validation import ArrayLike, count, points, positive
 from .plan import Terms, product_of_terms, sum_of_terms
 from .tree import KernelTree

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import torch
 
 from ..errors import InputError
-from ..support.buffers import Buffers
+from ..support.memory import Buffers
 from ..support.validation import positive, positive_or_each
 from .base import Embedding, Kernel, Target, WriteNumber, validate_hyperparameter
 from .plan import Factor, Terms, decay

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import torch
 
 from ..errors import InputError, InputTypeError
-from ..support.buffers import Buffers
 from ..support.convert import Output
+from ..support.memory import Buffers
 from ..support.validation import ArrayLike, points, positive
 from .base import Embedding, Kernel, Target, WriteNumber
 

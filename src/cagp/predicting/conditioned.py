@@ -135,17 +135,6 @@ class Conditioned:
             other.__dict__.pop("unbiasing", None)
         return other
 
-    def lighter(self) -> Conditioned:
-        """The same as a component beside a heavier one, with the solver that will do there; its data are shared."""
-        if self.solver.lighter == self.solver:
-            return self
-        other = copy.copy(self)
-        other.solver = self.solver.lighter
-        other.recipe = replace(self.recipe, solver=other.solver)
-        other._prepare()
-        other.__dict__.pop("unbiasing", None)
-        return other
-
     def with_more(self, X: torch.Tensor, y: torch.Tensor, noise_variance: Any = None) -> Conditioned:
         """The same with further observations y (m,) at X (m, p), whose noise is as for ``Model.with_more``."""
         return Conditioned(self.recipe.with_more(X, y, noise_variance), self.device, self)

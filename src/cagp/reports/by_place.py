@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..calibration import plots
+from ..support.convert import array
 from ..support.numbers import coverage_percent, number
 from .held_out import BeforeAndAfter, HeldOut
-from .inputs import array
 from .maps import Map, two_maps
 from .names import Names, with_brackets
 from .page import BLUE, ORANGE, PageTable, new_figure, png

@@ -12,8 +12,9 @@ from ..algebra.operations import Operations
 from ..model import Model
 from ..predicting.bounds import ComputationalVariance
 from ..solvers.base import Description
+from ..support.convert import array
 from ..support.numbers import duration, percent
-from .inputs import array, refit, seconds, working
+from .inputs import refit, seconds, working
 from .page import BLUE, ORANGE, new_figure, png
 
 _SAMPLE, _SMALLEST_SAMPLE = 40, 8

@@ -18,7 +18,8 @@ from ..predicting.conditioned import Conditioned
 from ..prediction import Prediction
 from ..recalibration import FEWEST, GROUPS, Conformal, cross_recalibrated, learn
 from ..recalibration.diagnosis import Diagnosis, diagnose
-from .inputs import HoldoutData, ReportInputs, array, seconds, working
+from ..support.convert import array
+from .inputs import HoldoutData, ReportInputs, seconds, working
 
 _POINTS, _POINTS_OF_MIXTURES = 20_000, 5000
 _FEWER_POINTS = 1000  # so many are left out where the model's own solver conditions anew on the others

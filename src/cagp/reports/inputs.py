@@ -13,6 +13,7 @@ from ..errors import DivergenceError, InputError, InputTypeError, MemoryBudgetEr
 from ..hyperparameters import FitResult
 from ..model import Model
 from ..solvers import NearestNeighbours, Solver
+from ..support.convert import array
 from ..support.validation import as_float64, not_negative_each, targets
 from .names import Names
 
@@ -138,8 +139,3 @@ def refit(model: Model, solver: Solver, solve_dtype: torch.dtype | None = None) 
     other: dict[str, Any] = {} if solve_dtype is None else {"solve_dtype": solve_dtype, "accurate": True}
     other |= {"solver": solver, "storage": model.prepared.gram.storage}
     return model.replace(components=[each.rebuilt(**other) for each in model.components])
-
-
-def array(values: Any) -> np.ndarray:
-    """Results of a prediction as float64 in numpy."""
-    return np.asarray(values.detach().cpu() if isinstance(values, torch.Tensor) else values, dtype=np.float64)

@@ -9,11 +9,12 @@ import numpy as np
 from ..model import Model
 from ..recalibration.diagnosis import Diagnosis
 from ..solvers import NearestNeighbours, Solver
+from ..support.convert import array
 from ..support.numbers import coverage_percent, datum, number, with_unit
 from . import by_place
 from .by_place import LEVELS, MAPPED, WORDS, divisions
 from .held_out import BeforeAndAfter, HeldOut
-from .inputs import ReportInputs, array, working
+from .inputs import ReportInputs, working
 from .maps import map_of
 from .names import Names, hyperparameters, shortened
 from .page import Folder, PageTable

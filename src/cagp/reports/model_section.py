@@ -14,9 +14,10 @@ from ..means import Constant, Polynomial, Zero
 from ..model import Model
 from ..prior import Prior
 from ..support.advice import Advice
+from ..support.convert import array
 from ..support.memory import human
 from ..support.numbers import datum, number, percent, with_error, with_unit
-from .inputs import array, working
+from .inputs import working
 from .names import Hyperparameter, Names, hyperparameters
 from .page import PageTable
 

@@ -15,6 +15,7 @@ from ..hyperparameters import FitResult
 from ..model import Model
 from ..recalibration.diagnosis import Diagnosis, diagnose, joint_verdict
 from ..solvers import Solver
+from ..support.convert import array
 from ..support.numbers import percent
 from ..support.progress import progress as progress_bar
 from ..support.validation import ArrayLike, count
@@ -22,7 +23,7 @@ from .by_place import simulated as simulated_picture
 from .computational_share import Computation, measure, shares_picture
 from .directions import directions_picture, directions_table, turned_part
 from .held_out import predict_held_out
-from .inputs import array, attempt, check_inputs, working
+from .inputs import attempt, check_inputs, working
 from .judgement import coverage_table, judgement, judgement_on_data, remedies_for_method, trial
 from .model_section import advice, columns_table, facts_table, hyperparameters_table
 from .names import Names

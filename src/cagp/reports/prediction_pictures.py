@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ..model import Model
+from ..support.convert import array
 from ..support.numbers import datum, duration, with_unit
-from .inputs import LOCAL, array, refit, seconds, working
+from .inputs import LOCAL, refit, seconds, working
 from .maps import Map, map_of, two_maps
 from .names import Names, with_brackets
 from .page import BLUE, new_figure, png

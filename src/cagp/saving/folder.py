@@ -25,7 +25,7 @@ from ..model import Model
 from ..solvers import Solver
 from ..support.atomic_files import named_as, one_writer, whole_file
 from ..support.convert import float_type, solving_type
-from ..support.optional import optional
+from ..support.remedies import optional
 from ..support.validation import choice, points, targets
 from ..support.version import __version__
 from .about import About
@@ -217,7 +217,7 @@ def _read(place: Path) -> Saved:
         if not isinstance(name, str) or not _DATA_NAME.fullmatch(name):
             raise SavedModelError(f"the data file is called {name!r}; cagp writes data-<hash>.safetensors")
         return _saved(content, _read_arrays(_inside(place, name), described))
-    except SavedModelError as error:
+    except (SavedModelError, OSError) as error:  # a file may go while it is read
         raise SavedModelError(f"{place} cannot be loaded: {error}") from error
     except (InputError, KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
         raise SavedModelError(f"{place} cannot be loaded, {DESCRIPTION} is not what cagp writes: {error}") from error

@@ -137,11 +137,6 @@ class Solver(ABC):
         """This solver, told how many test points to expect."""
         return self
 
-    @property
-    def lighter(self) -> Solver:
-        """What works in its place in a component of a mixture beside a heavier one, where less work will do there."""
-        return self
-
     def __repr__(self) -> str:
         """The solver as one would write it: only what differs from the defaults, and a function by its name."""
         fields = [(field, getattr(self, field.name)) for field in dataclasses.fields(self)]  # type: ignore[arg-type]

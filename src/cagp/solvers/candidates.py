@@ -20,10 +20,7 @@ from .exact import Cholesky
 from .nearest_neighbours import NearestNeighbours
 
 LADDER = (50, 100, 200, 400, 800)  # the numbers of neighbours to pick from
-PATIENCE = {
-    "cpu": 2e13,
-    "cuda": 1e15,
-}  # operations, some ten minutes: what needs more is not picked if possible
+PATIENCE = {"cpu": 2e13, "cuda": 1e15}  # operations, some ten minutes: what needs more is not picked if possible
 _AS_GOOD, _LITTLE = 1.5, 7.5e9  # exact is picked up to so many times the fewest operations, or so many operations
 _FREE = 6e7  # operations that are not worth saving
 _PROBES, _FEWEST_PROBES, _TESTS_PER_PROBE = 16, 4, 32  # the excess is judged at one in so many, at most, at least

@@ -41,10 +41,8 @@ class NearestNeighbours(CalibratedSolver):
 
     On a CPU all test points in a cell of space are solved with the neighbours of its centre and its corners, at most
     twice as many: one factorisation for many. The cells are fixed by the training points and ``k``, so the same point
-    gets the same answer whatever else is asked. With ``wide=False`` a cell has the ``k`` neighbours of its centre
-    alone, about as good as ``k`` of one's own and several times as quick: so works every component of a mixture beside
-    the heaviest. Where cells would be too small for several points, and where ``shared`` is False, every test point has
-    its own neighbours.
+    gets the same answer whatever else is asked. Where cells would be too small for several points, and where ``shared``
+    is False, every test point has its own neighbours.
 
     With a trend each neighbourhood is solved by universal kriging. Calibrated, with the exact covariance between test
     points too. Averages add up the weights of their points, and correct the sum on up to a thousand training points.
@@ -54,7 +52,6 @@ class NearestNeighbours(CalibratedSolver):
     far: int | None = field(default=None, metadata={"absent": 0})
     seed: int = field(default=0, metadata={"absent": 0})
     shared: bool = field(default=True, metadata={"absent": False})
-    wide: bool = field(default=True, metadata={"absent": True})
 
     cost = "O(k³ T) time after a search tree, whatever d is, and less where test points share; no pass over G"
     corrects = False
@@ -64,9 +61,8 @@ class NearestNeighbours(CalibratedSolver):
         if self.far is not None:
             count(self.far, "far")
         count(self.seed, "seed")
-        for name in ("shared", "wide"):
-            if not isinstance(getattr(self, name), bool):
-                raise InputTypeError(f"{name} must be True or False, got {getattr(self, name)!r}")
+        if not isinstance(self.shared, bool):
+            raise InputTypeError(f"shared must be True or False, got {self.shared!r}")
 
     def prepare(self, gram: Gram) -> PreparedNearestNeighbours:
         k, far = min(self.k, gram.size), self.far
@@ -83,10 +79,6 @@ class NearestNeighbours(CalibratedSolver):
         more = f"{k} neighbours instead of {self.k}"
         return Description(self.k >= size, min(self.k, size), "k", replace(self, k=k), more)
 
-    @property
-    def lighter(self) -> NearestNeighbours:
-        return replace(self, wide=False)
-
     def operations(self, size: int, tests: int) -> Operations:
         k = min(self.k, size)
         tree = 3e4 * size  # as long as so many flops
@@ -98,12 +90,11 @@ class PreparedNearestNeighbours(Prepared):
 
     def __init__(self, solver: NearestNeighbours, gram: Gram, k: int, levels: list[FarSubset]) -> None:
         super().__init__(solver, gram)
-        self._k, self._levels, self._shares, self._is_wide = k, levels, solver.shared, solver.wide
+        self._k, self._levels, self._shares = k, levels, solver.shared
         self.members_each = k + sum(level.take for level in levels)  # how many neighbours a test point has
-        self._cell_levels = [level.with_more(WIDEST) for level in levels] if solver.wide else levels
+        self._cell_levels = [level.with_more(WIDEST) for level in levels]
         # how many neighbours a cell has at most
-        near = min(int(WIDEST * k), gram.size)
-        self._wide = (near if solver.wide or near == gram.size else k) + sum(each.take for each in self._cell_levels)
+        self._wide = min(int(WIDEST * k), gram.size) + sum(each.take for each in self._cell_levels)
         self._kriging = LocalKriging(gram)
         self._trend = self._kriging.trend
 
@@ -121,7 +112,7 @@ class PreparedNearestNeighbours(Prepared):
         neighbours, block = self.gram.neighbours, COPIES * self._wide**2 * self.gram.dtype.itemsize
         if not self._shares or not isinstance(neighbours, TreeSearch) or block > self.gram.working_budget:
             return None
-        return Cells.of(neighbours, self._k, self._is_wide)
+        return Cells.of(neighbours, self._k)
 
     def _places(self, cross: Cross) -> np.ndarray:
         coordinates = self.gram.search_coordinates(cross.seen_by(self.gram).test)
@@ -216,5 +207,5 @@ class PreparedNearestNeighbours(Prepared):
             return f"NearestNeighbours used all {self._k} training points: the posterior is exact."
         far = self.members_each - self._k
         which = f"{self._k} near and {far} far ones" if far else f"{self._k}"
-        cells = f", or up to {self._wide} for all of a cell" if self._cells is not None and self._cells.wide else ""
+        cells = f", or up to {self._wide} for all of a cell" if self._cells is not None else ""
         return f"NearestNeighbours used {which} of {self.gram.size} training points for each test point{cells}."

@@ -35,8 +35,7 @@ _ROWS = 4096  # test points whose neighbours are compared with each other at onc
 class Cells:
     """Boxes around the training points of a ``search``, for test points that would have ``k`` neighbours each.
 
-    The neighbours of a box are those of its centre and, if ``wide``, of its corners. Boxes with too many are cut into
-    halves.
+    The neighbours of a box are those of its centre and of its corners. Boxes with too many are cut into halves.
     """
 
     search: TreeSearch
@@ -44,16 +43,15 @@ class Cells:
     most: int  # neighbours of a box
     origin: np.ndarray
     side: float  # of the usual cell, a cube
-    wide: bool
 
     @classmethod
-    def of(cls, search: TreeSearch, k: int, wide: bool) -> Cells | None:
+    def of(cls, search: TreeSearch, k: int) -> Cells | None:
         """The cells for k neighbours, or None where they would be too small to have several test points."""
         points = search.points
         size, columns = points.shape
         most = int(WIDEST * k)
         if most >= size:
-            return cls(search, k, size, points[0], 1.0, wide)
+            return cls(search, k, size, points[0], 1.0)
         if k == 0 or columns > _MOST_COLUMNS:
             return None
         sample = points[np.random.default_rng(0).choice(size, min(size, _COUNTED), replace=False)]
@@ -70,7 +68,7 @@ class Cells:
         if not side > 0 or search.crowd(sample, side / 2, np.inf).mean() - 1 < _WORTH:
             return None
         origin = points.min(axis=0) - 0.382 * side  # no border along the first points
-        return cls(search, k, most if wide else k, origin, side, wide)
+        return cls(search, k, most, origin, side)
 
     def find(self, test: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The cell of each test point (T, q), or −1, the centres of cells (n, q), and neighbours (n, most), or −1."""
@@ -108,8 +106,6 @@ class Cells:
         centre = self.origin + (boxes + 0.5) * sides
         good = self.search.crowd(centre, _NEARER * float(np.linalg.norm(sides)) / 2) < self.k
         own = self.search.nearest(centre[good], self.k)
-        if not self.wide:
-            return centre, good, own
         corners = boxes[good][:, None] + np.array(list(product((0, 1), repeat=len(sides))))
         distinct, which = np.unique(corners.reshape(-1, len(sides)), axis=0, return_inverse=True)
         near = self.search.nearest(self.origin + distinct * sides, self.k)[which.reshape(-1)]

@@ -28,6 +28,11 @@ class Output:
         return own.cpu().numpy() if self.device is None else own.to(self.device)
 
 
+def array(values: Any) -> np.ndarray:
+    """Results in either form as float64 in numpy."""
+    return np.asarray(values.detach().cpu() if isinstance(values, torch.Tensor) else values, dtype=np.float64)
+
+
 def float_type(dtype: Any, name: str) -> torch.dtype:
     """``dtype`` as torch.float64 or torch.float32, from torch, numpy or text."""
     found = None

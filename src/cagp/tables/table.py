@@ -14,7 +14,7 @@ import torch
 from ..errors import TableError
 from ..saving import Encoding
 from ..support.memory import available_bytes, human
-from ..support.spelling import suggestion
+from ..support.remedies import suggestion
 
 _EXACT_INTEGERS = 2**53
 

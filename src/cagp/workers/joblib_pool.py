@@ -11,7 +11,7 @@ from typing import Any
 
 from ..errors import InputError
 from ..support.interrupt import Interrupt
-from ..support.optional import optional
+from ..support.remedies import optional
 
 
 @dataclass(frozen=True)

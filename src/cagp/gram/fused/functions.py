@@ -9,12 +9,13 @@ from importlib.util import find_spec
 
 import torch
 
-from ...kernels import Embedding, Kernel, embedding_leaves, radial
+from ... import kernels
+from ...kernels import Embedding, Kernel, Radial, embedding_leaves
 from ...kernels.base import embedding_coordinates
 
 _MAX_COORDINATES = 32  # beyond that the coordinates of a tile no longer fit the registers
 _MAX_FACTORS = 16
-_KINDS = [each for each in vars(radial).values() if isinstance(each, type) and issubclass(each, radial.Radial)]
+_KINDS = [each for each in vars(kernels).values() if isinstance(each, type) and issubclass(each, Radial)]
 
 # The code of all profiles that the Triton kernels know, those of the package; its places are the numbers of them.
 PROFILES = list(dict.fromkeys(kind.gpu_profile for kind in _KINDS if kind.gpu_profile is not None))

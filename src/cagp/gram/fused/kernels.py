@@ -92,10 +92,9 @@ def fill(
     i = (tl.program_id(0) // across).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     j = (tl.program_id(0) % across).to(tl.int64) * COLUMNS + tl.arange(0, COLUMNS)
     inside_i, inside_j = i < rows, j < columns
-    k = _covariances(
-        a_ptr, b_ptr, parameters_ptr, tl.where(inside_i, i, 0), tl.where(inside_j, j, 0), a_stride, b_stride,
-        tl.zeros((ROWS, COLUMNS), out_ptr.dtype.element_ty), FACTORS,
-    )  # fmt: skip
+    here, there = tl.where(inside_i, i, 0), tl.where(inside_j, j, 0)
+    zero = tl.zeros((ROWS, COLUMNS), out_ptr.dtype.element_ty)
+    k = _covariances(a_ptr, b_ptr, parameters_ptr, here, there, a_stride, b_stride, zero, FACTORS)
     tl.store(out_ptr + i[:, None] * out_stride + j[None, :], k, mask=inside_i[:, None] & inside_j[None, :])
 
 

@@ -42,10 +42,8 @@ def fill(function: Function, A: torch.Tensor, B: torch.Tensor, out: torch.Tensor
     rows, columns = out.shape
     tile_rows, tile_columns = 16, 256
     programs = -(-columns // tile_columns) * -(-rows // tile_rows)
-    kernels.fill[(programs,)](
-        A, B, parameters, out, rows, columns, A.stride(0), B.stride(0), out.stride(0),
-        function.factors, tile_rows, tile_columns,
-    )  # fmt: skip
+    strides, constants = (A.stride(0), B.stride(0), out.stride(0)), (function.factors, tile_rows, tile_columns)
+    kernels.fill[(programs,)](A, B, parameters, out, rows, columns, *strides, *constants)
 
 
 class SplitRows:
@@ -115,11 +113,10 @@ class FusedProduct:
         on_gpu = self._x.device.type == "cuda"
         hopper = on_gpu and torch.cuda.get_device_capability(self._x.device)[0] == 9
         parts = torch.empty(n_parts, W.high.shape[0], columns, dtype=torch.float32, device=self._x.device)
-        kernels.multiply[columns // _COLUMNS, n_parts, W.high.shape[0] // W.rows](
-            self._x, self._parameters, W.high, W.high if W.low is None else W.low, parts,
-            start, first, last, chunk, self.padded, self._x.shape[1], columns,
-            self.function.factors, W.rows, _DEPTH, _COLUMNS, self.accurate, hopper,
-            num_warps=_WARPS, num_stages=_STAGES,
-        )  # fmt: skip
+        arrays = self._x, self._parameters, W.high, W.high if W.low is None else W.low, parts
+        sizes = start, first, last, chunk, self.padded, self._x.shape[1], columns
+        constants = self.function.factors, W.rows, _DEPTH, _COLUMNS, self.accurate, hopper
+        programs = columns // _COLUMNS, n_parts, W.high.shape[0] // W.rows
+        kernels.multiply[programs](*arrays, *sizes, *constants, num_warps=_WARPS, num_stages=_STAGES)
         product = parts.sum(dim=0)[: W.size, : stop - start]
         return product * (W.scale * (self.function.total / _LIFT))[:, None]
