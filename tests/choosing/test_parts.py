@@ -58,12 +58,13 @@ def test_patterns_have_to_be_better_after_a_recalibration(
     before: float, after: float, crowd: float | None, kept: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The charge is 0.1; in gaps that hold two of 2,000 that judge, of 6,000 observations, it counts six times."""
-    plain, patterned = fitted("a", 1.0), fitted("a", 0.9, varies="noise")
+    plain = fitted("a", 1.0)
+    plain.prior, patterned = "plain", SimpleNamespace(prior="patterned", varies="noise", crps=0.9)
     patterned.charge = 0.1 if crowd is None else 0.05
-    scores = {id(plain): before, id(patterned): after}
-    monkeypatch.setattr(patterns, "_recalibrated_log_score", lambda search, each: scores[id(each)])
+    scores = {"plain": before, "patterned": after}
+    monkeypatch.setattr(patterns, "_recalibrated_log_score", lambda search, each: scores[each])
     judges = SimpleNamespace(gaps=crowd, crowd=crowd, rows=np.arange(2000))
-    search: Any = SimpleNamespace(fits=[plain, patterned], best=patterned, judges=judges, y=np.zeros(6000), notes=[])
-    patterns._leave_out_what_recalibration_does(search, plain)
-    assert (patterned in search.fits) is kept
+    search: Any = SimpleNamespace(judges=judges, y=np.zeros(6000), notes=[])
+    left: Any = patterned
+    assert patterns._is_left_to_recalibration(search, plain, left, 0.0) is not kept
     assert bool(search.notes) is not kept

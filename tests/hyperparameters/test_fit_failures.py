@@ -138,8 +138,6 @@ def test_scoring_that_gives_up_says_how_many_steps_it_made() -> None:
         return Evaluation(-0.5 * float((at[0] - 1) ** 2), 1 - at, None, information)
 
     far = np.array([10.0])
-    given_up = fisher_scoring(
-        evaluate, np.zeros(1), -far, far, slope=1e-9, gain=1e-12, max_steps=30, advance=lambda: None
-    )
+    given_up = fisher_scoring(evaluate, np.zeros(1), -far, far, gain=1e-12, max_steps=30, advance=lambda: None)
     assert not given_up.settled
     assert given_up.steps == 1

@@ -78,7 +78,9 @@ class Options:
     noise_variance: float | np.ndarray | None = field(default=None, metadata=_about("Where it starts, or known (n,)."))
     solver: Solver | str | None = field(default=None, metadata=_about("What predicts."))
     likelihood: str = field(default="auto", metadata=_about("Which one is maximised.", estimator=None))
-    mixture: bool = field(default=True, metadata=_about("Whether candidates that are as good predict together."))
+    mixture: bool = field(
+        default=True, metadata=_about("Whether the best candidates predict together where that pays.")
+    )
     uncertainty: bool | str = field(default="auto", metadata=_about("Whether to integrate over hyperparameters."))
     recalibrate: bool | str = field(default="auto", metadata=_about("Whether left-out errors make the error bars."))
     transform: Transform | str | None = field(default="auto", metadata=_about("Of y.", estimator="target_transform"))

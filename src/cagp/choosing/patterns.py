@@ -12,6 +12,7 @@ from ..hyperparameters.patterns import PatternFit
 from ..left_out import leave_out
 from ..prior import Prior
 from ..recalibration.bands import DistanceBand
+from .candidates import CandidatePrior
 from .search import CandidateSearch, FittedCandidate
 
 # What varies, amplitude and noise, in the order in which it is tried.
@@ -20,7 +21,9 @@ _CENTRES, _MANY = 30, 300
 _PER_CENTRE = 50  # so many observations are needed for each centre of a pattern
 _CHANCE = 0.014  # patterns are tried where so few data without one promise as much, as for turned axes
 _REFINED = 2  # so many kinds of patterns, the best, have the other hyperparameters fitted to them
-_HOPELESS = 1.02  # fitting the other hyperparameters to patterns makes up for a CRPS that is so much worse, not more
+# Fitting the other hyperparameters to patterns makes up for a CRPS that is so much worse, and for so many nats after a
+# recalibration, not more.
+_HOPELESS, _HOPELESS_NATS = 1.02, 0.02
 _JUDGED = 100  # from fewer left-out observations little can be learnt from place to place
 
 
@@ -46,47 +49,57 @@ def try_patterns(search: CandidateSearch) -> CandidateSearch:
             f"log-likelihood by no more than about {max(promised)[0]:.2g}, which chance does as well; varying=True "
             "tries them."
         )
-    explored = [found for each in kinds if (found := _explored(search, plain, patterns, *each)) is not None]
-    for found in sorted(explored, key=lambda each: each.crps)[:_REFINED]:
-        if not search.is_over:
-            _run(search, plain, found)
-    best, judges = search.best, search.judges
+    explored = search.together(lambda each: _explored(search, plain, patterns, *each), kinds)
+    hopeful = sorted((each for each in explored if each is not None), key=lambda each: each.crps)[:_REFINED]
+    judges = search.judges
     assert judges is not None
+    recalibrates = options.recalibrate is not False and len(judges.rows) >= _JUDGED
+    if hopeful and recalibrates and not search.is_over and _is_left_to_recalibration(search, plain, hopeful[0]):
+        return search
+    refined = search.together(lambda each: None if search.is_over else _refined(search, plain, each), hopeful)
+    for each, found in zip(hopeful, refined, strict=True):
+        if found is not None:
+            search.keep(_with_patterns(plain, each), found)
+    best = search.best
     # what a pattern with many centres knows about the inside of a left-out gap, it would not know about a real one
     if best is not plain and most >= _MANY and judges.gaps is None and not search.is_over:
         finer, words = _patterns(search, plain, _MANY), best.candidate.varies.split(" and ")
-        found = None if finer is None else _explored(search, plain, finer, "amplitude" in words, "noise" in words)
-        if found is not None:
-            _run(search, plain, found)
-    recalibrates = options.recalibrate is not False and len(judges.rows) >= _JUDGED
-    if recalibrates and search.best is not plain and not search.is_over:
-        _leave_out_what_recalibration_does(search, plain)
+        fine = None if finer is None else _explored(search, plain, finer, "amplitude" in words, "noise" in words)
+        if fine is not None and (found := _refined(search, plain, fine)) is not None:
+            search.keep(_with_patterns(plain, fine), found)
+    best = search.best
+    if recalibrates and best is not plain and not search.is_over:
+        patterned = _PatternedPrior(best.prior, best.candidate.varies, best.charge, best.crps)
+        if _is_left_to_recalibration(search, plain, patterned, 0.0):
+            search.fits[:] = [each for each in search.fits if not each.candidate.varies]
     return search
 
 
-def _leave_out_what_recalibration_does(search: CandidateSearch, plain: FittedCandidate) -> None:
-    """Take candidates with patterns out of the race where the plain one is as good after a recalibration."""
-    best, judges = search.best, search.judges
+def _is_left_to_recalibration(
+    search: CandidateSearch, plain: FittedCandidate, found: _PatternedPrior, slack: float = _HOPELESS_NATS
+) -> bool:
+    """Whether the plain candidate is as good after a recalibration, or would be but for ``slack`` nats; told if so."""
+    judges = search.judges
     assert judges is not None
-    before, after = (_recalibrated_log_score(search, each) for each in (plain, best))
+    before, after = (_recalibrated_log_score(search, each) for each in (plain.prior, found.prior))
     # a pattern knows all that is left out with an observation: what lies in one gap counts like one
     together = 1.0 if judges.gaps is None else judges.crowd * len(search.y) / len(judges.rows)
-    after += best.charge * together
-    if after < before:
-        return
-    search.fits[:] = [each for each in search.fits if not each.candidate.varies]
+    after += found.charge * together
+    if after < before + slack:
+        return False
     search.notes.append(
-        f"Varying {best.candidate.varies} was tried and left out: the CRPS of left-out observations is {best.crps:.4g} "
-        f"with it and {plain.crps:.4g} without, but after a recalibration, which learns from place to place as well, "
-        f"their log score is {after:.3f} with it and {before:.3f} without."
+        f"Varying {found.varies} was tried and left out: the CRPS of left-out observations is {found.crps:.4g} with it "
+        f"and {plain.crps:.4g} without, but after a recalibration, which learns from place to place as well, their log "
+        f"score is {after:.3f} with it and {before:.3f} without."
     )
+    return True
 
 
-def _recalibrated_log_score(search: CandidateSearch, fit: FittedCandidate) -> float:
+def _recalibrated_log_score(search: CandidateSearch, prior: Prior) -> float:
     """Of the left-out observations, by the error bars that a recalibration learns from them."""
     judges = search.judges
     assert judges is not None
-    found = leave_out(search.model_of(fit), judges.geometry, judges.rows, judges.gaps)
+    found = leave_out(search.condition(prior), judges.geometry, judges.rows, judges.gaps)
     _, log_density = DistanceBand.learned(found, judges.geometry, search.seed)
     return float(np.log(found.std).mean()) - log_density
 
@@ -101,8 +114,8 @@ def _patterns(search: CandidateSearch, plain: FittedCandidate, centres: int) -> 
 
 
 @dataclass(frozen=True)
-class _Explored:
-    """A ``prior`` with patterns in what ``varies``, and the CRPS that it has before all else is fitted to them."""
+class _PatternedPrior:
+    """A ``prior`` with patterns in what ``varies``, what its scores are made worse by, and its CRPS."""
 
     prior: Prior
     varies: str
@@ -112,7 +125,7 @@ class _Explored:
 
 def _explored(
     search: CandidateSearch, plain: FittedCandidate, patterns: PatternFit, amplitude: bool, noise: bool
-) -> _Explored | None:
+) -> _PatternedPrior | None:
     """Patterns for the ``plain`` candidate whose other hyperparameters stay; None where there are none."""
     varies = " and ".join(["amplitude"] * amplitude + ["noise"] * noise)
     # every value was chosen by the observations that judge it: one counts like an observation less
@@ -124,15 +137,19 @@ def _explored(
     except (NotPositiveDefiniteError, InputError) as error:
         search.notes.append(f"Varying {varies} could not be fitted ({error}).")
         return None
-    return _Explored(prior, varies, charge, float(scores.crps.mean()))
+    return _PatternedPrior(prior, varies, charge, float(scores.crps.mean()))
 
 
-def _run(search: CandidateSearch, plain: FittedCandidate, found: _Explored) -> None:
-    """Fit the other hyperparameters to these patterns, where that may make them better than none."""
+def _refined(search: CandidateSearch, plain: FittedCandidate, found: _PatternedPrior) -> FittedCandidate | str | None:
+    """The other hyperparameters fitted to these patterns, where that may make them better than none."""
     if found.crps < _HOPELESS * plain.crps:
-        search.run(plain.candidate.with_patterns(found.prior, found.varies), plain.fitted_by, found.charge)
-    else:
-        search.notes.append(
-            f"Varying {found.varies} was given up: the CRPS of left-out observations is {found.crps:.4g} with it and "
-            f"{plain.crps:.4g} without, before the other hyperparameters are fitted to it."
-        )
+        return search.tried(_with_patterns(plain, found), plain.fitted_by, found.charge)
+    search.notes.append(
+        f"Varying {found.varies} was given up: the CRPS of left-out observations is {found.crps:.4g} with it and "
+        f"{plain.crps:.4g} without, before the other hyperparameters are fitted to it."
+    )
+    return None
+
+
+def _with_patterns(plain: FittedCandidate, found: _PatternedPrior) -> CandidatePrior:
+    return plain.candidate.with_patterns(found.prior, found.varies)

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 
 import numpy as np
-from scipy.special import gammaincc
+from scipy.special import gammaincc, logsumexp
 
 from ..errors import NotPositiveDefiniteError
 from ..hyperparameters.directions import promise
@@ -38,6 +38,9 @@ _MOST_PARTS = 3
 # Lengthscales start at no more than so many spreads of their columns; a sum starts from several places.
 _SPREADS, _SPREADS_OF_SUMS = 10.0, (3.0, 30.0)
 _CLOSE = 0.01  # A candidate whose score is within so much of the best is as good
+_WORTH_MIXING = (
+    0.005  # nats by which a left-out observation is likelier, on average: each component costs as much again
+)
 
 
 def steps_for(request: FitRequest) -> list[Step]:
@@ -98,13 +101,8 @@ def fit_kernels(search: CandidateSearch) -> CandidateSearch:
 
 
 def _starts(search: CandidateSearch, kind: str) -> list[Callable[[], CandidatePrior]]:
-    """Where the kernel of a kind starts: several places for a sum of few observations, which has many optima.
-
-    Not of many observations: their neighbours do not predict well where a sum takes noise for a function.
-    """
+    """Where the kernel of a kind starts: several places for a sum, which has many optima."""
     first = search.start.starting_at(search.fits[0].prior)
-    if len(search.y) > EXACT_UP_TO:
-        return [lambda: search.start.from_values_of(first.start, kind)]
     spread, scale = search.X.std(axis=0), float(search.y.var())
 
     def within(spreads: float) -> CandidatePrior:
@@ -114,10 +112,12 @@ def _starts(search: CandidateSearch, kind: str) -> list[Callable[[], CandidatePr
         starts = [within(_SPREADS), *(within(_SPREADS).long_along(column, spread, scale) for column in columns)]
         return max((search.sketched(each) for each in starts), key=lambda each: each[0])[1]
 
+    few = len(search.y) <= EXACT_UP_TO
     columns = [column for column in range(len(spread)) if column not in search.idle]
-    if not within(_SPREADS).is_sum_by_columns or len(columns) < _FEWEST_COLUMNS:
-        return [partial(within, _SPREADS)]
-    return [alone, *(partial(within, spreads) for spreads in _SPREADS_OF_SUMS)]
+    plain = partial(within, _SPREADS if few else math.inf)
+    if not plain().is_sum_by_columns or len(columns) < _FEWEST_COLUMNS:
+        return [plain]
+    return [alone, *(partial(within, spreads) for spreads in _SPREADS_OF_SUMS)] if few else [plain, alone]
 
 
 def fit_trend(search: CandidateSearch) -> CandidateSearch:
@@ -167,8 +167,8 @@ def choose_parts(search: CandidateSearch) -> CandidateSearch:
 
 
 def weighted(fits: list[FittedCandidate], crowd: float) -> list[tuple[FittedCandidate, float]]:
-    """The best candidate, or those that are about as good, with weights; so many left-out observations err together
-    as a ``crowd`` has.
+    """The best candidate, or a mixture of those that are about as good, with weights, where left-out observations are
+    clearly likelier under it; so many of them err together as a ``crowd`` has.
     """
     best = min(fits, key=lambda each: each.crps)
     # patterns that do not predict better, by either score, add nothing to a mixture
@@ -193,7 +193,12 @@ def weighted(fits: list[FittedCandidate], crowd: float) -> list[tuple[FittedCand
     close = [close[i] for i in order[:_MOST_PARTS]]
     if len(close) == 1:
         return [(best, 1.0)]
-    weights = stacked(np.stack([scores[id(each)].log_score for each in close]))
+    log_scores = np.stack([scores[id(each)].log_score for each in close])
+    weights = stacked(log_scores)
+    together = -logsumexp(-log_scores, axis=0, b=weights[:, None])
+    gain = float((scores[id(best)].log_score - together).mean())
+    if gain < _WORTH_MIXING or not clearly_worse(scores[id(best)].log_score, together, errors):
+        return [(best, 1.0)]
     return list(zip(close, weights.tolist(), strict=True))
 
 

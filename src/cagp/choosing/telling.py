@@ -32,7 +32,7 @@ def story_of(search: CandidateSearch, seconds: float) -> Story:
         lines.append(f"Chosen: {search.heaviest.candidate.name}, {_in_short(search.heaviest.prior)}.")
     else:
         lines.append(
-            "Chosen: a mixture, since these are about equally good: "
+            "Chosen: a mixture, under which left-out observations are clearly likelier: "
             + "; ".join(f"{weight:.2f} × {_in_short(each.prior)}" for each, weight in search.chosen)
             + "."
         )

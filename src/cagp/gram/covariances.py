@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ..kernels import Embedding, Kernel, embedding_leaves, embedding_size, map_embedding, plan
-from ..kernels.nearness import near_leaves
+from ..kernels.nearness import Near, coordinates_of, near_coordinates
 from ..kernels.varying import without_amplitude
 from .entries import Entries, Tiling
 from .fused import fused_entries
@@ -32,7 +32,7 @@ class Covariances:
         self._kernel, self._tiling = kernel, tiling or Tiling.of(self.device)
         parts = kernel, embedding, noise, self._tiling
         self._entries = fused_entries(*parts) or Entries(*parts)
-        self._near = near_leaves(kernel, embedding)
+        self._near: Near | None = None
         self._search: Search | None = None
         self._compiles = False
         self._lock = threading.Lock()  # several threads may predict from one model
@@ -122,10 +122,9 @@ class Covariances:
 
     def search_coordinates(self, embedding: Embedding | None = None) -> torch.Tensor | None:
         """Points, the training points by default, in the coordinates of a search (n, q); None where there is none."""
-        if not self._near:
-            return None
-        leaves = embedding_leaves(self.embedding if embedding is None else embedding)
-        return torch.cat([leaves[i] for i in self._near]).T
+        if self._near is None:
+            self._near = near_coordinates(self._kernel, self.embedding)
+        return coordinates_of(self._near, self.embedding if embedding is None else embedding) if self._near else None
 
     @property
     def neighbours(self) -> Search | None:

@@ -2,7 +2,7 @@
 
 Where the kernel falls with the distance between embeddings, a search tree finds neighbours in O(n log n); for sums,
 products and users' own functions they are those with the largest squared correlation, found by looking at all pairs.
-Among too many points for that, a tree takes over in the coordinates of ``near_leaves``, where there are any.
+Among too many points for that, a tree takes over in the coordinates of ``near_coordinates``, where there are any.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ import operator
 
 import torch
 
-from ..kernels import Embedding, Kernel, embedding_leaves, embedding_size, map_embedding, slice_embedding
-from ..kernels.nearness import near_leaves
+from ..kernels import Embedding, Kernel, embedding_size, map_embedding, slice_embedding
+from ..kernels.nearness import coordinates_of, near_coordinates
 from .covariances import Covariances
 from .neighbours import search
 
 NONE = -1  # stands where a point has fewer than k predecessors that vary
 _BLOCK_ENTRIES = 2**22  # pairs that are in memory together
 _FEW = 4  # A tree of more points than this for each one asked about is built in a hurry
-_ALL_PAIRS = 2**26  # pairs that are looked at one by one where a tree would do nearly as well
+_ALL_PAIRS = 2**22  # pairs that are looked at one by one where a tree would do nearly as well
 
 
 def previous_neighbours(kernel: Kernel, X: torch.Tensor, k: int, places: torch.Tensor | None = None) -> torch.Tensor:
@@ -35,14 +35,13 @@ def previous_neighbours_of(
     kernel: Kernel, embedding: Embedding, k: int, places: torch.Tensor | None = None
 ) -> torch.Tensor:
     """The same for points that are given by their ``embedding``; where a tree is searched, given where they are."""
-    n, leaves = embedding_size(embedding), embedding_leaves(embedding)
+    n = embedding_size(embedding)
     asked = torch.arange(n) if places is None else places
-    near: tuple[int, ...] = (0,) if kernel.radial and isinstance(embedding, torch.Tensor) else ()
-    if not near and len(asked) * n > _ALL_PAIRS:
-        near = near_leaves(kernel, embedding)
+    searched = (kernel.radial and isinstance(embedding, torch.Tensor)) or len(asked) * n > _ALL_PAIRS
+    near = near_coordinates(kernel, embedding) if searched else ()
     if not near:
         return _by_correlation(kernel, embedding, k, asked)
-    coordinates = torch.cat([leaves[leaf] for leaf in near]).T.contiguous()
+    coordinates = coordinates_of(near, embedding).contiguous()
     return _by_search(coordinates, k, asked.to(coordinates.device))
 
 

@@ -20,12 +20,11 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from scipy.linalg.blas import dsymm, dtrmm
-from scipy.linalg.lapack import dlauum, dpotrf, dtrtri, dtrtrs
 
 from ..gram import Gram
 from ..kernels import Kernel, Varying, embedding_leaves, map_embedding, slice_embedding
 from ..kernels.plan import Plan
+from ..support import lapack
 from ..support.memory import require
 from ..support.positive_definite import not_positive_definite
 from ..support.threads import share_out
@@ -42,7 +41,6 @@ _SHARES = 16
 # Tiles that autograd keeps alive at once, generously: a few per operation, and per coordinate for small ones.
 _TILE_COPIES = 40
 _PAIRS, _ROWS = 20_000, 24  # pairs of points, and rows of them, that compiled code fills at a time, at the least
-_TRIANGLE = 64  # rows of a triangular matrix from which on it is inverted by halves
 _PIECES, _WHOLE = 8, 500  # pieces of the pairs of points that threads share; fewer points than the second are one
 _TOO_LARGE = 'use likelihood="nearest-neighbours", a subset= of the points, or a larger memory_budget'
 
@@ -177,9 +175,9 @@ class CompiledExactLikelihood(Likelihood):
         matrix, whitened, value, trend = self._solved(log_values, E, plan)
         if not self.space.names:  # nothing to differentiate
             return Evaluation(value, np.zeros(0), trend)
-        alpha, _ = dtrtrs(matrix.T, whitened)
-        _invert(matrix)
-        dlauum(matrix.T, overwrite_c=1)
+        alpha = lapack.solve(matrix, whitened, transposed=True)
+        lapack.invert(matrix)
+        lapack.multiply_by_transpose(matrix)
         if self._trend.outputs > 1:
             matrix *= self._trend.outputs
         slopes, products = self._derivatives(E, plan, alpha, matrix)
@@ -188,7 +186,7 @@ class CompiledExactLikelihood(Likelihood):
             slopes[noise] += 0.5 * own @ (np.square(alpha).sum(axis=1) - matrix.diagonal())
             products[noise] += own * alpha[:, 0]
         trended = products @ alpha[:, self._trend.outputs :]  # what the unknown coefficients of a trend take away
-        information = 0.5 * (products @ dsymm(1.0, matrix.T, products.T) - trended @ trended.T)
+        information = 0.5 * (products @ lapack.symmetric_product(matrix, products.T) - trended @ trended.T)
         changes = self._plan.changes(kernel, self.space.values(log_values))
         # the coefficients of the trend maximise the likelihood, so their own change does not matter to first order
         return Evaluation(value, slopes @ changes, trend, changes.T @ information @ changes)
@@ -210,10 +208,9 @@ class CompiledExactLikelihood(Likelihood):
         matrix = self._covariances(E, plan)
         noise = self.data.diagonal(self.space.noise(self.space.values(log_values))).numpy()
         matrix.reshape(-1)[:: n + 1] += noise / np.square(self._amplitude)
-        _, failed = dpotrf(matrix.T, overwrite_a=1, clean=0)
-        if failed:
+        if failed := lapack.factorise(matrix):
             raise not_positive_definite("the Gram matrix", n, torch.float64, failed, "a larger noise_variance")
-        whitened, _ = dtrtrs(matrix.T, self._columns, trans=1)
+        whitened = lapack.solve(matrix, self._columns)
         combined = self._trend.from_whitened(torch.from_numpy(whitened))
         whitened = np.asfortranarray(whitened @ combined.parts.numpy())
         normalising = np.log(matrix.diagonal() * self._amplitude).sum() + 0.5 * n * math.log(2 * math.pi)
@@ -316,17 +313,3 @@ def _sums_over_pairs(E: np.ndarray, plan: Plan, slots: Slots, a: np.ndarray) -> 
             left = np.ascontiguousarray(np.concatenate([one.T, e, np.square(e), products]).T)
             found.append(_SumOverPairs(1, f, left, a * left))
     return found
-
-
-def _invert(L: np.ndarray) -> None:
-    """L⁻¹ in place of a lower triangular matrix, by halves: LAPACK's own is twice as slow for some hundreds of rows."""
-    if (n := len(L)) <= _TRIANGLE:
-        L.T[:] = dtrtri(L.T)[0]
-        return
-    half = -(-n // 16) * 8
-    top, corner, bottom = L[:half, :half], L[half:, :half], L[half:, half:]
-    _invert(top)
-    _invert(bottom)
-    # by columns, as BLAS counts: the corner of the inverse is −bottom⁻¹ corner top⁻¹
-    found = dtrmm(-1.0, bottom.T, corner.T, side=1)
-    corner.T[:] = dtrmm(1.0, top.T, found, overwrite_b=1)

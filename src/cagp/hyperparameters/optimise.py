@@ -130,10 +130,9 @@ def _climb(
     """
     at, iterations, fence = start, 0, np.log(10.0)
     if run.informed:
-        limits = {"slope": tolerance * run.size, "gain": _GAIN * tolerance**2}
-        most = min(max_iterations, _SCORING_STEPS)
+        most, gain = min(max_iterations, _SCORING_STEPS), _GAIN * tolerance**2
         scored = fisher_scoring(
-            run.evaluate, start, space.lower, space.upper, max_steps=most, advance=lambda: advance(1), **limits
+            run.evaluate, start, space.lower, space.upper, gain=gain, max_steps=most, advance=lambda: advance(1)
         )
         if scored.settled or scored.steps >= max_iterations:
             return replace(scored, reason=f"scoring: {scored.reason or 'the number of iterations is reached'}")
@@ -211,13 +210,13 @@ def fisher_scoring(
     low: np.ndarray,
     high: np.ndarray,
     *,
-    slope: float,
     gain: float,
     max_steps: int,
     advance: Callable[[], None],
 ) -> Climb:
-    """Climb from ``start`` (q,) within ``low`` … ``high``, until no component of the gradient is larger than ``slope``,
-    or no step promises more than ``gain``.
+    """Climb from ``start`` (q,) within ``low`` … ``high``, until no step promises more than ``gain``.
+
+    How steep it is says nothing by itself: a hyperparameter of which the data tell little may still have far to go.
 
     ``evaluate`` gives an evaluation with its information, or None where there is no likelihood.
     """
@@ -230,7 +229,7 @@ def fisher_scoring(
             break
         gradient = here.gradient
         inner = ~((at <= low) & (gradient < 0)) & ~((at >= high) & (gradient > 0))
-        if not inner.any() or np.abs(gradient[inner]).max() <= slope:
+        if not gradient[inner].any():
             return Climb(at, True, "the gradient vanished", step)
         curvature = here.information + learned
         if np.linalg.eigvalsh(curvature)[0] <= 0:

@@ -1,60 +1,121 @@
-"""In which coordinates near points are strongly correlated: what a search tree for neighbours needs to know."""
+"""In which coordinates near points are strongly correlated: what a search tree for neighbours needs to know.
+
+In a product the distances of all factors that fall with distance count together. In a sum each term counts by how much
+the covariance falls with its distances between neighbours: s of Σᵢ wᵢ sᵢ, with wᵢ the average semivariance of a term
+over its average squared distance, there. What a rough term of short reach tells about a column is then worth more than
+what a strong term does that hardly falls. Any rule that does not look at y is calibrated; this one finds neighbours as
+good as those of the largest correlations, among as many as one likes.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TypeAlias
 
-from .base import Embedding, Kernel, OnColumns, Product, Sum, embedding_leaves, slice_embedding
+import numpy as np
+import torch
+
+from .base import Embedding, Kernel, Product, Sum, embedding_leaves, embedding_size, map_embedding
 from .varying import Varying
+
+# The coordinates of a search: leaves of an embedding by their places, and the scale of each of their rows (q, 1).
+Near: TypeAlias = tuple[tuple[int, torch.Tensor], ...]
+
+_SAMPLE, _CENTRES = 4000, 300  # among so many points so many look for neighbours
+_NEIGHBOURS = 100  # of all points so many are neighbours, and as large a share of the sample
+_DIFFERENCES = "donot_use_mm_for_euclid_dist"  # products of matrices would lose the digits of small distances
+_ALIKE = 1e-6  # of the largest coordinate: rows that differ by no more are the same
+_ROUNDS = 2  # weights say who is near, and who is near says what the weights are
+
+
+def near_coordinates(kernel: Kernel, embedding: Embedding, first: int = 0) -> Near:
+    """What makes up the coordinates for a search, see ``coordinates_of``; nothing if no part falls with distance.
+
+    The leaves of this ``embedding`` are those from the place ``first`` on.
+    """
+    if kernel.radial:
+        leaves = enumerate(embedding_leaves(embedding), first)
+        return tuple((place, leaf.new_ones(len(leaf), 1)) for place, leaf in leaves)
+    if isinstance(kernel, Varying):
+        return near_coordinates(kernel.kernel, embedding[0], first)
+    if not isinstance(kernel, (Sum, Product)):
+        inner = getattr(kernel, "kernel", None)  # Geographic, columns, and wrappers from outside
+        return near_coordinates(inner, embedding, first) if isinstance(inner, Kernel) else ()
+    terms = []
+    for inner, own in zip(kernel.kernels, embedding, strict=True):
+        if near := near_coordinates(inner, own, first):
+            terms.append(_Term(inner, own, first, near))
+        first += len(embedding_leaves(own))
+    if isinstance(kernel, Product) or len(terms) < 2:
+        return tuple(each for term in terms for each in term.near)
+    return _summed(terms)
+
+
+def coordinates_of(near: Near, embedding: Embedding) -> torch.Tensor:
+    """Points, given by their embedding, in the coordinates of a search (n, q)."""
+    leaves = embedding_leaves(embedding)
+    return torch.cat([leaves[place] * scale for place, scale in near]).T
 
 
 @dataclass(frozen=True)
-class _Part:
-    """A part of a kernel that falls with distance: in which leaves of the embedding, on which columns, how strongly."""
+class _Term:
+    """A term of a sum: its kernel, its embedding, whose leaves begin at the place ``first``, and its coordinates."""
 
-    leaves: tuple[int, ...]
-    columns: frozenset[int] | None  # None for all of them
-    variance: float
+    kernel: Kernel
+    embedding: Embedding
+    first: int
+    near: Near
+
+    def some(self, rows: torch.Tensor) -> _Term:
+        """The same of some points (m,)."""
+        return replace(self, embedding=map_embedding(self.embedding, lambda part: part[:, rows]))
+
+    @property
+    def coordinates(self) -> torch.Tensor:
+        """The points in its own coordinates (n, q)."""
+        own = tuple((place - self.first, scale) for place, scale in self.near)
+        return coordinates_of(own, self.embedding)
 
 
-def near_leaves(kernel: Kernel, embedding: Embedding) -> tuple[int, ...]:
-    """The places in ``embedding_leaves(embedding)`` that make up the coordinates for a search; none if none is radial.
+def _summed(terms: list[_Term]) -> Near:
+    """The coordinates of a sum of terms that fall with distance."""
+    size, device = embedding_size(terms[0].embedding), embedding_leaves(terms[0].embedding)[0].device
+    rows = np.arange(size) if size <= _SAMPLE else np.random.default_rng(0).integers(0, size, _SAMPLE)
+    sample = [term.some(torch.from_numpy(rows).to(device)) for term in terms]
+    centres = torch.arange(0, len(rows), -(-len(rows) // _CENTRES), device=device)
+    squares, falls, weights = [], [], []
+    for term in sample:
+        there = term.some(centres)
+        squares.append(torch.cdist(there.coordinates, term.coordinates, compute_mode=_DIFFERENCES).square())
+        variance = term.kernel.diagonal(there.embedding)[:, None]
+        falls.append(variance - term.kernel.evaluate(there.embedding, term.embedding))
+        weights.append(variance.mean().sqrt())
+    whole = sum(term.kernel.diagonal(term.embedding).mean() for term in sample)
+    k = min(len(rows), 1 + max(2, _NEIGHBOURS * len(rows) // size))  # a point finds itself
+    for _ in range(_ROUNDS):
+        distance = torch.stack([w * s for w, s in zip(weights, squares, strict=True)]).sum(dim=0)
+        near = distance.topk(k, dim=1, largest=False).indices
+        found = [(f.gather(1, near).sum(), s.gather(1, near).sum()) for f, s in zip(falls, squares, strict=True)]
+        weights = [
+            2 * fall / (whole * square) if square > 0 else w for (fall, square), w in zip(found, weights, strict=True)
+        ]
+    scaled = [(place, scale * w.sqrt()) for term, w in zip(terms, weights, strict=True) for place, scale in term.near]
+    leaves = {place: leaf for term in sample for place, leaf in enumerate(embedding_leaves(term.embedding), term.first)}
+    return _merged(scaled, leaves)
 
-    In a product the distances of all factors that fall with distance count together. Of a sum the term with the most
-    variance decides, and others only about columns which that one does not see. Any rule that does not look at y is
-    calibrated; this one finds good neighbours.
-    """
-    part = _part(kernel, embedding, 0)
-    return () if part is None else part.leaves
 
-
-def _part(kernel: Kernel, embedding: Embedding, first: int) -> _Part | None:
-    if isinstance(kernel, OnColumns):
-        inner = _part(kernel.kernel, embedding, first)
-        return inner and _Part(inner.leaves, frozenset(kernel.columns), inner.variance)
-    if kernel.radial:
-        leaves = tuple(range(first, first + len(embedding_leaves(embedding))))
-        return _Part(leaves, None, float(kernel.diagonal(slice_embedding(embedding, 0, 1))[0]))
-    if isinstance(kernel, Varying):
-        return _part(kernel.kernel, embedding[0], first)
-    if not isinstance(kernel, (Sum, Product)):
-        inner_kernel = getattr(kernel, "kernel", None)  # Geographic, and wrappers from outside
-        return _part(inner_kernel, embedding, first) if isinstance(inner_kernel, Kernel) else None
-    parts = []
-    for inner_kernel, inner_embedding in zip(kernel.kernels, embedding, strict=True):
-        part = _part(inner_kernel, inner_embedding, first)
-        first += len(embedding_leaves(inner_embedding))
-        if part is not None:
-            parts.append(part)
-    if not parts:
-        return None
-    added = isinstance(kernel, Sum)
-    whole, *others = sorted(parts, key=lambda part: -part.variance) if added else parts
-    for part in others:
-        known = whole.columns is None or (part.columns is not None and part.columns <= whole.columns)
-        if added and known:
-            continue
-        columns = None if whole.columns is None or part.columns is None else whole.columns | part.columns
-        variance = whole.variance + part.variance if added else whole.variance * part.variance
-        whole = _Part(whole.leaves + part.leaves, columns, variance)
-    return whole
+def _merged(near: list[tuple[int, torch.Tensor]], leaves: dict[int, torch.Tensor]) -> Near:
+    """The same distances in fewer coordinates: leaves whose rows are multiples of those of another one go into it."""
+    kept: list[tuple[int, torch.Tensor]] = []
+    for place, scale in near:
+        for i, (other, its) in enumerate(kept):
+            A, B = leaves[other], leaves[place]
+            if len(A) != len(B):
+                continue
+            times = ((A * B).sum(dim=1, keepdim=True) / (A * A).sum(dim=1, keepdim=True)).nan_to_num()
+            if bool(((B - times * A).abs() <= _ALIKE * B.abs().amax(dim=1, keepdim=True)).all()):
+                kept[i] = other, (its.square() + (times * scale).square()).sqrt()
+                break
+        else:
+            kept.append((place, scale))
+    return tuple(kept)

@@ -23,7 +23,7 @@ class Geometry:
     """The training ``points`` (d, q) in lengthscales, or in spreads where no part of the kernel falls with distance."""
 
     def __init__(self, model: Conditioned) -> None:
-        self._model = model
+        self.model = model
         scaled = model.gram.search_coordinates()
         self._spread: torch.Tensor | None = None
         if scaled is None:
@@ -54,7 +54,7 @@ class Geometry:
         """Points (T, p) in these coordinates, shape (T, q)."""
         if self._spread is not None:
             return test / self._spread
-        cross = self._model.cross(test)
+        cross = self.model.cross(test)
         found = cross.gram.search_coordinates(cross.test)
         assert found is not None
         return found
