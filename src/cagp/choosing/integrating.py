@@ -97,7 +97,7 @@ def _integrated_over(
     left = 0
     for found, model, share in zip(search.together(integrated, range(several)), fitted, shares, strict=True):
         left += found is None
-        models += [model] if found is None else [search.condition(each) for each in found.priors]
+        models += [model] if found is None else search.together(search.condition, found.priors)
         weights += [share] if found is None else (share * found.weights).tolist()
         names.update(_kind(name) for name in (found.names if found is not None else ()))
     if left == several:

@@ -51,7 +51,7 @@ _NEIGHBOURS = 30
 # Candidates are explored until a step promises less than a twentieth in log p, those that are chosen are polished until
 # it promises less than a hundredth: hyperparameters to a small part of their standard errors.
 _EXPLORED, _POLISHED = 2e-3, 1e-3
-_FEW, _FEW_STEPS, _SKETCHED = 400, 15, 5e-3  # observations, steps and tolerance that tell starts from each other
+_FEW, _FEW_STEPS, _SKETCHED = 300, 8, 5e-3  # observations, steps and tolerance that tell starts from each other
 _IDLE = 1e-4  # of the variance of y: what varies less along a column is idle
 # What is chosen is fitted by all terms where observations times hyperparameters are no more than this, which takes
 # seconds; beyond, by a sample, which has all scales.

@@ -79,7 +79,7 @@ def fit_kernels(search: CandidateSearch) -> CandidateSearch:
     """Kernels of other kinds, from where the first one ended; where there are several starts, what predicts best."""
     search.idle  # noqa: B018  found once, before several ask for it at the same time
     kinds = search.request.kinds[1:]
-    starts = [(kind, start) for kind in kinds for start in _starts(search, kind)]
+    starts = [(kind, start) for kind in kinds for start in _starts(search, kind)][::-1]  # sums, which take long, first
 
     def tried(of: tuple[str, Callable[[], CandidatePrior]]) -> FittedCandidate | str | None:
         return None if search.is_over else search.tried(of[1]())

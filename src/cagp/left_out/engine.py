@@ -14,6 +14,7 @@ from ..predicting.conditioned import Conditioned
 from ..solvers import NearestNeighbours, Solver
 from ..solvers.nearest_neighbours import PreparedNearestNeighbours
 from ..support.progress import progress as progress_bar
+from ..support.threads import share_out
 from ..support.validation import count
 from .correlation import some_of
 from .gaps import Gaps
@@ -101,7 +102,18 @@ def leave_out(
     found = [leave_out_of(first, geometry, rows, gaps, advance, seed, correlated)]
     if not others:
         return found[0]
-    found += [leave_out_of(each, geometry, rows, gaps, seed=seed) for each in others]
+    more: dict[int, LeftOut] = {}
+
+    def one(which: int) -> None:
+        more[which] = leave_out_of(others[which], geometry, rows, gaps, seed=seed)
+
+    # exact ones, of few observations, at the same time: threads inside do not pay
+    if all(closed_form(each) for each in others) and first.device.type == "cpu":
+        share_out(one, range(len(others)), first.device, large=True)
+    else:
+        for which in range(len(others)):
+            one(which)
+    found += [more[which] for which in range(len(others))]
     there = set.intersection(*(set(each.index.tolist()) for each in found))
     found = [each.some(np.isin(each.index, list(there))) for each in found]
     means, stds = (np.stack([getattr(each, name) for each in found]) for name in ("mean", "std"))
