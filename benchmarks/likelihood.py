@@ -22,13 +22,12 @@ from pathlib import Path
 import numpy as np
 import torch
 from record import Table, options, table, write
-from scipy.linalg.lapack import dlauum, dpotrf
 from threadpoolctl import threadpool_limits
 
 import cagp
 from cagp.gram.previous_neighbours import previous_neighbours
 from cagp.hyperparameters import fit, log_likelihood
-from cagp.hyperparameters.exact import _invert, exact_likelihood
+from cagp.hyperparameters.exact import exact_likelihood
 from cagp.hyperparameters.observations import observations
 from cagp.hyperparameters.radial_plan import compiled_plan
 from cagp.hyperparameters.search_space import Space
@@ -169,9 +168,9 @@ def floors(quick: bool) -> Table:
 
         def lapack(G: np.ndarray = G) -> None:
             matrix = G.copy()
-            dpotrf(matrix.T, overwrite_a=1, clean=0)
-            _invert(matrix)
-            dlauum(matrix.T, overwrite_c=1)
+            lapack.factorise(matrix)
+            lapack.invert(matrix)
+            lapack.multiply_by_transpose(matrix)
 
         def exponentials(E: np.ndarray = E, pairs: np.ndarray = pairs) -> None:
             for e in E:

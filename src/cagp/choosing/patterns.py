@@ -18,6 +18,7 @@ from .search import CandidateSearch, FittedCandidate
 # What varies, amplitude and noise, in the order in which it is tried.
 _KINDS = ((True, True), (False, True), (True, False))
 _CENTRES, _MANY = 30, 300
+_TERMS = 3000  # of the likelihood, that find a few centres
 _PER_CENTRE = 50  # so many observations are needed for each centre of a pattern
 _CHANCE = 0.014  # patterns are tried where so few data without one promise as much, as for turned axes
 _REFINED = 2  # so many kinds of patterns, the best, have the other hyperparameters fitted to them
@@ -107,7 +108,8 @@ def _recalibrated_log_score(search: CandidateSearch, prior: Prior) -> float:
 def _patterns(search: CandidateSearch, plain: FittedCandidate, centres: int) -> PatternFit | None:
     """What finds patterns for the ``plain`` candidate; None where none can be."""
     try:
-        return PatternFit(plain.prior, search.X, search.y, centres, seed=search.seed, device=search.device)
+        terms, seed, device = _TERMS if centres <= _CENTRES else None, search.seed, search.device
+        return PatternFit(plain.prior, search.X, search.y, centres, terms=terms, seed=seed, device=device)
     except (NotPositiveDefiniteError, InputError) as error:
         search.notes.append(f"Varying amplitude and noise could not be fitted ({error}).")
         return None

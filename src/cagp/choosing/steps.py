@@ -37,6 +37,7 @@ _FEWEST_COLUMNS = 3  # that matter, for one of them to be more than one of two c
 _MOST_PARTS = 3
 # Lengthscales start at no more than so many spreads of their columns; a sum starts from several places.
 _SPREADS, _SPREADS_OF_SUMS = 10.0, (3.0, 30.0)
+_HOPEFUL = 1.1  # among many observations, a sum whose CRPS is so much worse than the best is not started elsewhere
 _CLOSE = 0.01  # A candidate whose score is within so much of the best is as good
 _WORTH_MIXING = (
     0.005  # nats by which a left-out observation is likelier, on average: each component costs as much again
@@ -79,7 +80,12 @@ def fit_kernels(search: CandidateSearch) -> CandidateSearch:
     """Kernels of other kinds, from where the first one ended; where there are several starts, what predicts best."""
     search.idle  # noqa: B018  found once, before several ask for it at the same time
     kinds = search.request.kinds[1:]
-    starts = [(kind, start) for kind in kinds for start in _starts(search, kind)][::-1]  # sums, which take long, first
+    few = len(search.y) <= EXACT_UP_TO
+    starts = [
+        (kind, start) for kind in kinds for start in (_starts(search, kind) if few else _starts(search, kind)[:1])
+    ]
+    if few:  # at the same time: sums, which take long, first
+        starts.reverse()
 
     def tried(of: tuple[str, Callable[[], CandidatePrior]]) -> FittedCandidate | str | None:
         return None if search.is_over else search.tried(of[1]())
@@ -87,12 +93,17 @@ def fit_kernels(search: CandidateSearch) -> CandidateSearch:
     found: dict[str, list[FittedCandidate | str | None]] = {kind: [] for kind in kinds}
     for (kind, _), fit in zip(starts, search.together(tried, starts), strict=True):
         found[kind].append(fit)
+    everyone = [*search.fits, *(fit for fits in found.values() for fit in fits)]
+    best = min(fit.crps for fit in everyone if isinstance(fit, FittedCandidate))
     for kind, fits in found.items():
+        others = [] if few else _starts(search, kind)[1:]
+        if isinstance(first := fits[0], FittedCandidate) and first.crps < _HOPEFUL * best:
+            fits += [tried((kind, start)) for start in others]
         good = [fit for fit in fits if isinstance(fit, FittedCandidate)]
         failed = [fit for fit in fits if isinstance(fit, str)]
         if good:
-            best = min(good, key=lambda fit: fit.crps)
-            search.fits.append(replace(best, seconds=sum(fit.seconds for fit in good)))
+            chosen = min(good, key=lambda fit: fit.crps)
+            search.fits.append(replace(chosen, seconds=sum(fit.seconds for fit in good)))
         elif failed:
             search.keep(search.start.from_values_of(search.fits[0].prior, kind), failed[0])
         else:
@@ -117,7 +128,7 @@ def _starts(search: CandidateSearch, kind: str) -> list[Callable[[], CandidatePr
     plain = partial(within, _SPREADS if few else math.inf)
     if not plain().is_sum_by_columns or len(columns) < _FEWEST_COLUMNS:
         return [plain]
-    return [alone, *(partial(within, spreads) for spreads in _SPREADS_OF_SUMS)] if few else [plain, alone]
+    return [*(partial(within, spreads) for spreads in _SPREADS_OF_SUMS), alone] if few else [plain, alone]
 
 
 def fit_trend(search: CandidateSearch) -> CandidateSearch:
