@@ -33,6 +33,7 @@ from cagp.hyperparameters.radial_plan import compiled_plan
 from cagp.hyperparameters.search_space import Space
 from cagp.hyperparameters.terms import Terms
 from cagp.hyperparameters.vecchia import CompiledVecchiaLikelihood, VecchiaLikelihood
+from cagp.support import lapack
 from cagp.support.threads import threads_for
 
 Call = Callable[[], object]
@@ -166,7 +167,7 @@ def floors(quick: bool) -> Table:
         G = np.exp(-np.abs(np.subtract.outer(np.arange(n), np.arange(n)) / n)) + 0.1 * np.eye(n)
         E, pairs = np.random.default_rng(0).random((6, n)), np.empty(n * (n + 1) // 2)
 
-        def lapack(G: np.ndarray = G) -> None:
+        def factors(G: np.ndarray = G) -> None:
             matrix = G.copy()
             lapack.factorise(matrix)
             lapack.invert(matrix)
@@ -177,7 +178,7 @@ def floors(quick: bool) -> Table:
                 np.multiply(pairs, e[0], out=pairs)
             np.exp(np.negative(np.sqrt(np.abs(pairs, out=pairs), out=pairs), out=pairs), out=pairs)
 
-        calls = {"product": lambda: B @ B, **exact_problem(n, 6)[0], "factors": lapack, "pairs": exponentials}
+        calls = {"product": lambda: B @ B, **exact_problem(n, 6)[0], "factors": factors, "pairs": exponentials}
         repeats = max(1, 2_000_000 // n**2)
         times: dict[str, list[float]] = {name: [] for name in calls}
         with threadpool_limits(1), threads_for(1):

@@ -72,3 +72,13 @@ def test_noise_and_a_transform_are_on_different_scales() -> None:
         cagp.fit(X, y, noise_variance=np.full(60, 0.1), transform="log")
     with pytest.raises(cagp.InputError, match="on the scale of the observations"):
         cagp.fit(X, y, mean=3.0, transform="log")
+
+
+def test_a_kernel_too_smooth_for_data_without_noise_leaves_the_race() -> None:
+    """Under a Gaussian kernel rounding errors are larger than what is left to know; that must not end the fit."""
+    X = np.random.default_rng(1).random((2100, 4))
+    y = np.sin(6 * X[:, 0]) + X[:, 1]
+    quick = {"mean": "constant", "transform": None, "varying": False, "recalibrate": False, "progress": False}
+    model = cagp.fit(X, y, kernel=["matern32", "rbf"], **quick)
+    assert "rbf, constant could not be fitted" in str(model.story)
+    assert np.abs(model.predict(X[:50] + 1e-3).mean - np.sin(6 * (X[:50, 0] + 1e-3)) - X[:50, 1] - 1e-3).max() < 0.05

@@ -17,9 +17,10 @@ RNG = np.random.default_rng(0)
 NOISE = RNG.standard_normal(400)
 
 
-def fitted(kernel: str, crps: float, noise: float = 0.0, varies: str = "") -> Any:
+def fitted(kernel: str, crps: float, noise: float = 0.0, varies: str = "", apart: float = 0.5) -> Any:
+    """One whose log scores differ from those of others by about ``apart``: what one foresees another does not."""
     each = crps + noise * np.roll(NOISE, len(kernel))
-    scores = LeftOutScores(np.arange(400), each, each, each)
+    scores = LeftOutScores(np.arange(400), each, crps + apart * RNG.standard_normal(400), each)
     candidate = SimpleNamespace(kernel=kernel, varies=varies)
     return SimpleNamespace(candidate=candidate, scores=scores, crps=float(each.mean()))
 
@@ -39,14 +40,21 @@ def test_patterns_that_do_not_predict_better_are_left_out() -> None:
     assert chosen([plain, patterned]) == ["a"]
     assert chosen([fitted("a", 1.002), patterned]) == ["a", "a"]
     likelier = fitted("b", 1.001, varies="noise")
-    likelier.scores = replace(likelier.scores, log_score=likelier.scores.log_score - 0.1)
+    likelier.scores = replace(likelier.scores, log_score=likelier.scores.log_score - 0.3)
     assert chosen([plain, likelier]) == ["a", "b"]
 
 
 def test_observations_that_err_together_tell_less() -> None:
     fits = [fitted("a", 1.0), fitted("bb", 1.1, noise=0.3)]
     assert chosen(fits) == ["a"]
-    assert chosen(fits, crowd=100.0) == ["a", "bb"]
+    fits = [fitted("a", 1.0), fitted("b", 1.001)]
+    assert chosen(fits) == ["a", "b"]
+    assert chosen(fits, crowd=1000.0) == ["a"]
+
+
+def test_a_mixture_has_to_pay() -> None:
+    assert chosen([fitted("a", 1.0, apart=0.0), fitted("b", 1.0, apart=0.0)]) == ["a"]
+    assert chosen([fitted("a", 1.0, apart=0.03), fitted("b", 1.0, apart=0.03)]) == ["a"]
 
 
 @pytest.mark.parametrize(

@@ -94,7 +94,6 @@ def test_halves_orders_and_single_rows_do_not_matter(name: str) -> None:
         ("trend", {"batch_size": 1000}),
         ("every scale", {"batch_size": 500}),
         ("trend in gaps", {"n_jobs": 2, "batch_size": 900}),
-        ("centres", {"n_jobs": 2, "batch_size": 300}),
     ],
     ids=str,
 )
@@ -134,15 +133,3 @@ def test_a_component_answers_the_same_wherever_it_is_asked(tmp_path: Path) -> No
     for again, settings in ((model, {"n_jobs": 2, "batch_size": 500}), (loaded, {}), (model.replace(), {})):
         found = again.predict(test[rows], progress=False, **settings)
         agree((found.mean, found.std), (whole.mean, whole.std), rows)
-
-
-def test_cells_with_the_neighbours_of_their_centre_cost_little_accuracy() -> None:
-    """About the variance of k neighbours of one's own; with all neighbours of the cell it is smaller."""
-    _, X, test, _ = CASES["trend in gaps"]
-    settings = {"own": {"shared": False}, "centre": {"wide": False}, "cell": {}}
-    variance = {
-        name: PLAIN.condition(X, X[:, 0], cagp.NearestNeighbours(30, **given), storage="tiles").predict(test).variance
-        for name, given in settings.items()
-    }
-    assert variance["centre"].mean() < 1.05 * variance["own"].mean()
-    assert variance["cell"].mean() < variance["own"].mean()

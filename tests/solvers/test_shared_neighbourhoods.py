@@ -306,7 +306,31 @@ def test_sums_and_products_are_searched_by_a_tree(kernel: cagp.Kernel, columns: 
     assert_allclose(near.variance, exact.variance, rtol=1e-7)
 
 
-def test_of_a_sum_the_term_with_the_most_variance_decides() -> None:
-    short, long = cagp.Matern32((0.1, 10.0), variance=0.1), cagp.Matern32((10.0, 0.1), variance=3.0)
-    coordinates = gram_of(X[:50], short + long, 0.1).search_coordinates()
-    assert_allclose(coordinates, X[:50] / [10.0, 0.1], rtol=1e-12)
+@pytest.mark.parametrize("order", [1, -1])
+def test_neighbours_of_a_sum_are_those_of_the_largest_correlations(order: int) -> None:
+    """The strong term hardly falls between neighbours: what is near the weak one, of short reach, says."""
+    rng = np.random.default_rng(3)
+    points = rng.random((1500, 4))
+    weak = cagp.Matern12((0.5, 0.7, 40.0, 60.0), variance=0.3)
+    strong = cagp.Matern32((300.0, 200.0, 80.0, 9.0), variance=50.0)
+    gram = gram_of(points, (weak + strong) if order == 1 else (strong + weak), 0.01)
+    coordinates = gram.search_coordinates()
+    assert coordinates is not None
+    assert coordinates.shape == (1500, 4)
+    near = torch.cdist(coordinates[:100], coordinates).topk(30, dim=1, largest=False).indices
+    best = gram.kernel_rows(torch.arange(100)).topk(30, dim=1).indices
+    shared = (near[:, :, None] == best[:, None, :]).any(dim=2).double().mean()
+    assert shared > 0.75
+    only_strong = points / np.array(strong.lengthscale)
+    far = torch.cdist(*(torch.from_numpy(only_strong[:n]) for n in (100, None))).topk(30, dim=1, largest=False).indices
+    assert (far[:, :, None] == best[:, None, :]).any(dim=2).double().mean() < 0.4
+
+
+def test_terms_that_see_other_columns_count_together() -> None:
+    kernel = cagp.Matern32((0.3, 0.4)).on(0, 1) + cagp.Matern32(0.2).on(2)
+    points = np.random.default_rng(0).random((60, 3))
+    coordinates = gram_of(points, kernel, 0.1).search_coordinates()
+    assert coordinates is not None
+    scales = coordinates.std(dim=0) / torch.from_numpy(points.std(axis=0))
+    assert_allclose(scales[0] / scales[1], 4 / 3, rtol=0.01)
+    assert scales[2] > 0

@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 import torch
 
-from ..errors import InputError
+from ..errors import InputError, NotPositiveDefiniteError
 from ..predicting.conditioned import Conditioned
 from ..solvers import NearestNeighbours, Solver
 from ..solvers.nearest_neighbours import PreparedNearestNeighbours
@@ -156,6 +156,10 @@ def leave_out_of(
             correlation = correlation_by_neighbours(model, prepared, geometry, at, around, seed)
     error, variance, distance = (each.double().cpu().numpy() for each in (errors, variances, distances))
     useful = np.isfinite(variance) & (variance > 0) & np.isfinite(distance)
+    if not useful.any() and not around.any:
+        raise NotPositiveDefiniteError(
+            "rounding errors leave no positive variance of a left-out observation: a larger noise_variance helps"
+        )
     if not useful.any():
         raise InputError(
             f"none of the {len(rows)} observations can be predicted from the others that are left; with gaps as large "
