@@ -33,8 +33,9 @@ from .objects import decode, decode_prior, encode, encode_prior
 from .saved import Parts, Saved, decoded
 
 FORMAT = "cagp model"
-FORMAT_VERSION = 3
-"""Of a model whose noise has a pattern; 2 of others with parts such as a recalibration, 1 of a plain one."""
+FORMAT_VERSION = (
+    3  # of a model whose noise has a pattern; 2 of others with parts such as a recalibration, 1 of plain ones
+)
 
 DESCRIPTION = "model.json"
 
@@ -294,16 +295,10 @@ def _saved(content: dict[str, Any], arrays: dict[str, np.ndarray]) -> Saved:
     solver, settings = content["solver"], content["settings"]
     solving_type(settings["solve_dtype"], float_type(settings["dtype"], "dtype"))
     choice(settings["storage"], "storage", STORAGES)
-    return Saved(
-        prior,
-        X,
-        y,
-        decode(solver["asked"], "solver", arrays, Solver),
-        **{name: settings[name] for name in ("storage", "dtype", "solve_dtype")},
-        picked=None if solver["picked"] is None else decode(solver["picked"], "picked", arrays, Solver),
-        about=About.from_json(content["about"]),
-        parts=decoded(content["layers"], arrays, len(X)) if "layers" in content else Parts(),
-        created=str(content["created"]),
-        cagp_version=str(content["cagp_version"]),
-        fingerprint=_own_hash(content),
-    )
+    asked = decode(solver["asked"], "solver", arrays, Solver)
+    picked = None if solver["picked"] is None else decode(solver["picked"], "picked", arrays, Solver)
+    about = About.from_json(content["about"])
+    parts = decoded(content["layers"], arrays, len(X)) if "layers" in content else Parts()
+    kept = {name: settings[name] for name in ("storage", "dtype", "solve_dtype")}
+    kept |= {name: str(content[name]) for name in ("created", "cagp_version")} | {"fingerprint": _own_hash(content)}
+    return Saved(prior, X, y, asked, picked=picked, about=about, parts=parts, **kept)

@@ -91,17 +91,14 @@ def require_entries(content: Any, wanted: Iterable[str], what: str) -> None:
 
 def _rectangular(value: Any, kind: type) -> bool:
     """Whether a list holds numbers of one type alone, or lists of equal length that do."""
-    if isinstance(value[0], tuple):
-        lengths = {len(each) if isinstance(each, tuple) else 0 for each in value}
-        return len(lengths) == 1 and all(type(number) is kind for each in value for number in each)
-    return all(type(each) is kind for each in value)
+    rows = value if isinstance(value[0], tuple) else [tuple(value)]
+    alike = all(isinstance(row, tuple) and len(row) == len(rows[0]) for row in rows)
+    return alike and all(type(number) is kind for row in rows for number in row)
 
 
 def _why(value: Any) -> str:
-    no_code, again = (
-        "and a model folder holds no code",
-        "save X and y yourself and condition again in a program that has",
-    )
+    no_code = "and a model folder holds no code"
+    again = "save X and y yourself and condition again in a program that has"
     if isinstance(value, CustomKernel):
         return f"a CustomKernel is a function, {no_code}; use built-in kernels, or {again} the function"
     if isinstance(value, (CallableMean, Basis)):

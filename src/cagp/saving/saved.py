@@ -122,23 +122,13 @@ class Saved:
     @classmethod
     def of(cls, model: Model, about: About | None = None) -> Saved:
         """What there is to save of a model; names of a data frame's columns are kept."""
-        about = about or About()
-        names = model.column_names
+        about, names = about or About(), model.column_names
         if about.features is None and names is not None and len(set(names)) == len(names):
             about = dataclasses.replace(about, features=tuple(names))
-        first = model.components[0]
-        return cls(
-            prior=first.prior,
-            X=first.recipe.X,
-            y=first.recipe.y,
-            solver=first.solver,
-            storage=first.recipe.storage,
-            dtype=str(first.recipe.dtype).removeprefix("torch."),
-            solve_dtype=first.recipe.arithmetic,
-            picked=first.prepared.picked,
-            about=about,
-            parts=Parts.of(model),
-        )
+        first, recipe = model.components[0], model.components[0].recipe
+        types = {"dtype": str(recipe.dtype).removeprefix("torch."), "solve_dtype": recipe.arithmetic}
+        rest: Any = {"picked": first.prepared.picked, "about": about, "parts": Parts.of(model)}
+        return cls(first.prior, recipe.X, recipe.y, first.solver, recipe.storage, **types, **rest)
 
     @property
     def observations(self) -> np.ndarray:
@@ -165,16 +155,10 @@ class Saved:
                 'this model solves in tf32, which only GPUs do; load it with device="cuda", or on a CPU with '
                 'cagp.load(folder, solve_dtype="float32"), whose save() makes a model for the command line'
             )
-        model = self.prior.condition(
-            self.X,
-            self.y,
-            (self.picked or self.solver) if solver is None else as_solver(solver),
-            storage=self.storage,
-            memory_budget=memory_budget,
-            dtype=self.dtype,
-            solve_dtype=self.solve_dtype if solve_dtype is None else solve_dtype,
-            device=device,
-        )
+        chosen = (self.picked or self.solver) if solver is None else as_solver(solver)
+        how: Any = {"storage": self.storage, "dtype": self.dtype, "memory_budget": memory_budget, "device": device}
+        how["solve_dtype"] = self.solve_dtype if solve_dtype is None else solve_dtype
+        model = self.prior.condition(self.X, self.y, chosen, **how)
         model.column_names = None if self.about.features is None else list(self.about.features)
         return self.parts.around(model)
 
@@ -193,8 +177,7 @@ def decoded(content: Any, arrays: Mapping[str, np.ndarray], size: int) -> Parts:
     if not isinstance(content, list) or not content:
         raise SavedModelError("the layers must be a list with at least one entry")
     found: dict[str, Any] = {}
-    used: set[str] = set()
-    order = list(_DECODERS)
+    used, order = set[str](), list(_DECODERS)
     for i, each in enumerate(content):
         name = each.get("layer") if isinstance(each, dict) else None
         if name not in _DECODERS:
@@ -205,8 +188,7 @@ def decoded(content: Any, arrays: Mapping[str, np.ndarray], size: int) -> Parts:
         rest = {key: value for key, value in each.items() if key != "layer"}
         found[name] = _DECODERS[name](rest, own, size)
         used |= {f"layers[{i}].{array}" for array in own.used}
-    unknown = {name for name in arrays if name.startswith("layers[")} - used
-    if unknown:
+    if unknown := {name for name in arrays if name.startswith("layers[")} - used:
         raise SavedModelError(f"the data file has the array {min(unknown)}, which belongs to no layer")
     others, weights = found.get("mixture", ((), (1.0,)))
     margins = found.get("recalibration")
@@ -230,9 +212,8 @@ class _Used(UserDict[str, np.ndarray]):
 
 def _mixture(content: Any, arrays: Mapping[str, np.ndarray], size: int) -> tuple[tuple[Prior, ...], tuple[float, ...]]:
     require_entries(content, ["priors"], "a mixture")
-    priors = [
-        decode_prior(each, f"priors[{i}].", f"noise_variance[{i}]", arrays) for i, each in enumerate(content["priors"])
-    ]
+    numbered = enumerate(content["priors"])
+    priors = [decode_prior(each, f"priors[{i}].", f"noise_variance[{i}]", arrays) for i, each in numbered]
     sizes = {len(each.noise_variance) for each in priors if np.ndim(each.noise_variance)}
     if not sizes <= {size}:
         raise InputError(f"a mixture has {max(sizes - {size})} noise variances for {size} observations")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numbers
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -23,9 +23,7 @@ class Pool:
     shared: bool  # they are threads of this process
     elsewhere: bool  # they are not joblib's own but those of another scheduler, such as a Dask cluster
 
-    def results(
-        self, task: Callable[..., Any], calls: Iterable[tuple[Any, ...]], interrupt: Interrupt
-    ) -> Iterator[Any]:
+    def results(self, task: Callable[..., Any], calls: Iterable[Sequence[Any]], interrupt: Interrupt) -> Iterator[Any]:
         """``task(*call)`` for every call, in the order in which they finish. Ends early on Ctrl-C."""
         import joblib
 
@@ -51,10 +49,8 @@ class Pool:
 def find_pool(n_jobs: int | None) -> Pool | None:
     """The workers for ``n_jobs``, or None for this process; ``n_jobs`` None is what ``joblib.parallel_config`` says."""
     if n_jobs is not None and (isinstance(n_jobs, bool) or not isinstance(n_jobs, numbers.Integral) or n_jobs == 0):
-        raise InputError(
-            f"n_jobs must be a number of processes, −1 for one per core, or None to go by joblib.parallel_config, "
-            f"got {n_jobs!r}"
-        )
+        allowed = "a number of processes, −1 for one per core, or None to go by joblib.parallel_config"
+        raise InputError(f"n_jobs must be {allowed}, got {n_jobs!r}")
     if n_jobs == 1 or (n_jobs is None and sys.modules.get("joblib") is None):  # who has not imported it says nothing
         return None
     backend, configured = optional("joblib.parallel", "n_jobs", "cluster").get_active_backend()
