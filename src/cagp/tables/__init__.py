@@ -1,7 +1,4 @@
-"""Tables on disk, .csv, .csv.gz, .parquet or .nc by the ending of the file, as complete columns of float64.
-
-Anything missing, infinite, not a number or not exactly representable is refused with the place and the remedy.
-"""
+"""Tables on disk as complete columns of float64: what is missing, infinite or inexact is refused, with the remedy."""
 
 from __future__ import annotations
 

@@ -14,9 +14,7 @@ from ..support.frames import DAYS, days_since_1970
 from .table import RawColumns, Table, Taken, coded, complete, missing_in
 from .texts import TWO_DIGIT_YEAR, dates_in, form_of, is_number
 
-MOST_LEVELS = 50
-"""A text column with more different values is not taken for categories."""
-
+MOST_LEVELS = 50  # a text column with more different values is not taken for categories
 _WORDS = (("false", "true"), ("no", "yes"), ("f", "t"), ("n", "y"), ("off", "on"))
 _SAY_WHICH = "say which with --dates day-first or --dates month-first, or write dates as 2024-04-03"
 _WRITE = "write dates as 2024-04-03"
@@ -116,18 +114,9 @@ def encoded(raw: RawColumns, encoding: Encoding, values: Any) -> dict[str, np.nd
         words = f"a category that the model has never seen, it knows {', '.join(map(repr, encoding.levels))}"
         remedy = "leave such rows out, or fit again with data that have it"
         raise raw.refused(name, row, texts[codes[row]], f"{words}; {remedy}")
-    return {
-        feature: np.where(gaps, np.nan, codes == (texts.index(level) if level in texts else len(texts)))
-        for feature, level in zip(encoding.features, encoding.shown, strict=True)
-    }
-
-
-def _fill_in(encoding: Encoding, features: dict[str, np.ndarray]) -> np.ndarray:
-    """Put what is to be filled in where the features of a column are missing; returns where (n,) that was."""
-    gaps = np.isnan(features[encoding.features[0]])
-    for name, level in zip(encoding.features, encoding.shown or (None,), strict=True):
-        features[name][gaps] = encoding.fill if level is None else float(encoding.fill == level)
-    return gaps
+    place = {text: i for i, text in enumerate(texts)}
+    pairs = zip(encoding.features, encoding.shown, strict=True)
+    return {feature: np.where(gaps, np.nan, codes == place.get(level, len(texts))) for feature, level in pairs}
 
 
 def in_words(encoding: Encoding) -> str:
@@ -217,17 +206,19 @@ def encoded_table(raw: RawColumns, taken: Taken, encodings: Sequence[Encoding], 
         encoding = known.get(name) or Encoding(name, "number")
         made = encoded(raw, encoding, values)
         if encoding.fill is not None:
-            filled[name] = _fill_in(encoding, made)
+            filled[name] = gaps = np.isnan(made[encoding.features[0]])
+            for feature, level in zip(encoding.features, encoding.shown or (None,), strict=True):
+                made[feature][gaps] = encoding.fill if level is None else float(encoding.fill == level)
         numbers |= made
-        if name in raw.units:
-            units[name] = raw.units[name]
-        elif encoding.kind == "date" or (isinstance(values, np.ndarray) and values.dtype.kind == "M"):
-            units[name] = DAYS
+        dated = encoding.kind == "date" or (isinstance(values, np.ndarray) and values.dtype.kind == "M")
+        if dated or name in raw.units:
+            units[name] = raw.units.get(name, DAYS)
     columns, given, rows = complete(raw, numbers, given, drop_missing)
     for name, where in filled.items():
         if count := int(where[rows].sum()):
-            by = f"filled in by {known[name].fill!r}, as --impute asked"
-            notes.append(f"{count} missing values of {name!r} are {by}.")
+            notes.append(
+                f"{count} missing values of {name!r} are filled in by {known[name].fill!r}, as --impute asked."
+            )
     for name, values in given.items():
         given[name] = values if isinstance(values, np.ndarray) else np.array(values.to_pylist(), dtype=object)
     dropped, grid = len(next(iter(numbers.values()))) - len(rows), raw.grid_of(list(given))

@@ -109,8 +109,7 @@ def _layout_of(path: Path) -> Layout:
     names = [re.sub(_ESCAPED, r"\1", name) for name in header]
     while len(names) > 1 and not names[-1].strip() and _empty_from(body, len(names) - 1):
         del names[-1]
-    width = len(header)
-    widths = {len(row) for row in body}
+    width, widths = len(header), {len(row) for row in body}
     if len(widths) == 1 and len(names) <= min(widths) <= width + 1 and _empty_from(body, len(names)):
         width = min(widths)  # a delimiter at the end of every row, or of the names alone, begins no column
     if names and all(is_number(name) for name in names):
@@ -283,11 +282,7 @@ def _without_empty_rows(layout: Layout, columns: dict[str, Any]) -> tuple[dict[s
 
 
 def write(path: Path, columns: Mapping[str, np.ndarray]) -> None:
-    """Write columns as CSV; numbers come back exactly.
-
-    A text or name that a spreadsheet would run, as it begins with =, +, − or @ and is no number, is written behind an
-    apostrophe; read here, it comes back as it was.
-    """
+    """Write columns as CSV, texts and names as ``_shown`` has them; read here, all come back exactly as they were."""
     import pyarrow as pa
     from pyarrow import csv as arrow
 
@@ -304,6 +299,6 @@ def write(path: Path, columns: Mapping[str, np.ndarray]) -> None:
 
 
 def _shown(value: Any) -> Any:
-    """What is written for a value or a name: a text that looks like a formula behind an apostrophe."""
+    """What is written: a text that a spreadsheet would run, as it begins with = and the like, behind an apostrophe."""
     harmless = not isinstance(value, str) or value[:1] not in _FORMULA or is_number(value)
     return value if harmless else f"'{value}"

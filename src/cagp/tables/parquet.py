@@ -25,8 +25,7 @@ def read(path: Path) -> RawColumns:
         schema = parquet.read_schema(path)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise unreadable(path, "Parquet", error, "another kind") from error
-    described = [each for each in schema if _UNITS in (each.metadata or {})]
-    units = {each.name: each.metadata[_UNITS].decode("utf-8", "replace") for each in described}
+    units = {f.name: f.metadata[_UNITS].decode("utf-8", "replace") for f in schema if _UNITS in (f.metadata or {})}
     names = [name for name in schema.names if not name.startswith("__index_level_")]  # of a data frame, without a name
     return RawColumns(path, check_names(path, names), partial(_take, path), units)
 

@@ -16,8 +16,6 @@ from ..saving import Encoding
 from ..support.memory import available_bytes, human
 from ..support.remedies import suggestion
 
-_EXACT_INTEGERS = 2**53
-
 
 @dataclass(frozen=True)
 class Grid:
@@ -200,7 +198,7 @@ def exact(values: np.ndarray, path: Path, name: str) -> np.ndarray:
     """Integers as float64, refused where that would change them."""
     if values.dtype.kind in "iu" and values.size:
         largest = max(abs(int(values.max())), abs(int(values.min())))
-        if largest > _EXACT_INTEGERS:
+        if largest > 2**53:
             raise too_large(path, name, largest)
     return np.ascontiguousarray(values, dtype=np.float64)
 
