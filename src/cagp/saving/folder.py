@@ -33,9 +33,7 @@ from .objects import decode, decode_prior, encode, encode_prior
 from .saved import Parts, Saved, decoded
 
 FORMAT = "cagp model"
-FORMAT_VERSION = (
-    3  # of a model whose noise has a pattern; 2 of others with parts such as a recalibration, 1 of plain ones
-)
+FORMAT_VERSION = 3  # of a model whose noise has a pattern; 2 of others with parts such as a recalibration, else 1
 
 DESCRIPTION = "model.json"
 
