@@ -23,17 +23,8 @@ def average(
     folder: flags.Folder,
     data: Annotated[Path, Argument(metavar="DATA", help="Table of points with the features; NetCDF grids as well.")],
     out: Annotated[Path, Option(dir_okay=False, help="Table to write: .csv, .csv.gz, .parquet or .nc.")],
-    by: Annotated[
-        str | None, Option(metavar="COLUMN", help="Column with the region of each point; without it, one mean.")
-    ] = None,
-    weights: Annotated[
-        str | None,
-        Option(
-            metavar="COLUMN",
-            help="Column with what each point counts, or equal, or area: the cosine of the latitude, as is the default "
-            "on NetCDF grids.",
-        ),
-    ] = None,
+    by: flags.By = None,
+    weights: flags.Weights = None,
     interval: flags.Interval = 95.0,
     observed: Annotated[
         bool, Option("--observed", help="About means of new observations, one at each point, noise included.")
@@ -111,9 +102,8 @@ def _rows(
         return table, np.zeros(len(table), dtype=np.int64)
     if region in columns:
         raise InputError(f"--by {region!r} is a feature or the weights; give the regions in a column of their own")
-    table, labels, outside = tables.read_labelled(
-        raw, columns, region, drop_missing=drop_missing, encodings=saved.about.encodings
-    )
+    encodings = saved.about.encodings
+    table, labels, outside = tables.read_labelled(raw, columns, region, drop_missing=drop_missing, encodings=encodings)
     if outside:
         printer(f"{outside:,} rows of {raw.path} have no {region!r} and belong to no region.")
     tell_reading(table, printer)

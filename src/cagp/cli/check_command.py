@@ -20,10 +20,7 @@ def check(
     holdout: Annotated[
         Path | None, Argument(metavar="[HOLDOUT]", help="Table with features and target that was not fitted to.")
     ] = None,
-    like: Annotated[
-        Path | None,
-        Option(help="Table with features: left-out data lie as far from the others as its rows from the data."),
-    ] = None,
+    like: flags.LeftOutLike = None,
     out: Annotated[Path | None, Option(help="Folder for the report; by default MODEL-check.")] = None,
     noise_column: Annotated[str | None, Option(help="Column of HOLDOUT with the noise variance of each row.")] = None,
     solver: Annotated[str | None, Option(help="Check with another solver; see `cagp solvers`.")] = None,

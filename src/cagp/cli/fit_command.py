@@ -142,7 +142,7 @@ def _printed(result: FitResult, columns: list[str], stopped: bool, printer: Prin
     """Print the hyperparameters that the search found, and what needs a look."""
     from ..kernels import Rotated
 
-    errors = result.standard_errors or {}
+    errors = {name: f"± {error:.2g}" for name, error in (result.standard_errors or {}).items()}
     owners: dict[str, str] = {}
     for part in result.prior.kernel.walk(range(len(columns))):
         owners |= {f"{part.path}.lengthscale[{i}]": columns[column] for i, column in enumerate(part.columns)}
@@ -150,9 +150,7 @@ def _printed(result: FitResult, columns: list[str], stopped: bool, printer: Prin
             owners |= {f"{part.path}.{field}{place}": "degrees" for place in ("", "[0]", "[1]", "[2]")}
         if part.coordinate == Rotated.coordinate_called:
             owners |= {f"{part.path}.lengthscale[{i}]": f"axis {i + 1}" for i in range(3)}
-    rows = []
-    for name, value in result.values.items():
-        rows.append((name, owners.get(name, ""), f"{value:.6g}", f"± {errors[name]:.2g}" if name in errors else ""))
+    rows = [(name, owners.get(name, ""), f"{value:.6g}", errors.get(name, "")) for name, value in result.values.items()]
     printer.table(("hyperparameter", "of", "value", "standard error"), rows)
     told = ("flat", "not converged") if stopped else ("flat",)  # that it was stopped is said at the end
     for advice in result.advice:

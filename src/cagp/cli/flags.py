@@ -1,4 +1,4 @@
-"""Flags, one each: those of several commands, and those of ``cagp fit``, called what ``cagp.fit`` calls its options."""
+"""Flags, one each: those of other commands, and those of ``cagp fit``, called what ``cagp.fit`` calls its options."""
 
 from __future__ import annotations
 
@@ -18,6 +18,15 @@ OtherSolver = Annotated[str | None, Option(help="Another solver than the model's
 Iterations = Annotated[int | None, Option(min=0, help="Iterations of the solver.")]
 OverwriteTable = Annotated[bool, Option("--overwrite", help="Replace OUT if it is there.")]
 Overwrite = Annotated[bool, Option("--overwrite", help="Replace a model that is there.")]
+Observed = Annotated[bool, Option("--observed", help="About new observations, noise included, not about the function.")]
+Drawn = Annotated[bool, Option("--observed", help="Fields of new observations, noise included, not of the function.")]
+By = Annotated[str | None, Option(metavar="COLUMN", help="Column with the region of each point; without it, one mean.")]
+_WEIGHTS = "Column with what points count, or equal, or area: the cosine of the latitude, the default on NetCDF grids."
+Weights = Annotated[str | None, Option(metavar="COLUMN", help=_WEIGHTS)]
+_PREDICTED = "Table: .csv, .csv.gz, .parquet, .nc; by default DATA-predicted, beside DATA."
+Predicted = Annotated[Path | None, Option(dir_okay=False, help=_PREDICTED)]
+_LEFT_OUT = "Table with features: left-out data lie as far from the others as its rows from the data."
+LeftOutLike = Annotated[Path | None, Option(help=_LEFT_OUT)]
 
 Listed = list[str] | None  # names, where the flag may come more than once
 
@@ -46,9 +55,7 @@ Fix = Annotated[Listed, Option(help="Hyperparameters to hold at their start: 'no
 NoFit = Annotated[bool, Option("--no-fit", help="Take --lengthscale, --variance and --noise-variance as they are.")]
 Likelihood = Annotated[str, Option(help="exact, nearest-neighbours, or auto: exact up to 2,000 rows.")]
 Subset = Annotated[int | None, Option(min=2, help="Fit to so many rows, drawn at random; the model has all.")]
-Restarts = Annotated[
-    int | None, Option(min=0, help="Further starts of the optimiser for each candidate; by default 0.")
-]
+Restarts = Annotated[int | None, Option(min=0, help="Further starts of the optimiser of each candidate; by default 0.")]
 Solver = Annotated[str, Option(help="How the model predicts; see `cagp solvers`.")]
 Mixture = Annotated[bool, Option(help="Mix the best candidates where that predicts better, or take the best alone.")]
 _UNCERTAINTY = "Integrate over the hyperparameters, or take them as known; by default the former up to 2,000 rows."

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
@@ -26,15 +25,10 @@ _SMALLEST_BATCH, _PIECES = 4000, 100
 def predict(
     folder: flags.Folder,
     data: flags.Points,
-    out: Annotated[
-        Path | None,
-        Option(dir_okay=False, help="Table: .csv, .csv.gz, .parquet, .nc; by default DATA-predicted, beside DATA."),
-    ] = None,
+    out: flags.Predicted = None,
     std: Annotated[bool, Option(help="Error bars, or the mean alone (often much faster).")] = True,
     interval: flags.Interval = 95.0,
-    observed: Annotated[
-        bool, Option("--observed", help="About new observations, noise included, not about the function.")
-    ] = False,
+    observed: flags.Observed = False,
     solver: flags.OtherSolver = None,
     iterations: flags.Iterations = None,
     stop_share: Annotated[

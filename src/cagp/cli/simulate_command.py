@@ -22,9 +22,7 @@ def simulate(
     out: Annotated[Path, Option(dir_okay=False, help="File to write: .nc, .csv, .csv.gz or .parquet.")],
     n: Annotated[int, Option("--n", min=1, help="How many fields.")] = 100,
     seed: flags.Seed = 0,
-    observed: Annotated[
-        bool, Option("--observed", help="Fields of new observations, noise included, not of the function.")
-    ] = False,
+    observed: flags.Drawn = False,
     solver: flags.OtherSolver = None,
     batch: Annotated[int | None, Option(min=1, help="Fields in a piece of work; a kill loses one.")] = None,
     overwrite: flags.OverwriteTable = False,

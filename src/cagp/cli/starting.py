@@ -77,9 +77,8 @@ class PriorAsked:
                 "values: --kernel 'Rotated(Matern32((4.0, 1.0)), 30)'"
             )
         if self.own_kernel is not None and (self._valued or (self.globe or "none").lower() != "none"):
-            raise InputError(
-                f"--kernel {self.kernel!r} has its values in it; leave out --globe, --lengthscale and --variance"
-            )
+            remedy = "leave out --globe, --lengthscale and --variance"
+            raise InputError(f"--kernel {self.kernel!r} has its values in it; {remedy}")
 
     @cached_property
     def _mean(self) -> Mean | None:
@@ -111,9 +110,8 @@ class PriorAsked:
         try:
             return tuple(map(float, self.lengthscale.split(",")))
         except ValueError:
-            raise InputError(
-                f"--lengthscale must be a number, or numbers separated by commas, got {self.lengthscale!r}"
-            ) from None
+            allowed = "a number, or numbers separated by commas"
+            raise InputError(f"--lengthscale must be {allowed}, got {self.lengthscale!r}") from None
 
     @property
     def _valued(self) -> bool:
@@ -222,9 +220,8 @@ def read_training(
     target = find_column(raw, target, "--target")
     noisy = None if noise_column is None else find_column(raw, noise_column, "--noise-column")
     if noisy is not None and wished.noise is not None:
-        raise InputError(
-            f"--noise-column gives each row its noise variance, so --noise-variance {wished.noise:g} would be ignored"
-        )
+        ignored = f"--noise-variance {wished.noise:g} would be ignored"
+        raise InputError(f"--noise-column gives each row its noise variance, so {ignored}")
     given = [find_column(raw, each, "--features") for each in names_in(features)]
     others = [target] if noisy is None else [target, noisy]
     left_out = {*others, *(find_column(raw, each, "--exclude") for each in names_in(exclude))}
@@ -248,9 +245,8 @@ def read_training(
     if not given:
         columns = varying(table, columns, printer)
     columns = distinct(table, columns, bool(given), printer)
-    table = dataclasses.replace(
-        table, encodings=tuple(each for each in table.encodings if set(each.features) <= {*columns, target})
-    )
+    used = tuple(each for each in table.encodings if set(each.features) <= {*columns, target})
+    table = dataclasses.replace(table, encodings=used)
     own = wished.own_kernel
     globe = globe_among(wished.globe, raw, columns, printer) if own is None else None
     on_globe = globe if own is None else globe_of(own, columns)

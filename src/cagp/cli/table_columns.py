@@ -171,7 +171,6 @@ def globe_among(geo: str | None, raw: RawColumns, columns: list[str], printer: P
         return raw.globe
     north, east = ([c for c in columns if c.strip().lower() in kind] for kind in (_LATITUDES, _LONGITUDES))
     if north and east:
-        printer(
-            f"Note: if {north[0]!r} and {east[0]!r} are degrees, --globe '{north[0]},{east[0]}' measures on the globe."
-        )
+        lat, lon = north[0], east[0]
+        printer(f"Note: if {lat!r} and {lon!r} are degrees, --globe '{lat},{lon}' measures on the globe.")
     return None

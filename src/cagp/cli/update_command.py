@@ -19,9 +19,7 @@ _ADDED = "observations added"
 
 def update(
     folder: flags.Folder,
-    data: Annotated[
-        Path, Argument(metavar="DATA", help="Table with the features and the target of further observations.")
-    ],
+    data: Annotated[Path, Argument(metavar="DATA", help="Table with features and target of further observations.")],
     out: Annotated[Path, Option(file_okay=False, help="Folder for the new model; MODEL itself with --overwrite.")],
     noise_column: Annotated[str | None, Option(help="Column with the noise variance of each new row.")] = None,
     overwrite: flags.Overwrite = False,
@@ -46,9 +44,8 @@ def update(
         features, target = matched(saved, folder, raw, printer)
         noisy = [] if noise_column is None else [find_column(raw, noise_column, "--noise-column")]
         if noisy and saved.parts.transform is not None:
-            raise InputError(
-                "--noise-column is on the scale of the target, and this model is of a transform of it; leave it out"
-            )
+            scale = "on the scale of the target, and this model is of a transform of it"
+            raise InputError(f"--noise-column is {scale}; leave it out")
         if not noisy and np.ndim(saved.prior.noise_variance):
             raise InputError("this model has one noise variance per row: --noise-column names those of the new rows")
         if noisy and not np.ndim(saved.prior.noise_variance):
