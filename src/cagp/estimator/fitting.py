@@ -1,8 +1,4 @@
-"""How an estimator is fitted: without a kernel by ``cagp.fit``, with one by maximum likelihood from it.
-
-The likelihood is that of ``cagp.hyperparameters.fit``; but a kernel of scikit-learn that cagp has no equal of, or a
-callable optimizer, needs scikit-learn's own optimiser.
-"""
+"""How an estimator is fitted: without a kernel by ``cagp.fit``, with one by maximum likelihood from it."""
 
 from __future__ import annotations
 
@@ -154,9 +150,7 @@ class HowToLearn:
             raise InputError(f"optimizer must be {allowed}, got {self.optimizer!r}")
 
 
-def chosen(
-    estimator: Any, X: np.ndarray, Y: np.ndarray, noise_variance: Any, like: Any, how: HowToLearn
-) -> list[Model]:
+def chosen(estimator: Any, X: np.ndarray, Y: np.ndarray, noise: Any, like: Any, how: HowToLearn) -> list[Model]:
     """For each column of Y (n, outputs) the model that ``cagp.fit`` chooses, by the parameters of the estimator."""
     if callable(how.optimizer):
         raise InputError(f"{_CALLABLE}; leave it out where the kernel is chosen")
@@ -167,7 +161,7 @@ def chosen(
     names = {each.name: each.metadata["estimator"] for each in dataclasses.fields(Options)}
     options = {name: getattr(estimator, own or name) for name, own in names.items() if own is not None} | {
         "like": like,
-        "noise_variance": _noise(estimator, noise_variance, len(X)),
+        "noise_variance": _noise(estimator, noise, len(X)),
         "likelihood": fit_options.pop("likelihood", "auto"),
         "recalibrate": "auto" if estimator.recalibrate is None else estimator.recalibrate,
         "fit_options": fit_options,
@@ -240,7 +234,7 @@ def learn(start: Start, X: np.ndarray, Y: np.ndarray, how: HowToLearn) -> Chosen
 
 
 def _learn_by_sklearn(start: Start, X: np.ndarray, Y: np.ndarray, how: HowToLearn) -> ChosenHyperparameters:
-    """By scikit-learn, which alone can differentiate its kernels; on a random subset where there are many points."""
+    """By scikit-learn, for its kernels that cagp has no equal of and callables; of many points on a random subset."""
     assert start.translation is not None
     if unknown := sorted(set(how.options) - {"subset"}):
         raise InputError(
@@ -248,20 +242,13 @@ def _learn_by_sklearn(start: Start, X: np.ndarray, Y: np.ndarray, how: HowToLear
             "has no equal of it or the optimizer is a callable; only a number as 'subset' can be given"
         )
     size = how.options.get("subset") or EXACT_UP_TO
-    rows = np.arange(len(X))
-    if size < len(X):
-        rows = np.sort(np.random.default_rng(how.seed).choice(len(X), size, replace=False))
+    rows = np.sort(np.random.default_rng(how.seed).choice(len(X), min(size, len(X)), replace=False))
     kernel, separate = start.translation.source, False
     if start.level is not None and not start.white:  # noise_variance beside a kernel without WhiteKernel
         bounds = (start.level / BOUND_FACTOR, start.level * BOUND_FACTOR)
         kernel, separate = kernel + WhiteKernel(start.level, bounds), True
-    theirs = GaussianProcessRegressor(
-        kernel,
-        alpha=np.maximum(start.known[rows], _NO_ALPHA),
-        optimizer=how.optimizer,
-        n_restarts_optimizer=how.n_restarts,
-        random_state=how.seed,
-    )
+    search = {"optimizer": how.optimizer, "n_restarts_optimizer": how.n_restarts, "random_state": how.seed}
+    theirs = GaussianProcessRegressor(kernel, alpha=np.maximum(start.known[rows], _NO_ALPHA), **search)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         theirs.fit(X[rows], _residuals(start, X[rows], Y[rows]))
@@ -295,9 +282,7 @@ def _residuals(start: Start, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
     return np.column_stack([(y - start.mean.fit(points, y)(points)).numpy() for y in columns])
 
 
-def prior_prediction(
-    start: Start, X: np.ndarray, outputs: int, return_std: bool, return_cov: bool, of: str | None
-) -> Any:
+def prior_prediction(start: Start, X: np.ndarray, outputs: int, std: bool, cov: bool, of: str | None) -> Any:
     """What an estimator with a kernel says before it has seen data: the prior at X (T, p), the same for all outputs."""
     prior = start.prior()
     noise = {None: start.level if start.white else 0.0, "latent": 0.0}.get(of, prior.noise_variance)
@@ -307,9 +292,9 @@ def prior_prediction(
 
     points = torch.from_numpy(X)
     mean = for_all((torch.zeros(len(X)).double() if prior.mean.unknown else prior.mean(points)).numpy())
-    if return_cov:
+    if cov:
         return mean, for_all(prior.kernel(X) + np.eye(len(X)) * noise)
-    if return_std:
+    if std:
         variance = prior.kernel.diagonal(prior.kernel.embed(points, points.mean(dim=0))).numpy()
         return mean, for_all(np.sqrt(variance + noise))
     return mean

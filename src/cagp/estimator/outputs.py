@@ -108,12 +108,10 @@ def _whole(model: Model, X: np.ndarray) -> Prediction:
     return prediction
 
 
-def sklearn_draws(
-    mean: np.ndarray, covariance: np.ndarray, n: int, rng: np.random.RandomState, eps: float
-) -> np.ndarray:
+def sklearn_draws(mean: np.ndarray, cov: np.ndarray, n: int, rng: np.random.RandomState, eps: float) -> np.ndarray:
     """``n`` joint draws, shape (T, n), as GaussianProcessRegressor has them; ``eps`` is the covariance's precision."""
-    values = np.linalg.eigvalsh(covariance)
+    values = np.linalg.eigvalsh(cov)
     if values[0] < -100 * len(values) * eps * np.abs(values).max():
         found = f"the posterior covariance has the eigenvalue {values[0]:.3g}, beyond rounding"
         raise NotPositiveDefiniteError(f"{found}; fit with dtype float64 or more noise")
-    return rng.multivariate_normal(mean, covariance, n, check_valid="ignore").T
+    return rng.multivariate_normal(mean, cov, n, check_valid="ignore").T
