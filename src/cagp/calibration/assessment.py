@@ -20,8 +20,6 @@ Verdict = Literal["calibrated", "conservative", "overconfident", "miscalibrated"
 
 LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99)  # of the intervals whose coverage is told
 
-_TESTS = 4
-
 
 @dataclass(frozen=True)
 class EffectiveSize:
@@ -102,7 +100,7 @@ class Assessment:
     @property
     def threshold(self) -> float:
         """Each test rejects where its p-value is below this."""
-        return self.level / _TESTS
+        return self.level / 4  # of four tests
 
     @property
     def rejected(self) -> bool:

@@ -47,10 +47,7 @@ class Band:
 
 
 def ecdf_band(n: int, points: int | ArrayLike | None = None, level: float = 0.95) -> Band:
-    """The band of the ECDF of ``n`` independent uniform values, at increasing ``points`` in (0, 1).
-
-    Or at so many equal steps; min(n, 100) by default.
-    """
+    """The band of the ECDF of ``n`` uniform values at ``points`` in (0, 1), or so many steps (None: min(n, 100))."""
     n, level = count(n, "n", minimum=1), fraction(level, "level")
     points = max(2, min(n, _DEFAULT_POINTS)) if points is None else points
     if isinstance(points, numbers.Integral):
@@ -65,10 +62,7 @@ def ecdf_band(n: int, points: int | ArrayLike | None = None, level: float = 0.95
 
 
 def histogram_band(n: int, bins: int | ArrayLike = 20, level: float = 0.95) -> Band:
-    """The band of the bin counts of ``n`` independent values.
-
-    ``bins`` is a number of bins of equal probability, or the probability of each bin, which add up to one.
-    """
+    """The band of counts of ``n`` values in so many equally likely ``bins``, or in bins of the probabilities given."""
     n, level = count(n, "n", minimum=1), fraction(level, "level")
     if isinstance(bins, numbers.Integral):
         bins = np.full(count(bins, "bins", minimum=2), 1 / int(bins))

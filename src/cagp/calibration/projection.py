@@ -46,19 +46,13 @@ class Draws:
 
 
 def draw(
-    prior: Prior,
-    train: torch.Tensor,
-    test: torch.Tensor,
-    w: torch.Tensor,
-    n: int,
-    rng: np.random.Generator,
-    budget: int,
+    prior: Prior, train: torch.Tensor, test: torch.Tensor, w: torch.Tensor, n: int, rng: np.random.Generator, limit: int
 ) -> Draws:
-    """``n`` joint draws for training points (d, p), test points (T, p) and the test vector w (T,)."""
+    """``n`` joint draws for training points (d, p), test points (T, p), the test vector w (T,), in ``limit`` bytes."""
     d = len(train)
     n_bytes = (3 * (d + 1) ** 2 + 2 * n * (d + 1) + _ROWS * (d + len(test))) * 8
     what = f"{n} joint prior draws at {d} training points"
-    require(n_bytes, budget, what, "simulate with fewer training points or simulations, or raise memory_budget")
+    require(n_bytes, limit, what, "simulate with fewer training points or simulations, or raise memory_budget")
     covariance = _joint_covariance(prior.kernel, train, test, w)
     covariance.diagonal()[:d] += prior.noise(train)
     remedy = "the kernel is not positive semidefinite on these points; use another kernel or a larger noise_variance"
@@ -70,8 +64,7 @@ def draw(
 
 def _joint_covariance(kernel: Kernel, train: torch.Tensor, test: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
     """The covariance of f(X) and wᵀf(X′), shape (d + 1, d + 1)."""
-    d = len(train)
-    origin = train.mean(dim=0)
+    d, origin = len(train), train.mean(dim=0)
     at_train, at_test = kernel.embed(train, origin), kernel.embed(test, origin)
     covariance = train.new_zeros(d + 1, d + 1)
     covariance[:d, :d] = kernel.evaluate(at_train, at_train)

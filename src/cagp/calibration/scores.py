@@ -69,9 +69,8 @@ class Scores:
         return np.sort(np.abs(2 * self.pit - 1))
 
     def __repr__(self) -> str:
-        return (
-            f"Scores({self.of}, {len(self.z)} points, rmse={self.rmse:.4g}, nll={self.nll:.4g}, crps={self.crps:.4g})"
-        )
+        averages = f"rmse={self.rmse:.4g}, nll={self.nll:.4g}, crps={self.crps:.4g}"
+        return f"Scores({self.of}, {len(self.z)} points, {averages})"
 
     def __str__(self) -> str:
         percent = f"{100 * self.level:g}%"
@@ -124,18 +123,14 @@ def evaluate(
 def _scored(predicted: Prediction, truth: ArrayLike, of: str, level: float) -> Scores:
     """Scores of predictions of any shape, from densities and quantiles; infinite ones have no part in the CRPS."""
     values = vector(truth, "truth", size=len(predicted))
-    mu, sigma, pit, density = (
-        vector(each, "values")
-        for each in (predicted.mean, predicted.std, predicted.cdf(values), predicted.log_density(values))
-    )
+    found = (predicted.mean, predicted.std, predicted.cdf(values), predicted.log_density(values))
+    mu, sigma, pit, density = (vector(each, "values") for each in found)
     p = (np.arange(_QUANTILES) + 0.5) / _QUANTILES
     quantiles = zip(p, array(predicted.quantile(p)).T, strict=True)
     pinball = [np.mean(((values < q) - each) * (q - values)) for each, q in quantiles if np.isfinite(q).all()]
     crps = 2 * np.mean(pinball) if pinball else np.inf
     lower, upper = (array(end) for end in predicted.interval(level))
-    interval = np.inf
-    if np.isfinite(upper - lower).all():
-        interval = _interval_score(values, lower, upper, level)
+    interval = _interval_score(values, lower, upper, level) if np.isfinite(upper - lower).all() else np.inf
     scores = (float(each) for each in (-density.mean(), crps, interval, (upper - lower).mean()))
     return Scores(of, level, values - mu, sigma, pit, *scores)
 

@@ -73,7 +73,12 @@ def simulation_based_calibration(
     for_vector, for_draws = np.random.SeedSequence(count(seed, "seed")).spawn(2)
     w = _test_vector(test_vector, len(test), for_vector, train.device)
     _require_prior_to_draw_from(prior, train)
-    each = _solves_each(solver, solve_each)
+    each = not solver.calibrated if solve_each is None else solve_each
+    if not isinstance(each, bool):
+        raise InputTypeError(f"solve_each must be True, False or None, got {solve_each!r}")
+    if not each and not solver.calibrated:
+        why = "its weights depend on y, so every simulation needs its own solve"
+        raise InputError(f"solve_each=False cannot be used with {solver!r}: {why}; leave solve_each out")
     budget = resolve_budget(memory_budget, train.device)
 
     draws = draw(prior, train, test, w, n, np.random.default_rng(for_draws), budget)
@@ -160,16 +165,3 @@ def _require_prior_to_draw_from(prior: Prior, train: torch.Tensor) -> None:
             "give a mean that is fully specified, such as Constant(0.0), or that of a conditioned model: "
             "prior.condition(X, y, solver).prior"
         )
-
-
-def _solves_each(solver: Solver, asked: bool | None) -> bool:
-    if asked is None:
-        return not solver.calibrated
-    if not isinstance(asked, bool):
-        raise InputTypeError(f"solve_each must be True, False or None, got {asked!r}")
-    if not asked and not solver.calibrated:
-        raise InputError(
-            f"solve_each=False cannot be used with {solver!r}: its weights depend on y, so every simulation needs its "
-            "own solve; leave solve_each out"
-        )
-    return asked
