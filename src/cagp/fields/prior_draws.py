@@ -65,9 +65,8 @@ def distinct(embedding: Embedding) -> tuple[torch.Tensor, torch.Tensor]:
     factors = torch.randint(2**62, (len(whole),), generator=generator).to(whole.device) * 2 + 1
     # one number for each point, which wraps around: different points agree with probability 2⁻⁶⁴
     _, label = (whole * factors[:, None]).sum(dim=0).unique(return_inverse=True)
-    count = int(label.max()) + 1
     index = torch.arange(len(label), device=label.device)
-    first = torch.full((count,), len(label), device=label.device).scatter_reduce_(0, label, index, "amin")
+    first = torch.full_like(index[: int(label.max()) + 1], len(label)).scatter_reduce_(0, label, index, "amin")
     # numbered as they come, so that nothing depends on the numbers above
     first, order = first.sort()
     return first, order.argsort()[label]

@@ -34,7 +34,7 @@ class VecchiaDraws(PriorDraws):
         order = on_one_thread(lambda: _coarse_to_fine(coordinates), coordinates.device)
         ordered = map_embedding(embedding, lambda part: part[:, order].contiguous())
         near = previous_neighbours_of(kernel, ordered, min(k, size - 1)).to(order.device)
-        weights, std, nuggets = _neighbour_systems(kernel, ordered, near)
+        weights, std, nuggets = _systems(kernel, ordered, near)
         level = on_one_thread(lambda: _levels(near), order.device)
         by_level = level.argsort(stable=True)
         place = by_level.argsort()
@@ -45,8 +45,7 @@ class VecchiaDraws(PriorDraws):
         self._noise_of = order[by_level]
         self._back = self._noise_of.argsort()
         self.noises = size
-        errors = on_one_thread(lambda: self._errors(kernel, embedding), order.device)
-        self.largest_error, self.typical_error = errors
+        self.largest_error, self.typical_error = on_one_thread(lambda: self._errors(kernel, embedding), order.device)
         self.how = (
             f"by the Vecchia process, {near.shape[1]} neighbours for each of {size:,} points, approximate: judged at "
             f"{min(_PROBES, size)} of them, covariances are off by {self.typical_error:.1g} of the variance (root mean "
@@ -91,9 +90,7 @@ class VecchiaDraws(PriorDraws):
         return fields
 
 
-def _neighbour_systems(
-    kernel: Kernel, embedding: Embedding, near: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor, int]:
+def _systems(kernel: Kernel, embedding: Embedding, near: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, int]:
     """For each point given ``near`` (N, k): weights (N, k), standard deviations (N,), and how many got a nugget."""
     (size, k), device = near.shape, near.device
     variance, failed = kernel.diagonal(embedding), []
