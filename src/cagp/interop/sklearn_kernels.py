@@ -1,8 +1,4 @@
-"""scikit-learn's kernels as cagp's.
-
-A ``ConstantKernel`` becomes the variance of a kernel that it multiplies, ``WhiteKernel`` the noise of the prior.
-Kernels that cagp has no equal of are evaluated by scikit-learn, block by block.
-"""
+"""scikit-learn's kernels as cagp's; those that cagp has no equal of are evaluated by scikit-learn, block by block."""
 
 from __future__ import annotations
 

@@ -61,13 +61,9 @@ def condition(
     if prior is None:
         if fit is False:
             raise InputError("without a prior there is nothing to condition; give one, or leave fit=False out")
-        options: dict[str, Any] = {
-            "solver": solver,
-            "recalibrate": "auto" if recalibrate is None else recalibrate,
-            "fit_options": fit if isinstance(fit, Mapping) else None,
-            "condition_options": condition_options,
-        }
         known = {"coords": coords, "like": like, "noise_variance": noise_variance, "time_unit": time_unit}
+        options: Any = {"solver": solver, "recalibrate": "auto" if recalibrate is None else recalibrate}
+        options |= {"fit_options": fit if isinstance(fit, Mapping) else None, "condition_options": condition_options}
         return FieldAccessor(field).fit(**known, **options)
     if like is not None:
         require_grid(like, "like")
@@ -110,9 +106,7 @@ def fit(
     if not float(np.var(seen.y)) > 0:
         raise InputError("the field is constant, which no hyperparameters can be fitted to; give a prior")
     if flat := [axis.name for axis, column in zip(seen.axes, seen.X.T, strict=True) if not np.std(column) > 0]:
-        raise InputError(
-            f"all observations have the same {flat}, so no lengthscale can be fitted; leave it out of coords"
-        )
+        raise InputError(f"all observations have the same {flat}: no lengthscale can be fitted; leave it out of coords")
     roles = [axis.role for axis in seen.axes]
     on_globe = {"latitude", "longitude"} <= set(roles)
     globe = (roles.index("latitude"), roles.index("longitude")) if on_globe else None

@@ -1,7 +1,4 @@
-"""The CF conventions: what the coordinates of an xarray object are, and the attributes of what is made of it.
-
-The command line asks for these where xarray need not be installed: it is imported for types alone.
-"""
+"""The CF conventions: what the coordinates of an xarray object are, and the attributes of what is made of it."""
 
 from __future__ import annotations
 
@@ -19,7 +16,7 @@ from ..model import Model
 from ..support.validation import choice
 from ..support.version import __version__
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # alone: the command line asks for these where xarray need not be installed
     import xarray as xr
 
 Gridded: TypeAlias = "xr.DataArray | xr.Dataset"
@@ -55,9 +52,7 @@ class Axis:
         elif array.dtype.kind == "m":
             array = array / TIME_UNITS[self.time_unit]
         elif array.dtype.kind not in "fiu":
-            remedy = (
-                'for other calendars use convert_calendar("standard"), for labels assign numbers with assign_coords'
-            )
+            remedy = 'for other calendars use convert_calendar("standard"), for labels give numbers with assign_coords'
             raise InputTypeError(f"the coordinate {self.name!r} is no number or time, but {array.dtype}; {remedy}")
         if bad := int((~np.isfinite(array)).sum()):
             remedy = "drop those points first, for example with stack and dropna"
@@ -168,9 +163,6 @@ def copies(X: np.ndarray, y: np.ndarray, axes: tuple[Axis, ...]) -> np.ndarray:
     return copied
 
 
-# --- attributes -----------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Source:
     """The observed field: its name, its attributes, and how many of its values were left out."""
@@ -216,8 +208,7 @@ def variable_attributes(source: Source, what: str, level: float | None, observed
 def kept_cell_methods(source: Source, dataset: xr.Dataset) -> str | None:
     """The field's cell_methods, where every dimension they name is still there."""
     methods = str(source.attributes.get("cell_methods", ""))
-    outside_brackets = re.sub(r"\([^)]*\)", "", methods)
-    named = re.findall(r"(\S+):", outside_brackets)
+    named = re.findall(r"(\S+):", re.sub(r"\([^)]*\)", "", methods))  # outside of brackets
     present = {"area", *map(str, dataset.coords), *map(str, dataset.dims)}
     return methods if named and set(named) <= present else None
 

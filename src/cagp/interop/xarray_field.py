@@ -105,9 +105,7 @@ class ConditionedField:
         single = labels.dtype.kind == "b"
         inside = (labels if single else pd.notna(labels)) & (each != 0)
         if not inside.any():
-            raise InputError(
-                "no cell of the grid lies in a region and has a weight; choose another by, or other weights"
-            )
+            raise InputError("no cell of the grid is in a region and has a weight; choose another by, or other weights")
         groups = np.zeros(int(inside.sum()), dtype=np.int64) if single else labels[inside]
         found = request.model.average(points[inside], each[inside], by=groups, progress=progress)
         if found.status.reason == "interrupted":
@@ -149,11 +147,9 @@ class ConditionedField:
         """
         return simulate_on(self._request(grid, observed, noise_variance), grid, n, seed, chunks, progress)
 
-    def _request(
-        self, grid: Gridded, observed: bool, noise_variance: float | None, level: float | None = None
-    ) -> Request:
-        """What is asked of the model; refuses what says nothing."""
-        noise = None if noise_variance is None else real(noise_variance, "noise_variance")
+    def _request(self, grid: Gridded, observed: bool, given: float | None, level: float | None = None) -> Request:
+        """What is asked of the model, with the noise variance that was ``given``; refuses what says nothing."""
+        noise = None if given is None else real(given, "noise_variance")
         if noise is None and observed and np.ndim(self.model.prior.noise_variance):
             raise InputError(
                 "the noise of the observed field, one variance each, says nothing about new observations; give "
@@ -166,9 +162,6 @@ class ConditionedField:
         require_grid(grid, "grid")
         share, columns = None if level is None else fraction(level, "level"), Columns(self.axes, self.longitudes)
         return Request(self.model, self.source, columns, bool(observed), noise, share)
-
-
-# --- the field as observations: points, values and noise, without what is missing or a copy ---------------------------
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,7 +187,14 @@ def observed(field: Any, coords: Sequence[str] | None, time_unit: str, noise_var
     if field.dtype.kind not in "fiu":
         raise InputTypeError(f"field has type {field.dtype}, which is not a real number; convert it with astype(float)")
     axes = find_axes(field, coords, time_unit)
-    flat = _flattened(field, axes)
+    covered = {dim for axis in axes for dim in field.coords[axis.name].dims}
+    spare = [dim for dim in field.dims if dim not in covered]
+    if long := [str(dim) for dim in spare if field.sizes[dim] != 1]:
+        raise InputError(
+            f"the field also varies along {long}, which coords={tuple(axis.name for axis in axes)} leaves out; add a "
+            f"coordinate along it to coords, or choose one: field.isel({long[0]}=0)"
+        )
+    flat = field.squeeze(spare, drop=True)
     noise, sizes = noise_variance, dict(flat.sizes)
     if isinstance(noise, xr.DataArray):
         noise = _flat(noise, flat, sizes, "noise_variance", "field")
@@ -219,21 +219,6 @@ def observed(field: Any, coords: Sequence[str] | None, time_unit: str, noise_var
     return Observed(axes, X[kept], y[kept], noise, source, longitudes)
 
 
-def _flattened(field: xr.DataArray, axes: tuple[Axis, ...]) -> xr.DataArray:
-    """The field without dimensions of size one that no coordinate belongs to."""
-    covered = {dim for axis in axes for dim in field.coords[axis.name].dims}
-    spare = [dim for dim in field.dims if dim not in covered]
-    if long := [str(dim) for dim in spare if field.sizes[dim] != 1]:
-        raise InputError(
-            f"the field also varies along {long}, which coords={tuple(axis.name for axis in axes)} leaves out; add a "
-            f"coordinate along it to coords, or choose one: field.isel({long[0]}=0)"
-        )
-    return field.squeeze(spare, drop=True)
-
-
-# --- means over regions of a grid -------------------------------------------------------------------------------------
-
-
 def _labels(grid: Gridded, by: xr.DataArray | str | None, sizes: Mapping[Hashable, int]) -> tuple[np.ndarray, str]:
     """The label of every cell, flat, or whether it is in the only region, and what the labels are called."""
     if by is None:
@@ -249,20 +234,18 @@ def _labels(grid: Gridded, by: xr.DataArray | str | None, sizes: Mapping[Hashabl
     return _flat(by, grid, sizes, "by"), name
 
 
-def _flat(
-    array: xr.DataArray, grid: Gridded, sizes: Mapping[Hashable, int], name: str, whose: str = "grid"
-) -> np.ndarray:
+def _flat(array: xr.DataArray, grid: Gridded, sizes: Mapping[Hashable, int], name: str, of: str = "grid") -> np.ndarray:
     """The values of an array at all cells, in the order of the points."""
     spare = [dim for dim in array.dims if dim not in sizes]
     if any(array.sizes[dim] != 1 for dim in spare):
-        raise InputError(f"{name} also varies along {[str(dim) for dim in spare]}, which the {whose}'s points do not")
+        raise InputError(f"{name} also varies along {[str(dim) for dim in spare]}, which the {of}'s points do not")
     squeezed = array.squeeze(spare, drop=True)
     template = xr.Dataset(coords={dim: grid.coords[dim] for dim in sizes if dim in grid.coords})
     try:
         aligned, _ = xr.align(squeezed, template, join="exact", copy=False)
         return np.asarray(aligned.variable.set_dims(dict(sizes)).transpose(*sizes).values).ravel()
     except ValueError as error:
-        raise InputError(f"{name} does not have the coordinates of the {whose}: {error}") from error
+        raise InputError(f"{name} does not have the coordinates of the {of}: {error}") from error
 
 
 def _cell_weights(
