@@ -175,9 +175,8 @@ def simulated(t: np.ndarray, z: np.ndarray) -> bytes:
 
 
 def _predicted_against_observed(ax: Axes, held_out: HeldOut, names: Names) -> None:
-    shown = np.arange(len(held_out))
-    if len(shown) > 300:  # error bars of more would hide each other
-        shown = np.sort(np.random.default_rng(0).choice(shown, 300, replace=False))
+    n = min(len(held_out), 300)  # error bars of more would hide each other
+    shown = np.sort(np.random.default_rng(0).choice(len(held_out), n, replace=False))
     mean, ends_of = array(held_out.prediction.mean), held_out.prediction.interval(0.95)
     lower, upper = (np.where(np.isfinite(end), end, np.nan)[shown] for end in map(array, ends_of))
     low, high = min(held_out.truth.min(), mean.min()), max(held_out.truth.max(), mean.max())
@@ -185,8 +184,7 @@ def _predicted_against_observed(ax: Axes, held_out: HeldOut, names: Names) -> No
     ends = (low - margin, high + margin)
     error = np.maximum([mean[shown] - lower, upper - mean[shown]], 0.0)
     style: dict[str, Any] = {"color": BLUE, "fmt": "o", "markersize": 3, "elinewidth": 0.6, "alpha": 0.5}
-    style["label"] = f"{len(shown)} points, 95% intervals"
-    ax.errorbar(held_out.truth[shown], mean[shown], yerr=error, **style)
+    ax.errorbar(held_out.truth[shown], mean[shown], yerr=error, label=f"{n} points, 95% intervals", **style)
     ax.plot(ends, ends, "k--", linewidth=1, label="equal")
     ax.set(xlabel=f"observed {names.target_label}", ylabel=f"predicted {names.target_label}")
     ax.set(xlim=ends, ylim=(ends[0], ends[1] + 0.25 * (high - low)))
@@ -207,8 +205,7 @@ def changes(found: BeforeAndAfter) -> bytes:
     right.set_ylim(0, max(right.get_ylim()[1], 1.1 * counts.max()))
     for ax, title in ((left, _QUESTION), (right, "PIT, flat if right")):
         ax.set_title(title, fontsize="medium")
-        if ax.get_legend() is not None:
-            ax.get_legend().remove()
+        ax.get_legend().remove()
     _legend(figure, found, {})
     return png(figure)
 

@@ -253,9 +253,7 @@ _REMEDIES = {
         "Look at the observations with the largest |z|: outliers, typing errors, a second regime.",
         "If they are genuine, give each observation its own noise variance. Not tried here.",
     ],
-    "wrong shape": [
-        "Compare the histogram of z with the normal curve: two humps are two regimes, a slope is skewness."
-    ],
+    "wrong shape": ["Compare the histogram of z with the normal curve: two humps are two regimes, a slope skewness."],
 }
 
 

@@ -1,7 +1,4 @@
-"""Which columns make a map, and what every map shares: its ends, its shape, coastlines.
-
-Coastlines are Natural Earth's ``ne_110m_coastline.geojson`` in CAGP_DATA or the cache, or cartopy's, or there are none.
-"""
+"""Which columns make a map, and what every map shares: its ends, its shape, coastlines."""
 
 from __future__ import annotations
 
@@ -24,7 +21,7 @@ if TYPE_CHECKING:
 
 Ends = list[tuple[float, float]]  # the first and last value across, then down
 
-FILE_NAME = "ne_110m_coastline"
+FILE_NAME = "ne_110m_coastline"  # Natural Earth's: a .geojson file in CAGP_DATA or the cache, or what cartopy has
 _ROUND = 300.0  # data that span so many degrees go round the globe
 
 

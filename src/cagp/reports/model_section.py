@@ -149,7 +149,12 @@ def advice(model: Model, fit: FitResult | None, names: Names, mixed: bool = Fals
     elif fit.standard_errors is None:
         said.append("Standard errors were not computed: fit with standard_errors=True to see what the data determine.")
     else:
-        said += _vague(fit, names)
+        warned_of = {found.subject for found in fit.advice}
+        errors = {name: error for name, error in fit.standard_errors.items() if name not in warned_of}
+        limits = [(p, _VAGUE_ANGLE if p.kind == "angle" else _VAGUE * p.value) for p in hyperparameters(prior, names)]
+        if vague := ", ".join(p.label for p, limit in limits if errors.get(p.name, 0.0) > limit):
+            only = f"The data determine these only to the order of magnitude: {vague}."
+            said.append(f"{only} Predictions are usually less sensitive than that suggests.")
     end = "The error bars of the predictions take the hyperparameters as known; their uncertainty is not included."
     if mixed:
         end = "These are the values of the candidate with the most weight; a mixture predicts, as said above."
@@ -164,15 +169,6 @@ def _warnings(fit: FitResult, names: Names) -> list[str]:
     said = [pair for pair in known if pair[0].kind != "flat"] + ([(Advice("flat"), flat)] if flat else [])
     sentences = (each.worded(subject=subject) for each, subject in said)
     return [sentence[:1].upper() + sentence[1:] for sentence in sentences]
-
-
-def _vague(fit: FitResult, names: Names) -> list[str]:
-    warned_of = {found.subject for found in fit.advice}
-    errors = {name: error for name, error in (fit.standard_errors or {}).items() if name not in warned_of}
-    limits = [(p, _VAGUE_ANGLE if p.kind == "angle" else _VAGUE * p.value) for p in hyperparameters(fit.prior, names)]
-    vague = ", ".join(p.label for p, limit in limits if errors.get(p.name, 0.0) > limit)
-    said = f"The data determine these only to the order of magnitude: {vague}. Predictions are usually less sensitive "
-    return [f"{said}than that suggests."] if vague else []
 
 
 def _lengthscales(model: Model, prior: Prior, names: Names) -> list[str]:
