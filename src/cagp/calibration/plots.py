@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 # Okabe and Ito's blue, and a grey that stays behind it
 _BLUE, _BAND = "#0072B2", "#BBBBBB"
-_PANEL_INCHES = (4.2, 3.2)
 
 Corner = Literal["upper center", "upper left", "lower right"]
 
@@ -30,10 +29,8 @@ Corner = Literal["upper center", "upper left", "lower right"]
 def new_axes(panels: int = 1) -> Sequence[Axes]:
     """``panels`` axes side by side on a new figure."""
     figure_module = optional("matplotlib.figure", "plotting", "calibration")
-    width, height = _PANEL_INCHES
-    figure = figure_module.Figure(figsize=(panels * width, height), layout="constrained")
-    axes: Sequence[Axes] = figure.subplots(1, panels, squeeze=False)[0]
-    return axes
+    figure = figure_module.Figure(figsize=(4.2 * panels, 3.2), layout="constrained")
+    return figure.subplots(1, panels, squeeze=False)[0]
 
 
 def pit_histogram(pit: ArrayLike, *, bins: int = 20, level: float = 0.95, ax: Axes | None = None) -> Axes:
@@ -89,10 +86,8 @@ def _probabilities(pit: ArrayLike) -> np.ndarray:
     outside = (array < 0) | (array > 1)
     if outside.any():
         first = int(outside.argmax())
-        raise InputError(
-            f"pit must lie in [0, 1], got {array[first]:g} at index {first}; "
-            "the PIT of a normal prediction is Φ((truth − mean) / std)"
-        )
+        remedy = "the PIT of a normal prediction is Φ((truth − mean) / std)"
+        raise InputError(f"pit must lie in [0, 1], got {array[first]:g} at index {first}; {remedy}")
     return array
 
 

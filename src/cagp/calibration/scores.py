@@ -100,10 +100,8 @@ def evaluate(
     ``noise_variance``, one number or (T,), by default the prior's, is added unless ``observed()`` has.
     """
     if not isinstance(posterior, Prediction):
-        raise InputTypeError(
-            f"posterior must be a prediction of cagp, got {type(posterior).__name__}; "
-            "score(mean, std, truth) takes the predictions of anything else"
-        )
+        remedy = "score(mean, std, truth) takes the predictions of anything else"
+        raise InputTypeError(f"posterior must be a prediction of cagp, got {type(posterior).__name__}; {remedy}")
     choice(of, "of", ("latent", "observed"))
     has_noise = posterior.includes_noise
     if has_noise and of == "latent":

@@ -52,10 +52,8 @@ def loaded(name: str, found: Iterable[EntryPoint]) -> Any:
     with errors_reported(debug=False):
         entry = next((each for each in found if each.name == name), None)
         if entry is None:
-            raise ImportError(
-                f"cagp {name} needs cagp-studies: pip install cagp-studies, or in a clone of the repository "
-                "pip install ./studies"
-            )
+            remedy = "pip install cagp-studies, or in a clone of the repository pip install ./studies"
+            raise ImportError(f"cagp {name} needs cagp-studies: {remedy}")
         commands = typer.Typer(add_completion=False, rich_markup_mode=None)
         commands.command(name)(entry.load())
         return typer.main.get_command(commands)

@@ -64,8 +64,7 @@ def average(
         found = model.average(X, counted, by=labels, progress=printer.progress)
         if found.status.reason == "interrupted":
             raise KeyboardInterrupt
-        columns = {} if region is None else {region: groups}
-        columns |= {"points": counts, **shown(found, observed, level)}
+        columns = ({} if region is None else {region: groups}) | {"points": counts, **shown(found, observed, level)}
         message = found.status.worded(IN_OPTIONS)
         about = described(saved.about, target, model, None, level=level, observed=observed, message=message)
         about["notes"]["cagp_guarantee"] = f"{found.guarantee.kind}: {found.guarantee}"

@@ -66,8 +66,7 @@ def update(
                 f"Note: {again:,} of the rows repeat an observation that the model has, place and value; each counts "
                 "as a further one with its own noise. Was this table added before?"
             )
-        before = whole.about.notes.get(_ADDED, "")
-        added = f"{before}; {new.sum()} from {data}" if before else f"{new.sum()} from {data}"
+        added = "; ".join(filter(None, [whole.about.notes.get(_ADDED), f"{new.sum()} from {data}"]))
         about = dataclasses.replace(whole.about, notes={**whole.about.notes, _ADDED: added})
         saving.write(dataclasses.replace(whole, about=about), out, overwrite=overwrite)
         printer(

@@ -88,10 +88,8 @@ def find(*files: PublicFile) -> tuple[PublicFile, Path]:
 def require_hash(content: bytes, sha256: str | None, which: str, whose: str) -> None:
     """Refuse what is not the published content; None where no hash of it is known."""
     if sha256 and (found := hashlib.sha256(content).hexdigest()) != sha256:
-        raise DataError(
-            f"{which} not the published file: {whose} sha256 is {found}, expected {sha256}; "
-            "replace it, or remove it to have it fetched again"
-        )
+        remedy = "replace it, or remove it to have it fetched again"
+        raise DataError(f"{which} not the published file: {whose} sha256 is {found}, expected {sha256}; {remedy}")
 
 
 def _download(files: tuple[PublicFile, ...]) -> Path:

@@ -75,10 +75,8 @@ def _named_columns(path: Path, expected: list[str], used: Iterable[str]) -> np.n
 def _check(table: np.ndarray, shape: tuple[int, int], path: Path, sha256: str | None = None) -> None:
     """Refuse another shape, and other numbers in the first 5,000 rows where they have a hash."""
     if table.shape != shape:
-        raise DataError(
-            f"{path} has shape {table.shape}, expected {shape}: it is not the published file, or its publisher changed "
-            "it; remove it to have it fetched again"
-        )
+        why = "it is not the published file, or its publisher changed it; remove it to have it fetched again"
+        raise DataError(f"{path} has shape {table.shape}, expected {shape}: {why}")
     require_hash(table[:5000].astype("<f8").tobytes(), sha256, f"{path} is", "of its numbers the")
 
 

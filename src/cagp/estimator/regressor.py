@@ -293,10 +293,8 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         if of != "observed":
             return self._white if of is None else 0.0
         if np.ndim(self.noise_variance_):
-            raise InputError(
-                "the noise was given per observation, which says nothing about new ones; predict of='latent' and add "
-                "the noise variance of the new observations"
-            )
+            remedy = "predict of='latent' and add the noise variance of the new observations"
+            raise InputError(f"the noise was given per observation, which says nothing about new ones; {remedy}")
         return float(self.noise_variance_)
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0, *, of: str | None = None) -> np.ndarray:

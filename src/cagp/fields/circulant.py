@@ -53,7 +53,6 @@ def circulant_draws(kernel: Kernel, points: torch.Tensor, budget: int) -> tuple[
         return None, "the points do not lie on a regular grid that they fill to a fair part"
     index, steps = grid
     sizes = [int(column.max()) + 1 for column in index.T]
-    negative = 1.0
     # turned axes make both ways round the grid differ: each needs sites of its own
     fewest = 1 if any(isinstance(part.kernel, Rotated) for part in kernel.walk()) else 0
     for enlarged in _ENLARGED:

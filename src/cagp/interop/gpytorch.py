@@ -73,11 +73,9 @@ def _check_model(model: Any) -> None:
         raise InputTypeError(f"model must be a gpytorch.models.ExactGP, got {type(model).__name__}; {remedy}")
     if model.train_inputs is None or model.train_targets is None:
         raise InputError("the model has no training data; give it some with model.set_train_data(X, y, strict=False)")
-    if len(model.train_inputs) != 1:
-        raise InputError(
-            f"the model has {len(model.train_inputs)} training inputs, cagp takes one matrix of points; "
-            "put all columns in one tensor and pick them with active_dims"
-        )
+    if (n := len(model.train_inputs)) != 1:
+        remedy = "put all columns in one tensor and pick them with active_dims"
+        raise InputError(f"the model has {n} training inputs, cagp takes one matrix of points; {remedy}")
     inputs, targets = model.train_inputs[0], model.train_targets
     if inputs.ndim != 2 or targets.ndim != 1:
         shapes = f"inputs {tuple(inputs.shape)}, targets {tuple(targets.shape)}"
@@ -111,10 +109,8 @@ def _noise_variance(likelihood: Any, size: int) -> float | np.ndarray:
     if likelihood.second_noise_covar is not None:
         noise = noise + _double(likelihood.second_noise_covar).noise.to(noise.device)
     if noise.shape != (size,):
-        raise InputError(
-            f"the likelihood has noise variances of shape {tuple(noise.shape)}, the model has {size} observations; "
-            "give one per observation"
-        )
+        has = f"noise variances of shape {tuple(noise.shape)}, the model has {size} observations"
+        raise InputError(f"the likelihood has {has}; give one per observation")
     return noise.cpu().numpy()
 
 
@@ -131,9 +127,8 @@ def _frozen(model: Any, device: torch.device) -> Any:
     try:
         return _double(shell).eval().to(device)
     except RuntimeError as error:
-        raise InputError(
-            f"the model could not be copied: {error}; model.train() drops cached results that hold gradients"
-        ) from error
+        remedy = "model.train() drops cached results that hold gradients"
+        raise InputError(f"the model could not be copied: {error}; {remedy}") from error
 
 
 def _mean_from_gpytorch(mean: Any, device: torch.device) -> Mean:

@@ -101,10 +101,8 @@ def matching(grid: Gridded, axis: Axis) -> xr.DataArray:
         return grid.coords[_only(grid, axis.role, hint=False)]
     if named is not None:
         raise InputError(f"the coordinate {axis.name!r} is a {axis.role} coordinate in the observed field, not here")
-    raise InputError(
-        f"the grid has no coordinate {axis.name!r}, there are {sorted(map(str, grid.coords))}; rename one, or add it "
-        f"with assign_coords({axis.name}=...)"
-    )
+    remedy = f"rename one, or add it with assign_coords({axis.name}=...)"
+    raise InputError(f"the grid has no coordinate {axis.name!r}, there are {sorted(map(str, grid.coords))}; {remedy}")
 
 
 def _only(grid: Gridded, role: str, hint: bool) -> str:

@@ -151,10 +151,8 @@ class ConditionedField:
         """What is asked of the model, with the noise variance that was ``given``; refuses what says nothing."""
         noise = None if given is None else real(given, "noise_variance")
         if noise is None and observed and np.ndim(self.model.prior.noise_variance):
-            raise InputError(
-                "the noise of the observed field, one variance each, says nothing about new observations; give "
-                "noise_variance=..., one number"
-            )
+            says = "the noise of the observed field, one variance each, says nothing about new observations"
+            raise InputError(f"{says}; give noise_variance=..., one number")
         if noise is not None and not observed:
             raise InputError("noise_variance is for new observations; say observed=True, or leave it out")
         if noise is not None and noise < 0:

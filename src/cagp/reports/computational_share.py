@@ -125,9 +125,8 @@ def _typical(shares: ComputationalVariance) -> str:
 
 def shares_picture(now: ComputationalVariance, later: ComputationalVariance, what: str) -> bytes:
     """The computational share at every sampled point, before and after more work, with the guaranteed range."""
-    order = np.argsort(now.estimate)
+    order, x = np.argsort(now.estimate), np.arange(len(now.estimate)) + 1
     figure, ((ax,),) = new_figure(1, 1, 8.0, 3.6)
-    x = np.arange(len(order)) + 1
     drawn = ((now, ORANGE, "s", -0.12, "now"), (later, BLUE, "o", 0.12, f"after {what}"))
     for shares, colour, marker, shift, label in drawn:
         low, middle, high = (100 * part[order] for part in (shares.lower, shares.estimate, shares.upper))

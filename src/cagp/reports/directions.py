@@ -68,9 +68,8 @@ def directions_picture(rotated: Rotated, columns: tuple[int, ...], names: Names)
         _ellipses(ax, rotated, len(columns), a, b)
         ax.set(xlabel=f"distance along {names.label(columns[a])}", ylabel=f"distance along {names.label(columns[b])}")
     figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=2, frameon=False)
-    what = "Sections through the middle along each pair of columns."
-    if len(pairs) == 1:
-        what = "The dashed lines are the axes, with their angles against the horizontal."
+    lines = "The dashed lines are the axes, with their angles against the horizontal."
+    what = lines if len(pairs) == 1 else "Sections through the middle along each pair of columns."
     return "directions", png(figure), f"Where the correlation with the value in the middle is 0.5 and 0.05. {what}"
 
 

@@ -64,8 +64,7 @@ def facts_table(model: Model, names: Names, scale: str = "") -> PageTable:
 
 def columns_table(model: Model, names: Names) -> PageTable:
     """The columns of X: range and median."""
-    X = array(model.X)
-    rows = []
+    X, rows = array(model.X), []
     for c, v in enumerate(X.T[:_COLUMNS_LISTED]):
         rows.append((names.name(c), names.unit(c), *(datum(float(f(v))) for f in (np.min, np.median, np.max))))
     some = f"The first {_COLUMNS_LISTED} of {X.shape[1]} columns."

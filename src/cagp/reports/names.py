@@ -56,8 +56,7 @@ class Names:
         for field in ("features", "feature_units"):
             value = getattr(self, field)
             if value is not None and len(value) != columns:
-                said = f"names.{field} has {len(value)} entries for {columns} columns"
-                raise InputError(f"{said}; give one per column of X")
+                raise InputError(f"names.{field} has {len(value)} entries for {columns} columns; give one per column")
         own_names, own_units = [f"x{i + 1}" for i in range(columns)], [""] * columns
         for pair in geographic_columns(model.prior.kernel, range(columns))[:1]:
             for column, name, unit in zip(pair, ("latitude", "longitude"), ("°N", "°E"), strict=True):
