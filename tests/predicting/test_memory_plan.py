@@ -52,8 +52,9 @@ def test_again_is_the_same_model(kept: np.ndarray | None) -> None:
     reference = expected.condition(X[rows], Y[rows], cagp.Cholesky(), solve_dtype="float32", storage="tiles")
     assert again.recipe.arithmetic == "float32"
     assert again.recipe.storage == "tiles"
-    assert np.array_equal(again.predict(X_TEST).variance, reference.predict(X_TEST).variance)
-    assert np.array_equal(again.predict(X_TEST).mean, reference.predict(X_TEST).mean)
+    for name in ("mean", "variance"):  # to rounding in float32: threads decide about the last digits
+        found, wanted = (getattr(each.predict(X_TEST), name) for each in (again, reference))
+        np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-6)
 
 
 def test_again_keeps_tf32(monkeypatch: pytest.MonkeyPatch) -> None:

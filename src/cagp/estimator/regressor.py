@@ -124,9 +124,29 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         ard: Any = None,
         times: Any = (),
     ) -> None:
-        given = dict(locals())
-        del given["self"]
-        self.__dict__.update(given)  # each parameter is an attribute of its name, as scikit-learn wants it
+        self.kernel = kernel
+        self.noise_variance = noise_variance
+        self.mean = mean
+        self.solver = solver
+        self.alpha = alpha
+        self.optimizer = optimizer
+        self.n_restarts_optimizer = n_restarts_optimizer
+        self.normalize_y = normalize_y
+        self.fit_options = fit_options
+        self.condition_options = condition_options
+        self.random_state = random_state
+        self.copy_X_train = copy_X_train
+        self.n_targets = n_targets
+        self.recalibrate = recalibrate
+        self.uncertainty = uncertainty
+        self.mixture = mixture
+        self.target_transform = target_transform
+        self.varying = varying
+        self.seconds = seconds
+        self.globe = globe
+        self.rotate = rotate
+        self.ard = ard
+        self.times = times
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
