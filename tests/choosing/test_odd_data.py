@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
+from sklearn.datasets import make_blobs
 
 import cagp
 from cagp.estimator import CAGPRegressor
@@ -82,3 +83,10 @@ def test_a_kernel_too_smooth_for_data_without_noise_leaves_the_race() -> None:
     model = cagp.fit(X, y, kernel=["matern32", "rbf"], **quick)
     assert "rbf, constant could not be fitted" in str(model.story)
     assert np.abs(model.predict(X[:50] + 1e-3).mean - np.sin(6 * (X[:50, 0] + 1e-3)) - X[:50, 1] - 1e-3).max() < 0.05
+
+
+def test_hyperparameters_that_rounding_errors_rule_out_are_left_out_of_the_integral() -> None:
+    """Two clusters with a value each: without noise their matrices are singular but for rounding."""
+    X, y = make_blobs(30, centers=[[0, 0, 0], [1, 1, 1]], random_state=0, cluster_std=0.1)
+    model = cagp.fit(X, y, progress=False)
+    assert np.isfinite(model.predict(X + 0.01).std).all()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -94,12 +95,17 @@ def _integrated_over(
     models: list[Model] = []
     weights: list[float] = []
     names: set[str] = set()
-    left = 0
+    left = failed = 0
     for found, model, share in zip(search.together(integrated, range(several)), fitted, shares, strict=True):
-        left += found is None
-        models += [model] if found is None else search.together(search.condition, found.priors)
-        weights += [share] if found is None else (share * found.weights).tolist()
-        names.update(_kind(name) for name in (found.names if found is not None else ()))
+        tried = [] if found is None else search.together(partial(_conditioned, search), found.priors)
+        shared = [] if found is None else found.weights.tolist()
+        parts = [(each, weight) for each, weight in zip(tried, shared, strict=True) if each is not None]
+        failed += len(tried) - len(parts)
+        left += not parts
+        names.update(map(_kind, found.names) if found is not None and parts else ())
+        total = sum(weight for _, weight in parts)
+        models += [each for each, _ in parts] or [model]
+        weights += [share * weight / total for _, weight in parts] or [share]
     if left == several:
         why = "there was no more time" if search.is_over else "none of the candidates has a posterior of them"
         return models, weights, f"The hyperparameters are plugged in as fitted: {why}."
@@ -112,9 +118,18 @@ def _integrated_over(
     )
     if len(kept) < len(models):
         said += f"; {len(models) - len(kept)} more with {_NEGLIGIBLE:.1%} of the weight together were left out"
+    if failed:
+        said += f"; {failed} could not be computed, rounding errors being too large, and were left out"
     if left:
         said += f"; {left} of {several} candidates are plugged in as fitted"
     return [models[i] for i in kept], (weight[kept] / weight[kept].sum()).tolist(), f"{said}."
+
+
+def _conditioned(search: CandidateSearch, prior: Prior) -> Model | None:
+    """The prior given the data; None where rounding errors leave no positive definite matrix, as they nearly did."""
+    with suppress(NotPositiveDefiniteError):
+        return search.condition(prior)
+    return None
 
 
 def _kind(name: str) -> str:
