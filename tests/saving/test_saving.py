@@ -235,19 +235,36 @@ def test_data_that_another_process_is_about_to_describe_stay(folder: Path) -> No
     assert len(list(folder.glob("data-*"))) == 2
 
 
-def test_a_model_that_is_replaced_while_it_is_read_is_read_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    new = PROBLEM.prior.condition(PROBLEM.X, PROBLEM.y + 1, "cholesky")
-    is_file = Path.is_file
+@pytest.mark.parametrize("back", [False, True], ids=["once", "and back"])
+def test_a_model_that_is_replaced_while_it_is_read_is_read_again(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, back: bool
+) -> None:
+    old, new = saving.load(folder), PROBLEM.prior.condition(PROBLEM.X, PROBLEM.y + 1, "cholesky")
+    read_arrays = saving.folder._read_arrays
 
-    def then_replaced(path: Path) -> bool:
-        there = is_file(path)
-        if path.suffix == ".safetensors" and there:
-            monkeypatch.undo()
-            new.save(folder, overwrite=True)  # the file that was there a moment ago is gone
-        return there
+    def while_replaced(path: Path, described: Any) -> Any:
+        monkeypatch.undo()
+        new.save(folder, overwrite=True)  # the file that was there a moment ago is gone
+        try:
+            return read_arrays(path, described)
+        finally:
+            if back:  # model.json then says the same as before
+                old.save(folder, overwrite=True)
 
-    monkeypatch.setattr(Path, "is_file", then_replaced)
-    assert_same(saving.load(folder), new)
+    monkeypatch.setattr(saving.folder, "_read_arrays", while_replaced)
+    assert_same(saving.load(folder), old if back else new)
+
+
+def test_a_model_that_is_removed_while_it_is_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read_arrays = saving.folder._read_arrays
+
+    def while_removed(path: Path, described: Any) -> Any:
+        shutil.rmtree(folder)
+        return read_arrays(path, described)
+
+    monkeypatch.setattr(saving.folder, "_read_arrays", while_removed)
+    with pytest.raises(SavedModelError, match=r"model\.json is missing"):
+        saving.load(folder)
 
 
 def test_other_things_are_not_overwritten(tmp_path: Path) -> None:

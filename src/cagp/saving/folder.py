@@ -37,7 +37,6 @@ FORMAT_VERSION = 3  # of a model whose noise has a pattern; 2 of others with par
 
 DESCRIPTION = "model.json"
 
-_TRIES = 20
 _DATA_NAME = re.compile(r"data-[0-9a-f]{16}\.safetensors")
 # what a kill may leave in a folder that was empty before
 _LEFT = re.compile(r"data-[0-9a-f]{16}\.safetensors$|\.partial-[0-9a-f]{32}")
@@ -197,14 +196,11 @@ def read(folder: str | Path) -> Saved:
     place = Path(folder)
     if not place.is_dir():
         raise SavedModelError(f"{place} is not a folder; a model is a folder that `cagp fit` or model.save wrote")
-    for _ in range(_TRIES):
-        before = _data_of(place)
-        try:
+    try:
+        return _read(place)
+    except SavedModelError:
+        with one_writer(place):  # another process may have replaced the model meanwhile; now none does
             return _read(place)
-        except SavedModelError:
-            if _data_of(place) == before:  # else another process replaced the model meanwhile
-                raise
-    return _read(place)
 
 
 def _read(place: Path) -> Saved:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
 
@@ -28,13 +28,11 @@ def one_writer(folder: Path) -> Iterator[None]:
     except ImportError:  # Windows
         yield
         return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        with suppress(OSError):  # a file system without locks
+    with ExitStack() as stack:
+        with suppress(OSError):  # a file system without locks, a folder that is gone
+            stack.callback(os.close, handle := os.open(folder, os.O_RDONLY))
             fcntl.flock(handle, fcntl.LOCK_EX)
         yield
-    finally:
-        os.close(handle)
 
 
 @contextmanager
