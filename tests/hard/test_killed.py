@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 from pathlib import Path
 
@@ -91,6 +92,16 @@ def killed_often(tmp_path: Path, verb: str, times: int, rows: int) -> tuple[int,
     np.testing.assert_allclose(place.content(verb, out), right, rtol=1e-9)
     assert not (tmp_path / "out.csv.parts").exists(), "finished batches are left behind"
     return at_work, finished
+
+
+def test_a_command_that_is_killed_at_once_says_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else it would say what the one before it has said, which is that it was done."""
+    fork, log = os.fork, tmp_path / "log"
+    log.write_text("Written: out.csv")
+    monkeypatch.setattr(os, "fork", lambda: fork() or os.kill(os.getpid(), signal.SIGKILL))
+    running = start(log, "info")
+    assert running.wait() == -signal.SIGKILL
+    assert running.said == ""
 
 
 @pytest.mark.slow
