@@ -8,6 +8,8 @@ import numpy as np
 import torch
 from scipy.spatial import cKDTree
 
+from ..support.threads import threads_allowed
+
 
 def search(points: torch.Tensor, few: bool = False) -> Search:
     """Prepare points (n, q) for questions, on the device they are on; for ``few``, so that preparing is quick."""
@@ -36,12 +38,12 @@ class TreeSearch:
 
     def nearest(self, test: np.ndarray, k: int) -> np.ndarray:
         """The k points nearest to each of ``test`` (…, q), nearest first: indices (…, k)."""
-        _, near = self._tree.query(test, k=k, workers=torch.get_num_threads())
+        _, near = self._tree.query(test, k=k, workers=threads_allowed())
         return near.reshape(*test.shape[:-1], k)
 
     def crowd(self, centres: np.ndarray, reach: float, norm: float = 2.0) -> np.ndarray:
         """How many points there are within ``reach`` of each of ``centres`` (n, q), shape (n,)."""
-        return self._tree.query_ball_point(centres, reach, p=norm, return_length=True, workers=torch.get_num_threads())
+        return self._tree.query_ball_point(centres, reach, p=norm, return_length=True, workers=threads_allowed())
 
 
 class BlockSearch:

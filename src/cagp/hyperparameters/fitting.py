@@ -25,6 +25,7 @@ from .exact import exact_likelihood
 from .likelihood import Likelihood
 from .observations import Observations, observations
 from .optimise import Optimum, maximise
+from .radial_plan import compiled_plan
 from .result import Ending, FitResult, summarise
 from .search_space import Space
 from .terms import GivenTerms, sample_terms, terms_wanted
@@ -148,7 +149,9 @@ def fit(
     kind = task.kind(likelihood, terms)
     starts = [space.start, *(space.random_start(task.restarts) for _ in range(n_restarts))]
     show = progress_bar("fit", len(starts) * max_iterations, progress)
-    with _with_gradients(), threads_for(task.data.size**3), Interrupt() as interrupt, show as advance:
+    # compiled terms are shared out among all threads; what torch does besides is small, and would wait for a second one
+    little = kind != "exact" and compiled_plan(space, task.data.X) is not None
+    with _with_gradients(), threads_for(0 if little else task.data.size**3), Interrupt() as interrupt, show as advance:
         how: dict[str, Any] = {"tolerance": tolerance, "max_iterations": max_iterations}
         search = partial(maximise, interrupt=interrupt, advance=advance, **how)
         ending = task.climbed(kind, starts, terms, n_neighbours, search, interrupt)

@@ -204,7 +204,7 @@ class CompiledVecchiaLikelihood(NeighbourLikelihood):
             if failed >= 0:
                 raise block_not_positive_definite(members.shape[1] - 1, failed + 1)
 
-        share_out(work, range(len(parts)), self.data.y.device)
+        share_out(work, range(len(parts)), self.data.y.device, large=True)
         return Sums(*(np.sum(each, axis=0) for each in zip(*parts, strict=True)))
 
 

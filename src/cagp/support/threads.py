@@ -80,6 +80,11 @@ class _Here(threading.local):
 _here = _Here()
 
 
+def threads_allowed() -> int:
+    """So many threads may work on what is large here, as the user has set it; one in a piece of ``share_out``."""
+    return _here.allowed or torch.get_num_threads()
+
+
 def _change(before: int, after: int) -> None:
     """From ``before`` threads to ``after``, of which one or both are all that are allowed, more than one."""
     if before != after:
@@ -138,7 +143,7 @@ def share_out(
     ``large`` pieces are worth all threads that the user allows, even inside ``threads_for`` that has found one enough.
     """
     todo, here = deque(pieces), torch.get_num_threads()
-    threads = (_here.allowed or here) if large else here
+    threads = threads_allowed() if large else here
     n = min(threads, len(todo)) if device.type == "cpu" else 1
     if n <= 1:
         for piece in todo:
