@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
+from scipy import stats
 
 import cagp
 from cagp.recalibration import Recalibration
@@ -42,6 +45,22 @@ def test_with_a_mixture_of_kernels_and_a_recalibration() -> None:
         assert sum(own) == pytest.approx(share, abs=0.02)
     low, high = model.predict(T).interval(0.9)
     assert (low < high).all()
+
+
+def test_a_trend_that_takes_a_variance_far_beyond_that_of_the_observations() -> None:
+    """The likelihood likes ever longer lengthscales there; what is believed of them must not make predictions worse."""
+    rng = np.random.default_rng(0)
+    inputs = rng.normal(size=(800, 6))
+    a, b, c, d = inputs[:, :4].T
+    y = 0.05 * a * b + c + 0.1 * np.sin(a) + 0.3 * np.abs(np.round(d)) + 0.02 * rng.normal(size=800)
+    how: dict[str, Any] = {"kernel": "matern32", "mean": "constant", "transform": None, "varying": False}
+    scores = {}
+    for uncertainty in (False, "auto"):
+        fitted = cagp.fit(inputs[:300], y[:300], uncertainty=uncertainty, rotate=False, recalibrate=False, **how)
+        predicted = fitted.predict(inputs[300:]).observed()
+        scores[uncertainty] = -stats.norm.logpdf(y[300:], predicted.mean, predicted.std).mean()
+    assert fitted.components[0].prior.kernel.variance > 1e4  # type: ignore[attr-defined]
+    assert scores["auto"] < scores[False] + 0.05
 
 
 def test_with_columns_that_have_names() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import NotPositiveDefiniteError
-from ..hyperparameters import posterior
+from ..hyperparameters import Hyperpriors, posterior
 from ..hyperparameters.uncertainty import HyperparameterPosterior, affordable
 from ..model import Model
 from ..prior import Prior
@@ -21,6 +21,7 @@ from .search import LIKELIHOOD, CandidateSearch
 
 _FEWEST_COMPONENTS, _FEWEST_EVALUATIONS = 4, 24  # for each of several candidates that share what there is time for
 _ASKED = ("fix_noise", "bounds", "memory_budget")  # options of a fit that the posterior has too
+_FEWEST_EFFECTIVE = 4.0  # points that are worth fewer equally weighted ones say nothing of a posterior
 _NEGLIGIBLE = 0.005  # the lightest components that have this share of the weight together are left out
 _PLUGGED_IN = "The hyperparameters are plugged in as fitted, as if they were known (uncertainty=False)."
 _ENOUGH = (
@@ -86,10 +87,14 @@ def _integrated_over(
     }
 
     def integrated(which: int) -> HyperparameterPosterior | None:
-        part, model = search.chosen[which][0], fitted[which]
+        part, prior = search.chosen[which][0], fitted[which].prior
         if part.fitted_by == LIKELIHOOD and not search.is_over:  # other criteria have no posterior
+            # a posterior in many directions that do not matter is hard to sample
+            held = (*search.held(part.candidate), *part.result.undetermined)
+            believed = Hyperpriors.of(prior, search.X, search.y).allowing(prior)
             with suppress(NotPositiveDefiniteError):
-                return posterior(model.prior, search.X, search.y, fix=search.held(part.candidate), **options)
+                found = posterior(prior, search.X, search.y, fix=held, hyperpriors=believed, **options)
+                return found if found.sample.effective >= _FEWEST_EFFECTIVE else None
         return None
 
     models: list[Model] = []
@@ -107,7 +112,8 @@ def _integrated_over(
         models += [each for each, _ in parts] or [model]
         weights += [share * weight / total for _, weight in parts] or [share]
     if left == several:
-        why = "there was no more time" if search.is_over else "none of the candidates has a posterior of them"
+        none = "none of the candidates has a posterior of them that could be sampled"
+        why = "there was no more time" if search.is_over else none
         return models, weights, f"The hyperparameters are plugged in as fitted: {why}."
     weight = np.array(weights)
     order = np.argsort(weight, kind="stable")

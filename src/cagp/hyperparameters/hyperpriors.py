@@ -45,6 +45,10 @@ class Hyperprior(ABC):
     def quantile(self, p: np.ndarray) -> np.ndarray:
         """The quantiles of u at the probabilities ``p``."""
 
+    def allowing(self, u: float) -> Hyperprior:
+        """The same, wide enough for θ = eᵘ to be no surprise."""
+        return self
+
 
 @dataclass(frozen=True)
 class LongRange(Hyperprior):
@@ -68,6 +72,9 @@ class LongRange(Hyperprior):
     def quantile(self, p: np.ndarray) -> np.ndarray:
         return np.asarray(2 * np.log(self._rate / -np.log(p)))
 
+    def allowing(self, u: float) -> LongRange:
+        return LongRange(max(self.median, math.exp(u)))
+
 
 @dataclass(frozen=True)
 class SmallDeviation(Hyperprior):
@@ -83,6 +90,9 @@ class SmallDeviation(Hyperprior):
 
     def quantile(self, p: np.ndarray) -> np.ndarray:
         return np.asarray(2 * np.log(-self.average * np.log1p(-p)))
+
+    def allowing(self, u: float) -> SmallDeviation:
+        return SmallDeviation(max(self.average, math.exp(u / 2)))
 
 
 @dataclass(frozen=True)
@@ -135,6 +145,19 @@ class Hyperpriors:
         if absent:
             raise InputError(f"hyperpriors has no prior of {', '.join(absent)}; it has {', '.join(self.by_name)}")
         return Hyperpriors({name: self.by_name[name] for name in space.names})
+
+    def allowing(self, fitted: Prior) -> Hyperpriors:
+        """The same, wide enough for the values of ``fitted``, which observations have told.
+
+        Along a trend or a smooth function the likelihood is nearly as large for ever longer lengthscales and larger
+        variances, and the fit may end with a deviation a thousand times that of y: nobody expected that, but what
+        expectations would make of it predicts worse.
+        """
+        space = Space.of(fitted)
+        started = dict(zip(space.names, space.start.tolist(), strict=True))
+        return Hyperpriors(
+            {name: each.allowing(started[name]) if name in started else each for name, each in self.by_name.items()}
+        )
 
     def log_density(self, log_values: np.ndarray) -> np.ndarray:
         """The log-density of the logarithms (n, q), shape (n,)."""

@@ -23,6 +23,7 @@ from .search_space import Space
 from .standard_errors import Errors, log_standard_errors
 
 _FLAT_LOG_ERROR = 2.0  # flat is what has a standard error of more than a factor e² ≈ 7,
+_UNTOLD = 0.05  # information about a logarithm, were all others known, that a fit takes for none
 _FLAT_GRADIENT = 1e-4  # or where log p never changed by more than this times the logarithm of the hyperparameter
 _ROUNDING = 1e-12  # observations that differ by less than this part of them are the same
 _AGREEMENT = 1e-2  # starts whose log-likelihoods differ by less reached the same optimum
@@ -64,7 +65,8 @@ class FitResult:
     ``sampling_errors`` (by name, else None) is what that adds: s.e.² = s.e.² of all terms + sampling error².
 
     ``log_likelihood`` is that of ``size`` observations, an unbiased estimate where fewer ``terms`` were computed.
-    ``at_bounds`` names the hyperparameters that ended at a bound. ``story`` says how the fit ended, ``advice`` what
+    ``at_bounds`` names the hyperparameters that ended at a bound, ``undetermined`` those, if not all, of which the
+    observations say next to nothing, as far as the search has seen. ``story`` says how the fit ended, ``advice`` what
     needs a look; ``warnings`` are the same as sentences, and ``message`` is the story with them. ``jitter`` was added
     to the diagonal of G, as asked. ``refreshes`` is how often the neighbours were chosen anew. ``trace`` has every
     evaluation of the likelihood, or of the sum of sampled terms, in order.
@@ -85,6 +87,7 @@ class FitResult:
     trace: tuple[TraceStep, ...]
     terms: int
     sampling_errors: dict[str, float] | None
+    undetermined: tuple[str, ...] = ()
     _source: tuple[Optimum, Again] | None = field(default=None, repr=False, compare=False)
 
     def with_standard_errors(self, quick: bool = False) -> FitResult:
@@ -208,8 +211,16 @@ def summarise(end: Ending, log_errors: Errors | None, again: Again | None = None
         trace=optimum.trace,
         terms=likelihood.computed,
         sampling_errors=None if log_errors is None else named(log_errors.sampling),
+        undetermined=_undetermined(space, optimum),
         _source=None if again is None else (optimum, again),
     )
+
+
+def _undetermined(space: Space, optimum: Optimum) -> tuple[str, ...]:
+    """Hyperparameters of which the observations say next to nothing; none where nothing is known of that."""
+    told = optimum.evaluation.information
+    found = [] if told is None else [space.names[i] for i in np.flatnonzero(told.diagonal() < _UNTOLD)]
+    return tuple(found) if len(found) < space.size else ()
 
 
 def _at_bounds(space: Space, log_values: np.ndarray) -> dict[str, str]:
