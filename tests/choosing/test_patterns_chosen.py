@@ -56,7 +56,7 @@ def test_not_where_it_does_not_or_is_not_wanted() -> None:
 
 def test_known_noise_leaves_the_amplitude() -> None:
     found = cagp.fit(X, Y, noise_variance=LEVEL**2, varying=True, **FAST)
-    assert "Varying amplitude was given up" in found.story
+    assert "Varying amplitude was tried and left out" in found.story
     assert "Varying noise" not in found.story
     assert "amplitude and noise" not in found.story
 

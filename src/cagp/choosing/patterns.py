@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -51,12 +52,10 @@ def try_patterns(search: CandidateSearch) -> CandidateSearch:
             "tries them."
         )
     explored = search.together(lambda each: _explored(search, plain, patterns, *each), kinds)
-    hopeful = sorted((each for each in explored if each is not None), key=lambda each: each.crps)[:_REFINED]
     judges = search.judges
     assert judges is not None
     recalibrates = options.recalibrate is not False and len(judges.rows) >= _JUDGED
-    if hopeful and recalibrates and not search.is_over and _is_left_to_recalibration(search, plain, hopeful[0]):
-        return search
+    hopeful = _hopeful(search, plain, [each for each in explored if each is not None], recalibrates)
     refined = search.together(lambda each: None if search.is_over else _refined(search, plain, each), hopeful)
     for each, found in zip(hopeful, refined, strict=True):
         if found is not None:
@@ -66,34 +65,50 @@ def try_patterns(search: CandidateSearch) -> CandidateSearch:
     if best is not plain and most >= _MANY and judges.gaps is None and not search.is_over:
         finer, words = _patterns(search, plain, _MANY), best.candidate.varies.split(" and ")
         fine = None if finer is None else _explored(search, plain, finer, "amplitude" in words, "noise" in words)
-        if fine is not None and (found := _refined(search, plain, fine)) is not None:
-            search.keep(_with_patterns(plain, fine), found)
+        for each in [] if fine is None else _hopeful(search, plain, [fine], False):
+            search.keep(_with_patterns(plain, each), _refined(search, plain, each))
     best = search.best
     if recalibrates and best is not plain and not search.is_over:
         patterned = _PatternedPrior(best.prior, best.candidate.varies, best.charge, best.crps)
-        if _is_left_to_recalibration(search, plain, patterned, 0.0):
+        if not _hopeful(search, plain, [patterned], True, 0.0):
             search.fits[:] = [each for each in search.fits if not each.candidate.varies]
     return search
 
 
-def _is_left_to_recalibration(
-    search: CandidateSearch, plain: FittedCandidate, found: _PatternedPrior, slack: float = _HOPELESS_NATS
-) -> bool:
-    """Whether the plain candidate is as good after a recalibration, or would be but for ``slack`` nats; told if so."""
+def _hopeful(
+    search: CandidateSearch,
+    plain: FittedCandidate,
+    explored: Sequence[_PatternedPrior],
+    recalibrates: bool,
+    slack: float = _HOPELESS_NATS,
+) -> list[_PatternedPrior]:
+    """The best of those that may be better than the plain candidate; told of the others.
+
+    Where there is going to be a recalibration they have to be better after it, or would be but for ``slack`` nats.
+    """
     judges = search.judges
     assert judges is not None
-    before, after = (_recalibrated_log_score(search, each) for each in (plain.prior, found.prior))
     # a pattern knows all that is left out with an observation: what lies in one gap counts like one
     together = 1.0 if judges.gaps is None else judges.crowd * len(search.y) / len(judges.rows)
-    after += found.charge * together
-    if after < before + slack:
-        return False
-    search.notes.append(
-        f"Varying {found.varies} was tried and left out: the CRPS of left-out observations is {found.crps:.4g} with it "
-        f"and {plain.crps:.4g} without, but after a recalibration, which learns from place to place as well, their log "
-        f"score is {after:.3f} with it and {before:.3f} without."
-    )
-    return True
+    ranked = []
+    before = _recalibrated_log_score(search, plain.prior) if recalibrates and explored else 0.0
+    for each in explored:
+        words = f"the CRPS of left-out observations is {each.crps:.4g} with it and {plain.crps:.4g} without"
+        if recalibrates:
+            score = _recalibrated_log_score(search, each.prior) + each.charge * together
+            hopeless = score >= before + slack
+            words += (
+                ", but after a recalibration, which learns from place to place as well, their log score is "
+                f"{score:.3f} with it and {before:.3f} without"
+            )
+        else:
+            score, hopeless = each.crps, each.crps >= _HOPELESS * plain.crps
+            words += ", before the other hyperparameters are fitted to it"
+        if hopeless:
+            search.notes.append(f"Varying {each.varies} was tried and left out: {words}.")
+        else:
+            ranked.append((score, each))
+    return [each for _, each in sorted(ranked, key=lambda pair: pair[0])[:_REFINED]]
 
 
 def _recalibrated_log_score(search: CandidateSearch, prior: Prior) -> float:
@@ -142,15 +157,9 @@ def _explored(
     return _PatternedPrior(prior, varies, charge, float(scores.crps.mean()))
 
 
-def _refined(search: CandidateSearch, plain: FittedCandidate, found: _PatternedPrior) -> FittedCandidate | str | None:
-    """The other hyperparameters fitted to these patterns, where that may make them better than none."""
-    if found.crps < _HOPELESS * plain.crps:
-        return search.tried(_with_patterns(plain, found), plain.fitted_by, found.charge)
-    search.notes.append(
-        f"Varying {found.varies} was given up: the CRPS of left-out observations is {found.crps:.4g} with it and "
-        f"{plain.crps:.4g} without, before the other hyperparameters are fitted to it."
-    )
-    return None
+def _refined(search: CandidateSearch, plain: FittedCandidate, found: _PatternedPrior) -> FittedCandidate | str:
+    """The other hyperparameters fitted to these patterns."""
+    return search.tried(_with_patterns(plain, found), plain.fitted_by, found.charge)
 
 
 def _with_patterns(plain: FittedCandidate, found: _PatternedPrior) -> CandidatePrior:
