@@ -54,7 +54,7 @@ class Model(ModelParts):
     ) -> Model:
         """The prior conditioned on observations y (d,) at points X (d, p); ``settings`` are those of ``Recipe.of``."""
         recipe = Recipe.of(prior, X, y, solver, device, **settings)
-        with threads_for(len(recipe.y) ** 3):
+        with threads_for(recipe.solver.worth_threads * len(recipe.y) ** 3):
             return cls([Conditioned(recipe, device)], column_names=column_names(X))
 
     def save(self, folder: str | Path, *, about: About | None = None, overwrite: bool = False) -> Path:

@@ -162,7 +162,8 @@ class ModelParts:
 
     def _threads(self, points: int = 0) -> threads_for:
         """As many threads as covariances of all data, and of so many further ``points``, are worth for one part."""
-        return threads_for(max(len(self.recipe.y) ** 3, _VALUE * points * len(self.recipe.y)))
+        size = len(self.recipe.y)
+        return threads_for(self.solver.worth_threads * max(size**3, _VALUE * points * size))
 
     def _predicted(self, found: Sequence[Posterior], test: torch.Tensor, convert: Output) -> Prediction:
         """What the posteriors of all components say together."""

@@ -211,7 +211,8 @@ def _operations(component: Conditioned, tests: int) -> float:
     """About how many operations the predictions at ``tests`` points take, with a solver that is prepared already."""
     size = len(component.recipe.y)
     all_of_it, before = (component.solver.operations(size, n) for n in (tests, 0))
-    return all_of_it.flops - before.flops + _VALUE * (all_of_it.kernel_values - before.kernel_values)
+    in_all = all_of_it.flops - before.flops + _VALUE * (all_of_it.kernel_values - before.kernel_values)
+    return component.solver.worth_threads * in_all
 
 
 def solve_each(

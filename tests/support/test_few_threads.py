@@ -13,6 +13,7 @@ from threadpoolctl import ThreadpoolController, threadpool_limits
 
 import cagp
 from cagp import hyperparameters
+from cagp.solvers import local_kriging
 from cagp.support import threads
 
 BLAS = ThreadpoolController().select(user_api="blas")
@@ -98,12 +99,22 @@ def test_a_large_problem_has_all_threads(monkeypatch: pytest.MonkeyPatch) -> Non
     assert counts() == ALL
 
 
-def test_one_point_of_many_by_neighbours_has_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_neighbours_have_one_thread_but_for_the_pieces_that_threads_share(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threads, "WORTH_THREADS", 1e7)
     X, y = data(5_000)
     model = PRIOR.condition(X, y, cagp.NearestNeighbours(20))
+    shared: list[tuple[int, bool]] = []
+
+    def seen(work: Any, pieces: Any, device: torch.device, large: bool = False) -> None:
+        shared.append((len(pieces), large))
+        threads.share_out(work, pieces, device, large)
+
+    monkeypatch.setattr(local_kriging, "share_out", seen)
     assert during(lambda: model.predict(X[:1])) == {ONE}
-    assert during(lambda: model.predict(X)) == {ALL}
+    assert shared.pop()[0] == 1
+    assert during(lambda: model.predict(X)) == {ONE}
+    assert max(number for number, _ in shared) > 1
+    assert all(large for _, large in shared)
 
 
 def test_large_pieces_have_all_threads_that_the_user_allows() -> None:

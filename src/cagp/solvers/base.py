@@ -98,6 +98,7 @@ class Solver(ABC):
     ``side``: "data" solvers work once in ``prepare`` and then predict cheaply; "test" solvers work per test point.
     ``name``: how the solver is called in text, by default its class in small letters: GaussSeidel is "gauss-seidel".
     ``cost``: for d training and T test points, m iterations. ``corrects``: it can go on from another solver's weights.
+    ``worth_threads``: not where it works in small pieces that threads share, inside of which they would only wait.
     """
 
     calibrated: ClassVar[bool]
@@ -105,6 +106,7 @@ class Solver(ABC):
     name: ClassVar[str]
     cost: ClassVar[str] = "O(m d² T) time, O(dT) memory beside G"
     corrects: ClassVar[bool] = True
+    worth_threads: ClassVar[bool] = True
 
     def __init_subclass__(cls) -> None:
         if "name" not in vars(cls):

@@ -14,7 +14,7 @@ from ..errors import InputError, NotPositiveDefiniteError
 from ..gram import Cross, Gram
 from ..kernels import Embedding, map_embedding
 from ..support.orthonormal import orthonormal
-from ..support.threads import share_out
+from ..support.threads import share_out, threads_allowed
 
 if TYPE_CHECKING:
     from ..gram.compiled import CompiledCovariances
@@ -85,7 +85,7 @@ class LocalKriging:
                 self._compiled(code, cross, each, h, strict, found)
         else:
             tasks = [task for each in asked for task in self._tasks(each)]
-            share_out(partial(self._solve, cross, h, strict, found), tasks, self.gram.device)
+            share_out(partial(self._solve, cross, h, strict, found), tasks, self.gram.device, large=True)
         return found
 
     def _compiled(
@@ -115,6 +115,7 @@ class LocalKriging:
             lambda c: krige(known, given_to_code, c, min(c + _ONE_TASK, number), _LEAST, into),
             range(0, number, _ONE_TASK),
             self.gram.device,
+            large=True,
         )
         if strict and (state == NOT_POSITIVE).any():
             raise _not_positive_definite(members.shape[1])
@@ -129,7 +130,7 @@ class LocalKriging:
         sizes = (there * np.arange(1, there.shape[1] + 1)).max(axis=1, initial=0)
         kind = np.ceil(np.log(np.maximum(sizes, 1)) / np.log(_PADDED))
         ranked, start, tasks = np.lexsort((sizes, counts, kind)), 0, []
-        share = -(-len(ranked) // torch.get_num_threads())  # something for every thread
+        share = -(-len(ranked) // threads_allowed())  # something for every thread
         while start < len(ranked):
             head = ranked[start]
             some = ranked[start : start + min(share, self.batch(int(sizes[head] * _PADDED)))]

@@ -55,6 +55,7 @@ class NearestNeighbours(CalibratedSolver):
 
     cost = "O(k³ T) time after a search tree, whatever d is, and less where test points share; no pass over G"
     corrects = False
+    worth_threads = False
 
     def __post_init__(self) -> None:
         count(self.k, "k")
