@@ -73,6 +73,21 @@ def test_patterns_have_to_be_better_after_a_recalibration(
     monkeypatch.setattr(patterns, "_recalibrated_log_score", lambda search, each: scores[each])
     judges = SimpleNamespace(gaps=crowd, crowd=crowd, rows=np.arange(2000))
     search: Any = SimpleNamespace(judges=judges, y=np.zeros(6000), notes=[])
-    left: Any = patterned
-    assert patterns._is_left_to_recalibration(search, plain, left, 0.0) is not kept
+    hopeful: Any = [patterned]
+    assert patterns._hopeful(search, plain, hopeful, True, 0.0) == (hopeful if kept else [])
     assert bool(search.notes) is not kept
+
+
+def test_the_best_patterns_are_those_that_are_best_after_the_recalibration(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = fitted("a", 1.0)
+    plain.prior = "plain"
+    kinds: Any = [
+        SimpleNamespace(prior=each, varies=each, crps=crps, charge=0.0)
+        for each, crps in (("amplitude", 0.99), ("noise", 1.03), ("both", 1.04))
+    ]
+    scores = {"plain": 2.47, "amplitude": 2.49, "noise": 2.40, "both": 2.44}
+    monkeypatch.setattr(patterns, "_recalibrated_log_score", lambda search, each: scores[each])
+    search: Any = SimpleNamespace(judges=SimpleNamespace(gaps=None, rows=range(900)), y=np.zeros(900), notes=[])
+    assert [each.varies for each in patterns._hopeful(search, plain, kinds, True, 0.0)] == ["noise", "both"]
+    assert [each.varies for each in patterns._hopeful(search, plain, kinds, False)] == ["amplitude"]
+    assert sum("was tried and left out" in note for note in search.notes) == 3

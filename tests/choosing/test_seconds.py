@@ -40,6 +40,16 @@ def test_the_default_budget_is_told_and_leaves_nothing_out() -> None:
     assert "Not tried" not in story
 
 
+def test_error_bars_are_judged_by_as_many_as_there_is_time_for() -> None:
+    many = np.random.default_rng(2).random((2500, 2))
+    y = np.sin(6 * many[:, 0]) + many[:, 1] + 0.1 * np.random.default_rng(3).normal(size=2500)
+    story = str(cagp.fit(many, y, kernel="matern32", seconds=NOTHING, progress=False).story)
+    assert "There was time for 200 of them." in story
+    assert "they are those of the prior" not in story
+    plenty = str(cagp.fit(many, y, kernel="matern32", seconds=1e6, varying=False, progress=False).story)
+    assert "There was time" not in plenty
+
+
 def test_the_budget_grows_slowly_with_the_table() -> None:
     wide = np.random.default_rng(1).random((150, 80))
     alone = {"kernel": "matern32", "mean": "constant", "transform": None, "uncertainty": False, "recalibrate": False}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
@@ -86,9 +87,15 @@ def _integrated_over(
         "device": search.device,
     }
 
+    # where time is short, half of what is left is for evaluations, which take as long as those of the fits did
+    each = max(part.seconds / max(1, len(part.result.trace)) for part, _ in search.chosen)
+    affordable_now = 0.5 * (search.end(1.0) - time.perf_counter()) / (several * each)
+    no_time = search.is_over or affordable_now < _FEWEST_EVALUATIONS
+    options["evaluations"] = min(options["evaluations"], int(max(affordable_now, _FEWEST_EVALUATIONS)))
+
     def integrated(which: int) -> HyperparameterPosterior | None:
         part, prior = search.chosen[which][0], fitted[which].prior
-        if part.fitted_by == LIKELIHOOD and not search.is_over:  # other criteria have no posterior
+        if part.fitted_by == LIKELIHOOD and not no_time:  # other criteria have no posterior
             # a posterior in many directions that do not matter is hard to sample
             held = (*search.held(part.candidate), *part.result.undetermined)
             believed = Hyperpriors.of(prior, search.X, search.y).allowing(prior)
@@ -113,7 +120,7 @@ def _integrated_over(
         weights += [share * weight / total for _, weight in parts] or [share]
     if left == several:
         none = "none of the candidates has a posterior of them that could be sampled"
-        why = "there was no more time" if search.is_over else none
+        why = "there was no more time" if no_time else none
         return models, weights, f"The hyperparameters are plugged in as fitted: {why}."
     weight = np.array(weights)
     order = np.argsort(weight, kind="stable")

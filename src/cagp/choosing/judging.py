@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import time
+
 import numpy as np
 
 from ..left_out import left_out
@@ -20,13 +23,21 @@ _JUDGED_ALONE = 1000
 _ALONE = 10_000
 # So many predictions by all components together, of single observations, teach error bars: more take minutes.
 _LEARNED = 50_000
+# Where time is short, left-out predictions may take so much of what is left of it, if they are no fewer than these: as
+# many again may be learned from, and gaps of several widths.
+_SHARE, _FEWEST = 0.12, 200
 
 
 def judge_error_bars(search: CandidateSearch) -> CandidateSearch:
     """The model, with error bars that left-out observations teach where its own do not hold."""
     assert search.model is not None
     asked = search.request.options
-    search.model, search.findings["error bars"] = judged(search.model, asked.like, asked.recalibrate, asked.seed)
+    left = search.end(1.0) - time.perf_counter()
+    each = search.left_out_seconds * len(search.model.components)
+    most = max(_FEWEST, int(_SHARE * left / each)) if each and math.isfinite(left) else len(search.y)
+    search.model, search.findings["error bars"] = judged(
+        search.model, asked.like, asked.recalibrate, asked.seed, most=most
+    )
     return search
 
 
@@ -36,9 +47,10 @@ def judged(
     recalibrate: bool | str = "auto",
     seed: int = 0,
     progress: bool | None = False,
+    most: int | None = None,
 ) -> tuple[Model, str]:
     """The model, recalibrated where that was asked for, or where "auto" finds that its error bars do not hold; and
-    what was found, in words.
+    what was found, in words. No more than ``most`` observations are left out at once.
     """
     size, test = len(model.recipe.y), None if like is None else model.test_points(like, "like")[0]
     if recalibrate is False:
@@ -51,7 +63,8 @@ def judged(
         return model, "All observations are the same, so that left-out errors say nothing about error bars."
     heaviest = len(model.components) > 1 and EXACT_UP_TO >= size > _JUDGED_ALONE
     by = model.replace(components=model.components[:1], weights=[1.0]) if heaviest else model
-    seen = left_out(by, test, min(size, _ALONE if like is None else JUDGES), seed, progress, correlated=True)
+    enough = min(size, _ALONE if like is None else JUDGES)
+    seen = left_out(by, test, min(enough, most or enough), seed, progress, correlated=True)
     diagnosis = diagnose(seen.z, seen.correlation)
     near = learned_from(seen, by.components[0], seed).bands if len(seen) >= FEW else ()
     local = any(band.local for band in near)
@@ -61,9 +74,12 @@ def judged(
         f"Left-out observations{predicted}: 50% intervals hold {diagnosis.hold(0.5)}, 95% hold {diagnosis.hold(0.95)}; "
         f"the rms of z is {diagnosis.spread:.3g}.{differs}"
     )
+    if most is not None and most < enough:
+        said += f" There was time for {most:,} of them."
     if recalibrate is True or not diagnosis.right or local:
         whole = like is None and len(seen) == size  # what was learned to judge by is learned already
         n = size if size <= EXACT_UP_TO else min(size, max(_ALONE, _LEARNED // len(by.components)))
+        n = min(n, most or n)
         learned = learn(by, test, n, seed, progress, seen if whole else None, near if whole else ())
         said += " The error bars are recalibrated: scaled and shaped by the left-out errors."
         return model.replace(margins=learned), said

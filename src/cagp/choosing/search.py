@@ -112,6 +112,7 @@ class CandidateSearch:
         self.notes: list[str] = []
         self.findings: dict[str, str] = {}
         self.seconds: dict[str, float] = {}
+        self.left_out_seconds = 0.0  # that one candidate took for each left-out observation
         self.interrupt = Interrupt()
         self.chosen: list[tuple[FittedCandidate, float]] = []
         self.model: Model | None = None
@@ -144,7 +145,9 @@ class CandidateSearch:
             result = self.fit(candidate, **more)
             model = self.condition(result.prior)
             judges = self.judges or JudgingSet.chosen(model, self.request.like, JUDGES, self.seed, self.transform)
+            began = time.perf_counter()
             scores = judges.scores(model).charged(charge) if len(self.y) > 1 else LeftOutScores.unknown()
+            self.left_out_seconds = (time.perf_counter() - began) / len(scores.index)
         except NotPositiveDefiniteError as error:
             return str(error)
         self.judges = judges

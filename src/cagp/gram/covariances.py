@@ -109,7 +109,7 @@ class Covariances:
         train = None if indices is None else self.chosen(indices)
         columns = self.size if indices is None else len(indices)
         out = torch.empty(embedding_size(test), columns, dtype=self.dtype, device=self.device)
-        self._entries.fill_cross(test, train, out)
+        self._entries.fill_cross(test, train, out, compiled=None if self.compiled is None else True)
         return out
 
     def chosen(self, indices: torch.Tensor) -> Embedding:
