@@ -76,7 +76,7 @@ class VecchiaDraws(PriorDraws):
             rows = slice(start, start + step)
             out[rows] = self._drawn(noise[rows, self._noise_of].T.contiguous())[self._back].T
 
-        share_out(work, range(0, len(noise), max(1, step)), noise.device)
+        share_out(work, range(0, len(noise), max(1, step)), noise.device, large=True)
         return out
 
     def _drawn(self, noise: torch.Tensor) -> torch.Tensor:
@@ -109,7 +109,7 @@ def _systems(kernel: Kernel, embedding: Embedding, near: torch.Tensor) -> tuple[
         std[rows] = (variance[rows] - gained).clamp_min(0).sqrt()
         failed.append(count)
 
-    share_out(work, range(0, size, step), device)
+    share_out(work, range(0, size, step), device, large=True)
     return weights, std, sum(failed)
 
 

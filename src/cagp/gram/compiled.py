@@ -18,7 +18,7 @@ from ..kernels.compiled import ARRAY, INT, INTS, call_at, moved, plan_of, square
 from ..kernels.plan import Plan
 from ..kernels.varying import without_amplitude
 from ..support.compiling import compiled, compiled_apart
-from ..support.threads import share_out
+from ..support.threads import share_out, threads_allowed
 
 _AT_ONCE = 512  # values that are computed together: enough for vector units, few enough for the innermost cache
 # So many values are worth a thread of their own: in the time that it takes to start, half as many are computed.
@@ -78,13 +78,13 @@ class CompiledCovariances:
         # one kind of array for whole matrices and for parts of them, whose rows are further apart than they are long
         pitch = out.stride(0)
         flat = torch.as_strided(out, ((m - 1) * pitch + n,), (1,)).numpy()
-        height = -(-m // max(1, min(torch.get_num_threads(), m * n // _THREAD_VALUES)))
+        height = -(-m // max(1, min(threads_allowed(), m * n // _THREAD_VALUES)))
 
         def piece(start: int) -> None:
             where, work = (start * pitch, pitch, min(height, m - start), n), np.empty((4, _AT_ONCE))
             _fill(self._plan, self._varies, (rows, top + start), (columns, left), flat, where, work, _LOOPS)
 
-        share_out(piece, range(0, m, height), out.device)
+        share_out(piece, range(0, m, height), out.device, large=True)
 
     def known(self, noise: torch.Tensor) -> Known:
         """The points with their noise (d,)."""

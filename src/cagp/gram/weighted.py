@@ -22,6 +22,7 @@ from .gram import Cross, Gram, PortablePoints
 
 _TILE = {"cpu": (256, 1024), "cuda": (4096, 2**14)}  # rows and columns that are computed at once
 _NO_PLACE = "an average is not a place: it has no neighbours and is not sent to workers; ask its points"
+_MANY = 1e6  # covariances that are worth all threads
 _STRIP = 4096  # columns of B k(P, P) that are in memory at once
 _SPARSE = 8  # A block of weights of which less than one in so many is not zero is multiplied as a sparse matrix
 
@@ -39,7 +40,7 @@ def weighted(cov: Covariances, B: sp.csr_array, P: Embedding, Q: Embedding) -> t
             with cov.between(slice_embedding(P, rows.start, rows.stop), columns) as K:
                 target[which] += values @ K
 
-    share_out(tile, range(0, n, width), cov.device)
+    share_out(tile, range(0, n, width), cov.device, large=embedding_size(P) * n >= _MANY)
     return out
 
 
