@@ -15,6 +15,7 @@ import cagp
 from cagp.algebra.sweeps import sweep
 from cagp.gram import Gram, Tiling
 from cagp.kernels import plan
+from radial_kernels import COMPILED, names_without
 
 pytest.importorskip("numba", reason="tiles are compiled where numba is installed")
 
@@ -56,6 +57,11 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """Tiles are compiled, however few there are; ``undo`` goes back to torch."""
     monkeypatch.setattr(plan, "COMPILED_FROM", 0)
     return monkeypatch
+
+
+def test_every_built_in_scalar_profile_is_compared() -> None:
+    missing = names_without(COMPILED, KERNELS.values())
+    assert not missing, "they have a scalar_profile: add them to KERNELS of tests/gram/test_compiled_tiles.py"
 
 
 @pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)

@@ -2,6 +2,7 @@
 
 import operator
 from functools import reduce
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ import cagp
 from cagp.algebra.sweeps import substitute, sweep
 from cagp.gram import Gram
 from cagp.kernels import Kernel, map_embedding
+from radial_kernels import FUSED, names_without
 
 pytest.importorskip("triton", reason="the fused kernels need Triton")
 
@@ -56,6 +58,15 @@ def rows(T: int, n: int) -> torch.Tensor:
     """Weights of very different sizes, as kriging weights are."""
     rng = torch.Generator().manual_seed(1)
     return (torch.randn(T, n, generator=rng) * torch.rand(T, n, generator=rng) ** 8).to(DEVICE)
+
+
+def test_every_built_in_gpu_profile_is_compared_and_documented():
+    missing = names_without(FUSED, [kernel for kernel, _ in KERNELS.values()])
+    assert not missing, "they have a gpu_profile: add them to KERNELS of tests/gram/test_fused.py"
+    page = (Path(__file__).parents[2] / "docs" / "gpu.md").read_text(encoding="utf-8")
+    told = page.split("- **Fused kernels.**")[1].split("- **")[0]
+    missing = [each.__name__ for each in FUSED if f"`{each.__name__}`" not in told]
+    assert not missing, 'they have a gpu_profile: name them under "Fused kernels" in docs/gpu.md'
 
 
 @pytest.mark.parametrize("name", KERNELS)

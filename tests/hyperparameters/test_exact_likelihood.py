@@ -9,6 +9,7 @@ import cagp
 from cagp.hyperparameters import exact as module
 from cagp.hyperparameters.exact import ExactLikelihood
 from cagp.hyperparameters.search_space import Space
+from radial_kernels import COMPILED, names_without
 
 
 def _agree(space, data):
@@ -18,6 +19,11 @@ def _agree(space, data):
     found = ExactLikelihood(space, data, 2**30)(space.start)
     assert found.log_likelihood == pytest.approx(expected.item(), rel=1e-10)
     np.testing.assert_allclose(found.gradient, leaf.grad.numpy(), rtol=1e-7, atol=1e-9)
+
+
+def test_the_likelihood_of_every_built_in_scalar_profile_is_compared():
+    missing = names_without(COMPILED, KERNELS.values())
+    assert not missing, "they have a scalar_profile: add to KERNELS of tests/hyperparameters/likelihood_problems.py"
 
 
 @pytest.mark.parametrize("name", KERNELS)
