@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -45,10 +46,34 @@ def test_other_doors_have_the_same_words() -> None:
         for door, own in ((estimator, each.metadata["estimator"]), (command, each.metadata["command"])):
             called, where = own or each.name, "CAGPRegressor" if door is estimator else "cli/fit_command.py"
             assert own is None or called in door, f"{where} lacks {called}; where it shall not have it, options.py says"
+            held = door is command or own is None or hasattr(CAGPRegressor(), called)
+            assert held, f"CAGPRegressor.__init__ lacks self.{called}"
     assert "like" in inspect.signature(CAGPRegressor.fit).parameters
     # gridded fields hand on what they do not need themselves
     own = {"field", "coords", "time_unit", "options"}
     assert set(inspect.signature(grids.fit).parameters) - own <= {each.name for each in fields(Options)}
+
+
+def test_every_option_is_explained_where_people_look() -> None:
+    parameters = re.findall(r"^([\w, ]+) : ", str(inspect.getdoc(CAGPRegressor)).split("Attributes\n")[0], re.MULTILINE)
+    fitted, typed = rows_of("fit.md", "## Saying more"), rows_of("command-line.md", "## Fit")
+    for each in fields(Options):
+        name, estimator, command = each.name, each.metadata["estimator"], each.metadata["command"]
+        assert re.search(rf"``{name}(=[^`]+)?``", str(cagp.fit.__doc__)), f"the docstring of cagp.fit lacks ``{name}``"
+        assert f"`{name}=" in fitted, f'a row of the table below "Saying more" in docs/fit.md lacks `{name}=…`'
+        if estimator is not None:
+            called = estimator or name
+            assert called in ", ".join(parameters).split(", "), f"the docstring of CAGPRegressor lacks {called}"
+        if command is not None:
+            flag = (command or name).replace("_", "-")
+            row = re.search(rf"--(no-)?{flag}\b", typed)
+            assert row, f'a row of the table below "Fit" in docs/command-line.md lacks --{flag}'
+
+
+def rows_of(page: str, heading: str) -> str:
+    """The rows of the tables below a heading of a page in docs."""
+    text = (Path(__file__).parents[2] / "docs" / page).read_text(encoding="utf-8")
+    return "\n".join(line for line in text.split(f"{heading}\n")[1].split("\n## ")[0].splitlines() if line[:1] == "|")
 
 
 @pytest.mark.parametrize(

@@ -79,7 +79,7 @@ def fit(
     kernel. ``fit_options`` and ``condition_options`` are further options of ``cagp.hyperparameters.fit`` and
     ``Prior.condition``. ``device`` is by default that of X. ``seconds`` is the budget, by default 60 for up to 10,000
     entries and growing slowly: after it the best so far is kept and judged, and the story says what was not tried. One
-    candidate is always fitted. Ctrl-C ends the search as well.
+    candidate is always fitted. Ctrl-C ends the search as well. ``seed`` decides all chance, ``progress`` shows a bar.
 
     >>> import numpy as np, cagp
     >>> X = np.linspace(0, 1, 30)[:, None]
