@@ -72,7 +72,10 @@ def check_program(page: Path, text: str, tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.chdir(tmp_path)
     run_pages.lay_out(tmp_path)
     for said, printed in run_pages.run(text, page.name):
-        assert said is None or agree(said, printed), f"the page says\n{said}\nand the program\n{printed}"
+        assert said is None or agree(said, printed), (
+            f"the page says\n{said}\nand the program\n{printed}; "
+            f"if that is meant, run python docs/run_pages.py docs/{page.name}"
+        )
     for figure in tmp_path.glob("*.png"):
         assert f"figures/{figure.name}" in text
         assert (ROOT / "docs" / "figures" / figure.name).is_file()
