@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from cagp.choosing.search import LEFT_OUT_SCORE, LIKELIHOOD
 from cagp.cli import shared
 from cli.small import call
 
@@ -22,6 +23,12 @@ PAGES = {
 def without_numbers(text: str) -> str:
     """Words only: numbers differ between machines, and tables are as wide as the terminal."""
     return " ".join(re.sub(r"[-+]?\d[\d.,]*(e[-+]?\d+)?", "#", text).split())
+
+
+def candidates(lines: list[str]) -> set[tuple[str, str]]:
+    """The candidates of a table, and what fitted them: kernels may differ in a number alone."""
+    rows = [re.split(r"\s{2,}", line.strip()) for line in lines]
+    return {(row[0], row[1]) for row in rows if len(row) > 2 and row[1] in (LIKELIHOOD, LEFT_OUT_SCORE)}
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -43,6 +50,9 @@ def test_walk_through(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, page: str
         printed = without_numbers(result.stdout)
         for line in shown:
             assert without_numbers(line) in printed, (line, result.stdout)
+        told = candidates(shown)  # a page that shows a table of candidates shows all of it
+        missing = candidates(result.stdout.splitlines()) - told if told else set()
+        assert not missing, f"docs/{page} lacks candidates that {command[2:]} prints: {missing}\n{result.stdout}"
     for name in PAGES[page]:
         assert (tmp_path / name).exists(), name
 
