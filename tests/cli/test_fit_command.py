@@ -173,6 +173,13 @@ def test_the_solver_of_a_search(folder: Path, tmp_path: Path, options: list[str]
         (["--target", "height", "--globe", "east,depth"], "no column 'depth'"),
         (["--target", "height", "--no-fit"], "needs --noise-variance and --lengthscale and --variance"),
         (["--target", "height", *VALUES, "--lengthscale", "1,2,3"], "3 values for 2 features"),
+        *(
+            (
+                ["--target", "height", *VALUES, f"--{flag}"],
+                f"--{flag.split('=')[0]} is for a fit, and --no-fit does none",
+            )
+            for flag in ("seconds=5", "varying", "uncertainty", "restarts=2", "subset=20", "likelihood=exact")
+        ),
         (["--target", "height", "--lengthscale", "long"], "--lengthscale must be a number"),
         (["--target", "height", "--fix", "nonsense"], "fix names 'nonsense'"),
         (["--target", "height", "--noise-variance", "-1"], "--noise-variance must be positive"),

@@ -75,7 +75,7 @@ def fit(
 
         printer = Printer(quiet)
         flagged = {"uncertainty": uncertainty, "recalibrate": recalibrate, "varying": varying, "mixture": mixture}
-        options = search_options(no_fit, transform, likelihood, subset, restarts, fix, seed=seed, **flagged)
+        options = search_options(no_fit, transform, likelihood, subset, restarts, fix, seconds=seconds, **flagged)
         chosen_solver = with_iterations(as_solver(solver), iterations)
         where = renamed("--geo", geo, "--globe", globe)
         level = renamed("--noise", noise, "--noise-variance", noise_variance)
@@ -88,7 +88,7 @@ def fit(
         check_rows(options, len(training.y))
         about = training.about
         at_first = saving.Saved(wished.some_prior(training), training.X, training.y, chosen_solver, about=about)
-        options |= {"seconds": seconds, "like": like and places(like, at_first, out, drop_missing, printer)}
+        options |= {"seed": seed, "like": like and places(like, at_first, out, drop_missing, printer)}
         if no_fit:
             plain = wished.whole_prior_for(training).condition(training.X, training.y, chosen_solver)
             model, about = _as_given(plain, about, out, overwrite, options, printer, debug)

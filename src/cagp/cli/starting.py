@@ -110,8 +110,7 @@ class PriorAsked:
         try:
             return tuple(map(float, self.lengthscale.split(",")))
         except ValueError:
-            allowed = "a number, or numbers separated by commas"
-            raise InputError(f"--lengthscale must be {allowed}, got {self.lengthscale!r}") from None
+            raise InputError(f"--lengthscale must be a number, or 'a,b,c'; got {self.lengthscale!r}") from None
 
     @property
     def _valued(self) -> bool:
@@ -159,8 +158,7 @@ class PriorAsked:
                 raise InputError("with --globe, --lengthscale is one number, in kilometres on the globe")
             groups[0] = dataclasses.replace(groups[0], lengthscale=scales[0])
         elif scales is not None:
-            n = len(scales)
-            if n not in (1, p):
+            if (n := len(scales)) not in (1, p):
                 raise InputError(f"--lengthscale has {n} values for {p} features; give one, or one for each")
             if self.ard is False and n > 1:
                 raise InputError(f"--no-ard is one lengthscale for all features, --lengthscale has {n} values")
@@ -172,9 +170,8 @@ class PriorAsked:
         """The prior for ``--no-fit``; refused where the options cannot hold all hyperparameters."""
         if training.globe is not None and len(training.columns) > 2:
             raise InputError(
-                "--no-fit takes the hyperparameters as given, and --lengthscale is that on the globe alone; write "
-                "all of them as a kernel: "
-                "--kernel 'Geographic(Matern32(300.0, 1.0), radius=6371.0).on(0, 1) * Matern32(2.0).on(2)'"
+                "--no-fit takes hyperparameters as given, and --lengthscale is that on the globe; write all of them as "
+                "a kernel: --kernel 'Geographic(Matern32(300.0, 1.0), radius=6371.0).on(0, 1) * Matern32(2.0).on(2)'"
             )
         kernel, _ = self._kernel_for(training)
         return Prior(kernel, mean=self._mean or Constant(), noise_variance=training.noise)
@@ -283,6 +280,9 @@ def search_options(
     choice(transform, "--transform", ("auto", "none", *TRANSFORMS))
     if no_fit and transform not in ("auto", "none"):
         raise InputError(f"--transform {transform} is for a fit; leave --no-fit out, or transform the table")
+    asked = {"likelihood": likelihood != "auto", "subset": subset, "restarts": restarts, **flags}
+    for name in [each for each in asked if no_fit and asked[each] and each not in ("recalibrate", "mixture")]:
+        raise InputError(f"--{name} is for a fit, and --no-fit does none; leave one of the two out")
     given = {"fix": names_in(fix), "subset": subset, "n_restarts": restarts}
     defaults = {each.name: each.default for each in dataclasses.fields(Options)}
     options = {name: defaults[name] if value is None else value for name, value in flags.items()}
