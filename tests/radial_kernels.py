@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from cagp import kernels
 from cagp.kernels import Kernel, Radial
 
-_PUBLIC = [getattr(kernels, name) for name in kernels.__all__]
-RADIAL = [each for each in _PUBLIC if isinstance(each, type) and issubclass(each, Radial) and each is not Radial]
+_NAMED = vars(kernels).values()
+RADIAL = [each for each in _NAMED if isinstance(each, type) and issubclass(each, Radial) and each is not Radial]
 COMPILED = [each for each in RADIAL if each.scalar_profile is not None]
 FUSED = [each for each in RADIAL if each.gpu_profile is not None]
 

@@ -8,10 +8,13 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 import cagp
+from cagp import kernels, solvers
+from radial_kernels import RADIAL
 
 REFUSE = """
 import sys
@@ -136,6 +139,13 @@ def test_public_names_are_those_that_type_checkers_see() -> None:
     for name, home in homes.items():
         module = importlib.import_module(f"cagp.{home or name}")
         assert getattr(cagp, name) is (getattr(module, name) if home else module)
+
+
+@pytest.mark.parametrize(("room", "kinds"), [(solvers, solvers.ALL), (kernels, RADIAL)], ids=["solvers", "kernels"])
+def test_every_built_in_solver_and_function_of_the_distance_is_public(room: ModuleType, kinds: list[type]) -> None:
+    for home in (room, cagp):
+        missing = [each.__name__ for each in kinds if each.__name__ not in home.__all__]
+        assert not missing, f"{missing} is missing in __all__ of {home.__name__}"
 
 
 def test_unknown_names() -> None:
