@@ -67,11 +67,13 @@ def try_patterns(search: CandidateSearch) -> CandidateSearch:
         fine = None if finer is None else _explored(search, plain, finer, "amplitude" in words, "noise" in words)
         for each in [] if fine is None else _hopeful(search, plain, [fine], False):
             search.keep(_with_patterns(plain, each), _refined(search, plain, each))
-    best = search.best
-    if recalibrates and best is not plain and not search.is_over:
-        patterned = _PatternedPrior(best.prior, best.candidate.varies, best.charge, best.crps)
-        if not _hopeful(search, plain, [patterned], True, 0.0):
-            search.fits[:] = [each for each in search.fits if not each.candidate.varies]
+    if recalibrates and not search.is_over:
+        patterned = {id(each.prior): each for each in search.fits if each.candidate.varies}
+        priors = [
+            _PatternedPrior(each.prior, each.candidate.varies, each.charge, each.crps) for each in patterned.values()
+        ]
+        good = {id(each.prior) for each in _hopeful(search, plain, priors, True, 0.0)}
+        search.fits[:] = [each for each in search.fits if not each.candidate.varies or id(each.prior) in good]
     return search
 
 

@@ -33,7 +33,7 @@ class Errors:
     @property
     def factor(self) -> float:
         """By how much the sampling enlarges standard errors at the most."""
-        known = np.ones(1) if self.share is None else self.share[np.isfinite(self.share)]
+        known = np.ones(1) if self.share is None else self.share[self.share > 0]
         return float(1.0 / np.sqrt(known.min(initial=1.0)))
 
 
