@@ -19,7 +19,6 @@ class Tried:
     """One candidate, with its average scores on left-out observations; ``weight`` is its share in the model."""
 
     name: str
-    fitted_by: str
     crps: float
     log_score: float
     seconds: float
@@ -73,6 +72,7 @@ class Story:
         candidates = []
         for each in content["candidates"]:
             named: dict[str, Any] = {name: math.nan if value is None else value for name, value in each.items()}
+            named.pop("fitted_by", None)  # of older models
             candidates.append(Tried(**named))
         added = count(content.get("added", 0), "added")
         return cls(str(content["text"]), tuple(candidates), bool(content["interrupted"]), added)
@@ -80,12 +80,12 @@ class Story:
 
 def table_of(candidates: tuple[Tried, ...], besides: Mapping[str, float]) -> str:
     """The candidates as a table of text, the best first, then the seconds that went into all that is ``besides``."""
-    rows = [("candidate", "fitted by", "CRPS", "log score", "seconds", "weight")]
+    rows = [("candidate", "CRPS", "log score", "seconds", "weight")]
     for each in sorted(candidates, key=lambda tried: tried.crps):
         weight = f"{each.weight:.2f}" if each.weight else ""
         numbers = (f"{each.crps:.4g}", f"{each.log_score:.4g}", f"{each.seconds:.1f}", weight)
-        rows.append((each.name, each.fitted_by, *numbers))
-    rows += [(f"— {name}", "", "", "", f"{took:.1f}", "") for name, took in besides.items() if took >= _LONG]
+        rows.append((each.name, *numbers))
+    rows += [(f"— {name}", "", "", f"{took:.1f}", "") for name, took in besides.items() if took >= _LONG]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    layout = "  " + "  ".join(f"{{:{'<' if i < 2 else '>'}{width}}}" for i, width in enumerate(widths))
+    layout = "  " + "  ".join(f"{{:{'>' if i else '<'}{width}}}" for i, width in enumerate(widths))
     return "\n".join(layout.format(*row).rstrip() for row in rows)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cagp.choosing.search import LEFT_OUT_SCORE, LIKELIHOOD
+from cagp.choosing.candidates import TRENDS
 from cagp.cli import shared
 from cli.small import call
 
@@ -25,10 +25,11 @@ def without_numbers(text: str) -> str:
     return " ".join(re.sub(r"[-+]?\d[\d.,]*(e[-+]?\d+)?", "#", text).split())
 
 
-def candidates(lines: list[str]) -> set[tuple[str, str]]:
-    """The candidates of a table, and what fitted them: kernels may differ in a number alone."""
+def candidates(lines: list[str]) -> set[str]:
+    """The candidates of a table: kernels may differ in a number alone."""
     rows = [re.split(r"\s{2,}", line.strip()) for line in lines]
-    return {(row[0], row[1]) for row in rows if len(row) > 2 and row[1] in (LIKELIHOOD, LEFT_OUT_SCORE)}
+    named = [row[0].split(", ") for row in rows if len(row) > 2]
+    return {", ".join(name) for name in named if len(name) > 1 and name[1] in TRENDS}
 
 
 @pytest.mark.parametrize("page", PAGES)

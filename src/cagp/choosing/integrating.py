@@ -18,7 +18,7 @@ from ..prior import Prior
 from ..solvers import Cholesky, Solver
 from ..solvers.exact import EXACT_UP_TO
 from ..support.validation import ArrayLike
-from .search import LIKELIHOOD, CandidateSearch
+from .search import CandidateSearch
 
 _FEWEST_COMPONENTS, _FEWEST_EVALUATIONS = 4, 24  # for each of several candidates that share what there is time for
 _ASKED = ("fix_noise", "bounds", "memory_budget")  # options of a fit that the posterior has too
@@ -95,7 +95,7 @@ def _integrated_over(
 
     def integrated(which: int) -> HyperparameterPosterior | None:
         part, prior = search.chosen[which][0], fitted[which].prior
-        if part.fitted_by == LIKELIHOOD and not no_time:  # other criteria have no posterior
+        if not no_time:
             # a posterior in many directions that do not matter is hard to sample
             held = (*search.held(part.candidate), *part.result.undetermined)
             believed = Hyperpriors.of(prior, search.X, search.y).allowing(prior)

@@ -161,7 +161,7 @@ def _explored(
 
 def _refined(search: CandidateSearch, plain: FittedCandidate, found: _PatternedPrior) -> FittedCandidate | str:
     """The other hyperparameters fitted to these patterns."""
-    return search.tried(_with_patterns(plain, found), plain.fitted_by, found.charge)
+    return search.tried(_with_patterns(plain, found), found.charge)
 
 
 def _with_patterns(plain: FittedCandidate, found: _PatternedPrior) -> CandidatePrior:

@@ -9,15 +9,11 @@ import numpy as np
 import torch
 from scipy.special import ndtr
 
-from ..hyperparameters import GivenTerms
 from ..left_out import Gaps, Geometry, LeftOut, few_of, leave_out
 from ..model import Model
 from ..predicting.distributions import NormalMixture, Transformed, normal_grid, reach_of
-from ..solvers.nearest_neighbours import NearestNeighbours
 from ..transforms import Transform
 
-_NEIGHBOURS = 50
-_FAR = 10
 _LOOKED_AT = 200
 _FURTHEST = 12.0  # quantiles up to this normal score are in the CRPS of a transformed prediction
 
@@ -69,14 +65,6 @@ class JudgingSet:
         if self.transform is None:
             return LeftOutScores.of(found)
         return LeftOutScores.carried_over(found, self.transform, reach_of(model.components[0], self.transform))
-
-    def terms(self, model: Model) -> GivenTerms:
-        """The same predictions as terms of a likelihood, from neighbours that are not in the gaps."""
-        prepared = NearestNeighbours(_NEIGHBOURS, far=_FAR).prepare(model.gram)
-        at = torch.from_numpy(self.rows).to(model.device)
-        gaps = self.geometry.single(at) if self.gaps is None else self.gaps
-        members = prepared.members(lambda k, among: self.geometry.beyond(at, gaps, k, among))
-        return GivenTerms(self.rows, members.cpu().numpy())
 
 
 @dataclass(frozen=True)

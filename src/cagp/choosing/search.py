@@ -41,9 +41,6 @@ _KEPT_UP_TO = 200_000
 EXPLORING, MAKING = 0.6, 0.8
 """The shares of the budget after which no more candidates are tried, and nothing more is made of those chosen."""
 
-LIKELIHOOD = "likelihood"
-LEFT_OUT_SCORE = "left-out score"
-
 JUDGES = 2000
 """So many left-out observations judge the candidates."""
 
@@ -56,7 +53,6 @@ _IDLE = 1e-4  # of the variance of y: what varies less along a column is idle
 # What is chosen is fitted by all terms where observations times hyperparameters are no more than this, which takes
 # seconds; beyond, by a sample, which has all scales.
 _ALL_TERMS = 150_000
-_BY_TERMS = {"likelihood": "nearest-neighbours", "tolerance": _POLISHED, "subset": None, "n_restarts": 0}
 _OF_THE_LIKELIHOOD = ("subset", "n_neighbours", "terms", "seed", "memory_budget")
 
 
@@ -69,7 +65,6 @@ class FittedCandidate:
     """
 
     candidate: CandidatePrior
-    fitted_by: str
     result: FitResult
     model: Model | None
     scores: LeftOutScores
@@ -127,22 +122,18 @@ class CandidateSearch:
         """Whether Ctrl-C or the budget ends the step in hand."""
         return self.interrupt.requested or time.perf_counter() > self.end(self.share)
 
-    def run(self, candidate: CandidatePrior, by: str = LIKELIHOOD, charge: float = 0.0) -> FittedCandidate | None:
-        """Fit a candidate by its likelihood, or by the log score of the left-out observations; None where it fails.
+    def run(self, candidate: CandidatePrior) -> FittedCandidate | None:
+        """Fit a candidate and judge it; None where that fails."""
+        return self.keep(candidate, self.tried(candidate))
+
+    def tried(self, candidate: CandidatePrior, charge: float = 0.0) -> FittedCandidate | str:
+        """The candidate as ``run`` fits it, or why it failed; nothing is kept yet but who judges.
 
         Its scores are made worse by the share ``charge``.
         """
-        return self.keep(candidate, self.tried(candidate, by, charge))
-
-    def tried(self, candidate: CandidatePrior, by: str = LIKELIHOOD, charge: float = 0.0) -> FittedCandidate | str:
-        """The candidate as ``run`` fits it, or why it failed; nothing is kept yet but who judges."""
         started = time.perf_counter()
         try:
-            more: dict[str, Any] = {}
-            if by == LEFT_OUT_SCORE:
-                assert self.judges is not None
-                more = _BY_TERMS | {"terms": self.judges.terms(self.condition(candidate.start))}
-            result = self.fit(candidate, **more)
+            result = self.fit(candidate)
             model = self.condition(result.prior)
             judges = self.judges or JudgingSet.chosen(model, self.request.like, JUDGES, self.seed, self.transform)
             began = time.perf_counter()
@@ -152,7 +143,7 @@ class CandidateSearch:
             return str(error)
         self.judges = judges
         kept = model if len(self.y) <= _KEPT_UP_TO else None
-        return FittedCandidate(candidate, by, result, kept, scores, time.perf_counter() - started, charge)
+        return FittedCandidate(candidate, result, kept, scores, time.perf_counter() - started, charge)
 
     def keep(self, candidate: CandidatePrior, found: FittedCandidate | str) -> FittedCandidate | None:
         """Among the fits what ``tried`` found, and among the notes where it failed."""
@@ -173,8 +164,6 @@ class CandidateSearch:
 
     def polish(self, found: FittedCandidate) -> FittedCandidate:
         """The candidate fitted to the end, from where exploring it has ended; its scores stay those that chose it."""
-        if found.fitted_by != LIKELIHOOD:
-            return found
         started = time.perf_counter()
         terms = "all" if len(self.y) * len(found.result.values) <= _ALL_TERMS else None
         try:

@@ -22,7 +22,7 @@ from .judging import judge_error_bars
 from .options import FitRequest
 from .patterns import try_patterns
 from .scoring import clearly_worse, stacked
-from .search import LEFT_OUT_SCORE, LIKELIHOOD, MAKING, CandidateSearch, FittedCandidate, Step
+from .search import MAKING, CandidateSearch, FittedCandidate, Step
 from .transforming import choose_transform
 
 _TREND_ROWS = 10  # so many observations for each column are needed for a linear trend to be tried
@@ -55,8 +55,6 @@ def steps_for(request: FitRequest) -> list[Step]:
         steps.append(Step("trend", fit_trend, "a linear trend"))
     if request.tries_rotation and several:
         steps.append(Step("directions", fit_rotated, "turned axes"))
-    if request.like is not None:
-        steps.append(Step("gaps", fit_to_gaps, "a fit to gaps"))
     if request.tries_patterns:
         steps.append(Step("patterns", try_patterns, "varying amplitude and noise"))
     return [
@@ -160,13 +158,6 @@ def fit_rotated(search: CandidateSearch) -> CandidateSearch:
     return search
 
 
-def fit_to_gaps(search: CandidateSearch) -> CandidateSearch:
-    """The best candidate, fitted to predict left-out observations in gaps like those to be predicted."""
-    if search.judges is not None and search.judges.gaps is not None and len(search.y) > 1:
-        search.run(search.best.candidate.starting_at(search.best.prior), LEFT_OUT_SCORE)
-    return search
-
-
 def choose_parts(search: CandidateSearch) -> CandidateSearch:
     """The candidates that predict, among those with turned axes where these were asked for."""
     asked = search.request.options
@@ -232,7 +223,7 @@ def polish_chosen(search: CandidateSearch) -> CandidateSearch:
 def find_standard_errors(search: CandidateSearch) -> CandidateSearch:
     """Those of the heaviest candidate, where its likelihood has them."""
     found = search.heaviest
-    if found.fitted_by == LIKELIHOOD and search.fitting.get("standard_errors", True):
+    if search.fitting.get("standard_errors", True):
         search.result = found.result.with_standard_errors(quick=True)
     return search
 

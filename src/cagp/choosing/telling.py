@@ -17,10 +17,7 @@ def story_of(search: CandidateSearch, seconds: float) -> Story:
     assert judges is not None
     weights = {id(each): weight for each, weight in search.chosen}
     scores = [(each, float(each.scores.log_score.mean()), weights.get(id(each), 0.0)) for each in search.fits]
-    tried = tuple(
-        Tried(each.candidate.name, each.fitted_by, each.crps, score, each.seconds, weight)
-        for each, score, weight in scores
-    )
+    tried = tuple(Tried(each.candidate.name, each.crps, score, each.seconds, weight) for each, score, weight in scores)
     where = "left out alone" if judges.gaps is None else "left out with gaps as wide as those to be predicted"
     several = "1 candidate was" if len(tried) == 1 else f"{len(tried)} candidates were"
     lines = [

@@ -10,6 +10,8 @@ from scipy.spatial import cKDTree
 
 from ..support.threads import threads_allowed
 
+_FEW = 500  # fewer questions are answered before another thread has begun
+
 
 def search(points: torch.Tensor, few: bool = False) -> Search:
     """Prepare points (n, q) for questions, on the device they are on; for ``few``, so that preparing is quick."""
@@ -38,7 +40,8 @@ class TreeSearch:
 
     def nearest(self, test: np.ndarray, k: int) -> np.ndarray:
         """The k points nearest to each of ``test`` (…, q), nearest first: indices (…, k)."""
-        _, near = self._tree.query(test, k=k, workers=threads_allowed())
+        few = test.size < _FEW * test.shape[-1]
+        _, near = self._tree.query(test, k=k, workers=1 if few else threads_allowed())
         return near.reshape(*test.shape[:-1], k)
 
     def crowd(self, centres: np.ndarray, reach: float, norm: float = 2.0) -> np.ndarray:

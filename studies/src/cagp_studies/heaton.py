@@ -88,7 +88,7 @@ class Heaton(Study[HeatonConfig, HeatonPiece]):
         rest = predicted.fit_seconds - sum(each.seconds for each in model.candidates)
         stages = [
             ("", "read the data", reading),
-            *(("fit", f"fit {each.name} ({each.fitted_by})", each.seconds) for each in model.candidates),
+            *(("fit", f"fit {each.name}", each.seconds) for each in model.candidates),
             ("fit", results.REST, rest),
             ("predict", "predict in the gaps", predicted.predict_seconds),
             ("", "score", scoring),
