@@ -25,7 +25,7 @@ import cagp
 from cagp.calibration import simulation_based_calibration
 from cagp.predicting.conditioned import Conditioned
 from cagp.support.memory import human
-from cagp.workers.parcel import Parcel
+from cagp.workers.pool import Parcel
 
 PRIOR = cagp.Prior(cagp.Matern32(lengthscale=0.2), noise_variance=0.01)
 

@@ -16,7 +16,7 @@ from numpy.testing import assert_allclose
 
 import cagp
 from cagp.calibration import simulation_based_calibration
-from cagp.workers.joblib_pool import Pool, find_pool
+from cagp.workers.pool import Pool, find_pool
 from problems import make_problem
 from slow_batches import Counted, Failing, check_ctrl_c
 

@@ -19,8 +19,7 @@ import torch
 
 import cagp
 from cagp.support.interrupt import Interrupt
-from cagp.workers.joblib_pool import Pool, find_pool
-from cagp.workers.parcel import Parcel
+from cagp.workers.pool import Parcel, Pool, find_pool
 from problems import make_problem
 from slow_batches import Counted, Failing, check_ctrl_c
 

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from ..errors import InputError
-from ..support.remedies import optional
+from ..support.advice import optional
 from ..support.validation import ArrayLike, count, vector
 from .bands import Band, ecdf_band, histogram_band
 

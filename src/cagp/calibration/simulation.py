@@ -16,8 +16,7 @@ from ..support.interrupt import Interrupt
 from ..support.memory import resolve_budget
 from ..support.progress import progress as progress_bar
 from ..support.validation import ArrayLike, as_float64, count, fraction, points, vector
-from ..workers.joblib_pool import Pool, find_pool
-from ..workers.parcel import Parcel
+from ..workers.pool import Parcel, Pool, find_pool
 from .assessment import SimulationResult
 from .projection import Projection, draw
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.special import gammaincc
@@ -18,8 +19,8 @@ from .search import CandidateSearch, FittedCandidate
 
 # What varies, amplitude and noise, in the order in which it is tried.
 _KINDS = ((True, True), (False, True), (True, False))
-_CENTRES, _MANY = 30, 300
-_TERMS = 3000  # of the likelihood, that find a few centres
+_CENTRES = 30
+_TERMS = 3000  # of the likelihood, that find them
 _PER_CENTRE = 50  # so many observations are needed for each centre of a pattern
 _CHANCE = 0.014  # patterns are tried where so few data without one promise as much, as for turned axes
 _REFINED = 2  # so many kinds of patterns, the best, have the other hyperparameters fitted to them
@@ -30,15 +31,20 @@ _JUDGED = 100  # from fewer left-out observations little can be learnt from plac
 
 
 def try_patterns(search: CandidateSearch) -> CandidateSearch:
-    """Fit the best candidate with the best patterns; with many more centres where a few of them predict better.
+    """Fit the best candidate with the best patterns.
 
     "auto" looks at those that the likelihood promises something of. A recalibration learns from place to place, too.
     Where there is going to be one, a pattern has to be better with it.
     """
     options = search.request.options
     plain, most = search.best, len(search.y) // _PER_CENTRE
-    patterns = _patterns(search, plain, min(_CENTRES, most)) if most >= 2 else None
-    if patterns is None:
+    if most < 2:
+        return search
+    how: dict[str, Any] = {"terms": _TERMS, "seed": search.seed, "device": search.device}
+    try:
+        patterns = PatternFit(plain.prior, search.X, search.y, min(_CENTRES, most), **how)
+    except (NotPositiveDefiniteError, InputError) as error:
+        search.notes.append(f"Varying amplitude and noise could not be fitted ({error}).")
         return search
     known = bool(np.ndim(plain.prior.noise_variance))
     kinds = [each for each in _KINDS if not (known and each[1])]
@@ -56,17 +62,15 @@ def try_patterns(search: CandidateSearch) -> CandidateSearch:
     assert judges is not None
     recalibrates = options.recalibrate is not False and len(judges.rows) >= _JUDGED
     hopeful = _hopeful(search, plain, [each for each in explored if each is not None], recalibrates)
-    refined = search.together(lambda each: None if search.is_over else _refined(search, plain, each), hopeful)
-    for each, found in zip(hopeful, refined, strict=True):
+
+    def refined(found: _PatternedPrior) -> tuple[CandidatePrior, FittedCandidate | str | None]:
+        """The other hyperparameters fitted to these patterns."""
+        candidate = plain.candidate.with_patterns(found.prior, found.varies)
+        return candidate, None if search.is_over else search.tried(candidate, found.charge)
+
+    for candidate, found in search.together(refined, hopeful):
         if found is not None:
-            search.keep(_with_patterns(plain, each), found)
-    best = search.best
-    # what a pattern with many centres knows about the inside of a left-out gap, it would not know about a real one
-    if best is not plain and most >= _MANY and judges.gaps is None and not search.is_over:
-        finer, words = _patterns(search, plain, _MANY), best.candidate.varies.split(" and ")
-        fine = None if finer is None else _explored(search, plain, finer, "amplitude" in words, "noise" in words)
-        for each in [] if fine is None else _hopeful(search, plain, [fine], False):
-            search.keep(_with_patterns(plain, each), _refined(search, plain, each))
+            search.keep(candidate, found)
     if recalibrates and not search.is_over:
         patterned = {id(each.prior): each for each in search.fits if each.candidate.varies}
         priors = [
@@ -122,16 +126,6 @@ def _recalibrated_log_score(search: CandidateSearch, prior: Prior) -> float:
     return float(np.log(found.std).mean()) - log_density
 
 
-def _patterns(search: CandidateSearch, plain: FittedCandidate, centres: int) -> PatternFit | None:
-    """What finds patterns for the ``plain`` candidate; None where none can be."""
-    try:
-        terms, seed, device = _TERMS if centres <= _CENTRES else None, search.seed, search.device
-        return PatternFit(plain.prior, search.X, search.y, centres, terms=terms, seed=seed, device=device)
-    except (NotPositiveDefiniteError, InputError) as error:
-        search.notes.append(f"Varying amplitude and noise could not be fitted ({error}).")
-        return None
-
-
 @dataclass(frozen=True)
 class _PatternedPrior:
     """A ``prior`` with patterns in what ``varies``, what its scores are made worse by, and its CRPS."""
@@ -157,12 +151,3 @@ def _explored(
         search.notes.append(f"Varying {varies} could not be fitted ({error}).")
         return None
     return _PatternedPrior(prior, varies, charge, float(scores.crps.mean()))
-
-
-def _refined(search: CandidateSearch, plain: FittedCandidate, found: _PatternedPrior) -> FittedCandidate | str:
-    """The other hyperparameters fitted to these patterns."""
-    return search.tried(_with_patterns(plain, found), found.charge)
-
-
-def _with_patterns(plain: FittedCandidate, found: _PatternedPrior) -> CandidatePrior:
-    return plain.candidate.with_patterns(found.prior, found.varies)

@@ -39,9 +39,7 @@ _MOST_PARTS = 3
 _SPREADS, _SPREADS_OF_SUMS = 10.0, (3.0, 30.0)
 _HOPEFUL = 1.1  # among many observations, a sum whose CRPS is so much worse than the best is not started elsewhere
 _CLOSE = 0.01  # A candidate whose score is within so much of the best is as good
-_WORTH_MIXING = (
-    0.005  # nats by which a left-out observation is likelier, on average: each component costs as much again
-)
+_WORTH_MIXING = 0.005  # nats by which a left-out observation has to be likelier: a component costs as much again
 
 
 def steps_for(request: FitRequest) -> list[Step]:

@@ -14,7 +14,7 @@ from ..errors import InputError
 from ..kernels import Kernel
 from ..saving.objects import KERNELS, KNOWN
 from ..solvers import NAMES, Solver
-from ..support.remedies import suggestion
+from ..support.advice import suggestion
 
 KERNEL_NAMES: dict[str, type[Kernel]] = {each.__name__.lower(): each for each in KERNELS}
 

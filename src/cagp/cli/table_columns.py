@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..errors import InputError
-from ..support.remedies import suggestion
+from ..support.advice import suggestion
 from .flags import Listed
 from .shared import Printer
 

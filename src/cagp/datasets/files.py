@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import DataError
+from ..support.advice import optional
 from ..support.atomic_files import write_atomically
-from ..support.remedies import optional
 
 _LARGEST_UNPACKED = 2**28  # the largest of the files, of roads, has 21 million bytes; an archive may claim anything
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import DataError, InputError
-from ..support.remedies import optional
+from ..support.advice import optional
 from ..support.validation import count
 from .files import Dataset, PublicFile, find, require_hash
 

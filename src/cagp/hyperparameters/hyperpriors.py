@@ -45,10 +45,6 @@ class Hyperprior(ABC):
     def quantile(self, p: np.ndarray) -> np.ndarray:
         """The quantiles of u at the probabilities ``p``."""
 
-    def allowing(self, u: float) -> Hyperprior:
-        """The same, wide enough for θ = eᵘ to be no surprise."""
-        return self
-
 
 @dataclass(frozen=True)
 class LongRange(Hyperprior):
@@ -72,9 +68,6 @@ class LongRange(Hyperprior):
     def quantile(self, p: np.ndarray) -> np.ndarray:
         return np.asarray(2 * np.log(self._rate / -np.log(p)))
 
-    def allowing(self, u: float) -> LongRange:
-        return LongRange(max(self.median, math.exp(u)))
-
 
 @dataclass(frozen=True)
 class SmallDeviation(Hyperprior):
@@ -90,9 +83,6 @@ class SmallDeviation(Hyperprior):
 
     def quantile(self, p: np.ndarray) -> np.ndarray:
         return np.asarray(2 * np.log(-self.average * np.log1p(-p)))
-
-    def allowing(self, u: float) -> SmallDeviation:
-        return SmallDeviation(max(self.average, math.exp(u / 2)))
 
 
 @dataclass(frozen=True)
@@ -153,11 +143,13 @@ class Hyperpriors:
         variances, and the fit may end with a deviation a thousand times that of y: nobody expected that, but what
         expectations would make of it predicts worse.
         """
-        space = Space.of(fitted)
-        started = dict(zip(space.names, space.start.tolist(), strict=True))
-        return Hyperpriors(
-            {name: each.allowing(started[name]) if name in started else each for name, each in self.by_name.items()}
-        )
+        space, found = Space.of(fitted), dict(self.by_name)
+        for name, value in zip(space.names, np.exp(space.start).tolist(), strict=True):
+            if isinstance(before := found.get(name), LongRange):
+                found[name] = LongRange(max(before.median, value))
+            elif isinstance(before, SmallDeviation):
+                found[name] = SmallDeviation(max(before.average, value**0.5))
+        return Hyperpriors(found)
 
     def log_density(self, log_values: np.ndarray) -> np.ndarray:
         """The log-density of the logarithms (n, q), shape (n,)."""

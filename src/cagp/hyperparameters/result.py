@@ -23,8 +23,8 @@ from .search_space import Space
 from .standard_errors import Errors, log_standard_errors
 
 _FLAT_LOG_ERROR = 2.0  # flat is what has a standard error of more than a factor e² ≈ 7,
-_UNTOLD = 0.05  # information about a logarithm, were all others known, that a fit takes for none
 _FLAT_GRADIENT = 1e-4  # or where log p never changed by more than this times the logarithm of the hyperparameter
+_UNTOLD = 0.05  # information about a logarithm, were all others known, that a fit takes for none
 _ROUNDING = 1e-12  # observations that differ by less than this part of them are the same
 _AGREEMENT = 1e-2  # starts whose log-likelihoods differ by less reached the same optimum
 _PACKAGE = f"{Path(__file__).parents[1]}{os.sep}"

@@ -10,8 +10,7 @@ import torch
 
 from ..gram.neighbours import Search, search
 from ..predicting.conditioned import Conditioned
-from .boxes import Boxes
-from .gaps import Gaps, Voids
+from .gaps import Boxes, Gaps, Voids
 
 _ENTRIES = 2**21  # so many neighbours are looked at at once
 _WIDER = 8  # where too few lie beyond a gap, so many times as many are looked at

@@ -16,8 +16,7 @@ from ..stopping import Rule, Watch
 from ..support.interrupt import Interrupt
 from ..support.progress import Advance
 from ..workers.devices import Devices, Piece, named, require_device
-from ..workers.joblib_pool import Pool, find_pool
-from ..workers.parcel import Parcel, received
+from ..workers.pool import Parcel, Pool, find_pool, received
 from .bounds import ComputationalVariance, bounds_of, joined_bounds
 from .conditioned import Conditioned
 from .memory_plan import MemoryPlan

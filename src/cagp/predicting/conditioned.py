@@ -18,8 +18,7 @@ from ..prior import Prior
 from ..solvers import Prepared, Solver
 from ..support.convert import tf32_refused
 from ..support.memory import available_bytes, human
-from ..workers.joblib_pool import Pool
-from ..workers.parcel import Parcel
+from ..workers.pool import Parcel, Pool
 from .recipe import Recipe
 from .trend import Constrained, EstimatedTrend, TrendBasis, UnbiasedTrend
 

@@ -28,9 +28,7 @@ _DETERMINED = 1e-10
 
 
 class TrendBasis:
-    """Functions that span a trend, √d times orthonormal at the training points; ``raw`` (q, q) @ theirs are the mean's
-    own coefficients.
-    """
+    """Functions that span a trend, √d times orthonormal at the data; ``raw`` (q, q) @ theirs are the mean's own."""
 
     def __init__(self, mean: Mean, X: torch.Tensor) -> None:
         self._mean, self._origin = mean, X.mean(dim=0)

@@ -23,9 +23,9 @@ from ..errors import InputError, SavedModelError
 from ..gram import STORAGES
 from ..model import Model
 from ..solvers import Solver
+from ..support.advice import optional
 from ..support.atomic_files import named_as, one_writer, whole_file
 from ..support.convert import float_type, solving_type
-from ..support.remedies import optional
 from ..support.validation import choice, points, targets
 from ..support.version import __version__
 from .about import About

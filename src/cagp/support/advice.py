@@ -1,9 +1,12 @@
-"""What needs a look, and what to do about it: a finding that each front end puts into its own words."""
+"""What needs a look, and what to do about it, in the words of each front end; names and packages that are missing."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
+from importlib import import_module
+from typing import Any
 
 _FINDINGS = {
     "not converged": "The optimiser did not converge ({detail}); {remedy}.",
@@ -43,3 +46,19 @@ class Advice:
 
     def __str__(self) -> str:
         return self.worded()
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """Such as "; did you mean 'height'?" where a known name is close to the one that was written, else nothing."""
+    by_case = {each.lower(): each for each in known}
+    close = get_close_matches(name.strip().lower(), by_case, n=1, cutoff=0.6)
+    return f"; did you mean {by_case[close[0]]!r}?" if close else ""
+
+
+def optional(module: str, purpose: str, extra: str) -> Any:
+    """The module of that name, or an error that says what needs it and which ``extra`` of cagp brings it."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        package = module.partition(".")[0]
+        raise ImportError(f'{purpose} needs {package}: pip install "cagp[{extra}]"') from error

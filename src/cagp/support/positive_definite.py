@@ -38,9 +38,7 @@ def solve_lower(factor: torch.Tensor, B: torch.Tensor) -> torch.Tensor:
 def nonnegative_eigen(
     matrix: torch.Tensor, what: str, remedy: str, scale: float = 0.0
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Eigenvalues (m,), none negative beyond rounding, and eigenvectors of a matrix, a difference of things of
-    ``scale``.
-    """
+    """Eigenvalues (m,), none negative beyond rounding, and eigenvectors of a difference of things of ``scale``."""
     values, vectors = torch.linalg.eigh(matrix)
     tolerance = 100 * len(values) * torch.finfo(values.dtype).eps * values.abs().max().clamp_min(scale)
     if bool(values[0] < -tolerance):

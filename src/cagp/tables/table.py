@@ -13,8 +13,8 @@ import torch
 
 from ..errors import TableError
 from ..saving import Encoding
+from ..support.advice import suggestion
 from ..support.memory import available_bytes, human
-from ..support.remedies import suggestion
 
 
 @dataclass(frozen=True)

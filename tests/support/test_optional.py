@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cagp.support.remedies import optional
+from cagp.support.advice import optional
 
 
 def test_missing_package_is_named():
