@@ -90,3 +90,12 @@ def test_hyperparameters_that_rounding_errors_rule_out_are_left_out_of_the_integ
     X, y = make_blobs(30, centers=[[0, 0, 0], [1, 1, 1]], random_state=0, cluster_std=0.1)
     model = cagp.fit(X, y, progress=False)
     assert np.isfinite(model.predict(X + 0.01).std).all()
+
+
+def test_a_column_that_is_constant_in_this_fold_is_no_obstacle() -> None:
+    rng = np.random.default_rng(7)
+    X = np.column_stack([rng.random((120, 5)), np.full(120, 7.0)])
+    y = np.sin(6 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.05 * rng.standard_normal(120)
+    model = cagp.fit(X, y, uncertainty=False, progress=False)
+    assert "short and long, constant" in str(model.story)
+    assert np.isfinite(model.predict(X[:5], progress=False).std).all()

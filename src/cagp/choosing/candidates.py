@@ -111,7 +111,8 @@ class CandidatePrior:
         does by itself, and not together with others, is best found from a start where it is alone.
         """
         short, long = self.start.kernel.kernels  # type: ignore[attr-defined]
-        scales = np.where(np.arange(len(spread)) == column, _ALONG, _ACROSS) * spread
+        # along a column that is constant any lengthscale will do
+        scales = np.where(np.arange(len(spread)) == column, _ALONG, _ACROSS) * np.where(spread > 0, spread, 1.0)
         alone = replace(long, lengthscale=tuple(scales.tolist()), variance=_ALONE * scale)
         return self.starting_at(replace(self.start, kernel=short + alone))
 

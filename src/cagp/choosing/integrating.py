@@ -87,11 +87,10 @@ def _integrated_over(
         "device": search.device,
     }
 
-    # where time is short, half of what is left is for evaluations, which take as long as those of the fits did
-    each = max(part.seconds / max(1, len(part.result.trace)) for part, _ in search.chosen)
-    affordable_now = 0.5 * (search.end(1.0) - time.perf_counter()) / (several * each)
-    no_time = search.is_over or affordable_now < _FEWEST_EVALUATIONS
-    options["evaluations"] = min(options["evaluations"], int(max(affordable_now, _FEWEST_EVALUATIONS)))
+    # where time is short, half of what is left is for evaluations
+    left = 0.5 * (search.end(1.0) - time.perf_counter()) / (several * search.evaluation_seconds)
+    no_time, fewer = search.is_over or left < _FEWEST_EVALUATIONS, left < options["evaluations"]
+    options["evaluations"] = int(min(options["evaluations"], max(left, _FEWEST_EVALUATIONS)))
 
     def integrated(which: int) -> HyperparameterPosterior | None:
         part, prior = search.chosen[which][0], fitted[which].prior
@@ -107,20 +106,21 @@ def _integrated_over(
     models: list[Model] = []
     weights: list[float] = []
     names: set[str] = set()
-    left = failed = 0
+    plugged_in = failed = 0
     for found, model, share in zip(search.together(integrated, range(several)), fitted, shares, strict=True):
         tried = [] if found is None else search.together(partial(_conditioned, search), found.priors)
         shared = [] if found is None else found.weights.tolist()
         parts = [(each, weight) for each, weight in zip(tried, shared, strict=True) if each is not None]
         failed += len(tried) - len(parts)
-        left += not parts
+        plugged_in += not parts
         names.update(map(_kind, found.names) if found is not None and parts else ())
         total = sum(weight for _, weight in parts)
         models += [each for each, _ in parts] or [model]
         weights += [share * weight / total for _, weight in parts] or [share]
-    if left == several:
+    if plugged_in == several:
         none = "none of the candidates has a posterior of them that could be sampled"
-        why = "there was no more time" if no_time else none
+        why = "the search was interrupted" if search.interrupt.requested else "there was no more time"
+        why = why if no_time else none
         return models, weights, f"The hyperparameters are plugged in as fitted: {why}."
     weight = np.array(weights)
     order = np.argsort(weight, kind="stable")
@@ -133,8 +133,10 @@ def _integrated_over(
         said += f"; {len(models) - len(kept)} more with {_NEGLIGIBLE:.1%} of the weight together were left out"
     if failed:
         said += f"; {failed} could not be computed, rounding errors being too large, and were left out"
-    if left:
-        said += f"; {left} of {several} candidates are plugged in as fitted"
+    if plugged_in:
+        said += f"; {plugged_in} of {several} candidates are plugged in as fitted"
+    if fewer:
+        said += "; with more seconds= there would be more of them"
     return [models[i] for i in kept], (weight[kept] / weight[kept].sum()).tolist(), f"{said}."
 
 

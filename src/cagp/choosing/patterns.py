@@ -104,8 +104,8 @@ def _hopeful(
             score = _recalibrated_log_score(search, each.prior) + each.charge * together
             hopeless = score >= before + slack
             words += (
-                ", but after a recalibration, which learns from place to place as well, their log score is "
-                f"{score:.3f} with it and {before:.3f} without"
+                ", and after a recalibration, which learns from place to place as well, their log score, of which less "
+                f"is better, is {score:.3f} with it and {before:.3f} without"
             )
         else:
             score, hopeless = each.crps, each.crps >= _HOPELESS * plain.crps

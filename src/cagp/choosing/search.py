@@ -108,6 +108,7 @@ class CandidateSearch:
         self.findings: dict[str, str] = {}
         self.seconds: dict[str, float] = {}
         self.left_out_seconds = 0.0  # that one candidate took for each left-out observation
+        self.evaluation_seconds = math.inf  # that an evaluation of the objective took, when it was quickest
         self.interrupt = Interrupt()
         self.chosen: list[tuple[FittedCandidate, float]] = []
         self.model: Model | None = None
@@ -250,8 +251,11 @@ class CandidateSearch:
             **self.fitting,
             **more,
         }
+        began = time.perf_counter()
         with ending_at(self.end(self.share)):
             result = fit_hyperparameters(candidate.start, self.X, self.y, **options)
+        each = (time.perf_counter() - began) / max(1, len(result.trace))
+        self.evaluation_seconds = min(self.evaluation_seconds, each)
         known = dict[str, float]()
         result.prior.kernel.with_hyperparameters(known.setdefault)
         told = set(result.values) | (set(options["fix"]) - set(candidate.fixed))  # values that stay are values, too

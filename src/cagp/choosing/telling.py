@@ -48,15 +48,15 @@ def story_of(search: CandidateSearch, seconds: float) -> Story:
     lines += [*search.notes, f"Predictions: {request.solver!r}.", request.data.dates, found.get("transform", "")]
     lines += directions_in_words(search.heaviest.prior.kernel, names)
     lines += [found.get(name, "") for name in ("integration", "error bars", "constant")]
-    if search.not_tried:
-        lines.append(
-            f"The budget of {request.seconds:.3g} seconds was used up. Not tried: {', '.join(search.not_tried)}; more "
-            "seconds= try them."
-        )
     stopped = search.interrupt.requested
+    budget = f"{request.seconds:.3g}" if request.seconds < 100 else f"{request.seconds:,.0f}"
+    if search.not_tried:
+        why, remedy = f"To end within {budget} seconds", "; more seconds= try them"
+        why, remedy = ("Interrupted", "") if stopped else (why, remedy)
+        lines.append(f"{why}, these were not tried: {', '.join(search.not_tried)}{remedy}.")
     if stopped:
         lines.append("Interrupted: the best so far was kept, and the error bars were not judged.")
-    took = f"All of it took {seconds:.1f} s of a budget of {request.seconds:.3g} s."
+    took = f"All of it took {seconds:.1f} s of a budget of {budget} s."
     text = "\n".join([*(line for line in lines if line), took])
     return Story(text, tried, stopped)
 

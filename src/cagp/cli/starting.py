@@ -24,7 +24,7 @@ from ..means import Constant, Mean
 from ..model import Model
 from ..prior import Prior
 from ..saving import About
-from ..support.validation import choice, squarable
+from ..support.validation import choice, positive, squarable
 from ..tables.columns import ColumnsAsked, in_words
 from ..transforms import KINDS as TRANSFORMS
 from .expressions import KERNEL_NAMES, evaluated
@@ -277,6 +277,8 @@ def search_options(
 ) -> dict[str, Any]:
     """What ``cagp.fit`` is told about the search; of the ``flags``, None is its default. Refuses what no data allow."""
     choice(likelihood, "--likelihood", LIKELIHOODS)
+    if flags.get("seconds") is not None:
+        positive(flags["seconds"], "--seconds")
     choice(transform, "--transform", ("auto", "none", *TRANSFORMS))
     if no_fit and transform not in ("auto", "none"):
         raise InputError(f"--transform {transform} is for a fit; leave --no-fit out, or transform the table")
