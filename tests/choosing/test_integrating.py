@@ -63,6 +63,19 @@ def test_a_trend_that_takes_a_variance_far_beyond_that_of_the_observations() -> 
     assert scores["auto"] < scores[False] + 0.05
 
 
+def test_a_noise_that_few_observations_hide_is_integrated_over() -> None:
+    """The fit goes through all ten, and the likelihood is flat in a noise that small: that is not to know it."""
+    rng = np.random.default_rng(10061)
+    inputs = rng.random((110, 1))
+    apart = np.abs(inputs - inputs.T) / 0.4 * 3**0.5
+    f = np.linalg.cholesky((1 + apart) * np.exp(-apart) + 1e-9 * np.eye(110)) @ rng.normal(size=110)
+    y = f + 0.3 * rng.normal(size=110)
+    how: dict[str, Any] = {"kernel": "matern32", "mean": "constant", "transform": None, "varying": False}
+    model = cagp.fit(inputs[:10], y[:10], rotate=False, recalibrate=False, **how)
+    assert model.result.prior.noise_variance < 1e-4
+    assert max(float(each.prior.noise_variance) for each in model.components) > 1e-3
+
+
 def test_with_columns_that_have_names() -> None:
     pandas = pytest.importorskip("pandas")
     table = pandas.DataFrame(X, columns=["depth"])

@@ -131,12 +131,7 @@ class CandidatePrior:
         return replace(self, kernel=f"{self.kernel} rotated", start=replace(fitted, kernel=kernel), fixed=fixed)
 
 
-TRENDS: dict[str, Mean] = {
-    "zero": Zero(),
-    "constant": Constant(),
-    "linear": Polynomial(1),
-    "quadratic": Polynomial(2),
-}
+TRENDS: dict[str, Mean] = {"zero": Zero(), "constant": Constant(), "linear": Polynomial(1), "quadratic": Polynomial(2)}
 
 
 def first_candidate(

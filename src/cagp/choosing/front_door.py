@@ -90,7 +90,7 @@ def fit(
     given = {name: value for name, value in locals().items() if name not in ("X", "y")}
     started = time.perf_counter()
     request = Options(**given).checked(TrainingData.read(X, y, device))
-    with threads_for(0):  # what is worth more says so itself
+    with threads_for(request.solver.worth_threads * len(request.data.y) ** 3):
         search = run_steps(CandidateSearch(request, started=started), steps_for(request), progress)
     assert search.result is not None
     if constant := told_by_a_constant(request.data.y, search.result):

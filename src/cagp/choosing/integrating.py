@@ -23,6 +23,7 @@ from .search import CandidateSearch
 _FEWEST_COMPONENTS, _FEWEST_EVALUATIONS = 4, 24  # for each of several candidates that share what there is time for
 _ASKED = ("fix_noise", "bounds", "memory_budget")  # options of a fit that the posterior has too
 _FEWEST_EFFECTIVE = 4.0  # points that are worth fewer equally weighted ones say nothing of a posterior
+_FLAT, _WELL_TOLD = 0.05, 1.0  # information about a lengthscale that does not matter, and about what is known
 _NEGLIGIBLE = 0.005  # the lightest components that have this share of the weight together are left out
 _PLUGGED_IN = "The hyperparameters are plugged in as fitted, as if they were known (uncertainty=False)."
 _ENOUGH = (
@@ -90,14 +91,17 @@ def _integrated_over(
     # where time is short, half of what is left is for evaluations
     left = 0.5 * (search.end(1.0) - time.perf_counter()) / (several * search.evaluation_seconds)
     no_time, fewer = search.is_over or left < _FEWEST_EVALUATIONS, left < options["evaluations"]
-    options["evaluations"] = int(min(options["evaluations"], max(left, _FEWEST_EVALUATIONS)))
+    options["evaluations"] = int(max(min(options["evaluations"], left), _FEWEST_EVALUATIONS))
 
     def integrated(which: int) -> HyperparameterPosterior | None:
         part, prior = search.chosen[which][0], fitted[which].prior
-        if not no_time:
+        told, values = part.result.information, part.result.values
+        if not no_time and not search.is_over:
             # a posterior in many directions that do not matter is hard to sample
-            held = (*search.held(part.candidate), *part.result.undetermined)
-            believed = Hyperpriors.of(prior, search.X, search.y).allowing(prior)
+            flat = (name for name, much in told.items() if much < _FLAT and ".lengthscale" in name)
+            well = {name: values[name] for name, much in told.items() if much >= _WELL_TOLD}
+            held, believed = (*search.held(part.candidate), *flat), Hyperpriors.of(prior, search.X, search.y)
+            believed = believed.allowing(well)
             with suppress(NotPositiveDefiniteError):
                 found = posterior(prior, search.X, search.y, fix=held, hyperpriors=believed, **options)
                 return found if found.sample.effective >= _FEWEST_EFFECTIVE else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 
 import numpy as np
@@ -32,9 +31,9 @@ def judge_error_bars(search: CandidateSearch) -> CandidateSearch:
     """The model, with error bars that left-out observations teach where its own do not hold."""
     assert search.model is not None
     asked = search.request.options
-    left = search.end(1.0) - time.perf_counter()
-    each = search.left_out_seconds * len(search.model.components)
-    most = max(_FEWEST, int(_SHARE * left / each)) if each and math.isfinite(left) else len(search.y)
+    left, size = search.end(1.0) - time.perf_counter(), len(search.y)
+    each = search.left_out_seconds * len(_judging(search.model).components)
+    most = size if _SHARE * left >= size * each else max(_FEWEST, int(_SHARE * left / each))
     search.model, search.findings["error bars"] = judged(
         search.model, asked.like, asked.recalibrate, asked.seed, most=most
     )
@@ -61,14 +60,13 @@ def judged(
     y = model.recipe.y
     if np.ptp(y) <= _ROUNDING * np.abs(y).max():
         return model, "All observations are the same, so that left-out errors say nothing about error bars."
-    heaviest = len(model.components) > 1 and EXACT_UP_TO >= size > _JUDGED_ALONE
-    by = model.replace(components=model.components[:1], weights=[1.0]) if heaviest else model
+    by = _judging(model)
     enough = min(size, _ALONE if like is None else JUDGES)
     seen = left_out(by, test, min(enough, most or enough), seed, progress, correlated=True)
     diagnosis = diagnose(seen.z, seen.correlation)
     near = learned_from(seen, by.components[0], seed).bands if len(seen) >= FEW else ()
     local = any(band.local for band in near)
-    predicted = ", predicted by the component with the most weight" if heaviest else ""
+    predicted = ", predicted by the component with the most weight" if by is not model else ""
     differs = " Their size differs from place to place." if local else ""
     said = (
         f"Left-out observations{predicted}: 50% intervals hold {diagnosis.hold(0.5)}, 95% hold {diagnosis.hold(0.95)}; "
@@ -84,3 +82,9 @@ def judged(
         said += " The error bars are recalibrated: scaled and shaped by the left-out errors."
         return model.replace(margins=learned), said
     return model, f"{said} The error bars hold and stay as they are under the prior."
+
+
+def _judging(model: Model) -> Model:
+    """The components that judge: all of them, or the heaviest where exact ones of many observations take long."""
+    alone = len(model.components) > 1 and EXACT_UP_TO >= len(model.recipe.y) > _JUDGED_ALONE
+    return model.replace(components=model.components[:1], weights=[1.0]) if alone else model

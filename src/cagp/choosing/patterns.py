@@ -60,6 +60,8 @@ def try_patterns(search: CandidateSearch) -> CandidateSearch:
     explored = search.together(lambda each: _explored(search, plain, patterns, *each), kinds)
     judges = search.judges
     assert judges is not None
+    if search.is_over:
+        return search
     recalibrates = options.recalibrate is not False and len(judges.rows) >= _JUDGED
     hopeful = _hopeful(search, plain, [each for each in explored if each is not None], recalibrates)
 
@@ -68,7 +70,7 @@ def try_patterns(search: CandidateSearch) -> CandidateSearch:
         candidate = plain.candidate.with_patterns(found.prior, found.varies)
         return candidate, None if search.is_over else search.tried(candidate, found.charge)
 
-    for candidate, found in search.together(refined, hopeful):
+    for candidate, found in search.together(refined, hopeful[:_REFINED]):
         if found is not None:
             search.keep(candidate, found)
     if recalibrates and not search.is_over:
@@ -88,7 +90,7 @@ def _hopeful(
     recalibrates: bool,
     slack: float = _HOPELESS_NATS,
 ) -> list[_PatternedPrior]:
-    """The best of those that may be better than the plain candidate; told of the others.
+    """Those that may be better than the plain candidate, the best first; told of the others.
 
     Where there is going to be a recalibration they have to be better after it, or would be but for ``slack`` nats.
     """
@@ -114,7 +116,7 @@ def _hopeful(
             search.notes.append(f"Varying {each.varies} was tried and left out: {words}.")
         else:
             ranked.append((score, each))
-    return [each for _, each in sorted(ranked, key=lambda pair: pair[0])[:_REFINED]]
+    return [each for _, each in sorted(ranked, key=lambda pair: pair[0])]
 
 
 def _recalibrated_log_score(search: CandidateSearch, prior: Prior) -> float:

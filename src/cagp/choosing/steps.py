@@ -186,7 +186,7 @@ def weighted(fits: list[FittedCandidate], crowd: float) -> list[tuple[FittedCand
     errors = 2.0 * crowd**0.5
     alike = {of for of, each in crps.items() if each.mean() <= most or not clearly_worse(each, crps[id(best)], errors)}
     close = [each for each in ranked if id(each) in alike]
-    # different kernels first: they differ more from each other than trends and objectives do
+    # different kernels first: they differ more from each other than trends do
     kernels = [each.candidate.kernel for each in close]
     first_of_kind = {kernel: kernels.index(kernel) for kernel in kernels}
     order = sorted(range(len(close)), key=lambda i: first_of_kind[kernels[i]] != i)

@@ -136,15 +136,15 @@ class Hyperpriors:
             raise InputError(f"hyperpriors has no prior of {', '.join(absent)}; it has {', '.join(self.by_name)}")
         return Hyperpriors({name: self.by_name[name] for name in space.names})
 
-    def allowing(self, fitted: Prior) -> Hyperpriors:
-        """The same, wide enough for the values of ``fitted``, which observations have told.
+    def allowing(self, values: Mapping[str, float]) -> Hyperpriors:
+        """The same, wide enough for some ``values``, by name, that observations have told.
 
         Along a trend or a smooth function the likelihood is nearly as large for ever longer lengthscales and larger
-        variances, and the fit may end with a deviation a thousand times that of y: nobody expected that, but what
+        variances, and a fit may end with a deviation a thousand times that of y: nobody expected that, but what
         expectations would make of it predicts worse.
         """
-        space, found = Space.of(fitted), dict(self.by_name)
-        for name, value in zip(space.names, np.exp(space.start).tolist(), strict=True):
+        found = dict(self.by_name)
+        for name, value in values.items():
             if isinstance(before := found.get(name), LongRange):
                 found[name] = LongRange(max(before.median, value))
             elif isinstance(before, SmallDeviation):

@@ -145,12 +145,7 @@ def _climb(
             jac=True,
             method="L-BFGS-B",
             bounds=np.column_stack([low, high]),
-            options={
-                "maxiter": max_iterations - iterations,
-                "gtol": tolerance,
-                "ftol": _DECREASE,
-                "maxls": 40,
-            },
+            options={"maxiter": max_iterations - iterations, "gtol": tolerance, "ftol": _DECREASE, "maxls": 40},
             callback=lambda _: advance(1),
         )
         iterations += int(outcome.nit)

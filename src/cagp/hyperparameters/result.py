@@ -24,7 +24,6 @@ from .standard_errors import Errors, log_standard_errors
 
 _FLAT_LOG_ERROR = 2.0  # flat is what has a standard error of more than a factor e² ≈ 7,
 _FLAT_GRADIENT = 1e-4  # or where log p never changed by more than this times the logarithm of the hyperparameter
-_UNTOLD = 0.05  # information about a logarithm, were all others known, that a fit takes for none
 _ROUNDING = 1e-12  # observations that differ by less than this part of them are the same
 _AGREEMENT = 1e-2  # starts whose log-likelihoods differ by less reached the same optimum
 _PACKAGE = f"{Path(__file__).parents[1]}{os.sep}"
@@ -65,11 +64,11 @@ class FitResult:
     ``sampling_errors`` (by name, else None) is what that adds: s.e.² = s.e.² of all terms + sampling error².
 
     ``log_likelihood`` is that of ``size`` observations, an unbiased estimate where fewer ``terms`` were computed.
-    ``at_bounds`` names the hyperparameters that ended at a bound, ``undetermined`` those, if not all, of which the
-    observations say next to nothing, as far as the search has seen. ``story`` says how the fit ended, ``advice`` what
-    needs a look; ``warnings`` are the same as sentences, and ``message`` is the story with them. ``jitter`` was added
-    to the diagonal of G, as asked. ``refreshes`` is how often the neighbours were chosen anew. ``trace`` has every
-    evaluation of the likelihood, or of the sum of sampled terms, in order.
+    ``at_bounds`` names the hyperparameters that ended at a bound. ``information`` (by name, where the search has seen
+    it) is what the observations say of each logarithm, were all others known: its expected curvature. ``story`` says
+    how the fit ended, ``advice`` what needs a look; ``warnings`` are the same as sentences, and ``message`` is the
+    story with them. ``jitter`` was added to the diagonal of G, as asked. ``refreshes`` is how often the neighbours were
+    chosen anew. ``trace`` has every evaluation of the likelihood, or of the sum of sampled terms, in order.
     """
 
     prior: Prior
@@ -87,7 +86,7 @@ class FitResult:
     trace: tuple[TraceStep, ...]
     terms: int
     sampling_errors: dict[str, float] | None
-    undetermined: tuple[str, ...] = ()
+    information: dict[str, float] = field(default_factory=dict)
     _source: tuple[Optimum, Again] | None = field(default=None, repr=False, compare=False)
 
     def with_standard_errors(self, quick: bool = False) -> FitResult:
@@ -194,6 +193,7 @@ def summarise(end: Ending, log_errors: Errors | None, again: Again | None = None
             if errors is not None:
                 errors |= zip(names, trend.covariance.diagonal().sqrt().tolist(), strict=True)
     at_bounds = _at_bounds(space, optimum.log_values)
+    told = optimum.evaluation.information
     whole = optimum.evaluation if end.whole is likelihood else end.whole(optimum.log_values)
     return FitResult(
         prior=prior,
@@ -211,16 +211,9 @@ def summarise(end: Ending, log_errors: Errors | None, again: Again | None = None
         trace=optimum.trace,
         terms=likelihood.computed,
         sampling_errors=None if log_errors is None else named(log_errors.sampling),
-        undetermined=_undetermined(space, optimum),
+        information={} if told is None else dict(zip(space.names, told.diagonal().tolist(), strict=True)),
         _source=None if again is None else (optimum, again),
     )
-
-
-def _undetermined(space: Space, optimum: Optimum) -> tuple[str, ...]:
-    """Hyperparameters of which the observations say next to nothing; none where nothing is known of that."""
-    told = optimum.evaluation.information
-    found = [] if told is None else [space.names[i] for i in np.flatnonzero(told.diagonal() < _UNTOLD)]
-    return tuple(found) if len(found) < space.size else ()
 
 
 def _at_bounds(space: Space, log_values: np.ndarray) -> dict[str, str]:

@@ -22,7 +22,6 @@ MOST = 1_000_000
 """So many single observations are left out where nothing else is said."""
 
 _IN_GAPS, _EXACTLY = 2_000, 500  # so many are left out for gaps of about the same width, by exact models fewer
-_LONGER_IN_GAPS = 5
 _PARTS_IN_GAPS = 3  # so many components, the heaviest, predict what is left out in gaps
 # Test points that are at most so many times the usual spacing from the data are like single observations left out.
 _NEAR = 1.5
@@ -125,9 +124,7 @@ def _learn(
     """Bands of single observations left out ``alone``, and of gaps as wide as those ``wanted``, or of all widths."""
     model, few = mixture.components[0], heaviest(mixture, _PARTS_IN_GAPS)
     bands, size = list(near) or _by_distance(alone, geometry, seed), len(model.y)
-    most = _IN_GAPS if model.prepared.factor is None else _EXACTLY
-    if len(alone) < size:  # what is left out with a gap takes longer
-        most = min(most, max(_FEWEST_IN_GAPS, len(alone) // _LONGER_IN_GAPS))
+    most = min(_IN_GAPS if model.prepared.factor is None else _EXACTLY, max(_FEWEST_IN_GAPS, len(alone)))
     spacing = float(np.median(alone.distance))
     widest = _widest(geometry, draws) if wanted is None else float(wanted.distance.max())
     low = _NEAR * spacing
