@@ -139,7 +139,7 @@ def findings(found: Found) -> str:
     oracle = rows["kriging with the true parameters"]
     change = facts["rmse"] / float(best[2]) - 1
     word = "below" if change < 0 else "above"
-    left_out = float(own["candidates"]["rows"][0][2])
+    left_out = float(own["candidates"]["rows"][0][1])
     lines = [
         f"**RMSE {facts['rmse']:.3f}: {abs(change):.0%} {word} the best published one** ({best[0]}, {best[2]}). "
         f"Whoever knows the true parameters gets {oracle[2]}; CRPS {facts['crps']:.3f} against {oracle[3]}, interval "
