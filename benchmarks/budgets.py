@@ -3,7 +3,7 @@
     CAGP_DATA=... python benchmarks/budgets.py [--draw]
 
 The problems are those of ``contenders/``: every fit sees the training data alone, and the CRPS is that of held-out
-data. Numbers go to results/cpu-budgets.json, the figure to docs/figures/seconds.png; ``--draw`` draws what is there.
+data. Numbers go to results/budgets.jsonl, the figure to docs/figures/seconds.png; ``--draw`` draws what is there.
 Other packages stand where they have once measured, on the same kind of machine.
 """
 
@@ -22,7 +22,7 @@ from peers import RESULTS, machine, read
 
 import cagp
 
-KEPT = Path(__file__).parent / "results" / "cpu-budgets.json"
+KEPT = Path(__file__).parent / "results" / "budgets.jsonl"
 FIGURE = Path(__file__).parents[1] / "docs" / "figures" / "seconds.png"
 PROBLEMS = ("concrete", "kin40k", "field-10000", "field-100000")
 BUDGETS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
@@ -61,11 +61,11 @@ def measured(name: str) -> list[dict[str, Any]]:
     return found
 
 
-def draw(kept: dict[str, Any]) -> None:
+def draw(kept: dict[str, list[dict[str, Any]]]) -> None:
     """CRPS against seconds, a panel for each problem."""
     others, figure = read(RESULTS), Figure(figsize=(10.4, 7.4), layout="constrained")
     for ax, name in zip(figure.subplots(2, 2).flat, PROBLEMS, strict=True):
-        found = sorted(kept["problems"][name], key=lambda each: float(each["took"]))
+        found = sorted(kept[name], key=lambda each: float(each["took"]))
         ax.plot(
             [each["took"] for each in found], [each["crps"] for each in found], "o-", color="#0072B2", label="cagp.fit"
         )
@@ -91,9 +91,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--draw", action="store_true", help="draw what was measured before")
     if not parser.parse_args().draw:
-        found = {name: measured(name) for name in PROBLEMS}
-        KEPT.write_text(json.dumps({"machine": machine(2), "problems": found}, indent=1) + "\n", encoding="utf-8")
-    draw(json.loads(KEPT.read_text(encoding="utf-8")))
+        lines = [{"problem": name, "machine": machine(2), "fits": measured(name)} for name in PROBLEMS]
+        KEPT.write_text("".join(json.dumps(each) + "\n" for each in lines), encoding="utf-8")
+    found = map(json.loads, KEPT.read_text(encoding="utf-8").splitlines())
+    draw({each["problem"]: each["fits"] for each in found})
 
 
 if __name__ == "__main__":

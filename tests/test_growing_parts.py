@@ -70,7 +70,7 @@ def test_a_transform_is_of_the_new_observations_too() -> None:
 
 def test_the_story_goes_on(tmp_path: Path) -> None:
     inside = PRIOR.transformed("log").condition(X[:50], Y[:50], "cholesky").recalibrated(progress=False)
-    tried = Tried("matern32, constant", "likelihood", 0.1, -0.2, 1.0, 1.0)
+    tried = Tried("matern32, constant", 0.1, -0.2, 1.0, 1.0)
     result: Any = object()  # what the fit found is passed on, whatever it is
     model = inside.replace(story=Story("One candidate was fitted.", (tried,)), result=result)
     more = model.with_more(X[50:], Y[50:])
