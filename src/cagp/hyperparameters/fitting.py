@@ -149,8 +149,7 @@ def fit(
     kind = task.kind(likelihood, terms)
     starts = [space.start, *(space.random_start(task.restarts) for _ in range(n_restarts))]
     show = progress_bar("fit", len(starts) * max_iterations, progress)
-    # compiled terms are shared out among all threads; what torch does besides is small, and would wait for a second one
-    little = kind != "exact" and compiled_plan(space, task.data.X) is not None
+    little = kind != "exact" and compiled_plan(space, task.data.X) is not None  # which threads share by themselves
     with _with_gradients(), threads_for(0 if little else task.data.size**3), Interrupt() as interrupt, show as advance:
         how: dict[str, Any] = {"tolerance": tolerance, "max_iterations": max_iterations}
         search = partial(maximise, interrupt=interrupt, advance=advance, **how)
