@@ -191,29 +191,33 @@ def _solve(known: Known, asked: Asked, rows: np.ndarray, n: int, limit: float, r
 
 
 @compiled
+def _add(more: np.ndarray, chosen: np.ndarray, n: int) -> int:
+    """Put those of ``more`` that are there, and not among the first n of ``chosen`` yet, behind these; how many it has."""
+    total = n
+    for who in more:
+        fresh = who >= 0
+        for i in range(n):
+            fresh = fresh and chosen[i] != who
+        if fresh:
+            chosen[total] = who
+            total += 1
+    return total
+
+
+@compiled
 def _krige(known: Known, asked: Asked, start: int, stop: int, limit: float, room: _Room, found: Found) -> None:
     for c in range(start, stop):
-        n = 0
-        for who in asked.members[c]:
-            if who >= 0:
-                room.chosen[n] = who
-                n += 1
+        alone = _add(asked.members[c], room.chosen, 0 * c)
         for top in range(asked.starts[c], asked.starts[c + 1], AT_ONCE):
             rows = asked.order[top : min(top + AT_ONCE, asked.starts[c + 1])]
-            state = _solve(known, asked, rows, n, limit, room, found)
-            more = n
-            if state == UNDETERMINED:
-                for who in asked.anchors[c]:
-                    fresh = who >= 0
-                    for i in range(n):
-                        fresh = fresh and room.chosen[i] != who
-                    if fresh:
-                        room.chosen[more] = who
-                        more += 1
-                state = _solve(known, asked, rows, more, limit, room, found)
+            n, state = alone, UNDETERMINED
+            for attempt in range(2):  # without anchors, and with them; one call, since each is compiled by itself
+                if state == UNDETERMINED:
+                    n = _add(asked.anchors[c], room.chosen, alone) if attempt else alone
+                    state = _solve(known, asked, rows, n, limit, room, found)
             for row in rows:
                 found.state[row] = state
-                for i in range(more if state == SOLVED else 0, found.values.shape[1]):
+                for i in range(n if state == SOLVED else 0, found.values.shape[1]):
                     found.values[row, i], found.indices[row, i] = 0.0, 0
 
 

@@ -104,7 +104,7 @@ class LocalKriging:
         anchors, basis, at = np.empty((number, 0), dtype=np.int64), np.empty((self.gram.size, 0)), none
         if self.trend is not None and h is not None:
             given = self.trend.anchors.expand(number, -1) if asked.anchors is None else asked.anchors
-            anchors, basis, at = given.contiguous().numpy(), self.trend.basis.numpy(), h.contiguous().numpy()
+            anchors, basis, at = (each.contiguous().numpy() for each in (given, self.trend.basis, h))
         assert found.indices is not None
         state = np.full(cross.size, SOLVED)
         into = Found(found.values.numpy(), found.indices.numpy(), found.reduction.numpy(), state)
