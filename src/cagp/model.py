@@ -297,9 +297,9 @@ class Model(ModelParts):
         from its neighbours; other solvers condition on a part of the data several times where that takes seconds, else
         neighbours stand in for them, and ``how`` says so. They are on the scale that was modelled, without margins.
 
-        Single observations judge predictions next to data. ``like`` = X_test (T, p) judges those as far from the data
-        as these test points: around each observation all data are left out that are nearer than the nearest datum of
-        one of them, drawn at random; by an exact solver around fewer, where gaps hold so much that it would take long.
+        Single observations judge predictions next to data. With ``like`` = X_test (T, p) observations, by default up to
+        2,000, stand in for these points: what is missing around a point is missing around them. See ``stand_ins`` of
+        the result for what each was predicted from, and how well it matches.
         """
         test = None if like is None else self.test_points(like, "like")[0]
         with self._threads():
@@ -317,10 +317,11 @@ class Model(ModelParts):
         """The model with the same means and weights, and error bars that hold on its data, not only under its prior.
 
         Left-out predictions say how large errors are compared with what was promised: around each place, and at its
-        distance from the data, for which gaps are left out too: of the widths of those that ``like`` = X_test (T, p)
-        lies in, or of all widths. The std is scaled by that; intervals, quantiles, densities and samples get the shape
-        of the left-out errors. This is empirical: right for observations like those left out, ``n`` single ones, by
-        default all up to a million. What the model had learned about its error bars before is learned anew.
+        distance from the data, for which observations are left out with what is near them, too; with ``like`` = X_test
+        (T, p) they stand in for these points. The std is scaled by that; intervals, quantiles, densities and samples
+        get the shape of the left-out errors. This is empirical: right for observations like those left out, ``n``
+        single ones, by default all up to a million. What the model had learned about its error bars before is learned
+        anew.
 
         ``calibration`` = (X, y) are observations that the model has not seen: the result is a split conformal
         prediction on top, whose intervals hold at least as often as they promise, if new observations are exchangeable

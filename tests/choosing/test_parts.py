@@ -59,20 +59,19 @@ def test_a_mixture_has_to_pay() -> None:
 
 @pytest.mark.parametrize(
     ("before", "after", "crowd", "kept"),
-    [(1.0, 0.8, None, True), (1.0, 0.95, None, False), (1.0, 0.8, 2.0, False), (1.0, 0.4, 2.0, True)],
+    [(1.0, 0.8, 1.0, True), (1.0, 0.95, 1.0, False), (1.0, 0.8, 6.0, False), (1.0, 0.4, 6.0, True)],
     ids=["better", "not by what it is charged", "in gaps it is charged more", "better in gaps"],
 )
 def test_patterns_have_to_be_better_after_a_recalibration(
-    before: float, after: float, crowd: float | None, kept: bool, monkeypatch: pytest.MonkeyPatch
+    before: float, after: float, crowd: float, kept: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The charge is 0.1; in gaps that hold two of 2,000 that judge, of 6,000 observations, it counts six times."""
+    """A charge counts as often as there are observations that are left out with one."""
     plain = fitted("a", 1.0)
     plain.prior, patterned = "plain", SimpleNamespace(prior="patterned", varies="noise", crps=0.9)
-    patterned.charge = 0.1 if crowd is None else 0.05
+    patterned.charge = 0.1 if crowd == 1 else 0.05
     scores = {"plain": before, "patterned": after}
-    monkeypatch.setattr(patterns, "_recalibrated_log_score", lambda search, each: scores[each])
-    judges = SimpleNamespace(gaps=crowd, crowd=crowd, rows=np.arange(2000))
-    search: Any = SimpleNamespace(judges=judges, y=np.zeros(6000), notes=[])
+    monkeypatch.setattr(patterns, "_recalibrated_log_score", lambda search, each: (scores[each], crowd))
+    search: Any = SimpleNamespace(judges=[0], y=np.zeros(6000), notes=[])
     hopeful: Any = [patterned]
     assert patterns._hopeful(search, plain, hopeful, True, 0.0) == (hopeful if kept else [])
     assert bool(search.notes) is not kept
@@ -86,8 +85,8 @@ def test_the_best_patterns_are_those_that_are_best_after_the_recalibration(monke
         for each, crps in (("amplitude", 0.99), ("noise", 1.03), ("both", 1.04))
     ]
     scores = {"plain": 2.47, "amplitude": 2.49, "noise": 2.40, "both": 2.44}
-    monkeypatch.setattr(patterns, "_recalibrated_log_score", lambda search, each: scores[each])
-    search: Any = SimpleNamespace(judges=SimpleNamespace(gaps=None, rows=range(900)), y=np.zeros(900), notes=[])
+    monkeypatch.setattr(patterns, "_recalibrated_log_score", lambda search, each: (scores[each], 1.0))
+    search: Any = SimpleNamespace(judges=[0], y=np.zeros(900), notes=[])
     assert [each.varies for each in patterns._hopeful(search, plain, kinds, True, 0.0)] == ["noise", "both"]
     assert [each.varies for each in patterns._hopeful(search, plain, kinds, False)] == ["amplitude"]
     assert sum("was tried and left out" in note for note in search.notes) == 3

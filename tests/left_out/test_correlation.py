@@ -9,7 +9,7 @@ from scipy.spatial.distance import cdist
 from scipy.stats import norm
 
 import cagp
-from cagp.left_out import Correlation, Geometry, left_out
+from cagp.left_out import Correlation, StandIns, leave_out, left_out
 
 NOISE = 0.05
 
@@ -55,17 +55,18 @@ def test_that_of_single_points(solver: cagp.Solver, mean: cagp.Mean | None) -> N
 
 
 @pytest.mark.parametrize("solver", [cagp.Cholesky(), cagp.NearestNeighbours(59)])
-def test_that_of_gaps(solver: cagp.Solver) -> None:
+def test_that_of_given_members(solver: cagp.Solver) -> None:
     given = model(solver)
-    like = np.random.default_rng(1).random((40, 2)) * 1.6 - 0.3
-    found = left_out(given, like=torch.from_numpy(like), correlated=True)
-    points = Geometry(given.components[0]).points
-    inside = found.gaps.hold(points[torch.from_numpy(found.index)], points[None]).numpy()
-    inside[np.arange(60), found.index] = True
-    assert inside.sum() > 120
+    kept = np.random.default_rng(1).random((60, 60)) < 0.3
+    np.fill_diagonal(kept, False)
+    members = torch.from_numpy(np.where(kept, np.arange(60), -1))
+    nothing = np.zeros(60)
+    chosen = StandIns(torch.arange(60), members, np.arange(60), nothing, nothing, 0.0, "")
+    found = leave_out(given, chosen, correlated=True)
     assert found.correlation is not None
-    expected = dense(given, ~inside, trend=False)
+    expected = dense(given, kept, trend=False)
     np.testing.assert_allclose((found.correlation.correlation, found.correlation.square), expected, rtol=1e-6)
+    assert found.worth == pytest.approx(60 / (1 + 59 * expected[1]))
 
 
 def test_errors_that_nothing_determines_are_left_out() -> None:

@@ -52,8 +52,8 @@ def fit(
     """A model of observations y (n,) at X (n, p) with error bars that hold on the data; nothing needs to be chosen.
 
     Kernels of different roughness are fitted by maximum likelihood, with a constant and a linear trend, and judged by
-    the CRPS of left-out observations. ``like`` = X_test (T, p) says where predictions are wanted: the observations are
-    then left out with gaps as wide as those that these points lie in. Where left-out observations are clearly likelier
+    the CRPS of left-out observations. ``like`` = X_test (T, p) says where predictions are wanted: observations then
+    stand in for these points, without what is missing around them. Where left-out observations are clearly likelier
     under a mixture of the best, it predicts. Up to 2,000 observations predictions also integrate over the
     hyperparameters of each candidate. Where the left-out observations say that the error bars are wrong, they are
     recalibrated. ``story`` tells all of this, ``candidates`` is the table. The command line, ``CAGPRegressor`` and

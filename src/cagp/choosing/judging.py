@@ -6,9 +6,9 @@ import time
 
 import numpy as np
 
-from ..left_out import left_out
+from ..left_out import FEWEST, leave_out, who_judges
 from ..model import Model
-from ..recalibration.diagnosis import FEW, diagnose
+from ..recalibration.diagnosis import diagnose
 from ..recalibration.learning import learn, learned_from
 from ..solvers.exact import EXACT_UP_TO
 from ..support.validation import ArrayLike
@@ -54,31 +54,30 @@ def judged(
     size, test = len(model.recipe.y), None if like is None else model.test_points(like, "like")[0]
     if recalibrate is False:
         return model, "The error bars were not compared with left-out observations."
-    if size < FEW:
+    if size < FEWEST:
         why = "too few to judge error bars by leaving some out"
         return model, f"{size} observations are {why}: they are those of the prior."
     y = model.recipe.y
     if np.ptp(y) <= _ROUNDING * np.abs(y).max():
         return model, "All observations are the same, so that left-out errors say nothing about error bars."
     by = _judging(model)
-    enough = min(size, _ALONE if like is None else JUDGES)
-    seen = left_out(by, test, min(enough, most or enough), seed, progress, correlated=True)
+    enough = min(size, _ALONE if test is None else JUDGES)
+    which, nowhere = who_judges(by.components[0], test, min(enough, most or enough), seed)
+    seen = leave_out(by, which, seed=seed, correlated=True)
     diagnosis = diagnose(seen.z, seen.correlation)
-    near = learned_from(seen, by.components[0], seed).bands if len(seen) >= FEW else ()
-    local = any(band.local for band in near)
+    bands = learned_from(seen, by.components[0], seed).bands if len(seen) >= FEWEST else ()
+    local = any(band.local for band in bands)
     predicted = ", predicted by the component with the most weight" if by is not model else ""
     differs = " Their size differs from place to place." if local else ""
     said = (
-        f"Left-out observations{predicted}: 50% intervals hold {diagnosis.hold(0.5)}, 95% hold {diagnosis.hold(0.95)}; "
-        f"the rms of z is {diagnosis.spread:.3g}.{differs}"
-    )
+        f"{nowhere} Left-out observations{predicted}: 50% intervals hold {diagnosis.hold(0.5)}, 95% hold "
+        f"{diagnosis.hold(0.95)}; the rms of z is {diagnosis.spread:.3g}.{differs}"
+    ).strip()
     if most is not None and most < enough:
         said += f" There was time for {most:,} of them."
     if recalibrate is True or not diagnosis.right or local:
-        whole = like is None and len(seen) == size  # what was learned to judge by is learned already
         n = size if size <= EXACT_UP_TO else min(size, max(_ALONE, _LEARNED // len(by.components)))
-        n = min(n, most or n)
-        learned = learn(by, test, n, seed, progress, seen if whole else None, near if whole else ())
+        learned = learn(by, None, min(n, most or n), seed, progress, seen, bands)
         said += " The error bars are recalibrated: scaled and shaped by the left-out errors."
         return model.replace(margins=learned), said
     return model, f"{said} The error bars hold and stay as they are under the prior."

@@ -18,8 +18,8 @@ from ..errors import InputError
 from ..hyperparameters.directions import turned
 from ..hyperparameters.starting_prior import column_groups, starting_kernel
 from ..kernels import Kernel, geographic_columns
+from ..left_out import FEWEST
 from ..means import Mean, as_mean
-from ..recalibration.diagnosis import FEW
 from ..solvers import Auto, Cholesky, NearestNeighbours, Solver, as_solver
 from ..solvers.exact import EXACT_UP_TO
 from ..support.frames import same_columns, told_about
@@ -144,8 +144,10 @@ def check_option(name: str, value: Any, data: TrainingData) -> None:
 def check_recalibrate(recalibrate: Any, n: int) -> None:
     """Refuse what cannot be: another word than "auto", or a recalibration by too few of n observations."""
     _flag_or_auto(recalibrate, "recalibrate")
-    if recalibrate is True and n < FEW:
-        raise InputError(f'recalibrate=True needs at least {FEW} observations, and there are {n}; "auto" goes without')
+    if recalibrate is True and n < FEWEST:
+        raise InputError(
+            f'recalibrate=True needs at least {FEWEST} observations, and there are {n}; "auto" goes without'
+        )
 
 
 def _flag_or_auto(value: Any, name: str) -> None:

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 from scipy.special import gammaincc
 
 from ..errors import InputError, NotPositiveDefiniteError
 from ..hyperparameters.patterns import PatternFit
-from ..left_out import leave_out
+from ..left_out import Geometry
 from ..prior import Prior
 from ..recalibration.bands import DistanceBand
 from .candidates import CandidatePrior
@@ -62,7 +63,7 @@ def try_patterns(search: CandidateSearch) -> CandidateSearch:
     assert judges is not None
     if search.is_over:
         return search
-    recalibrates = options.recalibrate is not False and len(judges.rows) >= _JUDGED
+    recalibrates = options.recalibrate is not False and len(judges) >= _JUDGED
     hopeful = _hopeful(search, plain, [each for each in explored if each is not None], recalibrates)
 
     def refined(found: _PatternedPrior) -> tuple[CandidatePrior, FittedCandidate | str | None]:
@@ -96,14 +97,12 @@ def _hopeful(
     """
     judges = search.judges
     assert judges is not None
-    # a pattern knows all that is left out with an observation: what lies in one gap counts like one
-    together = 1.0 if judges.gaps is None else judges.crowd * len(search.y) / len(judges.rows)
     ranked = []
-    before = _recalibrated_log_score(search, plain.prior) if recalibrates and explored else 0.0
+    before, together = _recalibrated_log_score(search, plain.prior) if recalibrates and explored else (0.0, 1.0)
     for each in explored:
         words = f"the CRPS of left-out observations is {each.crps:.4g} with it and {plain.crps:.4g} without"
         if recalibrates:
-            score = _recalibrated_log_score(search, each.prior) + each.charge * together
+            score = _recalibrated_log_score(search, each.prior)[0] + each.charge * together
             hopeless = score >= before + slack
             words += (
                 ", and after a recalibration, which learns from place to place as well, their log score, of which less "
@@ -119,13 +118,17 @@ def _hopeful(
     return [each for _, each in sorted(ranked, key=lambda pair: pair[0])]
 
 
-def _recalibrated_log_score(search: CandidateSearch, prior: Prior) -> float:
-    """Of the left-out observations, by the error bars that a recalibration learns from them."""
+def _recalibrated_log_score(search: CandidateSearch, prior: Prior) -> tuple[float, float]:
+    """Of the left-out observations, by the error bars that a recalibration learns from them; and how many observations
+    count like one: a pattern knows all that is left out with an observation.
+    """
     judges = search.judges
     assert judges is not None
-    found = leave_out(search.condition(prior), judges.geometry, judges.rows, judges.gaps)
-    _, log_density = DistanceBand.learned(found, judges.geometry, search.seed)
-    return float(np.log(found.std).mean()) - log_density
+    model = search.condition(prior)
+    found, geometry = judges.left_out(model), Geometry(model.components[0])
+    _, log_density = DistanceBand.learned(found, geometry, search.seed)
+    rows, radius = (torch.from_numpy(each).to(geometry.points.device) for each in (found.index, found.radius))
+    return float(np.log(found.std).mean()) - log_density, max(1.0, geometry.crowd(rows, radius))
 
 
 @dataclass(frozen=True)

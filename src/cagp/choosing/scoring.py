@@ -3,65 +3,60 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 import torch
 from scipy.special import ndtr
 
-from ..left_out import Gaps, Geometry, LeftOut, few_of, leave_out
+from ..left_out import LeftOut, StandIns, leave_out, leave_out_of, who_judges
 from ..model import Model
 from ..predicting.distributions import NormalMixture, Transformed, normal_grid, reach_of
 from ..transforms import Transform
 
-_LOOKED_AT = 200
 _FURTHEST = 12.0  # quantiles up to this normal score are in the CRPS of a transformed prediction
 
 
 @dataclass(frozen=True)
 class JudgingSet:
-    """Training observations ``rows`` (n,) that judge the candidates, left out alone or with ``gaps``.
+    """Training observations that judge the candidates: rows (n,), each left out alone, or stand-ins for points to be
+    predicted. A ``crowd`` of them err together: so many count like one.
 
-    Scores are on the scale of the observations before a ``transform``, where there is one.
+    Scores are on the scale of the observations before a ``transform``, where there is one. ``note`` says where nothing
+    can be judged.
     """
 
-    geometry: Geometry
-    rows: np.ndarray
-    gaps: Gaps | None
+    which: np.ndarray | StandIns
+    crowd: float = 1.0
     transform: Transform | None = None
-    capped: float = 0.0
-    """The share of gaps that are narrower than those to be predicted, since hardly any data would be left."""
+    note: str = ""
 
     @classmethod
     def chosen(
         cls, model: Model, like: torch.Tensor | None, n: int, seed: int, transform: Transform | None = None
     ) -> JudgingSet:
-        """At most n observations, drawn at random; with gaps as wide as those that ``like`` (T, p) lie in."""
-        draws, size, geometry = torch.Generator().manual_seed(seed), len(model.recipe.y), Geometry(model.components[0])
-        rows = torch.randperm(size, generator=draws)[:n].sort().values
-        gaps, capped = None, 0.0
-        if like is not None:
-            voids = geometry.voids(like, draws)
-            some = torch.randint(len(voids.distance), (len(rows),), generator=draws).to(model.device)
-            gaps = geometry.like(rows.to(model.device), voids.some(some), draws)
-            few = few_of(model.components[0], geometry, rows.to(model.device), gaps)
-            rows, gaps, some = rows[few.cpu()], gaps.some(few), some[few]
-            capped = float((gaps.radius < voids.distance[some]).double().mean())
-        return cls(geometry, rows.numpy(), gaps, transform, capped)
+        """At most n observations, drawn at random; those that stand in for points ``like`` (T, p), where there are."""
+        component = model.components[0]
+        which, note = who_judges(component, like, n, seed)
+        if not isinstance(which, StandIns):
+            return cls(which, 1.0, transform, note)
+        seen = leave_out_of(component, which, seed=seed, correlated=True)
+        return cls(which, len(seen) / seen.worth, transform, note)
 
-    @cached_property
-    def crowd(self) -> float:
-        """How many of the observations that judge lie in the gap of one of them, on average; 1 without gaps."""
-        if self.gaps is None:
-            return 1.0
-        own = self.geometry.points[torch.from_numpy(self.rows).to(self.geometry.points.device)]
-        some = torch.linspace(0, len(own) - 1, min(len(own), _LOOKED_AT)).long().to(own.device)
-        held = self.gaps.some(some).hold(own[some], own[None].expand(len(some), -1, -1))
-        return float(held.sum(dim=1).clamp_min(1).double().mean())
+    def __len__(self) -> int:
+        return len(self.which)
+
+    @property
+    def stand_in(self) -> bool:
+        """Whether they stand in for points to be predicted."""
+        return isinstance(self.which, StandIns)
+
+    def left_out(self, model: Model) -> LeftOut:
+        """What a model predicts for them."""
+        return leave_out(model, self.which)
 
     def scores(self, model: Model) -> LeftOutScores:
-        """The left-out predictions of a model here."""
-        found = leave_out(model, self.geometry, self.rows, self.gaps)
+        """The scores of a model here."""
+        found = self.left_out(model)
         if self.transform is None:
             return LeftOutScores.of(found)
         return LeftOutScores.carried_over(found, self.transform, reach_of(model.components[0], self.transform))
@@ -69,8 +64,8 @@ class JudgingSet:
 
 @dataclass(frozen=True)
 class LeftOutScores:
-    """Scores of left-out observations ``index`` (n,), each (n,), smaller is better: ``crps``, ``log_score``, and the
-    squared error of the mean, ``squared``.
+    """Scores of left-out observations, each (n,), smaller is better: ``crps``, ``log_score``, and the squared error of
+    the mean, ``squared``. ``index`` (n,) tells them from each other.
     """
 
     index: np.ndarray
@@ -88,7 +83,7 @@ class LeftOutScores:
         z, density = found.z, np.exp(-0.5 * found.z**2) / np.sqrt(2 * np.pi)
         crps = found.std * (z * (2 * ndtr(z) - 1) + 2 * density - 1 / np.sqrt(np.pi))
         log_score = 0.5 * z**2 + np.log(found.std) + 0.5 * np.log(2 * np.pi)
-        return cls(found.index, crps, log_score, (found.y - found.mean) ** 2)
+        return cls(found.number, crps, log_score, (found.y - found.mean) ** 2)
 
     @classmethod
     def carried_over(
@@ -103,7 +98,7 @@ class LeftOutScores:
         # the CRPS is twice the average pinball loss of all quantiles
         pinball = 2 * ((y <= quantiles).double() - torch.special.ndtr(scores)[:, None]) * (quantiles - y)
         log_score = -predicted.scores(y[None])[1][0]
-        return cls(found.index, (weights @ pinball).numpy(), log_score.numpy(), (predicted.mean - y).square().numpy())
+        return cls(found.number, (weights @ pinball).numpy(), log_score.numpy(), (predicted.mean - y).square().numpy())
 
     def charged(self, share: float) -> LeftOutScores:
         """Made worse: the CRPS by that share of it, the log score by as many nats."""

@@ -18,10 +18,10 @@ def story_of(search: CandidateSearch, seconds: float) -> Story:
     weights = {id(each): weight for each, weight in search.chosen}
     scores = [(each, float(each.scores.log_score.mean()), weights.get(id(each), 0.0)) for each in search.fits]
     tried = tuple(Tried(each.candidate.name, each.crps, score, each.seconds, weight) for each, score, weight in scores)
-    where = "left out alone" if judges.gaps is None else "left out with gaps as wide as those to be predicted"
+    where = "standing in for points to be predicted" if judges.stand_in else "left out alone"
     several = "1 candidate was" if len(tried) == 1 else f"{len(tried)} candidates were"
     lines = [
-        f"{several} fitted to {len(search.y):,} observations and judged by the CRPS of {len(judges.rows):,} of them, "
+        f"{several} fitted to {len(search.y):,} observations and judged by the CRPS of {len(judges):,} of them, "
         f"{where}:",
         table_of(tried, search.seconds),
     ]
@@ -35,11 +35,7 @@ def story_of(search: CandidateSearch, seconds: float) -> Story:
         )
     if request.like is None:
         lines.append("Where predictions are wanted was not said; with like, candidates are judged there.")
-    if judges.capped:
-        lines.append(
-            f"{judges.capped:.0%} of the points to be predicted lie so far from the data that no gap as wide can be "
-            "left out: the widest possible ones judge, and predictions there are extrapolations."
-        )
+    lines.append(judges.note)
     names = request.data.names or [f"x{i + 1}" for i in range(search.X.shape[1])]
     found = search.findings
     if search.idle and len(search.y) > EXACT_UP_TO:

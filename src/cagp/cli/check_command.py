@@ -32,9 +32,9 @@ def check(
     """Check the error bars of a model, and write a report.
 
     Simulates from the fitted prior to see whether the method is calibrated, and predicts held-out data to see whether
-    the model is: the rows of HOLDOUT, or training data that are left out, single ones or, with --like, with gaps around
-    them. Where the error bars are wrong, a recalibration is tried. Exit code 0: no test rejects the error bars, which
-    the verdict may still call suspicious; 3: they are not calibrated; 2: wrong use; 1: failure.
+    the model is: the rows of HOLDOUT, or training data that are left out, single ones or, with --like, such as stand in
+    for its points. Where the error bars are wrong, a recalibration is tried. Exit code 0: no test rejects the error
+    bars, which the verdict may still call suspicious; 3: they are not calibrated; 2: wrong use; 1: failure.
     """
     with errors_reported(debug):
         from ..fit_report import write_check_report

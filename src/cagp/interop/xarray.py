@@ -99,7 +99,7 @@ def fit(
 
     ``coords``, ``time_unit`` and the shapes of ``noise_variance``, which is known noise, are as in ``condition``.
     Latitude and longitude are taken together, on the globe; every time has a factor of its own in the kernel. What is
-    chosen, and the error bars, are right for gaps like those of the grid ``like``. The other ``options`` are those of
+    chosen, and the error bars, are right for points like those of the grid ``like``. The other ``options`` are those of
     ``cagp.fit``; ``model.story`` of the result tells what was done.
     """
     seen = observed(field, coords, time_unit, noise_variance)

@@ -37,7 +37,7 @@ class ConditionedField:
     ) -> ConditionedField:
         """The same with error bars that hold on the data of the field; see ``Model.recalibrated``.
 
-        Left out are gaps as wide as those that the points of the grid ``like`` lie in, without it of all widths.
+        Observations stand in for the points of the grid ``like``, without it for points in gaps of all widths.
         """
         places = None if like is None else self.points_of(like)
         return replace(self, model=self.model.recalibrated(places, n, seed, progress=progress))

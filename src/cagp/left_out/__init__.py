@@ -1,24 +1,26 @@
 """Training observations predicted from the others: what judging, choosing and recalibrating are based on."""
 
 from .correlation import Correlation, correlation_of
-from .engine import Mixture, heaviest, leave_out, leave_out_of, left_out
-from .gaps import Gaps, Voids
+from .engine import FEWEST, Mixture, heaviest, leave_out, leave_out_of, left_out, matching, stand_ins_for, who_judges
 from .geometry import Geometry
 from .result import LeftOut
-from .ways import affordable, few_of
+from .stand_ins import StandIns
+from .ways import affordable
 
 __all__ = [
+    "FEWEST",
     "Correlation",
-    "Gaps",
     "Geometry",
     "LeftOut",
     "Mixture",
-    "Voids",
+    "StandIns",
     "affordable",
     "correlation_of",
-    "few_of",
     "heaviest",
     "leave_out",
     "leave_out_of",
     "left_out",
+    "matching",
+    "stand_ins_for",
+    "who_judges",
 ]

@@ -17,10 +17,10 @@ from ..support.progress import progress as progress_bar
 from ..support.threads import share_out
 from ..support.validation import count
 from .correlation import some_of
-from .gaps import Gaps
 from .geometry import Geometry
 from .result import LeftOut
-from .ways import affordable, by_folds, by_neighbours, closed_form, correlation_by_neighbours, few_of, in_closed_form
+from .stand_ins import Matching, StandIns
+from .ways import affordable, by_folds, by_neighbours, closed_form, correlation_by_neighbours, in_closed_form
 
 MOST = 100_000
 """So many are left out where nothing else is said: more take minutes and say no more."""
@@ -28,6 +28,15 @@ MOST = 100_000
 STAND_IN = NearestNeighbours()
 """What predicts where the solver of the model would take too long."""
 
+STANDING_IN = 2_000
+"""So many observations stand in for points to be predicted, at most: more say no more."""
+
+FEWEST = 20
+"""Fewer left-out observations say nothing about errors."""
+
+_MISSED = 0.005  # a smaller share of points without a stand-in is not worth a word
+# Stand-ins have a part of few observations as neighbours, at least so many, and for each function of a trend as many.
+_FEWEST_NEIGHBOURS, _PART, _FOR_TREND = 30, 8, 2
 _SECONDS = 8.0  # more neighbours than the stand-in has are not waited for longer than this, on one core
 
 
@@ -74,48 +83,81 @@ def left_out(
     if size < 2:
         raise InputError("one observation cannot be left out: there is no other to predict it from")
     asked = min(size, MOST) if n is None else count(n, "n", minimum=1)
+    which: np.ndarray | StandIns
     if asked > size:
         raise InputError(f"n is {asked}, and there are {size} training observations; n=None takes all of them")
-    generator = np.random.default_rng(count(seed, "seed"))
-    rows = np.arange(size) if asked == size else np.sort(generator.choice(size, asked, replace=False))
-    geometry, gaps, at = Geometry(first), None, torch.from_numpy(rows).to(first.device)
+    if like is None:
+        which, _ = who_judges(first, None, asked, count(seed, "seed"))
+    else:
+        which = stand_ins_for(first, like, min(asked, STANDING_IN) if n is None else asked, count(seed, "seed"))
+    with progress_bar("left out", len(which), progress) as advance:
+        return leave_out(mixture, which, advance, seed, correlated)
+
+
+def who_judges(model: Conditioned, like: torch.Tensor | None, n: int, seed: int) -> tuple[np.ndarray | StandIns, str]:
+    """Who is left out to judge a model: n observations, drawn at random; those that stand in for points ``like`` (T, p)
+    where that was said, if anybody does; and what to say where nobody does.
+    """
+    size, note = len(model.y), ""
     if like is not None:
-        draws = torch.Generator().manual_seed(seed)
-        voids = geometry.voids(like, draws)
-        chosen = torch.randint(len(voids.distance), (asked,), generator=draws).to(first.device)
-        gaps = geometry.like(at, voids.some(chosen), draws)
-    with progress_bar("left out", asked, progress) as advance:
-        return leave_out(mixture, geometry, rows, gaps, advance, seed, correlated)
+        found = matching(model).stand_ins(like, min(n, size), seed)
+        if found.missing > _MISSED:
+            note = (
+                f"For {found.missing:.0%} of the points to be predicted nothing can be judged: no observation can "
+                "stand in for them, since none has as little data around it; predictions there are extrapolations."
+            )
+        if len(found) >= FEWEST:
+            return found, note
+    return torch.randperm(size, generator=torch.Generator().manual_seed(seed))[:n].sort().values.numpy(), note
+
+
+def stand_ins_for(model: Conditioned, like: torch.Tensor, n: int, seed: int) -> StandIns:
+    """Who stands in for n of the points ``like`` (T, p); refused where nobody can."""
+    found = matching(model).stand_ins(like, n, seed)
+    if not len(found):
+        raise InputError(
+            f"no observation can stand in for any of the points of like: none of all {len(model.y)} has as little data "
+            "around it, so that predictions there cannot be judged; choose points nearer to the data"
+        )
+    return found
+
+
+def matching(model: Conditioned) -> Matching:
+    """What finds stand-ins for a model: by neighbours, fewer where there are few observations."""
+    trend = 0 if model.basis is None else _FOR_TREND * model.basis.at_training_points.shape[1]
+    few = NearestNeighbours(min(STAND_IN.k, max(_FEWEST_NEIGHBOURS, len(model.y) // _PART)) + trend)
+    solver = model.prepared.picked or model.solver
+    return Matching(
+        model, _prepared(model, solver if isinstance(solver, NearestNeighbours) and solver.k <= few.k else few)
+    )
 
 
 def leave_out(
     mixture: Mixture,
-    geometry: Geometry,
-    rows: np.ndarray,
-    gaps: Gaps | None,
+    which: np.ndarray | StandIns,
     advance: Callable[[float], None] = lambda steps: None,
     seed: int = 0,
     correlated: bool = False,
 ) -> LeftOut:
-    """The training points ``rows`` (n,) predicted from the others, but for those in the gap of each."""
+    """Training points ``which`` (n,) predicted from the others, or stand-ins from their members."""
     first, *others = mixture.components
-    found = [leave_out_of(first, geometry, rows, gaps, advance, seed, correlated)]
+    found = [leave_out_of(first, which, advance, seed, correlated)]
     if not others:
         return found[0]
     more: dict[int, LeftOut] = {}
 
-    def one(which: int) -> None:
-        more[which] = leave_out_of(others[which], geometry, rows, gaps, seed=seed)
+    def one(i: int) -> None:
+        more[i] = leave_out_of(others[i], which, seed=seed)
 
     # exact ones, of few observations, at the same time: threads inside do not pay
     if all(closed_form(each) for each in others) and first.device.type == "cpu":
         share_out(one, range(len(others)), first.device, large=True)
     else:
-        for which in range(len(others)):
-            one(which)
-    found += [more[which] for which in range(len(others))]
-    there = set.intersection(*(set(each.index.tolist()) for each in found))
-    found = [each.some(np.isin(each.index, list(there))) for each in found]
+        for i in range(len(others)):
+            one(i)
+    found += [more[i] for i in range(len(others))]
+    there = set.intersection(*(set(each.number.tolist()) for each in found))
+    found = [each.some(np.isin(each.number, list(there))) for each in found]
     means, stds = (np.stack([getattr(each, name) for each in found]) for name in ("mean", "std"))
     mean = mixture.weights @ means
     return replace(found[0], mean=mean, std=np.sqrt(mixture.weights @ (stds**2 + (means - mean) ** 2)))
@@ -123,69 +165,66 @@ def leave_out(
 
 def leave_out_of(
     model: Conditioned,
-    geometry: Geometry,
-    rows: np.ndarray,
-    gaps: Gaps | None,
+    which: np.ndarray | StandIns,
     advance: Callable[[float], None] = lambda steps: None,
     seed: int = 0,
     correlated: bool = False,
 ) -> LeftOut:
-    """The training points ``rows`` (n,) predicted from the others, but for those in the gap of each, by one prior."""
+    """Training points ``which`` (n,) predicted from the others, or stand-ins from their members, by one prior."""
     solver, size = model.prepared.picked or model.solver, len(model.y)
-    at = torch.from_numpy(rows).to(model.device)
-    if gaps is None:  # each from those that are near in its own coordinates, as in a prediction
-        geometry = Geometry(model) if geometry.model is not model else geometry
-    around = geometry.single(at) if gaps is None else gaps
-    if gaps is None and affordable(model, solver, len(rows)):
-        return by_folds(model, solver, rows, around, seed, advance, correlated)
-    few = few_of(model, geometry, at, around)
-    advance(len(rows) - len(few))
-    rows, at, around = rows[few.cpu().numpy()], at[few], around.some(few)
-    how, correlation = _which(len(rows), size, around.any), None
-    if closed_form(model):
+    if isinstance(which, StandIns):
+        rows, stand_ins, members = which.rows.cpu().numpy(), which, which.members
+    else:
+        rows, stand_ins, members = which, None, None
+        if affordable(model, solver, len(rows)):
+            return by_folds(model, solver, rows, seed, advance, correlated)
+    at, geometry, correlation = torch.from_numpy(rows).to(model.device), Geometry(model), None
+    if stand_ins is None and closed_form(model):
         compared = some_of(len(rows), size, 1, seed) if correlated else np.empty(0, dtype=np.int64)
-        errors, variances, correlation = in_closed_form(model, geometry, at, around, compared)
-        distances = geometry.gap(at, around)
-        how += " in closed form, each from all the others: new weights."
+        errors, variances, correlation = in_closed_form(model, at, compared)
+        distances = geometry.distance_of(geometry.others(at, 1), at)
+        how = f"{_all_of(len(rows), size)} in closed form, each from all the others: new weights."
         advance(len(rows))
     else:
-        prepared, which = _neighbours(model, solver, len(rows))
-        errors, variances, distances = by_neighbours(model, prepared, geometry, at, around, advance)
-        how += f" with {which}"
+        if stand_ins is None:
+            prepared, words = _neighbours(model, solver, len(rows))
+            how = f"{_all_of(len(rows), size)} with {words}"
+        else:
+            prepared, how = _prepared(model, STAND_IN), stand_ins.how
+        errors, variances, distances = by_neighbours(model, prepared, geometry, at, members, advance)
         if correlated:
-            correlation = correlation_by_neighbours(model, prepared, geometry, at, around, seed)
+            correlation = correlation_by_neighbours(model, prepared, geometry, at, members, seed)
     error, variance, distance = (each.double().cpu().numpy() for each in (errors, variances, distances))
     useful = np.isfinite(variance) & (variance > 0) & np.isfinite(distance)
-    if not useful.any() and not around.any:
+    if not useful.any():
         raise NotPositiveDefiniteError(
             "rounding errors leave no positive variance of a left-out observation: a larger noise_variance helps"
         )
-    if not useful.any():
-        raise InputError(
-            f"none of the {len(rows)} observations can be predicted from the others that are left; with gaps as large "
-            "as those of like, nothing is left: choose points nearer to the data"
-        )
     if not useful.all():
         how += f" {int((~useful).sum()):,} are left out of the result: the others do not determine them."
-    y, short = model.recipe.y[rows], "left-out gaps" if around.any else "leave-one-out"
+    y, short = model.recipe.y[rows], "leave-one-out" if stand_ins is None else "stand-ins"
     std = np.sqrt(np.where(useful, variance, 1.0))
-    result = LeftOut(rows, model.recipe.X[rows], y, y - error, std, distance, how, short, around, correlation)
+    result = LeftOut(rows, model.recipe.X[rows], y, y - error, std, distance, how, short, stand_ins, correlation)
     return result if useful.all() else result.some(useful)
 
 
-def _which(n: int, size: int, gaps: bool) -> str:
+def _all_of(n: int, size: int) -> str:
     some = f"{n:,} of the {size:,} observations, drawn at random," if n < size else f"All {size:,} observations"
-    without = ", without what lies with each in a gap as wide as those to be predicted" if gaps else ""
-    return f"{some} were predicted from the others{without},"
+    return f"{some} were predicted from the others,"
 
 
 def _neighbours(model: Conditioned, solver: Solver, n: int) -> tuple[PreparedNearestNeighbours, str]:
     """What finds neighbours of ``n`` points for the model, and how it is called in a sentence."""
-    own = model.prepared
     soon = solver.operations(len(model.y), n).seconds(tiles=True) <= _SECONDS
     if isinstance(solver, NearestNeighbours) and (solver.k <= STAND_IN.k or soon):
-        if not isinstance(own, PreparedNearestNeighbours) or own.gram is not model.gram:
-            own = solver.prepare(model.gram)
-        return own, f"{solver!r}, as the model predicts."
+        return _prepared(model, solver), f"{solver!r}, as the model predicts."
     which = f"{STAND_IN!r} instead of {solver!r}, which would take long: this judges the prior, not the solver."
     return STAND_IN.prepare(model.gram), which
+
+
+def _prepared(model: Conditioned, solver: NearestNeighbours) -> PreparedNearestNeighbours:
+    """The solver for the model's data: the one that the model has, if it has it."""
+    own = model.prepared
+    if isinstance(own, PreparedNearestNeighbours) and own.solver == solver and own.gram is model.gram:
+        return own
+    return solver.prepare(model.gram)

@@ -1,21 +1,16 @@
-"""How far points are from the data, and who is nearest outside of a gap."""
+"""Where the training points lie, in the coordinates in which the kernel falls with distance, and who is near."""
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Hashable
 from functools import cached_property
 
 import torch
 
 from ..gram.neighbours import Search, search
 from ..predicting.conditioned import Conditioned
-from .gaps import Boxes, Gaps, Voids
 
-_ENTRIES = 2**21  # so many neighbours are looked at at once
-_WIDER = 8  # where too few lie beyond a gap, so many times as many are looked at
-_VOIDS = 3000  # so many points say how wide gaps are
-_REMEMBERED = 8  # so many answers about neighbours are kept
+_FEW, _SAMPLE = 200, 10_000  # so many points, beside so many others, say how many are near each other
+_ROUND = 1e-9  # three coordinates whose squares add up to the same for all points, to so much of it, are on a globe
 
 
 class Geometry:
@@ -30,24 +25,12 @@ class Geometry:
             self._spread = torch.where(spread > 0, spread, 1.0)
             scaled = model.X / self._spread
         self.points = scaled
-        self._memory: dict[Hashable, torch.Tensor] = {}
-        known = model.gram.neighbours
-        self.search: Search = search(scaled) if known is None else known
 
-    def remembered(
-        self, what: Hashable, rows: torch.Tensor, gaps: Gaps, compute: Callable[[], torch.Tensor]
-    ) -> torch.Tensor:
-        """What ``compute`` gives, or gave lately for the same ``what``, ``rows`` (n,) and ``gaps``.
-
-        The models of a mixture, and candidates that are compared, ask the same one after another.
-        """
-        parts = (each.cpu().numpy().tobytes() for each in (rows, gaps.radius, gaps.centre, gaps.reach))
-        asked = (what, *(hashlib.sha256(each).digest() for each in parts))
-        if asked not in self._memory:
-            self._memory[asked] = compute()
-            while len(self._memory) > _REMEMBERED:
-                del self._memory[next(iter(self._memory))]
-        return self._memory[asked]
+    @cached_property
+    def search(self) -> Search:
+        """The points, ready for questions about neighbours."""
+        known = self.model.gram.neighbours
+        return search(self.points) if known is None else known
 
     def coordinates(self, test: torch.Tensor) -> torch.Tensor:
         """Points (T, p) in these coordinates, shape (T, q)."""
@@ -63,48 +46,36 @@ class Geometry:
         at = self.coordinates(test)
         return (self.points[self.search.query(at, 1)[:, 0]] - at).norm(dim=1)
 
-    def gap(self, rows: torch.Tensor, gaps: Gaps) -> torch.Tensor:
-        """How far the nearest training point beyond the gap of each of ``rows`` (n,) is; infinite if there is none."""
-        return self.remembered("gap", rows, gaps, lambda: self.distance_of(self.beyond(rows, gaps, 1)[:, 0], rows))
-
     def distance_of(self, others: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
-        """How far training points ``others`` (…, n), or −1 for none, are from ``rows`` (n,): infinite for none."""
-        return (self.points[others] - self.points[rows]).norm(dim=-1).masked_fill(others < 0, torch.inf)
+        """How far the nearest of training points ``others`` (n, k), or −1, is from each of ``rows`` (n,): infinite
+        where there is none.
+        """
+        apart = (self.points[others] - self.points[rows, None]).norm(dim=2).masked_fill(others < 0, torch.inf)
+        return apart.amin(dim=1) if others.shape[1] else apart.new_full((len(rows),), torch.inf)
 
-    def beyond(self, rows: torch.Tensor, gaps: Gaps, k: int, among: torch.Tensor | None = None) -> torch.Tensor:
-        """The k nearest others, of ``among`` (m,), beyond each gap of ``rows`` (n,), in order: (n, k), −1 for none."""
-        known = self.points if among is None else self.points[among]
-        tree, found = self.search if among is None else search(known), rows.new_full((len(rows), k), -1)
-        if not k or not len(known):
-            return found
+    def others(self, rows: torch.Tensor, k: int, among: torch.Tensor | None = None) -> torch.Tensor:
+        """The k training points, of ``among`` (m,), nearest to each of ``rows`` (n,) but itself: (n, k), or −1."""
+        return self.nearest(self.points[rows], k, among, rows)
 
-        def take(near: torch.Tensor, part: torch.Tensor, allowed: torch.Tensor) -> torch.Tensor:
-            indices = near if among is None else among[near]
-            allowed = allowed & (indices != rows[part, None])
-            rank = allowed.cumsum(dim=1)
-            row, column = (allowed & (rank <= k)).nonzero(as_tuple=True)
-            found[part[row], rank[row, column] - 1] = indices[row, column]
-            return part[rank[:, -1] < k]
+    def nearest(
+        self, at: torch.Tensor, k: int, among: torch.Tensor | None = None, rows: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """The k training points, of ``among`` (m,), nearest to places ``at`` (n, q) but ``rows`` (n,): (n, k), or −1.
 
-        left, ask = torch.arange(len(rows), device=rows.device), 0
-        for more in (1, _WIDER):  # the neighbours of most are beyond a gap, and those of many a few further on
-            if not len(left) or ask == len(known):
-                return found
-            todo, ask = [], min(more * (k + 1), len(known))  # one more: a point finds itself
-            for part in left.split(max(1, _ENTRIES // ask)):
-                own, around = self.points[rows[part]], gaps.some(part)
-                near = tree.query(own, ask)
-                todo.append(take(near, part, ~around.hold(own, known[near]) if around.any else near >= 0))
-            left = torch.cat(todo)
-        if len(left) and ask < len(known):
-            boxes = Boxes(known, tree.order) if among is not None else self._boxes
-            near = boxes.beyond(self.points[rows[left]], gaps.some(left), min(k + 1, len(known)))
-            take(near, left, near >= 0)
-        return found
-
-    @cached_property
-    def _boxes(self) -> Boxes:
-        return Boxes(self.points, self.search.order)
+        Without ``rows`` a training point at the very place is passed over, as if it were not known.
+        """
+        size = len(self.points) if among is None else len(among)
+        tree = self.search if among is None else search(self.points[among])
+        near = tree.query(at, min(k + 1, size))
+        found = near if among is None else among[near]
+        if rows is None:
+            own = (self.points[found[:, :1]] == at[:, None]).all(dim=2)
+            own = torch.nn.functional.pad(own, (0, found.shape[1] - 1))
+        else:
+            own = found == rows[:, None]
+        order = own.to(torch.uint8).argsort(dim=1, stable=True)
+        found = found.masked_fill(own, -1).gather(1, order)[:, :k]
+        return torch.nn.functional.pad(found, (0, k - found.shape[1]), value=-1)
 
     def reach(self, rows: torch.Tensor, k: int) -> torch.Tensor:
         """How far the k-th neighbour of each of the training points ``rows`` (n,) is, shape (n,)."""
@@ -112,30 +83,38 @@ class Geometry:
         last = self.search.query(own, min(k + 1, len(self.points)))[:, -1]
         return (self.points[last] - own).norm(dim=1)
 
-    def voids(self, test: torch.Tensor, generator: torch.Generator) -> Voids:
-        """The voids that some of ``test`` (T, p) lie in, a sample of at most a few thousand."""
-        test = test[torch.randperm(len(test), generator=generator)[:_VOIDS].to(test.device)]
-        at, distance = self.coordinates(test), self.distance(test)
-        apart = torch.cdist(at, at)
-        reach, middle = torch.where(apart < distance, distance, 0.0).max(dim=1)
-        return Voids(distance, reach, apart.gather(1, middle[:, None])[:, 0])
+    def crowd(self, rows: torch.Tensor, radius: torch.Tensor) -> float:
+        """How many training points are nearer to one of ``rows`` (n,) than its ``radius`` (n,), on average; a guess."""
+        among = self.points[:: -(-len(self.points) // _SAMPLE)]
+        near = torch.cdist(self.points[rows[:_FEW]], among) <= radius[:_FEW, None]
+        return float(near.double().sum(dim=1).mean()) * len(self.points) / len(among)
 
-    def like(self, rows: torch.Tensor, voids: Voids, generator: torch.Generator) -> Gaps:
-        """Gaps around training points ``rows`` (n,) as wide as ``voids`` (of n), in any direction."""
-        own = self.points[rows]
-        way = torch.randn(own.shape, generator=generator, dtype=torch.float64).to(own)
-        way *= (voids.offset / way.norm(dim=1).clamp_min(torch.finfo(way.dtype).tiny))[:, None]
-        centre = self.points[self.search.query(own + way, 1)[:, 0]]  # where data lie, on the globe for example
-        shift = (centre - own).norm(dim=1) - voids.offset  # the point stays as deep in its gap
-        radius = torch.minimum(voids.distance, self.widest(own))
-        return Gaps(radius, centre, torch.minimum(voids.reach + shift, self.widest(centre)))
+    @cached_property
+    def _globe(self) -> int | None:
+        """The first of three coordinates that are those of points on a globe, if any are."""
+        for first in range(self.points.shape[1] - 2):
+            squares = self.points[:, first : first + 3].square().sum(dim=1)
+            if bool(squares[0] > 0) and bool(((squares - squares[0]).abs() <= _ROUND * squares[0]).all()):
+                return first
+        return None
 
-    def widest(self, centres: torch.Tensor) -> torch.Tensor:
-        """The widest gaps around ``centres`` (n, q) that leave about half of the training points, shape (n,)."""
-        some = self.points[:: max(1, len(self.points) // _VOIDS)]
-        return torch.cat([torch.cdist(part, some).median(dim=1).values for part in centres.split(1000)])
+    def moved(self, offsets: torch.Tensor, start: torch.Tensor, end: torch.Tensor) -> torch.Tensor:
+        """``offsets`` (n, k, q) from places ``start`` (n, q) as they are from ``end`` (n, q): turned with the globe."""
+        first = self._globe
+        if first is None:
+            return offsets
+        there = slice(first, first + 3)
+        turned = offsets.clone()
+        turned[..., there] = (offsets[..., there] @ _frame(start[:, there])) @ _frame(end[:, there]).mT
+        return turned
 
-    def single(self, rows: torch.Tensor) -> Gaps:
-        """No gap but the training points ``rows`` (n,) themselves."""
-        nothing = self.points.new_zeros(len(rows))
-        return Gaps(nothing, self.points[rows], nothing)
+
+def _frame(at: torch.Tensor) -> torch.Tensor:
+    """East, north and up at places (n, 3) of a globe, as columns (n, 3, 3)."""
+    up = at / at.norm(dim=1, keepdim=True)
+    axis = torch.zeros_like(up)
+    pole = up[:, 2].abs() > 1 - _ROUND
+    axis[:, 2], axis[pole, 2], axis[pole, 0] = 1.0, 0.0, 1.0
+    east = torch.linalg.cross(axis, up)
+    east = east / east.norm(dim=1, keepdim=True)
+    return torch.stack([east, torch.linalg.cross(up, east), up], dim=2)

@@ -15,7 +15,7 @@ from ..predicting.status import Status
 from ..prediction import UNDER_THE_PRIOR, Guarantee, Prediction, Reshape
 from ..support.convert import Output
 from .correlation import Correlation
-from .gaps import Gaps
+from .stand_ins import StandIns
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,7 +27,8 @@ class LeftOut:
 
     Each of shape (n,), noise included: ``index``, which training points they are; ``y``, ``mean`` and ``std``;
     ``distance``, how far the nearest observation that was used lies, in lengthscales. ``X`` (n, p) are their places,
-    ``gaps`` what was left out with each. ``how`` says in sentences how it was done, ``short`` in a few words.
+    ``stand_ins`` say what each was predicted from, where they stand in for points to be predicted, else None. ``how``
+    says in sentences how it was done, ``short`` in a few words.
     ``correlation`` is that of the errors, where asked for; ``guarantee`` says when the error bars hold.
     """
 
@@ -39,13 +40,29 @@ class LeftOut:
     distance: np.ndarray
     how: str
     short: str
-    gaps: Gaps = field(repr=False)
+    stand_ins: StandIns | None = field(default=None, repr=False)
     correlation: Correlation | None = None
     guarantee: Guarantee = UNDER_THE_PRIOR
 
     def __len__(self) -> int:
         """How many there are."""
         return len(self.y)
+
+    @property
+    def number(self) -> np.ndarray:
+        """What tells each from the others, shape (n,): an observation may stand in for several points."""
+        return self.index if self.stand_ins is None else self.stand_ins.number
+
+    @property
+    def radius(self) -> np.ndarray:
+        """Within which distance everything was left out with each, shape (n,): nothing else where it was alone."""
+        return np.zeros(len(self)) if self.stand_ins is None else self.distance
+
+    @property
+    def worth(self) -> float:
+        """How many independent observations their squared errors are worth, by the correlation of the errors."""
+        n, square = len(np.unique(self.index)), 0.0 if self.correlation is None else self.correlation.square
+        return n / (1 + (n - 1) * square)
 
     @property
     def z(self) -> np.ndarray:
@@ -77,7 +94,7 @@ class LeftOut:
     def some(self, chosen: np.ndarray) -> LeftOut:
         """Those at the places ``chosen``: a mask (n,) or indices."""
         arrays = {name: getattr(self, name)[chosen] for name in ("index", "X", "y", "mean", "std", "distance")}
-        return replace(self, **arrays, gaps=self.gaps.some(torch.from_numpy(chosen).to(self.gaps.radius.device)))
+        return replace(self, **arrays, stand_ins=None if self.stand_ins is None else self.stand_ins.some(chosen))
 
     def __repr__(self) -> str:
         spread = float(np.sqrt(np.square(self.z).mean())) if len(self) else float("nan")

@@ -1,12 +1,11 @@
 """Error bars that hold on the data: scaled and shaped by left-out predictions, or by a calibration set."""
 
 from .conformal import Conformal, jackknife_interval
-from .learning import FEWEST, GROUPS, cross_recalibrated, learn, learned_from
+from .learning import GROUPS, cross_recalibrated, learn, learned_from
 from .margins import Margins, PlacedMargins
 from .recalibrated import Recalibration
 
 __all__ = [
-    "FEWEST",
     "GROUPS",
     "Conformal",
     "Margins",

@@ -16,7 +16,7 @@ import torch
 
 from ..errors import InputError
 from ..gram.neighbours import Search, search
-from ..left_out import Gaps, Geometry, LeftOut
+from ..left_out import Geometry, LeftOut
 from ..support.validation import count, positive, real
 from .margins import saved_array
 from .shape import KNOTS, scores_at, shape_of, spread_of
@@ -29,7 +29,8 @@ _STRENGTHS = (1.0, 4.0, 16.0)
 _SAMPLE = 4_000  # so many left-out observations decide
 _CLEARLY = 2.0  # a log score is clearly better by so many standard errors of the difference
 _INFLUENCED = 16  # so many neighbours of an observation are predicted with it, mostly
-_FEW = 200
+_LOOKED_AT = 64  # neighbours among which those beyond a gap are sought; wider surroundings have the others
+_BEYOND = 1.1  # who has fewer neighbours ends so many times as far away as the last of them
 _SCALARS = ("distance", "finest", "strength", "spread")  # the fields of a band that are no arrays
 _SMALLEST_SIZE = 1e-6  # error bars are not scaled to nothing, whatever the data say
 
@@ -58,15 +59,15 @@ class DistanceBand:
         sizes = BandSizes(start, geometry, seed)
         # The left-out errors of its close neighbours have an observation's own noise in them, which those around a test
         # point have not: they would make the most local size look better than it is.
-        near = sizes.around_training(some, found.gaps, apart=True)
+        near = sizes.around_training(some, sizes.apart(found, some))
         z = torch.from_numpy(found.z[some]).to(geometry.points.device)
-        worth = len(some) / sizes.together(some, found.gaps)
+        worth = found.some(some).worth
         best, chosen = None, (sizes.levels, 1.0)
         # from the simplest to the most local, which has to be clearly better
         for finest in range(sizes.levels, -1, -1):
             for strength in _STRENGTHS if finest < sizes.levels else _STRENGTHS[:1]:
                 local = sizes.averaged(len(some), near[finest:], strength)
-                found_shape = shape_of(z / local)
+                found_shape = shape_of(z / local, worth)
                 density = scores_at(found_shape, z / local)[1] - local.log()
                 gain = density - (0.0 if best is None else best)
                 if best is None or float(gain.mean()) > _CLEARLY * float(gain.std()) / worth**0.5:
@@ -74,8 +75,8 @@ class DistanceBand:
         assert best is not None
         finest, strength = chosen
         if finest < sizes.levels:
-            closest = sizes.around_training(some, found.gaps, apart=False)
-            values = shape_of(z / sizes.averaged(len(some), closest[finest:], strength))
+            closest = sizes.around_training(some, found.radius[some])
+            values = shape_of(z / sizes.averaged(len(some), closest[finest:], strength), worth)
         band = replace(start, finest=finest, strength=strength, values=values.cpu().numpy(), spread=spread_of(values))
         return band, float(best.mean())
 
@@ -145,39 +146,35 @@ class BandSizes:
             near.append((found, apart))
         return self.averaged(len(places), near, self._band.strength)
 
-    def around_training(self, some: np.ndarray, gaps: Gaps, apart: bool) -> list[tuple[torch.Tensor, torch.Tensor]]:
-        """For each level the neighbours of ``some`` (m,) outside of their gaps; ``apart``: not predicted with them."""
-        chosen = torch.from_numpy(some).to(self._rows.device)
-        rows, around = self._rows[chosen], gaps.some(chosen)
-        if apart:
-            around = replace(around, radius=torch.maximum(around.radius, self._geometry.reach(rows, _INFLUENCED)))
-        place = torch.full((len(self._geometry.points),), -1, device=rows.device)
+    def apart(self, found: LeftOut, some: np.ndarray) -> np.ndarray:
+        """Who is further than this from each of ``some`` (m,) of those left out was not predicted with it, mostly."""
+        rows = self._rows[torch.from_numpy(some).to(self._rows.device)]
+        return np.maximum(found.radius[some], self._geometry.reach(rows, _INFLUENCED).cpu().numpy())
+
+    def around_training(self, some: np.ndarray, radius: np.ndarray) -> list[tuple[torch.Tensor, torch.Tensor]]:
+        """For each level the neighbours of ``some`` (m,) that are further away than ``radius`` (m,), in wider ones."""
+        rows = self._rows[torch.from_numpy(some).to(self._rows.device)]
+        own, least = self._geometry.points[rows], torch.from_numpy(radius).to(self._sizes.device)
         near = []
         for level in range(self.levels):
             members = self._members(level)
-            among = self._rows[members]
-            place[among] = members
-            found = self._geometry.beyond(rows, around, min(_NEIGHBOURS + 1, len(among)), among)
-            away = (self._geometry.points[found] - self._geometry.points[rows, None]).norm(dim=2)
-            near.append((torch.where(found >= 0, place[found], -1), away.masked_fill(found < 0, torch.inf)))
+            points = self._geometry.points[self._rows[members]]
+            asked = search(points).query(own, min(_LOOKED_AT, len(members)))
+            away = (points[asked] - own[:, None]).norm(dim=2)
+            outside = (away >= least[:, None]) & (self._rows[members[asked]] != rows[:, None])
+            order = (~outside).to(torch.uint8).argsort(dim=1, stable=True)[:, : _NEIGHBOURS + 1]
+            outside, away, asked = (each.gather(1, order) for each in (outside, away, asked))
+            near.append((members[asked].masked_fill(~outside, -1), away.masked_fill(~outside, torch.inf)))
         return near
-
-    def together(self, some: np.ndarray, gaps: Gaps) -> float:
-        """How many of left-out observations ``some`` (m,) lie in one gap, usually: so many are wrong together."""
-        if not gaps.any:
-            return 1.0
-        chosen = torch.from_numpy(some).to(self._rows.device)
-        few, points = chosen[:: max(1, len(chosen) // _FEW)], self._geometry.points
-        held = gaps.some(few).hold(points[self._rows[few]], points[None, self._rows[chosen]].expand(len(few), -1, -1))
-        return max(1.0, float(held.sum(dim=1).double().mean()))
 
     def averaged(self, n: int, near: list[tuple[torch.Tensor, torch.Tensor]], strength: float) -> torch.Tensor:
         """The sizes at n places, given the neighbours of each and how far they are, widest surrounding last."""
         size = self._sizes.mean().expand(n)
         for found, apart in reversed(near):
             # a point at the edge of the surrounding has no weight, so that sizes do not jump
-            edge = apart[:, -1:].clamp_min(torch.finfo(apart.dtype).tiny)
+            known = apart.masked_fill(found < 0, 0.0).amax(dim=1, keepdim=True)
+            edge = torch.where(found[:, -1:] < 0, known * _BEYOND, known).clamp_min(torch.finfo(apart.dtype).tiny)
             weight = (1 - (apart / edge).square()).masked_fill(found < 0, 0.0).to(size.dtype)
-            known = (weight * self._sizes[found.clamp_min(0)]).sum(dim=1)
-            size = (known + strength * size) / (weight.sum(dim=1) + strength)
+            total = (weight * self._sizes[found.clamp_min(0)]).sum(dim=1)
+            size = (total + strength * size) / (weight.sum(dim=1) + strength)
         return (size ** (1 / _POWER)).clamp_min(_SMALLEST_SIZE)

@@ -23,7 +23,7 @@ import numpy as np
 import torch
 
 from ..errors import InputError
-from ..left_out import Geometry, leave_out_of
+from ..left_out import leave_out_of
 from ..left_out.ways import COPIES
 from ..posterior import solve
 from ..predicting.conditioned import Conditioned
@@ -181,7 +181,7 @@ def jackknife_interval(
     noises = not_negative_each(noise, "noise_variance", len(test)).to(model.device)
     n = len(model.y)
     require(COPIES * model.gram.dense_bytes, model.gram.budget, "jackknife+", "raise memory_budget")
-    found = leave_out_of(model, Geometry(model), np.arange(n), None)
+    found = leave_out_of(model, np.arange(n))
     if len(found) < n:
         lost = f"{n - len(found)} observations are not determined by the others"
         raise InputError(f"{lost}; jackknife+ needs all of them")

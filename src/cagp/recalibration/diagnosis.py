@@ -15,7 +15,7 @@ from scipy.special import ndtr, ndtri
 
 from ..calibration import Assessment, ecdf_band
 from ..calibration.assessment import LEVELS, EffectiveSize
-from ..left_out import Correlation
+from ..left_out import FEWEST, Correlation
 from ..support.numbers import coverage_percent, number
 
 _LEVEL = 0.01
@@ -25,7 +25,6 @@ _MATERIAL_SHIFT = 0.1
 _MATERIAL_COVERAGE = 0.03
 _TAIL_RATIO = 1.2
 _POWER = 0.8  # how often a deviation must be found to be called one that can be seen
-FEW = 20  # fewer values say little
 
 
 @dataclass(frozen=True)
@@ -118,7 +117,7 @@ def diagnose(z: np.ndarray, correlation: Correlation | None = None) -> Diagnosis
             f"The errors are correlated: the {n:,} values count like {number(worth.spread, 2)} independent ones for "
             f"the width of the error bars, and like {number(worth.mean, 2)} for the bias."
         )
-    if n < FEW:
+    if n < FEWEST:
         notes.append(f"{n} values are few: only gross failures can be seen.")
     held = f"95% intervals hold {coverage_percent(coverage[LEVELS.index(0.95)].found)} of the {n:,} values"
     if failures:
@@ -152,7 +151,7 @@ def joint_verdict(method: Diagnosis | None, data: Diagnosis | None) -> tuple[str
     where = "under the method's own prior, and " if method is not None else "the method was not checked, and "
     if data is None:
         there = "the model was not checked against data"
-    elif len(data.z) < FEW:
+    elif len(data.z) < FEWEST:
         there = f"{len(data.z)} held-out {'values are' if len(data.z) > 1 else 'value is'} too few to say more"
     else:
         seen = number(visible(data.worth))
@@ -196,7 +195,7 @@ def _single(z: float, coverage: tuple[Coverage, ...], worth: EffectiveSize) -> D
 
 def _heavy_tails(z: np.ndarray) -> bool:
     """Whether a few values are much further out than a normal law of the spread of the others allows."""
-    if len(z) < FEW or (2 * ndtr(np.abs(z)) - 1 <= 0.99).mean() > 0.985:
+    if len(z) < FEWEST or (2 * ndtr(np.abs(z)) - 1 <= 0.99).mean() > 0.985:
         return False  # or the error bars are wide enough for the tails
     inner = np.median(np.abs(z - np.median(z))) / ndtri(0.75)
     ratio = z.std(ddof=1) / max(inner, np.finfo(float).tiny)

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from ..errors import InputError
-from ..left_out import Geometry, LeftOut, Mixture, Voids, heaviest, leave_out
+from ..left_out import FEWEST, Geometry, LeftOut, Mixture, heaviest, leave_out, matching, stand_ins_for
 from ..predicting.conditioned import Conditioned
 from ..prediction import Prediction
 from ..support.progress import progress as progress_bar
@@ -21,17 +21,16 @@ from .recalibrated import EMPIRICAL, Adjustment, Recalibration, SizesOfErrors
 MOST = 1_000_000
 """So many single observations are left out where nothing else is said."""
 
-_IN_GAPS, _EXACTLY = 2_000, 500  # so many are left out for gaps of about the same width, by exact models fewer
+_STAND_INS = 2_000  # so many stand in for points to be predicted, or for points in gaps of about the same width
 _PARTS_IN_GAPS = 3  # so many components, the heaviest, predict what is left out in gaps
 # Test points that are at most so many times the usual spacing from the data are like single observations left out.
 _NEAR = 1.5
 _WIDER = 3.0  # the gaps of a band are up to so many times as wide as those of the one before
 # More bands of single observations need so many in each, at distances so many times apart, and so much better a score.
 _IN_BAND, _APART, _WORTH_IT = 500, 1.1, 0.01
-
-FEWEST, _FEWEST_IN_GAPS = 20, 100
-"""Fewer left-out observations say nothing about their spread; in gaps, where many are wrong together, more are needed.
-"""
+_IN_BAND_OF_STAND_INS = 50  # independent ones: several bands of fewer would be learned from chance
+_MISSED = 0.005  # where nobody stands in for more of the points, gaps of all widths say what is known
+_FEWEST_IN_GAPS = 100  # where many are wrong together, more are needed than FEWEST
 
 GROUPS = 5
 """Left-out observations that recalibrate one another are in so many groups: each learns from almost all of them."""
@@ -43,12 +42,13 @@ def learn(
     n: int | None,
     seed: int,
     progress: bool | None = None,
-    alone: LeftOut | None = None,
-    near: Sequence[DistanceBand] = (),
+    seen: LeftOut | None = None,
+    taught: Sequence[DistanceBand] = (),
 ) -> Recalibration:
-    """Leave out single observations, and gaps: of the widths of those that ``like`` (T, p) lie in, or of all widths.
+    """Leave out single observations, and those that stand in for points ``like`` (T, p), or for points in gaps of all
+    widths.
 
-    ``alone`` are the single ones, where they were left out before, ``near`` the bands that were learned from them.
+    ``seen`` were left out before, alone or as stand-ins, and ``taught`` these bands.
     """
     model = mixture.components[0]
     size, generator = len(model.y), np.random.default_rng(count(seed, "seed"))
@@ -59,16 +59,29 @@ def learn(
             "and n of at most all of them"
         )
     geometry = Geometry(model)
-    wanted, draws = None, torch.Generator().manual_seed(seed)
     if like is not None:
-        wanted = geometry.voids(points(like, "like", model.device, columns=model.X.shape[1]), draws)
-    rows = np.arange(size) if asked == size else np.sort(generator.choice(size, asked, replace=False))
+        test = points(like, "like", model.device, columns=model.X.shape[1])
+        seen = leave_out(mixture, stand_ins_for(model, test, min(size, _STAND_INS), seed), seed=seed, correlated=True)
+        taught = learned_from(seen, model, seed).bands
     with progress_bar("recalibrate", asked, progress) as advance:
-        if alone is None:
-            alone = leave_out(mixture, geometry, rows, None, advance, seed)
-        else:
+        if seen is not None and seen.stand_ins is None and len(seen) == asked:
+            alone, near = seen, list(taught)
             advance(asked)
-        return _learn(mixture, geometry, alone, wanted, draws, seed, near)
+        else:
+            rows = np.arange(size) if asked == size else np.sort(generator.choice(size, asked, replace=False))
+            alone = leave_out(mixture, rows, advance, seed)
+            near = _by_distance(alone, geometry, seed)
+    bands, how = near, alone.how
+    if seen is not None and seen.stand_ins is not None:
+        bands = near + [band for band in taught if band.distance > near[-1].distance]
+        how += f" {seen.how}" if len(bands) > len(near) else ""
+    if seen is None or seen.stand_ins is None or seen.stand_ins.missing > _MISSED:
+        known = len(bands)
+        bands = _in_gaps(mixture, geometry, alone, bands, seed)
+        how += " Others were left out with all that is near them, for gaps of all widths." if len(bands) > known else ""
+    if len(bands) > len(near):
+        how += f" Error bars are known up to a distance of {bands[-1].distance:.3g} lengthscales from the data."
+    return Recalibration(tuple(bands), how, seed)
 
 
 def learned_from(found: LeftOut, component: Conditioned, seed: int) -> Recalibration:
@@ -76,18 +89,18 @@ def learned_from(found: LeftOut, component: Conditioned, seed: int) -> Recalibra
     geometry = Geometry(component)
     if len(found) < FEWEST:
         raise InputError(f"{len(found)} left-out observations are too few for a recalibration, which needs {FEWEST}")
-    if not found.gaps.any:
+    if found.stand_ins is None:
         return Recalibration(tuple(_by_distance(found, geometry, seed)), found.how, seed)
     number = np.zeros(len(found), dtype=int)
     rows = torch.from_numpy(found.index).to(component.device)
-    near = _NEAR * float(geometry.gap(rows, geometry.single(rows)).median())
+    near = _NEAR * float(geometry.distance_of(geometry.others(rows, 1), rows).median())
     if near > 0:
         number = np.ceil(np.log(np.maximum(found.distance / near, 1.0)) / np.log(_WIDER)).astype(int)
     bands, waiting = [], np.zeros(len(found), dtype=bool)
     for each in np.unique(number):  # a band with too few goes to the next one, and the last ones are not too few
         waiting |= number == each
-        rest = int((number > each).sum())
-        if waiting.sum() >= FEWEST and (not rest or rest >= FEWEST):
+        rest = number > each
+        if not rest.any() or min(found.some(waiting).worth, found.some(rest).worth) >= _IN_BAND_OF_STAND_INS:
             bands.append(DistanceBand.learned(found.some(waiting), geometry, seed)[0])
             waiting = np.zeros(len(found), dtype=bool)
     return Recalibration(tuple(bands), found.how, seed)
@@ -96,12 +109,14 @@ def learned_from(found: LeftOut, component: Conditioned, seed: int) -> Recalibra
 def cross_recalibrated(found: LeftOut, component: Conditioned, seed: int) -> Prediction:
     """The predictions of left-out observations, those of each group recalibrated by the other groups.
 
-    No observation judges itself: where this mends the error bars of the left-out observations, a recalibration mends
-    those of new ones that are like them. ``component`` is the one whose data were left out.
+    No observation judges itself, for whatever points it stands in: where this mends the error bars of the left-out
+    observations, a recalibration mends those of new ones that are like them. ``component`` is the one whose data were
+    left out.
     """
-    order = np.random.default_rng(seed).permutation(len(found))
-    parts = []
-    for group in np.array_split(order, GROUPS):
+    single = np.random.default_rng(seed).permutation(np.unique(found.index))
+    groups = [np.flatnonzero(np.isin(found.index, some)) for some in np.array_split(single, GROUPS)]
+    order, parts = np.concatenate(groups), []
+    for group in groups:
         others = np.setdiff1d(order, group)
         sizes = SizesOfErrors(learned_from(found.some(others), component, seed), component)
         X, distance = (torch.from_numpy(each[group]).to(component.device) for each in (found.X, found.distance))
@@ -112,48 +127,28 @@ def cross_recalibrated(found: LeftOut, component: Conditioned, seed: int) -> Pre
     return replace(found, guarantee=EMPIRICAL).reshaped(Adjustment(*on_cpu).reshape)
 
 
-def _learn(
-    mixture: Mixture,
-    geometry: Geometry,
-    alone: LeftOut,
-    wanted: Voids | None,
-    draws: torch.Generator,
-    seed: int,
-    near: Sequence[DistanceBand] = (),
-) -> Recalibration:
-    """Bands of single observations left out ``alone``, and of gaps as wide as those ``wanted``, or of all widths."""
+def _in_gaps(
+    mixture: Mixture, geometry: Geometry, alone: LeftOut, known: Sequence[DistanceBand], seed: int
+) -> list[DistanceBand]:
+    """The ``known`` bands, and further ones of observations left out with all that is near them, for wider gaps."""
     model, few = mixture.components[0], heaviest(mixture, _PARTS_IN_GAPS)
-    bands, size = list(near) or _by_distance(alone, geometry, seed), len(model.y)
-    most = min(_IN_GAPS if model.prepared.factor is None else _EXACTLY, max(_FEWEST_IN_GAPS, len(alone)))
-    spacing = float(np.median(alone.distance))
-    widest = _widest(geometry, draws) if wanted is None else float(wanted.distance.max())
-    low = _NEAR * spacing
-    while spacing > 0 and low < widest:
-        voids = _evenly(geometry, low, min(low * _WIDER, widest), widest, draws) if wanted is None else wanted
-        there = ((voids.distance > low) & (voids.distance <= low * _WIDER)).nonzero()[:, 0]
-        n = min(size, most) if len(there) else 0
+    draws, size, bands = torch.Generator().manual_seed(seed), len(model.y), list(known)
+    spacing, widest = float(np.median(alone.distance)), _widest(geometry, draws)
+    n = min(size, _STAND_INS, max(_FEWEST_IN_GAPS, len(alone)))
+    low, matched = _NEAR * spacing, matching(model)
+    while n >= _FEWEST_IN_GAPS and 0 < low < widest:
+        share = torch.rand(n, generator=draws, dtype=torch.float64)
+        width = low * (min(_WIDER, widest / low) ** share).to(geometry.points)
         low *= _WIDER
-        if n < _FEWEST_IN_GAPS:
-            continue
-        some = torch.randperm(size, generator=draws)[:n].sort().values
-        chosen = there[torch.randint(len(there), (n,), generator=draws).to(there.device)]
-        gaps = geometry.like(some.to(model.device), voids.some(chosen.to(model.device)), draws)
-        try:
-            found = leave_out(few, geometry, some.numpy(), gaps)
-        except InputError:  # nothing is left outside of gaps as wide as these
+        rows = torch.randperm(size, generator=draws)[:n].sort().values.to(model.device)
+        stand_ins = matched.beyond(rows, width)
+        if len(stand_ins) < _FEWEST_IN_GAPS:  # hardly anybody has something left outside of gaps as wide as these
             break
+        found = leave_out(few, stand_ins, seed=seed, correlated=True)
         # bands lie ever further from the data: between two of them the sizes of errors are interpolated
-        if len(found) >= FEWEST and np.median(found.distance) > bands[-1].distance:
+        if np.median(found.distance) > bands[-1].distance:
             bands.append(DistanceBand.learned(found, geometry, seed)[0])
-    how = alone.how
-    if len(bands) > 1:
-        whose = "of all widths" if wanted is None else "as wide as those that the points of like lie in"
-        number = "one band" if len(bands) == 2 else f"{len(bands) - 1} bands"
-        how += (
-            f" Up to {most:,} were left out with a gap around each, for {number} of gaps {whose}, up to a distance "
-            f"of {bands[-1].distance:.3g} lengthscales from the data."
-        )
-    return Recalibration(tuple(bands), how, seed)
+    return bands
 
 
 def _by_distance(alone: LeftOut, geometry: Geometry, seed: int) -> list[DistanceBand]:
@@ -183,12 +178,3 @@ def _widest(geometry: Geometry, draws: torch.Generator) -> float:
     """A quarter of how far two observations usually lie apart: beyond, hardly anything is left to predict from."""
     first, second = torch.randint(len(geometry.points), (2, 1000), generator=draws).to(geometry.points.device)
     return float((geometry.points[first] - geometry.points[second]).norm(dim=1).median()) / 4
-
-
-def _evenly(geometry: Geometry, low: float, high: float, widest: float, draws: torch.Generator) -> Voids:
-    """Voids at distances between ``low`` and ``high``, evenly spread, as points in the plane lie in discs."""
-    n = min(len(geometry.points), _IN_GAPS)
-    share, depth = torch.rand(2, n, generator=draws, dtype=torch.float64).to(geometry.points)
-    distance = low * (high / low) ** share
-    reach = (distance / (1 - 0.9 * depth.sqrt())).clamp_max(max(widest, high))
-    return Voids(distance, reach, reach - distance)

@@ -16,10 +16,12 @@ _EACH = 25  # so many values of z are needed for each pair of knots
 _SMALLEST_SLOPE, _SMALLEST = 1e-3, 1e-12
 
 
-def shape_of(z: torch.Tensor) -> torch.Tensor:
-    """The values of z at ``KNOTS``, shape (J,), from a sample (n,); with few values only its spread is told."""
+def shape_of(z: torch.Tensor, worth: float = math.inf) -> torch.Tensor:
+    """The values of z at ``KNOTS``, shape (J,), from a sample (n,) that is ``worth`` so many independent values; with
+    few only its spread is told.
+    """
     n = len(z)
-    pairs = min(len(KNOTS) // 2, n // _EACH)
+    pairs = min(len(KNOTS) // 2, int(min(n, worth) // _EACH))
     if not pairs:
         return KNOTS.to(z.device) * (z.square().mean().sqrt().clamp_min(_SMALLEST) if n else 1.0)
     middle = len(KNOTS) // 2

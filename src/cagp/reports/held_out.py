@@ -12,11 +12,11 @@ from scipy.special import ndtri
 
 from ..calibration import Scores, evaluate
 from ..errors import InputError
-from ..left_out import Correlation, Geometry, LeftOut, affordable, correlation_of, left_out
+from ..left_out import FEWEST, Correlation, Geometry, LeftOut, affordable, correlation_of, left_out
 from ..model import Model
 from ..predicting.conditioned import Conditioned
 from ..prediction import Prediction
-from ..recalibration import FEWEST, GROUPS, Conformal, cross_recalibrated, learn
+from ..recalibration import GROUPS, Conformal, cross_recalibrated, learn
 from ..recalibration.diagnosis import Diagnosis, diagnose
 from ..support.convert import array
 from .inputs import HoldoutData, ReportInputs, seconds, working
@@ -165,7 +165,7 @@ def leave_out(model: Model, like: torch.Tensor | None, seed: int) -> LeftOut:
 def left_out_data(component: Conditioned, found: LeftOut) -> HeldOut:
     """Left-out observations of a component as held-out data."""
     geometry, rows = Geometry(component), torch.from_numpy(found.index).to(component.device)
-    rough = _roughness(component, lambda k: geometry.beyond(rows, geometry.single(rows), k))
+    rough = _roughness(component, lambda k: geometry.others(rows, k))
     data, how = (found.X, found.y, found.prediction, found.distance, rough), f"{found.how} {_KINDER}"
     return HeldOut(*data, found.index, "training data", how, found.short, found.correlation)
 

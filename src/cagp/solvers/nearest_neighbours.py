@@ -91,7 +91,7 @@ class PreparedNearestNeighbours(Prepared):
 
     def __init__(self, solver: NearestNeighbours, gram: Gram, k: int, levels: list[FarSubset]) -> None:
         super().__init__(solver, gram)
-        self._k, self._levels, self._shares = k, levels, solver.shared
+        self.near, self._levels, self._shares = k, levels, solver.shared  # the first of its members are so many nearest
         self.members_each = k + sum(level.take for level in levels)  # how many neighbours a test point has
         self._cell_levels = [level.with_more(WIDEST) for level in levels]
         # how many neighbours a cell has at most
@@ -113,7 +113,7 @@ class PreparedNearestNeighbours(Prepared):
         neighbours, block = self.gram.neighbours, COPIES * self._wide**2 * self.gram.dtype.itemsize
         if not self._shares or not isinstance(neighbours, TreeSearch) or block > self.gram.working_budget:
             return None
-        return Cells.of(neighbours, self._k)
+        return Cells.of(neighbours, self.near)
 
     def _places(self, cross: Cross) -> np.ndarray:
         coordinates = self.gram.search_coordinates(cross.seen_by(self.gram).test)
@@ -146,17 +146,12 @@ class PreparedNearestNeighbours(Prepared):
     def _own(self, cross: Cross) -> torch.Tensor:
         """The neighbours of each test point by itself, shape (T, k + far); −1 where there are fewer."""
         nobody = torch.empty(cross.size, 0, dtype=torch.int64, device=self.gram.device)
-        near = cross.nearest(self._k) if self._k else nobody
+        near = cross.nearest(self.near) if self.near else nobody
         return with_far(near, self._levels, lambda level: level.nearest(cross))
 
     def members(self, nearest: Callable[[int, torch.Tensor | None], torch.Tensor]) -> torch.Tensor:
         """Neighbours (T, k + far), or −1, by another rule: ``nearest(n, among)`` gives n of all, or ``among`` (m,)."""
-        return with_far(nearest(self._k, None), self._levels, lambda level: nearest(level.ask, level.points))
-
-    @property
-    def choice(self) -> tuple[int, ...]:
-        """What the rule of ``members`` depends on, beside the training points: k, and what describes the far ones."""
-        return (self._k, *(n for level in self._levels for n in (level.take, level.ask, int(level.points[0]))))
+        return with_far(nearest(self.near, None), self._levels, lambda level: nearest(level.ask, level.points))
 
     @property
     def anchors(self) -> torch.Tensor:
@@ -204,9 +199,9 @@ class PreparedNearestNeighbours(Prepared):
         return self._kriging.weights(cross, asked, strict)
 
     def stopped(self, iteration: int) -> str:
-        if self._k == self.gram.size:
-            return f"NearestNeighbours used all {self._k} training points: the posterior is exact."
-        far = self.members_each - self._k
-        which = f"{self._k} near and {far} far ones" if far else f"{self._k}"
+        if self.near == self.gram.size:
+            return f"NearestNeighbours used all {self.near} training points: the posterior is exact."
+        far = self.members_each - self.near
+        which = f"{self.near} near and {far} far ones" if far else f"{self.near}"
         cells = f", or up to {self._wide} for all of a cell" if self._cells is not None else ""
         return f"NearestNeighbours used {which} of {self.gram.size} training points for each test point{cells}."
