@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import cagp
-from cagp.left_out import Geometry, leave_out
+from cagp.gram.neighbours import ScaledSearch
+from cagp.left_out import Geometry, geometry, leave_out
 
 KERNEL = cagp.Matern32(lengthscale=[0.3, 0.5], variance=2.0)
 
@@ -157,6 +158,19 @@ def test_plot() -> None:
     prior, X, y = _problem(40)
     axes = prior.condition(X, y, cagp.Cholesky()).left_out().plot()
     assert axes[2].get_ylabel() == "z = error / std"
+
+
+def test_a_tree_of_other_lengthscales_finds_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    prior, X, y = _problem(80)
+    first, rows = prior.condition(X, y, cagp.NearestNeighbours(8)), np.arange(0, 80, 4)
+    other = dataclasses.replace(prior, kernel=cagp.Matern12((0.4, 0.9))).condition(X, y, cagp.NearestNeighbours(8))
+    alone = leave_out(other, Geometry(first.components[0]), rows, None)
+    monkeypatch.setattr(geometry, "_SHARED_FROM", 0)
+    known = Geometry(first.components[0])
+    assert isinstance(Geometry(other.components[0], known).search, ScaledSearch)
+    shared = leave_out(other, known, rows, None)
+    np.testing.assert_allclose(shared.mean, alone.mean, rtol=1e-9)
+    np.testing.assert_allclose(shared.std, alone.std, rtol=1e-9)
 
 
 def test_what_is_remembered_is_not_taken_for_something_else() -> None:

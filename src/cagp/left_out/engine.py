@@ -134,7 +134,7 @@ def leave_out_of(
     solver, size = model.prepared.picked or model.solver, len(model.y)
     at = torch.from_numpy(rows).to(model.device)
     if gaps is None:  # each from those that are near in its own coordinates, as in a prediction
-        geometry = Geometry(model) if geometry.model is not model else geometry
+        geometry = Geometry(model, geometry) if geometry.model is not model else geometry
     around = geometry.single(at) if gaps is None else gaps
     if gaps is None and affordable(model, solver, len(rows)):
         return by_folds(model, solver, rows, around, seed, advance, correlated)

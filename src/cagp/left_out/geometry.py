@@ -8,20 +8,24 @@ from functools import cached_property
 
 import torch
 
-from ..gram.neighbours import Search, search
+from ..gram.neighbours import ScaledSearch, Search, TreeSearch, search
 from ..predicting.conditioned import Conditioned
 from .gaps import Boxes, Gaps, Voids
 
 _ENTRIES = 2**21  # so many neighbours are looked at at once
 _WIDER = 8  # where too few lie beyond a gap, so many times as many are looked at
 _VOIDS = 3000  # so many points say how wide gaps are
+_SHARED_FROM = 200_000  # a tree of so many points takes longer than all that is asked of it here
 _REMEMBERED = 8  # so many answers about neighbours are kept
 
 
 class Geometry:
-    """The training ``points`` (d, q) in lengthscales, or in spreads where no part of the kernel falls with distance."""
+    """The training ``points`` (d, q) in lengthscales, or in spreads where no part of the kernel falls with distance.
 
-    def __init__(self, model: Conditioned) -> None:
+    Very many are searched in the tree of ``another``, where they are the same in other units.
+    """
+
+    def __init__(self, model: Conditioned, another: Geometry | None = None) -> None:
         self.model = model
         scaled = model.gram.search_coordinates()
         self._spread: torch.Tensor | None = None
@@ -31,8 +35,10 @@ class Geometry:
             scaled = model.X / self._spread
         self.points = scaled
         self._memory: dict[Hashable, torch.Tensor] = {}
-        known = model.gram.neighbours
-        self.search: Search = search(scaled) if known is None else known
+        shared = None
+        if another is not None and len(scaled) >= _SHARED_FROM and isinstance(another.search, TreeSearch):
+            shared = ScaledSearch.of(another.search, scaled)
+        self.search: Search | ScaledSearch = shared or model.gram.neighbours or search(scaled)
 
     def remembered(
         self, what: Hashable, rows: torch.Tensor, gaps: Gaps, compute: Callable[[], torch.Tensor]
