@@ -28,7 +28,7 @@ from .observations import Observations
 from .radial_plan import RadialPlan, compiled_plan
 from .search_space import Space
 from .terms import GivenTerms, Sample, Terms
-from .trend_columns import TrendColumns
+from .trend_columns import TrendColumns, TrendEstimate
 
 if TYPE_CHECKING:
     from .compiled_terms import Sums
@@ -145,6 +145,12 @@ class VecchiaLikelihood(NeighbourLikelihood):
         sum_of_terms, noise_gradient = total.tolist()
         gradient = self.gradient(log_values, leaves, noise_gradient)
         return Evaluation(self._value(sum_of_terms, combined.gain), gradient, combined.trend)
+
+    def trend(self, log_values: np.ndarray) -> TrendEstimate | None:
+        """The unknown coefficients of the mean at ``log_values`` (q,); None where there are none."""
+        values = self.space.values(log_values)
+        noise = self.local.diagonal(self.space.noise(values))
+        return self._trend.from_whitened(self._whitened(self.space.kernel(values), noise)).trend
 
     def _covariance(self, kernel: Kernel, batch: _Batch) -> torch.Tensor:
         """k within each block, shape (B, k+1, k+1), differentiable; what belongs to no point is not meant."""
