@@ -193,7 +193,7 @@ def _solve(known: Known, asked: Asked, rows: np.ndarray, n: int, limit: float, r
 
 @compiled
 def _add(more: np.ndarray, chosen: np.ndarray, n: int) -> int:
-    """Put those of ``more`` that are there, and not among the first n of ``chosen`` yet, behind these; how many it has."""
+    """Put those of ``more`` that are there, and not among the first n of ``chosen``, behind these; how many it has."""
     total = n
     for who in more:
         fresh = who >= 0
