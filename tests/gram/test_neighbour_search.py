@@ -1,10 +1,11 @@
 """Neighbours by blocks of points, against all distances."""
 
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cagp.gram.neighbours import BlockSearch, TreeSearch, search
+from cagp.gram.neighbours import BlockSearch, ScaledSearch, TreeSearch, search
 from random_examples import examples
 
 
@@ -34,6 +35,28 @@ def test_blocks_find_the_nearest(seed, n, T, q, share, leaf, clustered):
 
 def test_a_cpu_uses_the_tree():
     assert isinstance(search(torch.arange(20.0).reshape(10, 2)), TreeSearch)
+
+
+@pytest.mark.parametrize("factors", [(2.0, 2.0), (0.5, 1.9), (1.0, 7.0)])
+@pytest.mark.parametrize("k", [1, 30, 700])
+def test_the_nearest_in_other_units_are_those_of_a_tree_of_their_own(factors, k):
+    rng = torch.Generator().manual_seed(2)
+    points, test = torch.randn(700, 2, generator=rng).double(), torch.randn(50, 2, generator=rng).double()
+    scaled = points * torch.tensor(factors).double()
+    found = ScaledSearch.of(TreeSearch(points), scaled)
+    assert found is not None
+    assert torch.equal(found.query(test, k), TreeSearch(scaled).query(test, k))
+
+
+def test_other_points_are_no_multiples():
+    points = torch.rand(300, 2, generator=torch.Generator().manual_seed(3)).double()
+    moved = points.clone()
+    moved[17, 0] += 1e-6
+    turned = points @ torch.tensor([[0.8, 0.6], [-0.6, 0.8]]).double()
+    constant = points * torch.tensor([1.0, 0.0]).double()
+    narrow = points * torch.tensor([1.0, 100.0]).double()
+    for other in (moved, turned, constant, narrow, points[:, :1], points[:200]):
+        assert ScaledSearch.of(TreeSearch(points), other) is None
 
 
 def test_both_searches_agree_on_scattered_points():

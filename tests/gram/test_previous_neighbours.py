@@ -35,6 +35,20 @@ def test_the_tree_finds_the_nearest_predecessors(n, k):
     np.testing.assert_allclose(_distances(scaled, found), _brute(scaled, k), atol=1e-12)
 
 
+def test_few_among_many_have_the_nearest_predecessors(monkeypatch):
+    X = np.random.default_rng(4).random((3000, 2))
+    places = np.array([0, 3, 20, 21, 150, 900, 1001, 1500, 2998])
+    searched, by_search = [], module._by_search
+    monkeypatch.setattr(module, "_by_search", lambda *asked: searched.append(1) or by_search(*asked))
+    for k, scales in ((12, (1.0, 0.2)), (12, (0.2, 1.0)), (5, (0.2, 1.0)), (12, (1.0, 0.2))):
+        found = previous_neighbours(cagp.Matern32(scales), torch.from_numpy(X), k, torch.from_numpy(places)).numpy()
+        apart = cdist((X / scales)[places], X / scales)
+        apart[np.arange(3000) >= places[:, None]] = np.inf
+        near = np.take_along_axis(apart, np.where(found == NONE, 2999, found), axis=1)
+        np.testing.assert_allclose(near, np.sort(apart, axis=1)[:, :k], atol=1e-12)
+    assert len(searched) == 3  # the last question is the first
+
+
 def test_points_in_an_unlucky_order_with_many_copies():
     X = np.repeat(np.sort(np.random.default_rng(0).random(60))[:, None], 5, axis=0)
     found = previous_neighbours(cagp.RBF(0.5), torch.from_numpy(X), 9).numpy()

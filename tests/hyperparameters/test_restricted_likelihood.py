@@ -71,6 +71,19 @@ def test_gradient_with_few_neighbours_is_that_of_the_value() -> None:
         assert_allclose(likelihood(space.start).gradient[i], slope, rtol=1e-5, atol=1e-6)
 
 
+def test_the_trend_is_that_of_generalised_least_squares() -> None:
+    space, data = space_of("matern32-ard"), restricted(False)
+    assert data.basis is not None
+    kernel, values, X = KERNELS["matern32-ard"], space.values(space.start), data.X.numpy()
+    near = previous_neighbours(kernel, data.X, data.size - 1)
+    found = VecchiaLikelihood(space, data, Terms.all_of(near), 2**30).trend(space.start)
+    assert found is not None
+    solved = np.linalg.solve(kernel(X, X) + np.diag(data.diagonal(space.noise(values)).numpy()), data.basis.numpy())
+    covariance = np.linalg.inv(data.basis.numpy().T @ solved)
+    assert_allclose(found.coefficients, covariance @ (solved.T @ data.y.numpy()), rtol=1e-8)
+    assert_allclose(found.covariance, covariance, rtol=1e-8)
+
+
 @pytest.mark.parametrize("kind", ["exact", "nearest-neighbours"])
 def test_a_trend_in_the_data_does_not_matter(kind: str) -> None:
     """Neither to the fitted prior nor to the likelihood."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 import torch
@@ -9,6 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import cagp
+from cagp.gram.neighbours import ScaledSearch
+from cagp.left_out import Geometry, geometry, leave_out
 
 KERNEL = cagp.Matern32(lengthscale=[0.3, 0.5], variance=2.0)
 
@@ -108,3 +112,16 @@ def test_plot() -> None:
     prior, X, y = _problem(40)
     axes = prior.condition(X, y, cagp.Cholesky()).left_out().plot()
     assert axes[2].get_ylabel() == "z = error / std"
+
+
+def test_a_tree_of_other_lengthscales_finds_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    prior, X, y = _problem(80)
+    first, rows = prior.condition(X, y, cagp.NearestNeighbours(8)), np.arange(0, 80, 4)
+    other = dataclasses.replace(prior, kernel=cagp.Matern12((0.4, 0.9))).condition(X, y, cagp.NearestNeighbours(8))
+    alone = leave_out(other, rows)
+    monkeypatch.setattr(geometry, "_SHARED_FROM", 0)
+    known = Geometry(first.components[0])
+    assert isinstance(Geometry(other.components[0], known).search, ScaledSearch)
+    shared = leave_out(other, rows, another=known)
+    np.testing.assert_allclose(shared.mean, alone.mean, rtol=1e-9)
+    np.testing.assert_allclose(shared.std, alone.std, rtol=1e-9)

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from scipy.special import ndtr
 
-from ..left_out import LeftOut, StandIns, leave_out, leave_out_of, who_judges
+from ..left_out import Geometry, LeftOut, StandIns, leave_out, leave_out_of, who_judges
 from ..model import Model
 from ..predicting.distributions import NormalMixture, Transformed, normal_grid, reach_of
 from ..transforms import Transform
@@ -19,13 +19,14 @@ _FURTHEST = 12.0  # quantiles up to this normal score are in the CRPS of a trans
 @dataclass(frozen=True)
 class JudgingSet:
     """Training observations that judge the candidates: rows (n,), each left out alone, or stand-ins for points to be
-    predicted. A ``crowd`` of them err together: so many count like one.
+    predicted. ``geometry`` is that of the first candidate. A ``crowd`` of them err together: so many count like one.
 
     Scores are on the scale of the observations before a ``transform``, where there is one. ``note`` says where nothing
     can be judged.
     """
 
     which: np.ndarray | StandIns
+    geometry: Geometry
     crowd: float = 1.0
     transform: Transform | None = None
     note: str = ""
@@ -36,11 +37,11 @@ class JudgingSet:
     ) -> JudgingSet:
         """At most n observations, drawn at random; those that stand in for points ``like`` (T, p), where there are."""
         component = model.components[0]
-        which, note = who_judges(component, like, n, seed)
+        (which, note), geometry = who_judges(component, like, n, seed), Geometry(component)
         if not isinstance(which, StandIns):
-            return cls(which, 1.0, transform, note)
+            return cls(which, geometry, 1.0, transform, note)
         seen = leave_out_of(component, which, seed=seed, correlated=True)
-        return cls(which, len(seen) / seen.worth, transform, note)
+        return cls(which, geometry, len(seen) / seen.worth, transform, note)
 
     def __len__(self) -> int:
         return len(self.which)
@@ -52,7 +53,7 @@ class JudgingSet:
 
     def left_out(self, model: Model) -> LeftOut:
         """What a model predicts for them."""
-        return leave_out(model, self.which)
+        return leave_out(model, self.which, another=self.geometry)
 
     def scores(self, model: Model) -> LeftOutScores:
         """The scores of a model here."""

@@ -21,6 +21,7 @@ from ..hyperparameters.fitting import log_likelihoods, neighbour_terms
 from ..hyperparameters.terms import GivenTerms
 from ..kernels import Radial, Rotated
 from ..model import Model
+from ..predicting.conditioned import Conditioned
 from ..prior import Prior
 from ..solvers.exact import EXACT_UP_TO
 from ..support.interrupt import Interrupt, ending_at
@@ -35,7 +36,7 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 # Models of more observations are let go once they are judged, and those chosen made again, which takes seconds: each
-# holds the data, their coordinates, the functions of the trend and a search tree.
+# holds coordinates of the data, twice, and chosen ones a search tree.
 _KEPT_UP_TO = 200_000
 
 EXPLORING, MAKING = 0.6, 0.8
@@ -102,6 +103,7 @@ class CandidateSearch:
         if transform is not None:
             self.y = transform.of(torch.from_numpy(self.y)).numpy()
         self.start = request.first_candidate(self.y)
+        self.first: Conditioned | None = None  # whose data others share
         self.judges: JudgingSet | None = None
         self.fits: list[FittedCandidate] = []
         self.notes: list[str] = []
@@ -174,10 +176,7 @@ class CandidateSearch:
             model = self.condition(result.prior)
         except NotPositiveDefiniteError:
             return found
-        kept = model if len(self.y) <= _KEPT_UP_TO else None
-        taken = found.seconds + time.perf_counter() - started
-        polished = replace(found, result=result, model=kept, seconds=taken)
-        return polished
+        return replace(found, result=result, model=model, seconds=found.seconds + time.perf_counter() - started)
 
     def sketched(self, candidate: CandidatePrior) -> tuple[float, CandidatePrior]:
         """The candidate as a few hundred observations like it best, after some steps, and their log-likelihood.
@@ -199,16 +198,30 @@ class CandidateSearch:
         return found.model if found.model is not None else self.condition(found.prior)
 
     def condition(self, prior: Prior) -> Model:
-        """The prior given the data."""
+        """The prior given the data; what was made of them for the first one is shared by all."""
+        if self.first is not None:
+            return Model([self.first.with_prior(prior)])
         options = {"device": self.device, **(self.request.options.condition_options or {})}
-        return prior.condition(self.X, self.y, self.request.solver, **options)
+        model = prior.condition(self.X, self.y, self.request.solver, **options)
+        self.first = model.components[0]
+        return model
+
+    @cached_property
+    def spread(self) -> np.ndarray:
+        """The standard deviation of each column (p,)."""
+        return np.asarray(self.X.std(axis=0))
+
+    @cached_property
+    def scale(self) -> float:
+        """The variance of y."""
+        return float(self.y.var())
 
     @cached_property
     def idle(self) -> set[int]:
         """The columns along which the first candidate hardly varies: their lengthscales stay."""
-        found, least = set[int](), _IDLE * float(self.y.var())
+        found, least = set[int](), _IDLE * self.scale
         for part, column, place in self._lengthscales(self.fits[0].prior):
-            reach = 2 * float(self.X[:, column].std()) / part.kernel.lengthscale[place]
+            reach = 2 * float(self.spread[column]) / part.kernel.lengthscale[place]
             if part.kernel.variance * reach**2 < least:
                 found.add(column)
         return found if len(found) < self.X.shape[1] else set()

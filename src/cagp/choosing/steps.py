@@ -110,7 +110,7 @@ def fit_kernels(search: CandidateSearch) -> CandidateSearch:
 def _starts(search: CandidateSearch, kind: str) -> list[Callable[[], CandidatePrior]]:
     """Where the kernel of a kind starts: several places for a sum, which has many optima."""
     first = search.start.starting_at(search.fits[0].prior)
-    spread, scale = search.X.std(axis=0), float(search.y.var())
+    spread, scale = search.spread, search.scale
 
     def within(spreads: float) -> CandidatePrior:
         return search.start.from_values_of(first.within(spreads, spread).start, kind)

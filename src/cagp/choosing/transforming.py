@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import torch
 
 from ..errors import NotPositiveDefiniteError
 from ..hyperparameters.transform_fitting import Profile, most_likely
@@ -62,6 +63,7 @@ def _better_of_two(search: CandidateSearch) -> CandidateSearch:
         return search
     changed = CandidateSearch(search.request, proposed, search.started)
     changed.judges = replace(search.judges, transform=proposed)
+    changed.first = search.judges.geometry.model.with_observations(torch.from_numpy(changed.y))
     other = changed.run(changed.start)
     if other is None:
         return search

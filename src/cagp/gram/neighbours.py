@@ -11,6 +11,9 @@ from scipy.spatial import cKDTree
 from ..support.threads import threads_allowed
 
 _FEW = 500  # fewer questions are answered before another thread has begun
+# Points are those of another tree in other units where they differ by so much of their extent, and are searched there
+# where it is enough to look at about so many times as many. Distances are compared up to rounding.
+_ALIKE, _MORE, _ROUNDING = 1e-12, 8.0, 1e-12
 
 
 def search(points: torch.Tensor, few: bool = False) -> Search:
@@ -40,13 +43,60 @@ class TreeSearch:
 
     def nearest(self, test: np.ndarray, k: int) -> np.ndarray:
         """The k points nearest to each of ``test`` (…, q), nearest first: indices (…, k)."""
+        return self.apart(test, k)[1]
+
+    def apart(self, test: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+        """How far they are, and which they are, both (…, k)."""
         few = test.size < _FEW * test.shape[-1]
-        _, near = self._tree.query(test, k=k, workers=1 if few else threads_allowed())
-        return near.reshape(*test.shape[:-1], k)
+        found = self._tree.query(test, k=k, workers=1 if few else threads_allowed())
+        distance, near = (each.reshape(*test.shape[:-1], k) for each in found)
+        return distance, near
 
     def crowd(self, centres: np.ndarray, reach: float, norm: float = 2.0) -> np.ndarray:
         """How many points there are within ``reach`` of each of ``centres`` (n, q), shape (n,)."""
         return self._tree.query_ball_point(centres, reach, p=norm, return_length=True, workers=threads_allowed())
+
+
+class ScaledSearch:
+    """The ``points`` (n, q) of a tree, each coordinate times one of ``factors`` (q,): no tree of their own is built.
+
+    What is nearest here is among some more that are nearest there: whoever is further there than r is further here than
+    the smallest factor times r.
+    """
+
+    def __init__(self, tree: TreeSearch, points: torch.Tensor, factors: torch.Tensor) -> None:
+        self._tree, self._points, self._factors = tree, points, factors
+        self._least = (1 + _ROUNDING) * float(factors.min())
+
+    @classmethod
+    def of(cls, tree: TreeSearch, points: torch.Tensor) -> ScaledSearch | None:
+        """The search among points (n, q); None where they are no such multiples, or others are nearest too often."""
+        known = torch.from_numpy(tree.points)
+        if known.shape != points.shape:
+            return None
+        (low, high), (its_low, its_high) = (torch.aminmax(each, dim=0) for each in (points, known))
+        factors = (high - low) / (its_high - its_low)
+        if not float(factors.max() / factors.min()) ** (len(factors) - 1) <= _MORE:
+            return None
+        unlike = (known * factors).sub_(points).abs_().amax(dim=0)
+        return cls(tree, points, factors) if bool((unlike <= _ALIKE * (high - low)).all()) else None
+
+    @property
+    def order(self) -> torch.Tensor:
+        """The points (n,) as they stand in the tree."""
+        return self._tree.order
+
+    def query(self, test: torch.Tensor, k: int) -> torch.Tensor:
+        """The k points nearest to each of ``test`` (T, q), nearest first: indices (T, k)."""
+        found, todo = torch.empty(len(test), k, dtype=torch.int64), torch.arange(len(test))
+        ask, places = k, test / self._factors
+        while len(todo):
+            furthest, near = map(torch.from_numpy, self._tree.apart(places[todo].numpy(), ask))
+            own = (self._points[near] - test[todo, None]).square().sum(dim=2).topk(k, dim=1, largest=False)
+            found[todo] = near.gather(1, own.indices)
+            sure = own.values[:, -1].sqrt() <= self._least * furthest[:, -1]
+            todo, ask = todo[~sure if ask < len(self._points) else []], min(2 * ask, len(self._points))
+        return found
 
 
 class BlockSearch:

@@ -7,8 +7,10 @@ Among too many points for that, a tree takes over in the coordinates of ``near_c
 
 from __future__ import annotations
 
+import hashlib
 import math
 import operator
+import threading
 
 import torch
 
@@ -21,6 +23,11 @@ NONE = -1  # stands where a point has fewer than k predecessors that vary
 _BLOCK_ENTRIES = 2**22  # pairs that are in memory together
 _FEW = 4  # A tree of more points than this for each one asked about is built in a hurry
 _ALL_PAIRS = 2**22  # pairs that are looked at one by one where a tree would do nearly as well
+_MANY, _FASTER = 32, 8  # of more points than this for each one asked about, blocks grow so fast: fewer trees are built
+_REMEMBERED = 4  # answers that are kept, of few points among many
+
+_answers: dict[bytes, torch.Tensor] = {}
+_asking = threading.Lock()
 
 
 def previous_neighbours(kernel: Kernel, X: torch.Tensor, k: int, places: torch.Tensor | None = None) -> torch.Tensor:
@@ -42,11 +49,29 @@ def previous_neighbours_of(
     if not near:
         return _by_correlation(kernel, embedding, k, asked)
     coordinates = coordinates_of(near, embedding).contiguous()
-    return _by_search(coordinates, k, asked.to(coordinates.device))
+    few = coordinates.device.type == "cpu" and n > _FEW * len(asked)
+    return (_remembered if few else _by_search)(coordinates, k, asked.to(coordinates.device))
+
+
+def _remembered(coordinates: torch.Tensor, k: int, asked: torch.Tensor) -> torch.Tensor:
+    """What ``_by_search`` gives, or gave lately: fits that begin where another has ended ask the same once more."""
+    digest = hashlib.sha256(repr((k, tuple(coordinates.shape))).encode())
+    for each in (coordinates, asked):
+        digest.update(each.numpy().data)
+    question = digest.digest()
+    with _asking:
+        found = _answers.get(question)
+    if found is None:
+        found = _by_search(coordinates, k, asked)
+        with _asking:
+            _answers[question] = found
+            while len(_answers) > _REMEMBERED:
+                del _answers[next(iter(_answers))]
+    return found
 
 
 def _by_search(coordinates: torch.Tensor, k: int, asked: torch.Tensor) -> torch.Tensor:
-    """Blocks that double in size, each searched among its own points and all before them."""
+    """Blocks that grow, each searched among its own points and all before them."""
     # in a random order at least half of those points come before the one asked about, so a little more than 2k
     # candidates are enough for nearly all; the others ask again for twice as many
     n = len(coordinates)
@@ -62,7 +87,7 @@ def _by_search(coordinates: torch.Tensor, k: int, asked: torch.Tensor) -> torch.
             near = (known.query(coordinates[asked[part]], candidates) for part in todo.split(step))
             todo = torch.cat([_take(*each, asked, found) for each in zip(near, todo.split(step), strict=True)])
             candidates = min(stop, 2 * candidates)
-        start, stop = stop, min(n, 2 * stop)
+        start, stop = stop, min(n, (_FASTER if stop > _MANY * len(asked) else 2) * stop)
     return found
 
 

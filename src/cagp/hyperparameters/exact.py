@@ -94,7 +94,7 @@ class ExactLikelihood(Likelihood):
         """The factor L of G, L⁻¹ of residuals and of what else the gradient needs (n, columns), log p, the trend."""
         outputs, n = self._trend.outputs, self.data.size
         factor = self._factor(self.space.values(log_values))
-        whitened = torch.linalg.solve_triangular(factor, self._trend.columns, upper=False)
+        whitened = torch.linalg.solve_triangular(factor, self._trend.of(), upper=False)
         combined = self._trend.from_whitened(whitened)
         whitened = whitened @ combined.parts
         normalising = factor.diagonal().log().sum() + 0.5 * n * math.log(2 * math.pi)
@@ -162,7 +162,7 @@ class CompiledExactLikelihood(Likelihood):
         self._plan, self._trend, self._origin = plan, TrendColumns(data), data.X.mean(dim=0)
         kernel = space.prior.kernel
         self._amplitude = kernel.amplitude.at(data.X).numpy() if isinstance(kernel, Varying) else np.ones(n)
-        self._columns = np.asfortranarray(self._trend.columns.numpy() / self._amplitude[:, None])
+        self._columns = np.asfortranarray(self._trend.of().numpy() / self._amplitude[:, None])
         pieces = _PIECES if n >= _WHOLE else 1
         ends = np.rint(n * np.sqrt(np.linspace(0.0, 1.0, pieces + 1))).astype(np.int64).tolist()
         self._pieces, self._height = list(pairwise(ends))[::-1], max(_ROWS, _PAIRS // n)
@@ -287,7 +287,7 @@ class _SumOverPairs(NamedTuple):
 
     def by_slots(self, found: np.ndarray, E: np.ndarray, plan: Plan, slots: Slots) -> Iterator[tuple[int, np.ndarray]]:
         """The slots that the products ``found`` (2, n, W) belong to, and what they are there (2, n)."""
-        found = np.moveaxis(found, 2, 0)
+        found = found.transpose(2, 0, 1)
         if self.kind != 1:
             yield int((slots.parameter if self.kind else slots.term)[self.which]), found[0]
             return

@@ -28,7 +28,7 @@ from .optimise import Optimum, maximise
 from .radial_plan import compiled_plan
 from .result import Ending, FitResult, summarise
 from .search_space import Space
-from .terms import GivenTerms, sample_terms, terms_wanted
+from .terms import GivenTerms, Sample, sample_terms, terms_wanted
 from .vecchia import NeighbourSetting
 
 NEIGHBOURS = 45
@@ -278,7 +278,8 @@ class _Fitting:
         """From what a user hands over; ``beside`` are the other options of ``observations``."""
         subsets, *others = (np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(4))
         data = observations(space.prior, X, y, device, **beside)
-        data = data.rows(_chosen(subset, data.size, subsets))  # copies, whoever changes X and y later
+        # copies, whoever changes X and y later
+        data = data.owned() if subset is None else data.rows(_chosen(subset, data.size, subsets))
         data = data.with_mean(space.prior.mean) if data.basis is None else data
         return cls(space, data, resolve_budget(memory_budget, data.y.device), *others)
 
@@ -305,8 +306,8 @@ class _Fitting:
         if kind == "exact":
             return (self.exact,) * 2
         if isinstance(terms, GivenTerms):
-            everything = sample_terms(self.data.size, self.data.size, self.samples)
-            return (NeighbourSetting(self.space, self.data, everything, k, self.budget).given(terms),) * 2
+            given = Sample(terms.rows, np.ones(len(terms.rows)))
+            return (NeighbourSetting(self.space, self.data, given, k, self.budget).given(terms),) * 2
         setting = self.setting(terms, k)
         near = setting.likelihood(self.space.start if at is None else at)
         return near, setting.estimate(near)
@@ -337,10 +338,8 @@ class _Fitting:
         return Ending(kind, near, setting.estimate(near), optimum, refreshes, chosen)
 
 
-def _chosen(subset: Subset, n: int, generator: np.random.Generator) -> np.ndarray:
+def _chosen(subset: int | Sequence[int] | np.ndarray, n: int, generator: np.random.Generator) -> np.ndarray:
     """The indices of the points to fit to."""
-    if subset is None:
-        return np.arange(n)
     if np.ndim(subset) == 0:
         size = count(subset, "subset", minimum=2)
         if size > n:

@@ -37,13 +37,18 @@ class Observations:
     @property
     def size(self) -> int:
         """How many observations there are."""
-        return len(self.y)
+        return self.y.shape[0]
 
     def rows(self, indices: np.ndarray | torch.Tensor) -> Observations:
         """The observations ``indices``, in that order."""
         at = torch.as_tensor(indices, device=self.y.device)
         arrays: dict[str, Any] = {name: each[at] for name, each in vars(self).items() if isinstance(each, torch.Tensor)}
         return replace(self, **arrays)
+
+    def owned(self) -> Observations:
+        """The same with points and observations of its own."""
+        X, y = (each.clone(memory_format=torch.contiguous_format) for each in (self.X, self.y))
+        return replace(self, X=X, y=y)
 
     def with_mean(self, mean: Mean) -> Observations:
         """The same with ``mean`` filled in from the data, for each output by itself."""

@@ -20,15 +20,15 @@ from scipy.spatial import KDTree
 
 from ..errors import InputError, NotPositiveDefiniteError
 from ..gram.covariances import Covariances
-from ..gram.previous_neighbours import NONE
+from ..gram.previous_neighbours import NONE, previous_neighbours
 from ..kernels import RBF, Kernel, Pattern, Periodic, Product, Radial, Sum, Varying, embedding_leaves
 from ..prior import Prior
 from ..support.memory import require, resolve_budget
 from ..support.validation import ArrayLike, count
 from .observations import Observations, observations
 from .search_space import Space
-from .terms import sample_terms, terms_wanted
-from .vecchia import NeighbourSetting, block_factors, conditional_terms
+from .terms import Terms, sample_terms, terms_wanted
+from .vecchia import VecchiaLikelihood, block_factors, conditional_terms
 
 CENTRES = 30
 _ITERATIONS = 30
@@ -109,8 +109,11 @@ class PatternFit:
         k = min(count(n_neighbours, "n_neighbours", minimum=1), data.size - 1)
         require(8 * len(sample.places) * (k + 1) ** 2, budget, "the covariances of all terms", "take fewer terms")
         space = Space.of(plain)
-        likelihood = NeighbourSetting(space, data, sample, k, budget).likelihood(space.start)
-        trend = likelihood(space.start).trend
+        chosen = torch.from_numpy(sample.places)
+        nearest = Terms.all_of(previous_neighbours(kernel, data.X, k, chosen), chosen)
+        # by torch: compiled code, which fits to few observations do not need otherwise, does not pay for one evaluation
+        likelihood = VecchiaLikelihood(space, data, nearest, budget)
+        trend = likelihood.trend(space.start)
         local = likelihood.local
         b = local.y - local.mean if trend is None or local.basis is None else local.y - local.basis @ trend.coefficients
         members = likelihood.own.members.to(data.y.device)

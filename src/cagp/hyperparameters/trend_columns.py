@@ -39,19 +39,25 @@ class Combination:
 
 
 class TrendColumns:
-    """The columns (n, q + outputs) of ``data``; those of y are without its known mean where there is no basis."""
+    """The columns of ``data``, ``q`` + ``outputs`` of them; without a basis, of y without its known mean."""
 
     def __init__(self, data: Observations) -> None:
-        self._data = data
-        self.columns = (data.y - data.mean).reshape(data.size, -1)
-        self.outputs, self.q = self.columns.shape[1], 0
-        if data.basis is not None:
+        self._data, self.q = data, 0
+        self._Q, whole = data.y.new_empty(data.size, 0), data.y.reshape(data.size, -1)
+        self.outputs = whole.shape[1]
+        if data.basis is None:
+            self._residuals = whole - data.mean.reshape(data.size, -1)
+        else:
             self.q = data.basis.shape[1]
-            Q, R = orthonormal(data.basis)
+            self._Q, R = orthonormal(data.basis)
             self._back = torch.linalg.inv(R) * math.sqrt(data.size)
-            whole = data.y.reshape(data.size, -1)
-            self._plain = torch.linalg.inv(R) @ (Q.T @ whole)
-            self.columns = torch.column_stack([Q * math.sqrt(data.size), whole - data.basis @ self._plain])
+            self._plain = torch.linalg.inv(R) @ (self._Q.T @ whole)
+            self._residuals = whole - data.basis @ self._plain
+
+    def of(self, rows: torch.Tensor | None = None) -> torch.Tensor:
+        """The columns (m, q + outputs) of the observations ``rows`` (m,), or of all."""
+        Q, residuals = (each if rows is None else each[rows] for each in (self._Q, self._residuals))
+        return torch.column_stack([Q * math.sqrt(self._data.size), residuals])
 
     def from_whitened(self, whitened: torch.Tensor) -> Combination:
         """From whitened columns L⁻¹[Q √n, y − Hβ₀] (terms, q + outputs), where LLᵀ = G."""

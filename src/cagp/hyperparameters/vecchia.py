@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -27,7 +28,7 @@ from .observations import Observations
 from .radial_plan import RadialPlan, compiled_plan
 from .search_space import Space
 from .terms import GivenTerms, Sample, Terms
-from .trend_columns import TrendColumns
+from .trend_columns import TrendColumns, TrendEstimate
 
 if TYPE_CHECKING:
     from .compiled_terms import Sums
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 _BATCH_BYTES = {"cpu": 4 * 2**20, "cuda": 256 * 2**20}  # of a (points, k+1, k+1) array: what suits cache or device
 _COPIES = 24  # such arrays that are alive at once, besides four per coordinate
 _SETTLED = 0.01  # neighbours are chosen anew until fewer than this fraction of them change (ties on grids always may)
+_COMPARED = 10_000  # about so many points tell whether all distances change alike
 _CHUNK = 512  # terms that a thread computes at a time; sums are added in order: the same on all machines
 
 
@@ -79,15 +81,18 @@ def conditional_terms(factor: torch.Tensor, right: torch.Tensor, outputs: int) -
 
 
 class NeighbourLikelihood(Likelihood):
-    """Points of ``data`` are in a random order; ``terms``, which are held, say which count, and their neighbours."""
+    """Points of ``data`` are in a random order; ``terms``, which are held, say which count, and their neighbours.
 
-    def __init__(self, space: Space, data: Observations, terms: Terms) -> None:
+    ``trend`` is that of the data, which likelihoods with other terms share; it is made where there is none.
+    """
+
+    def __init__(self, space: Space, data: Observations, terms: Terms, trend: TrendColumns | None) -> None:
         super().__init__(space, data)
         self.terms = terms
         self.own, used = terms.compact(data.size)  # about the rows in use
         self.local = data if used is None else data.rows(used)
-        self._trend = TrendColumns(data)
-        self._columns = self._trend.columns if used is None else self._trend.columns[used]
+        self._trend = trend or TrendColumns(data)
+        self._columns = self._trend.of(used)
 
     @property
     def computed(self) -> int:
@@ -102,8 +107,10 @@ class NeighbourLikelihood(Likelihood):
 class VecchiaLikelihood(NeighbourLikelihood):
     """By torch, for any kernel: memory for some thousand blocks at a time."""
 
-    def __init__(self, space: Space, data: Observations, terms: Terms, budget: int) -> None:
-        super().__init__(space, data, terms)
+    def __init__(
+        self, space: Space, data: Observations, terms: Terms, budget: int, trend: TrendColumns | None = None
+    ) -> None:
+        super().__init__(space, data, terms, trend)
         k = terms.neighbours.shape[1]
         block_bytes = (k + 1) ** 2 * 8
         per_point = block_bytes * (_COPIES + 4 * data.X.shape[1])
@@ -139,6 +146,12 @@ class VecchiaLikelihood(NeighbourLikelihood):
         gradient = self.gradient(log_values, leaves, noise_gradient)
         return Evaluation(self._value(sum_of_terms, combined.gain), gradient, combined.trend)
 
+    def trend(self, log_values: np.ndarray) -> TrendEstimate | None:
+        """The unknown coefficients of the mean at ``log_values`` (q,); None where there are none."""
+        values = self.space.values(log_values)
+        noise = self.local.diagonal(self.space.noise(values))
+        return self._trend.from_whitened(self._whitened(self.space.kernel(values), noise)).trend
+
     def _covariance(self, kernel: Kernel, batch: _Batch) -> torch.Tensor:
         """k within each block, shape (B, k+1, k+1), differentiable; what belongs to no point is not meant."""
         count, size = batch.members.shape
@@ -162,8 +175,10 @@ class CompiledVecchiaLikelihood(NeighbourLikelihood):
 
     informed = True
 
-    def __init__(self, space: Space, data: Observations, terms: Terms, plan: RadialPlan) -> None:
-        super().__init__(space, data, terms)
+    def __init__(
+        self, space: Space, data: Observations, terms: Terms, plan: RadialPlan, trend: TrendColumns | None = None
+    ) -> None:
+        super().__init__(space, data, terms, trend)
         self._plan = plan
         # with an amplitude s, y/s has the kernel without it, and noise over s²
         self._amplitude = data.X.new_ones(self.local.size)
@@ -237,8 +252,12 @@ class NeighbourSetting:
         """By compiled code where there is some for this kernel on this device, by torch elsewhere."""
         plan = compiled_plan(self.space, self.data.X)
         if plan is not None:
-            return CompiledVecchiaLikelihood(self.space, self.data, terms, plan)
-        return VecchiaLikelihood(self.space, self.data, terms, self.budget)
+            return CompiledVecchiaLikelihood(self.space, self.data, terms, plan, self._trend)
+        return VecchiaLikelihood(self.space, self.data, terms, self.budget, self._trend)
+
+    @cached_property
+    def _trend(self) -> TrendColumns:
+        return TrendColumns(self.data)
 
     def refreshed(self, before: NeighbourLikelihood, then: np.ndarray, now: np.ndarray) -> NeighbourLikelihood | None:
         """The likelihood with neighbours chosen anew, ``now`` (q,); None where hardly any changes since ``then``."""
@@ -254,7 +273,7 @@ class NeighbourSetting:
 
     def _similar(self, then: np.ndarray, now: np.ndarray) -> bool:
         """Whether all distances under one kernel are the same multiple of those under the other."""
-        kernels, X = (self._kernel(then), self._kernel(now)), self.data.X
+        kernels, X = (self._kernel(then), self._kernel(now)), self.data.X[:: max(1, self.data.size // _COMPARED)]
         a, b = (kernel.embed(X, X.mean(dim=0)) if kernel.radial else None for kernel in kernels)
         if not isinstance(a, torch.Tensor) or not isinstance(b, torch.Tensor):
             return False

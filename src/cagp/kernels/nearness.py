@@ -54,7 +54,8 @@ def near_coordinates(kernel: Kernel, embedding: Embedding, first: int = 0) -> Ne
 def coordinates_of(near: Near, embedding: Embedding) -> torch.Tensor:
     """Points, given by their embedding, in the coordinates of a search (n, q)."""
     leaves = embedding_leaves(embedding)
-    return torch.cat([leaves[place] * scale for place, scale in near]).T
+    parts = [leaves[place] if bool((scale == 1).all()) else leaves[place] * scale for place, scale in near]
+    return (parts[0] if len(parts) == 1 else torch.cat(parts)).T
 
 
 @dataclass(frozen=True)

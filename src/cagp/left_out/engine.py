@@ -138,16 +138,20 @@ def leave_out(
     advance: Callable[[float], None] = lambda steps: None,
     seed: int = 0,
     correlated: bool = False,
+    another: Geometry | None = None,
 ) -> LeftOut:
-    """Training points ``which`` (n,) predicted from the others, or stand-ins from their members."""
+    """Training points ``which`` (n,) predicted from the others, or stand-ins from their members.
+
+    ``another`` geometry of the same data may know who is near.
+    """
     first, *others = mixture.components
-    found = [leave_out_of(first, which, advance, seed, correlated)]
+    found = [leave_out_of(first, which, advance, seed, correlated, another)]
     if not others:
         return found[0]
     more: dict[int, LeftOut] = {}
 
     def one(i: int) -> None:
-        more[i] = leave_out_of(others[i], which, seed=seed)
+        more[i] = leave_out_of(others[i], which, seed=seed, another=another)
 
     # exact ones, of few observations, at the same time: threads inside do not pay
     if all(closed_form(each) for each in others) and first.device.type == "cpu":
@@ -169,6 +173,7 @@ def leave_out_of(
     advance: Callable[[float], None] = lambda steps: None,
     seed: int = 0,
     correlated: bool = False,
+    another: Geometry | None = None,
 ) -> LeftOut:
     """Training points ``which`` (n,) predicted from the others, or stand-ins from their members, by one prior."""
     solver, size = model.prepared.picked or model.solver, len(model.y)
@@ -178,7 +183,7 @@ def leave_out_of(
         rows, stand_ins, members = which, None, None
         if affordable(model, solver, len(rows)):
             return by_folds(model, solver, rows, seed, advance, correlated)
-    at, geometry, correlation = torch.from_numpy(rows).to(model.device), Geometry(model), None
+    at, geometry, correlation = torch.from_numpy(rows).to(model.device), Geometry(model, another), None
     if stand_ins is None and closed_form(model):
         compared = some_of(len(rows), size, 1, seed) if correlated else np.empty(0, dtype=np.int64)
         errors, variances, correlation = in_closed_form(model, at, compared)

@@ -6,18 +6,22 @@ from functools import cached_property
 
 import torch
 
-from ..gram.neighbours import Search, search
+from ..gram.neighbours import ScaledSearch, Search, TreeSearch, search
 from ..predicting.conditioned import Conditioned
 
 _FEW, _SAMPLE = 200, 10_000  # so many points, beside so many others, say how many are near each other
+_SHARED_FROM = 200_000  # a tree of so many points takes longer than all that is asked of it here
 _ROUND = 1e-9  # three coordinates whose squares add up to the same for all points, to so much of it, are on a globe
 
 
 class Geometry:
-    """The training ``points`` (d, q) in lengthscales, or in spreads where no part of the kernel falls with distance."""
+    """The training ``points`` (d, q) in lengthscales, or in spreads where no part of the kernel falls with distance.
 
-    def __init__(self, model: Conditioned) -> None:
-        self.model = model
+    Very many are searched in the tree of ``another``, where they are the same in other units.
+    """
+
+    def __init__(self, model: Conditioned, another: Geometry | None = None) -> None:
+        self.model, self._another = model, another
         scaled = model.gram.search_coordinates()
         self._spread: torch.Tensor | None = None
         if scaled is None:
@@ -27,10 +31,12 @@ class Geometry:
         self.points = scaled
 
     @cached_property
-    def search(self) -> Search:
+    def search(self) -> Search | ScaledSearch:
         """The points, ready for questions about neighbours."""
-        known = self.model.gram.neighbours
-        return search(self.points) if known is None else known
+        shared, other = None, self._another
+        if other is not None and len(self.points) >= _SHARED_FROM and isinstance(other.search, TreeSearch):
+            shared = ScaledSearch.of(other.search, self.points)
+        return shared or self.model.gram.neighbours or search(self.points)
 
     def coordinates(self, test: torch.Tensor) -> torch.Tensor:
         """Points (T, p) in these coordinates, shape (T, q)."""

@@ -18,6 +18,7 @@ from ..prior import Prior
 from ..solvers import Prepared, Solver
 from ..support.convert import tf32_refused
 from ..support.memory import available_bytes, human
+from ..support.validation import magnitude
 from ..workers.pool import Parcel, Pool
 from .recipe import Recipe
 from .trend import Constrained, EstimatedTrend, TrendBasis, UnbiasedTrend
@@ -31,11 +32,17 @@ class Conditioned:
 
     ``X`` (d, p) and ``y`` (d,) are in float64, ``gram`` and ``b`` = y − m₀(X) (d,), m₀ the offset of the recipe, in the
     precision of the results; the solver has an order and a precision of its own, in ``prepared.gram``. ``basis`` is
-    that of a trend with unknown coefficients, or None. ``earlier`` is one for the first of these data, whose work may
-    be used again.
+    that of a trend with unknown coefficients, or None, made here unless it is given. ``earlier`` is one for the first
+    of these data, whose work may be used again.
     """
 
-    def __init__(self, recipe: Recipe, device: torch.device, earlier: Conditioned | None = None) -> None:
+    def __init__(
+        self,
+        recipe: Recipe,
+        device: torch.device,
+        earlier: Conditioned | None = None,
+        basis: TrendBasis | None = None,
+    ) -> None:
         self.recipe, self.prior, self.solver = recipe, recipe.prior, recipe.solver
         self.device = torch.empty(0, device=device).device  # "cuda" becomes the current one, with its number
         self.X, self.y = (torch.from_numpy(each).to(self.device) for each in (recipe.X, recipe.y))
@@ -44,7 +51,7 @@ class Conditioned:
             raise InputError('solve_dtype="tf32" is for matrix-free products on a GPU; use "float32" here')
         kernel = recipe.prior.kernel
         self._origin = self.X.mean(dim=0)
-        self.basis = TrendBasis(recipe.prior.mean, self.X) if recipe.prior.mean.unknown else None
+        self.basis = basis or (TrendBasis(recipe.prior.mean, self.X) if recipe.prior.mean.unknown else None)
         H = None if self.basis is None else self.basis.at_training_points
         embedding = kernel.embed(self.X, self._origin)
         _require_coordinates(embedding, recipe.solve_dtype, "X")
@@ -140,6 +147,8 @@ class Conditioned:
 
     def with_prior(self, prior: Prior) -> Conditioned:
         """Another prior, conditioned on the same data in the same way."""
+        if prior.mean == self.prior.mean:
+            return Conditioned(replace(self.recipe, prior=prior), self.device, basis=self.basis)
         offset = prior.mean.fit(torch.from_numpy(self.recipe.X), torch.from_numpy(self.recipe.y))
         return Conditioned(replace(self.recipe, prior=prior, offset=offset), self.device)
 
@@ -192,7 +201,7 @@ def _largest(dtype: torch.dtype) -> float:
 
 def _require_coordinates(embedding: Embedding, dtype: torch.dtype, name: str) -> None:
     """Refuse points whose squared distances, in the coordinates of the kernel, would overflow."""
-    furthest = max(float(leaf.abs().max()) for leaf in embedding_leaves(embedding) if leaf.numel())
+    furthest = max(magnitude(leaf) for leaf in embedding_leaves(embedding) if leaf.numel())
     if not furthest <= _largest(dtype):
         raise InputError(
             f"{name} is too far out for its kernel: a coordinate of {furthest:g}, counted from the middle of the "
@@ -212,5 +221,5 @@ def _require_variances(diagonal: torch.Tensor, noise: torch.Tensor, y: torch.Ten
             f"the variance of an observation under the prior, {widest:g}, has no square in {dtype}; rescale y, and "
             "the kernel and the noise with it"
         )
-    if not float(y.abs().max()) <= torch.finfo(dtype).max / _ROOM:
-        raise InputError(f"y has the magnitude {float(y.abs().max()):g}, too large for {dtype}; rescale y")
+    if not magnitude(y) <= torch.finfo(dtype).max / _ROOM:
+        raise InputError(f"y has the magnitude {magnitude(y):g}, too large for {dtype}; rescale y")

@@ -28,19 +28,24 @@ _DETERMINED = 1e-10
 
 
 class TrendBasis:
-    """Functions that span a trend, √d times orthonormal at the data; ``raw`` (q, q) @ theirs are the mean's own."""
+    """Functions that span a trend, √d times orthonormal at the data X (d, p)."""
 
     def __init__(self, mean: Mean, X: torch.Tensor) -> None:
-        self._mean, self._origin = mean, X.mean(dim=0)
-        spread = (X - self._origin).abs().amax(dim=0)
+        self._mean, self._X, self._origin = mean, X, X.mean(dim=0)
+        lowest, highest = torch.aminmax(X, dim=0)
+        spread = torch.maximum(highest - self._origin, self._origin - lowest)
         self._scale = torch.where(spread > 0, spread, 1.0)
         Q, R = orthonormal(self._functions(X), repr(mean), _DETERMINED)
         self._factor = R / len(X) ** 0.5
         self.at_training_points = Q * len(X) ** 0.5
-        own = mean.basis(X)
+
+    @cached_property
+    def raw(self) -> torch.Tensor:
+        """The coefficients (q, q) of these functions in those of the mean."""
+        own = self._mean.basis(self._X)
         assert own is not None
         scale = own.abs().amax(dim=0)
-        self.raw = torch.linalg.lstsq(own / scale, self.at_training_points).solution / scale[:, None]
+        return torch.linalg.lstsq(own / scale, self.at_training_points).solution / scale[:, None]
 
     def _functions(self, X: torch.Tensor) -> torch.Tensor:
         functions = self._mean.spanning(X, self._origin, self._scale)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..gram.compiled import UPPER, WHOLE, Known, covariances_of, gather, room_for
-from ..support.compiling import compiled, compiled_summing
+from ..support.compiling import compiled, compiled_summing, compiled_within
 
 AT_ONCE = 128  # test points of one elimination, at most: a cell with more is factorised again
 SOLVED, NOT_POSITIVE, UNDETERMINED = 0, 1, 2  # how a neighbourhood ended
@@ -55,7 +55,7 @@ class _Room(NamedTuple):
     work: np.ndarray
 
 
-@compiled
+@compiled_within
 def _take_off(A: np.ndarray, p: int, i: int) -> None:
     """The pivot rows p … p + 3 off rows i … i + 3 of A, from column i on: sixteen products for each eight loads."""
     p0, p1, p2, p3 = A[p, i:], A[p + 1, i:], A[p + 2, i:], A[p + 3, i:]
@@ -146,7 +146,7 @@ def _constrain(room: _Room, Q: np.ndarray, half: np.ndarray, h: np.ndarray) -> f
     return cost
 
 
-@compiled
+@compiled_within
 def _solve(known: Known, asked: Asked, rows: np.ndarray, n: int, limit: float, room: _Room, found: Found) -> int:
     """The weights of the test points ``rows`` (s,) on the first n of ``room.chosen``."""
     s, q, b = len(rows), len(asked.test), asked.basis.shape[1]
@@ -157,8 +157,9 @@ def _solve(known: Known, asked: Asked, rows: np.ndarray, n: int, limit: float, r
     for t in range(s):
         for c in range(q):
             tests[c, t] = asked.test[c, rows[t]]
-    covariances_of(known, near, near, UPPER, A, room.work)
-    covariances_of(known, tests, near, WHOLE, solved, room.work)
+    for which in (UPPER, WHOLE):  # one call, since each is compiled by itself
+        upper = which == UPPER
+        covariances_of(known, near if upper else tests, near, which, A if upper else solved, room.work)
     for i in range(n):
         A[i, i] += known.noise[room.chosen[i]]
         for t in range(s):
@@ -192,7 +193,7 @@ def _solve(known: Known, asked: Asked, rows: np.ndarray, n: int, limit: float, r
 
 @compiled
 def _add(more: np.ndarray, chosen: np.ndarray, n: int) -> int:
-    """Put those of ``more`` that are there, and not among the first n of ``chosen``, behind these; how many in all."""
+    """Put those of ``more`` that are there, and not among the first n of ``chosen``, behind these; how many it has."""
     total = n
     for who in more:
         fresh = who >= 0

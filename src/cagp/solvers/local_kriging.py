@@ -226,11 +226,11 @@ class LocalTrend:
         self.basis = (Q * scale).to(gram.noise)
         # points (q,) that determine the trend, as far apart as its functions can tell: each is the one whose functions
         # are the largest without what those before say
-        anchors, rest = [], Q.clone()
-        for _ in range(Q.shape[1]):
-            anchors.append(int(rest.square().sum(dim=1).argmax()))
+        anchors, rest = [int(Q.square().sum(dim=1).argmax())], Q
+        while len(anchors) < Q.shape[1]:
             way = rest[anchors[-1]] / rest[anchors[-1]].norm()
-            rest -= (rest @ way)[:, None] * way
+            rest = rest - (rest @ way)[:, None] * way
+            anchors.append(int(rest.square().sum(dim=1).argmax()))
         self.anchors = torch.tensor(anchors, device=gram.device)
 
     def at(self, h: torch.Tensor) -> torch.Tensor:

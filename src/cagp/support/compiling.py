@@ -25,7 +25,7 @@ _OTHERS = tuple(_rest)  # the coefficients of exp(−r), from the highest power 
 # "contract" allows fused multiply-add and nothing else: sums stay in their order, zeros and infinities stay
 OPTIONS: dict[str, Any] = {"fastmath": {"contract"}, "error_model": "numpy"}
 # without counts of who holds an array, which are atomic and cost as much as a dozen covariances in every short row
-_UNCOUNTED: dict[str, Any] = {**OPTIONS, "_nrt": False}
+_UNCOUNTED: dict[str, Any] = {**OPTIONS, "_nrt": False, "no_cfunc_wrapper": True}
 
 
 class Saying(event.Listener):
@@ -58,6 +58,14 @@ def compiled_summing(function: Callable[..., Any]) -> Any:
     """The same for a sum whose order is left to the compiler, which adds up several parts side by side."""
     how: dict[str, Any] = {**_UNCOUNTED, "fastmath": {"contract", "reassoc", "nsz"}}
     return _kept(lambda **kept: numba.njit(nogil=True, **kept, **how)(function))
+
+
+def compiled_within(function: Callable[..., Any]) -> Any:
+    """The same for what is called in one place alone: it becomes part of the function there.
+
+    By itself it would be compiled first, and once more inside each function around it.
+    """
+    return numba.njit(nogil=True, inline="always", **_UNCOUNTED)(function)
 
 
 def compiled_apart(*kinds: Any) -> Callable[[Callable[..., None]], Any]:

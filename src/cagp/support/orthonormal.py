@@ -11,7 +11,7 @@ def orthonormal(basis: torch.Tensor, what: str = "the mean", least: float = 1e-1
     """Q (n, q) with orthonormal columns and a triangle R (q, q) with Q R = ``basis`` (n, q), however it is scaled;
     refused where a column is, but for ``least`` of its size, made up of those before it.
     """
-    scale = basis.abs().amax(dim=0) if len(basis) else basis.new_zeros(basis.shape[1])
+    scale = torch.linalg.vector_norm(basis, torch.inf, dim=0) if len(basis) else basis.new_zeros(basis.shape[1])
     if len(basis) < basis.shape[1] or bool((scale == 0).any()):
         raise not_determined(basis.shape[1], len(basis), what)
     Q, R = torch.linalg.qr(basis / scale)  # the digits of torch.linalg.lstsq depend on where it finds memory

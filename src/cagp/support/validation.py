@@ -31,8 +31,8 @@ def as_float64(array: ArrayLike, name: str, device: torch.device | None = None) 
     if tensor.dtype == torch.int64 and tensor.numel():
         require_exact(int(tensor.abs().max()), name)
     tensor = tensor.to(device=device, dtype=torch.float64)
-    bad = ~torch.isfinite(tensor)
-    if bool(bad.any()):
+    if tensor.numel() and not math.isfinite(magnitude(tensor)):
+        bad = ~torch.isfinite(tensor)
         first = tuple(int(i) for i in bad.nonzero()[0])
         names = column_names(array)
         where = "" if names is None else f", in column {names[first[1]]!r}"
@@ -98,9 +98,15 @@ def targets(y: ArrayLike, n: int, device: torch.device | None = None, name: str 
     return tensor
 
 
+def magnitude(tensor: torch.Tensor) -> float:
+    """The largest absolute value of some numbers, NaN where there is one; memory for all of them is not needed."""
+    lowest, highest = torch.aminmax(tensor)
+    return float(torch.maximum(-lowest, highest))
+
+
 def squarable(tensor: torch.Tensor, name: str) -> None:
     """Refuse float64 values so large that a variance of them would overflow, or so small that it would vanish."""
-    furthest = float(tensor.abs().max())
+    furthest = magnitude(tensor)
     if 0 < furthest < 1 / _SQUARABLE:
         raise InputError(f"{name} has values of magnitude {furthest:g} at most, whose squares vanish; rescale {name}")
     if furthest > _SQUARABLE:
@@ -139,6 +145,8 @@ def positive(value: Any, name: str) -> float:
 
 def real(value: Any, name: str) -> float:
     """``value`` as a finite float."""
+    if type(value) is float and math.isfinite(value):  # most are, and kernels are made anew for every evaluation
+        return value
     if isinstance(value, (np.ndarray, torch.Tensor)) and value.ndim == 0:
         value = value.item()
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
