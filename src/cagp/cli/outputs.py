@@ -9,14 +9,18 @@ import hashlib
 import io
 import json
 import re
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..errors import InputError
 from ..support.atomic_files import whole_file
 from ..support.version import __version__
+from .flags import Listed
+from .table_columns import names_in
 
 if TYPE_CHECKING:
     from ..model import Model
@@ -38,13 +42,27 @@ def notes_on(raw: RawColumns, target: str, missing: int, copied: int) -> dict[st
     return notes | {name: str(count) for name, count in ((MISSING, missing), (COPIES, copied)) if count}
 
 
-def shown(prediction: Any, observed: bool, level: float | None, prefix: str = "") -> dict[str, Any]:
-    """The columns mean, std, lower and upper of a prediction or an average; without a ``level`` the mean alone."""
+def thresholds_in(exceed: Listed) -> dict[str, float]:
+    """The thresholds of ``--exceed``, by the names of their columns."""
+    from ..interop.xarray_conventions import exceedances
+
+    try:
+        return exceedances([float(text) for text in names_in(exceed)], "--exceed")
+    except ValueError as error:
+        raise InputError(f"--exceed must be thresholds such as '50,100', got {', '.join(exceed or ())!r}") from error
+
+
+def shown(
+    prediction: Any, observed: bool, level: float | None, thresholds: Mapping[str, float], prefix: str = ""
+) -> dict[str, Any]:
+    """The columns mean, std, lower, upper and exceedances of a prediction or an average; without ``level`` the mean."""
     if level is None:
         return {f"{prefix}mean": prediction.mean}
     seen = prediction.observed() if observed else prediction
     values = (seen.mean, seen.std, *seen.interval(level))
-    return {prefix + name: value for name, value in zip(_COLUMNS, values, strict=True)}
+    columns = dict(zip(_COLUMNS, values, strict=True))
+    columns |= {name: seen.exceedance(threshold) for name, threshold in thresholds.items()}
+    return {prefix + name: value for name, value in columns.items()}
 
 
 def described(
@@ -56,6 +74,7 @@ def described(
     level: float | None,
     observed: bool,
     message: str,
+    thresholds: Mapping[str, float],
     prefix: str = "",
 ) -> dict[str, Any]:
     """Units and attributes of each new column, and notes on the whole; ``level`` is None without error bars."""
@@ -67,7 +86,7 @@ def described(
     left_out = [int(text) if (text := about.notes.get(name, "0")).isdecimal() else 0 for name in (MISSING, COPIES)]
     source = Source(target, attributes, *left_out)
     names = _COLUMNS[:1] if level is None else _COLUMNS
-    each = {name: variable_attributes(source, name, level, observed) for name in names}
+    each = {name: variable_attributes(source, name, level, observed) for name in (*names, *thresholds)}
     del each["mean"]["ancillary_variables"]
     if level is not None:
         each["mean"]["ancillary_variables"] = " ".join(prefix + name for name in names[1:])
