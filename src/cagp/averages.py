@@ -29,7 +29,7 @@ from .support.convert import Output, array
 from .support.positive_definite import joint_draws
 from .support.validation import ArrayLike, as_float64, count
 
-_AT_ONCE = 2**28  # bytes of fields that are simulated together
+_AT_ONCE = 2**27  # bytes of fields that are simulated together
 _LOOKED_AT = 1000  # points that ``Auto`` looks at where averages are asked for, or as many as there are averages
 
 SCALED = Guarantee(
