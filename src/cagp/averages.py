@@ -154,20 +154,13 @@ class Average(Prediction):
         return self._wanted.groups
 
     def exceedance(self, threshold: ArrayLike) -> Any:
-        """The probability that an average is more than ``threshold``, one number or one each (m,); shape (m,).
-
-        Refused where a recalibration has a part in the error bars: see ``require_probabilities``.
-        """
-        require_probabilities(self.guarantee is SCALED)
+        """The probability of more than ``threshold``, one number or one each (m,); shape (m,). Not if recalibrated."""
+        require_probabilities(self.guarantee == SCALED)
         return super().exceedance(threshold)
 
 
 def require_probabilities(scaled: bool) -> None:
-    """Refuse to say how probable an average is, where left-out errors have ``scaled`` its error bar.
-
-    They are errors of points; how errors go together is the prior's, and decides how far out an average may be. Means
-    of 60 left-out blocks of ERA5 exceeded what was promised 4% of the time in 11% of the cases.
-    """
+    """Refuse to say how probable an average is where left-out errors have ``scaled`` its error bar: those of points."""
     if scaled:
         raise InputError(
             "the probability that an average exceeds a threshold is not known for a recalibrated model: left-out "
@@ -274,52 +267,33 @@ class SimulatedAverage(Average):
     """
 
     def __init__(
-        self,
-        simulator: Simulator,
-        wanted: Functional,
-        fields: int,
-        seed: int,
-        guarantee: Guarantee,
-        convert: Output,
-        *,
-        progress: bool | None = None,
-        **noise: Any,
+        self, simulator: Simulator, wanted: Functional, n: int, seed: int, promised: dict[str, Any], **draw: Any
     ) -> None:
-        """From so many ``fields`` of a ``simulator``, which hands them out in numpy; with ``noise`` of observations."""
-        self._simulator, self._wanted, self._seed = simulator, wanted, seed
-        draws, counted, drawn = self._averaged(fields, seed, progress, noise)
+        """From n fields of a ``simulator``, each as ``draw`` says; ``promised`` is the guarantee, and ``convert``."""
+        self._simulator, self._wanted, self._seed, self._promised, self._how = simulator, wanted, seed, promised, draw
+        self._draws, self._counted, drawn = self._averaged(n, seed)
         mean = torch.from_numpy(wanted.A @ array(drawn.prediction.mean))
-        squares = (counted - mean).square()
-        variance, spread = squares.mean(dim=0), squares.std(dim=0) / fields**0.5
-        error = spread / (2 * variance.sqrt())
+        squares = (self._counted - mean).square()
+        variance = squares.mean(dim=0)
+        self._error = squares.std(dim=0) / (2 * (n * variance).sqrt())
         many = "1 average" if len(wanted) == 1 else f"{len(wanted):,} averages"
-        note = (
-            f" {many} of {wanted.A.shape[1]:,} points in {fields:,} simulated fields, {drawn.how}. Standard errors of "
-            f"the simulation: {float((error / variance.sqrt()).max()):.1%} of the std at most, and "
-            f"{0.5 / fields**0.5:.1%} at most for a probability."
+        status = drawn.status.noting(
+            f" {many} of {wanted.A.shape[1]:,} points in {n:,} simulated fields, {drawn.how}. Standard errors of the "
+            f"simulation: {float((self._error / variance.sqrt()).max()):.1%} of the std at most, and "
+            f"{0.5 / n**0.5:.1%} at most for a probability."
         )
-        super().__init__(
-            mean[None],
-            variance[None],
-            new_noise=None,
-            status=drawn.status.noting(note),
-            guarantee=guarantee,
-            convert=convert,
-            margins=lambda base: Sampled(draws, base.mean, base.std),
-        )
-        self._draws, self._counted, self._error, self._noise_of = draws, counted, error, noise
-        self.includes_noise = bool(noise)
+        own: Any = {"status": status, "margins": lambda base: Sampled(self._draws, base.mean, base.std), **promised}
+        super().__init__(mean[None], variance[None], new_noise=None, **own)
+        self.includes_noise = drawn.prediction.includes_noise
 
-    def _averaged(
-        self, n: int, seed: int, progress: bool | None, noise: dict[str, Any]
-    ) -> tuple[torch.Tensor, torch.Tensor, Simulation]:
+    def _averaged(self, n: int, seed: int) -> tuple[torch.Tensor, torch.Tensor, Simulation]:
         """The averages of n fields, and as mean and std count them, (n, m) each; and the last fields."""
         step, parts = max(1, _AT_ONCE // (8 * len(self._simulator))), []
         for first in range(0, n, step):
-            drawn = self._simulator.draw(min(step, n - first), seed, first=first, progress=progress, **noise)
+            drawn = self._simulator.draw(min(step, n - first), seed, first=first, **self._how)
             fields = torch.from_numpy(array(drawn.fields))
             both = (fields, drawn.prediction.counted(fields))
-            parts.append([torch.from_numpy((self._wanted.A @ each.numpy().T).T) for each in both])
+            parts.append([torch.from_numpy((self._wanted.A @ each.cpu().numpy().T).T) for each in both])
         draws, counted = (torch.cat(each) for each in zip(*parts, strict=True))
         return draws, counted, drawn
 
@@ -333,9 +307,8 @@ class SimulatedAverage(Average):
 
         ``noise_variance`` is one number or one per point (T,), on the scale that was modelled; by default the prior's.
         """
-        noise = {"observed": True, "noise_variance": noise_variance}
-        n, guarantee, convert = len(self._draws), self.guarantee, self._convert
-        return type(self)(self._simulator, self._wanted, n, self._seed, guarantee, convert, progress=False, **noise)
+        draw = {**self._how, "observed": True, "noise_variance": noise_variance}
+        return type(self)(self._simulator, self._wanted, len(self._draws), self._seed, self._promised, **draw)
 
     def covariance(self) -> Any:
         """The covariance between the errors of the averages in the simulated fields, shape (m, m)."""
@@ -344,8 +317,7 @@ class SimulatedAverage(Average):
 
     def sample(self, n: int = 1, seed: int = 0) -> Any:
         """``n`` joint draws of the averages, shape (n, m): those of the fields of that ``seed``."""
-        count(n, "n", minimum=1)
-        return self._out(self._averaged(n, count(seed, "seed"), False, self._noise_of)[0])
+        return self._out(self._averaged(count(n, "n", minimum=1), count(seed, "seed"))[0])
 
     @property
     def factor(self) -> Any:

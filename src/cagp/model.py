@@ -237,10 +237,9 @@ class Model(ModelParts):
             if stop is not None:
                 raise InputError("stop has no meaning for averages of simulated fields, which a transform needs")
             fields, seed = count(fields, "fields", minimum=2), count(seed, "seed")
-            promised = whole.guarantee if whole.margins is None else SCALED
+            promised = {"guarantee": whole.guarantee if whole.margins is None else SCALED, "convert": convert}
             with self._threads(len(test)):
-                simulator = whole.simulator(X_test)
-                return SimulatedAverage(simulator, asked, fields, seed, promised, convert, progress=progress)
+                return SimulatedAverage(whole.simulator(X_test), asked, fields, seed, promised, progress=progress)
         scale = None if whole._placed is None else whole._placed.scale(test)
         A = asked.A if scale is None else asked.beside_scaled(scale)
         show = progress_bar("average", A.shape[0] * len(self.components), progress)

@@ -268,7 +268,7 @@ class Prediction:
 
     def counted(self, draws: torch.Tensor) -> torch.Tensor:
         """Joint draws (n, T) of this prediction as its ``mean`` and ``std`` count them, with the ``reach``."""
-        return self._distribution.counted(draws)
+        return self._distribution.counted(draws.to(self._means.device))
 
     @property
     def component_noise(self) -> torch.Tensor:

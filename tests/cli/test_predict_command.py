@@ -128,8 +128,11 @@ def test_a_grid_comes_back_as_a_grid(folder: Path, tmp_path: Path) -> None:
         (["MODEL", "wrong.csv", "--out", "o.csv"], "no column 'north'"),
         (["MODEL", "test.csv", "--out", "test.csv"], "the input itself"),
         (["MODEL", "test.csv", "--out", "o.csv", "--interval", "0.95"], "in per cent"),
-        (["MODEL", "test.csv", "--out", "o.csv", "--exceed", "50%"], "--exceed must be thresholds such as '50,100'"),
-        (["MODEL", "test.csv", "--out", "o.csv", "--exceed", "nan"], "--exceed must be thresholds"),
+        (
+            ["MODEL", "test.csv", "--out", "o.csv", "--exceed", "50%"],
+            "--exceed must be one threshold, a finite number, or several",
+        ),
+        (["MODEL", "test.csv", "--out", "o.csv", "--exceed", "nan"], "--exceed must be one threshold"),
         (["MODEL", "test.csv", "--out", "o.csv", "--exceed", "1", "--no-std"], "leave out --no-std"),
         (["MODEL", "test.csv", "--out", "o.csv", "--stop-share", "5"], "share must be between 0 and 1"),
         (["MODEL", "test.csv", "--out", "o.csv", "--solver", "x"], "--solver must be one of"),

@@ -117,8 +117,8 @@ def test_exceedance_and_transforms() -> None:
         (None, {"weights": "mass"}, "weights must be"),
         (None, {"weights": -GRID.longitude}, "not negative"),
         (None, {"level": 95}, "level"),
-        (None, {"exceed": "warm"}, "exceed must be a real number"),
-        (None, {"exceed": [280.0, np.inf]}, "exceed must be finite"),
+        (None, {"exceed": "warm"}, "exceed must be one threshold"),
+        (None, {"exceed": [280.0, np.inf]}, "exceed must be one threshold, a finite number"),
     ],
 )
 def test_refused(by: Any, options: dict[str, Any], words: str) -> None:

@@ -10,9 +10,9 @@ from typer import Argument, Option
 
 from ..errors import InputError
 from . import flags
-from .outputs import described, shown, thresholds_in
+from .outputs import described, shown
 from .shared import IN_OPTIONS, Printer, errors_reported, require_new, share_in, with_iterations
-from .table_columns import find_column, opened, read_for, tell_reading
+from .table_columns import find_column, names_in, opened, read_for, tell_reading
 
 if TYPE_CHECKING:
     from ..saving import Saved
@@ -46,8 +46,9 @@ def average(
     with errors_reported(debug):
         from .. import tables
         from ..averages import require_probabilities
+        from ..interop.xarray_conventions import exceedances
 
-        printer, level, thresholds = Printer(quiet), share_in(interval), thresholds_in(exceed)
+        printer, level, thresholds = Printer(quiet), share_in(interval), exceedances(names_in(exceed), "--exceed")
         saved, raw, features, target, own = opened(folder, data, out, solver, observed, printer)
         require_new(out, overwrite)
         region = None if by is None else find_column(raw, by, "--by")

@@ -16,11 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import InputError
 from ..support.atomic_files import whole_file
 from ..support.version import __version__
-from .flags import Listed
-from .table_columns import names_in
 
 if TYPE_CHECKING:
     from ..model import Model
@@ -40,16 +37,6 @@ def notes_on(raw: RawColumns, target: str, missing: int, copied: int) -> dict[st
     notes = {"data file": str(raw.path)}
     notes |= {f"target {name}": attributes[name] for name in _KEPT if name in attributes}
     return notes | {name: str(count) for name, count in ((MISSING, missing), (COPIES, copied)) if count}
-
-
-def thresholds_in(exceed: Listed) -> dict[str, float]:
-    """The thresholds of ``--exceed``, by the names of their columns."""
-    from ..interop.xarray_conventions import exceedances
-
-    try:
-        return exceedances([float(text) for text in names_in(exceed)], "--exceed")
-    except ValueError as error:
-        raise InputError(f"--exceed must be thresholds such as '50,100', got {', '.join(exceed or ())!r}") from error
 
 
 def shown(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
@@ -10,9 +10,9 @@ from typer import Option
 
 from ..errors import InputError
 from . import flags
-from .outputs import Pieces, described, key_of, shown, thresholds_in
+from .outputs import Pieces, described, key_of, shown
 from .shared import IN_OPTIONS, INTERRUPTED, KEPT, Printer, errors_reported, require_new, share_in, with_iterations
-from .table_columns import opened, read_for
+from .table_columns import names_in, opened, read_for
 
 if TYPE_CHECKING:
     from ..model import Model
@@ -50,10 +50,11 @@ def predict(
     """
     with errors_reported(debug, KEPT):
         from .. import tables
+        from ..interop.xarray_conventions import exceedances
         from ..stopping import ComputationalShare
 
         printer = Printer(quiet)
-        level, thresholds = share_in(interval) if std else None, thresholds_in(exceed)
+        level, thresholds = share_in(interval) if std else None, exceedances(names_in(exceed), "--exceed")
         if thresholds and not std:
             raise InputError("--exceed asks for probabilities, which the mean alone does not have; leave out --no-std")
         if out is None:
@@ -83,17 +84,8 @@ def predict(
             if stopped or rule is not None:
                 new_columns[f"{prefix}iterations"] = found["iterations"]
         columns = {name: table.given[name] for name in raw.names if name in table.given}  # as the table has them
-        about = described(
-            saved.about,
-            target,
-            model,
-            table.grid,
-            level=level,
-            observed=observed,
-            message=message,
-            thresholds=thresholds,
-            prefix=prefix,
-        )
+        said: Any = {"level": level, "observed": observed, "message": message, "thresholds": thresholds}
+        about = described(saved.about, target, model, table.grid, **said, prefix=prefix)
         about["units"] = table.units | about["units"]
         tables.write_table(out, columns | new_columns, grid=table.grid, rows=table.rows, **about)
         if stopped:

@@ -186,7 +186,10 @@ class Source:
 
 def exceedances(thresholds: Any, name: str) -> dict[str, float]:
     """Thresholds by what the columns and variables with the probability of more are called: ``exceeds_50``."""
-    each = [real(threshold, name) for threshold in np.atleast_1d(thresholds).tolist()]
+    try:
+        each = [real(float(threshold), name) for threshold in np.atleast_1d(thresholds).tolist()]
+    except (TypeError, ValueError):
+        raise InputError(f"{name} must be one threshold, a finite number, or several, got {thresholds!r}") from None
     return {f"{_EXCEEDS}{repr(threshold).removesuffix('.0')}": threshold for threshold in each}
 
 

@@ -15,16 +15,7 @@ from ..errors import InputError, InputTypeError
 from ..model import Model
 from ..stopping import Rule
 from ..support.validation import fraction, real
-from .xarray_conventions import (
-    Axis,
-    Gridded,
-    Source,
-    copies,
-    exceedances,
-    find_axes,
-    provenance,
-    variable_attributes,
-)
+from .xarray_conventions import Axis, Gridded, Source, copies, exceedances, find_axes, provenance, variable_attributes
 from .xarray_prediction import Columns, Request, points_on, predict_on, require_grid, simulate_on
 
 REGION = "region"

@@ -22,7 +22,6 @@ _STEP = 0.125  # means over normal scores are sums so far apart: what is smooth 
 _NEWTON = 60
 _CLOSE = 1e-10  # a quantile of a mixture is found where its normal score is right to so much
 _BEYOND = 2.0  # so many standard deviations of the noise beyond all observations a mean still looks
-_ROUNDING = 2.0**-53
 _FURTHEST_KNOWN = 37.0  # beyond this normal score probabilities cannot be written in float64
 # So many numbers are worked on at once in means over normal scores, of which there are so many at a point.
 _ENTRIES, _GRID = 2**22, 449
@@ -236,20 +235,16 @@ class Sampled(Distribution):
 
     def values(self, scores: torch.Tensor) -> torch.Tensor:
         """Of n + 1 parts between n draws, so that a new one falls below with just this probability."""
-        n, probabilities = len(self.draws), torch.special.ndtr(scores)
-        place = probabilities * (n + 1) - 1
+        n = len(self.draws)
+        place = torch.special.ndtr(scores) * (n + 1) - 1
         if bool(((place < 0) | (place > n - 1)).any()):
-            tail = min(1 - float(probabilities.max()), float(probabilities.min()))
+            tail = max(float(torch.special.ndtr(-scores.abs()).min()), 1e-16)
             raise InputError(
                 f"{n:,} simulated fields do not tell quantiles that only a share of {tail:.2g} lies beyond; simulate "
-                f"more, average(..., fields={math.ceil(2 / max(tail, _ROUNDING))}), or ask for less"
+                f"more, average(..., fields={math.ceil(2 / tail)}), or ask for less"
             )
-        low, ranked = place.floor().long(), self._ranked
+        low, ranked = place.floor().long(), self.draws.sort(dim=0).values
         return torch.lerp(ranked.gather(0, low), ranked.gather(0, (low + 1).clamp_max(n - 1)), place - low)
-
-    @cached_property
-    def _ranked(self) -> torch.Tensor:
-        return self.draws.sort(dim=0).values
 
 
 def reach_of(component: Conditioned, transform: Transform) -> tuple[float, float]:
