@@ -232,8 +232,9 @@ def test_a_simulated_average_says_how_exact_it_is() -> None:
 def test_simulated_averages_of_one_point_are_its_prediction() -> None:
     """With a mixture, margins and the reach of a transform: moments and probabilities are those of the point."""
     mixture = cagp.Model(_mixture().components, [0.7, 0.3], transform=cagp.transforms.Log())
-    for model in (mixture, mixture.recalibrated()):
-        points, found = model.predict(PROBLEM.X_test), model.average(PROBLEM.X_test, np.eye(20), fields=4000)
+    near, far = PROBLEM.X_test, 50 + 9 * PROBLEM.X_test  # where the prior reaches beyond all observations
+    for model, X in ((mixture, near), (mixture.recalibrated(), near), (mixture.recalibrated(), far)):
+        points, found = model.predict(X), model.average(X, np.eye(20), fields=4000)
         assert_allclose(found.mean, points.mean, rtol=1e-9)
         assert (np.abs(found.std - points.std) < 4.5 * found.simulation_error).all()  # type: ignore[attr-defined]
         values = points.quantile(0.8)
