@@ -22,7 +22,7 @@ from .predicting.memory_plan import MemoryPlan
 from .predicting.recipe import Recipe
 from .predicting.solving import cheap_means, coefficients
 from .predicting.status import Status, joint_status
-from .prediction import Prediction, guarantee_of
+from .prediction import Prediction
 from .prior import Prior
 from .recalibration import Conformal, Recalibration, jackknife_interval, learn
 from .solvers import Solver
@@ -216,11 +216,8 @@ class Model(ModelParts):
         are those of ``predict``, for averages in place of test points.
 
         A recalibrated model scales the errors at each point by what it has learned there. Split conformal prediction
-        promises nothing about averages: those are as they were without it.
-
-        Averages of transformed observations, on their own scale, are not linear in f: so many ``fields`` are simulated
-        at X_test with that ``seed`` and averaged. The mean is exact all the same; the status and ``simulation_error``
-        say how exact the std is.
+        promises nothing about averages: those are as they were without it. Averages of transformed observations, on
+        their own scale, are those of so many simulated ``fields`` of that ``seed``: see ``averages.SimulatedAverage``.
 
         >>> import numpy as np, cagp
         >>> X = np.linspace(0, 1, 50)[:, None]
@@ -237,7 +234,7 @@ class Model(ModelParts):
             if stop is not None:
                 raise InputError("stop has no meaning for averages of simulated fields, which a transform needs")
             fields, seed = count(fields, "fields", minimum=2), count(seed, "seed")
-            promised = {"guarantee": whole.guarantee if whole.margins is None else SCALED, "convert": convert}
+            promised = {"guarantee": SCALED if whole.margins else whole.guarantee, "convert": convert}
             with self._threads(len(test)):
                 return SimulatedAverage(whole.simulator(X_test), asked, fields, seed, promised, progress=progress)
         scale = None if whole._placed is None else whole._placed.scale(test)
@@ -247,8 +244,8 @@ class Model(ModelParts):
             settings: Any = {"stop": stop, "batch_size": batch_size, "interrupt": interrupt, "advance": advance}
             found = solve_functionals(self.components, test, A, convert, **settings)
         noises = [component.prior.new_noise(test) for component in self.components]
-        guarantee = guarantee_of(self.solver, len(self.components))
-        return LinearAverage(found, self.weights, asked, noises, guarantee, convert, scale)
+        plain = self.replace(margins=None).guarantee
+        return LinearAverage(found, self.weights, asked, noises, plain, convert, scale)
 
     def simulate(
         self,
