@@ -10,9 +10,10 @@ import scipy.sparse as sp
 import torch
 from numpy.testing import assert_allclose
 from scipy.special import ndtr
+from scipy.stats import norm
 
 import cagp
-from cagp.averages import Average
+from cagp.averages import Average, SimulatedAverage
 from cagp.gram.weighted import form, form_diagonal, weighted
 from fields_problem import functional_covariance, rows_of_weights
 from problems import make_problem
@@ -172,13 +173,120 @@ def test_a_recalibration_scales_the_field_and_keeps_correlations(inner: Any) -> 
     assert_allclose(fitted.average(PROBLEM.X_test, A).std, found.std, rtol=1e-12)
 
 
-def test_a_transform_has_no_linear_averages() -> None:
-    prior = PROBLEM.prior.transformed(cagp.transforms.Log())
-    model = prior.condition(PROBLEM.X, np.exp(PROBLEM.y), cagp.Cholesky())
-    with pytest.raises(cagp.InputError, match="simulated fields"):
-        model.average(PROBLEM.X_test)
-    inside = model.replace(transform=None)
-    assert_allclose(inside.average(PROBLEM.X_test, A).mean, A @ POINTS.mean, rtol=1e-9)
+# --- on the scale of transformed observations -------------------------------------------------------------------------
+
+
+def _lognormal(mean: np.ndarray, C: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and covariance of exp(f), for f normal with those."""
+    expected = np.exp(mean + np.diag(C) / 2)
+    return expected, expected[:, None] * expected * np.expm1(C)
+
+
+LOG = PROBLEM.prior.transformed("log").condition(PROBLEM.X, np.exp(PROBLEM.y), cagp.Cholesky())
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.05])
+def test_averages_of_a_transform_are_those_of_the_dense_lognormal_law(noise: float) -> None:
+    found = LOG.average(PROBLEM.X_test, A, fields=4000)
+    found = found.observed() if noise else found
+    expected, C = _lognormal(POINTS.mean, POINTS.covariance() + noise * np.eye(20))
+    assert found.includes_noise == bool(noise)
+    assert_allclose(found.mean, A @ expected, rtol=1e-9, atol=1e-12)
+    std = np.sqrt(np.diag(A @ C @ A.T))
+    assert isinstance(found, SimulatedAverage)
+    assert (np.abs(found.std - std) < 4 * found.simulation_error).all()
+    assert (found.simulation_error < 0.04 * std).all()
+    assert_allclose(np.diag(found.covariance()), found.variance, rtol=1e-10)
+    assert_allclose(found.covariance() / np.outer(std, std), A @ C @ A.T / np.outer(std, std), atol=0.15)
+    # probabilities and quantiles beside draws of the dense posterior, which are made otherwise
+    rng = np.random.default_rng(7)
+    drawn = rng.multivariate_normal(POINTS.mean, POINTS.covariance() + noise * np.eye(20), 20_000, method="eigh")
+    averages = np.exp(drawn) @ A.T
+    for p in (0.05, 0.5, 0.9):
+        thresholds = np.quantile(averages, 1 - p, axis=0)
+        assert_allclose(found.exceedance(thresholds), p, atol=4 * (p * (1 - p) * (1 / 4000 + 1 / 20_000)) ** 0.5)
+    assert_allclose(found.cdf(found.quantile(0.3)), 0.3, atol=1 / 4000)
+    assert_allclose(found.exceedance(2.0), 1 - found.cdf(2.0), atol=1e-12)
+    assert found.sample(3, seed=5).shape == (3, 4)
+    assert_allclose(found.sample(50, seed=0), found.sample(60, seed=0)[:50], rtol=1e-9)
+
+
+def test_a_simulated_average_says_how_exact_it_is() -> None:
+    labels = np.arange(20) % 3
+    found = LOG.average(PROBLEM.X_test, by=labels, fields=400)
+    said = str(found.status)
+    assert "3 averages of 20 points in 400 simulated fields" in said
+    assert f"{(found.simulation_error / found.std).max():.1%} of the std" in said  # type: ignore[attr-defined]
+    assert "2.5% at most for a probability" in said
+    assert found.groups is not None
+    assert found.groups.tolist() == [0, 1, 2]
+    assert not found.is_normal
+    again: Any = [LOG.average(PROBLEM.X_test, by=labels, fields=200, seed=seed) for seed in range(1, 41)]
+    errors = np.mean([each.simulation_error for each in again], axis=0)
+    assert_allclose(np.std([each.std for each in again], axis=0), errors, rtol=0.4)
+    in_torch = LOG.average(torch.from_numpy(PROBLEM.X_test), by=labels, fields=400)
+    assert isinstance(in_torch.std, torch.Tensor)
+    assert_allclose(in_torch.exceedance(2.0), found.exceedance(2.0))
+
+
+def test_simulated_averages_of_one_point_are_its_prediction() -> None:
+    """With a mixture, margins and the reach of a transform: moments and probabilities are those of the point."""
+    mixture = cagp.Model(_mixture().components, [0.7, 0.3], transform=cagp.transforms.Log())
+    near, far = PROBLEM.X_test, 50 + 9 * PROBLEM.X_test  # where the prior reaches beyond all observations
+    for model, X in ((mixture, near), (mixture.recalibrated(), near), (mixture.recalibrated(), far)):
+        points, found = model.predict(X), model.average(X, np.eye(20), fields=4000)
+        assert_allclose(found.mean, points.mean, rtol=1e-9)
+        assert (np.abs(found.std - points.std) < 4.5 * found.simulation_error).all()  # type: ignore[attr-defined]
+        if X is far:  # 20 points that are nearly independent; without the reach it would be 1.13
+            assert np.mean(found.std / points.std) == pytest.approx(1, abs=0.03)
+        values = points.quantile(0.8)
+        assert_allclose(found.cdf(values), 0.8, atol=4.5 * (0.16 / 4000) ** 0.5)
+    assert model.reach is not None
+    fitted = model.replace(margins=None).recalibrated(calibration=(PROBLEM.X_test, np.exp(POINTS.mean + 0.1)))
+    assert_allclose(fitted.average(PROBLEM.X_test, A).std, model.average(PROBLEM.X_test, A).std, rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("ask", "words"),
+    [
+        (lambda found: found.quantile(0.99999), r"share of 1e-05 .* fields=20\d{4}"),
+        (lambda found: found.interval(0.9999), "simulate more"),
+        (lambda found: found.log_density(1.0), "log_density is not known of averages of simulated fields"),
+        (lambda found: found.factor, "factor is not known"),
+        (lambda found: found.weights, "weights is not known"),
+        (lambda found: found.exceedance([1.0, 2.0]), r"threshold has shape \(2,\)"),
+        (lambda _: LOG.average(PROBLEM.X_test, fields=1), "fields must be"),
+        (lambda _: LOG.average(PROBLEM.X_test, seed=-1), "seed must be"),
+        (lambda _: LOG.average(PROBLEM.X_test, stop=cagp.stopping.Seconds(1)), "stop has no meaning"),
+    ],
+)
+def test_refused_of_simulated_averages(ask: Any, words: str) -> None:
+    with pytest.raises(cagp.InputError, match=words):
+        ask(LOG.average(PROBLEM.X_test, fields=100))
+
+
+# --- the probability of more than a threshold -------------------------------------------------------------------------
+
+
+def test_exceedance_of_averages() -> None:
+    found, thresholds = MODEL.average(PROBLEM.X_test, A), np.array([-0.2, 0.1, 1.0, 3.0])
+    std = np.sqrt(np.diag(A @ POINTS.covariance() @ A.T))
+    assert_allclose(found.exceedance(thresholds), norm.sf(thresholds, A @ POINTS.mean, std), rtol=1e-7)
+    assert_allclose(found.observed().exceedance(0.3), norm.sf(0.3, found.mean, found.observed().std), rtol=1e-9)
+    mixed = _mixture().average(PROBLEM.X_test, A)
+    assert_allclose(mixed.exceedance(thresholds), 1 - mixed.cdf(thresholds), rtol=1e-9)
+
+
+@pytest.mark.parametrize("model", [MODEL, LOG], ids=["plain", "log"])
+def test_a_recalibration_does_not_say_how_probable_averages_are(model: cagp.Model) -> None:
+    """It knows the errors of points alone."""
+    known = model.average(PROBLEM.X_test, A).exceedance(0.5)
+    mended = model.recalibrated(n=40)
+    with pytest.raises(cagp.InputError, match=r"not how they go together.*margins=None"):
+        mended.average(PROBLEM.X_test, A).observed().exceedance(0.5)
+    assert_allclose(mended.replace(margins=None).average(PROBLEM.X_test, A).exceedance(0.5), known, rtol=1e-9)
+    points = mended.predict(PROBLEM.X_test)
+    assert_allclose(points.exceedance(0.5), 1 - points.cdf(0.5), atol=1e-12)  # those of points it does know
 
 
 # --- refusals ---------------------------------------------------------------------------------------------------------

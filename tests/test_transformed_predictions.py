@@ -169,12 +169,36 @@ def test_a_variance_beyond_all_numbers_is_infinite() -> None:
     assert np.isfinite(found.median).all()
 
 
-def test_fields_are_carried_over_and_averages_refused() -> None:
+def test_fields_are_carried_over() -> None:
     whole = model(Log(), "recalibrated")
     fields, inside = (each.simulate(TEST, 3, seed=2, progress=False).fields for each in (whole, modelled(whole)))
     np.testing.assert_allclose(fields, np.exp(inside), rtol=1e-9)
-    with pytest.raises(InputError, match=r"average simulated fields instead"):
-        whole.average(TEST)
+
+
+@pytest.mark.parametrize("inner", INNER)
+@pytest.mark.parametrize("transform", [Log(), BoxCox(0.5, 0.3), SINH], ids=["log", "zeros", "sinh-arcsinh"])
+def test_exceedance_beside_draws(transform: Transform, inner: str) -> None:
+    """The share of draws beyond a threshold, which know nothing of normal scores; one number, and one each."""
+    found = model(transform, inner).predict(TEST).observed()
+    draws = found.sample(4000, seed=3)
+    for threshold in (0.0, 1.0, np.linspace(0.2, 4.0, 11)):
+        p = found.exceedance(threshold)
+        assert p.shape == (11,)
+        share = (draws > threshold).mean(axis=0) if inner != "conformal" else p  # which promises nothing about draws
+        assert (np.abs(p - share) < 4.5 * np.sqrt(p * (1 - p) / 4000) + 1e-3).all()
+        np.testing.assert_allclose(p, 1 - found.cdf(threshold), atol=1e-12)
+    assert (found.exceedance(1.0) > found.exceedance(2.0)).all()
+
+
+def test_exceedance_of_a_plain_model_is_the_tail_of_a_normal_law() -> None:
+    found = PRIOR.condition(X, Z, cagp.Cholesky()).predict(TEST)
+    for seen in (found, found.observed(), found.observed(2.0)):
+        for threshold in (0.5, seen.mean + 9 * seen.std, np.linspace(-3, 3, 11)):
+            expected = stats.norm.sf(threshold, seen.mean, seen.std)
+            np.testing.assert_allclose(seen.exceedance(threshold), expected, rtol=1e-9)  # also far out
+    for wrong, words in ((np.zeros(4), r"threshold has shape \(4,\) for 11"), (np.nan, "threshold has 1 values")):
+        with pytest.raises(InputError, match=words):
+            found.exceedance(wrong)
 
 
 def test_torch_in_torch_out() -> None:

@@ -1,7 +1,8 @@
 """Averages of f over many points, and other linear functionals of it, as exact about their own error as predictions.
 
 A recalibration says how much larger errors are than promised at each point, s(x). How they go together is the prior's:
-the covariance of averages with weights A becomes (A D) C (A D)ᵀ, D = diag(s). Their shape is taken as normal.
+the covariance of averages with weights A becomes (A D) C (A D)ᵀ, D = diag(s). Their shape is taken as normal. On the
+scale of observations that were transformed averages are not linear in f, and come from simulated fields.
 """
 
 from __future__ import annotations
@@ -15,18 +16,20 @@ import scipy.sparse as sp
 import torch
 
 from .errors import InputError, InputTypeError
+from .fields import Simulation, Simulator
 from .gram import Functionals
 from .posterior import Posterior, solve_each, stacked
 from .predicting.bounds import ComputationalVariance
 from .predicting.conditioned import Conditioned
-from .predicting.distributions import NormalMixture
+from .predicting.distributions import NormalMixture, Sampled
 from .predicting.memory_plan import MemoryPlan
 from .predicting.status import joint_status
 from .prediction import Guarantee, Prediction, checked_noise
-from .support.convert import Output
+from .support.convert import Output, array
 from .support.positive_definite import joint_draws
 from .support.validation import ArrayLike, as_float64, count
 
+_AT_ONCE = 2**27  # bytes of fields that are simulated together
 _LOOKED_AT = 1000  # points that ``Auto`` looks at where averages are asked for, or as many as there are averages
 
 SCALED = Guarantee(
@@ -134,11 +137,40 @@ class FunctionalPosterior(Posterior):
 
 
 class Average(Prediction):
-    """A joint prediction of m averages of f over test points; made by ``Model.average``.
+    """A joint prediction of m averages over test points; made by ``Model.average``.
 
     ``mean``, ``variance`` and ``std`` have shape (m,). ``groups`` are their labels (m,), sorted, where they came from
-    labels. ``weights`` (d, m) are those of the observations, where the model has one component.
+    labels. ``weights`` (d, m) are those of the observations, where the model has one component and no transform.
     """
+
+    _wanted: Functional
+
+    def __repr__(self) -> str:
+        what = ", observations" if self.includes_noise else ""
+        return f"Average({len(self)} averages of {self._wanted.A.shape[1]} points{what}, {self.status.reason})"
+
+    @property
+    def groups(self) -> np.ndarray | None:
+        return self._wanted.groups
+
+    def exceedance(self, threshold: ArrayLike) -> Any:
+        """The probability of more than ``threshold``, one number or one each (m,); shape (m,). Not if recalibrated."""
+        require_probabilities(self.guarantee == SCALED)
+        return super().exceedance(threshold)
+
+
+def require_probabilities(scaled: bool) -> None:
+    """Refuse to say how probable an average is where left-out errors have ``scaled`` its error bar: those of points."""
+    if scaled:
+        raise InputError(
+            "the probability that an average exceeds a threshold is not known for a recalibrated model: left-out "
+            "observations say how large errors at points are, not how they go together; under the prior it is "
+            "model.replace(margins=None).average(...).exceedance(...), or fit with recalibrate=False (--no-recalibrate)"
+        )
+
+
+class LinearAverage(Average):
+    """Averages of f, in closed form."""
 
     def __init__(
         self,
@@ -170,12 +202,7 @@ class Average(Prediction):
         self._A = wanted.A if scale is None else sp.csr_array(wanted.A * scale[None, :])
         self._own = slice(None) if scale is None else slice(m, None)
         self._dtype = parts[0]._dtype if self.is_normal and scale is None else torch.float64
-        self.groups = wanted.groups
         self._shared: list[torch.Tensor] | None = None
-
-    def __repr__(self) -> str:
-        what = ", observations" if self.includes_noise else ""
-        return f"Average({len(self)} averages of {self._A.shape[1]} points{what}, {self.status.reason})"
 
     def observed(self, noise_variance: Any = None) -> Self:
         """The belief about averages of new observations, one at each point: noise of variance A Σ Aᵀ is added.
@@ -229,6 +256,81 @@ class Average(Prediction):
     @property
     def iterations_tensor(self) -> torch.Tensor:
         return super().iterations_tensor[self._own]
+
+
+class SimulatedAverage(Average):
+    """Averages on the scale of the observations, where these were transformed: from simulated fields.
+
+    ``mean`` is the average of the means at the points, which needs no simulation. All else is that of the draws (n, m)
+    that n fields give: ``simulation_error`` (m,) is the standard error of ``std`` for being simulated, and that of a
+    probability p is √(p (1 − p) / n).
+    """
+
+    def __init__(
+        self, simulator: Simulator, wanted: Functional, n: int, seed: int, promised: dict[str, Any], **draw: Any
+    ) -> None:
+        """From n fields of a ``simulator``, each as ``draw`` says; ``promised`` is the guarantee, and ``convert``."""
+        self._simulator, self._wanted, self._seed, self._promised, self._how = simulator, wanted, seed, promised, draw
+        self._draws, self._counted, drawn = self._averaged(n, seed)
+        mean = torch.from_numpy(wanted.A @ array(drawn.prediction.mean))
+        squares = (self._counted - mean).square()
+        variance = squares.mean(dim=0)
+        self._error = squares.std(dim=0) / (2 * (n * variance).sqrt())
+        many = "1 average" if len(wanted) == 1 else f"{len(wanted):,} averages"
+        status = drawn.status.noting(
+            f" {many} of {wanted.A.shape[1]:,} points in {n:,} simulated fields, {drawn.how}. Standard errors of the "
+            f"simulation: {float((self._error / variance.sqrt()).max()):.1%} of the std at most, and "
+            f"{0.5 / n**0.5:.1%} at most for a probability."
+        )
+        own: Any = {"status": status, "margins": lambda base: Sampled(self._draws, base.mean, base.std), **promised}
+        super().__init__(mean[None], variance[None], new_noise=None, **own)
+        self.includes_noise = drawn.prediction.includes_noise
+
+    def _averaged(self, n: int, seed: int) -> tuple[torch.Tensor, torch.Tensor, Simulation]:
+        """The averages of n fields, and as mean and std count them, (n, m) each; and the last fields."""
+        step, parts = max(1, _AT_ONCE // (8 * len(self._simulator))), []
+        for first in range(0, n, step):
+            drawn = self._simulator.draw(min(step, n - first), seed, first=first, **self._how)
+            fields = torch.from_numpy(array(drawn.fields))
+            both = (fields, drawn.prediction.counted(fields))
+            parts.append([torch.from_numpy((self._wanted.A @ each.cpu().numpy().T).T) for each in both])
+        draws, counted = (torch.cat(each) for each in zip(*parts, strict=True))
+        return draws, counted, drawn
+
+    @property
+    def simulation_error(self) -> Any:
+        """The standard error of ``std`` for being simulated, shape (m,)."""
+        return self._out(self._error)
+
+    def observed(self, noise_variance: Any = None) -> Self:
+        """The averages of new observations, one at each point: the same fields with noise, transformed.
+
+        ``noise_variance`` is one number or one per point (T,), on the scale that was modelled; by default the prior's.
+        """
+        draw = {**self._how, "observed": True, "noise_variance": noise_variance}
+        return type(self)(self._simulator, self._wanted, len(self._draws), self._seed, self._promised, **draw)
+
+    def covariance(self) -> Any:
+        """The covariance between the errors of the averages in the simulated fields, shape (m, m)."""
+        away = self._counted - self._means[0]
+        return self._out(away.T @ away / len(away))
+
+    def sample(self, n: int = 1, seed: int = 0) -> Any:
+        """``n`` joint draws of the averages, shape (n, m): those of the fields of that ``seed``."""
+        return self._out(self._averaged(count(n, "n", minimum=1), count(seed, "seed"))[0])
+
+    @property
+    def factor(self) -> Any:
+        self._require_components("factor")
+
+    def log_density(self, values: ArrayLike) -> Any:
+        self._require_components("log_density")
+
+    def _require_components(self, what: str) -> None:
+        raise InputError(
+            f"{what} is not known of averages of simulated fields; that of averages on the scale that was modelled is: "
+            "model.replace(transform=None).average(...)"
+        )
 
 
 def solve_functionals(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from .averages import Average, Functional, solve_functionals
+from .averages import SCALED, Average, Functional, LinearAverage, SimulatedAverage, solve_functionals
 from .errors import InputError
 from .fields import ComponentSimulator, Found, Simulation, Simulator
 from .left_out import LeftOut, left_out
@@ -22,7 +22,7 @@ from .predicting.memory_plan import MemoryPlan
 from .predicting.recipe import Recipe
 from .predicting.solving import cheap_means, coefficients
 from .predicting.status import Status, joint_status
-from .prediction import Prediction, guarantee_of
+from .prediction import Prediction
 from .prior import Prior
 from .recalibration import Conformal, Recalibration, jackknife_interval, learn
 from .solvers import Solver
@@ -30,7 +30,7 @@ from .stopping import Rule, require_rule
 from .support.interrupt import Interrupt
 from .support.progress import progress as progress_bar
 from .support.threads import threads_for
-from .support.validation import ArrayLike, as_float64, column_names, targets
+from .support.validation import ArrayLike, as_float64, column_names, count, targets
 
 if TYPE_CHECKING:  # a short cut into a room above: a model can save itself
     from .saving import About
@@ -200,6 +200,8 @@ class Model(ModelParts):
         stop: Rule | None = None,
         batch_size: int | None = None,
         progress: bool | None = None,
+        fields: int = 1000,
+        seed: int = 0,
     ) -> Average:
         """The prediction of averages of f over the points X_test (T, p), or of other linear functionals of it.
 
@@ -214,7 +216,8 @@ class Model(ModelParts):
         are those of ``predict``, for averages in place of test points.
 
         A recalibrated model scales the errors at each point by what it has learned there. Split conformal prediction
-        promises nothing about averages: those are as they were without it.
+        promises nothing about averages: those are as they were without it. Averages of transformed observations, on
+        their own scale, are those of so many simulated ``fields`` of that ``seed``: see ``averages.SimulatedAverage``.
 
         >>> import numpy as np, cagp
         >>> X = np.linspace(0, 1, 50)[:, None]
@@ -226,21 +229,23 @@ class Model(ModelParts):
         test, convert = self.test_points(X_test)
         asked = Functional.of(len(test), weights, by)
         require_rule(stop)
+        whole = self.of_fields
         if self.transform is not None:
-            raise InputError(
-                "averages of transformed observations have no closed form; average simulated fields instead "
-                "(model.simulate(X, 1000).fields @ weights, or cagp simulate), or fit without a transform "
-                "(transform=None, or --transform none)"
-            )
-        scale = None if self._placed is None else self._placed.scale(test)
+            if stop is not None:
+                raise InputError("stop has no meaning for averages of simulated fields, which a transform needs")
+            fields, seed = count(fields, "fields", minimum=2), count(seed, "seed")
+            promised = {"guarantee": SCALED if whole.margins else whole.guarantee, "convert": convert}
+            with self._threads(len(test)):
+                return SimulatedAverage(whole.simulator(X_test), asked, fields, seed, promised, progress=progress)
+        scale = None if whole._placed is None else whole._placed.scale(test)
         A = asked.A if scale is None else asked.beside_scaled(scale)
         show = progress_bar("average", A.shape[0] * len(self.components), progress)
         with self._threads(len(test)), Interrupt() as interrupt, show as advance:
             settings: Any = {"stop": stop, "batch_size": batch_size, "interrupt": interrupt, "advance": advance}
             found = solve_functionals(self.components, test, A, convert, **settings)
         noises = [component.prior.new_noise(test) for component in self.components]
-        guarantee = guarantee_of(self.solver, len(self.components))
-        return Average(found, self.weights, asked, noises, guarantee, convert, scale)
+        plain = self.replace(margins=None).guarantee
+        return LinearAverage(found, self.weights, asked, noises, plain, convert, scale)
 
     def simulate(
         self,

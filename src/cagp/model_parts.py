@@ -133,6 +133,12 @@ class ModelParts:
         """When the error bars of its predictions hold."""
         return guarantee_of(self.solver, len(self.components)) if self.margins is None else self.margins.guarantee
 
+    @property
+    def of_fields(self) -> Self:
+        """The same with the margins that are about whole fields, and so about averages."""
+        margins = None if self.margins is None else self.margins.of_fields
+        return self if margins is self.margins else self.replace(margins=margins)
+
     def new_noise(self, X: torch.Tensor) -> torch.Tensor | None:
         """The noise variance of new observations at X (T, p) by each component, (m, 1) or (m, T); None if unknown."""
         each = [component.prior.new_noise(X) for component in self.components]

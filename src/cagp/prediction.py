@@ -221,6 +221,14 @@ class Prediction:
         """The probability of at most ``values`` (T,), one at each test point; shape (T,)."""
         return self._convert(torch.special.ndtr(self._scores(values)[0]))
 
+    def exceedance(self, threshold: ArrayLike) -> Any:
+        """The probability of more than ``threshold``, one number or one at each test point (T,); shape (T,).
+
+        It is about f; that of new observations, which vary more, is ``observed().exceedance(threshold)``.
+        """
+        scores = self._scores(threshold, "threshold")[0]
+        return self._convert(0.5 * torch.special.erfc(scores / 2**0.5))  # all digits, also far out
+
     def normal_score(self, values: ArrayLike) -> Any:
         """Φ⁻¹ of ``cdf`` at ``values`` (T,), shape (T,), also far out: (values − mean) / std of a normal one."""
         return self._convert(self._scores(values)[0])
@@ -229,11 +237,11 @@ class Prediction:
         """The log density at ``values`` (T,), one at each test point; shape (T,); −∞ where no observation can be."""
         return self._convert(self._scores(values)[1])
 
-    def _scores(self, values: ArrayLike) -> tuple[torch.Tensor, torch.Tensor]:
-        given = as_float64(values, "values", self._means.device)
+    def _scores(self, values: ArrayLike, name: str = "values") -> tuple[torch.Tensor, torch.Tensor]:
+        given = as_float64(values, name, self._means.device)
         if given.ndim and given.shape != (len(self),):
             raise InputError(
-                f"values has shape {tuple(given.shape)} for {len(self)} test points; give one for each, or one"
+                f"{name} has shape {tuple(given.shape)} for {len(self)} test points; give one for each, or one"
             )
         with threads_for(_EACH * self._means.numel()):
             scores, log_densities = self._distribution.scores(given.expand(1, len(self)))
@@ -257,6 +265,10 @@ class Prediction:
     def shaped(self, draws: torch.Tensor) -> Any:
         """Joint draws (n, T) of components as draws of this prediction: with its margins, on its scale."""
         return self._convert(self._distribution.drawn(draws))
+
+    def counted(self, draws: torch.Tensor) -> torch.Tensor:
+        """Joint draws (n, T) of this prediction as its ``mean`` and ``std`` count them, with the ``reach``."""
+        return self._distribution.counted(draws.to(self._means.device))
 
     @property
     def component_noise(self) -> torch.Tensor:
@@ -300,6 +312,7 @@ class Prediction:
     @property
     def weights(self) -> Any:
         """The kriging weights W, shape (d, T), rows in the order of the training points."""
+        self._require_components("weights")
         if len(self.components) == 1:
             return self.components[0].weights
         raise InputError(

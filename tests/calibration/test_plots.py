@@ -20,6 +20,7 @@ def drawings():
         "z_histogram": lambda **k: plots.z_histogram(Z, **k),
         "ecdf_difference": lambda **k: plots.ecdf_difference(PIT, **k),
         "coverage_curve": lambda **k: plots.coverage_curve(PIT, **k),
+        "reliability": lambda **k: plots.reliability(PIT, PIT > 0.4, **k),
     }
 
 
@@ -100,3 +101,31 @@ def test_result_plots_itself():
 def test_bad_input_is_refused(call, message):
     with pytest.raises(cagp.InputError, match=message):
         call()
+
+
+def test_reliability_shows_shares_and_what_chance_allows():
+    """Events that do happen as often as promised lie in the band 95 times of 100; those half as probable do not."""
+    rng, inside, found = np.random.default_rng(3), [], []
+    for _ in range(40):
+        promised = rng.random(400)
+        for each, probability in ((inside, promised), (found, promised / 2)):
+            ax = plots.reliability(promised, rng.random(400) < probability, bins=8)
+            x, share = ax.lines[-1].get_data()
+            low, high = np.array([bar[:, 1] for bar in ax.collections[0].get_segments()]).T
+            each.append(((low <= share) & (share <= high)).all())
+    assert np.mean(inside) > 0.85
+    assert np.mean(found) < 0.01
+    place = np.minimum((promised * 8).astype(int), 7)
+    np.testing.assert_allclose(x, [promised[place == i].mean() for i in range(8)])
+    ax = plots.reliability([0.0, 0.02, 1.0, 0.97], [False, True, 1, 1.0])  # empty bins are left out
+    np.testing.assert_allclose(ax.lines[-1].get_data(), [[0.01, 0.985], [0.5, 1.0]])
+
+
+def test_reliability_refuses():
+    for promised, happened, words in (
+        ([0.5, 1.2], [0, 1], r"promised must lie in \[0, 1\], got 1.2 at index 1"),
+        ([0.5, 0.2], [0, 0.3], "true or false, 1 or 0, got 0.3"),
+        ([0.5, 0.2], [True], "happened"),
+    ):
+        with pytest.raises(cagp.InputError, match=words):
+            plots.reliability(promised, happened)

@@ -38,11 +38,12 @@ def _regions(place: Path, ending: str) -> tuple[np.ndarray, np.ndarray, np.ndarr
 def test_numbers_are_those_of_the_library(folder: Path, tmp_path: Path, ending: str, out: str) -> None:
     X, area, names, data = _regions(tmp_path, ending)
     arguments = ["average", folder / "model", data, "--by", "place", "--weights", "area", "--out", tmp_path / out]
-    result = call(*arguments, "--interval", 80, "--observed")
+    result = call(*arguments, "--interval", 80, "--observed", "--exceed", 0.5)
     assert result.exit_code == 0, result.output
     assert "3 averages of 40 points" in result.output
     expected = saving.load(folder / "model").average(X, area, by=names).observed()
-    table = read_table(tmp_path / out, ["points", "mean", "std", "lower"])
+    table = read_table(tmp_path / out, ["points", "mean", "std", "lower", "exceeds_0.5"])
+    np.testing.assert_allclose(table.columns["exceeds_0.5"], expected.exceedance(0.5), rtol=1e-8)
     np.testing.assert_allclose(table.columns["mean"], expected.mean, rtol=1e-10)
     np.testing.assert_allclose(table.columns["std"], expected.std, rtol=1e-10)
     np.testing.assert_allclose(table.columns["lower"], expected.interval(0.8)[0], rtol=1e-10)
@@ -79,6 +80,27 @@ def test_missing_labels_and_one_mean(folder: Path, tmp_path: Path) -> None:
     np.testing.assert_allclose(table.columns["mean"], model.average(four).mean, rtol=1e-10)
     labelled, labels, outside = read_labelled(read_columns(tmp_path / "zones.csv"), ["east"], "zone")
     assert (labels.tolist(), outside, labelled.rows.tolist()) == ([1, 2, 1], 1, [0, 2, 3])
+
+
+def test_averages_of_a_transform_and_of_a_recalibration(folder: Path, tmp_path: Path) -> None:
+    """The first are simulated, and told to be; how probable the second are is refused before any work."""
+    X, area, names, data = _regions(tmp_path, ".csv")
+    model, about = saving.load(folder / "model"), saving.About(features=["east", "north"], target="height")
+    prior, y = model.prior.transformed("log"), np.exp(np.asarray(model.y))
+    prior.condition(np.asarray(model.X), y).save(tmp_path / "log", about=about)
+    model.recalibrated().save(tmp_path / "mended", about=about)
+    options = ["--by", "place", "--weights", "area", "--exceed", "1.5,2", "--out", tmp_path / "o.csv"]
+    result = call("average", tmp_path / "log", data, *options)
+    assert result.exit_code == 0, result.output
+    assert "Standard errors of the simulation" in result.output
+    expected = saving.load(tmp_path / "log").average(X, area, by=names)
+    table = read_table(tmp_path / "o.csv", ["mean", "std", "exceeds_1.5", "exceeds_2"])
+    for name, values in (("mean", expected.mean), ("std", expected.std), ("exceeds_2", expected.exceedance(2.0))):
+        np.testing.assert_allclose(table.columns[name], values, rtol=1e-8)
+    result = call("average", tmp_path / "mended", data, *options, "--overwrite")
+    assert result.exit_code == 2
+    assert "not how they go together" in " ".join(result.stderr.split())
+    assert call("average", tmp_path / "mended", data, "--out", tmp_path / "mean.csv").exit_code == 0
 
 
 def test_grids_count_by_area(tmp_path: Path) -> None:

@@ -54,6 +54,26 @@ def test_numbers_are_those_of_the_library(folder: Path, tmp_path: Path, ending: 
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([f"test{ending}", f"out{ending}"])
 
 
+@pytest.mark.parametrize("ending", [".csv", ".nc"])
+def test_exceed(folder: Path, tmp_path: Path, ending: str) -> None:
+    """A column for each threshold; the flag may come more than once; the next call has other ones."""
+    out = tmp_path / f"out{ending}"
+    arguments = ["predict", folder / "model", folder / "test.csv", "--out", out, "--observed", "--prefix", "p_"]
+    result = call(*arguments, "--exceed", "0.25,1", "--exceed", "-2")
+    assert result.exit_code == 0, result.output
+    table = read_table(out)
+    names = [f"p_{name}" for name in ("mean", "std", "lower", "upper", "exceeds_0.25", "exceeds_1", "exceeds_-2")]
+    assert list(table.columns) == ["east", "north", *names]
+    for name, threshold in zip(names[4:], (0.25, 1.0, -2.0), strict=True):
+        expected = norm.sf(threshold, table.columns["p_mean"], table.columns["p_std"])
+        np.testing.assert_allclose(table.columns[name], expected, rtol=1e-8)
+    if ending == ".nc":
+        with xr.open_dataset(out) as written:
+            about = {"long_name": "probability of more than 0.25: new observations of height", "units": "1"}
+            assert written["p_exceeds_0.25"].attrs == about
+            assert written["p_mean"].attrs["ancillary_variables"] == "p_std p_lower p_upper"
+
+
 def test_columns_stay_in_the_order_of_the_table(folder: Path, tmp_path: Path) -> None:
     columns = read_table(folder / "test.csv").columns
     features = [name for name in columns if name != "height"]
@@ -108,6 +128,12 @@ def test_a_grid_comes_back_as_a_grid(folder: Path, tmp_path: Path) -> None:
         (["MODEL", "wrong.csv", "--out", "o.csv"], "no column 'north'"),
         (["MODEL", "test.csv", "--out", "test.csv"], "the input itself"),
         (["MODEL", "test.csv", "--out", "o.csv", "--interval", "0.95"], "in per cent"),
+        (
+            ["MODEL", "test.csv", "--out", "o.csv", "--exceed", "50%"],
+            "--exceed must be one threshold, a finite number, or several",
+        ),
+        (["MODEL", "test.csv", "--out", "o.csv", "--exceed", "nan"], "--exceed must be one threshold"),
+        (["MODEL", "test.csv", "--out", "o.csv", "--exceed", "1", "--no-std"], "leave out --no-std"),
         (["MODEL", "test.csv", "--out", "o.csv", "--stop-share", "5"], "share must be between 0 and 1"),
         (["MODEL", "test.csv", "--out", "o.csv", "--solver", "x"], "--solver must be one of"),
         (["MODEL", "test.csv", "--out", "o.csv", "--iterations", "3"], "no meaning for Cholesky"),

@@ -10,6 +10,7 @@ import pytest
 from crepes import ConformalPredictiveSystem
 from mapie.conformity_scores.bounds.std_normalised import StdConformityScore
 from mapie.regression import SplitConformalRegressor
+from scipy.stats import norm
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 
@@ -92,6 +93,25 @@ def test_each_output_by_itself() -> None:
     np.testing.assert_allclose(
         np.diagonal(covariance).T, together.predict(X_TEST[:5], return_std=True)[1] ** 2, rtol=1e-6
     )
+
+
+def test_exceedance_in_the_units_of_y() -> None:
+    """Of scaled outputs: one threshold, one for each point, one for each point and output; beside the normal law."""
+    both = np.column_stack([Y, 100 * Y - 300])
+    found = CAGPRegressor(**{**NARROW, "noise_variance": 0.1}, normalize_y=True).fit(X, both)
+    mean, std = found.predict(X_TEST, return_std=True, of="observed")
+    each, high = mean[:, 0] + 0.3, mean + np.array([0.2, -30.0])
+    for threshold, whole in ((5.5, np.full_like(mean, 5.5)), (each, np.column_stack([each, each])), (high, high)):
+        expected = norm.sf(whole, mean, std)
+        np.testing.assert_allclose(found.predict_exceedance(X_TEST, threshold), expected, rtol=1e-6, atol=1e-12)
+    latent = found.predict_exceedance(X_TEST, high, of="latent")
+    assert (np.abs(latent - 0.5) > np.abs(found.predict_exceedance(X_TEST, high) - 0.5)).all()
+    alone = CAGPRegressor(**NARROW).fit(X, Y)
+    assert alone.predict_exceedance(X_TEST, 5.0).shape == (500,)
+    with pytest.raises(InputError, match=r"threshold has shape \(3,\) for 500 points and 1 outputs"):
+        alone.predict_exceedance(X_TEST, [1.0, 2.0, 3.0])
+    with pytest.raises(InputError, match="threshold"):
+        alone.predict_exceedance(X_TEST, np.nan)
 
 
 def test_noise_in_the_kernel_cloning_and_pickling() -> None:

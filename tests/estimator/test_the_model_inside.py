@@ -41,6 +41,8 @@ def test_it_predicts_what_the_regressor_predicts(kind: str) -> None:
         assert_allclose(mean, found.mean, rtol=1e-9)
         assert_allclose(std, found.std, rtol=1e-9)
         assert_allclose(regressor.predict_interval(X_TEST, 0.8, of=of), found.interval(0.8), rtol=1e-7)
+        median = found.median
+        assert_allclose(regressor.predict_exceedance(X_TEST, median, of=of), found.exceedance(median), rtol=1e-6)
     plain = model.predict(X_TEST) if model.transform is None else model.predict(X_TEST).observed()
     assert_allclose(regressor.predict(X_TEST), plain.mean, rtol=1e-9)
     assert_allclose(model.y, Y, rtol=1e-9)

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import norm
 
 import cagp
 from cagp.errors import InputError, InputTypeError
@@ -362,12 +363,16 @@ def refuse(*given: Any, **options: Any) -> None:
 def test_dask_grids_are_predicted_lazily(solver: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     target = grid(np.linspace(-70, 70, 11), np.linspace(0, 330, 13))
     conditioned = interop.condition(field(), PRIOR, solver=solver)
-    eager = conditioned.predict(target, level=0.9, observed=True)
+    eager = conditioned.predict(target, level=0.9, observed=True, exceed=(280.0, 282.5))
+    expected = norm.sf(282.5, eager["mean"], eager["std"])
+    np.testing.assert_allclose(eager["exceeds_282.5"], expected, rtol=1e-6)
+    about = {"long_name": "probability of more than 280 K: new observations of 2 metre temperature", "units": "1"}
+    assert eager["exceeds_280"].attrs == about
     backed = target.assign(mask=(("time", "lat", "lon"), np.zeros((2, 11, 13)))).chunk({"lat": 4, "lon": 6})
     with monkeypatch.context() as patch, dask.config.set(scheduler=refuse):
         patch.setattr(cagp.Model, "predict", refuse)
-        lazy = backed.cagp.predict(conditioned, level=0.9, observed=True)
-        asked = conditioned.predict(target, level=0.9, observed=True, chunks={"lat": 5})
+        lazy = backed.cagp.predict(conditioned, level=0.9, observed=True, exceed=(280.0, 282.5))
+        asked = conditioned.predict(target, level=0.9, observed=True, exceed=[280, 282.5], chunks={"lat": 5})
     assert lazy["mean"].chunksizes == {"lat": (4, 4, 3), "lon": (6, 6, 1)}
     assert asked["std"].chunksizes == {"lat": (5, 5, 1), "lon": (13,)}
     assert "block by block" in lazy.attrs["cagp_status"]

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy.stats import norm
 
 import cagp
 
@@ -88,6 +89,22 @@ def test_a_field_fills_its_own_gaps() -> None:
     assert_allclose(equator, CONDITIONED.model.predict([[0.0, 0.0], [0.0, 90.0]]).mean.mean(), rtol=1e-9)
 
 
+def test_exceedance_and_transforms() -> None:
+    bands = xr.DataArray(np.repeat(["a", "b"], 3), {"latitude": GRID.latitude}, name="band")
+    found = CONDITIONED.average(GRID, bands, exceed=[285, 289.5])
+    assert_allclose(found["exceeds_289.5"], norm.sf(289.5, found["mean"], found["std"]), rtol=1e-9)
+    assert found["exceeds_285"].attrs["units"] == "1"
+    assert "cell_methods" not in found["exceeds_285"].attrs
+    with pytest.raises(cagp.InputError, match="not how they go together"):
+        CONDITIONED.recalibrated().average(GRID, bands, exceed=285)
+    prior = cagp.Prior(cagp.Geographic(cagp.Matern32(0.6, 0.01)), mean=cagp.Constant(), noise_variance=1e-5)
+    whole = prior.transformed("log").condition(CONDITIONED.model.X.numpy(), CONDITIONED.model.y.numpy())
+    simulated = GRID.cagp.average(bands, whole, exceed=290.0, observed=True)
+    assert_allclose(simulated["mean"], found["mean"], atol=2)
+    assert "1,000 simulated fields" in simulated.attrs["cagp_status"]
+    assert ((simulated["exceeds_290"] >= 0) & (simulated["exceeds_290"] <= 1)).all()
+
+
 @pytest.mark.parametrize(
     ("by", "options", "words"),
     [
@@ -100,6 +117,8 @@ def test_a_field_fills_its_own_gaps() -> None:
         (None, {"weights": "mass"}, "weights must be"),
         (None, {"weights": -GRID.longitude}, "not negative"),
         (None, {"level": 95}, "level"),
+        (None, {"exceed": "warm"}, "exceed must be one threshold"),
+        (None, {"exceed": [280.0, np.inf]}, "exceed must be one threshold, a finite number"),
     ],
 )
 def test_refused(by: Any, options: dict[str, Any], words: str) -> None:

@@ -10,11 +10,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+import scipy  # its parts by their full names: stats takes long to import, and is when it is used
 from scipy.special import ndtr
 
 from ..errors import InputError
 from ..support.advice import optional
-from ..support.validation import ArrayLike, count, vector
+from ..support.validation import ArrayLike, count, fraction, vector
 from .bands import Band, ecdf_band, histogram_band
 
 if TYPE_CHECKING:
@@ -80,35 +81,59 @@ def coverage_curve(pit: ArrayLike, *, points: int | None = None, level: float = 
     return _finish(ax, "nominal level of the interval", "coverage", legend=corner, xlim=(0, 1), ylim=(0, 1))
 
 
-def _probabilities(pit: ArrayLike) -> np.ndarray:
-    """PIT values as a float64 array (n,) within [0, 1]."""
-    array = vector(pit, "pit")
+def reliability(
+    promised: ArrayLike, happened: ArrayLike, *, bins: int = 10, level: float = 0.95, ax: Axes | None = None
+) -> Axes:
+    """How often what was promised with a probability (n,) ``happened`` (n,), true or false: in so many ``bins`` of it.
+
+    The band is that of n independent events, whose shares lie inside in all bins together with probability ``level``.
+    """
+    p, ax = _probabilities(promised, "promised", "prediction.exceedance(threshold) is one"), ax or new_axes()[0]
+    true = vector(np.asarray(happened, dtype=np.float64), "happened", size=len(p))
+    if not np.isin(true, (0, 1)).all():
+        raise InputError(f"happened must be true or false, 1 or 0, got {true[~np.isin(true, (0, 1))][0]:g}")
+    place = np.minimum((p * count(bins, "bins", minimum=2)).astype(int), bins - 1)
+    used, place, n = np.unique(place, return_inverse=True, return_counts=True)
+    x, found = (np.bincount(place, each) / n for each in (p, true))
+    # binomial with the mean probability of the bin: at least as wide as the sum of events of different ones
+    outside = (1 - fraction(level, "level")) / (2 * len(used))
+    lower, upper = (limit(outside, n, x) / n for limit in (scipy.stats.binom.ppf, scipy.stats.binom.isf))
+    ax.vlines(x, lower, upper, **{**_band_style(level), "linewidth": 7})
+    ax.plot([0, 1], [0, 1], color="black", linestyle="--", linewidth=1, label="calibrated")
+    ax.plot(x, found, color=_BLUE, linewidth=1.5, marker="o", markersize=4, label=f"{len(p):,} events")
+    return _finish(ax, "promised probability", "share that happened", legend="lower right", xlim=(0, 1), ylim=(0, 1))
+
+
+def _probabilities(
+    values: ArrayLike, name: str = "pit", remedy: str = "the PIT of a normal prediction is Φ((truth − mean) / std)"
+) -> np.ndarray:
+    """PIT values or other probabilities as a float64 array (n,) within [0, 1]."""
+    array = vector(values, name)
     outside = (array < 0) | (array > 1)
     if outside.any():
         first = int(outside.argmax())
-        remedy = "the PIT of a normal prediction is Φ((truth − mean) / std)"
-        raise InputError(f"pit must lie in [0, 1], got {array[first]:g} at index {first}; {remedy}")
+        raise InputError(f"{name} must lie in [0, 1], got {array[first]:g} at index {first}; {remedy}")
     return array
 
 
 def _histogram(ax: Axes, values: np.ndarray, bounds: np.ndarray, drawn: np.ndarray, band: Band) -> None:
     """Counts between ``bounds`` as bars between the ``drawn`` edges, with the band behind them."""
     counts, _ = np.histogram(values, bounds)
-    ax.stairs(band.upper, drawn, baseline=band.lower, fill=True, **_band_style(band))
+    ax.stairs(band.upper, drawn, baseline=band.lower, fill=True, **_band_style(band.level))
     ax.stairs(counts, drawn, fill=True, color=_BLUE, alpha=0.25)
     ax.stairs(counts, drawn, color=_BLUE, linewidth=1.5, label=f"{len(values)} values")
     _headroom(ax, max(counts.max(), band.upper.max()))
 
 
-def _band_style(band: Band) -> dict[str, Any]:
-    return {"color": _BAND, "alpha": 0.6, "linewidth": 0, "label": f"{100 * band.level:g}% band, simultaneous"}
+def _band_style(level: float) -> dict[str, Any]:
+    return {"color": _BAND, "alpha": 0.6, "linewidth": 0, "label": f"{100 * level:g}% band, simultaneous"}
 
 
 def _ecdf_limits(n: int, points: int | None, level: float) -> tuple[np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
     """The points, the lower and the upper limits of a band, from 0 to 1, and its style."""
     band = ecdf_band(n, points, level)
     x, lower, upper = (np.r_[0, each, 1] for each in (band.points, band.lower, band.upper))
-    return x, lower, upper, _band_style(band)
+    return x, lower, upper, _band_style(level)
 
 
 def _ecdf(values: np.ndarray, x: np.ndarray) -> np.ndarray:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 from typer import Argument, Option
@@ -12,7 +12,7 @@ from ..errors import InputError
 from . import flags
 from .outputs import described, shown
 from .shared import IN_OPTIONS, Printer, errors_reported, require_new, share_in, with_iterations
-from .table_columns import find_column, opened, read_for, tell_reading
+from .table_columns import find_column, names_in, opened, read_for, tell_reading
 
 if TYPE_CHECKING:
     from ..saving import Saved
@@ -26,6 +26,7 @@ def average(
     by: flags.By = None,
     weights: flags.Weights = None,
     interval: flags.Interval = 95.0,
+    exceed: flags.Exceed = None,
     observed: Annotated[
         bool, Option("--observed", help="About means of new observations, one at each point, noise included.")
     ] = False,
@@ -44,8 +45,10 @@ def average(
     """
     with errors_reported(debug):
         from .. import tables
+        from ..averages import require_probabilities
+        from ..interop.xarray_conventions import exceedances
 
-        printer, level = Printer(quiet), share_in(interval)
+        printer, level, thresholds = Printer(quiet), share_in(interval), exceedances(names_in(exceed), "--exceed")
         saved, raw, features, target, own = opened(folder, data, out, solver, observed, printer)
         require_new(out, overwrite)
         region = None if by is None else find_column(raw, by, "--by")
@@ -61,12 +64,16 @@ def average(
         many = "One average" if len(groups) == 1 else f"{len(groups):,} averages"
         printer(f"{many} of {len(X):,} points with {chosen!r}.")
         model = saved.condition(chosen)
+        if thresholds:
+            require_probabilities(model.of_fields.margins is not None)
         found = model.average(X, counted, by=labels, progress=printer.progress)
         if found.status.reason == "interrupted":
             raise KeyboardInterrupt
-        columns = ({} if region is None else {region: groups}) | {"points": counts, **shown(found, observed, level)}
+        columns = ({} if region is None else {region: groups}) | {"points": counts}
+        columns |= shown(found, observed, level, thresholds)
         message = found.status.worded(IN_OPTIONS)
-        about = described(saved.about, target, model, None, level=level, observed=observed, message=message)
+        asked: Any = {"level": level, "observed": observed, "message": message, "thresholds": thresholds}
+        about = described(saved.about, target, model, None, **asked)
         about["notes"]["cagp_guarantee"] = f"{found.guarantee.kind}: {found.guarantee}"
         about["notes"]["cagp_weights"] = column if kind == "column" else kind
         tables.write_table(out, columns, **about)

@@ -29,6 +29,8 @@ _LEFT_OUT = "Table with features: left-out data lie as far from the others as it
 LeftOutLike = Annotated[Path | None, Option(help=_LEFT_OUT)]
 
 Listed = list[str] | None  # names, where the flag may come more than once
+_EXCEED = "Thresholds, '50,100': the probability of more than each, in columns exceeds_50, exceeds_100."
+Exceed = Annotated[Listed, Option(help=_EXCEED)]
 
 Data = Annotated[Path, Argument(metavar="DATA", help="Table: .csv, .csv.gz, .parquet or .nc.")]
 Target = Annotated[str, Option(help="Column to predict; the beginning of its name is enough.")]

@@ -9,6 +9,7 @@ import hashlib
 import io
 import json
 import re
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,13 +39,17 @@ def notes_on(raw: RawColumns, target: str, missing: int, copied: int) -> dict[st
     return notes | {name: str(count) for name, count in ((MISSING, missing), (COPIES, copied)) if count}
 
 
-def shown(prediction: Any, observed: bool, level: float | None, prefix: str = "") -> dict[str, Any]:
-    """The columns mean, std, lower and upper of a prediction or an average; without a ``level`` the mean alone."""
+def shown(
+    prediction: Any, observed: bool, level: float | None, thresholds: Mapping[str, float], prefix: str = ""
+) -> dict[str, Any]:
+    """The columns mean, std, lower, upper and exceedances of a prediction or an average; without ``level`` the mean."""
     if level is None:
         return {f"{prefix}mean": prediction.mean}
     seen = prediction.observed() if observed else prediction
     values = (seen.mean, seen.std, *seen.interval(level))
-    return {prefix + name: value for name, value in zip(_COLUMNS, values, strict=True)}
+    columns = dict(zip(_COLUMNS, values, strict=True))
+    columns |= {name: seen.exceedance(threshold) for name, threshold in thresholds.items()}
+    return {prefix + name: value for name, value in columns.items()}
 
 
 def described(
@@ -56,6 +61,7 @@ def described(
     level: float | None,
     observed: bool,
     message: str,
+    thresholds: Mapping[str, float],
     prefix: str = "",
 ) -> dict[str, Any]:
     """Units and attributes of each new column, and notes on the whole; ``level`` is None without error bars."""
@@ -67,7 +73,7 @@ def described(
     left_out = [int(text) if (text := about.notes.get(name, "0")).isdecimal() else 0 for name in (MISSING, COPIES)]
     source = Source(target, attributes, *left_out)
     names = _COLUMNS[:1] if level is None else _COLUMNS
-    each = {name: variable_attributes(source, name, level, observed) for name in names}
+    each = {name: variable_attributes(source, name, level, observed) for name in (*names, *thresholds)}
     del each["mean"]["ancillary_variables"]
     if level is not None:
         each["mean"]["ancillary_variables"] = " ".join(prefix + name for name in names[1:])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
@@ -12,7 +12,7 @@ from ..errors import InputError
 from . import flags
 from .outputs import Pieces, described, key_of, shown
 from .shared import IN_OPTIONS, INTERRUPTED, KEPT, Printer, errors_reported, require_new, share_in, with_iterations
-from .table_columns import opened, read_for
+from .table_columns import names_in, opened, read_for
 
 if TYPE_CHECKING:
     from ..model import Model
@@ -28,6 +28,7 @@ def predict(
     out: flags.Predicted = None,
     std: Annotated[bool, Option(help="Error bars, or the mean alone (often much faster).")] = True,
     interval: flags.Interval = 95.0,
+    exceed: flags.Exceed = None,
     observed: flags.Observed = False,
     solver: flags.OtherSolver = None,
     iterations: flags.Iterations = None,
@@ -49,16 +50,19 @@ def predict(
     """
     with errors_reported(debug, KEPT):
         from .. import tables
+        from ..interop.xarray_conventions import exceedances
         from ..stopping import ComputationalShare
 
         printer = Printer(quiet)
-        level = share_in(interval) if std else None
+        level, thresholds = share_in(interval) if std else None, exceedances(names_in(exceed), "--exceed")
+        if thresholds and not std:
+            raise InputError("--exceed asks for probabilities, which the mean alone does not have; leave out --no-std")
         if out is None:
             ending = tables.ending_of(data)
             out = data.with_name(f"{data.name[: -len(ending)]}-predicted{data.name[-len(ending) :]}")
         rule = None if stop_share is None else ComputationalShare(stop_share)
         saved, raw, features, target, own = opened(folder, data, out, solver, observed, printer)
-        new = [prefix + name for name in ("mean", "std", "lower", "upper", "iterations")]
+        new = [prefix + name for name in ("mean", "std", "lower", "upper", "iterations", *thresholds)]
         if clash := set(new) & set(features):
             raise InputError(f"the feature {min(clash)!r} is called like a new column; try --prefix predicted_")
         table = read_for(saved, data, features, drop_missing, printer)
@@ -76,13 +80,12 @@ def predict(
         else:
             found, message, stopped = _in_batches(model, X, rule, size, pieces, printer)
             predicted = model.prediction_of(X, found["means"], found["variances"])
-            new_columns = shown(predicted, observed, level, prefix)
+            new_columns = shown(predicted, observed, level, thresholds, prefix)
             if stopped or rule is not None:
                 new_columns[f"{prefix}iterations"] = found["iterations"]
         columns = {name: table.given[name] for name in raw.names if name in table.given}  # as the table has them
-        about = described(
-            saved.about, target, model, table.grid, level=level, observed=observed, message=message, prefix=prefix
-        )
+        said: Any = {"level": level, "observed": observed, "message": message, "thresholds": thresholds}
+        about = described(saved.about, target, model, table.grid, **said, prefix=prefix)
         about["units"] = table.units | about["units"]
         tables.write_table(out, columns | new_columns, grid=table.grid, rows=table.rows, **about)
         if stopped:

@@ -17,7 +17,7 @@ from ..model import Model
 from ..prediction import Prediction
 from ..solvers import Solver, as_solver
 from ..support.frames import dated, told_about
-from ..support.validation import choice, count
+from ..support.validation import as_float64, choice, count
 from .fitting import HowToLearn, Start, chosen, learn, log_likelihood_at, prior_prediction, squeezed, start_from
 from .nested_parameters import nested_parameters, split_nested
 from .outputs import Outputs, outputs_of, sklearn_draws
@@ -290,6 +290,21 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         points, of = self._points(X), choice(of, "of", _OF)
         lower, upper = zip(*(each.interval(level) for each in self._predictions(points, of)), strict=True)
         return self._back(np.column_stack(lower)), self._back(np.column_stack(upper))
+
+    def predict_exceedance(self, X: Any, threshold: Any, *, of: str = "observed") -> np.ndarray:
+        """The probability of more than ``threshold`` at X (T, p), in the shape of the mean, of what ``of`` says.
+
+        ``threshold`` is one number, one for each point (T,), or one for each point and output (T, outputs).
+        """
+        points, of, given = self._points(X), choice(of, "of", _OF), as_float64(threshold, "threshold").numpy()
+        outputs, T = len(self.models_), len(points)
+        if given.shape not in ((), (T,), (T, outputs)):
+            said = f"threshold has shape {given.shape} for {T} points and {outputs} outputs"
+            raise InputError(f"{said}; give one number, one for each point, or one for each point and output")
+        each = np.broadcast_to(given if given.ndim == 2 else given[..., None], (T, outputs))
+        scaled = ((each - self._shift) / self._scale).T
+        found = zip(self._predictions(points, of), scaled, strict=True)
+        return squeezed(np.column_stack([prediction.exceedance(own) for prediction, own in found]))
 
     def _points(self, X: Any) -> np.ndarray:
         """X (T, p), checked against what was fitted to."""

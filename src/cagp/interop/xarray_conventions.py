@@ -13,7 +13,7 @@ import numpy as np
 from ..errors import InputError, InputTypeError
 from ..kernels import Kernel, geographic_columns
 from ..model import Model
-from ..support.validation import choice
+from ..support.validation import choice, real
 from ..support.version import __version__
 
 if TYPE_CHECKING:  # alone: the command line asks for these where xarray need not be installed
@@ -33,6 +33,7 @@ _UNITS = {
 """The spellings of degrees north and east that the CF conventions allow."""
 _DEGREES = ("degree", "degrees", "deg", "°")
 _TEMPERATURE = re.compile(r"(K|kelvin|degrees?_?[CFKR]|deg_?[CF]|celsius|fahrenheit|°[CF])", re.IGNORECASE)
+_EXCEEDS = "exceeds_"
 _UNITS_OF = {"latitude": "degrees_north", "longitude": "degrees_east"}
 
 
@@ -183,9 +184,21 @@ class Source:
         return name if re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) and name != "unknown" else None
 
 
+def exceedances(thresholds: Any, name: str) -> dict[str, float]:
+    """Thresholds by what the columns and variables with the probability of more are called: ``exceeds_50``."""
+    try:
+        each = [real(float(threshold), name) for threshold in np.atleast_1d(thresholds).tolist()]
+    except (TypeError, ValueError):
+        raise InputError(f"{name} must be one threshold, a finite number, or several, got {thresholds!r}") from None
+    return {f"{_EXCEEDS}{repr(threshold).removesuffix('.0')}": threshold for threshold in each}
+
+
 def variable_attributes(source: Source, what: str, level: float | None, observed: bool) -> dict[str, Any]:
-    """The attributes of the variable ``what``: mean, std, lower or upper."""
+    """The attributes of the variable ``what``: mean, std, lower, upper, or one of ``exceedances``."""
     of = f"new observations of {source.label}" if observed else source.label
+    if what.startswith(_EXCEEDS):
+        threshold = f"{what.removeprefix(_EXCEEDS)} {source.attributes.get('units', '')}".strip()
+        return {"long_name": f"probability of more than {threshold}: {of}", "units": "1"}
     words = {"mean": "posterior mean", "std": "posterior standard deviation"}
     said = words.get(what) or f"{what} end of the central {level:.10g} interval"
     units, name = source.attributes.get("units"), source.standard_name

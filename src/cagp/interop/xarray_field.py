@@ -10,11 +10,12 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from ..averages import require_probabilities
 from ..errors import InputError, InputTypeError
 from ..model import Model
 from ..stopping import Rule
 from ..support.validation import fraction, real
-from .xarray_conventions import Axis, Gridded, Source, copies, find_axes, provenance, variable_attributes
+from .xarray_conventions import Axis, Gridded, Source, copies, exceedances, find_axes, provenance, variable_attributes
 from .xarray_prediction import Columns, Request, points_on, predict_on, require_grid, simulate_on
 
 REGION = "region"
@@ -53,6 +54,7 @@ class ConditionedField:
         observed: bool = False,
         noise_variance: float | None = None,
         level: float | None = None,
+        exceed: float | Sequence[float] = (),
         chunks: Mapping[str, int] | None = None,
         stop: Rule | None = None,
         batch_size: int | None = None,
@@ -62,13 +64,14 @@ class ConditionedField:
 
         Only the coordinates of ``grid`` matter; latitude and longitude may have other names than in the observed field,
         and Geographic takes any convention for longitudes. ``observed`` predicts new observations, with the noise of
-        the field or ``noise_variance``. ``level`` adds the ends of central intervals, ``lower`` and ``upper``. The
-        others are those of ``Model.predict``.
+        the field or ``noise_variance``. ``level`` adds the ends of central intervals, ``lower`` and ``upper``;
+        ``exceed``, a threshold or several, the probability of more: ``exceeds_300`` for 300. The others are those of
+        ``Model.predict``.
 
         Where the grid is backed by dask, or ``chunks`` cuts it (``{"lat": 100}``), each block is predicted when it is
         asked for, one at a time, by the stopping rule for itself. The numbers are the same.
         """
-        request = self._request(grid, observed, noise_variance, level)
+        request = self._request(grid, observed, noise_variance, level, exceed)
         return predict_on(replace(request, stop=stop, batch_size=batch_size), grid, chunks, progress)
 
     def average(
@@ -80,6 +83,7 @@ class ConditionedField:
         observed: bool = False,
         noise_variance: float | None = None,
         level: float | None = None,
+        exceed: float | Sequence[float] = (),
         covariance: bool = False,
         progress: bool | None = None,
     ) -> xr.Dataset:
@@ -91,7 +95,9 @@ class ConditionedField:
         the cosine of the latitude where there is one. ``covariance`` adds that between regions. ``observed`` is about
         means of new observations, one in each cell. For the rest see ``predict`` and ``Model.average``.
         """
-        request = self._request(grid, observed, noise_variance, level)
+        request = self._request(grid, observed, noise_variance, level, exceed)
+        if request.thresholds:
+            require_probabilities(self.model.of_fields.margins is not None)
         if isinstance(by, Mapping):
             try:
                 grid, by = grid.sel(dict(by)), None
@@ -116,7 +122,7 @@ class ConditionedField:
         dataset = xr.Dataset(coords={} if single else {name: found.groups})
         for what, numbers in zip(request.names, request.statistics(found, (-1,)).T, strict=True):
             attributes = variable_attributes(request.source, what, request.level, request.observed)
-            attributes |= {} if what == "std" else {"cell_methods": "area: mean"}
+            attributes |= {"cell_methods": "area: mean"} if what in ("mean", "lower", "upper") else {}
             dataset[what] = xr.Variable(along, numbers[0] if single else numbers, attributes)
         counts = np.unique(groups, return_counts=True)[1]
         about = {"long_name": "cells of the grid", "units": "1"}
@@ -147,7 +153,9 @@ class ConditionedField:
         """
         return simulate_on(self._request(grid, observed, noise_variance), grid, n, seed, chunks, progress)
 
-    def _request(self, grid: Gridded, observed: bool, given: float | None, level: float | None = None) -> Request:
+    def _request(
+        self, grid: Gridded, observed: bool, given: float | None, level: float | None = None, exceed: Any = ()
+    ) -> Request:
         """What is asked of the model, with the noise variance that was ``given``; refuses what says nothing."""
         noise = None if given is None else real(given, "noise_variance")
         if noise is None and observed and np.ndim(self.model.prior.noise_variance):
@@ -159,7 +167,7 @@ class ConditionedField:
             raise InputError(f"noise_variance must not be negative, got {noise:g}")
         require_grid(grid, "grid")
         share, columns = None if level is None else fraction(level, "level"), Columns(self.axes, self.longitudes)
-        return Request(self.model, self.source, columns, bool(observed), noise, share)
+        return Request(self.model, self.source, columns, bool(observed), noise, share, exceedances(exceed, "exceed"))
 
 
 @dataclass(frozen=True, eq=False)

@@ -87,6 +87,7 @@ class Request:
     observed: bool
     noise: float | None
     level: float | None = None
+    thresholds: Mapping[str, float] = field(default_factory=dict)
     stop: Rule | None = None
     batch_size: int | None = None
     lock: AbstractContextManager[Any] = field(default_factory=nullcontext)
@@ -94,7 +95,7 @@ class Request:
     @property
     def names(self) -> tuple[str, ...]:
         """The variables of the result."""
-        return ("mean", "std") if self.level is None else ("mean", "std", "lower", "upper")
+        return ("mean", "std", *(() if self.level is None else ("lower", "upper")), *self.thresholds)
 
     def posterior(self, coordinates: Iterable[Any], progress: bool | None) -> tuple[Prediction, tuple[int, ...]]:
         """The prediction on a block given by its coordinates, and the shape of the block."""
@@ -107,6 +108,7 @@ class Request:
         values = [found.mean, found.std]
         if self.level is not None:
             values += found.interval(self.level)
+        values += [found.exceedance(threshold) for threshold in self.thresholds.values()]
         return np.stack([np.asarray(each, dtype=np.float64).reshape(shape) for each in values], axis=-1)
 
     def __call__(self, *coordinates: Any) -> np.ndarray:

@@ -14,6 +14,7 @@ from functools import cached_property
 import numpy as np
 import torch
 
+from ..errors import InputError
 from ..transforms import Transform
 from .conditioned import Conditioned
 
@@ -49,6 +50,10 @@ class Distribution(ABC):
     def drawn(self, draws: torch.Tensor) -> torch.Tensor:
         """Joint draws (n, T) of the normal distributions underneath as draws of this one."""
         return draws
+
+    def counted(self, values: torch.Tensor) -> torch.Tensor:
+        """Values (n, T) as ``mean`` and ``std`` count them."""
+        return values
 
     def grid(self) -> tuple[torch.Tensor, torch.Tensor]:
         """Values (g, T) and weights (g,), such that weights @ f(values) is the mean of a smooth f."""
@@ -152,13 +157,12 @@ class Transformed(Distribution):
     @cached_property
     def _moments(self) -> tuple[torch.Tensor, torch.Tensor]:
         parts, size = [], max(1, _ENTRIES // (_GRID * self.base.size))
-        lowest, highest = self.reach or (-math.inf, math.inf)
         for columns in torch.arange(len(self.base.mean), device=self.base.mean.device).split(size):
             base = self.base.at(columns)
-            median = base.values(torch.zeros_like(base.mean)[None])[0]
+            low, median, high = _reached(base, self.reach)
             centre = self.transform.inverse(median)
             values, weights = base.grid()
-            within = values.clamp(median.clamp_max(lowest), median.clamp_min(highest))
+            within = values.clamp(low, high)
             apart = self.transform.inverse(within) - centre  # from the median, so that digits of the variance stay
             first, second = weights @ apart, weights @ apart.square()
             variance = torch.where(second.isfinite(), second - first.square(), torch.inf).clamp_min(0.0)
@@ -195,6 +199,52 @@ class Transformed(Distribution):
 
     def drawn(self, draws: torch.Tensor) -> torch.Tensor:
         return self.transform.inverse(self.base.drawn(draws))
+
+    def counted(self, values: torch.Tensor) -> torch.Tensor:
+        """On the scale of y, within the reach."""
+        if self.reach is None:
+            return values
+        low, _, high = _reached(self.base, self.reach)
+        return values.clamp(self.transform.inverse(low), self.transform.inverse(high))
+
+
+def _reached(base: Distribution, reach: tuple[float, float] | None) -> tuple[torch.Tensor, ...]:
+    """The lowest value that a mean counts, the median and the highest one, each (T,), on the scale of ``base``."""
+    lowest, highest = reach or (-math.inf, math.inf)
+    median = base.values(torch.zeros_like(base.mean)[None])[0]
+    return median.clamp_max(lowest), median, median.clamp_min(highest)
+
+
+@dataclass(frozen=True, eq=False)
+class Sampled(Distribution):
+    """The distributions that ``draws`` (n, T) are from, with a ``mean`` and a ``std`` (T,) that are known otherwise.
+
+    Probabilities are shares of the draws. Densities are not known.
+    """
+
+    draws: torch.Tensor
+    mean: torch.Tensor
+    std: torch.Tensor
+
+    def at(self, columns: torch.Tensor) -> Sampled:
+        return Sampled(self.draws[:, columns], self.mean[columns], self.std[columns])
+
+    def scores(self, values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        shares = torch.stack([(self.draws <= each).double().mean(dim=0) for each in values])
+        return torch.special.ndtri(shares), torch.full_like(shares, torch.nan)
+
+    def values(self, scores: torch.Tensor) -> torch.Tensor:
+        """Of n + 1 parts between n draws, so that a new one falls below with just this probability."""
+        n = len(self.draws)
+        place = torch.special.ndtr(scores) * (n + 1) - 1
+        if bool(((place < 0) | (place > n - 1)).any()):
+            tail = max(float(torch.special.ndtr(-scores.abs()).min()), 1e-16)
+            raise InputError(
+                f"{n:,} simulated fields do not tell quantiles that only a share of {tail:.2g} lies beyond; simulate "
+                f"more, average(..., fields={math.ceil(2 / tail)}), or ask for less"
+            )
+        low, ranked = place.floor().long(), self.draws.sort(dim=0).values
+        return torch.lerp(ranked.gather(0, low), ranked.gather(0, (low + 1).clamp_max(n - 1)), place - low)
 
 
 def reach_of(component: Conditioned, transform: Transform) -> tuple[float, float]:

@@ -70,6 +70,10 @@ class Conformal(Margins):
     def around(self, component: Conditioned) -> PlacedMargins:
         return _Placed(self.scores, None if self.recalibration is None else self.recalibration.around(component))
 
+    @property
+    def of_fields(self) -> Recalibration | None:
+        return self.recalibration
+
     def after(self, added: int) -> Conformal:
         raise InputError(
             "the intervals of this model hold for the observations that it has, since the calibration observations "
@@ -100,9 +104,6 @@ class _Placed(PlacedMargins):
             return lambda base: Conformed(base, self._scores)
         recalibrated = self._inner.at(test)
         return lambda base: Conformed(recalibrated(base), self._scores)
-
-    def scale(self, test: torch.Tensor) -> np.ndarray | None:
-        return None if self._inner is None else self._inner.scale(test)
 
 
 @dataclass(frozen=True, eq=False)

@@ -33,6 +33,11 @@ class Margins(ABC):
     def guarantee(self) -> Guarantee:
         """When the error bars hold."""
 
+    @property
+    def of_fields(self) -> Margins | None:
+        """What of it is about whole fields, and so about averages: all, unless it promises nothing about them."""
+        return self
+
     @abstractmethod
     def around(self, component: Conditioned) -> PlacedMargins:
         """Made ready for questions about any place, given the data of a ``component``."""
