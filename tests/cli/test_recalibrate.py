@@ -119,7 +119,7 @@ def test_files_and_info_say_what_is_guaranteed(folder: Path, tmp_path: Path) -> 
 def test_right_error_bars_stay_unless_asked(folder: Path, tmp_path: Path) -> None:
     arguments = ["fit", folder / "train.csv", "--target", "height", *VALUES, "--no-report"]
     kept = call(*arguments, "--out", tmp_path / "kept")
-    assert "The error bars hold and stay as they are" in " ".join(kept.stdout.split())
+    assert "stay as they are under the prior" in " ".join(kept.stdout.split())
     assert json.loads((tmp_path / "kept" / "model.json").read_text())["format_version"] == 1
     assert "plain, those of the prior" in " ".join(call("info", tmp_path / "kept").stdout.split())
     asked = call(*arguments, "--out", tmp_path / "asked", "--recalibrate")

@@ -95,7 +95,7 @@ def judged_by(model: cagp.Model, **options: object) -> BeforeAndAfter:
 def test_places_that_are_all_alike_are_not_divided() -> None:
     grid = np.stack(np.meshgrid(np.arange(12.0), np.arange(12.0)), axis=-1).reshape(-1, 2)
     model = prior().condition(grid, RANDOM(0).normal(size=144), cagp.Cholesky())
-    assert [each.by for each in divisions(judged_by(model).before, Names())] == ["roughness"]
+    assert [each.by for each in divisions(judged_by(model).before, model.components[0], Names())] == ["roughness"]
 
 
 @pytest.mark.parametrize("solver", [cagp.Cholesky(), cagp.NearestNeighbours(30)], ids=repr)
@@ -184,11 +184,11 @@ def test_a_mixture_is_judged_as_it_predicts() -> None:
     assert found.judged is found.after
     assert len(judged_by(model).judged) == 300
     (made_of,) = [text for name, text in facts_table(model, Names().filled_in(model)).rows if name == "model"]
-    assert made_of.startswith("a mixture of 2 priors, of which the heaviest is described here; recalibrated by ")
+    assert made_of.startswith("a mixture of 2 priors; the heaviest is described here; recalibrated by ")
 
 
 @pytest.mark.usefixtures("words_only")
-def test_a_transformed_model_is_judged_on_the_scale_that_it_models(tmp_path: Path) -> None:
+def test_a_transformed_model_is_judged_in_the_unit_of_the_observations(tmp_path: Path) -> None:
     X, y = uneven(300)
     plain = prior().condition(X[:200], y[:200], cagp.Cholesky())
     model = plain.replace(transform=Log())
@@ -199,8 +199,9 @@ def test_a_transformed_model_is_judged_on_the_scale_that_it_models(tmp_path: Pat
     assert expected.data is not None
     np.testing.assert_allclose(check.data.z, expected.data.z)
     page = Page(check.path)
-    assert page.row("facts", "target")[1].startswith("rain, transformed: ")
-    assert "mm" not in page.text.split()
+    assert page.row("facts", "target")[1].startswith("rain: ")
+    rmse = np.sqrt(np.square(np.exp(y[200:]) - model.predict(X[200:]).observed().mean).mean())
+    assert float(page.row("scores", "RMSE")[1].removesuffix(" mm")) == pytest.approx(rmse, rel=5e-3)
     assert check.data.failures == ("heavy tails",)
     assert not any("transformed target" in sentence for sentence in check.advice)
     assert any("transformed target" in sentence for sentence in expected.advice)

@@ -17,7 +17,7 @@ from ..solvers import Solver
 from ..support.threads import threads_for
 from ..support.validation import ArrayLike
 from ..transforms import Transform
-from .options import Options, TrainingData
+from .options import FitRequest, Options, TrainingData
 from .search import CandidateSearch, run_steps
 from .steps import steps_for
 from .telling import story_of
@@ -89,9 +89,13 @@ def fit(
     """
     given = {name: value for name, value in locals().items() if name not in ("X", "y")}
     started = time.perf_counter()
-    request = Options(**given).checked(TrainingData.read(X, y, device))
+    return found_for(Options(**given).checked(TrainingData.read(X, y, device)), started)
+
+
+def found_for(request: FitRequest, started: float) -> Model:
+    """The model that a search finds for a request; its time began when it ``started``, see ``time.perf_counter``."""
     with threads_for(request.solver.worth_threads * len(request.data.y) ** 3):
-        search = run_steps(CandidateSearch(request, started=started), steps_for(request), progress)
+        search = run_steps(CandidateSearch(request, started=started), steps_for(request), request.options.progress)
     assert search.result is not None
     if constant := told_by_a_constant(request.data.y, search.result):
         warn(None, constant)

@@ -70,7 +70,7 @@ def judged(
     differs = " Their size differs from place to place." if local else ""
     said = (
         f"Left-out observations{predicted}: 50% intervals hold {diagnosis.hold(0.5)}, 95% hold {diagnosis.hold(0.95)}; "
-        f"the rms of z is {diagnosis.spread:.3g}.{differs}"
+        f"the rms of z, error / std, is {diagnosis.spread:.3g}.{differs}"
     )
     if most is not None and most < enough:
         said += f" There was time for {most:,} of them."
@@ -81,6 +81,9 @@ def judged(
         learned = learn(by, test, n, seed, progress, seen if whole else None, near if whole else ())
         said += " The error bars are recalibrated: scaled and shaped by the left-out errors."
         return model.replace(margins=learned), said
+    if diagnosis.suspicious:
+        doubt = "Some of this is outside of what chance explains, but no test rejects the error bars"
+        return model, f"{said} {doubt}: they stay as they are under the prior."
     return model, f"{said} The error bars hold and stay as they are under the prior."
 
 
