@@ -192,8 +192,8 @@ def remedies_for_data(found: BeforeAndAfter, model: Model, transformed: bool = F
     if not found.recalibrated:
         said.append(f"Recalibrate: `cagp fit … --recalibrate`, in Python model.recalibrated(). {trial(found)}")
     for failure in (*diagnosis.failures, *diagnosis.signs):
-        said += _REMEDIES[failure]
-        if failure in ("heavy tails", "wrong shape") and not transformed:
+        said += [each for each in _REMEDIES[failure] if model.record is None or not each.startswith(_AGAIN)]
+        if failure in ("heavy tails", "wrong shape") and not transformed and model.record is None:
             said.append(_TRANSFORM)
     if found.after is None and "too narrow" in diagnosis.failures:
         factor = number(diagnosis.spread, 2)
@@ -221,12 +221,11 @@ def trial(found: BeforeAndAfter, opening: str = "Tried here, and it") -> str:
 
 def _other_models(model: Model) -> list[str]:
     """What would change the predictions too, which no recalibration does."""
-    said = [
-        "Another kernel can make the predictions better as well as their error bars. Not tried here; a model that "
-        "cagp.fit chose has been compared with others, and its story says with which."
-    ]
+    said = ["Another kernel can make the predictions better as well as their error bars. Not tried here."]
     if model.components[0].basis is None:
         said.append("So can a trend: `cagp fit … --mean linear`, in Python Polynomial(1). Not tried here.")
+    if model.record is not None:
+        said = ["Other kernels and trends were compared when this model was chosen: its story says which."]
     solver = working(model)
     if isinstance(solver, NearestNeighbours) and not solver.description(len(model.y)).exact:
         said.append(
@@ -241,16 +240,18 @@ _TRANSFORM = (
     "`cagp fit … --transform auto`, in Python cagp.fit(X, y). Not tried here."
 )
 
+_AGAIN = "Fit the hyperparameters again"  # which cagp.fit has done, with kernels of all kinds
+
 _REMEDIES = {
     "too narrow": [
-        "Fit the hyperparameters again with the noise free (not fix_noise), on more data, or with more restarts: too "
+        f"{_AGAIN} with the noise free (not fix_noise), on more data, or with more restarts: too "
         "small a noise_variance or too long a lengthscale makes error bars too narrow. A rougher kernel (Matern32 or "
         "Matern12 instead of RBF) or one lengthscale per column may fit. Not tried here.",
         "Look for structure that the kernel does not have: a missing input, a trend, noise that changes from place to "
         "place (noise_variance may be one number per observation).",
     ],
     "too wide": [
-        "Fit the hyperparameters again: a noise_variance that is too large or a lengthscale that is too short makes "
+        f"{_AGAIN}: a noise_variance that is too large or a lengthscale that is too short makes "
         "error bars too wide. Not tried here.",
         "If the solver has not converged, part of the width is computational: the report of the fit says how much, "
         "and more iterations remove it.",
