@@ -19,7 +19,7 @@ from cagp.choosing.candidates import is_short_and_long
 from cagp.cli import app
 from cagp.cli.shared import IN_OPTIONS
 from cagp.fit_report import write_fit_report
-from cagp.hyperparameters.named import BEYOND, in_sentences, named
+from cagp.hyperparameters.named import BEYOND, in_sentences, named, naming
 from cagp.hyperparameters.result import FitWarning, warn
 from cagp.saving import FitSummary
 from cagp.story import Story
@@ -94,8 +94,14 @@ def test_units_of_distances_are_those_of_columns_or_of_the_globe() -> None:
     units = ("°N", "°E", "days since 1970-01-01", "°N")
     shown = [each.shown() for each in named(cagp.Prior(kernel), "abcd", units) if each.kind == "lengthscale"]
     assert shown == ["300 km", "5.00 days", "2.00 °"]
-    labels = [each.in_a_sentence for each in named(cagp.Prior(kernel), "abcd") if each.kind == "lengthscale"]
-    assert labels[:2] == ["the lengthscale in factor 1", "the lengthscale of c in factor 2"]
+    prior = cagp.Prior(kernel)
+    names = [each.name for each in named(prior, "abcd")]
+    called = naming(named(prior, "abcd"))
+    assert called(names[:1]) == "the lengthscale in factor 1"
+    assert called(names) == (
+        "the lengthscale and the variance of the function in factor 1, the lengthscales of c and d and the variance of "
+        "the function in factor 2 and the noise variance"
+    )
 
 
 def test_short_and_long_is_said_of_what_is() -> None:

@@ -259,6 +259,12 @@ def test_bias_and_outliers_are_told_from_width() -> None:
     spiked = z.copy()
     spiked[:25] *= 8
     assert diagnose(spiked).failures == ("heavy tails",)
+    alone = z.copy()
+    alone[:2] = 16, -9
+    found = diagnose(alone)
+    assert found.failures == ("outliers",)
+    assert "2 of the errors lie far outside of them, up to 16 standard deviations" in found.sentence
+    assert diagnose(np.append(1.3 * z, 16)).failures != ("outliers",)
     flat = np.sqrt(3) * RANDOM(1).uniform(-1, 1, 2000)
     assert diagnose(flat).failures == ("wrong shape",)
 

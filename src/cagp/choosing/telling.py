@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..hyperparameters.named import in_sentences, named
+from ..hyperparameters.named import in_sentences, named, naming
 from ..kernels.rotated import directions_in_words
 from ..solvers.exact import EXACT_UP_TO
 from ..story import Story, Tried, table_of
@@ -101,10 +101,10 @@ def _chosen(search: CandidateSearch) -> Iterable[str]:
     yield from in_sentences(prior, columns, units, search.X)
     yield from directions_in_words(prior.kernel, columns)
     if search.result is not None:
-        labels = {each.name: each.in_a_sentence for each in named(prior, columns, units)}
-        yield from all_worded((each for each in search.result.advice if each.kind == "flat"), subjects=labels)
+        flat = (each for each in search.result.advice if each.kind == "flat")
+        yield from all_worded(flat, called=naming(named(prior, columns, units)))
     yield found.get("integration", "")
-    yield f"Predictions: {search.request.solver!r}."
+    yield f"Predictions are made with {search.request.solver!r}."
 
 
 def _error_bars(search: CandidateSearch) -> Iterable[str]:

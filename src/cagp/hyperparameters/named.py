@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from ..kernels import EARTH_RADIUS, Varying
 from ..kernels.tree import Part
 from ..prior import Prior
-from ..support.numbers import number, squared, with_error, with_unit
+from ..support.numbers import listed, number, squared, with_error, with_unit
 
 BEYOND = "longer than the data reach"
 _FAR = 10.0  # a lengthscale of so many ranges of its columns is told from a longer one by nothing
@@ -41,12 +41,6 @@ class Hyperparameter:
         """Whether it is a lengthscale far longer than the data reach: y does not vary along it, or linearly."""
         return self.kind == "lengthscale" and 0 < _FAR * self.span < self.value
 
-    @property
-    def in_a_sentence(self) -> str:
-        """Its label behind a few other words: "the lengthscale of x in term 1"."""
-        plain = self.label.removeprefix(self.part)
-        return f"the {plain} in {self.part.strip().removesuffix(':')}" if self.part else f"the {plain}"
-
     def shown(self, error: float | None = None) -> str:
         """The value with its standard error and its unit; in words where the number says nothing."""
         if self.is_beyond:
@@ -75,6 +69,32 @@ def named(
         noise, unit = float(prior.noise_variance), squared(target_unit)
         found.append(Hyperparameter("noise_variance", "noise variance", "noise", noise, unit))
     return found
+
+
+def naming(parameters: Sequence[Hyperparameter]) -> Callable[[Sequence[str]], str]:
+    """How readers call some of these by their names: "the lengthscales of x and y in term 1 and the noise variance"."""
+    known = {each.name: each for each in parameters}
+
+    def called(names: Sequence[str]) -> str:
+        parts: dict[str, dict[str, list[str]]] = {}
+        for name in names:
+            each = known.get(name)
+            part, kind, of = (
+                ("", name, "") if each is None else (each.part, each.label.removeprefix(each.part), each.of)
+            )
+            kind = kind.removesuffix(f" of {of}") if of else kind
+            parts.setdefault(part, {}).setdefault(kind if each is None else f"the {kind}", []).append(of)
+        said = []
+        for part, kinds in parts.items():
+            told = []
+            for kind, columns in kinds.items():
+                several = f"{kind}s" if len(columns) > 1 else kind
+                told.append(f"{several} of {listed(columns)}" if any(columns) else kind)
+            where = f" in {part.strip().removesuffix(':')}" if part else ""
+            said.append(f"{listed(told)}{where}")
+        return listed(said)
+
+    return called
 
 
 def in_sentences(

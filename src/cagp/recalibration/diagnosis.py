@@ -16,7 +16,7 @@ from scipy.special import ndtr, ndtri
 from ..calibration import Assessment, ecdf_band
 from ..calibration.assessment import LEVELS, EffectiveSize
 from ..left_out import Correlation
-from ..support.numbers import coverage_percent, number
+from ..support.numbers import coverage_percent, listed, number
 
 _LEVEL = 0.01
 _MATERIAL_SPREAD = 1.1  # within 1/1.1 … 1.1 a spread of z is right for all practical purposes
@@ -252,14 +252,10 @@ def _few_of(z: np.ndarray) -> str:
 
 def _suspicion(coverage: tuple[Coverage, ...], n: int) -> str:
     outside = [c for c in coverage if not c.inside]
-    levels = _listed([f"{100 * c.level:g}%" for c in outside])
-    found = _listed([coverage_percent(c.found) for c in outside])
+    levels = listed([f"{100 * c.level:g}%" for c in outside])
+    found = listed([coverage_percent(c.found) for c in outside])
     verb = "are" if len(outside) > 1 else "alone are"
     return (
         f"the {levels} intervals {verb} outside of what chance explains: they hold {found} of the {n:,} values; no "
         "test rejects the error bars, and more rows would tell"
     )
-
-
-def _listed(words: list[str]) -> str:
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"

@@ -104,7 +104,7 @@ def quarters(found: BeforeAndAfter, divided: list[Division]) -> bytes:
     figure, axes = new_figure(len(divided), 2, 5.2, 3.4)
     for (left, right), division in zip(axes, divided, strict=True):
         labels, parts = zip(*division.quarters, strict=True)
-        x, n = np.arange(len(parts)), min(int(chosen.sum()) for chosen in parts)
+        x, n = np.arange(len(parts)), np.array([chosen.sum() for chosen in parts])
         spreads, coverages = [0.8, 1.25], [45.0]  # chance alone must not look like much
         for each, _, colour in _shown(found):
             spread = [_spread(each, chosen) for chosen in parts]
@@ -114,13 +114,9 @@ def quarters(found: BeforeAndAfter, divided: list[Division]) -> bytes:
                 held = [100 * each.inside(level)[chosen].mean() for chosen in parts]
                 coverages += held
                 right.plot(x + shift, held, marker=marker, color=colour, linewidth=1.2)
-        chance = 1.96 / (2 * n) ** 0.5
-        left.axhspan(1.0 - chance, 1.0 + chance, color=_GREY, alpha=0.6, linewidth=0)
-        left.axhline(1.0, color="black", linestyle="--", linewidth=1)
+        _promised(left, x, 1.0, 1.96 / (2 * n) ** 0.5)
         for level, shift in zip(LEVELS, _BESIDE, strict=True):
-            ends = 100 * level + np.array([-196, 196]) * (level * (1 - level) / n) ** 0.5
-            right.vlines(x + shift, *ends, color=_GREY, alpha=0.8, linewidth=9, zorder=0)
-            right.axhline(100 * level, color="black", linestyle="--", linewidth=1, zorder=0.5)
+            _promised(right, x + shift, 100 * level, 196 * (level * (1 - level) / n) ** 0.5)
         left.set(ylabel="rms of error / std: 1 if right", ylim=(0.93 * min(spreads), 1.07 * max(spreads)))
         if max(spreads) > 4 * min(spreads):
             left.set_yscale("log")
@@ -145,6 +141,12 @@ def _legend(figure: Figure, found: BeforeAndAfter, marks: dict[str, float]) -> N
     handles += [Line2D([], [], color="0.3", label=label, marker=marker, linestyle="") for marker, label in named]
     handles.append(Patch(color=_GREY, alpha=0.6, label="what chance does"))
     figure.legend(handles=handles, loc="outside upper center", ncols=len(handles), frameon=False)
+
+
+def _promised(ax: Axes, x: np.ndarray, value: float, chance: np.ndarray) -> None:
+    """A dashed line at what is promised, with a bar of what chance does (n,) at each of x (n,), 95% of the time."""
+    ax.vlines(x, value - chance, value + chance, color=_GREY, alpha=0.8, linewidth=9, zorder=0)
+    ax.axhline(value, color="black", linestyle="--", linewidth=1, zorder=0.5)
 
 
 def pit_bins(n: int) -> int:

@@ -33,7 +33,7 @@ def readable(distance: np.ndarray, component: Conditioned, names: Names) -> tupl
     found = distance * lengthscale
     if unit == "km":  # along the surface, not through it
         found = 2 * EARTH_RADIUS * np.arcsin(np.minimum(found / (2 * EARTH_RADIUS), 1.0))
-    return found, unit or "the unit of the columns"
+    return found, unit or "unit of the columns"
 
 
 def _proportion(component: Conditioned, known: torch.Tensor) -> float | None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import datetime
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import torch
 
 from ..hyperparameters import FitResult
-from ..hyperparameters.named import BEYOND, Hyperparameter
+from ..hyperparameters.named import BEYOND, Hyperparameter, naming
 from ..kernels import EARTH_RADIUS
 from ..means import Constant, Polynomial, Zero
 from ..model import Model
@@ -187,8 +188,8 @@ def advice(model: Model, fit: FitResult | None, names: Names, mixed: bool = Fals
         warned_of = {found.subject for found in fit.advice}
         errors = {name: error for name, error in fit.standard_errors.items() if name not in warned_of}
         limits = [(p, _VAGUE_ANGLE if p.kind == "angle" else _VAGUE * p.value) for p in hyperparameters(prior, names)]
-        if vague := ", ".join(p.in_a_sentence for p, limit in limits if errors.get(p.name, 0.0) > limit):
-            only = f"The data determine only the order of magnitude of {vague}."
+        if vague := [p for p, limit in limits if errors.get(p.name, 0.0) > limit]:
+            only = f"The data determine only the order of magnitude of {_all_of(vague)}."
             said.append(f"{only} Predictions are usually less sensitive than that suggests.")
     end = "The error bars of the predictions take the hyperparameters as known; their uncertainty is not included."
     if mixed:
@@ -198,29 +199,32 @@ def advice(model: Model, fit: FitResult | None, names: Names, mixed: bool = Fals
 
 def _warnings(fit: FitResult, names: Names) -> list[str]:
     """The warnings of a fit with the names that a reader knows."""
-    subjects = {parameter.name: parameter.in_a_sentence for parameter in hyperparameters(fit.prior, names)}
-    return list(all_worded(fit.advice, subjects=subjects))
+    return list(all_worded(fit.advice, called=naming(hyperparameters(fit.prior, names))))
 
 
 def _lengthscales(model: Model, prior: Prior, names: Names) -> list[str]:
     X = array(model.X)
-    long, short, said = [], [], []
+    long, short, said = list[Hyperparameter](), list[Hyperparameter](), []
     for parameter in hyperparameters(prior, names, X):
         if parameter.kind != "lengthscale" or parameter.column is None:
             continue
         values = np.unique(X[:, parameter.column])
         if parameter.is_beyond:
-            long.append(parameter.in_a_sentence)
+            long.append(parameter)
         elif len(values) > 1 and parameter.value < 0.5 * float(np.median(np.diff(values))):
-            short.append(parameter.in_a_sentence)
+            short.append(parameter)
     if long:
-        said.append(f"{BEYOND.capitalize()}: {', '.join(long)}. There f does not vary, or linearly.")
+        said.append(f"{BEYOND.capitalize()}: {_all_of(long)}. There f does not vary, or linearly.")
     if short:
         said.append(
-            f"Shorter than the steps between observations: {', '.join(short)}. The model treats neighbours as "
+            f"Shorter than the steps between observations: {_all_of(short)}. The model treats neighbours as "
             "unrelated there; a lengthscale that short is often a poor optimum, so try more restarts."
         )
     return said
+
+
+def _all_of(parameters: Sequence[Hyperparameter]) -> str:
+    return naming(parameters)([each.name for each in parameters])
 
 
 def _noise(model: Model) -> list[str]:

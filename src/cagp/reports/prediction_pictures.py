@@ -107,8 +107,8 @@ def _map(model: Model, names: Names, place: Map, seed: int) -> Picture:
     of_std, title_of_std = with_brackets("standard deviation", names.target_unit), "standard deviation of the function"
     fields = ((found.mean, "viridis", names.target_label, "mean"), (found.std, "cividis", of_std, title_of_std))
     # far from the data a transform or a trend may multiply what is not known: the colours are for where data are
-    y = array(model.y)
-    ends_of = ((y.min() - 0.2 * np.ptp(y), y.max() + 0.2 * np.ptp(y)), (0.0, _SPREADS * y.std()))
+    seen = array(model.y)
+    ends_of = ((seen.min() - 0.2 * np.ptp(seen), seen.max() + 0.2 * np.ptp(seen)), (0.0, _SPREADS * seen.std()))
     beyond = False
     for ax, (field, colour_map, label, title), (least, most) in zip(axes.flat, fields, ends_of, strict=True):
         low, high = bool((field < least).any()), bool((field > most).any()) and most > least

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
+
+from .numbers import listed
 
 _FINDINGS = {
     "not converged": "The optimiser did not converge ({detail}); {remedy}.",
@@ -48,21 +50,21 @@ class Advice:
 
 
 def all_worded(
-    advice: Iterable[Advice], remedies: Mapping[str, str] = IN_PYTHON, subjects: Mapping[str, str] | None = None
+    advice: Iterable[Advice],
+    remedies: Mapping[str, str] = IN_PYTHON,
+    called: Callable[[Sequence[str]], str] | None = None,
 ) -> tuple[str, ...]:
-    """The sentences of all findings, with the ``remedies`` of a front end and ``subjects`` as its readers call them.
+    """The sentences of all findings, with the ``remedies`` of a front end; ``called`` is how readers call subjects.
 
     What the data say nothing about is told in one sentence, the same everywhere.
     """
-    found = [(each, (subjects or {}).get(each.subject, each.subject)) for each in advice]
-    flat = [subject for each, subject in found if each.kind == "flat"]
-    said = [each.worded(remedies, subject) for each, subject in found if each.kind != "flat"]
+    found, name = list(advice), called or listed
+    flat = [each.subject for each in found if each.kind == "flat"]
+    said = [each.worded(remedies, name([each.subject])) for each in found if each.kind != "flat"]
     if flat:
-        sentence = Advice("flat").worded(remedies, " and ".join(filter(None, [", ".join(flat[:-1]), flat[-1]])))
-        if len(flat) > 1:
-            sentence = sentence.replace("depend on it", "depend on them")
-        said.append(sentence)
-    return tuple(sentence[:1].upper() + sentence[1:] if subjects else sentence for sentence in said)
+        sentence = Advice("flat").worded(remedies, name(flat))
+        said.append(sentence if len(flat) == 1 else sentence.replace("depend on it", "depend on them"))
+    return tuple(sentence[:1].upper() + sentence[1:] if called else sentence for sentence in said)
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:

@@ -75,6 +75,11 @@ def coverage_percent(share: float) -> str:
     return f"{100 * share:.1f}%"
 
 
+def listed(words: Sequence[str]) -> str:
+    """Words in a row: "a, b and c"."""
+    return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
+
+
 def duration(seconds: float) -> str:
     """Seconds roughly, in words: "20 seconds", "3 minutes", "5 hours"."""
     for size, name in ((86400, "day"), (3600, "hour"), (60, "minute")):
