@@ -133,7 +133,9 @@ def hyperparameters_table(model: Model, fit: FitResult | None, names: Names) -> 
     rows = []
     prior = model.prior if fit is None else fit.prior
     for parameter in hyperparameters(prior, names, array(model.X)):
-        how, error = "given" if fit is None else "held fixed", errors.get(parameter.name)
+        how, error = "held fixed", errors.get(parameter.name)
+        if fit is None:
+            how = "given" if model.record is None else "as saved"
         if fit and parameter.name in fit.values:
             how = "fitted, at a bound" if parameter.name in fit.at_bounds else "fitted"
         rows.append((parameter.label, parameter.shown(error), how, _meaning(parameter, names)))
@@ -180,7 +182,9 @@ def advice(model: Model, fit: FitResult | None, names: Names, mixed: bool = Fals
     """What a statistician would say about these values; ``mixed`` says that several models predict together."""
     prior = model.prior if fit is None else fit.prior
     said = _warnings(fit, names) if fit else []
-    if fit is None:
+    if fit is None and model.record is not None:
+        said.append("Of a saved model the values of the prior with the most weight are known, not what the fit found.")
+    elif fit is None:
         said.append("The hyperparameters were given, not fitted to these data, so their uncertainty is not known.")
     elif fit.standard_errors is None:
         said.append("Standard errors were not computed: fit with standard_errors=True to see what the data determine.")
