@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import xarray as xr
 from typer.testing import CliRunner
 
 import cagp
@@ -21,6 +22,7 @@ from cagp.cli.shared import IN_OPTIONS
 from cagp.fit_report import write_fit_report
 from cagp.hyperparameters.named import BEYOND, in_sentences, named, naming
 from cagp.hyperparameters.result import FitWarning, warn
+from cagp.interop.xarray import fit as fit_field
 from cagp.saving import FitSummary
 from cagp.story import Story
 from cagp.support.advice import Advice, all_worded
@@ -148,3 +150,17 @@ def test_the_command_line_says_it_once(tmp_path: Path) -> None:
         assert f"{BEYOND} along idle" in said
         assert "160 observations at 3 columns: east, north, idle." in said
         assert not re.search(r"\d{7}", said.split("data file")[0].split("Gram matrix")[0])
+
+
+def test_every_door_tells_the_names_of_columns() -> None:
+    rng = RANDOM(4)
+    X = pd.DataFrame(rng.random((40, 2)), columns=["east", "north"])
+    y = np.sin(6 * X["east"]) + 0.1 * rng.normal(size=40)
+    quick = {"kernel": "rbf", "mean": "constant", "uncertainty": False, "varying": False, "recalibrate": False}
+    assert "40 observations at 2 columns: east, north." in cagp.fit(X, y, **quick, progress=False).story
+    assert "40 observations at 2 columns: east, north." in cagp.CAGPRegressor(**quick).fit(X, y).model_.story
+    hours = pd.date_range("2024-01-01", periods=30, freq="h")
+    field = xr.DataArray(np.sin(np.arange(30) / 4) + 0.1 * rng.normal(size=30), {"time": hours}, ["time"])
+    story = fit_field(field, coords=["time"], **quick, time_unit="h", progress=False).model.story
+    assert "30 observations at 1 column: time." in story
+    assert re.search(r"lengthscale [0-9.]+ hours", story)

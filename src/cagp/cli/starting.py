@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,8 +14,8 @@ import torch
 
 from .. import tables
 from ..choosing.candidates import KINDS, SHORT_AND_LONG, TRENDS
-from ..choosing.front_door import found_for
-from ..choosing.options import LIKELIHOODS, Options, TrainingData, check_recalibrate
+from ..choosing.front_door import fit_named
+from ..choosing.options import LIKELIHOODS, Options, check_recalibrate
 from ..errors import InputError
 from ..hyperparameters import averaged_rows
 from ..hyperparameters.starting_prior import Group, column_groups, scale_of, starting_kernel
@@ -308,7 +307,5 @@ def search(wished: PriorAsked, training: Training, options: Mapping[str, Any], p
     """The model that ``cagp.fit`` finds."""
     prior, given = wished.for_fit(training), options["fit_options"]
     told = {**options, "fit_options": {**given, "fix": (*prior.pop("fix"), *given["fix"])}, **prior}
-    started, units = time.perf_counter(), training.about.units
-    data = TrainingData.read(training.X, training.y, None)
-    data = dataclasses.replace(data, names=training.columns, units=[units.get(each, "") for each in training.columns])
-    return found_for(Options(**told, progress=progress).checked(data), started)
+    units = [training.about.units.get(each, "") for each in training.columns]
+    return fit_named(training.X, training.y, training.columns, units, **told, progress=progress)

@@ -178,4 +178,4 @@ class _Readers:
 
 def _of_distances(unit: str) -> str:
     """The unit of distances along a column of that unit: days along days since a date, degrees along °N."""
-    return "°" if unit in ("°N", "°E") else unit.partition(" since ")[0]
+    return "°" if unit in ("°N", "°E", "degrees_north", "degrees_east") else unit.partition(" since ")[0]
