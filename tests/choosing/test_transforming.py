@@ -133,6 +133,8 @@ def test_reports_are_about_the_observations(tmp_path: Path) -> None:
     observed = [row[2] for row in page.tables["points"][1:]]
     assert all(float(each.split()[0]) > 0 for each in observed)
     assert "mm" not in page.row("hyperparameters", "variance of the function")[1]
+    assert page.tables["by-roughness"][0][2] == "rms of z"  # error / std of skewed predictions is large by itself
+    assert page.row("recalibration", "rms of z")[3] == "1 if right"
     with pytest.raises(InputError, match=r"holdout y has values .* 0 at row 0"):
         check_inputs(found, None, (X, np.zeros(120)), None, names)
     assert check_inputs(found, None, (X[:5] + 0.01, SKEWED[:5]), None, names).heaviest.transform is None

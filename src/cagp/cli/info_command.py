@@ -69,7 +69,7 @@ def _facts(saved: Saved) -> list[tuple[str, str]]:
         ("data", f"{d:,} observations of {saved.about.target or 'y'}, {p} features"),
         *places,
         ("kernel", saved.prior.kernel.in_words(_features(saved))),
-        ("mean", repr(saved.prior.mean)),
+        ("mean", repr(saved.prior.mean).replace(", columns=None", "").replace(", coefficients=None", "")),
         *noises,
         ("solver", solver),
         ("error bars", saved.parts.in_words or "plain, those of the prior"),

@@ -26,8 +26,8 @@ MAPPED = 0.8  # the level on a map: high enough to be asked for, low enough to b
 
 WORDS = (
     "The roughness of a place is the standard deviation of the ten training observations nearest to it, without the "
-    "one that is predicted. The distance is that to the nearest observation that predicts. Error / std is the error "
-    "over the predicted standard deviation: its root mean square (rms) is 1 if the error bars are right."
+    "one that is predicted. The distance is that to the nearest observation that predicts. The root mean square (rms) "
+    "of z, or of error / std, the error over the predicted standard deviation, is 1 if the error bars are right."
 )
 
 _FEWEST, _FEWEST_ON_MAP, _FEWEST_IN_CELL = 100, 300, 15  # fewer are not divided, on no map, a grey cell of it
@@ -48,7 +48,7 @@ class Division:
     quarters: list[tuple[str, np.ndarray]]
 
     def table(self, found: BeforeAndAfter) -> PageTable:
-        """Spread of error / std and coverage in each part; where there is a recalibration, before it and after it."""
+        """Spread of errors and coverage in each part; where there is a recalibration, before it and after it."""
         both = [each for each, _, _ in _shown(found)]
         rows = []
         for label, chosen in self.quarters:
@@ -56,13 +56,18 @@ class Division:
             shares = ([coverage_percent(each.inside(level)[chosen].mean()) for each in both] for level in LEVELS)
             rows.append((label, f"{int(chosen.sum()):,}", spread, *map(" → ".join, shares)))
         caption = f"By {self.by}, from least to most.{' Before → after the recalibration.' if len(both) > 1 else ''}"
-        heads = (self.label, "points", "rms of error / std", *(f"{100 * level:g}% intervals hold" for level in LEVELS))
+        heads = (
+            self.label,
+            "points",
+            f"rms of {found.before.relative_is}",
+            *(f"{100 * level:g}% intervals hold" for level in LEVELS),
+        )
         return PageTable(caption, heads, rows, f"by-{self.by}")
 
 
 def _spread(found: HeldOut, chosen: np.ndarray) -> float:
-    """The root mean square of error / std: above 1 the error bars are too narrow."""
-    return float(np.sqrt(np.square(found.scores.z[chosen]).mean()))
+    """The root mean square of errors over what is promised: above 1 the error bars are too narrow."""
+    return float(np.sqrt(np.square(found.relative[chosen]).mean()))
 
 
 def divisions(found: HeldOut, component: Conditioned, names: Names) -> list[Division]:
@@ -98,7 +103,7 @@ def _shown(found: BeforeAndAfter) -> list[tuple[HeldOut, str, str]]:
 
 
 def quarters(found: BeforeAndAfter, divided: list[Division]) -> bytes:
-    """The spread of error / std and the coverage, by roughness and by distance."""
+    """The spread of errors and the coverage, by roughness and by distance."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     figure, axes = new_figure(len(divided), 2, 5.2, 3.4)
@@ -117,7 +122,9 @@ def quarters(found: BeforeAndAfter, divided: list[Division]) -> bytes:
         _promised(left, x, 1.0, 1.96 / (2 * n) ** 0.5)
         for level, shift in zip(LEVELS, _BESIDE, strict=True):
             _promised(right, x + shift, 100 * level, 196 * (level * (1 - level) / n) ** 0.5)
-        left.set(ylabel="rms of error / std: 1 if right", ylim=(0.93 * min(spreads), 1.07 * max(spreads)))
+        left.set(
+            ylabel=f"rms of {found.before.relative_is}: 1 if right", ylim=(0.93 * min(spreads), 1.07 * max(spreads))
+        )
         if max(spreads) > 4 * min(spreads):
             left.set_yscale("log")
             left.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))

@@ -35,7 +35,7 @@ class HeldOut:
 
     ``distance`` (n,) is that of the nearest observation which predicts, in lengthscales, ``roughness`` (n,) how much
     those around differ, ``rows`` (n,) are positions in ``rows_of``. ``how`` says where they come from, ``short`` in a
-    few words.
+    few words. Predictions of a ``transformed`` model are skewed.
     """
 
     X: np.ndarray
@@ -48,6 +48,7 @@ class HeldOut:
     how: str
     short: str
     correlation: Correlation | None = None
+    transformed: bool = False
 
     def __len__(self) -> int:
         return len(self.truth)
@@ -61,6 +62,16 @@ class HeldOut:
     def z(self) -> np.ndarray:
         """The normal score of the predicted probability, (n,): error / std where the prediction is normal."""
         return array(self.prediction.normal_score(self.truth))
+
+    @property
+    def relative(self) -> np.ndarray:
+        """Errors over what is promised, (n,), of the root mean square 1 if that is right: see ``relative_is``."""
+        return self.z if self.transformed else self.scores.z
+
+    @property
+    def relative_is(self) -> str:
+        """What these are called: where predictions are skewed, error / std is large too often by itself."""
+        return "z" if self.transformed else "error / std"
 
     def inside(self, level: float) -> np.ndarray:
         """Which observations (n,) lie in their central interval of this level."""
@@ -117,7 +128,7 @@ def _of_holdout(model: Model, holdout: HoldoutData, seed: int) -> BeforeAndAfter
     rough = _roughness(model, lambda k: geometry.search.query(geometry.coordinates(holdout.X), k))
     correlation = correlation_of(found.components[0].observed(noise), len(component.y))
     data = X, array(holdout.y), found.observed(noise), array(geometry.distance(holdout.X)), rough
-    before = HeldOut(*data, holdout.rows, short, how, short, correlation)
+    before = HeldOut(*data, holdout.rows, short, how, short, correlation, model.transform is not None)
     margins, after = model.margins, None
     if margins is not None:
         tried = "The recalibrated error bars were judged."
@@ -169,7 +180,8 @@ def left_out_data(model: Model, found: LeftOut) -> HeldOut:
     rough = _roughness(model, lambda k: geometry.beyond(rows, geometry.single(rows), k))
     prediction = found.prediction.carried_back(model.transform, model.reach)
     data, how = (found.X, array(model.y[rows]), prediction, found.distance, rough), f"{found.how} {_KINDER}"
-    return HeldOut(*data, found.index, "training data", how, found.short, found.correlation)
+    transformed = model.transform is not None
+    return HeldOut(*data, found.index, "training data", how, found.short, found.correlation, transformed)
 
 
 def _roughness(model: Model, nearest: Callable[[int], torch.Tensor]) -> np.ndarray | None:

@@ -51,9 +51,9 @@ def _where(found: BeforeAndAfter, model: Model, names: Names, place: Folder) -> 
     if not divided:
         return []
     caption = (
-        "The rms of error / std, and how many observations lie in their 50, 80 and 95% intervals (dashed: what is "
-        "promised; grey: what chance does, 95% of the time), from the least rough and nearest to the roughest and "
-        "furthest."
+        f"The rms of {found.before.relative_is}, and how many observations lie in their 50, 80 and 95% intervals "
+        "(dashed: what is promised; grey: what chance does, 95% of the time), from the least rough and nearest to the "
+        "roughest and furthest."
     )
     drawn = [place.picture("by-place", by_place.quarters(found, divided), caption)]
     ground = map_of(model.prior.kernel, model.X.shape[1])
@@ -167,8 +167,8 @@ def _changes_table(before: HeldOut, after: HeldOut, unit: str) -> PageTable:
     rows: list[tuple[str, ...]] = []
     for title, name, own, meaning in compared:
         rows.append((title, *(with_unit(number(getattr(each, name)), own) for each in both), meaning))
-    spreads = (number(float(np.sqrt(np.square(each.z).mean()))) for each in both)
-    rows.append(("rms of error / std", *spreads, "1 if right"))
+    spreads = (number(float(np.sqrt(np.square(each.relative).mean()))) for each in (before, after))
+    rows.append((f"rms of {before.relative_is}", *spreads, "1 if right"))
     for level in LEVELS:
         shares = (coverage_percent(each.coverage(level)) for each in both)
         rows.append((f"{100 * level:g}% intervals hold", *shares, ""))
