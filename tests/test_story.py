@@ -20,12 +20,14 @@ from cagp.choosing.candidates import is_short_and_long
 from cagp.cli import app
 from cagp.cli.shared import IN_OPTIONS
 from cagp.fit_report import write_fit_report
-from cagp.hyperparameters.named import BEYOND, in_sentences, named, naming
+from cagp.hyperparameters.named import in_sentences, named, naming
 from cagp.hyperparameters.result import FitWarning, warn
 from cagp.interop.xarray import fit as fit_field
+from cagp.kernels.rotated import directions_in_words
 from cagp.saving import FitSummary
 from cagp.story import Story
 from cagp.support.advice import Advice, all_worded
+from cagp.support.numbers import BEYOND
 from reports.pages import Page, smooth
 
 RANDOM = np.random.default_rng
@@ -164,3 +166,15 @@ def test_every_door_tells_the_names_of_columns() -> None:
     story = fit_field(field, coords=["time"], **quick, time_unit="h", progress=False).model.story
     assert "30 observations at 1 column: time." in story
     assert re.search(r"lengthscale [0-9.]+ hours", story)
+
+
+def test_turned_axes_beyond_the_data_are_said_in_words() -> None:
+    X = RANDOM(5).random((30, 3))
+    kernel = cagp.Rotated(cagp.Matern32((1e8, 0.3)), 30).on(0, 1) * cagp.RBF(1.0).on(2)
+    assert [each.shown() for each in named(cagp.Prior(kernel), "abc", X=X) if each.of.startswith("axis")] == [
+        BEYOND,
+        "0.300",
+    ]
+    (said,) = directions_in_words(kernel, "abc", X)
+    assert f"the lengthscale is {BEYOND} there, 0.3 across" in said
+    assert not any("axis" in each for each in in_sentences(cagp.Prior(kernel), "abc", (), X))

@@ -54,7 +54,8 @@ def _data(search: CandidateSearch) -> Iterable[str]:
     columns, data = shortened(_columns(search), _NAME), search.request.data
     more = f" and {len(columns) - _LISTED} more" if len(columns) > _LISTED else ""
     one = "column" if len(columns) == 1 else "columns"
-    yield f"{len(search.y):,} observations at {len(columns)} {one}: {', '.join(columns[:_LISTED])}{more}."
+    several = "1 observation" if len(search.y) == 1 else f"{len(search.y):,} observations"
+    yield f"{several} at {len(columns)} {one}: {', '.join(columns[:_LISTED])}{more}."
     dated = [name for name, unit in zip(_columns(search), data.units, strict=False) if unit == DAYS]
     if dated:
         yield f"Dates and times in {', '.join(map(repr, dated))} are counted in {DAYS}."
@@ -99,7 +100,7 @@ def _chosen(search: CandidateSearch) -> Iterable[str]:
         yield f"Chosen: a mixture, under which left-out observations are clearly likelier: {parts}."
         yield f"The hyperparameters of {_called(search, heaviest)}:"
     yield from in_sentences(prior, columns, units, search.X)
-    yield from directions_in_words(prior.kernel, columns)
+    yield from directions_in_words(prior.kernel, columns, search.X)
     if search.result is not None:
         flat = (each for each in search.result.advice if each.kind == "flat")
         yield from all_worded(flat, called=naming(named(prior, columns, units)))

@@ -64,7 +64,9 @@ def _facts(saved: Saved) -> list[tuple[str, str]]:
     if globe := geographic_columns(saved.prior.kernel, range(p)):
         (south, north), (west, east) = ((saved.X[:, c].min(), saved.X[:, c].max()) for c in globe[0])
         places = [("region", f"latitude {south:g} … {north:g}, longitude {west:g} … {east:g} degrees")]
-    places += [("direction", sentence) for sentence in directions_in_words(saved.prior.kernel, _features(saved))]
+    places += [
+        ("direction", sentence) for sentence in directions_in_words(saved.prior.kernel, _features(saved), saved.X)
+    ]
     facts = [
         ("data", f"{d:,} observations of {saved.about.target or 'y'}, {p} features"),
         *places,

@@ -8,13 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..kernels import EARTH_RADIUS, Varying
+from ..kernels import EARTH_RADIUS, Rotated, Varying
 from ..kernels.tree import Part
 from ..prior import Prior
-from ..support.numbers import listed, number, squared, with_error, with_unit
+from ..support.numbers import BEYOND, FAR, listed, number, squared, with_error, with_unit
 
-BEYOND = "longer than the data reach"
-_FAR = 10.0  # a lengthscale of so many ranges of its columns is told from a longer one by nothing
 _ANGLES = ("azimuth of", "dip of", "roll around")
 
 
@@ -39,7 +37,7 @@ class Hyperparameter:
     @property
     def is_beyond(self) -> bool:
         """Whether it is a lengthscale far longer than the data reach: y does not vary along it, or linearly."""
-        return self.kind == "lengthscale" and 0 < _FAR * self.span < self.value
+        return self.kind == "lengthscale" and 0 < FAR * self.span < self.value
 
     def shown(self, error: float | None = None) -> str:
         """The value with its standard error and its unit; in words where the number says nothing."""
@@ -61,10 +59,13 @@ def named(
     """
     spans = np.zeros(len(columns)) if X is None else np.ptp(X, axis=0)
     readers = _Readers(tuple(columns), tuple(map(_of_distances, units)) or ("",) * len(columns), target_unit, spans)
-    found = []
+    found, turned = [], dict[str, float]()
     for part in prior.kernel.walk(range(len(columns))):
+        if isinstance(part.kernel, Rotated):
+            turned[part.path] = float(np.linalg.norm(spans[list(part.columns)]))
+        across = max([0.0, *(span for path, span in turned.items() if part.path.startswith(path))])
         for kind, value in part.kernel.hyperparameter_values.items():
-            found += readers.numbers(kind, value, part)
+            found += readers.numbers(kind, value, part, across)
     if np.ndim(prior.noise_variance) == 0:
         noise, unit = float(prior.noise_variance), squared(target_unit)
         found.append(Hyperparameter("noise_variance", "noise variance", "noise", noise, unit))
@@ -100,7 +101,10 @@ def naming(parameters: Sequence[Hyperparameter]) -> Callable[[Sequence[str]], st
 def in_sentences(
     prior: Prior, columns: Sequence[str], units: Sequence[str] = (), X: np.ndarray | None = None
 ) -> list[str]:
-    """The hyperparameters in a sentence for each part of the kernel, its amplitude, and the noise, without angles."""
+    """The hyperparameters in a sentence for each part of the kernel, its amplitude, and the noise.
+
+    Those of turned axes are left to ``directions_in_words``.
+    """
     parts: dict[tuple[str, str], list[Hyperparameter]] = {}
     kinds = {part.path: part.kernel for part in prior.kernel.walk()}
     for each in named(prior, columns, units, X=X):
@@ -111,7 +115,8 @@ def in_sentences(
             continue
         family = (getattr(kinds[path], "family", None) or type(kinds[path]).__name__).partition(" (")[0]
         told = [f"standard deviation {number(math.sqrt(m.value))}" for m in members if m.kind == "variance"]
-        told += _lengthscales([m for m in members if m.kind == "lengthscale"])
+        turned = any(m.of.startswith(Rotated.coordinate_called) and m.column is None for m in members)
+        told += [] if turned else _lengthscales([m for m in members if m.kind == "lengthscale"])
         told += [f"{m.kind} {m.shown()}" for m in members if m.kind not in ("variance", "lengthscale", "angle")]
         if told:
             said.append(f"{(part or 'Kernel: ').capitalize()}{family}, {'; '.join(told)}.")
@@ -146,8 +151,10 @@ class _Readers:
     target_unit: str
     spans: np.ndarray
 
-    def numbers(self, kind: str, value: float | tuple[float, ...], part: Part) -> list[Hyperparameter]:
-        """Those of one field of a kernel."""
+    def numbers(
+        self, kind: str, value: float | tuple[float, ...], part: Part, across: float = 0.0
+    ) -> list[Hyperparameter]:
+        """Those of one field of a kernel; the data reach so far ``across`` turned axes."""
         name, columns = f"{part.path}.{kind}", part.columns
         if isinstance(value, tuple):
             found = []
@@ -157,8 +164,8 @@ class _Readers:
                 unit = part.distance_unit or ("" if column is None else self.units[column])
                 label = f"{part.label}{kind} of {of}"
                 if kind in part.kernel.angles:
-                    label, unit, column = f"{part.label}{_ANGLES[i]} axis 1", "°", None
-                span = 0.0 if column is None else float(self.spans[column])
+                    label, unit, column, of = f"{part.label}{_ANGLES[i]} axis 1", "°", None, ""
+                span = across if column is None else float(self.spans[column])
                 found.append(Hyperparameter(f"{name}[{i}]", label, kind, v, unit, column, of, part.label, span))
             return found
         if kind == "variance":

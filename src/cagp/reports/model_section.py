@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from ..hyperparameters import FitResult
-from ..hyperparameters.named import BEYOND, Hyperparameter, naming
+from ..hyperparameters.named import Hyperparameter, naming
 from ..kernels import EARTH_RADIUS
 from ..means import Constant, Polynomial, Zero
 from ..model import Model
@@ -18,7 +18,7 @@ from ..prior import Prior
 from ..support.advice import all_worded
 from ..support.convert import array
 from ..support.memory import human
-from ..support.numbers import datum, number, percent, shortened, with_error, with_unit
+from ..support.numbers import BEYOND, datum, number, percent, shortened, with_error, with_unit
 from .inputs import working
 from .names import Names, hyperparameters
 from .page import PageTable

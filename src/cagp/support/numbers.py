@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+BEYOND = "longer than the data reach"
+FAR = 10.0  # a lengthscale of so many ranges of the data is told from a longer one by nothing
+
 
 def number(value: float, digits: int = 3) -> str:
     """``value`` with so many significant digits, without an exponent where that stays readable."""
