@@ -117,7 +117,11 @@ def model(found: Found) -> str:
 
 
 def story(found: Found) -> str:
-    kept = [line for line in found["fields"][SIMULATED]["story"] if not line.startswith(("Chosen", "All of it"))]
+    kept = [
+        line
+        for line in found["fields"][SIMULATED]["story"]
+        if not line.startswith(("Chosen", "Term", "Kernel", "Noise", "All of it"))
+    ]
     return "\n".join(f"> {line.rstrip(':')}" + ("." if line.endswith(":") else "") for line in kept)
 
 

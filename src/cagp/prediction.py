@@ -188,10 +188,17 @@ class Prediction:
 
     def _with_noise(self, noise: torch.Tensor) -> Self:
         """The same with noise of that variance, one number, (T,), (m, 1) or (m, T)."""
+        return self._changed(_noise=noise, includes_noise=True)
+
+    def carried_back(self, transform: Transform | None, reach: tuple[float, float] | None = None) -> Self:
+        """The same, made on the scale of a ``transform``, about what that is of; its mean looks as far as ``reach``."""
+        return self if transform is None else self._changed(_transform=transform, _reach=reach, _dtype=torch.float64)
+
+    def _changed(self, **parts: Any) -> Self:
         result = copy.copy(self)
         for name in ("_mixture", "_modelled", "_distribution"):
             result.__dict__.pop(name, None)
-        result._noise, result.includes_noise = noise, True
+        result.__dict__.update(parts)
         return result
 
     def quantile(self, p: ArrayLike) -> Any:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
+import textwrap
 from dataclasses import dataclass
 from typing import Any
 
 from .errors import InputError
 from .support.validation import count
 
-_LONG = 0.05  # what took fewer seconds is not in a table
+_WIDTH = 80  # of a terminal
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,9 @@ class Tried:
 class Story:
     """What was tried, chosen and found, as ``text`` and as a table of ``candidates``.
 
-    ``interrupted``: Ctrl-C ended it, the best so far was kept. ``added`` observations came to the model later.
+    Each section of the text begins with its title and ends with an empty line; lines are sentences, or a table, which
+    begin with blanks. Printed, they are wrapped. ``interrupted``: Ctrl-C ended it, the best so far was kept. ``added``
+    observations came to the model later.
     """
 
     text: str
@@ -37,14 +39,19 @@ class Story:
     interrupted: bool = False
     added: int = 0
 
+    @property
+    def sections(self) -> list[tuple[str, list[str]]]:
+        """The title and the lines of each section, and what has happened since; a story of old has no titles."""
+        blocks = [block.splitlines() for block in self.text.split("\n\n")]
+        found = [(title, lines) for title, *lines in blocks] if len(blocks) > 1 else [("", blocks[0])]
+        if self.added:
+            since = "The hyperparameters, the choice among candidates and what was found about the error bars are from "
+            found.append(("Since then", [f"Observations added since: {self.added:,}. {since}before."]))
+        return found
+
     def __str__(self) -> str:
-        """The whole story: the ``text``, and what has happened since."""
-        if not self.added:
-            return self.text
-        return (
-            f"{self.text}\nObservations added since: {self.added:,}. The hyperparameters, the choice among candidates "
-            "and what was found about the error bars are from before."
-        )
+        """The whole story in lines of at most 80 characters, but for its table."""
+        return "\n\n".join("\n".join([*_heading(title), *map(_wrapped, lines)]) for title, lines in self.sections)
 
     @property
     def in_words(self) -> str:
@@ -78,14 +85,23 @@ class Story:
         return cls(str(content["text"]), tuple(candidates), bool(content["interrupted"]), added)
 
 
-def table_of(candidates: tuple[Tried, ...], besides: Mapping[str, float]) -> str:
-    """The candidates as a table of text, the best first, then the seconds that went into all that is ``besides``."""
+def table_of(candidates: tuple[Tried, ...]) -> str:
+    """The candidates as a table of text, the best first."""
     rows = [("candidate", "CRPS", "log score", "seconds", "weight")]
     for each in sorted(candidates, key=lambda tried: tried.crps):
         weight = f"{each.weight:.2f}" if each.weight else ""
-        numbers = (f"{each.crps:.4g}", f"{each.log_score:.4g}", f"{each.seconds:.1f}", weight)
-        rows.append((each.name, *numbers))
-    rows += [(f"— {name}", "", "", f"{took:.1f}", "") for name, took in besides.items() if took >= _LONG]
+        rows.append((each.name, f"{each.crps:.4g}", f"{each.log_score:.4g}", f"{each.seconds:.1f}", weight))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     layout = "  " + "  ".join(f"{{:{'>' if i else '<'}{width}}}" for i, width in enumerate(widths))
     return "\n".join(layout.format(*row).rstrip() for row in rows)
+
+
+def _heading(title: str) -> list[str]:
+    return [title, "-" * len(title)] if title else []
+
+
+def _wrapped(line: str) -> str:
+    """A sentence in lines that are not too long, the first one ahead; a line of a table as it is."""
+    if line.startswith("  "):
+        return line
+    return textwrap.fill(line, _WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)

@@ -39,5 +39,5 @@ def test_all_categories_at_once() -> None:
     y = X[:, 0] + CODES + 0.1 * RNG.normal(size=60)
     options = {"uncertainty": False, "recalibrate": False, "progress": False}
     model = cagp.fit(columns[rows], y[rows], kernel="matern32", **options)
-    assert "A linear trend was not tried" in model.story
+    assert "A linear trend was not tried" in model.record.text
     assert np.abs(model.predict(columns).mean - y).mean() < 0.3

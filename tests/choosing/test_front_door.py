@@ -34,7 +34,7 @@ def test_the_right_kernel_is_found_and_the_story_told(rough: cagp.Model) -> None
     assert ranked[-1].name.startswith("rbf")
     assert sum(each.weight for each in rough.candidates) == pytest.approx(1.0)
     for words in ("candidates were fitted to 200 observations", "Chosen:", "Left-out observations", "took"):
-        assert words in rough.story
+        assert words in rough.record.text
     scores = evaluate(rough.predict(X[200:]), y[200:] + 100.0, "observed")
     truth = cagp.Prior(cagp.Matern12(0.5), noise_variance=0.01).condition(X[:200], y[:200], cagp.Cholesky())
     assert scores.crps < 1.1 * evaluate(truth.predict(X[200:]), y[200:], "observed").crps
@@ -54,7 +54,7 @@ def test_gaps_are_what_candidates_are_judged_in() -> None:
     hole = np.linalg.norm(X - 0.5, axis=1) < 0.2
     settings = {"kernel": ["matern32", "matern12"], "mean": "constant", "uncertainty": False, "mixture": False}
     model = cagp.fit(X[~hole], y[~hole], like=X[hole], varying=False, rotate=False, **settings)
-    assert "standing in for points to be predicted" in model.story
+    assert "standing in for points to be predicted" in model.record.text
     scores = evaluate(model.predict(X[hole]), y[hole], "observed")
     assert 0.85 < scores.coverage(0.95) <= 1.0
 
@@ -78,7 +78,7 @@ def test_everything_can_be_said() -> None:
     assert isinstance(model.prior.kernel, cagp.RBF)
     assert isinstance(model.prior.mean, cagp.Zero)
     assert model.guarantee.kind == "under the prior"
-    assert "were not compared with left-out observations" in model.story
+    assert "were not compared with left-out observations" in model.record.text
     noisy = cagp.fit(X, y, kernel="matern32", noise_variance=np.full(300, 0.01), mixture=False, uncertainty=False)
     np.testing.assert_array_equal(noisy.prior.noise_variance, 0.01)
 

@@ -21,10 +21,10 @@ def test_by_default_and_not_when_told() -> None:
     known = cagp.fit(X, Y, kernel="matern32", mean="constant", uncertainty=False, recalibrate=False)
     found = cagp.fit(X, Y, kernel="matern32", mean="constant", recalibrate=False)
     assert len(known.components) == 1
-    assert "plugged in as fitted, as if they were known" in known.story
+    assert "plugged in as fitted, as if they were known" in known.record.text
     assert len(found.components) > 1
-    assert f"a mixture of {len(found.components)} models" in found.story
-    assert "lengthscale, noise variance, variance" in found.story
+    assert f"a mixture of {len(found.components)} models" in found.record.text
+    assert "lengthscale, noise variance, variance" in found.record.text
     # the error bars are wider where the data say little
     assert found.predict(T).std[-1] > 1.02 * known.predict(T).std[-1]
     again = cagp.fit(X, Y, kernel="matern32", mean="constant", recalibrate=False)

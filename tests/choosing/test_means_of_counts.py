@@ -40,7 +40,7 @@ def within_what_was_seen(prediction: Prediction, y: np.ndarray) -> None:
 def test_means_stay_where_observations_have_been(seed: int) -> None:
     X, y, test, truth = counts(seed)
     model = cagp.fit(X, y, progress=False, **QUICK)
-    assert "root mean square error" in model.story
+    assert "root mean square error" in model.record.text
     for prediction in (model.predict(test), model.predict(test).observed()):
         within_what_was_seen(prediction, y)
     mean = CAGPRegressor(**QUICK).fit(X, y).predict(test)

@@ -32,7 +32,7 @@ def fitted() -> cagp.Model:
 
 
 def test_noise_that_varies_is_found(fitted: cagp.Model, tmp_path: Path) -> None:
-    assert "matern32, constant, varying" in fitted.story
+    assert "matern32, constant, varying" in fitted.record.text
     std = fitted.predict(X, progress=False).observed().std
     assert_allclose(np.median(std[LEVEL < 0.1]), 0.03, rtol=0.6)
     assert_allclose(np.median(std[LEVEL > 0.1]), 0.5, rtol=0.25)
@@ -44,21 +44,21 @@ def test_not_where_it_does_not_or_is_not_wanted() -> None:
     even = cagp.fit(*problem(0.2), **FAST)
     assert even.prior.noise_pattern is None
     assert not isinstance(even.prior.kernel, cagp.Varying)
-    assert "were not tried, because they would raise the log-likelihood by no more than about" in even.story
+    assert "were not tried, because they would raise the log-likelihood by no more than about" in even.record.text
     tried = cagp.fit(*problem(0.2), varying=True, **FAST)
-    assert "matern32, constant, varying noise" in tried.story
+    assert "matern32, constant, varying noise" in tried.record.text
     assert tried.prior.noise_pattern is None
-    assert "varying" not in cagp.fit(X, Y, varying=False, **FAST).story
-    assert "varying" not in cagp.fit(X, Y, noise_variance=0.1, **FAST).story
+    assert "varying" not in cagp.fit(X, Y, varying=False, **FAST).record.text
+    assert "varying" not in cagp.fit(X, Y, noise_variance=0.1, **FAST).record.text
     with pytest.raises(cagp.InputError, match="varying must be True, False or"):
         cagp.fit(X, Y, varying="yes", **FAST)
 
 
 def test_known_noise_leaves_the_amplitude() -> None:
     found = cagp.fit(X, Y, noise_variance=LEVEL**2, varying=True, **FAST)
-    assert "Varying amplitude was tried and left out" in found.story
-    assert "Varying noise" not in found.story
-    assert "amplitude and noise" not in found.story
+    assert "Varying amplitude was tried and left out" in found.record.text
+    assert "Varying noise" not in found.record.text
+    assert "amplitude and noise" not in found.record.text
 
 
 def test_the_estimator_has_the_noise_of_each_place(fitted: cagp.Model) -> None:

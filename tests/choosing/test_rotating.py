@@ -45,7 +45,7 @@ def test_a_field_with_a_direction_is_fitted_along_it(turned: tuple[np.ndarray, n
     names = {each.name: each for each in model.candidates}
     assert names["matern32 rotated, constant"].weight == 1.0
     assert names["matern32 rotated, constant"].crps < names["matern32, constant"].crps
-    assert "counter-clockwise from east towards north" in model.story
+    assert "counter-clockwise from east towards north" in model.record.text
     kernel = model.prior.kernel
     assert abs(kernel.axes[0][0].azimuth - 35.0) < 10.0
     model.save(tmp_path / "model")
@@ -60,7 +60,7 @@ def test_a_field_without_one_is_left_as_it_is() -> None:
     X, y = field(cagp.Matern32(2.0), 120, 2)
     model = cagp.fit(X, y, **QUICK)
     assert [each.name for each in model.candidates] == ["matern32, constant"]
-    assert "Turned axes were not tried, because they would raise the log-likelihood" in model.story
+    assert "Turned axes were not tried, because they would raise the log-likelihood" in model.record.text
     taken = cagp.fit(X, y, **QUICK, rotate=True)
     assert {each.name: each.weight for each in taken.candidates}["matern32 rotated, constant"] == 1.0
 
@@ -80,9 +80,9 @@ def test_columns_beside_times_are_turned_and_held_variances_stay_held() -> None:
 
 def test_columns_that_are_not_alike_are_not_turned() -> None:
     X, y = field(cagp.Matern32(2.0), 60, 2)
-    assert "differ by more than a factor of ten" in cagp.fit(X * [1, 100], y, **QUICK).story
-    assert "a few values only" in cagp.fit(np.column_stack([X[:, 0], X[:, 1] > 5]), y, **QUICK).story
-    assert "Turned axes" not in cagp.fit(X[:, :1], y, **QUICK).story
+    assert "differ by more than a factor of ten" in cagp.fit(X * [1, 100], y, **QUICK).record.text
+    assert "a few values only" in cagp.fit(np.column_stack([X[:, 0], X[:, 1] > 5]), y, **QUICK).record.text
+    assert "Turned axes" not in cagp.fit(X[:, :1], y, **QUICK).record.text
 
 
 @pytest.mark.parametrize(

@@ -14,12 +14,13 @@ import cagp
 from cagp.choosing.scoring import LeftOutScores
 from cagp.errors import InputError
 from cagp.estimator import CAGPRegressor
-from cagp.fit_report import Names
+from cagp.fit_report import Names, write_fit_report
 from cagp.interop.xarray import ConditionedField
 from cagp.left_out import left_out
-from cagp.reports.inputs import on_the_scale_of_the_model
-from cagp.reports.model_section import facts_table
+from cagp.reports.inputs import check_inputs
+from cagp.support.numbers import datum
 from cagp.transforms import BoxCox, Log
+from reports.pages import Page
 
 RNG = np.random.default_rng(12)
 X = RNG.random((120, 1))
@@ -35,7 +36,7 @@ def test_skewed_data_are_transformed_and_normal_ones_are_not() -> None:
     F = 1.5 * np.sin(7 * X[:, 0]) + 0.4 * rng.normal(size=120)
     found = cagp.fit(X, np.exp(F), **QUICK)
     assert isinstance(found.transform, (Log, BoxCox))
-    assert "The observations are transformed: " in found.story
+    assert "The observations are transformed: " in found.record.text
     prediction = found.predict(TEST).observed()
     assert (prediction.interval(0.99)[0] >= 0).all()
     plain = cagp.fit(X, np.exp(F), transform=None, **QUICK)
@@ -45,12 +46,12 @@ def test_skewed_data_are_transformed_and_normal_ones_are_not() -> None:
     assert error < other
     normal = cagp.fit(X, F, **QUICK)
     assert normal.transform is None
-    assert "The observations are taken as they are" in normal.story
+    assert "The observations are taken as they are" in normal.record.text
 
 
 def test_it_is_kept(tmp_path: Path) -> None:
     found = cagp.fit(X, SKEWED, transform="log", **QUICK)
-    assert "the logarithm, as asked for" in found.story
+    assert "the logarithm, as asked for" in found.record.text
     loaded: Any = cagp.load(found.save(tmp_path / "model"))
     for name in ("mean", "std", "median"):
         np.testing.assert_array_equal(getattr(loaded.predict(TEST), name), getattr(found.predict(TEST), name))
@@ -113,25 +114,32 @@ def test_few_observations_are_taken_as_they_are() -> None:
     assert cagp.fit(X[:30], SKEWED[:30], **QUICK).transform is None
 
 
-def test_reports_are_about_transformed_values() -> None:
+@pytest.mark.usefixtures("words_only")
+def test_reports_are_about_the_observations(tmp_path: Path) -> None:
     found = cagp.fit(X, SKEWED, transform="log", **QUICK)
     names = Names(("place",), "rain", target_unit="mm")
-    model, (places, values), seen, scale = on_the_scale_of_the_model(found, (X, SKEWED), names)
-    assert model.transform is None
-    assert model.story == found.story
-    np.testing.assert_allclose(values, F)
-    np.testing.assert_array_equal(places, X)
-    assert (seen.target, seen.target_unit, seen.features) == ("rain, transformed", "", ("place",))
-    rows = facts_table(model, seen.filled_in(model), scale).rows
-    assert (
-        "scale",
-        "the logarithm of rain: this page is about the transformed values; predictions are carried back",
-    ) in rows
-    np.testing.assert_allclose(model.predict(TEST).median, np.log(found.predict(TEST).median))
-    with pytest.raises(InputError, match=r"y of holdout has values .* 0 at row 0"):
-        on_the_scale_of_the_model(found, (X, np.zeros(120)), names)
-    plain = cagp.Prior(cagp.Matern52(0.3)).condition(X, F)
-    assert on_the_scale_of_the_model(plain, None, None) == (plain, None, None, "")
+    page = Page(write_fit_report(found, tmp_path, names=names))
+    low, high = SKEWED.min(), SKEWED.max()
+    assert page.row("facts", "target")[1].startswith(f"rain: {datum(low)} mm to {datum(high)} mm, average ")
+    assert page.row("facts", "scale")[1].startswith("the logarithm of rain is modelled: ")
+    noise = page.row("facts", "noise")[1]
+    assert noise.startswith("standard deviation 0.")
+    assert f"mm where rain is {datum(float(np.median(SKEWED)))} mm, its median" in noise
+    left = found.left_out(n=120, seed=0)
+    rmse = np.sqrt(np.square(np.exp(left.mean + left.std**2 / 2) - SKEWED[left.index]).mean())
+    shown = page.row("scores", "RMSE")[1].split()
+    assert float(shown[0]) == pytest.approx(rmse, rel=0.05)
+    assert shown[1] == "mm"
+    observed = [row[2] for row in page.tables["points"][1:]]
+    assert all(float(each.split()[0]) > 0 for each in observed)
+    assert "mm" not in page.row("hyperparameters", "variance of the function")[1]
+    assert page.tables["by-roughness"][0][2] == "rms of z"  # error / std of skewed predictions is large by itself
+    assert page.row("recalibration", "rms of z")[3] == "1 if right"
+    with pytest.raises(InputError, match=r"holdout y has values .* 0 at row 0"):
+        check_inputs(found, None, (X, np.zeros(120)), None, names)
+    assert check_inputs(found, None, (X[:5] + 0.01, SKEWED[:5]), None, names).heaviest.transform is None
+    with pytest.raises(InputError, match="rows of holdout are training rows"):
+        check_inputs(found, None, (X, SKEWED), None, names)
 
 
 def test_the_likelihood_of_an_estimator_has_the_slope_in_it() -> None:

@@ -58,8 +58,8 @@ def test_info(folder: Path) -> None:
     assert result.exit_code == 0
     for words in (
         "80 observations of height",
-        "Matern32",
-        "noise variance",
+        "Matérn 3/2",
+        "noise_variance",
         "Gram matrix",
         "cagp 0.",
         "east",

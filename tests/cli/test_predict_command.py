@@ -45,11 +45,12 @@ def test_numbers_are_those_of_the_library(folder: Path, tmp_path: Path, ending: 
     result = call(*arguments, "--batch", 7, "--observed")
     assert result.exit_code == 0, result.output
     table = read_table(out)
-    assert list(table.columns) == ["east", "north", "mean", "std", "lower", "upper"]
+    lower, upper = ("lower", "upper") if ending == ".nc" else ("lower_80", "upper_80")
+    assert list(table.columns) == ["east", "north", "mean", "std", lower, upper]
     post = saving.load(folder / "model").predict(test.matrix(["east", "north"])).observed()
     np.testing.assert_allclose(table.columns["mean"], post.mean, rtol=1e-12)
     np.testing.assert_allclose(table.columns["std"], post.std, rtol=1e-12)
-    np.testing.assert_allclose(table.columns["upper"], post.mean + norm.ppf(0.9) * post.std, rtol=1e-12)
+    np.testing.assert_allclose(table.columns[upper], post.mean + norm.ppf(0.9) * post.std, rtol=1e-12)
     np.testing.assert_array_equal(table.columns["east"], test.columns["east"])
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([f"test{ending}", f"out{ending}"])
 
@@ -80,7 +81,7 @@ def test_columns_stay_in_the_order_of_the_table(folder: Path, tmp_path: Path) ->
     write_table(tmp_path / "turned.csv", {name: columns[name] for name in features[::-1]})
     out = tmp_path / "out.csv"
     assert call("predict", folder / "model", tmp_path / "turned.csv", "--out", out).exit_code == 0
-    assert out.read_text().splitlines()[0] == ",".join([*features[::-1], "mean", "std", "lower", "upper"])
+    assert out.read_text().splitlines()[0] == ",".join([*features[::-1], "mean", "std", "lower_95", "upper_95"])
 
 
 def test_options(folder: Path, tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def coverage(frame: pd.DataFrame, truth: pd.Series) -> float:
-    return float(((frame["lower"] <= truth) & (truth <= frame["upper"])).mean())
+    return float(((frame["lower_95"] <= truth) & (truth <= frame["upper_95"])).mean())
 
 
 def test_it_does_what_it_says(folder: Path) -> None:
@@ -61,8 +61,8 @@ def test_predictions_are_calibrated(folder: Path, tmp_path: Path) -> None:
     np.testing.assert_allclose(frames["f"]["std"], prediction.std, rtol=1e-9)
     np.testing.assert_allclose(frames["f"]["mean"], prediction.mean, rtol=1e-9)
     lower, upper = prediction.observed().interval(0.8)
-    np.testing.assert_allclose(frames["80"]["lower"], lower, rtol=1e-10)
-    np.testing.assert_allclose(frames["80"]["upper"], upper, rtol=1e-10)
+    np.testing.assert_allclose(frames["80"]["lower_80"], lower, rtol=1e-10)
+    np.testing.assert_allclose(frames["80"]["upper_80"], upper, rtol=1e-10)
     assert coverage(frames["observed"], test["height"]) > 0.85
     plain = tmp_path / "plain"
     options = ["--target", "height", "--out", plain, *NARROW, "--no-recalibrate"]
@@ -79,7 +79,7 @@ def test_batches_and_other_solvers(folder: Path, tmp_path: Path) -> None:
     assert call(*arguments, cut, "--batch", 37).exit_code == 0
     assert call(*arguments, other, "--solver", "gauss-seidel", "--iterations", 2).exit_code == 0
     frames = [pd.read_parquet(path) for path in (whole, cut, other)]
-    for name in ("mean", "std", "lower", "upper"):
+    for name in ("mean", "std", "lower_95", "upper_95"):
         np.testing.assert_allclose(frames[1][name], frames[0][name], rtol=1e-9, atol=1e-12)
     assert (frames[2]["std"] > 1.1 * frames[0]["std"]).any()  # what the solver leaves undone is scaled, too
     mean = call("predict", folder / "model", folder / "test.csv", "--no-std", "--out", tmp_path / "mean.csv")
@@ -119,7 +119,7 @@ def test_files_and_info_say_what_is_guaranteed(folder: Path, tmp_path: Path) -> 
 def test_right_error_bars_stay_unless_asked(folder: Path, tmp_path: Path) -> None:
     arguments = ["fit", folder / "train.csv", "--target", "height", *VALUES, "--no-report"]
     kept = call(*arguments, "--out", tmp_path / "kept")
-    assert "The error bars hold and stay as they are" in " ".join(kept.stdout.split())
+    assert "stay as they are under the prior" in " ".join(kept.stdout.split())
     assert json.loads((tmp_path / "kept" / "model.json").read_text())["format_version"] == 1
     assert "plain, those of the prior" in " ".join(call("info", tmp_path / "kept").stdout.split())
     asked = call(*arguments, "--out", tmp_path / "asked", "--recalibrate")

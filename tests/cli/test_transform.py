@@ -43,8 +43,8 @@ def test_predictions_are_on_the_scale_of_the_table(folder: Path) -> None:
         np.testing.assert_allclose(found["mean"], shown.mean, rtol=1e-6)
         if more != ("--no-std",):
             np.testing.assert_allclose(found["std"], shown.std, rtol=1e-6)
-            np.testing.assert_allclose(found["lower"], shown.interval(0.95)[0], rtol=1e-6)
-            assert (found["lower"] > 0).all()
+            np.testing.assert_allclose(found["lower_95"], shown.interval(0.95)[0], rtol=1e-6)
+            assert (found["lower_95"] > 0).all()
 
 
 def test_info_knows_the_transform(folder: Path) -> None:

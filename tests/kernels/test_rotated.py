@@ -152,7 +152,7 @@ def test_axes_are_told_from_the_longest_on() -> None:
     assert minor.azimuth == pytest.approx(-60.0)
     (first, _, _) = cagp.Rotated(cagp.Matern32((4.0, 1.0, 0.5)), (30.0, 20.0, 70.0)).axes[0]
     assert (first.azimuth, first.dip) == pytest.approx((30.0, 20.0))
-    (said,) = directions_in_words(cagp.Rotated(cagp.Matern32((1.0, 4.0)), -60.0), ["east", "north"])
+    (said,) = directions_in_words(cagp.Rotated(cagp.Matern32((1.0, 4.0)), -60.0), ["east", "north"], np.ones((1, 2)))
     assert "30° (counter-clockwise from east towards north)" in said
 
 

@@ -23,12 +23,11 @@ from cagp.recalibration.diagnosis import diagnose, effective_size, visible
 from cagp.reports.computational_share import measure, sample_points
 from cagp.reports.held_out import HeldOut, leave_out, left_out_data
 from cagp.reports.names import hyperparameters as named
-from cagp.reports.names import shortened
 from cagp.reports.page import new_figure, png
 from cagp.story import Story
 from cagp.support.advice import Advice
 from cagp.support.convert import array
-from cagp.support.numbers import datum, number, percent, with_error
+from cagp.support.numbers import datum, number, percent, shortened, with_error
 from problems import make_problem
 from reports.pages import RANDOM, Page, prior, smooth
 from solver_cases import CASES
@@ -76,7 +75,7 @@ def test_what_was_fitted_is_named(fitted: tuple[hyperparameters.FitResult, cagp.
 
 def left_out(model: cagp.Model, seed: int = 0) -> HeldOut:
     """Left-out observations as the reports judge them."""
-    return left_out_data(model.components[0], leave_out(model, None, seed))
+    return left_out_data(model, leave_out(model, None, seed))
 
 
 @pytest.mark.usefixtures("words_only")
@@ -260,6 +259,12 @@ def test_bias_and_outliers_are_told_from_width() -> None:
     spiked = z.copy()
     spiked[:25] *= 8
     assert diagnose(spiked).failures == ("heavy tails",)
+    alone = z.copy()
+    alone[:2] = 16, -9
+    found = diagnose(alone)
+    assert found.failures == ("outliers",)
+    assert "2 of the errors lie far outside of them, up to 16 standard deviations" in found.sentence
+    assert diagnose(np.append(1.3 * z, 16)).failures != ("outliers",)
     flat = np.sqrt(3) * RANDOM(1).uniform(-1, 1, 2000)
     assert diagnose(flat).failures == ("wrong shape",)
 
@@ -591,7 +596,7 @@ def test_advice_about_flat_likelihoods_says_that_nothing_needs_to_be_done(tmp_pa
     fit = hyperparameters.fit(prior(), X, y, n_restarts=0)
     found = replace(fit, advice=(Advice("flat", "kernel.lengthscale"),))
     page = Page(write_fit_report(fit.prior.condition(X, y), tmp_path, fit=found)).text
-    assert "The likelihood is flat in the lengthscale" in page
+    assert "The data say next to nothing about the lengthscale" in page
     assert "Nothing needs to be done" in page
     assert "fix it, or give it bounds" not in page
 

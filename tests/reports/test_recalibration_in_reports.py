@@ -6,13 +6,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from scipy.spatial.distance import cdist
 from scipy.stats import norm
 
 import cagp
 from cagp import InputError
 from cagp.fit_report import write_check_report, write_fit_report
+from cagp.left_out import Geometry
 from cagp.reports.by_place import divisions
+from cagp.reports.distances import readable
 from cagp.reports.held_out import BeforeAndAfter, predict_held_out
 from cagp.reports.inputs import check_inputs
 from cagp.reports.judgement import remedies_for_data
@@ -95,7 +98,30 @@ def judged_by(model: cagp.Model, **options: object) -> BeforeAndAfter:
 def test_places_that_are_all_alike_are_not_divided() -> None:
     grid = np.stack(np.meshgrid(np.arange(12.0), np.arange(12.0)), axis=-1).reshape(-1, 2)
     model = prior().condition(grid, RANDOM(0).normal(size=144), cagp.Cholesky())
-    assert [each.by for each in divisions(judged_by(model).before, Names())] == ["roughness"]
+    assert [each.by for each in divisions(judged_by(model).before, model.components[0], Names())] == ["roughness"]
+
+
+def test_distances_have_a_unit_that_a_reader_knows() -> None:
+    X = RANDOM(2).random((80, 2)) * [120, 300] - [60, 0]
+    sphere = np.deg2rad(X).T
+    unit = np.stack([np.cos(sphere[0]) * np.cos(sphere[1]), np.cos(sphere[0]) * np.sin(sphere[1]), np.sin(sphere[0])])
+    arcs = 6371 * np.arccos(np.clip(unit.T @ unit, -1, 1))
+    plane = np.linalg.norm(X[:, None] - X, axis=-1)
+    short, long = (cagp.Geographic(cagp.Matern32(scale), radius=6371.0) for scale in (500.0, 4000.0))
+    degrees, metres = Names(feature_units=("°N", "°E")), Names(feature_units=("m", "m"))
+    for kernel, names, between, wanted in (
+        (short + 2.0 * long, degrees, arcs, "km"),
+        (cagp.Geographic(cagp.RBF(0.2)), degrees, arcs, "km"),
+        (cagp.Matern32(20.0), metres, plane, "m"),
+        (cagp.Matern32((20.0, 20.0)), Names(), plane, "unit of the columns"),
+        (cagp.Matern32((20.0, 30.0)), metres, None, "lengthscales"),
+        (cagp.Matern32(20.0), Names(feature_units=("m", "s")), None, "lengthscales"),
+    ):
+        component = cagp.Prior(kernel, noise_variance=0.1).condition(X, X[:, 0]).components[0]
+        given = Geometry(component).distance_of(torch.arange(1, 80), torch.zeros(79, dtype=torch.int64)).numpy()
+        found, unit_of = readable(given, component, names)
+        assert unit_of == wanted
+        np.testing.assert_allclose(found, given if between is None else between[0, 1:], rtol=1e-3)
 
 
 @pytest.mark.parametrize("solver", [cagp.Cholesky(), cagp.NearestNeighbours(30)], ids=repr)
@@ -184,11 +210,11 @@ def test_a_mixture_is_judged_as_it_predicts() -> None:
     assert found.judged is found.after
     assert len(judged_by(model).judged) == 300
     (made_of,) = [text for name, text in facts_table(model, Names().filled_in(model)).rows if name == "model"]
-    assert made_of.startswith("a mixture of 2 priors, of which the heaviest is described here; recalibrated by ")
+    assert made_of.startswith("a mixture of 2 priors; the heaviest is described here; recalibrated by ")
 
 
 @pytest.mark.usefixtures("words_only")
-def test_a_transformed_model_is_judged_on_the_scale_that_it_models(tmp_path: Path) -> None:
+def test_a_transformed_model_is_judged_in_the_unit_of_the_observations(tmp_path: Path) -> None:
     X, y = uneven(300)
     plain = prior().condition(X[:200], y[:200], cagp.Cholesky())
     model = plain.replace(transform=Log())
@@ -199,8 +225,9 @@ def test_a_transformed_model_is_judged_on_the_scale_that_it_models(tmp_path: Pat
     assert expected.data is not None
     np.testing.assert_allclose(check.data.z, expected.data.z)
     page = Page(check.path)
-    assert page.row("facts", "target")[1].startswith("rain, transformed: ")
-    assert "mm" not in page.text.split()
+    assert page.row("facts", "target")[1].startswith("rain: ")
+    rmse = np.sqrt(np.square(np.exp(y[200:]) - model.predict(X[200:]).observed().mean).mean())
+    assert float(page.row("scores", "RMSE")[1].removesuffix(" mm")) == pytest.approx(rmse, rel=5e-3)
     assert check.data.failures == ("heavy tails",)
     assert not any("transformed target" in sentence for sentence in check.advice)
     assert any("transformed target" in sentence for sentence in expected.advice)

@@ -37,7 +37,7 @@ def test_they_predict_what_they_predicted(name: str, tmp_path: Path) -> None:
         assert_allclose(lower, wanted["lower"], rtol=rtol, atol=rtol)
         assert_allclose(upper, wanted["upper"], rtol=rtol, atol=rtol)
         assert [model.guarantee.kind, model.guarantee.sentence] == wanted["guarantee"]
-        assert model.story == wanted["story"]
+        assert ("" if model.record is None else model.record.text) == wanted["story"]
     about = saving.read(FOLDERS / name).about
     assert (about.features, about.target, about.units) == (("east", "north"), "height", {"height": "m"})
 

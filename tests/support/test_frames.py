@@ -91,7 +91,7 @@ def test_the_estimator_counts_days_and_keeps_names(kind: str) -> None:
 def test_the_story_tells_how_dates_are_counted() -> None:
     options = {"kernel": "matern32", "uncertainty": False, "recalibrate": False, "progress": False}
     model = cagp.fit(FRAME[["a", "t"]], Y, **options)
-    assert "Dates and times in 't' are counted in days since 1970-01-01." in model.story
+    assert "Dates and times in 't' are counted in days since 1970-01-01." in model.record.text
     assert model.column_names == ["a", "t"]
 
 

@@ -37,6 +37,7 @@ _LONGER = 10.0
 # A start along one column: its lengthscale and those of the others in spreads, and its part of the variance.
 _ALONG, _ACROSS, _ALONE = 2.0, 1e3, 0.25
 
+_BEYOND = 10.0  # ranges of a column
 _FEWEST_VALUES = 8  # A column with fewer different values is one of categories, or nearly
 # Columns whose spreads differ by more than this factor are not measured alike, and directions between them no angles
 # that one could read.
@@ -177,6 +178,20 @@ def _scaled(kernel: Kernel, longer: float, share: float) -> Kernel:
         return replace(part, lengthscale=lengthscale, variance=variance)
 
     return map_radial(kernel, change)
+
+
+def is_short_and_long(kernel: Kernel, X: np.ndarray) -> bool:
+    """Whether the first half of the parts of a sum reaches less far than the second one, along every column of X."""
+    spans, scales = np.ptp(X, axis=0), list[np.ndarray]()
+    for part in kernel.walk(range(X.shape[1])):
+        if isinstance(part.kernel, Radial):
+            reach = spans[list(part.columns)] if part.columns else np.array([np.inf])
+            scale = np.asarray(part.kernel.lengthscale)
+            # beyond the data all lengthscales are alike
+            scales.append(np.minimum(scale, _BEYOND * (reach if scale.ndim and part.columns else reach.max())))
+    half = len(scales) // 2
+    pairs = zip(scales[:half], scales[half:], strict=True)
+    return half > 0 and all(bool((short <= long).all()) for short, long in pairs)
 
 
 def is_rotated(kernel: Kernel) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,7 +18,7 @@ from ..solvers import Solver
 from ..support.threads import threads_for
 from ..support.validation import ArrayLike
 from ..transforms import Transform
-from .options import Options, TrainingData
+from .options import FitRequest, Options, TrainingData
 from .search import CandidateSearch, run_steps
 from .steps import steps_for
 from .telling import story_of
@@ -89,9 +90,23 @@ def fit(
     """
     given = {name: value for name, value in locals().items() if name not in ("X", "y")}
     started = time.perf_counter()
-    request = Options(**given).checked(TrainingData.read(X, y, device))
+    return _found(Options(**given).checked(TrainingData.read(X, y, device)), started)
+
+
+def fit_named(
+    X: ArrayLike, y: ArrayLike, names: Sequence[str] | None, units: Sequence[str] = (), **options: Any
+) -> Model:
+    """``fit`` to an array X (n, p) whose columns have these ``names`` and ``units``, in which the story is told."""
+    started = time.perf_counter()
+    data = TrainingData.read(X, y, options.get("device"))
+    data = dataclasses.replace(data, names=None if names is None else list(names), units=units)
+    return _found(Options(**options).checked(data), started)
+
+
+def _found(request: FitRequest, started: float) -> Model:
+    """The model that a search finds for a request; its time began when it ``started``, see ``time.perf_counter``."""
     with threads_for(request.solver.worth_threads * len(request.data.y) ** 3):
-        search = run_steps(CandidateSearch(request, started=started), steps_for(request), progress)
+        search = run_steps(CandidateSearch(request, started=started), steps_for(request), request.options.progress)
     assert search.result is not None
     if constant := told_by_a_constant(request.data.y, search.result):
         warn(None, constant)

@@ -71,7 +71,7 @@ def judged(
     differs = " Their size differs from place to place." if local else ""
     said = (
         f"{nowhere} Left-out observations{predicted}: 50% intervals hold {diagnosis.hold(0.5)}, 95% hold "
-        f"{diagnosis.hold(0.95)}; the rms of z is {diagnosis.spread:.3g}.{differs}"
+        f"{diagnosis.hold(0.95)}; the rms of z, error / std, is {diagnosis.spread:.3g}.{differs}"
     ).strip()
     if most is not None and most < enough:
         said += f" There was time for {most:,} of them."
@@ -80,6 +80,9 @@ def judged(
         learned = learn(by, None, min(n, most or n), seed, progress, seen, bands)
         said += " The error bars are recalibrated: scaled and shaped by the left-out errors."
         return model.replace(margins=learned), said
+    if diagnosis.suspicious:
+        doubt = "Some of this is outside of what chance explains, but no test rejects the error bars"
+        return model, f"{said} {doubt}: they stay as they are under the prior."
     return model, f"{said} The error bars hold and stay as they are under the prior."
 
 

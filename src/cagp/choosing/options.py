@@ -22,7 +22,7 @@ from ..left_out import FEWEST
 from ..means import Mean, as_mean
 from ..solvers import Auto, Cholesky, NearestNeighbours, Solver, as_solver
 from ..solvers.exact import EXACT_UP_TO
-from ..support.frames import same_columns, told_about
+from ..support.frames import DAYS, dated_columns, same_columns
 from ..support.validation import ArrayLike, choice, column_names, count, points, positive, squarable, targets
 from ..transforms import KINDS as TRANSFORMS
 from ..transforms import Transform, named
@@ -37,14 +37,14 @@ _SECONDS, _ENTRIES = 60.0, 10_000  # how long a search may take for so many entr
 class TrainingData:
     """Observations y (n,) at X (n, p) in float64; ``names`` are those of the columns, where X is a data frame.
 
-    ``device`` is where the work is done, ``dates`` says what was made of dates.
+    ``device`` is where the work is done, ``units`` are those of the columns, where they are known.
     """
 
     X: np.ndarray
     y: np.ndarray
     names: list[str] | None
     device: torch.device
-    dates: str
+    units: Sequence[str] = ()
 
     @classmethod
     def read(cls, X: ArrayLike, y: ArrayLike, device: str | torch.device | None) -> TrainingData:
@@ -56,7 +56,9 @@ class TrainingData:
         values = targets(y, len(train), place)
         squarable(train, "X")
         squarable(values, "y")
-        return cls(train.cpu().numpy(), values.cpu().numpy(), column_names(X), place, told_about(X))
+        names, dated = column_names(X), dated_columns(X)
+        units = [DAYS if name in dated else "" for name in names or ()]
+        return cls(train.cpu().numpy(), values.cpu().numpy(), names, place, units)
 
 
 def _about(sentence: str, *, estimator: str | None = "", command: str | None = "") -> dict[str, Any]:

@@ -104,10 +104,7 @@ def _hopeful(
         if recalibrates:
             score = _recalibrated_log_score(search, each.prior)[0] + each.charge * together
             hopeless = score >= before + slack
-            words += (
-                ", and after a recalibration, which learns from place to place as well, their log score, of which less "
-                f"is better, is {score:.3f} with it and {before:.3f} without"
-            )
+            words += f", and after a recalibration their log score is {score:.3f} with it and {before:.3f} without"
         else:
             score, hopeless = each.crps, each.crps >= _HOPELESS * plain.crps
             words += ", before the other hyperparameters are fitted to it"

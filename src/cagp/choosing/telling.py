@@ -2,62 +2,122 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Iterable
 
+from ..hyperparameters.named import in_sentences, named, naming
 from ..kernels.rotated import directions_in_words
-from ..prior import Prior
 from ..solvers.exact import EXACT_UP_TO
 from ..story import Story, Tried, table_of
-from .search import CandidateSearch
+from ..support.advice import all_worded
+from ..support.frames import DAYS
+from ..support.numbers import shortened
+from .candidates import SHORT_AND_LONG, is_short_and_long
+from .search import CandidateSearch, FittedCandidate
+
+_NAME = 24  # a longer name of a column is cut in sentences that have many
+_SHORT = 0.05  # what took fewer seconds is not told
+_LISTED = 10  # so many columns are named
 
 
 def story_of(search: CandidateSearch, seconds: float) -> Story:
     """What was tried and chosen, what was found about hyperparameters and error bars, and the time that it took."""
-    judges, request = search.judges, search.request
-    assert judges is not None
     weights = {id(each): weight for each, weight in search.chosen}
-    scores = [(each, float(each.scores.log_score.mean()), weights.get(id(each), 0.0)) for each in search.fits]
-    tried = tuple(Tried(each.candidate.name, each.crps, score, each.seconds, weight) for each, score, weight in scores)
+    tried = tuple(
+        Tried(_called(search, each), each.crps, float(each.scores.log_score.mean()), each.seconds, weight)
+        for each in search.fits
+        for weight in [weights.get(id(each), 0.0)]
+    )
+    sections = {
+        "Data": _data(search),
+        "What was tried": _tried(search, tried),
+        "What was chosen": _chosen(search),
+        "Error bars": _error_bars(search),
+        "Time": _time(search, seconds),
+    }
+    text = "\n\n".join("\n".join([title, *filter(None, lines)]) for title, lines in sections.items())
+    return Story(text, tried, search.interrupt.requested)
+
+
+def _columns(search: CandidateSearch) -> list[str]:
+    return search.request.data.names or [f"x{i + 1}" for i in range(search.X.shape[1])]
+
+
+def _called(search: CandidateSearch, found: FittedCandidate) -> str:
+    """The name of a candidate; a sum is called short and long where its fit is."""
+    name = found.candidate.name
+    if not name.startswith(SHORT_AND_LONG) or is_short_and_long(found.prior.kernel, search.X):
+        return name
+    return name.replace(SHORT_AND_LONG, "matern32 + matern12", 1)
+
+
+def _data(search: CandidateSearch) -> Iterable[str]:
+    columns, data = shortened(_columns(search), _NAME), search.request.data
+    more = f" and {len(columns) - _LISTED} more" if len(columns) > _LISTED else ""
+    one = "column" if len(columns) == 1 else "columns"
+    several = "1 observation" if len(search.y) == 1 else f"{len(search.y):,} observations"
+    yield f"{several} at {len(columns)} {one}: {', '.join(columns[:_LISTED])}{more}."
+    dated = [name for name, unit in zip(_columns(search), data.units, strict=False) if unit == DAYS]
+    if dated:
+        yield f"Dates and times in {', '.join(map(repr, dated))} are counted in {DAYS}."
+
+
+def _tried(search: CandidateSearch, tried: tuple[Tried, ...]) -> Iterable[str]:
+    judges = search.judges
+    assert judges is not None
     where = "standing in for points to be predicted" if judges.stand_in else "left out alone"
     several = "1 candidate was" if len(tried) == 1 else f"{len(tried)} candidates were"
-    lines = [
+    yield (
         f"{several} fitted to {len(search.y):,} observations and judged by the CRPS of {len(judges):,} of them, "
-        f"{where}:",
-        table_of(tried, search.seconds),
-    ]
-    if len(search.chosen) == 1:
-        lines.append(f"Chosen: {search.heaviest.candidate.name}, {_in_short(search.heaviest.prior)}.")
-    else:
-        lines.append(
-            "Chosen: a mixture, under which left-out observations are clearly likelier: "
-            + "; ".join(f"{weight:.2f} × {_in_short(each.prior)}" for each, weight in search.chosen)
-            + "."
-        )
-    if request.like is None:
-        lines.append("Where predictions are wanted was not said; with like, candidates are judged there.")
-    lines.append(judges.note)
-    names = request.data.names or [f"x{i + 1}" for i in range(search.X.shape[1])]
-    found = search.findings
+        f"{where}. Of CRPS and log score less is better; the weight is the share in predictions."
+    )
+    yield table_of(tried)
+    if search.request.like is None:
+        yield "Where predictions are wanted was not said; with like, candidates are judged there."
+    yield judges.note
     if search.idle and len(search.y) > EXACT_UP_TO:
-        idle = ", ".join(names[i] for i in sorted(search.idle))
-        lines.append(f"Along {idle} the observations hardly vary: these lengthscales are those of the first candidate.")
-    lines += [*search.notes, f"Predictions: {request.solver!r}.", request.data.dates, found.get("transform", "")]
-    lines += directions_in_words(search.heaviest.prior.kernel, names)
-    lines += [found.get(name, "") for name in ("integration", "error bars", "constant")]
-    stopped = search.interrupt.requested
-    budget = f"{request.seconds:.3g}" if request.seconds < 100 else f"{request.seconds:,.0f}"
+        idle = ", ".join(_columns(search)[i] for i in sorted(search.idle))
+        yield f"Along {idle} the observations hardly vary: these lengthscales are those of the first candidate."
+    yield from search.notes
+    if search.transform is None:
+        yield search.findings.get("transform", "")
+
+
+def _chosen(search: CandidateSearch) -> Iterable[str]:
+    columns, units = shortened(_columns(search), _NAME), search.request.data.units
+    heaviest, found = search.heaviest, search.findings
+    prior = heaviest.prior if search.result is None else search.result.prior
+    if search.transform is not None:
+        yield found.get("transform", "")
+        yield "Standard deviations, of the function and of the noise, are on the transformed scale."
+    if len(search.chosen) == 1:
+        yield f"Chosen: {_called(search, heaviest)}."
+    else:
+        parts = "; ".join(f"{_called(search, each)} ({weight:.2f})" for each, weight in search.chosen)
+        yield f"Chosen: a mixture, under which left-out observations are clearly likelier: {parts}."
+        yield f"The hyperparameters of {_called(search, heaviest)}:"
+    yield from in_sentences(prior, columns, units, search.X)
+    yield from directions_in_words(prior.kernel, columns, search.X)
+    if search.result is not None:
+        flat = (each for each in search.result.advice if each.kind == "flat")
+        yield from all_worded(flat, called=naming(named(prior, columns, units)))
+    yield found.get("integration", "")
+    yield f"Predictions are made with {search.request.solver!r}."
+
+
+def _error_bars(search: CandidateSearch) -> Iterable[str]:
+    if search.interrupt.requested:
+        yield "Interrupted: the best so far was kept, and the error bars were not judged."
+    yield search.findings.get("error bars", "")
+    yield search.findings.get("constant", "")
+
+
+def _time(search: CandidateSearch, seconds: float) -> Iterable[str]:
+    given = search.request.seconds
+    budget = f"{given:.3g}" if given < 100 else f"{given:,.0f}"
     if search.not_tried:
         why, remedy = f"To end within {budget} seconds", "; more seconds= try them"
-        why, remedy = ("Interrupted", "") if stopped else (why, remedy)
-        lines.append(f"{why}, these were not tried: {', '.join(search.not_tried)}{remedy}.")
-    if stopped:
-        lines.append("Interrupted: the best so far was kept, and the error bars were not judged.")
-    took = f"All of it took {seconds:.1f} s of a budget of {budget} s."
-    text = "\n".join([*(line for line in lines if line), took])
-    return Story(text, tried, stopped)
-
-
-def _in_short(prior: Prior) -> str:
-    """The prior with four digits of each number, and without what is not known."""
-    text = re.sub(r"\d+\.\d+(e[+-]?\d+)?", lambda number: f"{float(number.group()):.4g}", repr(prior))
-    return text.replace(", columns=None", "").replace(", coefficients=None", "")
+        why, remedy = ("Interrupted", "") if search.interrupt.requested else (why, remedy)
+        yield f"{why}, these were not tried: {', '.join(search.not_tried)}{remedy}."
+    besides = [f"{name} {took:.1f} s" for name, took in search.seconds.items() if took >= _SHORT]
+    more = f" Besides the candidates: {', '.join(besides)}." if besides else ""
+    yield f"All of it took {seconds:.1f} s of a budget of {budget} s.{more}"

@@ -18,7 +18,7 @@ _FEWEST = 50  # with fewer observations a transform is not sought: their shape i
 _MORE_LIKELY = 5.0  # by so much a transform must raise the log-likelihood for a fit with it to be tried
 _BETTER = 0.02  # by so much of the score without it a transform must be better to be taken
 _WORSE = 0.02  # by so much the root mean square error of the mean may be worse with a transform
-_MEAN_SEEN = "Means count values that lie beyond all observations, by more than twice the noise, as no further away."
+_MEAN_SEEN = "In means, values beyond all observations by more than twice the noise count as no further away."
 
 
 def choose_transform(search: CandidateSearch) -> CandidateSearch:

@@ -10,7 +10,7 @@ from typer import Argument, Option
 
 from ..errors import InputError
 from . import flags
-from .outputs import described, shown
+from .outputs import columns_of, described, shown
 from .shared import IN_OPTIONS, Printer, errors_reported, require_new, share_in, with_iterations
 from .table_columns import find_column, names_in, opened, read_for, tell_reading
 
@@ -39,9 +39,9 @@ def average(
 ) -> None:
     """Average what a model predicts over regions, with the error bar of each average.
 
-    The output has a row for each region: its label, the number of its points, mean, std, lower and upper. Errors at
-    points go together, and that is taken into account: the error bar of a mean is not the mean of error bars. Rows
-    without a label belong to no region.
+    The output has a row for each region: its label, the number of its points, mean, std, lower_95 and upper_95 (in a
+    NetCDF file lower and upper). Errors at points go together, and that is taken into account: the error bar of a mean
+    is not the mean of error bars. Rows without a label belong to no region.
     """
     with errors_reported(debug):
         from .. import tables
@@ -69,11 +69,12 @@ def average(
         found = model.average(X, counted, by=labels, progress=printer.progress)
         if found.status.reason == "interrupted":
             raise KeyboardInterrupt
+        names = columns_of(out, level, thresholds)
         columns = ({} if region is None else {region: groups}) | {"points": counts}
-        columns |= shown(found, observed, level, thresholds)
+        columns |= shown(found, observed, level, names, thresholds)
         message = found.status.worded(IN_OPTIONS)
-        asked: Any = {"level": level, "observed": observed, "message": message, "thresholds": thresholds}
-        about = described(saved.about, target, model, None, **asked)
+        how: dict[str, Any] = {"level": level, "observed": observed, "message": message, "names": names}
+        about = described(saved.about, target, model, None, **how)
         about["notes"]["cagp_guarantee"] = f"{found.guarantee.kind}: {found.guarantee}"
         about["notes"]["cagp_weights"] = column if kind == "column" else kind
         tables.write_table(out, columns, **about)

@@ -8,12 +8,24 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from ..support.advice import Advice
+from ..support.advice import all_worded
 from . import flags
-from .shared import IN_OPTIONS, INTERRUPTED, Printer, errors_reported, labels, renamed, require_place, with_iterations
+from .shared import (
+    IN_OPTIONS,
+    INTERRUPTED,
+    Printer,
+    errors_reported,
+    hyperparameter_rows,
+    labels,
+    renamed,
+    require_place,
+    with_iterations,
+)
 from .table_columns import places
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from ..hyperparameters import FitResult
     from ..model import Model
     from ..saving import About
@@ -96,7 +108,7 @@ def fit(
         else:
             options["solver"] = solver if solver == "auto" else chosen_solver  # by its name, the default of `cagp.fit`
             model = search(wished, training, options, printer.progress)
-            about = _written(model, about, out, overwrite, training.columns, printer)
+            about = _written(model, about, out, overwrite, printer)
         printer(f"Model: {out}")
         if not no_report:
             _report(model, about, report, out, options, printer, debug)
@@ -120,14 +132,16 @@ def _as_given(
     return model, about
 
 
-def _written(fitted: Model, about: About, out: Path, overwrite: bool, columns: list[str], printer: Printer) -> About:
+def _written(fitted: Model, about: About, out: Path, overwrite: bool, printer: Printer) -> About:
     """What a search found is told and written; ends the command where Ctrl-C has ended the search."""
     from .. import saving
 
     assert fitted.result is not None
     printer(fitted.story)
-    _printed(fitted.result, columns, fitted.interrupted, printer)
-    about = dataclasses.replace(about, fit=saving.FitSummary.of(fitted.result, IN_OPTIONS))
+    _printed(fitted.result, fitted.X.cpu().numpy(), about, fitted.interrupted, printer)
+    told = tuple(each for each in fitted.result.advice if each.kind != "flat")  # what is flat, the story says
+    rest = dataclasses.replace(fitted.result, advice=told)
+    about = dataclasses.replace(about, fit=saving.FitSummary.of(rest, IN_OPTIONS))
     saving.write(saving.Saved.of(fitted, about), out, overwrite=overwrite)
     if fitted.interrupted:
         typer.echo(
@@ -139,26 +153,13 @@ def _written(fitted: Model, about: About, out: Path, overwrite: bool, columns: l
     return about
 
 
-def _printed(result: FitResult, columns: list[str], stopped: bool, printer: Printer) -> None:
-    """Print the hyperparameters that the search found, and what needs a look."""
-    from ..kernels import Rotated
-
-    errors = {name: f"± {error:.2g}" for name, error in (result.standard_errors or {}).items()}
-    owners: dict[str, str] = {}
-    for part in result.prior.kernel.walk(range(len(columns))):
-        owners |= {f"{part.path}.lengthscale[{i}]": columns[column] for i, column in enumerate(part.columns)}
-        for field in part.kernel.angles:
-            owners |= {f"{part.path}.{field}{place}": "degrees" for place in ("", "[0]", "[1]", "[2]")}
-        if part.coordinate == Rotated.coordinate_called:
-            owners |= {f"{part.path}.lengthscale[{i}]": f"axis {i + 1}" for i in range(3)}
-    rows = [(name, owners.get(name, ""), f"{value:.6g}", errors.get(name, "")) for name, value in result.values.items()]
-    printer.table(("hyperparameter", "of", "value", "standard error"), rows)
+def _printed(result: FitResult, X: np.ndarray, about: About, stopped: bool, printer: Printer) -> None:
+    """Print the hyperparameters that the search found, and what needs a look but for what the story has said."""
+    rows = hyperparameter_rows(result.prior, X, about, result.values, result.standard_errors or {})
+    printer.table(("hyperparameter", "of", "value"), rows, whole=1)
     told = ("flat", "not converged") if stopped else ("flat",)  # that it was stopped is said at the end
-    for advice in result.advice:
-        if advice.kind not in told:
-            printer(f"Warning: {advice.worded(IN_OPTIONS)}")
-    if flat := ", ".join(advice.subject for advice in result.advice if advice.kind == "flat"):
-        printer(Advice("flat").worded(IN_OPTIONS, subject=flat))
+    for sentence in all_worded((each for each in result.advice if each.kind not in told), IN_OPTIONS):
+        printer(f"Warning: {sentence}")
 
 
 def _report(

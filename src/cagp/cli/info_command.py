@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from . import flags
-from .shared import Printer, errors_reported
+from .shared import Printer, errors_reported, hyperparameter_rows
 
 if TYPE_CHECKING:
     from ..saving import Saved
@@ -45,10 +45,12 @@ def _facts(saved: Saved) -> list[tuple[str, str]]:
 
     d, p = saved.X.shape
     noise = saved.prior.noise_variance
-    said = f"one per observation, {noise.min():.3g} … {noise.max():.3g}" if np.ndim(noise) else f"{noise:.6g}"
+    noises = (
+        [("noise variance", f"one per observation, {noise.min():.3g} … {noise.max():.3g}")] if np.ndim(noise) else []
+    )
     if (pattern := saved.prior.noise_pattern) is not None:
         low, high = (float(noise) * end(pattern.values) ** 2 for end in (min, max))
-        said = f"varies with the inputs, {low:.3g} … {high:.3g}"
+        noises = [("noise variance", f"varies with the inputs, {low:.3g} … {high:.3g}")]
     arithmetic = saved.dtype if saved.dtype == saved.solve_dtype else f"{saved.dtype}, solved in {saved.solve_dtype}"
     solver = repr(saved.solver)
     if saved.picked is not None:
@@ -62,13 +64,15 @@ def _facts(saved: Saved) -> list[tuple[str, str]]:
     if globe := geographic_columns(saved.prior.kernel, range(p)):
         (south, north), (west, east) = ((saved.X[:, c].min(), saved.X[:, c].max()) for c in globe[0])
         places = [("region", f"latitude {south:g} … {north:g}, longitude {west:g} … {east:g} degrees")]
-    places += [("direction", sentence) for sentence in directions_in_words(saved.prior.kernel, _features(saved))]
+    places += [
+        ("direction", sentence) for sentence in directions_in_words(saved.prior.kernel, _features(saved), saved.X)
+    ]
     facts = [
         ("data", f"{d:,} observations of {saved.about.target or 'y'}, {p} features"),
         *places,
-        ("kernel", repr(saved.prior.kernel)),
-        ("mean", repr(saved.prior.mean)),
-        ("noise variance", said),
+        ("kernel", saved.prior.kernel.in_words(_features(saved))),
+        ("mean", repr(saved.prior.mean).replace(", columns=None", "").replace(", coefficients=None", "")),
+        *noises,
         ("solver", solver),
         ("error bars", saved.parts.in_words or "plain, those of the prior"),
         ("guarantee", f"{saved.guarantee.kind}: {saved.guarantee}"),
@@ -80,9 +84,9 @@ def _facts(saved: Saved) -> list[tuple[str, str]]:
     if (fit := saved.about.fit) is not None:
         found = f"{fit.likelihood} likelihood of {fit.size:,} observations, log p = {fit.log_likelihood:.6g}"
         facts.append(("fit", found))
-        for name, value in fit.values.items():
-            error = fit.standard_errors.get(name)
-            facts.append((f"  {name}", f"{value:.6g}" + ("" if error is None else f" ± {error:.2g}")))
+    values, errors = (fit.values, fit.standard_errors) if fit is not None else (None, None)
+    for name, of, value in hyperparameter_rows(saved.prior, saved.X, saved.about, values, errors):
+        facts.append((f"  {name}", f"{of}: {value}" if of else value))
     facts += [(f"column {each.column}", words) for each in saved.about.encodings if (words := in_words(each))]
     return [*facts, *saved.about.notes.items()]
 

@@ -39,17 +39,27 @@ def notes_on(raw: RawColumns, target: str, missing: int, copied: int) -> dict[st
     return notes | {name: str(count) for name, count in ((MISSING, missing), (COPIES, copied)) if count}
 
 
-def shown(
-    prediction: Any, observed: bool, level: float | None, thresholds: Mapping[str, float], prefix: str = ""
-) -> dict[str, Any]:
-    """The columns mean, std, lower, upper and exceedances of a prediction or an average; without ``level`` the mean."""
+def columns_of(out: Path, level: float | None, thresholds: Mapping[str, float], prefix: str = "") -> dict[str, str]:
+    """What mean, std, lower, upper and exceedances are called in a file; without a ``level`` the mean alone.
+
+    In a table of columns the name of a limit says its level, lower_95; in a NetCDF file its attributes do.
+    """
     if level is None:
-        return {f"{prefix}mean": prediction.mean}
+        return {"mean": f"{prefix}mean"}
+    of = "" if out.suffix == ".nc" else f"_{100 * level:g}"
+    return {name: prefix + name + (of if name in ("lower", "upper") else "") for name in (*_COLUMNS, *thresholds)}
+
+
+def shown(
+    prediction: Any, observed: bool, level: float | None, names: Mapping[str, str], thresholds: Mapping[str, float]
+) -> dict[str, Any]:
+    """The columns of a prediction or an average, by their ``names``; without a ``level`` the mean alone."""
+    if level is None:
+        return {names["mean"]: prediction.mean}
     seen = prediction.observed() if observed else prediction
-    values = (seen.mean, seen.std, *seen.interval(level))
-    columns = dict(zip(_COLUMNS, values, strict=True))
-    columns |= {name: seen.exceedance(threshold) for name, threshold in thresholds.items()}
-    return {prefix + name: value for name, value in columns.items()}
+    values = dict(zip(_COLUMNS, (seen.mean, seen.std, *seen.interval(level)), strict=True))
+    values |= {name: seen.exceedance(threshold) for name, threshold in thresholds.items()}
+    return {names[name]: value for name, value in values.items()}
 
 
 def described(
@@ -61,7 +71,7 @@ def described(
     level: float | None,
     observed: bool,
     message: str,
-    thresholds: Mapping[str, float],
+    names: Mapping[str, str],
     prefix: str = "",
 ) -> dict[str, Any]:
     """Units and attributes of each new column, and notes on the whole; ``level`` is None without error bars."""
@@ -72,20 +82,20 @@ def described(
         attributes["units"] = about.units[target]
     left_out = [int(text) if (text := about.notes.get(name, "0")).isdecimal() else 0 for name in (MISSING, COPIES)]
     source = Source(target, attributes, *left_out)
-    names = _COLUMNS[:1] if level is None else _COLUMNS
-    each = {name: variable_attributes(source, name, level, observed) for name in (*names, *thresholds)}
+    each = {name: variable_attributes(source, name, level, observed) for name in names}
     del each["mean"]["ancillary_variables"]
     if level is not None:
-        each["mean"]["ancillary_variables"] = " ".join(prefix + name for name in names[1:])
+        each["mean"]["ancillary_variables"] = " ".join(names[name] for name in _COLUMNS[1:])
     methods = None if grid is None else kept_cell_methods(source, grid.coordinates)
     if methods:
         each["mean"]["cell_methods"] = methods
     each["iterations"] = {"long_name": "iterations of the solver", "units": "1"}
     notes = provenance(source, model, observed, message)
-    if level is not None:  # a Parquet file has no attribute of lower and upper that could say it
+    if level is not None:
         notes["cagp_interval"] = f"lower and upper hold {100 * level:g}%"
-    units = {prefix + name: about.units[target] for name in names if target in about.units}
-    return {"units": units, "attributes": {prefix + name: said for name, said in each.items()}, "notes": notes}
+    units = {column: about.units[target] for column in names.values() if target in about.units}
+    told = {names.get(name, prefix + name): said for name, said in each.items()}
+    return {"units": units, "attributes": told, "notes": notes}
 
 
 class Pieces:

@@ -10,7 +10,7 @@ from typer import Option
 
 from ..errors import InputError
 from . import flags
-from .outputs import Pieces, described, key_of, shown
+from .outputs import Pieces, columns_of, described, key_of, shown
 from .shared import IN_OPTIONS, INTERRUPTED, KEPT, Printer, errors_reported, require_new, share_in, with_iterations
 from .table_columns import names_in, opened, read_for
 
@@ -44,9 +44,10 @@ def predict(
 ) -> None:
     """Predict with a model at the rows of a table.
 
-    The output has the features and the columns mean, std, lower, upper. Ctrl-C stops at the iteration in hand and
-    writes what there is, with error bars that are right for it, a column with the iterations of each row, and exit code
-    130. Finished batches are kept beside OUT until all is done: after Ctrl-C or a crash the same command continues.
+    The output has the features and the columns mean, std, lower_95, upper_95; a NetCDF file calls these lower and
+    upper, and its attributes say the level. Ctrl-C stops at the iteration in hand and writes what there is, with error
+    bars that are right for it, a column with the iterations of each row, and exit code 130. Finished batches are kept
+    beside OUT until all is done: after Ctrl-C or a crash the same command continues.
     """
     with errors_reported(debug, KEPT):
         from .. import tables
@@ -62,8 +63,8 @@ def predict(
             out = data.with_name(f"{data.name[: -len(ending)]}-predicted{data.name[-len(ending) :]}")
         rule = None if stop_share is None else ComputationalShare(stop_share)
         saved, raw, features, target, own = opened(folder, data, out, solver, observed, printer)
-        new = [prefix + name for name in ("mean", "std", "lower", "upper", "iterations", *thresholds)]
-        if clash := set(new) & set(features):
+        names = columns_of(out, level, thresholds, prefix)
+        if clash := {*names.values(), f"{prefix}iterations"} & set(features):
             raise InputError(f"the feature {min(clash)!r} is called like a new column; try --prefix predicted_")
         table = read_for(saved, data, features, drop_missing, printer)
         X = table.matrix(features)
@@ -76,16 +77,16 @@ def predict(
             printer("Intervals are about the function; --observed makes them about new observations, noise included.")
         model = saved.condition(chosen)
         if not std and stop_share is None and model.means_are_cheap:
-            new_columns, message, stopped = {f"{prefix}mean": model.predict_mean(X)}, "", False
+            new_columns, message, stopped = {names["mean"]: model.predict_mean(X)}, "", False
         else:
             found, message, stopped = _in_batches(model, X, rule, size, pieces, printer)
             predicted = model.prediction_of(X, found["means"], found["variances"])
-            new_columns = shown(predicted, observed, level, thresholds, prefix)
+            new_columns = shown(predicted, observed, level, names, thresholds)
             if stopped or rule is not None:
                 new_columns[f"{prefix}iterations"] = found["iterations"]
         columns = {name: table.given[name] for name in raw.names if name in table.given}  # as the table has them
-        said: Any = {"level": level, "observed": observed, "message": message, "thresholds": thresholds}
-        about = described(saved.about, target, model, table.grid, **said, prefix=prefix)
+        how: dict[str, Any] = {"level": level, "observed": observed, "message": message, "names": names}
+        about = described(saved.about, target, model, table.grid, **how, prefix=prefix)
         about["units"] = table.units | about["units"]
         tables.write_table(out, columns | new_columns, grid=table.grid, rows=table.rows, **about)
         if stopped:

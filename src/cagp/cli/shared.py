@@ -14,7 +14,7 @@ from __future__ import annotations
 import dataclasses
 import traceback
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,7 +24,10 @@ import typer
 from ..errors import InputError
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from ..fit_report import Names
+    from ..prior import Prior
     from ..saving import About
     from ..solvers import Solver
 
@@ -35,7 +38,6 @@ KEPT = "Interrupted. What was finished is kept: the same command continues where
 IN_OPTIONS = {
     "not converged": "start from better values (--lengthscale, --variance, --noise-variance), or hold some (--fix)",
     "at a bound": "start elsewhere, or hold it on purpose (--fix)",
-    "flat": "--fix holds a value that you know",
     "iterations done": (
         "More (--iterations) can make the error bars narrower; with --stop-share 0.05 each row stops when at most 5% "
         "of its variance is computational"
@@ -101,6 +103,34 @@ class Printer:
         for row in rows:
             table.add_row(*(escape(printable(cell)) for cell in row))
         Console().print(table)
+
+
+def hyperparameter_rows(
+    prior: Prior,
+    X: np.ndarray,
+    about: About,
+    values: Mapping[str, float] | None = None,
+    errors: Mapping[str, float] | None = None,
+) -> list[tuple[str, str, str]]:
+    """Each hyperparameter by its name, what it is of, and its value with its standard error and its unit.
+
+    Those of a ``prior``, or by other ``values``, by name, which may have coefficients of the mean as well.
+    """
+    from ..hyperparameters.named import named
+    from ..support.numbers import shortened, with_error
+
+    columns = shortened(about.features or [f"column {i}" for i in range(X.shape[1])], 24)
+    units = [about.units.get(name, "") for name in about.features or ()]
+    known = {each.name: each for each in named(prior, columns, units, "", X)}
+    rows = []
+    for name, value in (values or {each.name: each.value for each in known.values()}).items():
+        error = (errors or {}).get(name)
+        if name in known:
+            each = dataclasses.replace(known[name], value=value)
+            rows.append((name, each.of, each.shown(error)))
+        else:
+            rows.append((name, "", with_error(value, error)))
+    return rows
 
 
 def labels(about: About) -> Names:

@@ -13,8 +13,8 @@ import numpy as np
 import torch
 
 from .. import tables
-from ..choosing import fit
 from ..choosing.candidates import KINDS, SHORT_AND_LONG, TRENDS
+from ..choosing.front_door import fit_named
 from ..choosing.options import LIKELIHOODS, Options, check_recalibrate
 from ..errors import InputError
 from ..hyperparameters import averaged_rows
@@ -307,4 +307,5 @@ def search(wished: PriorAsked, training: Training, options: Mapping[str, Any], p
     """The model that ``cagp.fit`` finds."""
     prior, given = wished.for_fit(training), options["fit_options"]
     told = {**options, "fit_options": {**given, "fix": (*prior.pop("fix"), *given["fix"])}, **prior}
-    return fit(training.X, training.y, **told, progress=progress)
+    units = [training.about.units.get(each, "") for each in training.columns]
+    return fit_named(training.X, training.y, training.columns, units, **told, progress=progress)

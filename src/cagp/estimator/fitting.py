@@ -16,7 +16,7 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
 from sklearn.gaussian_process.kernels import WhiteKernel
 
-from ..choosing import fit
+from ..choosing.front_door import fit_named
 from ..choosing.options import Options
 from ..errors import InputError, InputTypeError
 from ..hyperparameters import FitResult, FitWarning
@@ -170,7 +170,7 @@ def chosen(estimator: Any, X: np.ndarray, Y: np.ndarray, noise: Any, like: Any, 
     }
     fitted = []
     for column in Y.T:
-        fitted.append(fit(X, column, **options))
+        fitted.append(fit_named(X, column, getattr(estimator, "feature_names_in_", None), **options))
         result = fitted[-1].result
         warn(result if result is not None and not result.converged else None)
     return fitted

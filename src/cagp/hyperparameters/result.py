@@ -16,7 +16,7 @@ import numpy as np
 from ..errors import InputError
 from ..means import Constant
 from ..prior import Prior
-from ..support.advice import Advice
+from ..support.advice import Advice, all_worded
 from .likelihood import Likelihood
 from .optimise import Optimum, TraceStep
 from .search_space import Space
@@ -113,7 +113,7 @@ class FitResult:
     @property
     def warnings(self) -> tuple[str, ...]:
         """What needs a look, in sentences."""
-        return tuple(map(str, self.advice))
+        return all_worded(self.advice)
 
     @property
     def message(self) -> str:
@@ -140,14 +140,7 @@ class FitResult:
 
 def warn(result: FitResult | None, *further: str, category: type[Warning] = FitWarning) -> None:
     """One warning with all that needs a look, and what is said ``further``, if any, at the line that called cagp."""
-    advice = () if result is None else result.advice
-    flat = [each.subject for each in advice if each.kind == "flat"]
-    sentences = [str(each) for each in advice if each.kind != "flat" or len(flat) == 1]
-    if len(flat) > 1:
-        sentences.append(
-            f"The likelihood is flat in {', '.join(flat[:-1])} and {flat[-1]}: the data hardly determine them, and "
-            "their values mean little; fix them, or give them bounds."
-        )
+    sentences = [] if result is None else list(result.warnings)
     sentences += filter(None, further)
     if not sentences:
         return
@@ -228,7 +221,8 @@ def _story(end: Ending, log_errors: Errors | None) -> str:
     reached = sum(final >= max(optimum.finals) - _AGREEMENT for final in optimum.finals)
     failed = sum(step.log_likelihood == -np.inf for step in optimum.trace)
     story = "Converged" if optimum.converged else "Stopped"
-    story += f" after {len(optimum.trace)} evaluations of the likelihood ({optimum.reason.lower()})."
+    times = "one evaluation" if len(optimum.trace) == 1 else f"{len(optimum.trace)} evaluations"
+    story += f" after {times} of the likelihood ({optimum.reason.lower()})."
     if len(optimum.finals) > 1:
         story += f" {reached} of {len(optimum.finals)} starts reached the best optimum."
     if end.refreshes:

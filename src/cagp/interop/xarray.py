@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..choosing import fit as choose
+from ..choosing.front_door import fit_named
 from ..choosing.judging import judged
 from ..errors import InputError, InputTypeError
 from ..model import Model
@@ -115,7 +115,10 @@ def fit(
         options["fit_options"] = {"fix_noise": True, **(options.get("fit_options") or {})}
     longitudes = None if on_globe else seen.longitudes
     places = None if like is None else points_on(seen.axes, longitudes, like)
-    model = choose(seen.X, seen.y, like=places, noise_variance=seen.noise, **{"globe": globe, "times": times} | options)
+    names, told = [str(axis.name) for axis in seen.axes], {"globe": globe, "times": times} | options
+    time = {"D": "days", "h": "hours", "m": "minutes", "s": "seconds"}[time_unit]
+    units = [time if role == "time" else "" for role in roles]
+    model = fit_named(seen.X, seen.y, names, units, like=places, noise_variance=seen.noise, **told)
     return ConditionedField(model, seen.axes, seen.source, longitudes)
 
 

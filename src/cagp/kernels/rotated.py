@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from ..errors import InputError, InputTypeError
+from ..support.numbers import BEYOND, FAR
 from ..support.validation import real
 from .base import Embedding, Kernel, Product, Sum, Wrapper, WriteNumber, validate_hyperparameter
 from .radial import Radial
@@ -164,16 +165,21 @@ class Rotated(Wrapper):
         return f"{self.kernel.formula(number)}, x in turned axes"
 
 
-def directions_in_words(kernel: Kernel, columns: Sequence[str]) -> list[str]:
-    """A sentence for every Rotated inside a kernel: where the correlation reaches furthest, and how far."""
-    said = []
+def directions_in_words(kernel: Kernel, columns: Sequence[str], X: np.ndarray) -> list[str]:
+    """A sentence for every Rotated inside a kernel: where the correlation reaches furthest, and how far.
+
+    A lengthscale far beyond the data X (n, p) is said in words.
+    """
+    said, spans = [], np.ptp(X, axis=0)
     for part in kernel.walk(range(len(columns))):
         for first, *others in part.kernel.axes if isinstance(part.kernel, Rotated) else ():
             names = [columns[c] for c in part.columns]
             where = f"at {first.azimuth:.0f}° (counter-clockwise from {names[0]} towards {names[1]})"
             where += f", {first.dip:.0f}° towards {names[2]}" if len(others) > 1 else ""
-            across = " and ".join(f"{each.lengthscale:.4g}" for each in others)
-            there = f"the lengthscale is {first.lengthscale:.4g} there, {across} across"
+            most = FAR * float(np.linalg.norm(spans[list(part.columns)]))
+            scales = [each.lengthscale for each in (first, *others)]
+            there, *across = (BEYOND if 0 < most < each else f"{each:.4g}" for each in scales)
+            there = f"the lengthscale is {there} there, {' and '.join(across)} across"
             said.append(f"The correlation reaches furthest {where}: {there}.")
     return said
 

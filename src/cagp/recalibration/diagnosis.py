@@ -16,7 +16,7 @@ from scipy.special import ndtr, ndtri
 from ..calibration import Assessment, ecdf_band
 from ..calibration.assessment import LEVELS, EffectiveSize
 from ..left_out import FEWEST, Correlation
-from ..support.numbers import coverage_percent, number
+from ..support.numbers import coverage_percent, listed, number
 
 _LEVEL = 0.01
 _MATERIAL_SPREAD = 1.1  # within 1/1.1 … 1.1 a spread of z is right for all practical purposes
@@ -24,6 +24,7 @@ _MATERIAL_CENTRE = 1.2
 _MATERIAL_SHIFT = 0.1
 _MATERIAL_COVERAGE = 0.03
 _TAIL_RATIO = 1.2
+_OUTLYING = 4.0  # so far out lies one value in 16,000 by chance
 _POWER = 0.8  # how often a deviation must be found to be called one that can be seen
 
 
@@ -46,9 +47,9 @@ class Coverage:
 class Diagnosis:
     """What z-values (n,) say about the error bars that made them; they count for ``worth`` independent ones.
 
-    ``failures`` are among "too narrow", "too wide", "biased", "heavy tails", "wrong shape"; none means ``right``: not
-    rejected. ``signs`` are failures that no test rejects, but that show in a coverage outside of what chance explains.
-    ``sentence`` says it with numbers, ``notes`` what else is worth knowing.
+    ``failures`` are among "too narrow", "too wide", "biased", "outliers", "heavy tails", "wrong shape"; none means
+    ``right``: not rejected. ``signs`` are failures that no test rejects, but that show in a coverage outside of what
+    chance explains. ``sentence`` says it with numbers, ``notes`` what else is worth knowing.
     """
 
     z: np.ndarray
@@ -113,10 +114,9 @@ def diagnose(z: np.ndarray, correlation: Correlation | None = None) -> Diagnosis
     if tests.rejected and not failures:
         notes.append(f"With {n:,} values the tests see a deviation, but it is too small to matter.")
     if worth.spread < 0.9 * n or worth.mean < 0.5 * n:
-        notes.append(
-            f"The errors are correlated: the {n:,} values count like {number(worth.spread, 2)} independent ones for "
-            f"the width of the error bars, and like {number(worth.mean, 2)} for the bias."
-        )
+        counts = ((worth.spread, "the width of the error bars"), (worth.mean, "the bias"))
+        told = [f"{number(worthy, 2)} independent ones for {what}" for worthy, what in counts if worthy < 0.9 * n]
+        notes.append(f"The errors are correlated: the {n:,} values count like {' and like '.join(told)}.")
     if n < FEWEST:
         notes.append(f"{n} values are few: only gross failures can be seen.")
     held = f"95% intervals hold {coverage_percent(coverage[LEVELS.index(0.95)].found)} of the {n:,} values"
@@ -176,6 +176,8 @@ def _failures(tests: Assessment, coverage: tuple[Coverage, ...]) -> tuple[str, .
         failures.append("biased")
     if tests.std_p_value < tests.threshold and not 1 / _MATERIAL_SPREAD <= spread <= _MATERIAL_SPREAD:
         failures.append("too narrow" if spread > 1 else "too wide")
+    if failures == ["too narrow"] and all(c.inside for c in coverage) and _spread_by_few(z):
+        return ("outliers",)
     if tests.rejected and _heavy_tails(z):
         # where most errors are as small as promised, it is the few large ones that spread z
         narrow = float(np.median(np.abs(z)) / ndtri(0.75)) > _MATERIAL_CENTRE and "too narrow" in failures
@@ -214,6 +216,8 @@ def _which_way(failures: tuple[str, ...], tests: Assessment, coverage: tuple[Cov
         f"{'above' if shift > 0 else 'below'} them",
         "heavy tails": f"the errors have heavy tails, so no single width is right: 50% intervals hold {half}, "
         f"99% intervals {nearly_all}",
+        "outliers": f"most error bars hold, but {_few_of(tests.z)} far outside of them, up to "
+        f"{number(float(np.abs(tests.z).max()), 2)} standard deviations",
         "wrong shape": f"the errors are not normal: 50% intervals hold {half}, 80% intervals {most}",
     }
     return "; and ".join(clauses[failure] for failure in failures)
@@ -234,16 +238,23 @@ def _signs(coverage: tuple[Coverage, ...], spread: float) -> tuple[str, ...]:
     return ("heavy tails",) if peaked else ("wrong shape",)
 
 
+def _spread_by_few(z: np.ndarray) -> bool:
+    """Whether a few values far out spread z, and without them it is not spread."""
+    others = z[np.abs(z) <= _OUTLYING]
+    return 0 < len(others) < len(z) and float(np.sqrt(np.square(others).mean())) <= _MATERIAL_SPREAD
+
+
+def _few_of(z: np.ndarray) -> str:
+    n = int((np.abs(z) > _OUTLYING).sum())
+    return f"{n:,} of the errors lie" if n > 1 else "one of the errors lies"
+
+
 def _suspicion(coverage: tuple[Coverage, ...], n: int) -> str:
     outside = [c for c in coverage if not c.inside]
-    levels = _listed([f"{100 * c.level:g}%" for c in outside])
-    found = _listed([coverage_percent(c.found) for c in outside])
+    levels = listed([f"{100 * c.level:g}%" for c in outside])
+    found = listed([coverage_percent(c.found) for c in outside])
     verb = "are" if len(outside) > 1 else "alone are"
     return (
         f"the {levels} intervals {verb} outside of what chance explains: they hold {found} of the {n:,} values; no "
         "test rejects the error bars, and more rows would tell"
     )
-
-
-def _listed(words: list[str]) -> str:
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..calibration import plots
+from ..predicting.conditioned import Conditioned
 from ..support.convert import array
 from ..support.numbers import coverage_percent, number
+from .distances import readable
 from .held_out import BeforeAndAfter, HeldOut
 from .maps import Map, two_maps
 from .names import Names, with_brackets
@@ -24,8 +26,8 @@ MAPPED = 0.8  # the level on a map: high enough to be asked for, low enough to b
 
 WORDS = (
     "The roughness of a place is the standard deviation of the ten training observations nearest to it, without the "
-    "one that is predicted: large where the data change quickly. The distance is that to the nearest observation that "
-    "predicts, in lengthscales."
+    "one that is predicted. The distance is that to the nearest observation that predicts. The root mean square (rms) "
+    "of z, or of error / std, the error over the predicted standard deviation, is 1 if the error bars are right."
 )
 
 _FEWEST, _FEWEST_ON_MAP, _FEWEST_IN_CELL = 100, 300, 15  # fewer are not divided, on no map, a grey cell of it
@@ -34,6 +36,7 @@ _EACH_CELL = 40  # so many observations should lie in a cell of a map
 _QUESTION = "do intervals hold what they promise?"
 _GREY = "#BBBBBB"
 _MARKERS = ("o", "s", "^")
+_BESIDE = (-0.11, 0.0, 0.11)  # the levels beside each other: with few observations what chance does would overlap
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +48,7 @@ class Division:
     quarters: list[tuple[str, np.ndarray]]
 
     def table(self, found: BeforeAndAfter) -> PageTable:
-        """Spread of z and coverage in each part; where there is a recalibration, before it and after it."""
+        """Spread of errors and coverage in each part; where there is a recalibration, before it and after it."""
         both = [each for each, _, _ in _shown(found)]
         rows = []
         for label, chosen in self.quarters:
@@ -53,20 +56,29 @@ class Division:
             shares = ([coverage_percent(each.inside(level)[chosen].mean()) for each in both] for level in LEVELS)
             rows.append((label, f"{int(chosen.sum()):,}", spread, *map(" → ".join, shares)))
         caption = f"By {self.by}, from least to most.{' Before → after the recalibration.' if len(both) > 1 else ''}"
-        heads = (self.label, "points", "rms of z", *(f"{100 * level:g}% intervals hold" for level in LEVELS))
+        heads = (
+            self.label,
+            "points",
+            f"rms of {found.before.relative_is}",
+            *(f"{100 * level:g}% intervals hold" for level in LEVELS),
+        )
         return PageTable(caption, heads, rows, f"by-{self.by}")
 
 
 def _spread(found: HeldOut, chosen: np.ndarray) -> float:
-    """The root mean square of error / std: above 1 the error bars are too narrow."""
-    return float(np.sqrt(np.square(found.scores.z[chosen]).mean()))
+    """The root mean square of errors over what is promised: above 1 the error bars are too narrow."""
+    return float(np.sqrt(np.square(found.relative[chosen]).mean()))
 
 
-def divisions(found: HeldOut, names: Names) -> list[Division]:
-    """By quarters of roughness and of distance; none where there are few observations, or no difference."""
+def divisions(found: HeldOut, component: Conditioned, names: Names) -> list[Division]:
+    """By quarters of roughness and of distance; none where there are few observations, or no difference.
+
+    ``component`` is the one that they are left out of.
+    """
     if len(found) < _FEWEST:
         return []
-    given = (("roughness", names.target_unit, found.roughness), ("distance", "lengthscales", found.distance))
+    distance, unit = readable(found.distance, component, names)
+    given = (("roughness", names.target_unit, found.roughness), ("distance", unit, distance))
     made = (Division(by, with_brackets(by, unit), _quarters(v)) for by, unit, v in given if v is not None)
     return [each for each in made if len(each.quarters) > 1]
 
@@ -91,26 +103,28 @@ def _shown(found: BeforeAndAfter) -> list[tuple[HeldOut, str, str]]:
 
 
 def quarters(found: BeforeAndAfter, divided: list[Division]) -> bytes:
-    """The spread of z and the coverage, by roughness and by distance."""
+    """The spread of errors and the coverage, by roughness and by distance."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     figure, axes = new_figure(len(divided), 2, 5.2, 3.4)
     for (left, right), division in zip(axes, divided, strict=True):
         labels, parts = zip(*division.quarters, strict=True)
-        x, n = np.arange(len(parts)), min(int(chosen.sum()) for chosen in parts)
+        x, n = np.arange(len(parts)), np.array([chosen.sum() for chosen in parts])
         spreads, coverages = [0.8, 1.25], [45.0]  # chance alone must not look like much
         for each, _, colour in _shown(found):
             spread = [_spread(each, chosen) for chosen in parts]
             spreads += spread
             left.plot(x, spread, marker="o", color=colour)
-            for level, marker in zip(LEVELS, _MARKERS, strict=True):
+            for level, marker, shift in zip(LEVELS, _MARKERS, _BESIDE, strict=True):
                 held = [100 * each.inside(level)[chosen].mean() for chosen in parts]
                 coverages += held
-                right.plot(x, held, marker=marker, color=colour, linewidth=1.2)
-        _promised(left, 1.0, 1.96 / (2 * n) ** 0.5)
-        for level in LEVELS:
-            _promised(right, 100 * level, 196 * (level * (1 - level) / n) ** 0.5)
-        left.set(ylabel="rms of z: 1 if right", ylim=(0.93 * min(spreads), 1.07 * max(spreads)))
+                right.plot(x + shift, held, marker=marker, color=colour, linewidth=1.2)
+        _promised(left, x, 1.0, 1.96 / (2 * n) ** 0.5)
+        for level, shift in zip(LEVELS, _BESIDE, strict=True):
+            _promised(right, x + shift, 100 * level, 196 * (level * (1 - level) / n) ** 0.5)
+        left.set(
+            ylabel=f"rms of {found.before.relative_is}: 1 if right", ylim=(0.93 * min(spreads), 1.07 * max(spreads))
+        )
         if max(spreads) > 4 * min(spreads):
             left.set_yscale("log")
             left.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
@@ -136,10 +150,10 @@ def _legend(figure: Figure, found: BeforeAndAfter, marks: dict[str, float]) -> N
     figure.legend(handles=handles, loc="outside upper center", ncols=len(handles), frameon=False)
 
 
-def _promised(ax: Axes, value: float, chance: float) -> None:
-    """A dashed line at what is promised, with a band of what chance does, 95% of the time."""
-    ax.axhspan(value - chance, value + chance, color=_GREY, alpha=0.6, linewidth=0)
-    ax.axhline(value, color="black", linestyle="--", linewidth=1)
+def _promised(ax: Axes, x: np.ndarray, value: float, chance: np.ndarray) -> None:
+    """A dashed line at what is promised, with a bar of what chance does (n,) at each of x (n,), 95% of the time."""
+    ax.vlines(x, value - chance, value + chance, color=_GREY, alpha=0.8, linewidth=9, zorder=0)
+    ax.axhline(value, color="black", linestyle="--", linewidth=1, zorder=0.5)
 
 
 def pit_bins(n: int) -> int:

@@ -14,7 +14,6 @@ from ..calibration import Scores, evaluate
 from ..errors import InputError
 from ..left_out import FEWEST, Correlation, Geometry, LeftOut, affordable, correlation_of, left_out
 from ..model import Model
-from ..predicting.conditioned import Conditioned
 from ..prediction import Prediction
 from ..recalibration import GROUPS, Conformal, cross_recalibrated, learn
 from ..recalibration.diagnosis import Diagnosis, diagnose
@@ -34,8 +33,9 @@ _KINDER = "The hyperparameters have seen them, so this is slightly kinder than d
 class HeldOut:
     """Observations ``truth`` (n,) at X (n, p), and the ``prediction`` of them, noise included.
 
-    ``distance`` (n,) is that of the nearest observation which predicts, ``roughness`` (n,) how much those around
-    differ, ``rows`` (n,) are positions in ``rows_of``. ``how`` says where they come from, ``short`` in a few words.
+    ``distance`` (n,) is that of the nearest observation which predicts, in lengthscales, ``roughness`` (n,) how much
+    those around differ, ``rows`` (n,) are positions in ``rows_of``. ``how`` says where they come from, ``short`` in a
+    few words. Predictions of a ``transformed`` model are skewed.
     """
 
     X: np.ndarray
@@ -48,6 +48,7 @@ class HeldOut:
     how: str
     short: str
     correlation: Correlation | None = None
+    transformed: bool = False
 
     def __len__(self) -> int:
         return len(self.truth)
@@ -59,8 +60,18 @@ class HeldOut:
 
     @cached_property
     def z(self) -> np.ndarray:
-        """Error / std where the prediction is normal, else the normal score of the predicted probability, (n,)."""
+        """The normal score of the predicted probability, (n,): error / std where the prediction is normal."""
         return array(self.prediction.normal_score(self.truth))
+
+    @property
+    def relative(self) -> np.ndarray:
+        """Errors over what is promised, (n,), of the root mean square 1 if that is right: see ``relative_is``."""
+        return self.z if self.transformed else self.scores.z
+
+    @property
+    def relative_is(self) -> str:
+        """What these are called: where predictions are skewed, error / std is large too often by itself."""
+        return "z" if self.transformed else "error / std"
 
     def inside(self, level: float) -> np.ndarray:
         """Which observations (n,) lie in their central interval of this level."""
@@ -114,10 +125,10 @@ def _of_holdout(model: Model, holdout: HoldoutData, seed: int) -> BeforeAndAfter
     X, geometry, short = array(holdout.X), Geometry(component), "held-out data"
     found = model.replace(margins=None).predict(X, progress=False)
     kept = [np.stack([array(getattr(each, name)) for each in found.components]) for name in ("mean", "variance")]
-    rough = _roughness(component, lambda k: geometry.search.query(geometry.coordinates(holdout.X), k))
+    rough = _roughness(model, lambda k: geometry.search.query(geometry.coordinates(holdout.X), k))
     correlation = correlation_of(found.components[0].observed(noise), len(component.y))
     data = X, array(holdout.y), found.observed(noise), array(geometry.distance(holdout.X)), rough
-    before = HeldOut(*data, holdout.rows, short, how, short, correlation)
+    before = HeldOut(*data, holdout.rows, short, how, short, correlation, model.transform is not None)
     margins, after = model.margins, None
     if margins is not None:
         tried = "The recalibrated error bars were judged."
@@ -138,7 +149,7 @@ def _of_holdout(model: Model, holdout: HoldoutData, seed: int) -> BeforeAndAfter
 def _of_training_data(model: Model, like: torch.Tensor | None, seed: int) -> BeforeAndAfter:
     """Left-out training data, which recalibrate one another where there are enough of them."""
     found, recalibrated = leave_out(model, like, seed), model.margins is not None
-    before = left_out_data(model.components[0], found)
+    before = left_out_data(model, found)
     if len(found) < (_POSSIBLE if recalibrated else _WORTH_TRYING):
         few = f"{len(found)} left-out observations are too few to recalibrate one another"
         if recalibrated:
@@ -148,7 +159,7 @@ def _of_training_data(model: Model, like: torch.Tensor | None, seed: int) -> Bef
     how += "come from the other groups: no observation judges itself."
     if isinstance(model.margins, Conformal):
         how += " The conformal step, which has calibration data of its own, was left out of this."
-    mended = cross_recalibrated(found, model.components[0], seed)
+    mended = cross_recalibrated(found, model.components[0], seed).carried_back(model.transform, model.reach)
     after = replace(before, prediction=mended, how=f"{before.how} {how}")
     return BeforeAndAfter(before, after, recalibrated, how)
 
@@ -162,16 +173,19 @@ def leave_out(model: Model, like: torch.Tensor | None, seed: int) -> LeftOut:
     return left_out(model, like, fewer if by_folds else min(size, most), seed, progress=False, correlated=True)
 
 
-def left_out_data(component: Conditioned, found: LeftOut) -> HeldOut:
-    """Left-out observations of a component as held-out data."""
+def left_out_data(model: Model, found: LeftOut) -> HeldOut:
+    """Left-out observations as held-out data, on the scale of the observations."""
+    component = model.components[0]
     geometry, rows = Geometry(component), torch.from_numpy(found.index).to(component.device)
-    rough = _roughness(component, lambda k: geometry.others(rows, k))
-    data, how = (found.X, found.y, found.prediction, found.distance, rough), f"{found.how} {_KINDER}"
-    return HeldOut(*data, found.index, "training data", how, found.short, found.correlation)
+    rough = _roughness(model, lambda k: geometry.others(rows, k))
+    prediction = found.prediction.carried_back(model.transform, model.reach)
+    data, how = (found.X, array(model.y[rows]), prediction, found.distance, rough), f"{found.how} {_KINDER}"
+    transformed = model.transform is not None
+    return HeldOut(*data, found.index, "training data", how, found.short, found.correlation, transformed)
 
 
-def _roughness(component: Conditioned, nearest: Callable[[int], torch.Tensor]) -> np.ndarray | None:
+def _roughness(model: Model, nearest: Callable[[int], torch.Tensor]) -> np.ndarray | None:
     """The standard deviation of the ``nearest`` k observations at each of n points (n, k), shape (n,); None if few."""
-    around = nearest(min(_AROUND, len(component.y) - 1))
+    around = nearest(min(_AROUND, len(model.y) - 1))
     known = around.shape[1] > 1 and bool((around >= 0).all())
-    return array(component.y[around].double().std(dim=1)) if known else None
+    return array(model.y[around].double().std(dim=1)) if known else None

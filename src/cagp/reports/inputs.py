@@ -14,7 +14,7 @@ from ..hyperparameters import FitResult
 from ..model import Model
 from ..solvers import NearestNeighbours, Solver
 from ..support.convert import array
-from ..support.validation import as_float64, not_negative_each, targets
+from ..support.validation import not_negative_each, targets
 from .names import Names
 
 T = TypeVar("T")
@@ -40,14 +40,13 @@ class HoldoutData:
 
 @dataclass(frozen=True, eq=False)
 class ReportInputs:
-    """The ``model`` on the ``scale`` that it models, in words, its ``heaviest`` prior by itself, and what was given."""
+    """What was given; ``heaviest`` is the prior with the most weight by itself, on the scale that it models."""
 
     model: Model
     heaviest: Model
     names: Names
     holdout: HoldoutData | None
     like: torch.Tensor | None
-    scale: str
 
 
 def check_inputs(model: Any, fit: Any, holdout: Any, like: Any, names: Any) -> ReportInputs:
@@ -64,26 +63,10 @@ def check_inputs(model: Any, fit: Any, holdout: Any, like: Any, names: Any) -> R
         raise InputError(f"{wrong}; condition the prior of the fit: fit.prior.condition(X, y)")
     if like is not None and holdout is not None:
         raise InputError("like says how training data are left out, which a holdout replaces; leave one of them out")
-    model, holdout, names, scale = on_the_scale_of_the_model(model, holdout, names)
-    heaviest = model.replace(components=model.components[:1], weights=[1.0], margins=None)
+    heaviest = model.replace(components=model.components[:1], weights=[1.0], margins=None, transform=None)
     places = None if like is None else model.test_points(like, "like")[0]
     names = (names or Names()).filled_in(model)
-    return ReportInputs(model, heaviest, names, _checked_holdout(model, holdout), places, scale)
-
-
-def on_the_scale_of_the_model(model: Model, holdout: Any, names: Names | None) -> tuple[Model, Any, Names | None, str]:
-    """Model, data held out and names on the scale that the Gaussian process is a model of; what that is, in words."""
-    transform = model.transform
-    if transform is None:
-        return model, holdout, names, ""
-    known = names or Names()
-    called = known.target or "y"
-    if isinstance(holdout, (tuple, list)) and len(holdout) in (2, 3):
-        values = as_float64(holdout[1], "y of holdout", model.device)
-        holdout = (holdout[0], transform.of(values, "y of holdout"), *holdout[2:])
-    scale = f"{transform.in_words} of {called}: this page is about the transformed values; predictions are carried back"
-    names = replace(known, target=f"{called}, transformed", target_unit="")
-    return model.replace(transform=None), holdout, names, scale
+    return ReportInputs(model, heaviest, names, _checked_holdout(model, holdout), places)
 
 
 def _checked_holdout(model: Model, holdout: Any) -> HoldoutData | None:
@@ -96,10 +79,12 @@ def _checked_holdout(model: Model, holdout: Any) -> HoldoutData | None:
     y = targets(holdout[1], len(X), model.device, name="holdout y")
     noisy = len(holdout) == 3 and holdout[2] is not None
     noise = not_negative_each(holdout[2], "holdout noise_variance", len(X), model.device) if noisy else None
-    # rows whose X and y are those of a training row, which the model has seen, are left out
-    candidates = torch.isin(model.y, y)  # few, so that millions of training rows cost one pass
-    training = set(_as_keys(model.X[candidates], model.y[candidates]))
-    new = np.array([key not in training for key in _as_keys(X, y)])
+    # rows whose X and y are those of a training row, which the model has seen, are left out; not by the observations of
+    # a transformed model, which have been there and back, and were rounded
+    own, theirs = model.components[0].y, y if model.transform is None else model.transform.of(y, "holdout y")
+    candidates = torch.isin(own, theirs)  # few, so that millions of training rows cost one pass
+    training = set(_as_keys(model.X[candidates], own[candidates]))
+    new = np.array([key not in training for key in _as_keys(X, theirs)])
     known = len(new) - int(new.sum())
     if 2 * known > len(new):
         some = f"All {known:,}" if known == len(new) else f"{known:,} of the {len(new):,}"

@@ -10,13 +10,13 @@ from ..model import Model
 from ..recalibration.diagnosis import Diagnosis
 from ..solvers import NearestNeighbours, Solver
 from ..support.convert import array
-from ..support.numbers import coverage_percent, datum, number, with_unit
+from ..support.numbers import coverage_percent, datum, number, shortened, with_unit
 from . import by_place
 from .by_place import LEVELS, MAPPED, WORDS, divisions
 from .held_out import BeforeAndAfter, HeldOut
 from .inputs import ReportInputs, working
 from .maps import map_of
-from .names import Names, hyperparameters, shortened
+from .names import Names, hyperparameters
 from .page import Folder, PageTable
 
 _COLUMNS = 10  # more columns make a table that nobody can read
@@ -38,7 +38,7 @@ def judgement_on_data(found: BeforeAndAfter, given: ReportInputs, place: Folder)
     return judgement(
         held_out.diagnosis,
         how=held_out.how,
-        advice=remedies_for_data(found, model, transformed=bool(given.scale)),
+        advice=remedies_for_data(found, model, transformed=given.model.transform is not None),
         tables=[coverage, _scores_table(held_out, names), _points_table(held_out, names, _most_relevant(model, names))],
         pictures=[place.picture("calibration", content, caption)] if content else [],
         parts=[*_where(found, model, names, place), _changed(found, names, place)],
@@ -47,13 +47,13 @@ def judgement_on_data(found: BeforeAndAfter, given: ReportInputs, place: Folder)
 
 def _where(found: BeforeAndAfter, model: Model, names: Names, place: Folder) -> list[dict[str, Any]]:
     """Coverage by roughness, by distance from the data and on a map, where there are enough observations."""
-    divided = divisions(found.before, names)
+    divided = divisions(found.before, model.components[0], names)
     if not divided:
         return []
     caption = (
-        "The spread of z, and how many of the observations lie in their 50, 80 and 95% intervals (dashed: what is "
-        "promised; grey: what chance does, 95% of the time), from the least rough and nearest to the roughest and "
-        "furthest."
+        f"The rms of {found.before.relative_is}, and how many observations lie in their 50, 80 and 95% intervals "
+        "(dashed: what is promised; grey: what chance does, 95% of the time), from the least rough and nearest to the "
+        "roughest and furthest."
     )
     drawn = [place.picture("by-place", by_place.quarters(found, divided), caption)]
     ground = map_of(model.prior.kernel, model.X.shape[1])
@@ -98,8 +98,7 @@ def coverage_table(diagnosis: Diagnosis, caption: str, name: str) -> PageTable:
 
 def _scores_table(held_out: HeldOut, names: Names) -> PageTable:
     scores, unit, z = held_out.scores, names.target_unit, held_out.z
-    spread, normal = float(np.std(held_out.truth)), held_out.prediction.is_normal
-    z_is = "error / predicted standard deviation" if normal else "normal score of the predicted probability"
+    spread = float(np.std(held_out.truth))
     rows = [
         ("points", f"{len(held_out):,}", ""),
         ("RMSE", with_unit(number(scores.rmse), unit), "typical size of an error"),
@@ -107,11 +106,21 @@ def _scores_table(held_out: HeldOut, names: Names) -> PageTable:
         ("CRPS", with_unit(number(scores.crps), unit), "proper score, in the same unit; smaller is better"),
         ("NLL (log score)", number(scores.nll), "proper score; smaller is better"),
         ("width of the 95% interval", with_unit(number(scores.sharpness), unit), "average"),
-        ("mean of z", number(float(z.mean()), 2), f"0 if right; z = {z_is}"),
+        ("mean of z", number(float(z.mean()), 2), "0 if right"),
     ]
     if len(z) > 1:
         rows.append(("spread of z", number(float(z.std(ddof=1))), "1 if right; above: too narrow, below: too wide"))
-    return PageTable(f"Scores, {held_out.short}.", ("score", "value", "meaning"), rows, "scores")
+    return PageTable(f"Scores, {held_out.short}. {_z_is(held_out)}", ("score", "value", "meaning"), rows, "scores")
+
+
+def _z_is(held_out: HeldOut) -> str:
+    """What z is on this page, in a sentence."""
+    if held_out.prediction.is_normal:
+        return "z is the error over the predicted standard deviation, error / std."
+    return (
+        "z is the normal score of the predicted probability of at most what was observed: 2 where that is 97.7%. For a "
+        "normal prediction it is error / std."
+    )
 
 
 def _points_table(held_out: HeldOut, names: Names, columns: list[int]) -> PageTable:
@@ -158,7 +167,8 @@ def _changes_table(before: HeldOut, after: HeldOut, unit: str) -> PageTable:
     rows: list[tuple[str, ...]] = []
     for title, name, own, meaning in compared:
         rows.append((title, *(with_unit(number(getattr(each, name)), own) for each in both), meaning))
-    rows.append(("rms of z", *(number(float(np.sqrt(np.square(each.z).mean()))) for each in both), "1 if right"))
+    spreads = (number(float(np.sqrt(np.square(each.relative).mean()))) for each in (before, after))
+    rows.append((f"rms of {before.relative_is}", *spreads, "1 if right"))
     for level in LEVELS:
         shares = (coverage_percent(each.coverage(level)) for each in both)
         rows.append((f"{100 * level:g}% intervals hold", *shares, ""))
@@ -182,8 +192,8 @@ def remedies_for_data(found: BeforeAndAfter, model: Model, transformed: bool = F
     if not found.recalibrated:
         said.append(f"Recalibrate: `cagp fit … --recalibrate`, in Python model.recalibrated(). {trial(found)}")
     for failure in (*diagnosis.failures, *diagnosis.signs):
-        said += _REMEDIES[failure]
-        if failure in ("heavy tails", "wrong shape") and not transformed:
+        said += [each for each in _REMEDIES[failure] if model.record is None or not each.startswith(_AGAIN)]
+        if failure in ("heavy tails", "wrong shape") and not transformed and model.record is None:
             said.append(_TRANSFORM)
     if found.after is None and "too narrow" in diagnosis.failures:
         factor = number(diagnosis.spread, 2)
@@ -211,12 +221,11 @@ def trial(found: BeforeAndAfter, opening: str = "Tried here, and it") -> str:
 
 def _other_models(model: Model) -> list[str]:
     """What would change the predictions too, which no recalibration does."""
-    said = [
-        "Another kernel can make the predictions better as well as their error bars. Not tried here; a model that "
-        "cagp.fit chose has been compared with others, and its story says with which."
-    ]
+    said = ["Another kernel can make the predictions better as well as their error bars. Not tried here."]
     if model.components[0].basis is None:
         said.append("So can a trend: `cagp fit … --mean linear`, in Python Polynomial(1). Not tried here.")
+    if model.record is not None:
+        said = ["Other kernels and trends were compared when this model was chosen: its story says which."]
     solver = working(model)
     if isinstance(solver, NearestNeighbours) and not solver.description(len(model.y)).exact:
         said.append(
@@ -231,16 +240,18 @@ _TRANSFORM = (
     "`cagp fit … --transform auto`, in Python cagp.fit(X, y). Not tried here."
 )
 
+_AGAIN = "Fit the hyperparameters again"  # which cagp.fit has done, with kernels of all kinds
+
 _REMEDIES = {
     "too narrow": [
-        "Fit the hyperparameters again with the noise free (not fix_noise), on more data, or with more restarts: too "
+        f"{_AGAIN} with the noise free (not fix_noise), on more data, or with more restarts: too "
         "small a noise_variance or too long a lengthscale makes error bars too narrow. A rougher kernel (Matern32 or "
         "Matern12 instead of RBF) or one lengthscale per column may fit. Not tried here.",
         "Look for structure that the kernel does not have: a missing input, a trend, noise that changes from place to "
         "place (noise_variance may be one number per observation).",
     ],
     "too wide": [
-        "Fit the hyperparameters again: a noise_variance that is too large or a lengthscale that is too short makes "
+        f"{_AGAIN}: a noise_variance that is too large or a lengthscale that is too short makes "
         "error bars too wide. Not tried here.",
         "If the solver has not converged, part of the width is computational: the report of the fit says how much, "
         "and more iterations remove it.",
@@ -249,6 +260,7 @@ _REMEDIES = {
         "Give the prior a mean with unknown coefficients: Constant(), or Polynomial for a trend. Not tried here.",
         "Check that the held-out data come from the same place, time and instrument as the training data.",
     ],
+    "outliers": ["Look at the observations with the largest |z|: outliers, typing errors, a second regime."],
     "heavy tails": [
         "Look at the observations with the largest |z|: outliers, typing errors, a second regime.",
         "If they are genuine, give each observation its own noise variance. Not tried here.",

@@ -4,32 +4,34 @@ from __future__ import annotations
 
 import datetime
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import torch
 
 from ..hyperparameters import FitResult
+from ..hyperparameters.named import Hyperparameter, naming
 from ..kernels import EARTH_RADIUS
 from ..means import Constant, Polynomial, Zero
 from ..model import Model
 from ..prior import Prior
-from ..support.advice import Advice
+from ..support.advice import all_worded
 from ..support.convert import array
 from ..support.memory import human
-from ..support.numbers import datum, number, percent, with_error, with_unit
+from ..support.numbers import BEYOND, datum, number, percent, shortened, with_error, with_unit
 from .inputs import working
-from .names import Hyperparameter, Names, hyperparameters
+from .names import Names, hyperparameters
 from .page import PageTable
 
 _COLUMNS_LISTED = 30
 _VAGUE, _VAGUE_ANGLE = 0.5, 25.0  # standard errors, of the value or in degrees, that say little about it
 
 
-def facts_table(model: Model, names: Names, scale: str = "") -> PageTable:
-    """The model in a table: one line a fact; ``scale`` says what was done to the observations before."""
+def facts_table(model: Model, names: Names, prior: Prior | None = None) -> PageTable:
+    """The model in a table: one line a fact, about a ``prior`` that was fitted, or the heaviest component."""
     from ..support.version import __version__
 
-    gram, solver = model.prepared.gram, working(model)
+    gram, solver, described = model.prepared.gram, working(model), prior or model.prior
     (size, columns), unit, y = model.X.shape, names.target_unit, array(model.y)
     double = (each.dtype == torch.float64 for each in (model.gram, gram))
     full, solving = ("double precision" if each else "single precision" for each in double)
@@ -42,16 +44,20 @@ def facts_table(model: Model, names: Names, scale: str = "") -> PageTable:
         memory, iterations = "not needed as a whole", ""
     made_of = [] if model.margins is None else [model.margins.in_words]
     if len(model.components) > 1:
-        made_of.insert(0, f"a mixture of {len(model.components)} priors, of which the heaviest is described here")
+        which = "the heaviest" if prior is None else "the one that was fitted"
+        made_of.insert(0, f"a mixture of {len(model.components)} priors; {which} is described here")
     rows = [
         ("data", f"{size:,} observations, {columns} {'column' if columns == 1 else 'columns'}"),
         ("target", f"{names.target}: {low} to {high}, average {average}"),
-        *([("scale", scale)] if scale else []),
+        *([("scale", _scale(model, names))] if model.transform is not None else []),
         *([("model", "; ".join(made_of))] if made_of else []),
-        ("kernel", model.prior.kernel.in_words(names.features or ())),
-        ("formula", f"k(x, x′) = {model.prior.kernel.formula(number)}"),
-        ("prior mean", _mean(model, names)),
-        ("noise", _noise_in_words(model.prior, unit)),
+        ("kernel", described.kernel.in_words(names.features or ())),
+        ("formula", f"k(x, x′) = {described.kernel.formula(number)}"),
+        ("prior mean", _mean(model, names.modelled(model))),
+        (
+            "noise",
+            _noise_in_words(described, names.modelled(model).target_unit) + _around_the_median(model, described, names),
+        ),
         ("solver", f"{solver!r}{picked}{iterations}, {calibrated}"),
         ("Gram matrix", memory),
         ("memory budget", human(model.recipe.budget)),
@@ -70,6 +76,26 @@ def columns_table(model: Model, names: Names) -> PageTable:
     some = f"The first {_COLUMNS_LISTED} of {X.shape[1]} columns."
     caption = some if X.shape[1] > _COLUMNS_LISTED else "The columns."
     return PageTable(caption, ("column", "unit", "smallest", "median", "largest"), rows, "columns")
+
+
+def _scale(model: Model, names: Names) -> str:
+    assert model.transform is not None
+    return (
+        f"{model.transform.in_words} of {names.target} is modelled: kernel, prior mean, noise and hyperparameters are "
+        f"on that scale, all else on this page is about {names.target} itself"
+    )
+
+
+def _around_the_median(model: Model, prior: Prior, names: Names) -> str:
+    """What the noise of a transformed model is in the unit of the observations."""
+    if model.transform is None or np.ndim(prior.noise_variance) or prior.noise_pattern is not None:
+        return ""
+    median = torch.tensor(np.median(array(model.y)))
+    if not math.isfinite(slope := math.exp(float(model.transform.log_slope(median[None])[0]))) or not slope:
+        return ""
+    scatter = with_unit(number(math.sqrt(float(prior.noise_variance)) / slope), names.target_unit)
+    there = with_unit(datum(float(median)), names.target_unit)
+    return f"; about {scatter} where {names.target} is {there}, its median"
 
 
 def _mean(model: Model, names: Names) -> str:
@@ -105,30 +131,43 @@ def hyperparameters_table(model: Model, fit: FitResult | None, names: Names) -> 
     """Every hyperparameter with its standard error, where it was fitted: those of the fit, all from one candidate."""
     errors = (fit.standard_errors or {}) if fit else {}
     rows = []
-    for parameter in hyperparameters(model.prior if fit is None else fit.prior, names):
-        how, error = "given" if fit is None else "held fixed", errors.get(parameter.name)
+    prior = model.prior if fit is None else fit.prior
+    for parameter in hyperparameters(prior, names, array(model.X)):
+        how, error = "held fixed", errors.get(parameter.name)
+        if fit is None:
+            how = "given" if model.record is None else "as saved"
         if fit and parameter.name in fit.values:
             how = "fitted, at a bound" if parameter.name in fit.at_bounds else "fitted"
-        shown = with_error(parameter.value, None if error is None or math.isnan(error) else error)
-        rows.append((parameter.label, with_unit(shown, parameter.unit), how, _meaning(parameter, model, names)))
+        rows.append((parameter.label, parameter.shown(error), how, _meaning(parameter, names)))
     for name, value in fit.values.items() if fit else ():
         shown = with_error(value, errors.get(name))
         if name == "mean.value":
             meaning = "predictions return to it far from the data"
             rows.append(("prior mean", with_unit(shown, names.target_unit), "fitted", meaning))
         elif name.startswith("mean."):
-            label = f"prior mean, coefficient {name.split('[')[-1].rstrip(']')}"
-            rows.append((label, shown, "fitted", "of the polynomial"))
+            rows.append((f"prior mean, {_coefficient(name, prior, names)}", shown, "fitted", ""))
     caption = "Value ± one standard error." if errors else "Values; no standard errors were computed."
     return PageTable(caption, ("hyperparameter", "value", "how", "meaning"), rows, "hyperparameters")
 
 
-def _meaning(parameter: Hyperparameter, model: Model, names: Names) -> str:
+def _coefficient(name: str, prior: Prior, names: Names) -> str:
+    """What a coefficient of the mean belongs to; their number, where it is no line along each column."""
+    i = int(name.split("[")[-1].rstrip("]"))
+    columns, mean = names.features or (), prior.mean
+    if not isinstance(mean, Polynomial) or mean.degree != 1:
+        return f"coefficient {i}"
+    of = range(len(columns)) if mean.columns is None else mean.columns
+    return f"slope along {shortened(columns, 30)[of[i - 1]]}" if i else "intercept"
+
+
+def _meaning(parameter: Hyperparameter, names: Names) -> str:
     """What the value says, in a phrase; "" where the label says it all."""
     kind, value = parameter.kind, parameter.value
+    if parameter.is_beyond:
+        return "f does not vary along it, or linearly"
     if kind == "lengthscale" and parameter.column is not None:
-        span = float(np.ptp(array(model.X)[:, parameter.column]))
-        return f"{number(value / span, 2)} times the range of {names.name(parameter.column)}" if span else ""
+        of = parameter.of or shortened(names.features or (), 30)[parameter.column]
+        return f"{number(value / parameter.span, 2)} times the range of {of}" if parameter.span else ""
     if kind == "lengthscale" and parameter.unit == "Earth radii":
         return f"the correlation falls to about a half over {number(value * EARTH_RADIUS, 2)} km"
     if kind == "angle":
@@ -143,7 +182,9 @@ def advice(model: Model, fit: FitResult | None, names: Names, mixed: bool = Fals
     """What a statistician would say about these values; ``mixed`` says that several models predict together."""
     prior = model.prior if fit is None else fit.prior
     said = _warnings(fit, names) if fit else []
-    if fit is None:
+    if fit is None and model.record is not None:
+        said.append("Of a saved model the values of the prior with the most weight are known, not what the fit found.")
+    elif fit is None:
         said.append("The hyperparameters were given, not fitted to these data, so their uncertainty is not known.")
     elif fit.standard_errors is None:
         said.append("Standard errors were not computed: fit with standard_errors=True to see what the data determine.")
@@ -151,45 +192,43 @@ def advice(model: Model, fit: FitResult | None, names: Names, mixed: bool = Fals
         warned_of = {found.subject for found in fit.advice}
         errors = {name: error for name, error in fit.standard_errors.items() if name not in warned_of}
         limits = [(p, _VAGUE_ANGLE if p.kind == "angle" else _VAGUE * p.value) for p in hyperparameters(prior, names)]
-        if vague := ", ".join(p.label for p, limit in limits if errors.get(p.name, 0.0) > limit):
-            only = f"The data determine these only to the order of magnitude: {vague}."
+        if vague := [p for p, limit in limits if errors.get(p.name, 0.0) > limit]:
+            only = f"The data determine only the order of magnitude of {_all_of(vague)}."
             said.append(f"{only} Predictions are usually less sensitive than that suggests.")
     end = "The error bars of the predictions take the hyperparameters as known; their uncertainty is not included."
     if mixed:
-        end = "These are the values of the candidate with the most weight; a mixture predicts, as said above."
+        end = "A mixture predicts, which has other values beside these; how it was chosen is said above."
     return [*said, *_lengthscales(model, prior, names), *_noise(model), end]
 
 
 def _warnings(fit: FitResult, names: Names) -> list[str]:
-    """The warnings of a fit with the names that a reader knows; flat directions in one of them."""
-    labels = {parameter.name: f"the {parameter.label}" for parameter in hyperparameters(fit.prior, names)}
-    known = [(each, labels.get(each.subject, each.subject)) for each in fit.advice]
-    flat = ", ".join(subject for each, subject in known if each.kind == "flat")
-    said = [pair for pair in known if pair[0].kind != "flat"] + ([(Advice("flat"), flat)] if flat else [])
-    sentences = (each.worded(subject=subject) for each, subject in said)
-    return [sentence[:1].upper() + sentence[1:] for sentence in sentences]
+    """The warnings of a fit with the names that a reader knows."""
+    return list(all_worded(fit.advice, called=naming(hyperparameters(fit.prior, names))))
 
 
 def _lengthscales(model: Model, prior: Prior, names: Names) -> list[str]:
     X = array(model.X)
-    long, short, said = [], [], []
-    for parameter in hyperparameters(prior, names):
+    long, short, said = list[Hyperparameter](), list[Hyperparameter](), []
+    for parameter in hyperparameters(prior, names, X):
         if parameter.kind != "lengthscale" or parameter.column is None:
             continue
-        values, name = np.unique(X[:, parameter.column]), names.name(parameter.column)
-        span = float(values[-1] - values[0])
-        if span and parameter.value > 10 * span:
-            long.append(f"{name} ({number(parameter.value / span, 2)} times its range)")
-        elif span and parameter.value < 0.5 * float(np.median(np.diff(values))):
-            short.append(name)
+        values = np.unique(X[:, parameter.column])
+        if parameter.is_beyond:
+            long.append(parameter)
+        elif len(values) > 1 and parameter.value < 0.5 * float(np.median(np.diff(values))):
+            short.append(parameter)
     if long:
-        said.append(f"Long lengthscales: {', '.join(long)}. The prediction hardly depends on these columns.")
+        said.append(f"{BEYOND.capitalize()}: {_all_of(long)}. There f does not vary, or linearly.")
     if short:
         said.append(
-            f"Lengthscales shorter than the steps between observations: {', '.join(short)}. The model treats "
-            "neighbours as unrelated there; a lengthscale that short is often a poor optimum, so try more restarts."
+            f"Shorter than the steps between observations: {_all_of(short)}. The model treats neighbours as "
+            "unrelated there; a lengthscale that short is often a poor optimum, so try more restarts."
         )
     return said
+
+
+def _all_of(parameters: Sequence[Hyperparameter]) -> str:
+    return naming(parameters)([each.name for each in parameters])
 
 
 def _noise(model: Model) -> list[str]:

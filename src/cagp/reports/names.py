@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..errors import InputError, InputTypeError
+from ..hyperparameters.named import Hyperparameter, named
 from ..kernels import geographic_columns
-from ..kernels.tree import Part
 from ..prior import Prior
-from ..support.numbers import squared
+from ..support.numbers import shortened
 from .page import printable
 
 if TYPE_CHECKING:
     from ..model import Model
 
 _AXIS = 30  # A longer label would run into that of the next panel
-_ANGLES = ("azimuth of", "dip of", "roll around")
 
 
 @dataclass(frozen=True)
@@ -66,6 +65,10 @@ class Names:
         target = "y" if self.target is None else _cleaned(self.target)
         return Names([_cleaned(name) for name in features], target, units, _cleaned(self.target_unit))
 
+    def modelled(self, model: Model) -> Names:
+        """Those of what is modelled: a transform of the target has no unit."""
+        return self if model.transform is None else replace(self, target=f"transformed {self.target}", target_unit="")
+
     def name(self, column: int) -> str:
         """What a column is called."""
         return (self.features or ())[column]
@@ -99,74 +102,7 @@ def with_brackets(name: str, unit: str) -> str:
     return f"{name} [{unit}]" if unit else name
 
 
-def shortened(names: Sequence[str], most: int) -> list[str]:
-    """Each name in at most ``most`` characters, an ellipsis for what was cut; different names stay different.
-
-    >>> shortened(["Cement (component 1)(kg in a m^3 mixture)", "Age (day)"], 20)
-    ['Cement…', 'Age (day)']
-    >>> shortened(["rainfall at station 1", "rainfall at station 2"], 16)
-    ['rainfal…tation 1', 'rainfal…tation 2']
-    """
-
-    def cut(name: str) -> str:
-        head = name.split("(")[0].strip()
-        if 3 <= len(head) < most:
-            return f"{head}…"
-        words = name[: most - 1].rsplit(" ", 1)[0]
-        return f"{words if len(words) > most // 2 else name[: most - 1]}…"
-
-    def both_ends(name: str) -> str:
-        half = (most - 1) // 2
-        return f"{name[:half]}…{name[half + 1 - most :]}"
-
-    for shorten in (cut, both_ends):
-        short = [name if len(name) <= most else shorten(name) for name in names]
-        if len(set(short)) == len(set(names)):
-            return short
-    ends = [f"…{i + 1}" for i in range(len(names))]
-    return [name if len(name) <= most else name[: most - len(end)] + end for name, end in zip(names, ends, strict=True)]
-
-
-@dataclass(frozen=True)
-class Hyperparameter:
-    """One number of a prior; its ``name`` as ``FitResult`` has it, its field ``kind``, the ``column`` it is of."""
-
-    name: str
-    label: str
-    kind: str
-    value: float
-    unit: str
-    column: int | None = None
-
-
-def hyperparameters(prior: Prior, names: Names) -> list[Hyperparameter]:
-    """Every hyperparameter, in the order and by the names of ``cagp.hyperparameters``: the kernel's, then the noise."""
-    found = []
-    for part in prior.kernel.walk(range(len(names.features or ()))):
-        for kind, value in part.kernel.hyperparameter_values.items():
-            found += _numbers(kind, value, part, names)
-    if np.ndim(prior.noise_variance) == 0:
-        noise, unit = float(prior.noise_variance), squared(names.target_unit)
-        found.append(Hyperparameter("noise_variance", "noise variance", "noise", noise, unit))
-    return found
-
-
-def _numbers(kind: str, value: float | tuple[float, ...], part: Part, names: Names) -> list[Hyperparameter]:
-    name, columns = f"{part.path}.{kind}", part.columns
-    if isinstance(value, tuple):
-        found = []
-        for i, v in enumerate(value):
-            column = columns[i] if i < len(columns) else None
-            of = f"{part.coordinate} {i + 1}" if column is None else names.name(column)
-            unit = part.distance_unit or ("" if column is None else names.unit(column))
-            label = f"{part.label}{kind} of {of}"
-            if kind in part.kernel.angles:
-                label, unit, column = f"{part.label}{_ANGLES[i]} axis 1", "°", None
-            found.append(Hyperparameter(f"{name}[{i}]", label, kind, v, unit, column))
-        return found
-    if kind == "variance":
-        return [Hyperparameter(name, f"{part.label}variance of the function", kind, value, squared(names.target_unit))]
-    if kind in part.kernel.angles:
-        return [Hyperparameter(name, f"{part.label}{kind} of axis 1", kind, value, "°")]
-    unit = part.distance_unit or names.common_unit(columns) if kind in ("lengthscale", "period") else ""
-    return [Hyperparameter(name, f"{part.label}{kind}", kind, value, unit, columns[0] if len(columns) == 1 else None)]
+def hyperparameters(prior: Prior, names: Names, X: np.ndarray | None = None) -> list[Hyperparameter]:
+    """Every hyperparameter with its label and unit, see ``named``; long names of columns are cut."""
+    features = shortened(names.features or (), _AXIS)
+    return named(prior, features, names.feature_units or (), names.target_unit, X)

@@ -69,24 +69,24 @@ def write_fit_report(
     """
     given = check_inputs(model, fit, holdout, like, names)
     heaviest, names = given.heaviest, given.names
+    fit, modelled = model.result if fit is None else fit, names.modelled(model)
     count(seed, "seed")
     place = Folder(folder)
     turned = turned_part((heaviest.prior if fit is None else fit.prior).kernel, names)
-    lines = groupby(model.story.splitlines(), lambda line: line.startswith("  "))
     values: dict[str, Any] = {
         "names": names,
         "fit": fit,
-        "story": [(aligned, list(some)) for aligned, some in lines],  # those of its table are aligned by blanks
-        "facts": facts_table(given.model, names, given.scale),
+        "story": _story(model),
+        "facts": facts_table(model, names, None if fit is None else fit.prior),
         "columns": columns_table(heaviest, names),
-        "hyperparameters": hyperparameters_table(heaviest, fit, names),
-        "advice": advice(heaviest, fit, names, mixed=len(model.components) > 1),
+        "hyperparameters": hyperparameters_table(heaviest, fit, modelled),
+        "advice": advice(heaviest, fit, modelled, mixed=len(model.components) > 1),
         "directions": None if turned is None else directions_table(*turned, names),
         "directions_picture": None if turned is None else place.picture(*directions_picture(*turned, names)),
         "computation_picture": None,
     }
     with progress_bar("report", 3, progress) as advance:
-        drawn, values["predictions_problem"] = attempt(lambda: draw(given.model, names, seed))
+        drawn, values["predictions_problem"] = attempt(lambda: draw(model, names, seed))
         values["predictions"] = [place.picture(*each) for each in drawn or []]
         advance(1)
         found, problem = attempt(lambda: predict_held_out(given, seed))
@@ -104,6 +104,15 @@ def write_fit_report(
     first = [values["held_out"]["sentence"]] if values["held_out"] else []
     opening = values["opening"] = " ".join([*first, computation.sentences[0]])
     return FitReport(place.write("report.html", values), opening)
+
+
+def _story(model: Model) -> list[tuple[str, list[tuple[bool, list[str]]]]]:
+    """The sections of a story, each with its title and groups of lines; those of its table are aligned by blanks."""
+    sections = [] if model.record is None else model.record.sections
+    return [
+        (title, [(aligned, list(some)) for aligned, some in groupby(lines, lambda line: line.startswith("  "))])
+        for title, lines in sections
+    ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,7 +183,7 @@ def write_check_report(
         advance(1)
         found, data_problem = attempt(lambda: predict_held_out(given, seed))
         advance(1)
-    values: dict[str, Any] = {"facts": facts_table(given.model, given.names, given.scale)}
+    values: dict[str, Any] = {"facts": facts_table(model, given.names)}
     values |= {"method": None, "method_problem": method_problem, "data": None}
     if simulated is not None:
         result, how = simulated

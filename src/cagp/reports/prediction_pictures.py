@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _CURVE, _SLICE, _RANKING = 300, 80, 9  # points of a curve, of a slice, and of one that is only compared
 _SLICES, _MOST_RANKED = 6, 60
 _MAP_CELLS, _DOTS = 8000, 1500
+_SPREADS = 1.5  # standard deviations of y: one of a prediction that is larger says no more
 _LIMIT_SECONDS = 6.0
 
 Picture = tuple[str, bytes, str]  # the name of its file, the PNG, and the caption
@@ -105,9 +106,18 @@ def _map(model: Model, names: Names, place: Map, seed: int) -> Picture:
     dots = _some(model, seed)
     of_std, title_of_std = with_brackets("standard deviation", names.target_unit), "standard deviation of the function"
     fields = ((found.mean, "viridis", names.target_label, "mean"), (found.std, "cividis", of_std, title_of_std))
-    for ax, (field, colour_map, label, title) in zip(axes.flat, fields, strict=True):
-        mesh = ax.pcolormesh(*grid, field.reshape(down, across), shading="nearest", cmap=colour_map, rasterized=True)
-        figure.colorbar(mesh, ax=ax, label=label, shrink=0.9)
+    # far from the data a transform or a trend may multiply what is not known: the colours are for where data are
+    seen = array(model.y)
+    ends_of = ((seen.min() - 0.2 * np.ptp(seen), seen.max() + 0.2 * np.ptp(seen)), (0.0, _SPREADS * seen.std()))
+    beyond = False
+    for ax, (field, colour_map, label, title), (least, most) in zip(axes.flat, fields, ends_of, strict=True):
+        low, high = bool((field < least).any()), bool((field > most).any()) and most > least
+        beyond |= low or high
+        limits = {"vmin": least if low else None, "vmax": most if high else None}
+        style: dict[str, Any] = {"shading": "nearest", "cmap": colour_map, "rasterized": True, **limits}
+        mesh = ax.pcolormesh(*grid, field.reshape(down, across), **style)
+        extend = "both" if low and high else "min" if low else "max" if high else "neither"
+        figure.colorbar(mesh, ax=ax, label=label, shrink=0.9, extend=extend)
         ax.set_title(title, fontsize="medium")
         place.frame(ax, ends, names, "white")
     # where the data are explains where the error bars are narrow
@@ -115,6 +125,7 @@ def _map(model: Model, names: Names, place: Map, seed: int) -> Picture:
     rest = [c for c in range(X.shape[1]) if c not in (place.across, place.down)]
     held = f" All other columns are at their medians ({_medians(X, rest, names)})." if rest else ""
     text = f"The predicted {names.target} and its standard deviation. Dots: {len(dots):,} of {len(x):,} observations."
+    text += " Colours end where they would hide the rest: the predictions go on, as the arrow says." if beyond else ""
     return "map", png(figure), text + held + note
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError, InputTypeError
-from ..support.advice import IN_PYTHON
+from ..support.advice import IN_PYTHON, all_worded
 from ..support.validation import choice
 from .objects import require_entries
 
@@ -87,7 +87,7 @@ class FitSummary:
     @classmethod
     def of(cls, result: FitResult, remedies: Mapping[str, str] = IN_PYTHON) -> FitSummary:
         """The summary of a fit, with the ``remedies`` of a front end by kind of advice."""
-        warnings = tuple(advice.worded(remedies) for advice in result.advice)
+        warnings = all_worded(result.advice, remedies)
         found = (result.likelihood, result.size, result.log_likelihood, result.converged)
         values, errors = dict(result.values), dict(result.standard_errors or {})
         return cls(*found, values, errors, warnings, " ".join([result.story, *warnings]))

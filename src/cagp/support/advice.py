@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
 
+from .numbers import listed
+
 _FINDINGS = {
     "not converged": "The optimiser did not converge ({detail}); {remedy}.",
     "at a bound": "{subject} ended at {detail}; the likelihood may be higher beyond it: {remedy}.",
-    "flat": "The likelihood is flat in {subject}: the data hardly say what it is, and predictions hardly depend on it. "
-    "Nothing needs to be done; {remedy}.",
+    "flat": "The data say next to nothing about {subject}: other values fit about as well, and predictions hardly "
+    "depend on it. Nothing needs to be done.",
     "iterations done": " {remedy}.",
     "limit reached": ": {remedy}",
 }
@@ -20,11 +22,10 @@ _FINDINGS = {
 IN_PYTHON = {
     "not converged": "raise max_iterations, or start from better values",
     "at a bound": "widen bounds=, or fix it on purpose",
-    "flat": "hold it fixed only if you know its value",
     "iterations done": "`computational_variance` tells how much of the variance more iterations could remove",
     "limit reached": "raise its iterations to get further",
 }
-"""What to do, for those who call the library: arguments and attributes."""
+"""What to do, for those who call the library: arguments and attributes; nothing about what is flat."""
 
 
 @dataclass(frozen=True)
@@ -42,10 +43,28 @@ class Advice:
     def worded(self, remedies: Mapping[str, str] = IN_PYTHON, subject: str | None = None) -> str:
         """The sentence, with the ``remedies`` of a front end by kind, and the ``subject`` as its readers call it."""
         about = self.subject if subject is None else subject
-        return _FINDINGS[self.kind].format(subject=about, detail=self.detail, remedy=remedies[self.kind])
+        return _FINDINGS[self.kind].format(subject=about, detail=self.detail, remedy=remedies.get(self.kind, ""))
 
     def __str__(self) -> str:
         return self.worded()
+
+
+def all_worded(
+    advice: Iterable[Advice],
+    remedies: Mapping[str, str] = IN_PYTHON,
+    called: Callable[[Sequence[str]], str] | None = None,
+) -> tuple[str, ...]:
+    """The sentences of all findings, with the ``remedies`` of a front end; ``called`` is how readers call subjects.
+
+    What the data say nothing about is told in one sentence, the same everywhere.
+    """
+    found, name = list(advice), called or listed
+    flat = [each.subject for each in found if each.kind == "flat"]
+    said = [each.worded(remedies, name([each.subject])) for each in found if each.kind != "flat"]
+    if flat:
+        sentence = Advice("flat").worded(remedies, name(flat))
+        said.append(sentence if len(flat) == 1 else sentence.replace("depend on it", "depend on them"))
+    return tuple(sentence[:1].upper() + sentence[1:] if called else sentence for sentence in said)
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:

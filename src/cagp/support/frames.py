@@ -51,10 +51,15 @@ def frame_numbers(X: Any, name: str) -> np.ndarray:
     return numbers
 
 
+def dated_columns(X: Any) -> list[str]:
+    """The names of the columns of a data frame that hold dates or times."""
+    names = column_names(X) or []
+    return [each for i, each in enumerate(names) if _values(_column(X, i, each)[:1]).dtype.kind in "Mm"]
+
+
 def told_about(X: Any) -> str:
     """What is made of the dates in a data frame, in words; nothing where there are none."""
-    names = column_names(X) or []
-    dates = [each for i, each in enumerate(names) if _values(_column(X, i, each)[:1]).dtype.kind in "Mm"]
+    dates = dated_columns(X)
     return f"Dates and times in {', '.join(map(repr, dates))} are counted in {DAYS}." if dates else ""
 
 

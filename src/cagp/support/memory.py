@@ -61,7 +61,7 @@ def human(n_bytes: float) -> str:
     """``n_bytes`` as a person would say it: '1.5 GiB'."""
     for unit in ("B", "KiB", "MiB", "GiB"):
         if n_bytes < 1024:
-            return f"{n_bytes:.3g} {unit}"
+            return f"{n_bytes:.{3 if n_bytes < 1000 else 4}g} {unit}"
         n_bytes /= 1024
     return f"{n_bytes:.4g} TiB"
 

@@ -1,8 +1,12 @@
-"""Numbers as a person would write them."""
+"""Numbers and names as a person would write them."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+
+BEYOND = "longer than the data reach"
+FAR = 10.0  # a lengthscale of so many ranges of the data is told from a longer one by nothing
 
 
 def number(value: float, digits: int = 3) -> str:
@@ -23,8 +27,8 @@ def number(value: float, digits: int = 3) -> str:
 
 def datum(value: float) -> str:
     """A value of the data: whole numbers stay whole, others get four digits."""
-    if value == round(value) and abs(value) < 1e7:
-        return f"{value:,.0f}".replace("-", "−")
+    if abs(value) < 1e7 and abs(value - round(value)) <= 1e-12 * abs(value):  # a transform and back rounds
+        return f"{round(value):,}".replace("-", "−")
     text = number(value, 4)
     return text.rstrip("0").rstrip(".") if "." in text and "·" not in text else text
 
@@ -74,9 +78,42 @@ def coverage_percent(share: float) -> str:
     return f"{100 * share:.1f}%"
 
 
+def listed(words: Sequence[str]) -> str:
+    """Words in a row: "a, b and c"."""
+    return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
+
+
 def duration(seconds: float) -> str:
     """Seconds roughly, in words: "20 seconds", "3 minutes", "5 hours"."""
     for size, name in ((86400, "day"), (3600, "hour"), (60, "minute")):
         if seconds >= 2 * size:
             return f"{seconds / size:,.0f} {name}s"
     return f"{max(1, round(seconds))} seconds" if seconds > 1.5 else "a second"
+
+
+def shortened(names: Sequence[str], most: int) -> list[str]:
+    """Each name in at most ``most`` characters, an ellipsis for what was cut; different names stay different.
+
+    >>> shortened(["Cement (component 1)(kg in a m^3 mixture)", "Age (day)"], 20)
+    ['Cement…', 'Age (day)']
+    >>> shortened(["rainfall at station 1", "rainfall at station 2"], 16)
+    ['rainfal…tation 1', 'rainfal…tation 2']
+    """
+
+    def cut(name: str) -> str:
+        head = name.split("(")[0].strip()
+        if 3 <= len(head) < most:
+            return f"{head}…"
+        words = name[: most - 1].rsplit(" ", 1)[0]
+        return f"{words if len(words) > most // 2 else name[: most - 1]}…"
+
+    def both_ends(name: str) -> str:
+        half = (most - 1) // 2
+        return f"{name[:half]}…{name[half + 1 - most :]}"
+
+    for shorten in (cut, both_ends):
+        short = [name if len(name) <= most else shorten(name) for name in names]
+        if len(set(short)) == len(set(names)):
+            return short
+    ends = [f"…{i + 1}" for i in range(len(names))]
+    return [name if len(name) <= most else name[: most - len(end)] + end for name, end in zip(names, ends, strict=True)]

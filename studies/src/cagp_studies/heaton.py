@@ -93,12 +93,13 @@ class Heaton(Study[HeatonConfig, HeatonPiece]):
             ("predict", "predict in the gaps", predicted.predict_seconds),
             ("", "score", scoring),
         ]
+        told = [] if model.record is None else [line for _, lines in model.record.sections for line in lines]
         tables = {
             "table": pd.DataFrame([facts | scored]),
             "candidates": pd.DataFrame([data | vars(each) for each in model.candidates]),
             "model": pd.DataFrame([data | each for each in parts_of(model)]),
             "stages": pd.DataFrame([{**data, "of": of, "stage": name, "seconds": took} for of, name, took in stages]),
-            "story": pd.DataFrame([{**data, "told": line} for line in model.story.splitlines()]),
+            "story": pd.DataFrame([{**data, "told": line} for line in told]),
             "given": _columns(data, field.given.X, {"temperature": field.given.y}),
             "gaps": _columns(data, field.given.gaps, predicted.columns() | {"truth": field.truth}),
         }
