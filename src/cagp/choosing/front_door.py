@@ -98,8 +98,6 @@ def fit(
         search.findings["constant"] = constant
     assert search.model is not None
     return search.model.replace(
-        transform=search.transform,
-        limited=search.transform is not None,
         story=story_of(search, time.perf_counter() - started),
         result=search.result,
     )
