@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 import cagp
 from cagp import CAGPRegressor, InputError
-from cagp.choosing.scoring import LeftOutScores
+from cagp.choosing.scoring import JudgingSet, LeftOutScores
 from cagp.choosing.steps import _earned
 from cagp.fit_report import Names, write_fit_report
+from cagp.left_out import Geometry
 from cagp.reports import pages
 from cagp.reports.computational_share import Computation
 from cagp.reports.directions import directions_table, turned_part
@@ -30,6 +32,9 @@ QUICK = {
     "varying": False,
     "progress": False,
 }
+
+
+ANY = cagp.Prior(cagp.Matern32(2.0), noise_variance=0.1).condition(np.linspace(0, 60, 200)[:, None], np.zeros(200))
 
 
 def field(kernel: cagp.Kernel, n: int, seed: int, columns: int = 2) -> tuple[np.ndarray, np.ndarray]:
@@ -172,13 +177,29 @@ def test_the_more_is_tried_the_more_has_to_be_gained() -> None:
 
     best, more = fitted(plain), fitted(plain - gain)
 
-    def earned(tried: int, crowd: float = 1.0) -> bool:
-        search: Any = SimpleNamespace(fits=[best] * tried, judges=SimpleNamespace(crowd=crowd))
+    def earned(tried: int) -> bool:
+        judges: Any = JudgingSet(Geometry(ANY.components[0]), np.arange(200), None)
+        search: Any = SimpleNamespace(fits=[best] * tried, judges=judges)
         return _earned(search, best, more)
 
     assert earned(1)
     assert earned(7)
     assert not earned(200)
-    assert not earned(7, crowd=4.0)
     best, more = more, best
     assert not earned(1)
+
+
+def test_scores_that_err_together_in_a_gap_tell_less() -> None:
+    like = torch.linspace(61.0, 63.0, 20, dtype=torch.float64)[:, None]  # beyond the data, which have wide gaps then
+    judges = JudgingSet.chosen(ANY, like, 200, 0)
+    assert judges.gaps is not None
+    index, draws = judges.rows, np.random.default_rng(5)
+    alone, together = draws.standard_normal(len(index)), np.repeat(draws.standard_normal(len(index)), 8)[: len(index)]
+    independent = [each.std() / len(index) ** 0.5 for each in (alone, together)]
+    errors = [judges.error_of_mean(each, index) for each in (alone, together)]
+    assert errors[0] == pytest.approx(independent[0], rel=0.4)
+    assert errors[1] > 1.5 * independent[1]
+    own = judges.geometry.points[judges.rows]
+    held = judges.gaps.hold(own, own[None].expand(len(own), -1, -1)).numpy() | np.eye(len(own), dtype=bool)
+    apart = together - together.mean()
+    assert errors[1] == pytest.approx((apart @ held @ apart) ** 0.5 / len(apart))

@@ -59,6 +59,29 @@ class JudgingSet:
         held = self.gaps.some(some).hold(own[some], own[None].expand(len(some), -1, -1))
         return float(held.sum(dim=1).clamp_min(1).double().mean())
 
+    def error_of_mean(self, difference: np.ndarray, index: np.ndarray) -> float:
+        """The standard error of the mean of a ``difference`` (m,) of scores of observations ``index`` (m,).
+
+        Those that lie in each other's gaps may be wrong together: as far as they are, in what is given.
+        """
+        apart = difference - difference.mean()
+        square = float(apart @ apart)
+        if self.gaps is not None:
+            order = np.argsort(self.rows)
+            device = self.geometry.points.device
+            at = torch.from_numpy(order[np.searchsorted(self.rows, index, sorter=order)]).to(device)
+            own, each = (
+                self.geometry.points[torch.from_numpy(self.rows).to(device)[at]],
+                torch.from_numpy(apart).to(device),
+            )
+            total = 0.0
+            for part in torch.arange(len(at), device=device).split(_LOOKED_AT):
+                held = self.gaps.some(at[part]).hold(own[part], own[None].expand(len(part), -1, -1)).to(each)
+                held[torch.arange(len(part), device=device), part] = 1.0
+                total += float(each[part] @ held @ each)
+            square = max(square, total)
+        return square**0.5 / len(difference)
+
     def scores(self, model: Model) -> LeftOutScores:
         """The left-out predictions of a model here."""
         found = leave_out(model, self.geometry, self.rows, self.gaps)

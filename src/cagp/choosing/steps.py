@@ -174,8 +174,9 @@ def _earned(search: CandidateSearch, best: FittedCandidate, more: FittedCandidat
     """
     assert search.judges is not None
     index = np.intersect1d(best.scores.index, more.scores.index)
-    errors = float(ndtri(1 - _BY_CHANCE / (len(search.fits) + 1))) * search.judges.crowd**0.5
-    return clearly_worse(best.scores.at(index).log_score, more.scores.at(index).log_score, errors)
+    gain = best.scores.at(index).log_score - more.scores.at(index).log_score
+    errors = float(ndtri(1 - _BY_CHANCE / (len(search.fits) + 1)))
+    return float(gain.mean()) > errors * search.judges.error_of_mean(gain, index)
 
 
 def choose_parts(search: CandidateSearch) -> CandidateSearch:

@@ -80,7 +80,7 @@ def _better_of_two(search: CandidateSearch) -> CandidateSearch:
             changed.findings["transform"] = f"{said} {left}".strip()
             return changed
         tried.append(f"{transform.in_words}; {words}")
-        why = ", since a transform would make their means worse" if better else ""
+        why = ", since a transform would make their means worse" if better else why
         if not better or search.is_over:
             break
     if tried:
