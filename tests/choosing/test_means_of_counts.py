@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import cagp
+from cagp.calibration import evaluate
 from cagp.estimator import CAGPRegressor
 from cagp.prediction import Prediction
 
@@ -67,3 +68,15 @@ def test_also_where_a_prior_is_recalibrated_by_hand(tmp_path: Any) -> None:
     within_what_was_seen(model.predict(test).observed(), y)
     loaded: Any = cagp.load(model.save(tmp_path / "model"))
     np.testing.assert_array_equal(loaded.predict(test).mean, model.predict(test).mean)
+
+
+def test_long_tails_that_a_transform_multiplies_are_not_learned() -> None:
+    X, y, test, truth = counts(2)
+    options = {**QUICK, "transform": cagp.transforms.BoxCox(0.0, 0.1), "progress": False}
+    model = cagp.fit(X, y, **options)
+    assert "A recalibration was tried and left out, since its long tails" in model.story
+    kept, learned = model.predict(test).observed(), model.recalibrated(progress=False).predict(test).observed()
+    assert kept.quantile(0.975).max() < 10 * y.max() < learned.quantile(0.975).max()
+    scores, other = (evaluate(each, truth, "observed") for each in (kept, learned))
+    assert scores.crps < other.crps
+    assert "recalibrated" in cagp.fit(X, y, recalibrate=True, **options).story

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -10,6 +12,8 @@ import pytest
 
 import cagp
 from cagp import CAGPRegressor, InputError
+from cagp.choosing.scoring import LeftOutScores
+from cagp.choosing.steps import _earned
 from cagp.fit_report import Names, write_fit_report
 from cagp.reports import pages
 from cagp.reports.computational_share import Computation
@@ -142,3 +146,39 @@ def test_the_report_draws_and_tells_the_axes(tmp_path: Path, monkeypatch: pytest
     labels = [each.label for each in hyperparameters(cagp.Prior(three), Names(("a", "b", "c")))]
     assert labels[:4] == ["azimuth of axis 1", "dip of axis 1", "roll around axis 1", "lengthscale of axis 1"]
     assert turned_part(cagp.Matern32((1.0, 2.0)), Names(("a", "b"))) is None
+
+
+@pytest.mark.parametrize("seed", [4, 11])
+def test_what_a_spike_promises_has_to_be_beyond_chance(seed: int) -> None:
+    """A narrow round spike over one or two of 200 places looks as if it had a direction, to the likelihood."""
+    draws = np.random.default_rng(seed)
+    X = draws.uniform(0, 10, (200, 2))
+    away = np.linalg.norm(X - [5, 5], axis=1)
+    y = np.sin(X[:, 0] / 2) + 0.1 * draws.normal(size=200) + 8 * np.exp(-0.5 * (away / 0.35) ** 2)
+    model = cagp.fit(X, y, **QUICK)
+    assert [each.name for each in model.candidates] == ["matern32, constant"]
+    assert "Turned axes were tried and left out: the log score of left-out observations is" in model.story
+    taken = cagp.fit(X, y, **QUICK, rotate=True)
+    assert {each.name: each.weight for each in taken.candidates}["matern32 rotated, constant"] == 1.0
+
+
+def test_the_more_is_tried_the_more_has_to_be_gained() -> None:
+    draws = np.random.default_rng(0)
+    plain, gain = draws.standard_normal(200), draws.standard_normal(200)
+    gain = 0.2 + (gain - gain.mean()) / gain.std(ddof=1)  # 2.8 standard errors
+
+    def fitted(log_score: np.ndarray) -> Any:
+        return SimpleNamespace(scores=LeftOutScores(np.arange(200), plain, log_score, plain))
+
+    best, more = fitted(plain), fitted(plain - gain)
+
+    def earned(tried: int, crowd: float = 1.0) -> bool:
+        search: Any = SimpleNamespace(fits=[best] * tried, judges=SimpleNamespace(crowd=crowd))
+        return _earned(search, best, more)
+
+    assert earned(1)
+    assert earned(7)
+    assert not earned(200)
+    assert not earned(1, crowd=8.0)  # those that err together count like one
+    best, more = more, best
+    assert not earned(1)

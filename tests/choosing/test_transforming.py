@@ -12,6 +12,7 @@ from scipy import stats
 
 import cagp
 from cagp.choosing.scoring import LeftOutScores
+from cagp.choosing.transforming import _compared, _milder
 from cagp.errors import InputError
 from cagp.estimator import CAGPRegressor
 from cagp.fit_report import Names, write_fit_report
@@ -19,7 +20,7 @@ from cagp.interop.xarray import ConditionedField
 from cagp.left_out import left_out
 from cagp.reports.inputs import check_inputs
 from cagp.support.numbers import datum
-from cagp.transforms import BoxCox, Log
+from cagp.transforms import BoxCox, Log, YeoJohnson
 from reports.pages import Page
 
 RNG = np.random.default_rng(12)
@@ -153,3 +154,60 @@ def test_a_field_is_recalibrated_inside_of_its_transform() -> None:
     again = ConditionedField(found, ()).recalibrated().model
     assert again.transform == Log()
     assert again.guarantee.kind == "empirical"
+
+
+def scores(crps: np.ndarray, squared: np.ndarray) -> LeftOutScores:
+    return LeftOutScores(np.arange(len(crps)), crps, crps, squared)
+
+
+def test_a_few_large_errors_do_not_decide_about_a_mean() -> None:
+    rng = np.random.default_rng(3)
+    crps, squared = 1.0 + 0.1 * rng.random(200), rng.random(200)
+    squared[:3] = 50.0
+    without = scores(crps, squared)
+    by_one = squared.copy()
+    by_one[0] += 15.0  # the root mean square is 3% larger for one observation
+    assert _compared(without, scores(0.8 * crps, by_one))[1:] == (True, False)
+    by_all = squared + 0.06 * squared.mean() + 0.001 * rng.random(200)
+    assert _compared(without, scores(0.8 * crps, by_all))[1:] == (True, True)
+    by_far = squared.copy()
+    by_far[0] += 80.0
+    words, better, worse = _compared(without, scores(0.8 * crps, by_far))
+    assert (better, worse) == (True, True)
+    assert "root mean square error of the mean" in words
+    assert _compared(without, scores(0.99 * crps, squared))[1:] == (False, False)
+
+
+def test_a_square_root_is_milder_than_a_logarithm() -> None:
+    assert _milder(Log()) == (BoxCox(0.5),)
+    assert _milder(BoxCox(0.1, 0.3)) == (BoxCox(0.5, 0.3),)
+    assert _milder(BoxCox(0.45)) == ()
+    assert _milder(YeoJohnson(0.1)) == ()
+
+
+def test_what_begins_below_zero_is_told() -> None:
+    found = cagp.fit(X, SKEWED, transform=None, **QUICK)
+    assert (found.predict(TEST).observed().interval(0.95)[0] < 0).any()
+    assert "of these 95% intervals begin below 0, where no observation lies" in found.story
+    for other in (cagp.fit(X, SKEWED + 100, transform=None, **QUICK), cagp.fit(X, F, transform=None, **QUICK)):
+        assert "begin below 0" not in other.story
+
+
+def test_a_narrow_plume_is_no_reason_to_predict_doses_below_zero() -> None:
+    """Two hundred stations, a smooth background near 100 and doses up to 1,500 at a few of them."""
+    rng = np.random.default_rng(3)
+    places = rng.random((600, 2)) * [400.0, 500.0]
+    away = (places - [220.0, 260.0]) @ np.array([[0.8, -0.6], [0.6, 0.8]]) / [30.0, 12.0]
+    doses = 100 + 20 * np.sin(places[:, 0] / 80) + 4 * rng.normal(size=600)
+    doses += 1400 * np.exp(-0.5 * (away**2).sum(axis=1))
+    stations = slice(0, 200)
+    assert 1 < (doses[stations] > 200).sum() < 6
+    options = {**QUICK, "varying": False, "rotate": False}
+    found = cagp.fit(places[stations], doses[stations], **options).predict(places[200:]).observed()
+    plain = cagp.fit(places[stations], doses[stations], transform=None, **options).predict(places[200:]).observed()
+    assert (plain.interval(0.95)[0] < 0).any()
+    assert (found.interval(0.95)[0] > 0).all()
+    assert found.mean.min() > 0
+    assert found.mean.max() < 2 * doses[stations].max()
+    errors = [np.abs(each.mean - doses[200:]).mean() for each in (found, plain)]
+    assert errors[0] < errors[1]

@@ -113,8 +113,6 @@ def _found(request: FitRequest, started: float) -> Model:
         search.findings["constant"] = constant
     assert search.model is not None
     return search.model.replace(
-        transform=search.transform,
-        limited=search.transform is not None,
         story=story_of(search, time.perf_counter() - started),
         result=search.result,
     )

@@ -43,7 +43,8 @@ def integrate(search: CandidateSearch) -> CandidateSearch:
         models, weights, said = _integrated_over(search, models, weights)
     for each in models:
         each.column_names = search.request.data.names
-    search.model = mixture_of(models, weights)
+    carried = {"transform": search.transform, "limited": search.transform is not None}
+    search.model = mixture_of(models, weights).replace(**carried)
     search.findings["integration"] = said
     return search
 

@@ -5,16 +5,21 @@ from __future__ import annotations
 import time
 
 import numpy as np
+import torch
 
-from ..left_out import FEWEST, leave_out, who_judges
+from ..calibration import evaluate
+from ..left_out import FEWEST, LeftOut, leave_out, who_judges
 from ..model import Model
+from ..predicting.distributions import reach_of
 from ..recalibration.diagnosis import diagnose
-from ..recalibration.learning import learn, learned_from
+from ..recalibration.learning import GROUPS, cross_adjustment, learn, learned_from
 from ..solvers.exact import EXACT_UP_TO
 from ..support.validation import ArrayLike
 from .search import JUDGES, CandidateSearch
 
 _ROUNDING = 1e-12
+_TWO_SIDED, _A_FEW = 1.96, 0.01  # where 95% intervals begin, and the share of them below 0 that is worth a word
+_WORSE = 0.05  # by so much the CRPS of transformed predictions may be worse for error bars that hold
 
 # Beyond so many observations the error bars are judged by the component with the most weight: all would take long.
 _JUDGED_ALONE = 1000
@@ -73,9 +78,14 @@ def judged(
         f"{nowhere} Left-out observations{predicted}: 50% intervals hold {diagnosis.hold(0.5)}, 95% hold "
         f"{diagnosis.hold(0.95)}; the rms of z, error / std, is {diagnosis.spread:.3g}.{differs}"
     ).strip()
+    below = float((seen.mean < _TWO_SIDED * seen.std).mean())
+    if model.transform is None and y.min() >= 0 and below > _A_FEW:
+        said += f" {below:.0%} of these 95% intervals begin below 0, where no observation lies; transforms end there."
     if most is not None and most < enough:
         said += f" There was time for {most:,} of them."
     if recalibrate is True or not diagnosis.right or local:
+        if recalibrate is not True and (harm := _harm(by, seen, seed)):
+            return model, f"{said} {harm}"
         n = size if size <= EXACT_UP_TO else min(size, max(_ALONE, _LEARNED // len(by.components)))
         learned = learn(by, None, min(n, most or n), seed, progress, seen, bands)
         said += " The error bars are recalibrated: scaled and shaped by the left-out errors."
@@ -84,6 +94,27 @@ def judged(
         doubt = "Some of this is outside of what chance explains, but no test rejects the error bars"
         return model, f"{said} {doubt}: they stay as they are under the prior."
     return model, f"{said} The error bars hold and stay as they are under the prior."
+
+
+def _harm(model: Model, seen: LeftOut, seed: int) -> str:
+    """How left-out observations ``seen`` are predicted worse on their own scale, before a transform, by what the others
+    teach about error bars; "" where they are not. Of tails that were learned a transform may make anything.
+    """
+    if model.transform is None or len(seen) < GROUPS * FEWEST:
+        return ""
+    component = model.components[0]
+    y, carried = (
+        model.transform.inverse(torch.from_numpy(seen.y)),
+        (model.transform, reach_of(component, model.transform)),
+    )
+    learned = cross_adjustment(seen, component, seed).reshape
+    without, within = (evaluate(seen.reshaped(each, *carried), y, "observed") for each in (None, learned))
+    if within.crps <= (1 + _WORSE) * without.crps:
+        return ""
+    return (
+        "A recalibration was tried and left out, since its long tails, carried back to the scale of the observations, "
+        f"predict them worse: their CRPS is {within.crps:.4g} with it and {without.crps:.4g} without."
+    )
 
 
 def _judging(model: Model) -> Model:

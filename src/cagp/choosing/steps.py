@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 
 import numpy as np
-from scipy.special import gammaincc, logsumexp
+from scipy.special import gammaincc, logsumexp, ndtri
 
 from ..errors import NotPositiveDefiniteError
 from ..hyperparameters.directions import promise
@@ -27,6 +27,8 @@ from .transforming import choose_transform
 
 _TREND_ROWS = 10  # so many observations for each column are needed for a linear trend to be tried
 _CHANCE = 0.014  # turned axes are tried where so few fields without a direction raise the log-likelihood by as much
+# Of searches where the likelihood promises something of turned axes, so few may take them by chance.
+_BY_CHANCE = 0.1
 _UNDETERMINED = (
     "A linear trend was not tried, because the columns do not determine one: some of them add up to a constant, as "
     "those of all categories do, or one of them varies in a single row."
@@ -139,7 +141,7 @@ def fit_trend(search: CandidateSearch) -> CandidateSearch:
 
 
 def fit_rotated(search: CandidateSearch) -> CandidateSearch:
-    """The best candidate with turned axes, where that is asked for or promising."""
+    """The best candidate with turned axes, where that is asked for, or promising and better than chance would be."""
     best, asked_for = search.best, search.request.options.rotate is True
     why_not = "" if asked_for else unlike_columns(best.prior.kernel, search.X)
     if why_not:
@@ -147,13 +149,34 @@ def fit_rotated(search: CandidateSearch) -> CandidateSearch:
         return search
     found = promise(best.prior, search.log_likelihoods)
     if found is not None and (asked_for or gammaincc(found.freedom / 2, found.gain) < _CHANCE):
-        search.run(best.candidate.rotated(best.prior).starting_at(found.prior))
+        candidate = best.candidate.rotated(best.prior).starting_at(found.prior)
+        rotated = search.tried(candidate)
+        if asked_for or isinstance(rotated, str) or _earned(search, best, rotated):
+            search.keep(candidate, rotated)
+        else:
+            before, after = (float(each.scores.log_score.mean()) for each in (best, rotated))
+            search.notes.append(
+                f"Turned axes were tried and left out: the log score of left-out observations is {after:.3f} with them "
+                f"and {before:.3f} without, which is not beyond what the best of {len(search.fits) + 1} candidates has "
+                "by chance; rotate=True takes them."
+            )
     elif found is not None:
         search.notes.append(
             "Turned axes were not tried, because they would raise the log-likelihood by no more than about "
             f"{max(found.gain, 0.0):.2g}, which chance does as well; rotate=True tries them."
         )
     return search
+
+
+def _earned(search: CandidateSearch, best: FittedCandidate, more: FittedCandidate) -> bool:
+    """Whether left-out observations are likelier under a candidate with ``more`` freedom than under the ``best``,
+    beyond what chance does for the best of all that were tried.
+    """
+    assert search.judges is not None
+    index = np.intersect1d(best.scores.index, more.scores.index)
+    # observations that err together count like one
+    errors = float(ndtri(1 - _BY_CHANCE / (len(search.fits) + 1))) * search.judges.crowd**0.5
+    return clearly_worse(best.scores.at(index).log_score, more.scores.at(index).log_score, errors)
 
 
 def choose_parts(search: CandidateSearch) -> CandidateSearch:

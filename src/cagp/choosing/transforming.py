@@ -11,13 +11,15 @@ from ..errors import NotPositiveDefiniteError
 from ..hyperparameters.transform_fitting import Profile, most_likely
 from ..prior import Prior
 from ..transforms import BoxCox, Log, Logit, SinhArcsinh, Transform, YeoJohnson, named
-from .scoring import clearly_worse
+from .scoring import LeftOutScores, clearly_worse
 from .search import CandidateSearch
 
 _FEWEST = 50  # with fewer observations a transform is not sought: their shape is not known well enough
 _MORE_LIKELY = 5.0  # by so much a transform must raise the log-likelihood for a fit with it to be tried
 _BETTER = 0.02  # by so much of the score without it a transform must be better to be taken
-_WORSE = 0.02  # by so much the root mean square error of the mean may be worse with a transform
+# By so much the root mean square error of the mean may be worse with a transform; beyond chance, and in any case.
+_WORSE, _MUCH_WORSE = 0.02, 0.1
+_SMALL_POWER = 0.35  # powers up to this one have the square root as a milder one
 _MEAN_SEEN = "In means, values beyond all observations by more than twice the noise count as no further away."
 
 
@@ -42,7 +44,10 @@ def choose_transform(search: CandidateSearch) -> CandidateSearch:
 
 
 def _better_of_two(search: CandidateSearch) -> CandidateSearch:
-    """The search with the first candidate fitted: without a transform, or with the one that is the most likely."""
+    """The search with the first candidate fitted: without a transform, or with one that left-out observations prefer.
+
+    That is the most likely one, or a milder one of its kind where it would make the means worse.
+    """
     X, y = search.request.data.X, search.request.data.y
     if len(y) < _FEWEST or np.ptp(y) == 0:
         return search
@@ -61,28 +66,54 @@ def _better_of_two(search: CandidateSearch) -> CandidateSearch:
             "The observations are taken as they are: no transform makes them clearly more likely."
         )
         return search
-    changed = CandidateSearch(search.request, proposed, search.started)
-    changed.judges = replace(search.judges, transform=proposed)
-    changed.first = search.judges.geometry.model.with_observations(torch.from_numpy(changed.y))
-    other = changed.run(changed.start)
-    if other is None:
-        return search
-    index = np.intersect1d(first.scores.index, other.scores.index)
-    without, within = first.scores.at(index), other.scores.at(index)
+    tried: list[str] = []
+    why = ""
+    for transform in (proposed, *_milder(proposed)):
+        changed = CandidateSearch(search.request, transform, search.started)
+        changed.judges = replace(search.judges, transform=transform)
+        changed.first = search.judges.geometry.model.with_observations(torch.from_numpy(changed.y))
+        other = changed.run(changed.start)
+        if other is None:
+            continue
+        words, better, worse = _compared(first.scores, other.scores)
+        if better and not worse:
+            said = f"The observations are transformed: {transform.in_words}; {words}. {_MEAN_SEEN}"
+            left = f"Left out, since it would make their means worse: {'; '.join(tried)}." if tried else ""
+            changed.findings["transform"] = f"{said} {left}".strip()
+            return changed
+        tried.append(f"{transform.in_words}; {words}")
+        why = ", since a transform would make their means worse" if better else why
+        if not better or search.is_over:
+            break
+    if tried:
+        search.findings["transform"] = f"The observations are taken as they are{why}. Tried: {'; '.join(tried)}."
+    return search
+
+
+def _milder(transform: Transform) -> tuple[Transform, ...]:
+    """The square root in place of a logarithm or a small power: its means are less at the mercy of tails."""
+    if not isinstance(transform, (Log, BoxCox)) or getattr(transform, "power", 0.0) > _SMALL_POWER:
+        return ()
+    return (BoxCox(0.5, getattr(transform, "shift", 0.0)),)
+
+
+def _compared(one: LeftOutScores, other: LeftOutScores) -> tuple[str, bool, bool]:
+    """Scores without and with a transform, in words; whether the CRPS is clearly better with it, and the mean worse.
+
+    The few largest squared errors decide about a mean, and which of two is better there is mostly chance.
+    """
+    index = np.intersect1d(one.index, other.index)
+    without, within = one.at(index), other.at(index)
     pairs = [(within.crps.mean(), without.crps.mean()), (within.rmse, without.rmse)]
-    digits = [4 if f"{one:.4g}" != f"{two:.4g}" else 7 for one, two in pairs]
+    digits = [4 if f"{a:.4g}" != f"{b:.4g}" else 7 for a, b in pairs]
     crps, rmse = (f"{a:.{n}g} with it and {b:.{n}g} without" for (a, b), n in zip(pairs, digits, strict=True))
-    found = (
-        f"{proposed.in_words}; the CRPS of left-out observations, predicted by the first candidate, is {crps}, and the "
-        f"root mean square error of the mean {rmse}."
+    words = (
+        f"the CRPS of left-out observations, predicted by the first candidate, is {crps}, and the root mean square "
+        f"error of the mean {rmse}"
     )
     better = within.crps.mean() < (1 - _BETTER) * without.crps.mean() and clearly_worse(without.crps, within.crps)
-    if better and within.rmse <= (1 + _WORSE) * without.rmse:
-        changed.findings["transform"] = f"The observations are transformed: {found} {_MEAN_SEEN}"
-        return changed
-    why = ", since a transform would make their means worse" if better else ""
-    search.findings["transform"] = f"The observations are taken as they are{why}. Tried: {found}"
-    return search
+    beyond_chance = clearly_worse(within.squared, without.squared) or within.rmse > (1 + _MUCH_WORSE) * without.rmse
+    return words, better, beyond_chance and within.rmse > (1 + _WORSE) * without.rmse
 
 
 def _proposal(prior: Prior, X: np.ndarray, y: np.ndarray, seed: int) -> Transform | None:

@@ -14,6 +14,7 @@ from ..calibration import Scores, plots, score
 from ..predicting.status import Status
 from ..prediction import UNDER_THE_PRIOR, Guarantee, Prediction, Reshape
 from ..support.convert import Output
+from ..transforms import Transform
 from .correlation import Correlation
 from .stand_ins import StandIns
 
@@ -79,12 +80,20 @@ class LeftOut:
         """The predictions in the form that all predictions have: quantiles, intervals, densities; noise included."""
         return self.reshaped(None)
 
-    def reshaped(self, margins: Reshape | None) -> Prediction:
-        """The same with the error bars that ``margins`` make of them."""
+    def reshaped(
+        self,
+        margins: Reshape | None,
+        transform: Transform | None = None,
+        reach: tuple[float, float] | None = None,
+    ) -> Prediction:
+        """The same with the error bars that ``margins`` make of them, on the scale before a ``transform``, whose means
+        look as far as ``reach``.
+        """
         mean, variance = (torch.from_numpy(each)[None] for each in (self.mean, self.std**2))
         status = Status("left out", "Observations were predicted from the others.")
         how: dict[str, Any] = {"status": status, "guarantee": self.guarantee, "convert": Output(None)}
-        return Prediction(mean, variance, new_noise=0.0, margins=margins, **how).observed()
+        carried: dict[str, Any] = {"margins": margins, "transform": transform, "reach": reach}
+        return Prediction(mean, variance, new_noise=0.0, **carried, **how).observed()
 
     @cached_property
     def scores(self) -> Scores:

@@ -35,6 +35,11 @@ class Distribution(ABC):
     mean: torch.Tensor
     std: torch.Tensor
 
+    @property
+    def under_prior(self) -> Distribution:
+        """The same without margins: what is learned about error bars changes no mean."""
+        return self
+
     @abstractmethod
     def scores(self, values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """The normal scores of ``values`` (k, T), and their log densities, each (k, T)."""
@@ -147,7 +152,8 @@ class Transformed(Distribution):
     """The distribution of y = g⁻¹(value) for values of a ``base`` one, on the scale of y; ``transform`` is g.
 
     Mean and std are integrals, to which with a ``reach``, a smallest and a largest g(y), values beyond count as if they
-    lay there, or at the median, where that is further out: far out a distribution is an assumption.
+    lay there, or at the median, where that is further out: far out a distribution is an assumption. The mean is that
+    under the prior: of the tails that margins learn, a transform would make most of it.
     """
 
     base: Distribution
@@ -159,13 +165,24 @@ class Transformed(Distribution):
         parts, size = [], max(1, _ENTRIES // (_GRID * self.base.size))
         for columns in torch.arange(len(self.base.mean), device=self.base.mean.device).split(size):
             base = self.base.at(columns)
-            low, median, high = _reached(base, self.reach)
+            prior = base.under_prior
+            low, median, high = _reached(prior, self.reach)
             centre = self.transform.inverse(median)
-            values, weights = base.grid()
-            within = values.clamp(low, high)
-            apart = self.transform.inverse(within) - centre  # from the median, so that digits of the variance stay
-            first, second = weights @ apart, weights @ apart.square()
-            variance = torch.where(second.isfinite(), second - first.square(), torch.inf).clamp_min(0.0)
+
+            def moments(
+                of: Distribution, low: torch.Tensor, high: torch.Tensor, centre: torch.Tensor
+            ) -> list[torch.Tensor]:
+                values, weights = of.grid()
+                # from the median, so that digits of the variance stay
+                apart = self.transform.inverse(values.clamp(low, high)) - centre
+                return [weights @ apart, weights @ apart.square()]
+
+            first, second = moments(prior, low, high, centre)
+            variance = second - first.square()
+            if base is not prior:  # the error of the mean under the prior
+                own, second = moments(base, low, high, centre)
+                variance = second - 2 * first * own + first.square()
+            variance = torch.where(second.isfinite(), variance, torch.inf).clamp_min(0.0)
             # a median beyond float64 is infinite, and so is the mean
             parts.append(torch.stack([torch.where(centre.isfinite(), centre + first, centre), variance.sqrt()]))
         mean, std = torch.cat(parts, dim=1)

@@ -128,6 +128,10 @@ class Conformed(Distribution):
         return spread_of(self._shape)
 
     @property
+    def under_prior(self) -> Distribution:
+        return self.base.under_prior
+
+    @property
     def mean(self) -> torch.Tensor:  # type: ignore[override]
         return self.base.mean
 

@@ -109,9 +109,16 @@ def learned_from(found: LeftOut, component: Conditioned, seed: int) -> Recalibra
 def cross_recalibrated(found: LeftOut, component: Conditioned, seed: int) -> Prediction:
     """The predictions of left-out observations, those of each group recalibrated by the other groups.
 
+    ``component`` is the one whose data were left out.
+    """
+    return replace(found, guarantee=EMPIRICAL).reshaped(cross_adjustment(found, component, seed).reshape)
+
+
+def cross_adjustment(found: LeftOut, component: Conditioned, seed: int) -> Adjustment:
+    """What the other groups of left-out observations change about those of each group.
+
     No observation judges itself, for whatever points it stands in: where this mends the error bars of the left-out
-    observations, a recalibration mends those of new ones that are like them. ``component`` is the one whose data were
-    left out.
+    observations, a recalibration mends those of new ones that are like them.
     """
     single = np.random.default_rng(seed).permutation(np.unique(found.index))
     groups = [np.flatnonzero(np.isin(found.index, some)) for some in np.array_split(single, GROUPS)]
@@ -124,7 +131,7 @@ def cross_recalibrated(found: LeftOut, component: Conditioned, seed: int) -> Pre
     place = torch.from_numpy(np.argsort(order)).to(component.device)
     adjustment = Adjustment.joined(parts, place)
     on_cpu = (getattr(adjustment, name).cpu() for name in ("size", "band", "share", "values", "spreads"))
-    return replace(found, guarantee=EMPIRICAL).reshaped(Adjustment(*on_cpu).reshape)
+    return Adjustment(*on_cpu)
 
 
 def _in_gaps(

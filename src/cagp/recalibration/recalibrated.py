@@ -178,6 +178,10 @@ class Recalibrated(Distribution):
     adjustment: Adjustment
 
     @property
+    def under_prior(self) -> Distribution:
+        return self.base.under_prior
+
+    @property
     def mean(self) -> torch.Tensor:  # type: ignore[override]
         return self.base.mean
 
