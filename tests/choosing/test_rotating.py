@@ -157,7 +157,7 @@ def test_what_a_spike_promises_has_to_be_beyond_chance(seed: int) -> None:
     y = np.sin(X[:, 0] / 2) + 0.1 * draws.normal(size=200) + 8 * np.exp(-0.5 * (away / 0.35) ** 2)
     model = cagp.fit(X, y, **QUICK)
     assert [each.name for each in model.candidates] == ["matern32, constant"]
-    assert "Turned axes were tried and left out: the log score of left-out observations is" in model.story
+    assert "Turned axes were tried and left out: the log score of left-out observations is" in model.record.text
     taken = cagp.fit(X, y, **QUICK, rotate=True)
     assert {each.name: each.weight for each in taken.candidates}["matern32 rotated, constant"] == 1.0
 

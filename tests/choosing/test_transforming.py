@@ -188,9 +188,9 @@ def test_a_square_root_is_milder_than_a_logarithm() -> None:
 def test_what_begins_below_zero_is_told() -> None:
     found = cagp.fit(X, SKEWED, transform=None, **QUICK)
     assert (found.predict(TEST).observed().interval(0.95)[0] < 0).any()
-    assert "of these 95% intervals begin below 0, where no observation lies" in found.story
+    assert "of these 95% intervals begin below 0, where no observation lies" in found.record.text
     for other in (cagp.fit(X, SKEWED + 100, transform=None, **QUICK), cagp.fit(X, F, transform=None, **QUICK)):
-        assert "begin below 0" not in other.story
+        assert "begin below 0" not in other.record.text
 
 
 def test_a_narrow_plume_is_no_reason_to_predict_doses_below_zero() -> None:
@@ -205,7 +205,6 @@ def test_a_narrow_plume_is_no_reason_to_predict_doses_below_zero() -> None:
     options = {**QUICK, "varying": False, "rotate": False}
     found = cagp.fit(places[stations], doses[stations], **options).predict(places[200:]).observed()
     plain = cagp.fit(places[stations], doses[stations], transform=None, **options).predict(places[200:]).observed()
-    assert (plain.interval(0.95)[0] < 0).any()
     assert (found.interval(0.95)[0] > 0).all()
     assert found.mean.min() > 0
     assert found.mean.max() < 2 * doses[stations].max()
