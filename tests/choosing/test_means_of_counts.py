@@ -74,7 +74,7 @@ def test_long_tails_that_a_transform_multiplies_are_not_learned() -> None:
     X, y, test, truth = counts(2)
     options = {**QUICK, "transform": cagp.transforms.BoxCox(0.0, 0.1), "progress": False}
     model = cagp.fit(X, y, **options)
-    assert "A recalibration was tried and left out, since its long tails" in model.story
+    assert "A recalibration was tried and left out, since its long tails" in model.record.text
     kept, learned = model.predict(test).observed(), model.recalibrated(progress=False).predict(test).observed()
     assert kept.quantile(0.975).max() < 10 * y.max() < learned.quantile(0.975).max()
     scores, other = (evaluate(each, truth, "observed") for each in (kept, learned))
