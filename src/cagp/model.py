@@ -239,7 +239,7 @@ class Model(ModelParts):
             settings: Any = {"stop": stop, "batch_size": batch_size, "interrupt": interrupt, "advance": advance}
             found = solve_functionals(self.components, test, A, convert, **settings)
         noises = [component.prior.new_noise(test) for component in self.components]
-        guarantee = guarantee_of(self.solver, len(self.components))
+        guarantee = guarantee_of(self.solver, len(self.components), len(self.prior.outliers))
         return Average(found, self.weights, asked, noises, guarantee, convert, scale)
 
     def simulate(

@@ -131,7 +131,9 @@ class ModelParts:
     @property
     def guarantee(self) -> Guarantee:
         """When the error bars of its predictions hold."""
-        return guarantee_of(self.solver, len(self.components)) if self.margins is None else self.margins.guarantee
+        if self.margins is not None:
+            return self.margins.guarantee
+        return guarantee_of(self.solver, len(self.components), len(self.prior.outliers))
 
     def new_noise(self, X: torch.Tensor) -> torch.Tensor | None:
         """The noise variance of new observations at X (T, p) by each component, (m, 1) or (m, T); None if unknown."""

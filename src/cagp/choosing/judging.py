@@ -9,9 +9,10 @@ import numpy as np
 from ..left_out import left_out
 from ..model import Model
 from ..recalibration.diagnosis import FEW, diagnose
-from ..recalibration.learning import learn, learned_from
+from ..recalibration.learning import learn, learned_from, ordinary
 from ..solvers.exact import EXACT_UP_TO
 from ..support.validation import ArrayLike
+from .scoring import as_new
 from .search import JUDGES, CandidateSearch
 
 _ROUNDING = 1e-12
@@ -62,7 +63,8 @@ def judged(
         return model, "All observations are the same, so that left-out errors say nothing about error bars."
     by = _judging(model)
     enough = min(size, _ALONE if like is None else JUDGES)
-    seen = left_out(by, test, min(enough, most or enough), seed, progress, correlated=True)
+    everyone = left_out(by, test, min(enough, most or enough), seed, progress, correlated=True)
+    seen = ordinary(everyone, by)
     diagnosis = diagnose(seen.z, seen.correlation)
     near = learned_from(seen, by.components[0], seed).bands if len(seen) >= FEW else ()
     local = any(band.local for band in near)
@@ -72,10 +74,13 @@ def judged(
         f"Left-out observations{predicted}: 50% intervals hold {diagnosis.hold(0.5)}, 95% hold {diagnosis.hold(0.95)}; "
         f"the rms of z is {diagnosis.spread:.3g}.{differs}"
     )
+    if len(seen) < len(everyone):
+        hold = diagnose(as_new(everyone, by).z).hold(0.95)
+        said += f" That is without outliers: with these, predicted like any new observation, 95% hold {hold}."
     if most is not None and most < enough:
         said += f" There was time for {most:,} of them."
     if recalibrate is True or not diagnosis.right or local:
-        whole = like is None and len(seen) == size  # what was learned to judge by is learned already
+        whole = like is None and len(everyone) == size  # what was learned to judge by is learned already
         n = size if size <= EXACT_UP_TO else min(size, max(_ALONE, _LEARNED // len(by.components)))
         n = min(n, most or n)
         learned = learn(by, test, n, seed, progress, seen if whole else None, near if whole else ())

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from scipy.special import ndtr
 
-from ..left_out import Gaps, Geometry, LeftOut, few_of, leave_out
+from ..left_out import Gaps, Geometry, LeftOut, Mixture, few_of, leave_out
 from ..model import Model
 from ..predicting.distributions import NormalMixture, Transformed, normal_grid, reach_of
 from ..transforms import Transform
@@ -61,7 +61,7 @@ class JudgingSet:
 
     def scores(self, model: Model) -> LeftOutScores:
         """The left-out predictions of a model here."""
-        found = leave_out(model, self.geometry, self.rows, self.gaps)
+        found = as_new(leave_out(model, self.geometry, self.rows, self.gaps), model)
         if self.transform is None:
             return LeftOutScores.of(found)
         return LeftOutScores.carried_over(found, self.transform, reach_of(model.components[0], self.transform))
@@ -118,6 +118,19 @@ class LeftOutScores:
         """Those of the observations ``index`` (m,)."""
         there = np.isin(self.index, index)
         return LeftOutScores(self.index[there], self.crps[there], self.log_score[there], self.squared[there])
+
+
+def as_new(found: LeftOut, mixture: Mixture) -> LeftOut:
+    """Left-out predictions with the noise of new observations: that an observation was an outlier is not foreseen."""
+    if all(each.prior.noise_factors is None for each in mixture.components):
+        return found
+    more = np.zeros(len(found))
+    for weight, each in zip(mixture.weights, mixture.components, strict=True):
+        own, new = each.prior.noise(each.X), each.prior.new_noise(each.X)
+        more += weight * (own - torch.as_tensor(new).to(own)).cpu().numpy()[found.index]
+    # what is left of a large number less nearly the same one has the digits of the large one
+    least = np.finfo(float).eps * found.std**2
+    return replace(found, std=np.sqrt(np.maximum(found.std**2 - more, least)))
 
 
 def clearly_worse(one: np.ndarray, best: np.ndarray, by: float = 2.0) -> bool:

@@ -88,8 +88,9 @@ class CandidateSearch:
 
     ``transform`` made y of the observations, where there is one; scores are on their scale. ``chosen`` are the
     candidates that predict, with their weights, ``model`` what they make together, ``result`` the fit of the heaviest.
-    ``notes`` and ``findings`` are for the story, ``not_tried`` is what there was no time for; ``seconds`` is how long
-    each step took besides them.
+    Where outliers have a noise of their own, ``rival`` is the search without; ``outliers_sought`` says that they were
+    looked for. ``notes`` and ``findings`` are for the story, ``not_tried`` is what there was no time for; ``seconds``
+    is how long each step took besides them.
     """
 
     def __init__(self, request: FitRequest, transform: Transform | None = None, started: float | None = None) -> None:
@@ -104,6 +105,8 @@ class CandidateSearch:
         self.start = request.first_candidate(self.y)
         self.judges: JudgingSet | None = None
         self.fits: list[FittedCandidate] = []
+        self.rival: CandidateSearch | None = None
+        self.outliers_sought = False
         self.notes: list[str] = []
         self.findings: dict[str, str] = {}
         self.seconds: dict[str, float] = {}
@@ -203,10 +206,15 @@ class CandidateSearch:
         options = {"device": self.device, **(self.request.options.condition_options or {})}
         return prior.condition(self.X, self.y, self.request.solver, **options)
 
+    @property
+    def variance(self) -> float:
+        """That of the observations, without outliers."""
+        return float(np.delete(self.y, self.start.start.outliers).var())
+
     @cached_property
     def idle(self) -> set[int]:
         """The columns along which the first candidate hardly varies: their lengthscales stay."""
-        found, least = set[int](), _IDLE * float(self.y.var())
+        found, least = set[int](), _IDLE * self.variance
         for part, column, place in self._lengthscales(self.fits[0].prior):
             reach = 2 * float(self.X[:, column].std()) / part.kernel.lengthscale[place]
             if part.kernel.variance * reach**2 < least:

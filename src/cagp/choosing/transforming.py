@@ -10,7 +10,8 @@ from ..errors import NotPositiveDefiniteError
 from ..hyperparameters.transform_fitting import Profile, most_likely
 from ..prior import Prior
 from ..transforms import BoxCox, Log, Logit, SinhArcsinh, Transform, YeoJohnson, named
-from .scoring import clearly_worse
+from .outliers import withstand_outliers
+from .scoring import LeftOutScores, clearly_worse
 from .search import CandidateSearch
 
 _FEWEST = 50  # with fewer observations a transform is not sought: their shape is not known well enough
@@ -55,18 +56,21 @@ def _better_of_two(search: CandidateSearch) -> CandidateSearch:
         proposed = _proposal(first.prior, X, y, search.seed)
     except NotPositiveDefiniteError:
         return search
+    judges, search = search.judges, withstand_outliers(search)
     if proposed is None:
-        search.findings["transform"] = (
-            "The observations are taken as they are: no transform makes them clearly more likely."
-        )
+        _tell(search, "The observations are taken as they are: no transform makes them clearly more likely.")
         return search
     changed = CandidateSearch(search.request, proposed, search.started)
-    changed.judges = replace(search.judges, transform=proposed)
-    other = changed.run(changed.start)
-    if other is None:
+    changed.judges = replace(judges, transform=proposed)
+    if changed.run(changed.start) is None:
         return search
-    index = np.intersect1d(first.scores.index, other.scores.index)
-    without, within = first.scores.at(index), other.scores.at(index)
+    changed = withstand_outliers(changed)
+    other, robust = changed.fits[0], search.fits[0]
+    # a transform under which nothing is an outlier any more explains the extremes of the observations: only what is
+    # clearly better calls them exceptions
+    explains = robust is not first and other.prior.noise_factors is None
+    index = np.intersect1d(np.intersect1d(first.scores.index, other.scores.index), robust.scores.index)
+    within, without, withstood = (each.scores.at(index) for each in (other, first if explains else robust, robust))
     pairs = [(within.crps.mean(), without.crps.mean()), (within.rmse, without.rmse)]
     digits = [4 if f"{one:.4g}" != f"{two:.4g}" else 7 for one, two in pairs]
     crps, rmse = (f"{a:.{n}g} with it and {b:.{n}g} without" for (a, b), n in zip(pairs, digits, strict=True))
@@ -74,13 +78,32 @@ def _better_of_two(search: CandidateSearch) -> CandidateSearch:
         f"{proposed.in_words}; the CRPS of left-out observations, predicted by the first candidate, is {crps}, and the "
         f"root mean square error of the mean {rmse}."
     )
-    better = within.crps.mean() < (1 - _BETTER) * without.crps.mean() and clearly_worse(without.crps, within.crps)
-    if better and within.rmse <= (1 + _WORSE) * without.rmse:
-        changed.findings["transform"] = f"The observations are transformed: {found} {_MEAN_SEEN}"
+    better = _clearly_better(within, without)
+    taken = better and within.rmse <= (1 + _WORSE) * without.rmse
+    if taken:
+        _tell(changed, f"The observations are transformed: {found} {_MEAN_SEEN}")
+    if explains and _clearly_better(withstood, within):
+        search.rival = changed if taken else search.rival
+        score = f"with a noise of their own for outliers it is {withstood.crps.mean():.4g}"
+        search.findings["transform"] = f"The observations are taken as they are. Tried: {found[:-1]}; {score}."
+        return search
+    if taken:
         return changed
     why = ", since a transform would make their means worse" if better else ""
-    search.findings["transform"] = f"The observations are taken as they are{why}. Tried: {found}"
+    _tell(search, f"The observations are taken as they are{why}. Tried: {found}")
     return search
+
+
+def _tell(search: CandidateSearch, found: str) -> None:
+    """Say of a transform what was ``found``, whether or not there are outliers."""
+    for each in (search, search.rival):
+        if each is not None:
+            each.findings["transform"] = found
+
+
+def _clearly_better(one: LeftOutScores, other: LeftOutScores) -> bool:
+    """Whether the CRPS of the one is better than that of the other by more than chance, and by enough to matter."""
+    return one.crps.mean() < (1 - _BETTER) * other.crps.mean() and clearly_worse(other.crps, one.crps)
 
 
 def _proposal(prior: Prior, X: np.ndarray, y: np.ndarray, seed: int) -> Transform | None:

@@ -65,10 +65,19 @@ def learn(
     rows = np.arange(size) if asked == size else np.sort(generator.choice(size, asked, replace=False))
     with progress_bar("recalibrate", asked, progress) as advance:
         if alone is None:
-            alone = leave_out(mixture, geometry, rows, None, advance, seed)
+            alone = ordinary(leave_out(mixture, geometry, rows, None, advance, seed), mixture)
         else:
             advance(asked)
         return _learn(mixture, geometry, alone, wanted, draws, seed, near)
+
+
+def ordinary(found: LeftOut, mixture: Mixture) -> LeftOut:
+    """Left-out predictions without those of outliers: what error bars promise, they promise of the others."""
+    others = ~np.isin(found.index, mixture.components[0].prior.outliers)
+    if others.all() or not others.any():
+        return found
+    how = f"{found.how} {int((~others).sum()):,} of them, taken for outliers, are not in the result."
+    return replace(found.some(others), how=how)
 
 
 def learned_from(found: LeftOut, component: Conditioned, seed: int) -> Recalibration:
@@ -139,7 +148,7 @@ def _learn(
         chosen = there[torch.randint(len(there), (n,), generator=draws).to(there.device)]
         gaps = geometry.like(some.to(model.device), voids.some(chosen.to(model.device)), draws)
         try:
-            found = leave_out(few, geometry, some.numpy(), gaps)
+            found = ordinary(leave_out(few, geometry, some.numpy(), gaps), few)
         except InputError:  # nothing is left outside of gaps as wide as these
             break
         # bands lie ever further from the data: between two of them the sizes of errors are interpolated

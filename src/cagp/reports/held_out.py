@@ -16,7 +16,7 @@ from ..left_out import Correlation, Geometry, LeftOut, affordable, correlation_o
 from ..model import Model
 from ..predicting.conditioned import Conditioned
 from ..prediction import Prediction
-from ..recalibration import FEWEST, GROUPS, Conformal, cross_recalibrated, learn
+from ..recalibration import FEWEST, GROUPS, Conformal, cross_recalibrated, learn, ordinary
 from ..recalibration.diagnosis import Diagnosis, diagnose
 from ..support.convert import array
 from .inputs import HoldoutData, ReportInputs, seconds, working
@@ -159,7 +159,8 @@ def leave_out(model: Model, like: torch.Tensor | None, seed: int) -> LeftOut:
     fewer = min(size, _FEWER_POINTS)
     most = _POINTS if len(model.components) == 1 else _POINTS_OF_MIXTURES
     by_folds = like is None and affordable(model.components[0], working(model), fewer)
-    return left_out(model, like, fewer if by_folds else min(size, most), seed, progress=False, correlated=True)
+    n = fewer if by_folds else min(size, most)
+    return ordinary(left_out(model, like, n, seed, progress=False, correlated=True), model)
 
 
 def left_out_data(component: Conditioned, found: LeftOut) -> HeldOut:
