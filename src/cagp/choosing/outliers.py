@@ -7,7 +7,6 @@ left out, v the variance of f there and σ² the noise of the others. Statistics
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,9 +15,11 @@ from scipy.special import ndtr
 
 from ..left_out import Geometry, leave_out
 from ..model import Model
+from ..predicting.conditioned import Conditioned
+from ..support.numbers import number
 from .candidates import CandidatePrior
-from .scoring import as_new, clearly_worse
-from .search import CandidateSearch, Step
+from .scoring import as_new, clearly_worse, normal_crps
+from .search import CandidateSearch, FittedCandidate
 
 _FEWEST = 30  # of fewer observations none can be told to be the exception
 _MOST = 0.1  # where more look like outliers, errors have heavy tails and no observation is the exception
@@ -27,15 +28,15 @@ _FALSE = 0.05  # about so few of those that are called outliers are none
 _ABSENT = 1e8  # a factor with which observations say nothing, while the others are fitted
 _ROUNDS = 4  # of finding them and fitting the others: the largest hide the next
 _MEDIAN = 0.6745  # of |z|
-# Of more observations those that judge, and as many with the most extreme values, say whether there are outliers.
-_EVERYONE = 10_000
+# Of more observations those that judge, and as many with the most extreme values, say whether there are outliers; and
+# one group in five judges whether calling them so pays, where else all five do.
+_EVERYONE, _GROUPS = 10_000, 5
+_CLEARLY = 1.0  # standard errors by which it has to pay
 _NAMED = 10
 
 
 def withstand_outliers(search: CandidateSearch) -> CandidateSearch:
-    """The search whose first candidate gives outliers a noise of their own, where there are some and that promises to
-    pay; the one without is then its ``rival``.
-    """
+    """The search whose first candidate gives outliers a noise of their own, where there are some and that pays."""
     size, judges = len(search.y), search.judges
     if search.outliers_sought or not search.request.tries_outliers or size < _FEWEST or judges is None:
         return search
@@ -51,13 +52,7 @@ def withstand_outliers(search: CandidateSearch) -> CandidateSearch:
     for _ in range(_ROUNDS):
         errors = _Errors.of(search.model_of(found), rows)
         outlying = errors.outlying(size)
-        if len(outlying) > _MOST * size:
-            search.notes.append(
-                f"{len(outlying):,} of {size:,} observations look like outliers, too many to be exceptions: they keep "
-                "the noise of the others."
-            )
-            return search
-        if np.array_equal(outlying, called):
+        if np.array_equal(outlying, called) or len(outlying) > _MOST * size:
             break
         called = outlying
         fitted = trial.tried(_first(trial, called, np.full(len(called), _ABSENT)))
@@ -65,35 +60,17 @@ def withstand_outliers(search: CandidateSearch) -> CandidateSearch:
             search.not_tried.append("a noise of their own for outliers")
             return search
         found = fitted
-    if not len(called):
-        return search
-    trial.start = _first(trial, called, errors.factors(called))
-    robust = trial.run(trial.start.starting_at(replace(found.prior, noise_factors=trial.start.start.noise_factors)))
-    if robust is None:
-        return search
-    trial.rival = search
-    pays, said = _compared(trial, search)
-    if not pays:
-        search.notes.append(said)
-    return trial if pays else search
-
-
-def compare_with_rival(search: CandidateSearch, steps: Sequence[Step]) -> CandidateSearch:
-    """The search where it predicts better than its rival, in which nothing is an outlier, after the same ``steps``.
-
-    What the first candidate cannot explain another kernel may, and what is explained is no exception.
-    """
-    rival = search.rival
-    if rival is None:
-        return search
-    rival.interrupt, rival.share = search.interrupt, search.share
-    for step in steps:
-        if not rival.is_over:
-            rival = step.run(rival)
-    pays, said = _compared(search, rival)
-    chosen = search if pays else rival
-    chosen.notes.append(said)
-    return chosen
+    if len(outlying) > _MOST * size:
+        search.notes.append(f"{len(outlying):,} observations look like outliers: too many to be exceptions.")
+    elif len(called):
+        trial.start = _first(trial, called, errors.factors(called))
+        start = trial.start.starting_at(replace(found.prior, noise_factors=trial.start.start.noise_factors))
+        if (robust := trial.run(start)) is not None:
+            pays, said = _compared(search, plain, robust)
+            chosen = trial if pays else search
+            chosen.notes.append(said)
+            return chosen
+    return search
 
 
 def _first(trial: CandidateSearch, called: np.ndarray, factors: np.ndarray) -> CandidatePrior:
@@ -104,35 +81,52 @@ def _first(trial: CandidateSearch, called: np.ndarray, factors: np.ndarray) -> C
     return candidate.starting_at(replace(candidate.start, noise_factors=each))
 
 
-def _compared(search: CandidateSearch, rival: CandidateSearch) -> tuple[bool, str]:
-    """Whether the best candidate predicts left-out observations better, and others than outliers clearly so, than the
-    best one of a rival for which nothing is an outlier; and what is told of it.
+def _compared(search: CandidateSearch, plain: FittedCandidate, robust: FittedCandidate) -> tuple[bool, str]:
+    """Whether a noise of their own for outliers pays, and what is told of it.
+
+    Left-out observations cannot say: they have put aside what disagreed with them. So observations judge, in groups,
+    that had no part in calling outliers.
     """
-    one, other, prior = search.best, rival.best, search.best.prior
-    assert search.judges is not None
-    judges = replace(search.judges, transform=rival.transform)
-    before, after = judges.scores(rival.model_of(other)).charged(other.charge), one.scores
-    index = np.intersect1d(before.index, after.index)
-    before, after, rows = before.at(index), after.at(index), prior.outliers
-    # an observation that the observations themselves have put aside is one less to judge by
-    charge, others = len(rows) / len(search.y), ~np.isin(index, rows)
-    better = after.charged(charge).crps.mean() < before.crps.mean()
-    pays = bool(better and clearly_worse(before.crps[others], after.crps[others]))
+    size, models = len(search.y), [search.model_of(each) for each in (plain, robust)]
+    groups = np.array_split(np.random.default_rng(search.seed).permutation(size), _GROUPS)
+    scores = [_held_out_crps(search, models, group) for group in (groups if size <= _EVERYONE else groups[:1])]
+    before, after = np.concatenate(scores, axis=1)
+    rows = robust.prior.outliers
     named = ", ".join(map(str, rows[:_NAMED])) + (", …" if len(rows) > _NAMED else "")
-    factors = prior.noise_factors[rows]
-    scores = (
-        f"the CRPS of left-out observations, these among them, is {after.crps.mean():.4g} with a noise of their own "
-        f"and {before.crps.mean():.4g} without"
+    which = f"{len(rows):,} of {size:,} observations lie" if len(rows) > 1 else f"1 of {size:,} observations lies"
+    which += f" further from what the others say than chance explains (row{'s' * (len(rows) > 1)} {named}, from 0)"
+    digits = 4 if f"{after.mean():.4g}" != f"{before.mean():.4g}" else 7
+    crps = (
+        f"the CRPS of observations that had no part in saying which is {after.mean():.{digits}g} with a noise of their "
+        f"own for such outliers and {before.mean():.{digits}g} without"
     )
-    which = f"{len(rows):,} of {len(search.y):,} observations lie further from what the others say than chance explains"
-    which += f" (row{'s' * (len(rows) > 1)} {named}, counted from 0)"
-    if not pays:
-        return False, f"{which}. They keep the noise of the others: {scores}, which does not pay."
+    if not clearly_worse(before, after, _CLEARLY):
+        return False, f"{which}, but they keep the noise of the others: {crps}."
+    low, high = (number(float(end(robust.prior.noise_factors[rows])), 2) for end in (np.min, np.max))
+    times = low if low == high else f"{low} to {high}"
     return True, (
-        f"Outliers: {which}. They have a noise variance of their own, {factors.min():.3g} to {factors.max():.3g} times "
-        f"that of the others, fixed before anything is predicted: {scores}. New observations have the noise of the "
-        "others."
+        f"Outliers: {which}. Their noise variance is {times} times that of the others, fixed before anything "
+        f"is predicted: {crps}. New observations have the noise of the others."
     )
+
+
+def _held_out_crps(search: CandidateSearch, models: list[Model], group: np.ndarray) -> np.ndarray:
+    """The CRPS of a ``group`` (m,) of observations, predicted from the others without and with outliers, (2, m)."""
+    kept, found = np.setdiff1d(np.arange(len(search.y)), group), []
+    for model in models:
+        part = model.components[0].rebuilt(kept)
+        if part.prior.noise_factors is not None:
+            errors, factors = _Errors.of(_alone(model, part), np.arange(len(kept))), np.ones(len(kept))
+            called = errors.outlying(len(kept))
+            factors[called] = errors.factors(called)
+            part = part.with_prior(replace(part.prior, noise_factors=factors))
+        predicted = _alone(model, part).predict(search.X[group], progress=False).observed()
+        found.append(normal_crps(search.y[group] - np.asarray(predicted.mean), np.asarray(predicted.std)))
+    return np.stack(found)
+
+
+def _alone(model: Model, component: Conditioned) -> Model:
+    return model.replace(components=[component], weights=[1.0])
 
 
 @dataclass(frozen=True)

@@ -85,9 +85,8 @@ class LeftOutScores:
 
     @classmethod
     def of(cls, found: LeftOut) -> LeftOutScores:
-        z, density = found.z, np.exp(-0.5 * found.z**2) / np.sqrt(2 * np.pi)
-        crps = found.std * (z * (2 * ndtr(z) - 1) + 2 * density - 1 / np.sqrt(np.pi))
-        log_score = 0.5 * z**2 + np.log(found.std) + 0.5 * np.log(2 * np.pi)
+        crps = normal_crps(found.y - found.mean, found.std)
+        log_score = 0.5 * found.z**2 + np.log(found.std) + 0.5 * np.log(2 * np.pi)
         return cls(found.index, crps, log_score, (found.y - found.mean) ** 2)
 
     @classmethod
@@ -131,6 +130,13 @@ def as_new(found: LeftOut, mixture: Mixture) -> LeftOut:
     # what is left of a large number less nearly the same one has the digits of the large one
     least = np.finfo(float).eps * found.std**2
     return replace(found, std=np.sqrt(np.maximum(found.std**2 - more, least)))
+
+
+def normal_crps(error: np.ndarray, std: np.ndarray) -> np.ndarray:
+    """The CRPS (n,) of normal predictions whose means are off by ``error`` (n,)."""
+    z = error / std
+    density = np.exp(-0.5 * z**2) / np.sqrt(2 * np.pi)
+    return np.asarray(std * (z * (2 * ndtr(z) - 1) + 2 * density - 1 / np.sqrt(np.pi)))
 
 
 def clearly_worse(one: np.ndarray, best: np.ndarray, by: float = 2.0) -> bool:

@@ -88,9 +88,8 @@ class CandidateSearch:
 
     ``transform`` made y of the observations, where there is one; scores are on their scale. ``chosen`` are the
     candidates that predict, with their weights, ``model`` what they make together, ``result`` the fit of the heaviest.
-    Where outliers have a noise of their own, ``rival`` is the search without; ``outliers_sought`` says that they were
-    looked for. ``notes`` and ``findings`` are for the story, ``not_tried`` is what there was no time for; ``seconds``
-    is how long each step took besides them.
+    ``outliers_sought`` says that outliers were looked for. ``notes`` and ``findings`` are for the story, ``not_tried``
+    is what there was no time for; ``seconds`` is how long each step took besides them.
     """
 
     def __init__(self, request: FitRequest, transform: Transform | None = None, started: float | None = None) -> None:
@@ -105,7 +104,6 @@ class CandidateSearch:
         self.start = request.first_candidate(self.y)
         self.judges: JudgingSet | None = None
         self.fits: list[FittedCandidate] = []
-        self.rival: CandidateSearch | None = None
         self.outliers_sought = False
         self.notes: list[str] = []
         self.findings: dict[str, str] = {}

@@ -20,7 +20,7 @@ from .candidates import CandidatePrior, is_rotated, unlike_columns
 from .integrating import integrate
 from .judging import judge_error_bars
 from .options import FitRequest
-from .outliers import compare_with_rival, withstand_outliers
+from .outliers import withstand_outliers
 from .patterns import try_patterns
 from .scoring import clearly_worse, stacked
 from .search import MAKING, CandidateSearch, FittedCandidate, Step
@@ -49,20 +49,17 @@ def steps_for(request: FitRequest) -> list[Step]:
     steps = [Step("transform", choose_transform, always=True), Step("kernels", fit_first, always=True)]
     if request.tries_outliers:
         steps.append(Step("outliers", withstand_outliers, "a noise of their own for outliers"))
-    exploring = []
     if several:
-        exploring.append(Step("kernels", fit_kernels, ", ".join(request.kinds[1:])))
+        steps.append(Step("kernels", fit_kernels, ", ".join(request.kinds[1:])))
     # a trend that is linear in longitude would jump where the globe closes
     if request.options.mean is None and not request.on_globe:
-        exploring.append(Step("trend", fit_trend, "a linear trend"))
+        steps.append(Step("trend", fit_trend, "a linear trend"))
     if request.tries_rotation and several:
-        exploring.append(Step("directions", fit_rotated, "turned axes"))
+        steps.append(Step("directions", fit_rotated, "turned axes"))
     if request.tries_patterns:
-        exploring.append(Step("patterns", try_patterns, "varying amplitude and noise"))
+        steps.append(Step("patterns", try_patterns, "varying amplitude and noise"))
     return [
         *steps,
-        *exploring,
-        Step("outliers", partial(compare_with_rival, steps=exploring)),
         Step("mixture", choose_parts, always=True),
         Step("polishing", polish_chosen, "fitting what was chosen to the end", MAKING),
         Step("integration", integrate, share=MAKING, always=True),

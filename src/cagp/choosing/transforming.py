@@ -58,7 +58,9 @@ def _better_of_two(search: CandidateSearch) -> CandidateSearch:
         return search
     judges, search = search.judges, withstand_outliers(search)
     if proposed is None:
-        _tell(search, "The observations are taken as they are: no transform makes them clearly more likely.")
+        search.findings["transform"] = (
+            "The observations are taken as they are: no transform makes them clearly more likely."
+        )
         return search
     changed = CandidateSearch(search.request, proposed, search.started)
     changed.judges = replace(judges, transform=proposed)
@@ -79,26 +81,16 @@ def _better_of_two(search: CandidateSearch) -> CandidateSearch:
         f"root mean square error of the mean {rmse}."
     )
     better = _clearly_better(within, without)
-    taken = better and within.rmse <= (1 + _WORSE) * without.rmse
-    if taken:
-        _tell(changed, f"The observations are transformed: {found} {_MEAN_SEEN}")
     if explains and _clearly_better(withstood, within):
-        search.rival = changed if taken else search.rival
         score = f"with a noise of their own for outliers it is {withstood.crps.mean():.4g}"
         search.findings["transform"] = f"The observations are taken as they are. Tried: {found[:-1]}; {score}."
         return search
-    if taken:
+    if better and within.rmse <= (1 + _WORSE) * without.rmse:
+        changed.findings["transform"] = f"The observations are transformed: {found} {_MEAN_SEEN}"
         return changed
     why = ", since a transform would make their means worse" if better else ""
-    _tell(search, f"The observations are taken as they are{why}. Tried: {found}")
+    search.findings["transform"] = f"The observations are taken as they are{why}. Tried: {found}"
     return search
-
-
-def _tell(search: CandidateSearch, found: str) -> None:
-    """Say of a transform what was ``found``, whether or not there are outliers."""
-    for each in (search, search.rival):
-        if each is not None:
-            each.findings["transform"] = found
 
 
 def _clearly_better(one: LeftOutScores, other: LeftOutScores) -> bool:
