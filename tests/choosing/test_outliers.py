@@ -50,7 +50,7 @@ def test_the_map_is_nearly_that_of_clean_data(seed: int, off: str) -> None:
     assert model.transform is None
     assert crps(model, X_test, f) < 1.05 * crps(clean, X_test, f)
     assert "Outliers: " in model.story
-    assert "row" in model.story and ", ".join(map(str, model.prior.outliers)) in model.story
+    assert f"(rows {', '.join(map(str, model.prior.outliers))}, from 0)" in model.story
     assert "That is without outliers" in model.story
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-import torch
 from scipy.special import ndtr
 
 from ..left_out import Geometry, leave_out
@@ -144,7 +143,7 @@ class _Errors:
     def of(cls, model: Model, rows: np.ndarray) -> _Errors:
         """Those of ``rows`` (n,) by a model of one component."""
         found = as_new(leave_out(model, Geometry(model.components[0]), rows, None), model)
-        noise = np.broadcast_to(torch.as_tensor(model.prior.new_noise(model.X)).cpu().numpy(), len(model.X))
+        noise = replace(model.prior, noise_factors=None).noise(model.X).cpu().numpy()
         variance = found.std**2 - noise[found.index]
         return cls(found.index, (found.y - found.mean) ** 2, np.maximum(variance, 0.0), noise[found.index])
 

@@ -125,8 +125,8 @@ def as_new(found: LeftOut, mixture: Mixture) -> LeftOut:
         return found
     more = np.zeros(len(found))
     for weight, each in zip(mixture.weights, mixture.components, strict=True):
-        own, new = each.prior.noise(each.X), each.prior.new_noise(each.X)
-        more += weight * (own - torch.as_tensor(new).to(own)).cpu().numpy()[found.index]
+        own, new = (prior.noise(each.X) for prior in (each.prior, replace(each.prior, noise_factors=None)))
+        more += weight * (own - new).cpu().numpy()[found.index]
     # what is left of a large number less nearly the same one has the digits of the large one
     least = np.finfo(float).eps * found.std**2
     return replace(found, std=np.sqrt(np.maximum(found.std**2 - more, least)))

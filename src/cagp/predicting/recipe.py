@@ -103,7 +103,9 @@ def _with_noise(prior: Prior, old: torch.Tensor, new: torch.Tensor, noise_varian
         return _with_factors(prior, len(new))
     plain = replace(prior, noise_pattern=None, noise_factors=None)
     theirs = replace(plain, noise_variance=noise_variance).noise(new)
-    if not np.ndim(prior.noise_variance) and bool((theirs == torch.as_tensor(prior.new_noise(new))).all()):
+    if not np.ndim(prior.noise_variance) and bool(
+        (theirs == torch.as_tensor(prior.new_noise(new), dtype=torch.float64)).all()
+    ):
         return _with_factors(prior, len(new))
     return replace(plain, noise_variance=torch.cat([prior.noise(old), theirs]).numpy())
 
