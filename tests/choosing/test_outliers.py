@@ -70,6 +70,18 @@ def test_a_number_that_stands_for_a_missing_value_is_an_outlier() -> None:
     assert crps(model, X_test, f) < 1.1 * crps(cagp.fit(X, y, **QUICK), X_test, f)
 
 
+def test_real_peaks_keep_the_noise_of_the_others(data_folder: Path) -> None:
+    """Cadmium around Jura has hot spots, which its neighbours disagree with: to discount them predicts no better."""
+    rows = np.genfromtxt(data_folder / "jura.csv", delimiter=",", names=True, dtype=None, encoding="utf-8")
+    rows = np.concatenate([rows[rows["set"] == "prediction"], rows[rows["set"] != "prediction"]])
+    some = rows[np.random.default_rng(1).permutation(len(rows))[:259]]
+    X, y = np.column_stack([some["Xloc"], some["Yloc"]]), some["Cd"].astype(float)
+    model = cagp.fit(X, y, transform=None, varying=False, recalibrate=False, **QUICK)
+    assert not len(model.prior.outliers)
+    assert "further from what the others say than chance explains" in model.story
+    assert "but they keep the noise of the others" in model.story
+
+
 def test_outliers_beside_each_other_are_no_error() -> None:
     X, y, *_ = field(6)
     y[np.argsort(((X - 0.5) ** 2).sum(axis=1))[:6]] += 8.0
