@@ -131,7 +131,9 @@ class ModelParts:
     @property
     def guarantee(self) -> Guarantee:
         """When the error bars of its predictions hold."""
-        return guarantee_of(self.solver, len(self.components)) if self.margins is None else self.margins.guarantee
+        if self.margins is not None:
+            return self.margins.guarantee
+        return guarantee_of(self.solver, len(self.components), len(self.prior.outliers))
 
     @property
     def of_fields(self) -> Self:

@@ -56,7 +56,7 @@ class Posterior(Prediction):
             torch.cat([batch.variance for batch in batches])[None],
             new_noise=component.prior.new_noise(test),
             status=status,
-            guarantee=guarantee_of(component.solver),
+            guarantee=guarantee_of(component.solver, outliers=len(component.prior.outliers)),
             convert=convert,
         )
         self._dtype = component.gram.dtype

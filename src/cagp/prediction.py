@@ -43,14 +43,22 @@ UNDER_THE_PRIOR = Guarantee(
 )
 
 
-def guarantee_of(solver: Solver, components: int = 1) -> Guarantee:
-    """When error bars hold that are made with the weights of a solver, for a mixture of so many priors."""
+def guarantee_of(solver: Solver, components: int = 1, outliers: int = 0) -> Guarantee:
+    """When error bars hold that are made with the weights of a solver, for a mixture of so many priors.
+
+    So many ``outliers`` have a noise that was chosen for what was observed.
+    """
     if not solver.calibrated:
         sentence = "The solver takes its directions from y, so its error bars are not calibrated, even under the prior."
         return Guarantee("none", sentence)
-    if components == 1:
-        return UNDER_THE_PRIOR
-    sentence = f"The error bars are right if the data follow one of {components} priors, as likely as their weights."
+    sentence = UNDER_THE_PRIOR.sentence
+    if components > 1:
+        sentence = (
+            f"The error bars are right if the data follow one of {components} priors, as likely as their weights."
+        )
+    if outliers:
+        which = "one observation is an outlier" if outliers == 1 else f"{outliers:,} observations are outliers"
+        sentence += f" The prior says that {which}, with more noise, because of what was observed there."
     return Guarantee("under the prior", sentence)
 
 

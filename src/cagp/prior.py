@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
@@ -29,7 +29,8 @@ class Prior:
 
     ``mean`` is a mean, a number, or a function of the points. ``noise_variance`` is the variance of the Gaussian
     noise: one positive number, or one per observation, shape (d,). Where a ``noise_pattern`` is given, its standard
-    deviation at x is √noise_variance · noise_pattern(x).
+    deviation at x is √noise_variance · noise_pattern(x). ``noise_factors`` (d,) multiply the noise variance of the
+    observations, of some more than of others; new observations have the noise without them.
 
     >>> import cagp
     >>> prior = cagp.Prior(cagp.Matern32(lengthscale=0.2, variance=1.0), noise_variance=0.01)
@@ -39,26 +40,33 @@ class Prior:
     mean: Mean = field(default_factory=Zero, kw_only=True)
     noise_variance: Any = field(default=1e-2, kw_only=True)
     noise_pattern: Pattern | None = field(default=None, kw_only=True)
+    noise_factors: Any = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         if not isinstance(self.kernel, Kernel):
             raise InputTypeError(f"kernel must be a kernel such as Matern32(0.2), got {self.kernel!r}")
         object.__setattr__(self, "mean", as_mean(self.mean))
         object.__setattr__(self, "noise_variance", _checked_noise(self.noise_variance))
+        if self.noise_factors is not None:
+            object.__setattr__(self, "noise_factors", _each_positive(self.noise_factors, "noise_factors"))
         if not isinstance(self.noise_pattern, Pattern | None):
             raise InputTypeError(f"noise_pattern must be a cagp.Pattern, got {self.noise_pattern!r}")
-        if self.noise_pattern is not None and np.ndim(self.noise_variance):
-            raise InputError("noise_pattern is for one noise_variance; one per observation says all there is")
+        for name in ("noise_pattern", "noise_factors"):
+            if getattr(self, name) is not None and np.ndim(self.noise_variance):
+                raise InputError(f"{name} is for one noise_variance; one per observation says all there is")
 
     def __repr__(self) -> str:
         pattern = "" if self.noise_pattern is None else f", noise_pattern={self.noise_pattern!r}"
-        return f"Prior(kernel={self.kernel!r}, mean={self.mean!r}, noise_variance={self.noise_variance!r}{pattern})"
+        more = "" if self.noise_factors is None else f", noise_factors of {len(self.outliers)}"
+        noise = f"noise_variance={self.noise_variance!r}{pattern}{more}"
+        return f"Prior(kernel={self.kernel!r}, mean={self.mean!r}, {noise})"
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Prior):
             return NotImplemented
         own, theirs = ((each.kernel, each.mean, each.noise_pattern) for each in (self, other))
-        return own == theirs and np.array_equal(self.noise_variance, other.noise_variance)
+        names = "noise_variance", "noise_factors"
+        return own == theirs and all(np.array_equal(getattr(self, name), getattr(other, name)) for name in names)
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -70,6 +78,10 @@ class Prior:
                 f"noise_variance has {noise.shape[0]} values for {len(X)} observations; "
                 "give one number, or one per observation"
             )
+        if self.noise_factors is not None:
+            if len(self.noise_factors) != len(X):
+                raise InputError(f"noise_factors has {len(self.noise_factors)} values for {len(X)} observations")
+            noise = noise * torch.tensor(self.noise_factors, device=X.device)
         if self.noise_pattern is not None:
             return noise * self.noise_pattern.at(X).square()
         return noise.expand(len(X)).clone()
@@ -78,7 +90,12 @@ class Prior:
         """The noise variance of new observations at X (T, p), one number or (T,); None where only the old have one."""
         if np.ndim(self.noise_variance):
             return None
-        return self.noise_variance if self.noise_pattern is None else self.noise(X)
+        return self.noise_variance if self.noise_pattern is None else replace(self, noise_factors=None).noise(X)
+
+    @property
+    def outliers(self) -> np.ndarray:
+        """The rows (m,) of the observations whose noise is multiplied."""
+        return np.flatnonzero(np.ones(0) if self.noise_factors is None else self.noise_factors != 1)
 
     def condition(
         self,
@@ -218,11 +235,15 @@ def _checked_noise(noise: Any) -> float | np.ndarray:
             raise type(error)(
                 f"{error}; for data without noise give a small one, such as 1e-8 times the kernel's variance"
             ) from None
-    values = as_float64(noise, "noise_variance").cpu().numpy().copy()
+    return _each_positive(noise, "noise_variance", "one number or ")
+
+
+def _each_positive(given: Any, name: str, beside: str = "") -> np.ndarray:
+    values = as_float64(given, name).cpu().numpy().copy()
     if values.ndim != 1 or not len(values):
-        raise InputError(f"noise_variance must be one number or one per observation, got shape {values.shape}")
+        raise InputError(f"{name} must be {beside}one per observation, got shape {values.shape}")
     if not (values > 0).all():
         worst = int(values.argmin())
-        raise InputError(f"noise_variance must be positive everywhere, got {values[worst]:g} at index {worst}")
+        raise InputError(f"{name} must be positive everywhere, got {values[worst]:g} at index {worst}")
     values.setflags(write=False)
     return values

@@ -55,10 +55,11 @@ def fit(
     Kernels of different roughness are fitted by maximum likelihood, with a constant and a linear trend, and judged by
     the CRPS of left-out observations. ``like`` = X_test (T, p) says where predictions are wanted: observations then
     stand in for these points, without what is missing around them. Where left-out observations are clearly likelier
-    under a mixture of the best, it predicts. Up to 2,000 observations predictions also integrate over the
-    hyperparameters of each candidate. Where the left-out observations say that the error bars are wrong, they are
-    recalibrated. ``story`` tells all of this, ``candidates`` is the table. The command line, ``CAGPRegressor`` and
-    gridded fields do the same.
+    under a mixture of the best, it predicts. Outliers, which lie further from the others than chance explains, get a
+    noise of their own where others are predicted better so; with a ``noise_variance`` none is sought. Up to 2,000
+    observations predictions also integrate over the hyperparameters of each candidate. Where the left-out observations
+    say that the error bars are wrong, they are recalibrated. ``story`` tells all of this, ``candidates`` is the table.
+    The command line, ``CAGPRegressor`` and gridded fields do the same.
 
     Everything can be said by hand: ``kernel`` is a kernel whose values are the start of the fit, the name of one
     ("matern12", "matern32", "matern52", "rbf", "rationalquadratic", "short and long"), or several names to choose from;

@@ -12,9 +12,10 @@ from ..left_out import FEWEST, LeftOut, leave_out, who_judges
 from ..model import Model
 from ..predicting.distributions import reach_of
 from ..recalibration.diagnosis import diagnose
-from ..recalibration.learning import GROUPS, cross_adjustment, learn, learned_from
+from ..recalibration.learning import GROUPS, cross_adjustment, learn, learned_from, ordinary
 from ..solvers.exact import EXACT_UP_TO
 from ..support.validation import ArrayLike
+from .scoring import as_new
 from .search import JUDGES, CandidateSearch
 
 _ROUNDING = 1e-12
@@ -68,7 +69,8 @@ def judged(
     by = _judging(model)
     enough = min(size, _ALONE if test is None else JUDGES)
     which, nowhere = who_judges(by.components[0], test, min(enough, most or enough), seed)
-    seen = leave_out(by, which, seed=seed, correlated=True)
+    everyone = leave_out(by, which, seed=seed, correlated=True)
+    seen = ordinary(everyone, by)
     diagnosis = diagnose(seen.z, seen.correlation)
     bands = learned_from(seen, by.components[0], seed).bands if len(seen) >= FEWEST else ()
     local = any(band.local for band in bands)
@@ -78,6 +80,9 @@ def judged(
         f"{nowhere} Left-out observations{predicted}: 50% intervals hold {diagnosis.hold(0.5)}, 95% hold "
         f"{diagnosis.hold(0.95)}; the rms of z, error / std, is {diagnosis.spread:.3g}.{differs}"
     ).strip()
+    if len(seen) < len(everyone):
+        hold = diagnose(as_new(everyone, by).z).hold(0.95)
+        said += f" That is without outliers: with these, predicted like any new observation, 95% hold {hold}."
     below = float((seen.mean < _TWO_SIDED * seen.std).mean())
     if model.transform is None and y.min() >= 0 and below > _A_FEW:
         said += f" {below:.0%} of these 95% intervals begin below 0, where no observation lies; transforms end there."

@@ -184,6 +184,8 @@ class FitRequest:
         self.integrates = options.uncertainty is not False and len(data.y) <= EXACT_UP_TO
         self.tries_patterns = not self.by_hand if options.varying == "auto" else bool(options.varying)
         as_wished = self.given is None and not self.held
+        known = {"fix_noise", "known_noise"} & set(options.fit_options or {})
+        self.tries_outliers = not (noise or known or "noise_variance" in self.held)
         self.tries_rotation = as_wished if options.rotate == "auto" else bool(options.rotate)
         self.solver = _solver(options.solver, len(data.y))
         usual = _SECONDS * max(1.0, data.X.size / _ENTRIES) ** 0.25

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from scipy.special import ndtr
 
-from ..left_out import Geometry, LeftOut, StandIns, leave_out, leave_out_of, who_judges
+from ..left_out import Geometry, LeftOut, Mixture, StandIns, leave_out, leave_out_of, who_judges
 from ..model import Model
 from ..predicting.distributions import NormalMixture, Transformed, normal_grid, reach_of
 from ..transforms import Transform
@@ -47,6 +47,11 @@ class JudgingSet:
         return len(self.which)
 
     @property
+    def rows(self) -> np.ndarray:
+        """Which training points they are; some may stand in for several points."""
+        return self.which.rows.cpu().numpy() if isinstance(self.which, StandIns) else self.which
+
+    @property
     def stand_in(self) -> bool:
         """Whether they stand in for points to be predicted."""
         return isinstance(self.which, StandIns)
@@ -57,7 +62,7 @@ class JudgingSet:
 
     def scores(self, model: Model) -> LeftOutScores:
         """The scores of a model here."""
-        found = self.left_out(model)
+        found = as_new(self.left_out(model), model)
         if self.transform is None:
             return LeftOutScores.of(found)
         return LeftOutScores.carried_over(found, self.transform, reach_of(model.components[0], self.transform))
@@ -81,9 +86,8 @@ class LeftOutScores:
 
     @classmethod
     def of(cls, found: LeftOut) -> LeftOutScores:
-        z, density = found.z, np.exp(-0.5 * found.z**2) / np.sqrt(2 * np.pi)
-        crps = found.std * (z * (2 * ndtr(z) - 1) + 2 * density - 1 / np.sqrt(np.pi))
-        log_score = 0.5 * z**2 + np.log(found.std) + 0.5 * np.log(2 * np.pi)
+        crps = normal_crps(found.y - found.mean, found.std)
+        log_score = 0.5 * found.z**2 + np.log(found.std) + 0.5 * np.log(2 * np.pi)
         return cls(found.number, crps, log_score, (found.y - found.mean) ** 2)
 
     @classmethod
@@ -114,6 +118,26 @@ class LeftOutScores:
         """Those of the observations ``index`` (m,)."""
         there = np.isin(self.index, index)
         return LeftOutScores(self.index[there], self.crps[there], self.log_score[there], self.squared[there])
+
+
+def as_new(found: LeftOut, mixture: Mixture) -> LeftOut:
+    """Left-out predictions with the noise of new observations: that an observation was an outlier is not foreseen."""
+    if all(each.prior.noise_factors is None for each in mixture.components):
+        return found
+    more = np.zeros(len(found))
+    for weight, each in zip(mixture.weights, mixture.components, strict=True):
+        own, new = (prior.noise(each.X) for prior in (each.prior, replace(each.prior, noise_factors=None)))
+        more += weight * (own - new).cpu().numpy()[found.index]
+    # what is left of a large number less nearly the same one has the digits of the large one
+    least = np.finfo(float).eps * found.std**2
+    return replace(found, std=np.sqrt(np.maximum(found.std**2 - more, least)))
+
+
+def normal_crps(error: np.ndarray, std: np.ndarray) -> np.ndarray:
+    """The CRPS (n,) of normal predictions whose means are off by ``error`` (n,)."""
+    z = error / std
+    density = np.exp(-0.5 * z**2) / np.sqrt(2 * np.pi)
+    return np.asarray(std * (z * (2 * ndtr(z) - 1) + 2 * density - 1 / np.sqrt(np.pi)))
 
 
 def clearly_worse(one: np.ndarray, best: np.ndarray, by: float = 2.0) -> bool:

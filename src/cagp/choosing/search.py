@@ -89,8 +89,8 @@ class CandidateSearch:
 
     ``transform`` made y of the observations, where there is one; scores are on their scale. ``chosen`` are the
     candidates that predict, with their weights, ``model`` what they make together, ``result`` the fit of the heaviest.
-    ``notes`` and ``findings`` are for the story, ``not_tried`` is what there was no time for; ``seconds`` is how long
-    each step took besides them.
+    ``outliers_sought`` says that outliers were looked for. ``notes`` and ``findings`` are for the story, ``not_tried``
+    is what there was no time for; ``seconds`` is how long each step took besides them.
     """
 
     def __init__(self, request: FitRequest, transform: Transform | None = None, started: float | None = None) -> None:
@@ -106,6 +106,7 @@ class CandidateSearch:
         self.first: Conditioned | None = None  # whose data others share
         self.judges: JudgingSet | None = None
         self.fits: list[FittedCandidate] = []
+        self.outliers_sought = False
         self.notes: list[str] = []
         self.findings: dict[str, str] = {}
         self.seconds: dict[str, float] = {}
@@ -211,15 +212,15 @@ class CandidateSearch:
         """The standard deviation of each column (p,)."""
         return np.asarray(self.X.std(axis=0))
 
-    @cached_property
-    def scale(self) -> float:
-        """The variance of y."""
-        return float(self.y.var())
+    @property
+    def variance(self) -> float:
+        """That of the observations, without outliers."""
+        return float(np.delete(self.y, self.start.start.outliers).var())
 
     @cached_property
     def idle(self) -> set[int]:
         """The columns along which the first candidate hardly varies: their lengthscales stay."""
-        found, least = set[int](), _IDLE * self.scale
+        found, least = set[int](), _IDLE * self.variance
         for part, column, place in self._lengthscales(self.fits[0].prior):
             reach = 2 * float(self.spread[column]) / part.kernel.lengthscale[place]
             if part.kernel.variance * reach**2 < least:

@@ -20,6 +20,7 @@ from .candidates import CandidatePrior, is_rotated, unlike_columns
 from .integrating import integrate
 from .judging import judge_error_bars
 from .options import FitRequest
+from .outliers import withstand_outliers
 from .patterns import try_patterns
 from .scoring import clearly_worse, stacked
 from .search import MAKING, CandidateSearch, FittedCandidate, Step
@@ -48,6 +49,8 @@ def steps_for(request: FitRequest) -> list[Step]:
     """What is done for a request. Kinds of kernels, trends and the like are not tried where they were given."""
     several = len(request.data.y) > 1
     steps = [Step("transform", choose_transform, always=True), Step("kernels", fit_first, always=True)]
+    if request.tries_outliers:
+        steps.append(Step("outliers", withstand_outliers, "a noise of their own for outliers"))
     if several:
         steps.append(Step("kernels", fit_kernels, ", ".join(request.kinds[1:])))
     # a trend that is linear in longitude would jump where the globe closes
@@ -112,7 +115,7 @@ def fit_kernels(search: CandidateSearch) -> CandidateSearch:
 def _starts(search: CandidateSearch, kind: str) -> list[Callable[[], CandidatePrior]]:
     """Where the kernel of a kind starts: several places for a sum, which has many optima."""
     first = search.start.starting_at(search.fits[0].prior)
-    spread, scale = search.spread, search.scale
+    spread, scale = search.spread, search.variance
 
     def within(spreads: float) -> CandidatePrior:
         return search.start.from_values_of(first.within(spreads, spread).start, kind)

@@ -11,6 +11,7 @@ from ..errors import NotPositiveDefiniteError
 from ..hyperparameters.transform_fitting import Profile, most_likely
 from ..prior import Prior
 from ..transforms import BoxCox, Log, Logit, SinhArcsinh, Transform, YeoJohnson, named
+from .outliers import withstand_outliers
 from .scoring import LeftOutScores, clearly_worse
 from .search import CandidateSearch
 
@@ -61,6 +62,7 @@ def _better_of_two(search: CandidateSearch) -> CandidateSearch:
         proposed = _proposal(first.prior, X, y, search.seed)
     except NotPositiveDefiniteError:
         return search
+    judges, search = search.judges, withstand_outliers(search)
     if proposed is None:
         search.findings["transform"] = (
             "The observations are taken as they are: no transform makes them clearly more likely."
@@ -70,20 +72,26 @@ def _better_of_two(search: CandidateSearch) -> CandidateSearch:
     why = ""
     for transform in (proposed, *_milder(proposed)):
         changed = CandidateSearch(search.request, transform, search.started)
-        changed.judges = replace(search.judges, transform=transform)
-        changed.first = search.judges.geometry.model.with_observations(torch.from_numpy(changed.y))
-        other = changed.run(changed.start)
-        if other is None:
+        changed.judges = replace(judges, transform=transform)
+        changed.first = judges.geometry.model.with_observations(torch.from_numpy(changed.y))
+        if changed.run(changed.start) is None:
             continue
-        words, better, worse = _compared(first.scores, other.scores)
-        if better and not worse:
+        changed = withstand_outliers(changed)
+        other, robust = changed.fits[0], search.fits[0]
+        # a transform under which nothing is an outlier any more explains the extremes of the observations: only what
+        # is clearly better calls them exceptions
+        explains = robust is not first and other.prior.noise_factors is None
+        words, better, worse = _compared((first if explains else robust).scores, other.scores)
+        exceptions = explains and _clearly_better(*_aligned(robust.scores, other.scores))
+        if better and not worse and not exceptions:
             said = f"The observations are transformed: {transform.in_words}; {words}. {_MEAN_SEEN}"
             left = f"Left out, since it would make their means worse: {'; '.join(tried)}." if tried else ""
             changed.findings["transform"] = f"{said} {left}".strip()
             return changed
-        tried.append(f"{transform.in_words}; {words}")
-        why = ", since a transform would make their means worse" if better else why
-        if not better or search.is_over:
+        own = f"; with a noise of their own for outliers the CRPS is {robust.crps:.4g}" if exceptions else ""
+        tried.append(f"{transform.in_words}; {words}{own}")
+        why = ", since a transform would make their means worse" if better and not exceptions else why
+        if not better or exceptions or search.is_over:
             break
     if tried:
         search.findings["transform"] = f"The observations are taken as they are{why}. Tried: {'; '.join(tried)}."
@@ -102,8 +110,7 @@ def _compared(one: LeftOutScores, other: LeftOutScores) -> tuple[str, bool, bool
 
     The few largest squared errors decide about a mean, and which of two is better there is mostly chance.
     """
-    index = np.intersect1d(one.index, other.index)
-    without, within = one.at(index), other.at(index)
+    without, within = _aligned(one, other)
     pairs = [(within.crps.mean(), without.crps.mean()), (within.rmse, without.rmse)]
     digits = [4 if f"{a:.4g}" != f"{b:.4g}" else 7 for a, b in pairs]
     crps, rmse = (f"{a:.{n}g} with it and {b:.{n}g} without" for (a, b), n in zip(pairs, digits, strict=True))
@@ -111,9 +118,20 @@ def _compared(one: LeftOutScores, other: LeftOutScores) -> tuple[str, bool, bool
         f"the CRPS of left-out observations, predicted by the first candidate, is {crps}, and the root mean square "
         f"error of the mean {rmse}"
     )
-    better = within.crps.mean() < (1 - _BETTER) * without.crps.mean() and clearly_worse(without.crps, within.crps)
+    better = _clearly_better(within, without)
     beyond_chance = clearly_worse(within.squared, without.squared) or within.rmse > (1 + _MUCH_WORSE) * without.rmse
     return words, better, beyond_chance and within.rmse > (1 + _WORSE) * without.rmse
+
+
+def _aligned(one: LeftOutScores, other: LeftOutScores) -> tuple[LeftOutScores, LeftOutScores]:
+    """Those of the observations that both have."""
+    index = np.intersect1d(one.index, other.index)
+    return one.at(index), other.at(index)
+
+
+def _clearly_better(one: LeftOutScores, other: LeftOutScores) -> bool:
+    """Whether the CRPS of the one is better than that of the other by more than chance, and by enough to matter."""
+    return one.crps.mean() < (1 - _BETTER) * other.crps.mean() and clearly_worse(other.crps, one.crps)
 
 
 def _proposal(prior: Prior, X: np.ndarray, y: np.ndarray, seed: int) -> Transform | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from ..choosing.options import check_recalibrate
 from ..errors import NotPositiveDefiniteError
 from ..model import Model
 from ..prediction import Prediction
+from ..prior import Prior
 
 _NUMBERS_AT_ONCE = 2**24  # of weights (d, T) in memory at a time, where the means are taken from them
 
@@ -79,7 +80,11 @@ class Outputs:
     def noises(self, X: np.ndarray) -> np.ndarray:
         """The noise variance of new observations at X (T, p), (T, outputs): the average one of a mixture."""
         places = torch.from_numpy(X)
-        each = [np.stack([part.prior.noise(places).numpy() for part in model.components]) for model in self.models]
+
+        def noise(prior: Prior) -> np.ndarray:  # of new observations: no factors of those that it has seen
+            return replace(prior, noise_factors=None).noise(places).numpy()
+
+        each = [np.stack([noise(part.prior) for part in model.components]) for model in self.models]
         return np.column_stack([model.weights @ noise for model, noise in zip(self.models, each, strict=True)])
 
     def covariances(self, X: np.ndarray, noise: Any) -> np.ndarray:

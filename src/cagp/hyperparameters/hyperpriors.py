@@ -122,7 +122,9 @@ class Hyperpriors:
             raise InputError("Hyperpriors.of needs y, or the variance that is expected of it as scale")
         if scale is None:
             values = targets(y, len(train), train.device)
-            scale = scale_of((values - prior.mean.fit(train, values)(train)).numpy())
+            others = np.delete(np.arange(len(train)), prior.outliers)
+            train_others, values = train[others], values[others]
+            scale = scale_of((values - prior.mean.fit(train_others, values)(train_others)).numpy())
         deviation = positive(scale, "scale") ** 0.5
         found = dict(_of_kernel(prior.kernel, "kernel", train, deviation, first=True))
         if np.ndim(prior.noise_variance) == 0:

@@ -19,9 +19,9 @@ class Observations:
     """Points ``X`` (n, p), observations ``y`` (n,), and a known ``mean`` (n,) or a ``basis`` (n, q) of an unknown one.
 
     Where ``restricted``, its coefficients are integrated out (REML), else they are chosen with the kernel. ``noise``
-    (n,) where it is known per observation; ``known_noise`` (n,) is there beside what is fitted; a pattern multiplies
-    the noise level by ``noise_slope`` (n,). ``jitter`` is added to the diagonal of G, where the user asked for it.
-    ``y`` and ``mean`` may be (n, outputs): independent functions, whose likelihoods multiply.
+    (n,) where it is known per observation; ``known_noise`` (n,) is there beside what is fitted; a pattern and factors
+    multiply the noise level by ``noise_slope`` (n,). ``jitter`` is added to the diagonal of G, where the user asked for
+    it. ``y`` and ``mean`` may be (n, outputs): independent functions, whose likelihoods multiply.
     """
 
     X: torch.Tensor
@@ -93,7 +93,8 @@ def observations(
         wrong = f"y has {values.shape[1]} outputs, each with a mean of its own"
         raise InputError(f"refit_mean=True, but {wrong}; leave refit_mean out")
     noise = prior.noise(train) if np.ndim(prior.noise_variance) else None
-    slope = None if prior.noise_pattern is None else prior.noise_pattern.at(train).square()
+    plain = prior.noise_pattern is None and prior.noise_factors is None
+    slope = None if plain else prior.noise(train) / prior.noise_variance
     known = None if known_noise is None else not_negative_each(known_noise, "known_noise", n, train.device)
     parts = train, values, torch.zeros_like(values), basis, noise
     restricted = prior.mean.unknown and not refit_mean

@@ -120,7 +120,8 @@ class PatternFit:
         self._blocks = ScaledBlocks.of(kernel, local, members, b.reshape(local.size, -1), data.X.mean(dim=0))
         self._pattern = Pattern(near, centres, [1.0] * len(centres))
         self._shares, self._fixed = self._pattern.shares(local.X), local.diagonal(0.0)
-        self._level = 0.0 if np.ndim(prior.noise_variance) else float(prior.noise_variance)
+        level = 0.0 if np.ndim(prior.noise_variance) else float(prior.noise_variance)
+        self._level = level * local.noise_slopes
         self._slopes, self._squares = self._information(np.zeros(2 * len(centres)))
 
     @property

@@ -265,10 +265,11 @@ class Sampled(Distribution):
 
 
 def reach_of(component: Conditioned, transform: Transform) -> tuple[float, float]:
-    """How far the mean of a transform looks: twice the noise beyond all observations where g⁻¹ is the steeper, and at
-    the other end as far as they are apart.
+    """How far the mean of a transform looks: twice the noise beyond all observations but outliers where g⁻¹ is the
+    steeper, and at the other end as far as they are apart.
     """
-    y, noise = torch.from_numpy(component.recipe.y), float(np.mean(component.prior.noise_variance)) ** 0.5
+    y = torch.from_numpy(np.delete(component.recipe.y, component.prior.outliers))
+    noise = float(np.mean(component.prior.noise_variance)) ** 0.5
     low, high = y.min(), y.max()
     ends = transform.inverse(torch.stack([low - _BEYOND * noise, low, high, high + _BEYOND * noise]))
     apart = ends[2] - ends[1]

@@ -70,8 +70,8 @@ class Recipe:
 
     def restricted(self, kept: np.ndarray) -> Recipe:
         """The recipe for the training points ``kept`` (n,) alone; noise given one by one is cut down."""
-        noise = self.prior.noise_variance
-        prior = replace(self.prior, noise_variance=noise[kept] if np.ndim(noise) else noise)
+        each = {name: getattr(self.prior, name) for name in ("noise_variance", "noise_factors")}
+        prior = replace(self.prior, **{name: noise[kept] for name, noise in each.items() if np.ndim(noise)})
         return replace(self, prior=prior, X=self.X[kept], y=self.y[kept])
 
     def with_more(self, X: torch.Tensor, y: torch.Tensor, noise_variance: Any = None) -> Recipe:
@@ -100,8 +100,17 @@ def _with_noise(prior: Prior, old: torch.Tensor, new: torch.Tensor, noise_varian
                 "the model has a noise variance for each observation, which says nothing about further ones; give "
                 "noise_variance for these: one number, or one per observation"
             )
-        return prior
-    theirs = replace(prior, noise_variance=noise_variance, noise_pattern=None).noise(new)
-    if not np.ndim(prior.noise_variance) and bool((theirs == prior.noise(new)).all()):
-        return prior
-    return replace(prior, noise_variance=torch.cat([prior.noise(old), theirs]).numpy(), noise_pattern=None)
+        return _with_factors(prior, len(new))
+    plain = replace(prior, noise_pattern=None, noise_factors=None)
+    theirs = replace(plain, noise_variance=noise_variance).noise(new)
+    if not np.ndim(prior.noise_variance) and bool(
+        (theirs == torch.as_tensor(prior.new_noise(new), dtype=torch.float64)).all()
+    ):
+        return _with_factors(prior, len(new))
+    return replace(plain, noise_variance=torch.cat([prior.noise(old), theirs]).numpy())
+
+
+def _with_factors(prior: Prior, added: int) -> Prior:
+    """The prior for so many further observations, whose noise it does not multiply."""
+    factors = prior.noise_factors
+    return prior if factors is None else replace(prior, noise_factors=np.concatenate([factors, np.ones(added)]))

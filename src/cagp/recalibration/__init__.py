@@ -1,7 +1,7 @@
 """Error bars that hold on the data: scaled and shaped by left-out predictions, or by a calibration set."""
 
 from .conformal import Conformal, jackknife_interval
-from .learning import GROUPS, cross_recalibrated, learn, learned_from
+from .learning import GROUPS, cross_recalibrated, learn, learned_from, ordinary
 from .margins import Margins, PlacedMargins
 from .recalibrated import Recalibration
 
@@ -15,4 +15,5 @@ __all__ = [
     "jackknife_interval",
     "learn",
     "learned_from",
+    "ordinary",
 ]

@@ -61,15 +61,17 @@ def learn(
     geometry = Geometry(model)
     if like is not None:
         test = points(like, "like", model.device, columns=model.X.shape[1])
-        seen = leave_out(mixture, stand_ins_for(model, test, min(size, _STAND_INS), seed), seed=seed, correlated=True)
+        stand_ins = stand_ins_for(model, test, min(size, _STAND_INS), seed)
+        seen = ordinary(leave_out(mixture, stand_ins, seed=seed, correlated=True), mixture)
         taught = learned_from(seen, model, seed).bands
     with progress_bar("recalibrate", asked, progress) as advance:
-        if seen is not None and seen.stand_ins is None and len(seen) == asked:
+        known = len(model.prior.outliers)
+        if seen is not None and seen.stand_ins is None and len(seen) + known >= asked:
             alone, near = seen, list(taught)
             advance(asked)
         else:
             rows = np.arange(size) if asked == size else np.sort(generator.choice(size, asked, replace=False))
-            alone = leave_out(mixture, rows, advance, seed)
+            alone = ordinary(leave_out(mixture, rows, advance, seed), mixture)
             near = _by_distance(alone, geometry, seed)
     bands, how = near, alone.how
     if seen is not None and seen.stand_ins is not None:
@@ -82,6 +84,15 @@ def learn(
     if len(bands) > len(near):
         how += f" Error bars are known up to a distance of {bands[-1].distance:.3g} lengthscales from the data."
     return Recalibration(tuple(bands), how, seed)
+
+
+def ordinary(found: LeftOut, mixture: Mixture) -> LeftOut:
+    """Left-out predictions without those of outliers: what error bars promise, they promise of the others."""
+    others = ~np.isin(found.index, mixture.components[0].prior.outliers)
+    if others.all() or not others.any():
+        return found
+    how = f"{found.how} {int((~others).sum()):,} of them, taken for outliers, are not in the result."
+    return replace(found.some(others), how=how)
 
 
 def learned_from(found: LeftOut, component: Conditioned, seed: int) -> Recalibration:
@@ -151,7 +162,7 @@ def _in_gaps(
         stand_ins = matched.beyond(rows, width)
         if len(stand_ins) < _FEWEST_IN_GAPS:  # hardly anybody has something left outside of gaps as wide as these
             break
-        found = leave_out(few, stand_ins, seed=seed, correlated=True)
+        found = ordinary(leave_out(few, stand_ins, seed=seed, correlated=True), few)
         # bands lie ever further from the data: between two of them the sizes of errors are interpolated
         if np.median(found.distance) > bands[-1].distance:
             bands.append(DistanceBand.learned(found, geometry, seed)[0])

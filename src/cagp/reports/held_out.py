@@ -15,7 +15,7 @@ from ..errors import InputError
 from ..left_out import FEWEST, Correlation, Geometry, LeftOut, affordable, correlation_of, left_out
 from ..model import Model
 from ..prediction import Prediction
-from ..recalibration import GROUPS, Conformal, cross_recalibrated, learn
+from ..recalibration import GROUPS, Conformal, cross_recalibrated, learn, ordinary
 from ..recalibration.diagnosis import Diagnosis, diagnose
 from ..support.convert import array
 from .inputs import HoldoutData, ReportInputs, seconds, working
@@ -170,7 +170,8 @@ def leave_out(model: Model, like: torch.Tensor | None, seed: int) -> LeftOut:
     fewer = min(size, _FEWER_POINTS)
     most = _POINTS if len(model.components) == 1 else _POINTS_OF_MIXTURES
     by_folds = like is None and affordable(model.components[0], working(model), fewer)
-    return left_out(model, like, fewer if by_folds else min(size, most), seed, progress=False, correlated=True)
+    n = fewer if by_folds else min(size, most)
+    return ordinary(left_out(model, like, n, seed, progress=False, correlated=True), model)
 
 
 def left_out_data(model: Model, found: LeftOut) -> HeldOut:

@@ -117,14 +117,17 @@ def _mean(model: Model, names: Names) -> str:
 
 
 def _noise_in_words(prior: Prior, unit: str) -> str:
-    std = np.sqrt(prior.noise_variance)
+    std, outliers = np.sqrt(prior.noise_variance), len(prior.outliers)
     if prior.noise_pattern is not None:
         low, high = (number(float(std) * end(prior.noise_pattern.values)) for end in (min, max))
-        return f"standard deviation that varies with the inputs, from {low} to {with_unit(high, unit)}"
-    if np.ndim(std) == 0:
-        return f"standard deviation {with_unit(number(float(std)), unit)}, the same for all observations"
-    low, high = number(float(std.min())), with_unit(number(float(std.max())), unit)
-    return f"one per observation, standard deviations from {low} to {high}"
+        said = f"standard deviation that varies with the inputs, from {low} to {with_unit(high, unit)}"
+    elif np.ndim(std) == 0:
+        same = f"the same for all{' other' if outliers else ''} observations"
+        said = f"standard deviation {with_unit(number(float(std)), unit)}, {same}"
+    else:
+        low, high = number(float(std.min())), with_unit(number(float(std.max())), unit)
+        said = f"one per observation, standard deviations from {low} to {high}"
+    return f"{said}; more for {outliers:,} outliers" if outliers else said
 
 
 def hyperparameters_table(model: Model, fit: FitResult | None, names: Names) -> PageTable:
@@ -232,7 +235,7 @@ def _all_of(parameters: Sequence[Hyperparameter]) -> str:
 
 
 def _noise(model: Model) -> list[str]:
-    noise = float(model.prior.noise(model.X).mean())
+    noise = float(np.delete(array(model.prior.noise(model.X)), model.prior.outliers).mean())
     signal = float(model.gram.kernel_diagonal().double().mean())
     said = f"Noise makes up {percent(noise / (noise + signal))} of the variance that the prior expects."
     if noise > signal:

@@ -33,7 +33,8 @@ from .objects import decode, decode_prior, encode, encode_prior
 from .saved import Parts, Saved, decoded
 
 FORMAT = "cagp model"
-FORMAT_VERSION = 3  # of a model whose noise has a pattern; 2 of others with parts such as a recalibration, else 1
+# 4 with outliers that have a noise of their own, 3 with a pattern of the noise, 2 with parts such as a recalibration
+FORMAT_VERSION = 4
 
 DESCRIPTION = "model.json"
 
@@ -44,7 +45,7 @@ _LARGEST_DESCRIPTION = 16 * 2**20
 _LARGEST_HEADER = 2**20
 _ENTRIES = {"format", "format_version", "cagp_version", "created", "data", "prior", "solver", "settings", "about"}
 _LAYERED = _ENTRIES | {"layers"}
-_ENTRIES_OF = {1: (_ENTRIES,), 2: (_LAYERED,), 3: (_ENTRIES, _LAYERED)}
+_ENTRIES_OF = {1: (_ENTRIES,), 2: (_LAYERED,), 3: (_ENTRIES, _LAYERED), 4: (_ENTRIES, _LAYERED)}
 
 
 def is_model_folder(folder: str | Path) -> bool:
@@ -77,10 +78,10 @@ def write(saved: Saved, folder: str | Path, *, overwrite: bool = False) -> Path:
     place = require_writable(folder, overwrite)
     arrays = {"X": np.ascontiguousarray(saved.X, dtype=np.float64), "y": np.ascontiguousarray(saved.y)}
     patterned = any(prior.noise_pattern is not None for prior in (saved.prior, *saved.parts.others))
-    parts = saved.parts.encoded(saved.picked or saved.solver, arrays)
+    parts = saved.parts.encoded(saved.picked or saved.solver, saved.prior, arrays)
     description = {
         "format": FORMAT,
-        "format_version": 3 if patterned else 2 if parts else 1,
+        "format_version": 4 if saved.prior.noise_factors is not None else 3 if patterned else 2 if parts else 1,
         "cagp_version": __version__,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "about": saved.about.to_json(),

@@ -61,10 +61,11 @@ def encode(value: Any, path: str, arrays: dict[str, np.ndarray]) -> Any:
 
 
 def encode_prior(prior: Prior, path: str, noise: str, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
-    """A prior as JSON; noise of each observation goes to ``arrays`` under the name ``noise``."""
+    """A prior as JSON; noise of each observation, or its factors, go to ``arrays`` under the name ``noise``."""
     content = {name: encode(getattr(prior, name), f"{path}{name}", arrays) for name in ("kernel", "mean")}
-    if np.ndim(prior.noise_variance):
-        arrays[noise] = np.array(prior.noise_variance, dtype=np.float64)
+    each = prior.noise_factors if prior.noise_factors is not None else prior.noise_variance
+    if np.ndim(each):
+        arrays[noise] = np.array(each, dtype=np.float64)
     content["noise_variance"] = None if np.ndim(prior.noise_variance) else float(prior.noise_variance)
     if prior.noise_pattern is not None:
         content["noise_pattern"] = encode(prior.noise_pattern, f"{path}noise_pattern", arrays)
@@ -75,11 +76,13 @@ def decode_prior(content: Any, path: str, noise: str, arrays: Mapping[str, np.nd
     """What ``encode_prior`` wrote."""
     kernel, mean = (decode(content[n], f"{path}{n}", arrays, kind) for n, kind in (("kernel", Kernel), ("mean", Mean)))
     variance, pattern = content["noise_variance"], content.get("noise_pattern")
+    each = saved_array(arrays, noise, "float64") if variance is None or noise in arrays else None
     return Prior(
         kernel,
         mean=mean,
-        noise_variance=saved_array(arrays, noise, "float64") if variance is None else variance,
+        noise_variance=each if variance is None else variance,
         noise_pattern=pattern and decode(pattern, f"{path}noise_pattern", arrays, Pattern),
+        noise_factors=None if variance is None else each,
     )
 
 

@@ -52,9 +52,11 @@ class Parts:
         parts: Any = {name: getattr(self, name) for name in ("margins", "transform", "limited", "story")}
         return first.replace(components=components, weights=self.weights, **parts)
 
-    def guarantee(self, solver: Solver) -> Guarantee:
-        """When the error bars of the model hold."""
-        return guarantee_of(solver, 1 + len(self.others)) if self.margins is None else self.margins.guarantee
+    def guarantee(self, solver: Solver, prior: Prior) -> Guarantee:
+        """When the error bars of the model hold, whose first ``prior`` this is."""
+        if self.margins is not None:
+            return self.margins.guarantee
+        return guarantee_of(solver, 1 + len(self.others), len(prior.outliers))
 
     @property
     def in_words(self) -> str:
@@ -64,10 +66,10 @@ class Parts:
         words += [] if self.transform is None else [f"a transformed scale, {self.transform.in_words}"]
         return "; then ".join([*words, *([] if self.story is None else [self.story.in_words])])
 
-    def encoded(self, solver: Solver, arrays: dict[str, np.ndarray]) -> list[dict[str, Any]]:
+    def encoded(self, solver: Solver, prior: Prior, arrays: dict[str, np.ndarray]) -> list[dict[str, Any]]:
         """As JSON; ``arrays`` is given theirs."""
         # versions up to 0.2 have read when error bars hold from here
-        held = {"held": dataclasses.asdict(self.guarantee(solver))}
+        held = {"held": dataclasses.asdict(self.guarantee(solver, prior))}
         found: list[tuple[str, dict[str, Any], dict[str, np.ndarray]]] = []
         if self.others:
             own: dict[str, np.ndarray] = {"weights": np.array(self.weights)}
@@ -139,7 +141,7 @@ class Saved:
     @property
     def guarantee(self) -> Guarantee:
         """When the error bars of the model hold."""
-        return self.parts.guarantee(self.picked or self.solver)
+        return self.parts.guarantee(self.picked or self.solver, self.prior)
 
     def condition(
         self,
@@ -214,7 +216,8 @@ def _mixture(content: Any, arrays: Mapping[str, np.ndarray], size: int) -> tuple
     require_entries(content, ["priors"], "a mixture")
     numbered = enumerate(content["priors"])
     priors = [decode_prior(each, f"priors[{i}].", f"noise_variance[{i}]", arrays) for i, each in numbered]
-    sizes = {len(each.noise_variance) for each in priors if np.ndim(each.noise_variance)}
+    noises = [noise for each in priors for noise in (each.noise_variance, each.noise_factors) if np.ndim(noise)]
+    sizes = set(map(len, noises))
     if not sizes <= {size}:
         raise InputError(f"a mixture has {max(sizes - {size})} noise variances for {size} observations")
     weights = saved_array(arrays, "weights", "float64")

@@ -1,0 +1,164 @@
+"""A few observations that are wrong, or come from elsewhere, must not spoil the map: they get a noise of their own.
+
+An observation that lies further from what the others say than chance explains has the noise variance of the others
+times a factor, fixed before anything is predicted: the likeliest one, (e² − v) / σ², where e is its error when it is
+left out, v the variance of f there and σ² the noise of the others. Statistics calls that a shift of the variance.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.special import ndtr
+
+from ..left_out import leave_out
+from ..model import Model
+from ..predicting.conditioned import Conditioned
+from ..support.numbers import number
+from .candidates import CandidatePrior
+from .scoring import as_new, clearly_worse, normal_crps
+from .search import CandidateSearch, FittedCandidate
+
+_FEWEST = 30  # of fewer observations none can be told to be the exception
+_MOST = 0.1  # where more look like outliers, errors have heavy tails and no observation is the exception
+_CHANCE = 0.01  # so few data with normal errors have an outlier
+_FALSE = 0.05  # about so few of those that are called outliers are none
+_ABSENT = 1e8  # a factor with which observations say nothing, while the others are fitted
+_ROUNDS = 4  # of finding them and fitting the others: the largest hide the next
+_MEDIAN = 0.6745  # of |z|
+# Of more observations those that judge, and as many with the most extreme values, say whether there are outliers; and
+# one group in five judges whether calling them so pays, where else all five do.
+_EVERYONE, _GROUPS = 10_000, 5
+_CLEARLY = 1.0  # standard errors by which it has to pay
+_NAMED = 10
+
+
+def withstand_outliers(search: CandidateSearch) -> CandidateSearch:
+    """The search whose first candidate gives outliers a noise of their own, where there are some and that pays."""
+    size, judges = len(search.y), search.judges
+    if search.outliers_sought or not search.request.tries_outliers or size < _FEWEST or judges is None:
+        return search
+    search.outliers_sought = True
+    plain, rows = search.fits[0], np.arange(size)
+    if size > _EVERYONE:
+        extreme = np.argsort(np.abs(search.y - np.median(search.y)))[-len(judges) :]
+        if not len(_Errors.of(search.model_of(plain), np.union1d(judges.rows, extreme)).outlying(size)):
+            return search
+    trial = CandidateSearch(search.request, search.transform, search.started)
+    trial.interrupt, trial.share, trial.outliers_sought, trial.judges = search.interrupt, search.share, True, judges
+    found, called = plain, rows[:0]
+    for _ in range(_ROUNDS):
+        errors = _Errors.of(search.model_of(found), rows)
+        outlying = errors.outlying(size)
+        if np.array_equal(outlying, called) or len(outlying) > _MOST * size:
+            break
+        called = outlying
+        fitted = trial.tried(_first(trial, called, np.full(len(called), _ABSENT)))
+        if isinstance(fitted, str) or search.is_over:
+            search.not_tried.append("a noise of their own for outliers")
+            return search
+        found = fitted
+    if len(outlying) > _MOST * size:
+        search.notes.append(f"{len(outlying):,} observations look like outliers: too many to be exceptions.")
+    elif len(called):
+        trial.start = _first(trial, called, errors.factors(called))
+        start = trial.start.starting_at(replace(found.prior, noise_factors=trial.start.start.noise_factors))
+        if (robust := trial.run(start)) is not None:
+            pays, said = _compared(search, plain, robust)
+            chosen = trial if pays else search
+            chosen.notes.append(said)
+            return chosen
+    return search
+
+
+def _first(trial: CandidateSearch, called: np.ndarray, factors: np.ndarray) -> CandidatePrior:
+    """The first candidate, with the ``factors`` (m,) of the noise of observations ``called`` (m,), for the others."""
+    each = np.ones(len(trial.y))
+    each[called] = factors
+    candidate = trial.request.first_candidate(np.delete(trial.y, called))
+    return candidate.starting_at(replace(candidate.start, noise_factors=each))
+
+
+def _compared(search: CandidateSearch, plain: FittedCandidate, robust: FittedCandidate) -> tuple[bool, str]:
+    """Whether a noise of their own for outliers pays, and what is told of it.
+
+    Left-out observations cannot say: they have put aside what disagreed with them. So observations judge, in groups,
+    that had no part in calling outliers.
+    """
+    size, models = len(search.y), [search.model_of(each) for each in (plain, robust)]
+    groups = np.array_split(np.random.default_rng(search.seed).permutation(size), _GROUPS)
+    scores = [_held_out_crps(search, models, group) for group in (groups if size <= _EVERYONE else groups[:1])]
+    before, after = np.concatenate(scores, axis=1)
+    rows = robust.prior.outliers
+    named = ", ".join(map(str, rows[:_NAMED])) + (", …" if len(rows) > _NAMED else "")
+    which = f"{len(rows):,} of {size:,} observations lie" if len(rows) > 1 else f"1 of {size:,} observations lies"
+    which += f" further from what the others say than chance explains (row{'s' * (len(rows) > 1)} {named}, from 0)"
+    digits = 4 if f"{after.mean():.4g}" != f"{before.mean():.4g}" else 7
+    crps = (
+        f"the CRPS of observations that had no part in saying which is {after.mean():.{digits}g} with a noise of their "
+        f"own for such outliers and {before.mean():.{digits}g} without"
+    )
+    if not clearly_worse(before, after, _CLEARLY):
+        return False, f"{which}, but they keep the noise of the others: {crps}."
+    low, high = (number(float(end(robust.prior.noise_factors[rows])), 2) for end in (np.min, np.max))
+    times = low if low == high else f"{low} to {high}"
+    return True, (
+        f"Outliers: {which}. Their noise variance is {times} times that of the others, fixed before anything "
+        f"is predicted: {crps}. New observations have the noise of the others."
+    )
+
+
+def _held_out_crps(search: CandidateSearch, models: list[Model], group: np.ndarray) -> np.ndarray:
+    """The CRPS of a ``group`` (m,) of observations, predicted from the others without and with outliers, (2, m)."""
+    kept, found = np.setdiff1d(np.arange(len(search.y)), group), []
+    for model in models:
+        part = model.components[0].rebuilt(kept)
+        if part.prior.noise_factors is not None:
+            errors, factors = _Errors.of(_alone(model, part), np.arange(len(kept))), np.ones(len(kept))
+            called = errors.outlying(len(kept))
+            factors[called] = errors.factors(called)
+            part = part.with_prior(replace(part.prior, noise_factors=factors))
+        predicted = _alone(model, part).predict(search.X[group], progress=False).observed()
+        found.append(normal_crps(search.y[group] - np.asarray(predicted.mean), np.asarray(predicted.std)))
+    return np.stack(found)
+
+
+def _alone(model: Model, component: Conditioned) -> Model:
+    return model.replace(components=[component], weights=[1.0])
+
+
+@dataclass(frozen=True)
+class _Errors:
+    """Errors of observations ``index`` (n,) left out alone: their squares, the variance of f there, and the noise of
+    new observations, each (n,).
+    """
+
+    index: np.ndarray
+    squared: np.ndarray
+    variance: np.ndarray
+    noise: np.ndarray
+
+    @classmethod
+    def of(cls, model: Model, rows: np.ndarray) -> _Errors:
+        """Those of ``rows`` (n,) by a model of one component."""
+        found = as_new(leave_out(model, rows), model)
+        noise = replace(model.prior, noise_factors=None).noise(model.X).cpu().numpy()
+        variance = found.std**2 - noise[found.index]
+        return cls(found.index, (found.y - found.mean) ** 2, np.maximum(variance, 0.0), noise[found.index])
+
+    def outlying(self, size: int) -> np.ndarray:
+        """Those of ``size`` observations that are further out than chance explains, by Benjamini and Hochberg's rule.
+
+        Of these a share ``_FALSE`` is expected to be none; of normal errors any are called in ``_CHANCE`` of all data.
+        """
+        z = np.sqrt(self.squared / (self.variance + self.noise))
+        p = 2 * ndtr(-z / max(1.0, float(np.median(z)) / _MEDIAN))  # errors that are all too large are no outliers
+        ranked = np.sort(p)
+        expected = ranked * size / np.arange(1, len(p) + 1)
+        return self.index[p <= ranked[expected <= _FALSE].max()] if expected.min() <= _CHANCE else self.index[:0]
+
+    def factors(self, rows: np.ndarray) -> np.ndarray:
+        """The likeliest factors (m,) of the noise of ``rows`` (m,)."""
+        at = np.searchsorted(self.index, rows)
+        return np.maximum((self.squared - self.variance)[at] / self.noise[at], 1.0)
