@@ -127,9 +127,9 @@ def test_what_every_prediction_has(transform: Transform, inner: str) -> None:
         # the mean is that under the prior, and the std the size of its errors
         plain, far = (whole.replace(limited=False, **of).predict(TEST).observed() for of in ({"margins": None}, {}))
         np.testing.assert_allclose(far.mean, plain.mean, rtol=1e-12)
-        middles = found.quantile((np.arange(2000) + 0.5) / 2000)
-        errors = np.sqrt(np.square(middles - found.mean[:, None]).mean(axis=1))
-        np.testing.assert_allclose(found.std, errors, rtol=0.05)
+        middles = far.quantile((np.arange(20_000) + 0.5) / 20_000)
+        errors = np.sqrt(np.square(middles - far.mean[:, None]).mean(axis=1))
+        np.testing.assert_allclose(far.std, errors, rtol=0.05)
 
 
 def test_draws_have_the_moments() -> None:
@@ -239,7 +239,7 @@ def test_saved_and_loaded(tmp_path: Path, transform: Transform, inner: str) -> N
 )
 def test_what_cannot_be_a_transform_is_refused(tmp_path: Path, change: dict[str, Any], said: str) -> None:
     whole = model(BoxCox(0.3))
-    content = Parts.of(whole).encoded(whole.solver, {})
+    content = Parts.of(whole).encoded(whole.solver, whole.prior, {})
     content[0]["transform"] |= change
     with pytest.raises((InputError, SavedModelError, TypeError), match=said):
         decoded(content, {}, 150)

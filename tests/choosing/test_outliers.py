@@ -49,9 +49,9 @@ def test_the_map_is_nearly_that_of_clean_data(seed: int, off: str) -> None:
     assert len(model.prior.outliers) <= len(ROWS) + 1
     assert model.transform is None
     assert crps(model, X_test, f) < 1.05 * crps(clean, X_test, f)
-    assert "Outliers: " in model.story
-    assert f"(rows {', '.join(map(str, model.prior.outliers))}, from 0)" in model.story
-    assert "That is without outliers" in model.story
+    assert "Outliers: " in model.record.text
+    assert f"(rows {', '.join(map(str, model.prior.outliers))}, from 0)" in model.record.text
+    assert "That is without outliers" in model.record.text
 
 
 def test_neighbours_find_them_as_well() -> None:
@@ -78,8 +78,8 @@ def test_real_peaks_keep_the_noise_of_the_others(data_folder: Path) -> None:
     X, y = np.column_stack([some["Xloc"], some["Yloc"]]), some["Cd"].astype(float)
     model = cagp.fit(X, y, transform=None, varying=False, recalibrate=False, **QUICK)
     assert not len(model.prior.outliers)
-    assert "further from what the others say than chance explains" in model.story
-    assert "but they keep the noise of the others" in model.story
+    assert "further from what the others say than chance explains" in model.record.text
+    assert "but they keep the noise of the others" in model.record.text
 
 
 def test_outliers_beside_each_other_are_no_error() -> None:

@@ -61,7 +61,9 @@ class LeftOut:
 
     @property
     def worth(self) -> float:
-        """How many independent observations their squared errors are worth, by the correlation of the errors."""
+        """How many independent observations their squared errors are worth; stand-ins have errors that go together."""
+        if self.stand_ins is None:
+            return float(len(self))
         n, square = len(np.unique(self.index)), 0.0 if self.correlation is None else self.correlation.square
         return n / (1 + (n - 1) * square)
 
