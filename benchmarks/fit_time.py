@@ -1,6 +1,7 @@
 """How long does ``cagp.fit`` take with nothing said, and how well does it then predict? An older release beside it.
 
-    CAGP_DATA=... python benchmarks/fit_time.py [--cases concrete,made300x6] [--released PATH/src] [--seconds 5]
+    CAGP_DATA=... python benchmarks/fit_time.py [--cases concrete,made300x6] [--released PATH/src]
+        [--sklearn] [--seconds 5]
 
 Every fit runs in a process of its own, which has fitted a few rows before, so that nothing is compiled while the clock
 runs. Held-out data are never looked at by the fit. Made tables have columns that matter, columns that do not, and
@@ -23,7 +24,10 @@ from typing import Any
 import numpy as np
 from front_door import CASES as FRONT_DOOR
 from front_door import Case
+from scipy.stats import norm
 from ten_million import NOISE, field
+
+from cagp import datasets
 
 
 def made(rows: int, columns: int, seed: int = 0) -> Case:
@@ -63,6 +67,14 @@ def satellite() -> Case:
     return table[train, :2], table[train, 2], table[test, :2], table[test, 3], {"like": table[test, :2]}
 
 
+def million() -> Case:
+    """The ERA5 field at all cells but those of a gap of 30° × 50°, some of which are to be predicted."""
+    data = datasets.era5()
+    gap = (np.abs(data.X[:, 0] - 50) < 15) & (np.abs(data.X[:, 1] - 60) < 25)
+    test = np.random.default_rng(0).choice(np.flatnonzero(gap), 2000, replace=False)
+    return data.X[~gap], data.y[~gap], data.X[test], data.y[test], {"like": data.X[test], "globe": (0, 1)}
+
+
 def known(name: str) -> Callable[[], Case]:
     """A case of front_door.py, kin40k with 10,000 rows."""
     rows = 10_000 if name == "kin40k" else 50_000
@@ -80,7 +92,23 @@ CASES: dict[str, Callable[[], Case]] = {
     **{f"field1e{k}": lambda k=k: plane(10**k) for k in (4, 5, 6)},  # type: ignore[misc]
     **{f"kaust {name}": lambda name=name: kaust(name) for name in ("nu06", "nu15", "nu23", "nu23_nugget")},  # type: ignore[misc]
     "satellite": satellite,
+    "globe1e6": million,
 }
+SMALL = ("made300x6", "made700x8", "concrete", "made1400x11")
+
+
+def with_sklearn(X: np.ndarray, y: np.ndarray, X_test: np.ndarray) -> tuple[float, float, np.ndarray, np.ndarray]:
+    """Seconds to fit one kernel of scikit-learn and to predict, mean and standard deviation of new observations."""
+    from sklearn.gaussian_process import GaussianProcessRegressor
+    from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
+
+    centre, spread = X.mean(axis=0), X.std(axis=0)
+    kernel = ConstantKernel() * Matern(np.ones(X.shape[1]), (1e-2, 1e3), nu=1.5) + WhiteKernel(0.1)
+    began = time.perf_counter()
+    fitted = GaussianProcessRegressor(kernel, normalize_y=True).fit((X - centre) / spread, y)
+    between = time.perf_counter()
+    mean, std = fitted.predict((X_test - centre) / spread, return_std=True)
+    return between - began, time.perf_counter() - between, mean, std
 
 
 def measure(name: str, options: dict[str, Any]) -> dict[str, Any]:
@@ -88,6 +116,13 @@ def measure(name: str, options: dict[str, Any]) -> dict[str, Any]:
     import cagp
 
     X, y, X_test, y_test, own = CASES[name]()
+    if options.pop("sklearn", False):
+        fit, predict, mean, std = with_sklearn(X, y, X_test)
+
+        def interval(level: float) -> tuple[np.ndarray, np.ndarray]:
+            return mean + norm.ppf((1 - level) / 2) * std, mean + norm.ppf((1 + level) / 2) * std
+
+        return {"fit": fit, "predict": predict, **scores(mean, interval, y_test), "story": ""}
     for rows in (60, 600, 2100):  # what is compiled is compiled now
         some = np.random.default_rng(0).choice(len(X), min(rows, len(X)), replace=False)
         near = {"like": own["like"][:50]} if own.get("like") is not None else {}
@@ -96,18 +131,21 @@ def measure(name: str, options: dict[str, Any]) -> dict[str, Any]:
     model = cagp.fit(X, y, progress=False, **own, **options)
     fitted = time.perf_counter()
     prediction = model.predict(X_test, progress=False).observed()
-    predicted = time.perf_counter()
-    # the CRPS is twice the average pinball loss of all quantiles
+    found = {"fit": fitted - began, "predict": time.perf_counter() - fitted}
+    return {**found, **scores(prediction.mean, prediction.interval, y_test), "story": str(model.story)}
+
+
+def scores(mean: np.ndarray, interval: Callable[[float], Any], y: np.ndarray) -> dict[str, float]:
+    """CRPS, RMSE, and how many per cent 50% and 95% intervals hold; the CRPS is twice the average pinball loss."""
     levels = (np.arange(100) + 0.5) / 100
     loss, held = [], {}
     for level in (*levels, 0.5, 0.95):
-        ends = prediction.interval(level)
-        held[level] = float(np.mean((ends[0] <= y_test) & (y_test <= ends[1])))
+        ends = interval(level)
+        held[level] = 100 * float(np.mean((ends[0] <= y) & (y <= ends[1])))
         for p, q in zip(((1 - level) / 2, (1 + level) / 2), ends, strict=True):
-            loss.append(np.mean(2 * ((y_test <= q) - p) * (q - y_test)))
-    error = {"crps": float(np.mean(loss[:-4])), "rmse": float(np.sqrt(np.mean((prediction.mean - y_test) ** 2)))}
-    found = {"fit": fitted - began, "predict": predicted - fitted, **error, "half": 100 * held[0.5]}
-    return {**found, "most": 100 * held[0.95], "story": str(model.story)}
+            loss.append(np.mean(2 * ((y <= q) - p) * (q - y)))
+    error = {"crps": float(np.mean(loss[:-4])), "rmse": float(np.sqrt(np.mean((mean - y) ** 2)))}
+    return {**error, "half": held[0.5], "most": held[0.95]}
 
 
 def main() -> None:
@@ -115,12 +153,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cases", default=",".join(CASES))
     parser.add_argument("--released", type=Path, help="the folder src of an older release")
-    parser.add_argument("--seconds", type=float, help="a budget for each fit; not for the older release")
+    parser.add_argument("--sklearn", action="store_true", help="one kernel of scikit-learn beside it, up to 1,500 rows")
+    parser.add_argument("--seconds", type=float, help="a budget for each fit; for this code alone")
     parser.add_argument("--story", action="store_true", help="print how each model came about")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     asked = parser.parse_args()
-    options = {} if asked.seconds is None else {"seconds": asked.seconds}
+    options: dict[str, Any] = {} if asked.seconds is None else {"seconds": asked.seconds}
     if asked.one:
+        options |= {"sklearn": asked.sklearn}
         print(json.dumps(measure(asked.one, options)))
         return
     here = Path(__file__).resolve().parents[1] / "src"
@@ -128,10 +168,12 @@ def main() -> None:
         f"{'data':15} {'by':9} {'fit [s]':>8} {'predict':>8} {'CRPS':>9} {'RMSE':>9} {'50%':>6} {'95%':>6}", flush=True
     )
     for name in asked.cases.split(","):
-        for by, source in (("released", asked.released), ("now", here)):
+        peer = here if asked.sklearn and name in SMALL else None
+        for by, source in (("sklearn", peer), ("released", asked.released), ("now", here)):
             if source is None:
                 continue
-            budget = [] if asked.seconds is None or by == "released" else ["--seconds", str(asked.seconds)]
+            budget = ["--seconds", str(asked.seconds)] if asked.seconds is not None and by == "now" else []
+            budget += ["--sklearn"] if by == "sklearn" else []
             done = subprocess.run(
                 [sys.executable, __file__, "--one", name, *budget],
                 env={**os.environ, "PYTHONPATH": os.pathsep.join([str(source), os.environ.get("PYTHONPATH", "")])},
