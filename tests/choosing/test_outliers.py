@@ -50,7 +50,7 @@ def test_the_map_is_nearly_that_of_clean_data(seed: int, off: str) -> None:
     assert model.transform is None
     assert crps(model, X_test, f) < 1.05 * crps(clean, X_test, f)
     assert "Outliers: " in model.record.text
-    assert f"(rows {', '.join(map(str, model.prior.outliers))}, from 0)" in model.record.text
+    assert f"(rows {', '.join(map(str, model.prior.outliers))}, counted from 0 among those used)" in model.record.text
     assert "That is without outliers" in model.record.text
 
 
@@ -186,3 +186,25 @@ def test_factors_that_cannot_be_are_refused() -> None:
         replace(prior, noise_variance=np.ones(30))
     with pytest.raises(InputError, match="noise_factors has 30 values for 29 observations"):
         prior.condition(X[1:], y[1:])
+
+
+def test_solvers_that_name_points_and_single_precision() -> None:
+    X, y, *_ = field(0)
+    wrong = y.copy()
+    wrong[[17, 60]] += 30.0
+    ordered = cagp.fit(X, wrong, **QUICK, solver=cagp.GaussSeidel(order=tuple(range(len(y)))))
+    assert {17, 60} <= set(ordered.prior.outliers)
+    single = cagp.fit(X, 1e7 * wrong, **QUICK, condition_options={"dtype": "float32"})
+    assert not len(single.prior.outliers)
+    assert "Outliers were not sought" in single.record.text
+
+
+def test_what_was_sought_is_not_called_not_tried() -> None:
+    X, y, *_ = field(0)
+    wrong = y.copy()
+    wrong[[17, 60]] += 30.0
+    model = cagp.fit(X, wrong, seconds=1e-6, progress=False)
+    assert model.record.text.count("a noise of their own for outliers") == 1
+    transformed = cagp.fit(X, np.exp(wrong / 10), **{**QUICK, "transform": "log"})
+    assert len(transformed.prior.outliers)
+    assert "are transformed: the logarithm" in transformed.record.text

@@ -9,7 +9,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import cagp
-from cagp.left_out import Geometry, leave_out, matching
+from cagp.left_out import Geometry, StandIns, leave_out, matching
+from cagp.recalibration.diagnosis import diagnose
 from random_examples import examples
 
 NOISE = 0.05
@@ -128,3 +129,38 @@ def test_neighbourhoods_on_a_globe_are_turned() -> None:
     on_it = space.points.norm(dim=1).mean()
     np.testing.assert_allclose(moved.norm(dim=2), on_it.expand(50, 1))  # a counterpart's place is on the globe, too
     np.testing.assert_allclose((moved - end[:, None]).norm(dim=2), offsets.norm(dim=2))
+
+
+def test_a_globe_in_single_precision_is_one() -> None:
+    rng = np.random.default_rng(0)
+    X = np.column_stack([np.degrees(np.arcsin(rng.uniform(-1, 1, 500))), rng.uniform(-180, 180, 500)])
+    prior = cagp.Prior(cagp.Geographic(cagp.Matern32(0.3)), noise_variance=0.01)
+    space = Geometry(prior.condition(X, X[:, 0], cagp.NearestNeighbours(10), dtype="float32").components[0])
+    offsets = space.points[2:3, None] - space.points[:1, None]
+    assert not torch.allclose(space.moved(offsets, space.points[:1], space.points[1:2]), offsets)
+
+
+def test_clusters_that_nobody_stands_in_for_are_recalibrated_by_single_observations() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0, 0.01, (600, 2))
+    X[:, 0] += 5 * (np.arange(600) % 3)
+    y = np.sin(300 * X[:, 0]) + 0.1 * rng.standard_t(2, size=len(X))
+    model = cagp.Prior(cagp.Matern32(0.003), noise_variance=0.01).condition(X, y)
+    assert model.recalibrated().margins is not None
+
+
+def test_an_observation_that_stands_in_for_many_points_counts_once() -> None:
+    X, _ = geometry("gap", 200)
+    prior = cagp.Prior(cagp.Matern32(0.3), noise_variance=NOISE)
+    right = 0
+    for seed in range(10):
+        y = prior.sample(X, 1, seed)[0] + NOISE**0.5 * np.random.default_rng(seed).standard_normal(len(X))
+        found = leave_out(*_one_point(prior.condition(X, y)), correlated=True)
+        different = len(np.unique(found.index))
+        assert different < len(found)
+        right += diagnose(found.z, found.correlation, different).right
+    assert right >= 8
+
+
+def _one_point(model: cagp.Model) -> tuple[cagp.Model, StandIns]:
+    return model, matching(model.components[0]).stand_ins(torch.tensor([[0.5, 0.5]], dtype=torch.float64), 150, 0)

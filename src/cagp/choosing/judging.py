@@ -71,7 +71,7 @@ def judged(
     which, nowhere = who_judges(by.components[0], test, min(enough, most or enough), seed)
     everyone = leave_out(by, which, seed=seed, correlated=True)
     seen = ordinary(everyone, by)
-    diagnosis = diagnose(seen.z, seen.correlation)
+    diagnosis = diagnose(seen.z, seen.correlation, len(np.unique(seen.index)))
     bands = learned_from(seen, by.components[0], seed).bands if len(seen) >= FEWEST else ()
     local = any(band.local for band in bands)
     predicted = ", predicted by the component with the most weight" if by is not model else ""

@@ -10,16 +10,19 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+import torch
 from scipy.special import ndtr
 
 from ..left_out import leave_out
 from ..model import Model
 from ..predicting.conditioned import Conditioned
+from ..solvers.exact import EXACT_UP_TO
 from ..support.numbers import number
 from .candidates import CandidatePrior
 from .scoring import as_new, clearly_worse, normal_crps
 from .search import CandidateSearch, FittedCandidate
 
+WHAT = "a noise of their own for outliers"
 _FEWEST = 30  # of fewer observations none can be told to be the exception
 _MOST = 0.1  # where more look like outliers, errors have heavy tails and no observation is the exception
 _CHANCE = 0.01  # so few data with normal errors have an outlier
@@ -27,9 +30,12 @@ _FALSE = 0.05  # about so few of those that are called outliers are none
 _ABSENT = 1e8  # a factor with which observations say nothing, while the others are fitted
 _ROUNDS = 4  # of finding them and fitting the others: the largest hide the next
 _MEDIAN = 0.6745  # of |z|
-# Of more observations those that judge, and as many with the most extreme values, say whether there are outliers; and
-# one group in five judges whether calling them so pays, where else all five do.
+# Of more observations so many say whether there are outliers; and one group in five judges whether calling them so
+# pays, where else all five do.
 _EVERYONE, _GROUPS = 10_000, 5
+# Among many observations tails of all errors look like outliers. Exceptions lie further out: the median of so many
+# standard deviations, or further among so many with the most extreme values, where it takes little to be called one.
+_FAR, _FURTHER, _EXTREME = 5.0, 8.0, 2_000
 _CLEARLY = 1.0  # standard errors by which it has to pay
 _NAMED = 10
 
@@ -37,26 +43,32 @@ _NAMED = 10
 def withstand_outliers(search: CandidateSearch) -> CandidateSearch:
     """The search whose first candidate gives outliers a noise of their own, where there are some and that pays."""
     size, judges = len(search.y), search.judges
-    if search.outliers_sought or not search.request.tries_outliers or size < _FEWEST or judges is None:
+    if WHAT in search.settled or not search.request.tries_outliers or size < _FEWEST or judges is None:
         return search
-    search.outliers_sought = True
     plain, rows = search.fits[0], np.arange(size)
-    if size > _EVERYONE:
-        extreme = np.argsort(np.abs(search.y - np.median(search.y)))[-len(judges) :]
-        if not len(_Errors.of(search.model_of(plain), np.union1d(judges.rows, extreme)).outlying(size)):
-            return search
+    search.settled.add(WHAT)
+    if search.model_of(plain).components[0].gram.dtype != torch.float64:
+        search.notes.append("Outliers were not sought: what hardly counts needs double precision.")
+        return search
+    if size > EXACT_UP_TO and not _far_out(search.model_of(plain), search.y, search.seed):
+        return search
     trial = CandidateSearch(search.request, search.transform, search.started)
-    trial.interrupt, trial.share, trial.outliers_sought, trial.judges = search.interrupt, search.share, True, judges
+    for name in ("interrupt", "share", "settled", "judges", "notes", "findings", "not_tried"):
+        setattr(trial, name, getattr(search, name))
     found, called = plain, rows[:0]
     for _ in range(_ROUNDS):
+        if search.is_over:
+            search.settled.remove(WHAT)
+            search.not_tried.append(WHAT)
+            return search
         errors = _Errors.of(search.model_of(found), rows)
         outlying = errors.outlying(size)
         if np.array_equal(outlying, called) or len(outlying) > _MOST * size:
             break
         called = outlying
         fitted = trial.tried(_first(trial, called, np.full(len(called), _ABSENT)))
-        if isinstance(fitted, str) or search.is_over:
-            search.not_tried.append("a noise of their own for outliers")
+        if isinstance(fitted, str):
+            search.notes.append(f"A noise of their own for {len(called):,} outliers could not be fitted ({fitted}).")
             return search
         found = fitted
     if len(outlying) > _MOST * size:
@@ -66,10 +78,22 @@ def withstand_outliers(search: CandidateSearch) -> CandidateSearch:
         start = trial.start.starting_at(replace(found.prior, noise_factors=trial.start.start.noise_factors))
         if (robust := trial.run(start)) is not None:
             pays, said = _compared(search, plain, robust)
-            chosen = trial if pays else search
-            chosen.notes.append(said)
-            return chosen
+            search.notes.append(said)
+            return trial if pays else search
     return search
+
+
+def _far_out(model: Model, y: np.ndarray, seed: int) -> bool:
+    """Whether among many observations y (n,) some lie so far out that they are exceptions, and not the tails of all."""
+    size = len(y)
+    some = np.sort(np.random.default_rng(seed).permutation(size)[:_EVERYONE])
+    extreme = np.sort(np.argsort(np.abs(y - np.median(y)))[-_EXTREME:])
+    for rows, least in ((some, _FAR), (extreme, _FURTHER)):
+        errors = _Errors.of(model, rows)
+        called = np.isin(rows, errors.outlying(size))
+        if called.any() and np.median(errors.z[called]) >= least:
+            return True
+    return False
 
 
 def _first(trial: CandidateSearch, called: np.ndarray, factors: np.ndarray) -> CandidatePrior:
@@ -93,7 +117,8 @@ def _compared(search: CandidateSearch, plain: FittedCandidate, robust: FittedCan
     rows = robust.prior.outliers
     named = ", ".join(map(str, rows[:_NAMED])) + (", …" if len(rows) > _NAMED else "")
     which = f"{len(rows):,} of {size:,} observations lie" if len(rows) > 1 else f"1 of {size:,} observations lies"
-    which += f" further from what the others say than chance explains (row{'s' * (len(rows) > 1)} {named}, from 0)"
+    which += f" further from what the others say than chance explains (row{'s' * (len(rows) > 1)} {named}, counted "
+    which += "from 0 among those used)"
     digits = 4 if f"{after.mean():.4g}" != f"{before.mean():.4g}" else 7
     crps = (
         f"the CRPS of observations that had no part in saying which is {after.mean():.{digits}g} with a noise of their "
@@ -147,13 +172,18 @@ class _Errors:
         variance = found.std**2 - noise[found.index]
         return cls(found.index, (found.y - found.mean) ** 2, np.maximum(variance, 0.0), noise[found.index])
 
+    @property
+    def z(self) -> np.ndarray:
+        """Errors in standard deviations (n,); where all are too large, in those that they have."""
+        z = np.sqrt(self.squared / (self.variance + self.noise))
+        return np.asarray(z / max(1.0, float(np.median(z)) / _MEDIAN))
+
     def outlying(self, size: int) -> np.ndarray:
         """Those of ``size`` observations that are further out than chance explains, by Benjamini and Hochberg's rule.
 
         Of these a share ``_FALSE`` is expected to be none; of normal errors any are called in ``_CHANCE`` of all data.
         """
-        z = np.sqrt(self.squared / (self.variance + self.noise))
-        p = 2 * ndtr(-z / max(1.0, float(np.median(z)) / _MEDIAN))  # errors that are all too large are no outliers
+        p = 2 * ndtr(-self.z)
         ranked = np.sort(p)
         expected = ranked * size / np.arange(1, len(p) + 1)
         return self.index[p <= ranked[expected <= _FALSE].max()] if expected.min() <= _CHANCE else self.index[:0]

@@ -125,7 +125,7 @@ def _recalibrated_log_score(search: CandidateSearch, prior: Prior) -> tuple[floa
     found, geometry = judges.left_out(model), Geometry(model.components[0])
     _, log_density = DistanceBand.learned(found, geometry, search.seed)
     rows, radius = (torch.from_numpy(each).to(geometry.points.device) for each in (found.index, found.radius))
-    return float(np.log(found.std).mean()) - log_density, max(1.0, geometry.crowd(rows, radius))
+    return float(np.log(found.std).mean()) - log_density, max(1.0, geometry.within(rows, radius))
 
 
 @dataclass(frozen=True)

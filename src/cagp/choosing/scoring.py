@@ -11,6 +11,7 @@ from scipy.special import ndtr
 from ..left_out import Geometry, LeftOut, Mixture, StandIns, leave_out, leave_out_of, who_judges
 from ..model import Model
 from ..predicting.distributions import NormalMixture, Transformed, normal_grid, reach_of
+from ..recalibration.learning import ordinary
 from ..transforms import Transform
 
 _FURTHEST = 12.0  # quantiles up to this normal score are in the CRPS of a transformed prediction
@@ -57,12 +58,12 @@ class JudgingSet:
         return isinstance(self.which, StandIns)
 
     def left_out(self, model: Model) -> LeftOut:
-        """What a model predicts for them."""
-        return leave_out(model, self.which, another=self.geometry)
+        """What a model predicts for them, without those that it takes for outliers."""
+        return ordinary(leave_out(model, self.which, another=self.geometry), model)
 
     def scores(self, model: Model) -> LeftOutScores:
         """The scores of a model here."""
-        found = as_new(self.left_out(model), model)
+        found = self.left_out(model)
         if self.transform is None:
             return LeftOutScores.of(found)
         return LeftOutScores.carried_over(found, self.transform, reach_of(model.components[0], self.transform))

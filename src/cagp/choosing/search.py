@@ -89,7 +89,7 @@ class CandidateSearch:
 
     ``transform`` made y of the observations, where there is one; scores are on their scale. ``chosen`` are the
     candidates that predict, with their weights, ``model`` what they make together, ``result`` the fit of the heaviest.
-    ``outliers_sought`` says that outliers were looked for. ``notes`` and ``findings`` are for the story, ``not_tried``
+    ``settled`` is what was tried before its step. ``notes`` and ``findings`` are for the story, ``not_tried``
     is what there was no time for; ``seconds`` is how long each step took besides them.
     """
 
@@ -106,7 +106,7 @@ class CandidateSearch:
         self.first: Conditioned | None = None  # whose data others share
         self.judges: JudgingSet | None = None
         self.fits: list[FittedCandidate] = []
-        self.outliers_sought = False
+        self.settled: set[str] = set()
         self.notes: list[str] = []
         self.findings: dict[str, str] = {}
         self.seconds: dict[str, float] = {}
@@ -323,7 +323,7 @@ def run_steps(search: CandidateSearch, steps: Sequence[Step], progress: bool | N
             search.interrupt, search.share = interrupt, step.share
             if step.always or not search.is_over:
                 search = step.run(search)
-            elif step.what:
+            elif step.what and step.what not in (*search.settled, *search.not_tried):
                 search.not_tried.append(step.what)
             taken = time.perf_counter() - sum(each.seconds for each in search.fits) - began
             seconds[step.name] = seconds.get(step.name, 0.0) + taken

@@ -20,6 +20,7 @@ from .candidates import CandidatePrior, is_rotated, unlike_columns
 from .integrating import integrate
 from .judging import judge_error_bars
 from .options import FitRequest
+from .outliers import WHAT as OUTLIERS
 from .outliers import withstand_outliers
 from .patterns import try_patterns
 from .scoring import clearly_worse, stacked
@@ -50,7 +51,7 @@ def steps_for(request: FitRequest) -> list[Step]:
     several = len(request.data.y) > 1
     steps = [Step("transform", choose_transform, always=True), Step("kernels", fit_first, always=True)]
     if request.tries_outliers:
-        steps.append(Step("outliers", withstand_outliers, "a noise of their own for outliers"))
+        steps.append(Step("outliers", withstand_outliers, OUTLIERS))
     if several:
         steps.append(Step("kernels", fit_kernels, ", ".join(request.kinds[1:])))
     # a trend that is linear in longitude would jump where the globe closes
@@ -198,7 +199,7 @@ def weighted(fits: list[FittedCandidate], crowd: float) -> list[tuple[FittedCand
     """
     best = min(fits, key=lambda each: each.crps)
     # patterns that do not predict better, by either score, add nothing to a mixture
-    fits = [each for each in fits if best.candidate.varies or not each.candidate.varies or _likelier(each, best)]
+    fits = [each for each in fits if best.candidate.varies or not each.candidate.varies or _likelier(each, best, crowd)]
     if len(fits) == 1:
         return [(best, 1.0)]
     index = best.scores.index
@@ -228,10 +229,10 @@ def weighted(fits: list[FittedCandidate], crowd: float) -> list[tuple[FittedCand
     return list(zip(close, weights.tolist(), strict=True))
 
 
-def _likelier(one: FittedCandidate, best: FittedCandidate) -> bool:
+def _likelier(one: FittedCandidate, best: FittedCandidate, crowd: float) -> bool:
     """Whether left-out observations are clearly more likely under a candidate than under the one with the best CRPS."""
     index = np.intersect1d(one.scores.index, best.scores.index)
-    return clearly_worse(best.scores.at(index).log_score, one.scores.at(index).log_score)
+    return clearly_worse(best.scores.at(index).log_score, one.scores.at(index).log_score, 2.0 * crowd**0.5)
 
 
 def polish_chosen(search: CandidateSearch) -> CandidateSearch:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import numpy as np
+
 from ..hyperparameters.named import in_sentences, named, naming
 from ..kernels.rotated import directions_in_words
 from ..solvers.exact import EXACT_UP_TO
@@ -64,10 +66,13 @@ def _data(search: CandidateSearch) -> Iterable[str]:
 def _tried(search: CandidateSearch, tried: tuple[Tried, ...]) -> Iterable[str]:
     judges = search.judges
     assert judges is not None
-    where = "standing in for points to be predicted" if judges.stand_in else "left out alone"
+    where, many = "left out alone", len(judges)
+    if judges.stand_in:
+        many = len(np.unique(judges.rows))
+        where = f"standing in for {len(judges):,} points to be predicted"
     several = "1 candidate was" if len(tried) == 1 else f"{len(tried)} candidates were"
     yield (
-        f"{several} fitted to {len(search.y):,} observations and judged by the CRPS of {len(judges):,} of them, "
+        f"{several} fitted to {len(search.y):,} observations and judged by the CRPS of {many:,} of them, "
         f"{where}. Of CRPS and log score less is better; the weight is the share in predictions."
     )
     yield table_of(tried)

@@ -81,8 +81,8 @@ def _better_of_two(search: CandidateSearch) -> CandidateSearch:
         # a transform under which nothing is an outlier any more explains the extremes of the observations: only what
         # is clearly better calls them exceptions
         explains = robust is not first and other.prior.noise_factors is None
-        words, better, worse = _compared((first if explains else robust).scores, other.scores)
-        exceptions = explains and _clearly_better(*_aligned(robust.scores, other.scores))
+        words, better, worse = _compared((first if explains else robust).scores, other.scores, judges.crowd)
+        exceptions = explains and _clearly_better(*_aligned(robust.scores, other.scores), judges.crowd)
         if better and not worse and not exceptions:
             said = f"The observations are transformed: {transform.in_words}; {words}. {_MEAN_SEEN}"
             left = f"Left out, since it would make their means worse: {'; '.join(tried)}." if tried else ""
@@ -105,7 +105,7 @@ def _milder(transform: Transform) -> tuple[Transform, ...]:
     return (BoxCox(0.5, getattr(transform, "shift", 0.0)),)
 
 
-def _compared(one: LeftOutScores, other: LeftOutScores) -> tuple[str, bool, bool]:
+def _compared(one: LeftOutScores, other: LeftOutScores, crowd: float = 1.0) -> tuple[str, bool, bool]:
     """Scores without and with a transform, in words; whether the CRPS is clearly better with it, and the mean worse.
 
     The few largest squared errors decide about a mean, and which of two is better there is mostly chance.
@@ -118,8 +118,11 @@ def _compared(one: LeftOutScores, other: LeftOutScores) -> tuple[str, bool, bool
         f"the CRPS of left-out observations, predicted by the first candidate, is {crps}, and the root mean square "
         f"error of the mean {rmse}"
     )
-    better = _clearly_better(within, without)
-    beyond_chance = clearly_worse(within.squared, without.squared) or within.rmse > (1 + _MUCH_WORSE) * without.rmse
+    better = _clearly_better(within, without, crowd)
+    beyond_chance = (
+        clearly_worse(within.squared, without.squared, 2.0 * crowd**0.5)
+        or within.rmse > (1 + _MUCH_WORSE) * without.rmse
+    )
     return words, better, beyond_chance and within.rmse > (1 + _WORSE) * without.rmse
 
 
@@ -129,9 +132,9 @@ def _aligned(one: LeftOutScores, other: LeftOutScores) -> tuple[LeftOutScores, L
     return one.at(index), other.at(index)
 
 
-def _clearly_better(one: LeftOutScores, other: LeftOutScores) -> bool:
+def _clearly_better(one: LeftOutScores, other: LeftOutScores, crowd: float) -> bool:
     """Whether the CRPS of the one is better than that of the other by more than chance, and by enough to matter."""
-    return one.crps.mean() < (1 - _BETTER) * other.crps.mean() and clearly_worse(other.crps, one.crps)
+    return one.crps.mean() < (1 - _BETTER) * other.crps.mean() and clearly_worse(other.crps, one.crps, 2.0 * crowd**0.5)
 
 
 def _proposal(prior: Prior, X: np.ndarray, y: np.ndarray, seed: int) -> Transform | None:

@@ -89,7 +89,7 @@ class Geometry:
         last = self.search.query(own, min(k + 1, len(self.points)))[:, -1]
         return (self.points[last] - own).norm(dim=1)
 
-    def crowd(self, rows: torch.Tensor, radius: torch.Tensor) -> float:
+    def within(self, rows: torch.Tensor, radius: torch.Tensor) -> float:
         """How many training points are nearer to one of ``rows`` (n,) than its ``radius`` (n,), on average; a guess."""
         among = self.points[:: -(-len(self.points) // _SAMPLE)]
         near = torch.cdist(self.points[rows[:_FEW]], among) <= radius[:_FEW, None]
@@ -98,9 +98,10 @@ class Geometry:
     @cached_property
     def _globe(self) -> int | None:
         """The first of three coordinates that are those of points on a globe, if any are."""
+        alike = max(_ROUND, 50 * torch.finfo(self.points.dtype).eps)
         for first in range(self.points.shape[1] - 2):
             squares = self.points[:, first : first + 3].square().sum(dim=1)
-            if bool(squares[0] > 0) and bool(((squares - squares[0]).abs() <= _ROUND * squares[0]).all()):
+            if bool(squares[0] > 0) and bool(((squares - squares[0]).abs() <= alike * squares[0]).all()):
                 return first
         return None
 

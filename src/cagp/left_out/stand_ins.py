@@ -99,8 +99,8 @@ class Matching:
         return StandIns(best.rows, best.members, number, promised, std, missing, how).some(good)
 
     def beyond(self, rows: torch.Tensor, width: torch.Tensor) -> StandIns:
-        """Training points ``rows`` (n,) without what is nearer than ``width`` (n,): from counterparts of their own
-        neighbours, each as much further away.
+        """Training points ``rows`` (n,) without what is nearer than about ``width`` (n,), from counterparts of their
+        own neighbours, each as much further away.
         """
         own = self._geometry.points[rows]
         around = self._alone(rows)

@@ -155,6 +155,8 @@ class Conditioned:
     def rebuilt(self, kept: np.ndarray | None = None, **settings: Any) -> Conditioned:
         """Once more, on training points ``kept`` (n,) or all, with other settings, in half the free memory."""
         recipe = self.recipe if kept is None else self.recipe.restricted(kept)
+        if kept is not None:
+            settings = {"solver": self.solver.for_points(kept, len(self.y)), **settings}
         budget = max(1, min(self.recipe.budget, available_bytes(self.device) // 2))
         return Conditioned(replace(recipe, **{"budget": budget, **settings}), self.device)
 
@@ -201,7 +203,7 @@ def _largest(dtype: torch.dtype) -> float:
 
 def _require_coordinates(embedding: Embedding, dtype: torch.dtype, name: str) -> None:
     """Refuse points whose squared distances, in the coordinates of the kernel, would overflow."""
-    furthest = max(magnitude(leaf) for leaf in embedding_leaves(embedding) if leaf.numel())
+    furthest = max((magnitude(leaf) for leaf in embedding_leaves(embedding) if leaf.numel()), default=0.0)
     if not furthest <= _largest(dtype):
         raise InputError(
             f"{name} is too far out for its kernel: a coordinate of {furthest:g}, counted from the middle of the "

@@ -221,7 +221,7 @@ class Transformed(Distribution):
         """On the scale of y, within the reach."""
         if self.reach is None:
             return values
-        low, _, high = _reached(self.base, self.reach)
+        low, _, high = _reached(self.base.under_prior, self.reach)
         return values.clamp(self.transform.inverse(low), self.transform.inverse(high))
 
 

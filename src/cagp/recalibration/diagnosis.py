@@ -98,10 +98,13 @@ def effective_size(n: int, correlation: Correlation | None) -> EffectiveSize:
     return EffectiveSize(*(n / (1 + (n - 1) * max(r, 0.0)) for r in (correlation.correlation, correlation.square)))
 
 
-def diagnose(z: np.ndarray, correlation: Correlation | None = None) -> Diagnosis:
-    """Judge z = (truth − mean) / std (n,) of correlated errors: a failure is what tests reject, at 1%, and matters."""
+def diagnose(z: np.ndarray, correlation: Correlation | None = None, different: int | None = None) -> Diagnosis:
+    """Judge z = (truth − mean) / std (n,) of correlated errors: a failure is what tests reject, at 1%, and matters.
+
+    They are those of so many ``different`` observations, by default of n.
+    """
     n = len(z)
-    worth = effective_size(n, correlation)
+    worth = effective_size(n if different is None else different, correlation)
     band, needed = ecdf_band(max(1, round(worth.spread)), LEVELS), 2 * ndtr(np.abs(z)) - 1
     found = [float((needed <= level).mean()) for level in LEVELS]
     coverage = tuple(map(Coverage, LEVELS, found, band.lower.tolist(), band.upper.tolist()))

@@ -80,7 +80,7 @@ class HeldOut:
     @cached_property
     def diagnosis(self) -> Diagnosis:
         """What the observations say about the error bars."""
-        return diagnose(self.z, self.correlation)
+        return diagnose(self.z, self.correlation, len(np.unique(self.rows)))
 
 
 @dataclass(frozen=True, eq=False)
