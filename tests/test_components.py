@@ -121,7 +121,7 @@ def test_the_command_line_predicts_with_all_of_them(models: list[cagp.Model], tm
     out = np.genfromtxt(tmp_path / "out.csv", delimiter=",", names=True)
     expected = whole.predict(test).observed()
     np.testing.assert_allclose(out["mean"], expected.mean)
-    np.testing.assert_allclose(out["upper"], expected.interval(0.95)[1])
+    np.testing.assert_allclose(out["upper_95"], expected.interval(0.95)[1])
 
 
 # --- one budget of time and memory, and one status --------------------------------------------------------------------

@@ -12,6 +12,7 @@ from scipy import integrate, stats
 
 import cagp
 from cagp.errors import InputError, SavedModelError
+from cagp.predicting.distributions import NormalMixture, Transformed
 from cagp.recalibration import Recalibration
 from cagp.saving.saved import Parts, decoded
 from cagp.transforms import BoxCox, Log, Logit, SinhArcsinh, Transform, YeoJohnson
@@ -124,9 +125,14 @@ def test_what_every_prediction_has(transform: Transform, inner: str) -> None:
         np.testing.assert_allclose((weights * densities).sum(axis=0), 1, atol=1e-6)
         np.testing.assert_allclose((weights * densities * values.numpy()[:, None]).sum(axis=0), found.mean, rtol=1e-5)
     elif inner == "recalibrated":
-        # the mean is that under the prior, and the std the size of its errors
-        plain, far = (whole.replace(limited=False, **of).predict(TEST).observed() for of in ({"margins": None}, {}))
-        np.testing.assert_allclose(far.mean, plain.mean, rtol=1e-12)
+        # the mean is that under the prior, as far as it reaches; without a reach, as before 0.3, it has the whole tail,
+        # and the std is the size of its errors
+        normal = whole.replace(margins=None, transform=None).predict(TEST).observed()
+        mean, variance = (torch.as_tensor(each)[None] for each in (normal.mean, normal.variance))
+        under = NormalMixture(mean, variance, torch.ones(1, dtype=torch.float64))
+        assert whole.reach is not None
+        np.testing.assert_allclose(found.mean, Transformed(under, transform, whole.reach).mean, rtol=1e-9)
+        far = whole.replace(limited=False).predict(TEST).observed()
         middles = far.quantile((np.arange(20_000) + 0.5) / 20_000)
         errors = np.sqrt(np.square(middles - far.mean[:, None]).mean(axis=1))
         np.testing.assert_allclose(far.std, errors, rtol=0.05)

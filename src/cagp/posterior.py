@@ -202,17 +202,21 @@ def solve(
     interrupt = interrupt or Interrupt()
     with threads_for(max(_operations(component, len(test)) for component in components)):
         seen = [component.ready_for(test) for component in components]
-        offsets = [component.offset(test) for component in components]
-        found = solve_each(seen, offsets, stop, batch_size, interrupt, advance, workers)
+        with threads_for(max(_operations(component, len(test)) for component, *_ in seen)):
+            offsets = [component.offset(test) for component in components]
+            found = solve_each(seen, offsets, stop, batch_size, interrupt, advance, workers)
         return [Posterior(component, solved, convert, status, test) for component, solved, status in found]
 
 
 def _operations(component: Conditioned, tests: int) -> float:
-    """About how many operations the predictions at ``tests`` points take, with a solver that is prepared already."""
+    """About how many operations the predictions at ``tests`` points take; of ``Auto`` what it may have to prepare."""
     size = len(component.recipe.y)
-    all_of_it, before = (component.solver.operations(size, n) for n in (tests, 0))
+    if component.undecided:
+        return float(size**3)
+    solver = component.prepared.picked or component.solver
+    all_of_it, before = (solver.operations(size, n) for n in (tests, 0))
     in_all = all_of_it.flops - before.flops + _VALUE * (all_of_it.kernel_values - before.kernel_values)
-    return component.solver.worth_threads * in_all
+    return solver.worth_threads * in_all
 
 
 def solve_each(

@@ -63,7 +63,8 @@ def test_exceed(folder: Path, tmp_path: Path, ending: str) -> None:
     result = call(*arguments, "--exceed", "0.25,1", "--exceed", "-2")
     assert result.exit_code == 0, result.output
     table = read_table(out)
-    names = [f"p_{name}" for name in ("mean", "std", "lower", "upper", "exceeds_0.25", "exceeds_1", "exceeds_-2")]
+    limits = ("lower", "upper") if ending == ".nc" else ("lower_95", "upper_95")
+    names = [f"p_{name}" for name in ("mean", "std", *limits, "exceeds_0.25", "exceeds_1", "exceeds_-2")]
     assert list(table.columns) == ["east", "north", *names]
     for name, threshold in zip(names[4:], (0.25, 1.0, -2.0), strict=True):
         expected = norm.sf(threshold, table.columns["p_mean"], table.columns["p_std"])

@@ -118,7 +118,9 @@ def test_distances_have_a_unit_that_a_reader_knows() -> None:
         (cagp.Matern32(20.0), Names(feature_units=("m", "s")), None, "lengthscales"),
     ):
         component = cagp.Prior(kernel, noise_variance=0.1).condition(X, X[:, 0]).components[0]
-        given = Geometry(component).distance_of(torch.arange(1, 80), torch.zeros(79, dtype=torch.int64)).numpy()
+        given = (
+            Geometry(component).distance_of(torch.arange(1, 80)[:, None], torch.zeros(79, dtype=torch.int64)).numpy()
+        )
         found, unit_of = readable(given, component, names)
         assert unit_of == wanted
         np.testing.assert_allclose(found, given if between is None else between[0, 1:], rtol=1e-3)

@@ -165,3 +165,14 @@ def test_two_callers_at_once_leave_the_threads_as_they_were() -> None:
         each.join()
     assert set(seen) == {(1,)}
     assert counts()[1:] == ALL[1:]
+
+
+def test_what_auto_prepares_in_a_prediction_has_all_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[int, ...]] = []
+    prepare = cagp.Cholesky.prepare
+    monkeypatch.setattr(cagp.Cholesky, "prepare", lambda self, gram: (seen.append(counts()), prepare(self, gram))[1])
+    X = np.random.default_rng(0).random((2500, 30))
+    model = cagp.Prior(cagp.Matern32(2.0), noise_variance=0.01).condition(X, X[:, 0], "auto")
+    assert not seen
+    model.predict(X[:200] + 0.01)
+    assert seen == [ALL]

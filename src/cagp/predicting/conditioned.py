@@ -83,6 +83,11 @@ class Conditioned:
         """The solver that has seen the training points: where ``Auto`` was asked, what it picks as far as it knows."""
         return self._prepared.picked_for()[0]
 
+    @property
+    def undecided(self) -> bool:
+        """Whether ``Auto`` has still to choose what to prepare, which depends on the test points."""
+        return self._prepared.undecided
+
     def ready_for(self, test: torch.Tensor) -> tuple[Conditioned, Cross, str]:
         """The model for a prediction at test points (T, p), all of them together; V; what is expected, in words.
 

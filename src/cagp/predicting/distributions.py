@@ -165,7 +165,7 @@ class Transformed(Distribution):
         parts, size = [], max(1, _ENTRIES // (_GRID * self.base.size))
         for columns in torch.arange(len(self.base.mean), device=self.base.mean.device).split(size):
             base = self.base.at(columns)
-            prior = base.under_prior
+            prior = base if self.reach is None else base.under_prior  # models of earlier versions have no reach
             low, median, high = _reached(prior, self.reach)
             centre = self.transform.inverse(median)
 

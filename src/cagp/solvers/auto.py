@@ -89,6 +89,10 @@ class _PreparedAuto(Prepared):
         """What it has picked last; None before it had a reason to pick anything."""
         return None if self._now is None else self._now.picked
 
+    @property
+    def undecided(self) -> bool:  # type: ignore[override]
+        return self._now is None
+
     def grown(self, gram: Gram) -> Prepared:
         """It chooses anew, as for other points; what was prepared before is used again if the choice falls on it."""
         return _PreparedAuto(self.solver, gram, dict(self._kept))

@@ -37,6 +37,7 @@ class Prepared(ABC):
     unbiased: bool = False  #: whether its weights satisfy the constraint of a trend, Hᵀw = h, by themselves
     factor: torch.Tensor | None = None  #: the Cholesky factor of G (d, d), in the order of the data, if it has it
     picked: Solver | None = None  #: the solver with what ``Auto`` chose in its place, if there is an ``Auto`` in it
+    undecided: bool = False  #: whether ``Auto`` has still to choose, and to prepare what it chooses
     why: object = ""  #: where ``Auto`` chose it, from what: printed, a table of operations, memory and excess
 
     def __init__(self, solver: Solver, gram: Gram, order: torch.Tensor | None = None) -> None:
