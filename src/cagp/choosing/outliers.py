@@ -28,6 +28,8 @@ _MOST = 0.1  # where more look like outliers, errors have heavy tails and no obs
 _CHANCE = 0.01  # so few data with normal errors have an outlier
 _FALSE = 0.05  # about so few of those that are called outliers are none
 _ABSENT = 1e8  # a factor with which observations say nothing, while the others are fitted
+_MORE = 1.5  # among many observations, too, where the next look finds so many times as many
+_SHARE = 0.04  # of the budget, that one look at all observations may take
 _ROUNDS = 4  # of finding them and fitting the others: the largest hide the next
 _MEDIAN = 0.6745  # of |z|
 # Of more observations so many say whether there are outliers; and one group in five judges whether calling them so
@@ -56,22 +58,23 @@ def withstand_outliers(search: CandidateSearch) -> CandidateSearch:
     for name in ("interrupt", "share", "settled", "judges", "notes", "findings", "not_tried"):
         setattr(trial, name, getattr(search, name))
     found, called = plain, rows[:0]
+    most = _MOST * size
     for _ in range(_ROUNDS):
-        if search.is_over:
-            search.settled.remove(WHAT)
+        if search.is_over or search.left_out_seconds * size > _SHARE * search.request.seconds:
             search.not_tried.append(WHAT)
             return search
         errors = _Errors.of(search.model_of(found), rows)
         outlying = errors.outlying(size)
-        if np.array_equal(outlying, called) or len(outlying) > _MOST * size:
+        if np.array_equal(outlying, called) or len(outlying) > most:
             break
+        most = min(most, _MORE * len(outlying)) if size > EXACT_UP_TO else most
         called = outlying
         fitted = trial.tried(_first(trial, called, np.full(len(called), _ABSENT)))
         if isinstance(fitted, str):
             search.notes.append(f"A noise of their own for {len(called):,} outliers could not be fitted ({fitted}).")
             return search
         found = fitted
-    if len(outlying) > _MOST * size:
+    if len(outlying) > most:
         search.notes.append(f"{len(outlying):,} observations look like outliers: too many to be exceptions.")
     elif len(called):
         trial.start = _first(trial, called, errors.factors(called))

@@ -22,8 +22,8 @@ class JudgingSet:
     """Training observations that judge the candidates: rows (n,), each left out alone, or stand-ins for points to be
     predicted. ``geometry`` is that of the first candidate. A ``crowd`` of them err together: so many count like one.
 
-    Scores are on the scale of the observations before a ``transform``, where there is one. ``note`` says where nothing
-    can be judged.
+    Scores are on the scale of the observations before a ``transform``, where there is one. ``note`` says how
+    well stand-ins match, and where nothing can be judged.
     """
 
     which: np.ndarray | StandIns
@@ -42,7 +42,7 @@ class JudgingSet:
         if not isinstance(which, StandIns):
             return cls(which, geometry, 1.0, transform, note)
         seen = leave_out_of(component, which, seed=seed, correlated=True)
-        return cls(which, geometry, len(seen) / seen.worth, transform, note)
+        return cls(which, geometry, len(seen) / seen.worth, transform, f"{which.how} {note}".strip())
 
     def __len__(self) -> int:
         return len(self.which)
