@@ -107,6 +107,7 @@ def _harm(model: Model, seen: LeftOut, seed: int) -> str:
     """
     if model.transform is None or len(seen) < GROUPS * FEWEST:
         return ""
+    seen = seen.some(np.sort(np.random.default_rng(seed).permutation(len(seen))[:JUDGES]))
     component = model.components[0]
     y, carried = (
         model.transform.inverse(torch.from_numpy(seen.y)),
