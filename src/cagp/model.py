@@ -303,8 +303,8 @@ class Model(ModelParts):
         neighbours stand in for them, and ``how`` says so. They are on the scale that was modelled, without margins.
 
         Single observations judge predictions next to data. With ``like`` = X_test (T, p) observations, by default up to
-        2,000, stand in for these points: what is missing around a point is missing around them. See ``stand_ins`` of
-        the result for what each was predicted from, and how well it matches.
+        2,000, stand in for these points: what is missing around a point is missing around them; ``stand_ins`` of the
+        result has what each was predicted from. Outliers have a noise of their own, which these very errors chose.
         """
         test = None if like is None else self.test_points(like, "like")[0]
         with self._threads():

@@ -76,10 +76,9 @@ def fit(
     """Fit a Gaussian process to a table, and keep it as a model folder.
 
     What is not said is chosen, as `cagp.fit` does in Python: kernels and trends are fitted by maximum likelihood and
-    judged by observations that are left out and predicted from the others, standing in for those of --like. Where
-    errors are not as promised, the error bars are recalibrated. The command tells all of this, and prints the
-    hyperparameters with standard errors, and what needs a look. Ctrl-C during the fit writes the best model so far, and
-    no report.
+    judged by observations that are left out, and stand in for those of --like. Where errors are not as promised, the
+    error bars are recalibrated. The command tells all of this, and prints the hyperparameters with standard errors, and
+    what needs a look. Ctrl-C during the fit writes the best model so far, and no report.
     """
     with errors_reported(debug):
         from .. import saving
