@@ -170,7 +170,7 @@ def leave_out(model: Model, like: torch.Tensor | None, seed: int) -> LeftOut:
     fewer = min(size, _FEWER_POINTS)
     most = _POINTS if len(model.components) == 1 else _POINTS_OF_MIXTURES
     by_folds = like is None and affordable(model.components[0], working(model), fewer)
-    n = fewer if by_folds else min(size, most)
+    n = fewer if by_folds else min(size, most) if like is None else None  # stand-ins are fewer
     return ordinary(left_out(model, like, n, seed, progress=False, correlated=True), model)
 
 
