@@ -36,11 +36,6 @@ class TreeSearch:
         """The points (n, q), in float64."""
         return np.asarray(self._tree.data)
 
-    @property
-    def order(self) -> torch.Tensor:
-        """The points (n,) as they stand in the tree: those next to each other are near each other, mostly."""
-        return torch.from_numpy(self._tree.indices.astype(np.int64))
-
     def nearest(self, test: np.ndarray, k: int) -> np.ndarray:
         """The k points nearest to each of ``test`` (…, q), nearest first: indices (…, k)."""
         return self.apart(test, k)[1]
@@ -81,11 +76,6 @@ class ScaledSearch:
         unlike = (known * factors).sub_(points).abs_().amax(dim=0)
         return cls(tree, points, factors) if bool((unlike <= _ALIKE * (high - low)).all()) else None
 
-    @property
-    def order(self) -> torch.Tensor:
-        """The points (n,) as they stand in the tree."""
-        return self._tree.order
-
     def query(self, test: torch.Tensor, k: int) -> torch.Tensor:
         """The k points nearest to each of ``test`` (T, q), nearest first: indices (T, k)."""
         found, todo = torch.empty(len(test), k, dtype=torch.int64), torch.arange(len(test))
@@ -110,11 +100,6 @@ class BlockSearch:
     def __init__(self, points: torch.Tensor, leaf: int = 256, first_blocks: int = 16, entries: int = 2**27) -> None:
         self._known, self._points = _blocks(points, leaf), points
         self._leaf, self._first_blocks, self._entries = leaf, first_blocks, entries
-
-    @property
-    def order(self) -> torch.Tensor:
-        """The points (n,) in the order of the blocks."""
-        return self._known.index[self._known.index >= 0]
 
     def query(self, test: torch.Tensor, k: int) -> torch.Tensor:
         if len(self._points) <= self._first_blocks * self._leaf:

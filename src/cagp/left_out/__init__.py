@@ -1,7 +1,19 @@
 """Training observations predicted from the others: what judging, choosing and recalibrating are based on."""
 
 from .correlation import Correlation, correlation_of
-from .engine import FEWEST, Mixture, heaviest, leave_out, leave_out_of, left_out, matching, stand_ins_for, who_judges
+from .engine import (
+    FEWEST,
+    MISSED,
+    STANDING_IN,
+    Mixture,
+    heaviest,
+    leave_out,
+    leave_out_of,
+    left_out,
+    matching,
+    stand_ins_for,
+    who_judges,
+)
 from .geometry import Geometry
 from .result import LeftOut
 from .stand_ins import StandIns
@@ -9,6 +21,8 @@ from .ways import affordable
 
 __all__ = [
     "FEWEST",
+    "MISSED",
+    "STANDING_IN",
     "Correlation",
     "Geometry",
     "LeftOut",

@@ -34,7 +34,9 @@ STANDING_IN = 2_000
 FEWEST = 20
 """Fewer left-out observations say nothing about errors."""
 
-_MISSED = 0.005  # a smaller share of points without a stand-in is not worth a word
+MISSED = 0.005
+"""A smaller share of points for which nobody stands in is not worth a word."""
+
 # Stand-ins have a part of few observations as neighbours, at least so many, and for each function of a trend as many.
 _FEWEST_NEIGHBOURS, _PART, _FOR_TREND = 30, 8, 2
 _SECONDS = 8.0  # more neighbours than the stand-in has are not waited for longer than this, on one core
@@ -101,7 +103,7 @@ def who_judges(model: Conditioned, like: torch.Tensor | None, n: int, seed: int)
     size, note = len(model.y), ""
     if like is not None:
         found = matching(model).stand_ins(like, min(n, size), seed)
-        if found.missing > _MISSED:
+        if found.missing > MISSED:
             note = (
                 f"For {found.missing:.0%} of the points to be predicted nothing can be judged: no observation can "
                 "stand in for them, since none has as little data around it; predictions there are extrapolations."

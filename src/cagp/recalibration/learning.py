@@ -10,7 +10,18 @@ import numpy as np
 import torch
 
 from ..errors import InputError
-from ..left_out import FEWEST, Geometry, LeftOut, Mixture, heaviest, leave_out, matching, stand_ins_for
+from ..left_out import (
+    FEWEST,
+    MISSED,
+    STANDING_IN,
+    Geometry,
+    LeftOut,
+    Mixture,
+    heaviest,
+    leave_out,
+    matching,
+    stand_ins_for,
+)
 from ..predicting.conditioned import Conditioned
 from ..prediction import Prediction
 from ..support.progress import progress as progress_bar
@@ -21,7 +32,6 @@ from .recalibrated import EMPIRICAL, Adjustment, Recalibration, SizesOfErrors
 MOST = 1_000_000
 """So many single observations are left out where nothing else is said."""
 
-_STAND_INS = 2_000  # so many stand in for points to be predicted, or for points in gaps of about the same width
 _PARTS_IN_GAPS = 3  # so many components, the heaviest, predict what is left out in gaps
 # Test points that are at most so many times the usual spacing from the data are like single observations left out.
 _NEAR = 1.5
@@ -29,7 +39,6 @@ _WIDER = 3.0  # the gaps of a band are up to so many times as wide as those of t
 # More bands of single observations need so many in each, at distances so many times apart, and so much better a score.
 _IN_BAND, _APART, _WORTH_IT = 500, 1.1, 0.01
 _IN_BAND_OF_STAND_INS = 50  # independent ones: several bands of fewer would be learned from chance
-_MISSED = 0.005  # where nobody stands in for more of the points, gaps of all widths say what is known
 _FEWEST_IN_GAPS = 100  # where many are wrong together, more are needed than FEWEST
 
 GROUPS = 5
@@ -61,7 +70,7 @@ def learn(
     geometry = Geometry(model)
     if like is not None:
         test = points(like, "like", model.device, columns=model.X.shape[1])
-        stand_ins = stand_ins_for(model, test, min(size, _STAND_INS), seed)
+        stand_ins = stand_ins_for(model, test, min(size, STANDING_IN), seed)
         seen = ordinary(leave_out(mixture, stand_ins, seed=seed, correlated=True), mixture)
         taught = learned_from(seen, model, seed).bands
     with progress_bar("recalibrate", asked, progress) as advance:
@@ -77,7 +86,7 @@ def learn(
     if seen is not None and seen.stand_ins is not None:
         bands = near + [band for band in taught if band.distance > near[-1].distance]
         how += f" {seen.how}" if len(bands) > len(near) else ""
-    if seen is None or seen.stand_ins is None or seen.stand_ins.missing > _MISSED:
+    if seen is None or seen.stand_ins is None or seen.stand_ins.missing > MISSED:
         known = len(bands)
         bands = _in_gaps(mixture, geometry, alone, bands, seed)
         how += " Others were left out with all that is near them, for gaps of all widths." if len(bands) > known else ""
@@ -152,7 +161,7 @@ def _in_gaps(
     model, few = mixture.components[0], heaviest(mixture, _PARTS_IN_GAPS)
     draws, size, bands = torch.Generator().manual_seed(seed), len(model.y), list(known)
     spacing, widest = float(np.median(alone.distance)), _widest(geometry, draws)
-    n = min(size, _STAND_INS, max(_FEWEST_IN_GAPS, len(alone)))
+    n = min(size, STANDING_IN, max(_FEWEST_IN_GAPS, len(alone)))
     low, matched = _NEAR * spacing, matching(model)
     while n >= _FEWEST_IN_GAPS and 0 < low < widest:
         share = torch.rand(n, generator=draws, dtype=torch.float64)
