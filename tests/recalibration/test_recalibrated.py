@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from scipy import stats
 from scipy.integrate import quad
 from scipy.special import ndtr, ndtri
 
@@ -137,9 +138,24 @@ def test_shapes() -> None:
     score, _ = scores_at(values.expand(4, -1), z)
     np.testing.assert_allclose(values_at(values.expand(4, -1), score), z, rtol=1e-12)
     few = shape_of(torch.tensor([3.0, -3.0], dtype=torch.float64))
-    np.testing.assert_allclose(few, 3 * KNOTS)
+    np.testing.assert_allclose(few, 3 * stats.t(2).ppf(stats.norm.cdf(KNOTS)))
     _, density = scores_at(shape_of(torch.zeros(100, dtype=torch.float64))[None], z[:1])
     assert bool(density.isfinite().all())
+
+
+@pytest.mark.parametrize(("n", "each"), [(10, 1), (20, 10), (60, 1), (40, 5)])
+def test_what_a_scale_was_learned_from_widens_intervals(n: int, each: int) -> None:
+    """An interval learned from n independent normal values, of which there are several copies ``each``, holds a new
+    one as often as it says: its own scale is uncertain."""
+    rng = np.random.default_rng(n)
+    scores = torch.from_numpy(stats.norm.ppf([[0.25, 0.1, 0.025], [0.75, 0.9, 0.975]]))
+    held = []
+    for _ in range(4000):
+        known, new = 2.5 * rng.standard_normal(n), 2.5 * rng.standard_normal()
+        values = shape_of(torch.from_numpy(known.repeat(each)), worth=n)
+        lower, upper = values_at(values, scores)
+        held.append(((lower <= new) & (new <= upper)).numpy())
+    np.testing.assert_allclose(np.mean(held, axis=0), [0.5, 0.8, 0.95], atol=0.025)
 
 
 def test_bad_input() -> None:

@@ -64,8 +64,8 @@ class LeftOut:
         """How many independent observations their squared errors are worth; stand-ins have errors that go together."""
         if self.stand_ins is None:
             return float(len(self))
-        n, square = len(np.unique(self.index)), 0.0 if self.correlation is None else self.correlation.square
-        return n / (1 + (n - 1) * square)
+        square = 0.0 if self.correlation is None else self.correlation.square
+        return len(self) / (1 + (len(self) - 1) * square)
 
     @property
     def z(self) -> np.ndarray:

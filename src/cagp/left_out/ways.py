@@ -147,8 +147,7 @@ def correlation_by_neighbours(
     seed: int,
 ) -> Correlation | None:
     """The average correlation of those errors, from a sample of them."""
-    single = np.unique(rows.cpu().numpy(), return_index=True)[1]  # who stands in for several points counts once
-    chosen = torch.from_numpy(single[some_of(len(single), len(model.X), prepared.members_each, seed)]).to(rows.device)
+    chosen = torch.from_numpy(some_of(len(rows), len(model.X), prepared.members_each, seed)).to(rows.device)
     some, cross = rows[chosen], model.cross(model.X[rows[chosen]])
     _, weights = weights_of(prepared, geometry, cross, some, None if members is None else members[chosen])
     possible = weights.reduction.isfinite()

@@ -8,10 +8,12 @@ from __future__ import annotations
 import math
 
 import torch
+from scipy.special import ndtr, ndtri, stdtrit
 
 # Normal scores: few enough for a smooth density, and 99.7% of a normal law.
 KNOTS = torch.linspace(-3.0, 3.0, 21, dtype=torch.float64)
 _EACH = 25  # so many values of z are needed for each pair of knots
+_FURTHER = 3  # and so many further out than the outermost knot
 # Values of z that are all the same still have a density: of so much of their spread, and of so much at least.
 _SMALLEST_SLOPE, _SMALLEST = 1e-3, 1e-12
 
@@ -19,15 +21,17 @@ _SMALLEST_SLOPE, _SMALLEST = 1e-3, 1e-12
 def shape_of(z: torch.Tensor, worth: float = math.inf) -> torch.Tensor:
     """The values of z at ``KNOTS``, shape (J,), from a sample (n,) that is ``worth`` so many independent values; with
     few only its spread is told.
+
+    A scale that so many normal values tell makes a new one follow Student's law, with so many degrees of freedom.
     """
     n = len(z)
-    pairs = min(len(KNOTS) // 2, int(min(n, worth) // _EACH))
+    worth = min(n, worth)
+    pairs = min(len(KNOTS) // 2, int(worth // _EACH))
+    told = torch.from_numpy(stdtrit(max(worth, 1.0), ndtr(KNOTS.numpy()))).to(z.device)
     if not pairs:
-        return KNOTS.to(z.device) * (z.square().mean().sqrt().clamp_min(_SMALLEST) if n else 1.0)
-    middle = len(KNOTS) // 2
-    own = KNOTS[middle - pairs : middle + pairs + 1]
-    furthest = torch.special.ndtri(torch.tensor(1 - 1 / (n + 1), dtype=torch.float64)).item()
-    own = own * min(1.0, furthest / float(own[-1]))  # as far out as n values tell
+        return told * z.square().mean().sqrt().clamp_min(_SMALLEST) if n else KNOTS.to(z.device)
+    furthest = min(float(KNOTS[-1]), float(ndtri(1 - _FURTHER / worth)))
+    own = torch.linspace(-furthest, furthest, 2 * pairs + 1, dtype=torch.float64)
     # of n + 1 parts between n values, so that a new value falls below with just this probability
     place = torch.special.ndtr(own).to(z.device) * (n + 1) - 1
     own = own.to(z.device)
@@ -36,7 +40,7 @@ def shape_of(z: torch.Tensor, worth: float = math.inf) -> torch.Tensor:
     values = torch.lerp(ranked[low], ranked[(low + 1).clamp_max(n - 1)], (place - low).clamp(0, 1))
     slopes = (values.diff() / own.diff()).clamp_min(max(_SMALLEST_SLOPE * float(ranked.std()), _SMALLEST))
     values = torch.cat([values[:1], values[0] + (slopes * own.diff()).cumsum(0)])
-    return values_at(values, KNOTS.to(z.device), own)
+    return values_at(values, told, own)
 
 
 def values_at(values: torch.Tensor, scores: torch.Tensor, knots: torch.Tensor | None = None) -> torch.Tensor:
