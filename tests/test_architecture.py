@@ -58,6 +58,7 @@ EXCEPTIONS = {
     ("prior", "model"): "Prior.condition is a short cut to what is above: a prior is the first thing a user holds",
     ("prior", "hyperparameters"): "so is Prior.fit",
     ("model", "saving"): "and Model.save: a model can save itself",
+    ("model", "reports"): "and Model.map: a model can be looked at",
 }
 """Imports upwards that stay, as (who, whom); each has a room or a module on either side."""
 

@@ -33,6 +33,7 @@ from .support.threads import threads_for
 from .support.validation import ArrayLike, as_float64, column_names, count, targets
 
 if TYPE_CHECKING:  # a short cut into a room above: a model can save itself
+    from .reports.names import Names
     from .saving import About
 
 
@@ -289,6 +290,31 @@ class Model(ModelParts):
 
         learned = [each.in_words for each in (self.margins, self.transform) if each is not None]
         return Simulator(parts, self.weights, predicted, self.new_noise(test), learned)
+
+    def map(
+        self,
+        path: str | Path,
+        *,
+        like: ArrayLike | None = None,
+        cells: int = 40_000,
+        level: float = 0.95,
+        observed: bool = False,
+        threshold: float | None = None,
+        names: Names | None = None,
+        progress: bool | None = None,
+    ) -> Path:
+        """Write a map to look at, one HTML page without a network: mean, std, probability of more than a threshold.
+
+        For a model of two columns, or with latitude and longitude: at about so many ``cells``, over the extent of the
+        data or of points ``like`` (n, p), with all other columns at their medians there. The page has the distribution
+        of each cell: its mean, std and interval of this ``level`` stand at the pointer, the threshold is moved by a
+        slider that starts at ``threshold``, and places that the data hardly tell of are hatched. It is about f, with
+        ``observed`` about new observations. ``names`` are those of ``cagp.fit_report.Names``. Returns ``path``.
+        """
+        from .reports.map_page import write_map
+
+        about: Any = {"level": level, "observed": observed, "threshold": threshold, "names": names}
+        return write_map(self, path, like=like, cells=cells, progress=progress, **about)
 
     # --- error bars on the data -----------------------------------------------------------------------------------
 

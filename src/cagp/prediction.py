@@ -248,6 +248,18 @@ class Prediction:
         """Φ⁻¹ of ``cdf`` at ``values`` (T,), shape (T,), also far out: (values − mean) / std of a normal one."""
         return self._convert(self._scores(values)[0])
 
+    def values(self, scores: ArrayLike) -> Any:
+        """The values with normal ``scores`` (n,), of which ``normal_score`` is the inverse; shape (T, n).
+
+        They are quantiles, of split conformal predictions too, whose own quantiles are rounded to what was observed.
+        """
+        given = as_float64(scores, "scores", self._means.device)
+        if given.ndim != 1 or not bool(given.isfinite().all()):
+            raise InputError(f"scores must be a list of finite numbers, got {scores!r}")
+        with threads_for(_EACH * self._means.numel() * len(given)):
+            found = self._distribution.values(given[:, None].expand(-1, len(self)))
+        return self._out(found.T.contiguous())
+
     def log_density(self, values: ArrayLike) -> Any:
         """The log density at ``values`` (T,), one at each test point; shape (T,); −∞ where no observation can be."""
         return self._convert(self._scores(values)[1])

@@ -32,6 +32,9 @@ Listed = list[str] | None  # names, where the flag may come more than once
 _EXCEED = "Thresholds, '50,100': the probability of more than each, in columns exceeds_50, exceeds_100."
 Exceed = Annotated[Listed, Option(help=_EXCEED)]
 
+_MAP = "Page with a map of the rows' extent: mean, std, probability of more than a threshold; map.html."
+MapPage = Annotated[Path | None, Option("--map", dir_okay=False, help=_MAP)]
+
 Data = Annotated[Path, Argument(metavar="DATA", help="Table: .csv, .csv.gz, .parquet or .nc.")]
 Target = Annotated[str, Option(help="Column to predict; the beginning of its name is enough.")]
 Out = Annotated[Path, Option(file_okay=False, help="Folder for the model.")]

@@ -11,12 +11,25 @@ from typer import Option
 from ..errors import InputError
 from . import flags
 from .outputs import Pieces, columns_of, described, key_of, shown
-from .shared import IN_OPTIONS, INTERRUPTED, KEPT, Printer, errors_reported, require_new, share_in, with_iterations
+from .shared import (
+    IN_OPTIONS,
+    INTERRUPTED,
+    KEPT,
+    Printer,
+    errors_reported,
+    labels,
+    require_new,
+    share_in,
+    with_iterations,
+)
 from .table_columns import names_in, opened, read_for
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from ..model import Model
     from ..prediction import Prediction
+    from ..saving import Saved
     from ..stopping import Rule
 
 _SMALLEST_BATCH, _PIECES = 4000, 100
@@ -29,6 +42,7 @@ def predict(
     std: Annotated[bool, Option(help="Error bars, or the mean alone (often much faster).")] = True,
     interval: flags.Interval = 95.0,
     exceed: flags.Exceed = None,
+    map_page: flags.MapPage = None,
     observed: flags.Observed = False,
     solver: flags.OtherSolver = None,
     iterations: flags.Iterations = None,
@@ -47,7 +61,8 @@ def predict(
     The output has the features and the columns mean, std, lower_95, upper_95; a NetCDF file calls these lower and
     upper, and its attributes say the level. Ctrl-C stops at the iteration in hand and writes what there is, with error
     bars that are right for it, a column with the iterations of each row, and exit code 130. Finished batches are kept
-    beside OUT until all is done: after Ctrl-C or a crash the same command continues.
+    beside OUT until all is done: after Ctrl-C or a crash the same command continues. --map also writes a page to look
+    at, for models of two columns or on the globe.
     """
     with errors_reported(debug, KEPT):
         from .. import tables
@@ -63,6 +78,7 @@ def predict(
             out = data.with_name(f"{data.name[: -len(ending)]}-predicted{data.name[-len(ending) :]}")
         rule = None if stop_share is None else ComputationalShare(stop_share)
         saved, raw, features, target, own = opened(folder, data, out, solver, observed, printer)
+        _require_map(map_page, saved, std, overwrite)
         names = columns_of(out, level, thresholds, prefix)
         if clash := {*names.values(), f"{prefix}iterations"} & set(features):
             raise InputError(f"the feature {min(clash)!r} is called like a new column; try --prefix predicted_")
@@ -96,6 +112,23 @@ def predict(
             raise typer.Exit(INTERRUPTED)
         pieces.remove()
         printer(f"{message}\nWritten: {out}".strip())
+        if map_page is not None:
+            shows: dict[str, Any] = {"level": level, "threshold": min(thresholds.values(), default=None)}
+            shows |= {"observed": observed, "names": labels(saved.about), "progress": printer.progress}
+            model.map(map_page, like=X, **shows)
+            printer(f"Written: {map_page}")
+
+
+def _require_map(page: Path | None, saved: Saved, std: bool, overwrite: bool) -> None:
+    """Refuse a --map that cannot be made, before any work is done."""
+    if page is None:
+        return
+    from ..reports.map_page import require_map
+
+    if not std:
+        raise InputError("--map shows error bars, which the mean alone does not have; leave out --no-std")
+    require_map(page, saved.prior.kernel, saved.X.shape[1])
+    require_new(page, overwrite)
 
 
 def _in_batches(

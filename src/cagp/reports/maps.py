@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..datasets.files import cache_folder, data_folder
 from ..kernels import Kernel, geographic_columns
 from .names import Names
 from .page import new_figure
@@ -21,7 +18,8 @@ if TYPE_CHECKING:
 
 Ends = list[tuple[float, float]]  # the first and last value across, then down
 
-FILE_NAME = "ne_110m_coastline"  # Natural Earth's: a .geojson file in CAGP_DATA or the cache, or what cartopy has
+COASTLINES = Path(__file__).with_name("coastlines.npy")
+_END = -32768  # after each line
 _ROUND = 300.0  # data that span so many degrees go round the globe
 
 
@@ -45,6 +43,20 @@ class Map:
         """How many times as wide as high a map is drawn."""
         width, height = (high - low for low, high in ends)
         return float(np.clip(width / height, 0.4, 2.5)) if self.geographic else 1.3
+
+    def grid(self, X: np.ndarray, cells: int, shape: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The middles of about so many cells of a map of X (n, p), ``shape`` times as many across as down.
+
+        Across (a,), down (b,), and as points (b a, p), row by row; all other columns are at their medians.
+        """
+        across = max(2, round(float(np.sqrt(cells * shape))))
+        counts = (across, max(2, cells // across))
+        middles = [
+            low + (np.arange(n) + 0.5) * ((high - low) / n) for (low, high), n in zip(self.ends(X), counts, strict=True)
+        ]
+        points = np.tile(np.median(X, axis=0), (counts[0] * counts[1], 1))
+        points[:, self.across], points[:, self.down] = (each.ravel() for each in np.meshgrid(*middles))
+        return middles[0], middles[1], points
 
     def frame(self, ax: Axes, ends: Ends, names: Names, colour: str) -> None:
         """Labels and ends; on the globe coastlines, degrees of equal size, and marks at round numbers."""
@@ -81,15 +93,13 @@ def two_maps(place: Map, ends: Ends) -> tuple[Figure, np.ndarray]:
 
 
 def coastlines() -> list[np.ndarray]:
-    """Lines of (longitude, latitude) in degrees, each (n, 2), longitudes in −180…180; an empty list without any."""
-    for read in (_from_geojson, _from_cartopy):
-        try:
-            lines = [np.asarray(line, dtype=np.float64)[:, :2] for line in read()]
-        except Exception:  # a damaged file or another version of a package must not cost anyone a map
-            continue
-        if lines:
-            return lines
-    return []
+    """Lines of (longitude, latitude) in degrees, each (n, 2), longitudes in −180…180.
+
+    Natural Earth's land at 1:110m, which is in the public domain; ``docs/make_coastlines.py`` made the file.
+    """
+    rows = np.load(COASTLINES)
+    ends = np.flatnonzero(rows[:, 0] == _END)
+    return [line / 100 for line in np.split(rows, np.sort([*ends, *ends + 1]))[::2] if len(line)]
 
 
 def wrapped(lines: list[np.ndarray]) -> list[np.ndarray]:
@@ -100,25 +110,3 @@ def wrapped(lines: list[np.ndarray]) -> list[np.ndarray]:
         jumps = np.flatnonzero(np.abs(np.diff(east[:, 0])) > 180) + 1
         pieces += [piece for piece in np.split(east, jumps) if len(piece) > 1]
     return pieces
-
-
-def _from_geojson() -> Iterator[Any]:
-    for place in (data_folder, cache_folder):  # the second is looked for only where the first has none
-        folder = place()
-        if folder and (path := folder / f"{FILE_NAME}.geojson").is_file():
-            for feature in json.loads(path.read_text(encoding="utf-8"))["features"]:
-                lines = feature["geometry"]["coordinates"]
-                yield from [lines] if feature["geometry"]["type"] == "LineString" else lines
-            return
-
-
-def _from_cartopy() -> Iterator[Any]:
-    import cartopy  # type: ignore[import-not-found]
-    from cartopy.io import shapereader  # type: ignore[import-not-found]
-
-    for key in ("pre_existing_data_dir", "data_dir"):
-        path = Path(cartopy.config[key], "shapefiles", "natural_earth", "physical", f"{FILE_NAME}.shp")
-        if cartopy.config[key] and path.is_file():
-            for geometry in shapereader.Reader(str(path)).geometries():
-                yield from (part.coords for part in getattr(geometry, "geoms", [geometry]))
-            return

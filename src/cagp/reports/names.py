@@ -12,7 +12,7 @@ from ..errors import InputError, InputTypeError
 from ..hyperparameters.named import Hyperparameter, named
 from ..kernels import geographic_columns
 from ..prior import Prior
-from ..support.numbers import shortened
+from ..support.numbers import datum, shortened, with_unit
 from .page import printable
 
 if TYPE_CHECKING:
@@ -95,6 +95,13 @@ class Names:
 def _cleaned(name: str) -> str:
     """Without what cannot be printed, and with single blanks: a file may have some at the ends or in rows."""
     return str(printable(" ".join(name.split())))
+
+
+def medians(X: np.ndarray, columns: Sequence[int], names: Names) -> str:
+    """Where the columns of X (n, p) have their middle, each with its name and unit."""
+    shown = columns[:12]
+    parts = [f"{names.name(c)} {with_unit(datum(float(np.median(X[:, c]))), names.unit(c))}" for c in shown]
+    return ", ".join(parts) + (", …" if len(columns) > len(shown) else "")
 
 
 def with_brackets(name: str, unit: str) -> str:

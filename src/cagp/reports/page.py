@@ -31,6 +31,15 @@ def printable(text: Any) -> Any:
     return text.translate(_PRINTABLE) if type(text) is str else text
 
 
+def require_libraries() -> None:
+    """Name the extra that brings what pages are made with, before any work is done."""
+    try:
+        import jinja2  # noqa: F401
+        import matplotlib  # noqa: F401
+    except ImportError as error:
+        raise ImportError(f'pages need {error.name}: pip install "cagp[report]"') from error
+
+
 def _environment() -> Environment:
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
@@ -41,6 +50,11 @@ def _environment() -> Environment:
 def render(template: str, values: dict[str, Any]) -> str:
     """A jinja2 ``template`` with ``values``; it may extend and import those in the folder ``templates``."""
     return _environment().from_string(template).render(values)
+
+
+def page(file: str, values: dict[str, Any]) -> str:
+    """The page made of the template called ``file`` with ``values``."""
+    return _environment().get_template(file).render(values)
 
 
 def new_figure(rows: int, columns: int, width: float, height: float) -> tuple[Figure, np.ndarray]:
@@ -77,23 +91,28 @@ class PageTable:
 
 
 class Folder:
-    """Collects pictures for a page in ``path``; each is also written as a PNG file beside it."""
+    """Collects what belongs to a page in ``path``: pictures, each also a PNG file beside it, and further pages."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
         if self.path.exists() and not self.path.is_dir():
             raise InputError(f"folder must be a folder, {self.path} is a file; give another name")
-        self._pictures: dict[str, bytes] = {}
+        self._beside: dict[str, bytes] = {}
 
     def picture(self, name: str, png: bytes, caption: str) -> dict[str, str]:
         """A picture for the template: its source and caption."""
-        self._pictures[f"{name}.png"] = png
+        self._beside[f"{name}.png"] = png
         return {"source": inline(png), "caption": caption}
 
+    def page(self, file: str, content: str) -> str:
+        """A further page beside this one; returns the name of its file, for a link."""
+        self._beside[file] = content.encode()
+        return file
+
     def write(self, file: str, values: dict[str, Any]) -> Path:
-        """Write the page as ``file``, from the template of that name, and the pictures."""
-        page = _environment().get_template(file).render(values)
-        for name, content in self._pictures.items():
-            write_atomically(self.path / name, content)
-        write_atomically(self.path / file, page.encode())
+        """Write the page as ``file``, from the template of that name, and what lies beside it."""
+        content = page(file, values)
+        for name, beside in self._beside.items():
+            write_atomically(self.path / name, beside)
+        write_atomically(self.path / file, content.encode())
         return self.path / file

@@ -65,7 +65,8 @@ def write_fit_report(
     judges the error bars on ``holdout`` = (X, y), or on left-out training data where there is none, in the geometry of
     points ``like`` = X_test (T, p); and measures how much of the error bars is computational and what more iterations
     would buy. A recalibrated model is judged with its recalibration. ``names`` are for labels. The same ``seed`` gives
-    the same report. ``progress`` shows a bar: None on a terminal only.
+    the same report. ``progress`` shows a bar: None on a terminal only. Beside it lies map.html, a page as ``Model.map``
+    writes, where there is a map.
     """
     given = check_inputs(model, fit, holdout, like, names)
     heaviest, names = given.heaviest, given.names
@@ -87,7 +88,9 @@ def write_fit_report(
     }
     with progress_bar("report", 3, progress) as advance:
         drawn, values["predictions_problem"] = attempt(lambda: draw(model, names, seed))
-        values["predictions"] = [place.picture(*each) for each in drawn or []]
+        pictures, page = drawn or ([], "")
+        values["predictions"] = [place.picture(*each) for each in pictures]
+        values["map_page"] = place.page("map.html", page) if page else ""
         advance(1)
         found, problem = attempt(lambda: predict_held_out(given, seed))
         advance(1)

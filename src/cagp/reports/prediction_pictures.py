@@ -8,14 +8,17 @@ import numpy as np
 
 from ..model import Model
 from ..support.convert import array
-from ..support.numbers import datum, duration, with_unit
+from ..support.numbers import duration
 from .inputs import LOCAL, refit, seconds, working
+from .map_page import map_page
 from .maps import Map, map_of, two_maps
-from .names import Names, with_brackets
+from .names import Names, medians, with_brackets
 from .page import BLUE, new_figure, png
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from ..prediction import Prediction
 
 _CURVE, _SLICE, _RANKING = 300, 80, 9  # points of a curve, of a slice, and of one that is only compared
 _SLICES, _MOST_RANKED = 6, 60
@@ -26,15 +29,19 @@ _LIMIT_SECONDS = 6.0
 Picture = tuple[str, bytes, str]  # the name of its file, the PNG, and the caption
 
 
-def draw(model: Model, names: Names, seed: int) -> list[Picture]:
-    """A curve for one column; a map for two or for points on the globe; slices along all other columns."""
+def draw(model: Model, names: Names, seed: int) -> tuple[list[Picture], str]:
+    """A curve for one column; a map for two or for points on the globe; slices along all other columns.
+
+    And the page of the map, "" where there is none.
+    """
     columns = model.X.shape[1]
     if columns == 1:
-        return [_curve(model, names, seed)]
+        return [_curve(model, names, seed)], ""
     place = map_of(model.prior.kernel, columns)
-    pictures = [] if place is None else [_map(model, names, place, seed)]
+    picture, page = (None, "") if place is None else _map(model, names, place, seed)
+    pictures = [] if picture is None else [picture]
     others = [c for c in range(columns) if place is None or c not in (place.across, place.down)]
-    return pictures + ([_slices(model, names, others)] if others else [])
+    return pictures + ([_slices(model, names, others)] if others else []), page
 
 
 class _Predictions(NamedTuple):
@@ -47,17 +54,26 @@ class _Predictions(NamedTuple):
 
 
 def _predict(model: Model, where: np.ndarray) -> tuple[_Predictions, str]:
-    """What the model says at ``where`` (T, p), with a local solver where its own takes minutes, and a note of that."""
-    solver, size, note = working(model), len(model.y), ""
-    expected = seconds(model, solver, size, len(where))
-    if expected > _LIMIT_SECONDS and seconds(model, LOCAL, size, len(where)) < expected:
-        note = f" Drawn with {LOCAL!r} in place of {solver!r}, which would take about {duration(expected)} for these "
-        note += f"{len(where):,} points."
-        model = refit(model, LOCAL)
-    found, noise = model.predict(where, progress=False), model.prior.noise_variance
+    """What the model says at ``where`` (T, p), and a note, see ``_quick``."""
+    model, note = _quick(model, len(where))
+    return _read(model, model.predict(where, progress=False)), note
+
+
+def _quick(model: Model, points: int) -> tuple[Model, str]:
+    """The model with a local solver where its own takes minutes for so many points, and a note of that."""
+    solver, size = working(model), len(model.y)
+    expected = seconds(model, solver, size, points)
+    if expected <= _LIMIT_SECONDS or seconds(model, LOCAL, size, points) >= expected:
+        return model, ""
+    note = f" Drawn with {LOCAL!r} in place of {solver!r}, which would take about {duration(expected)} for these "
+    return refit(model, LOCAL), f"{note}{points:,} points."
+
+
+def _read(model: Model, found: Prediction) -> _Predictions:
+    noise = model.prior.noise_variance
     observed = found.observed(float(np.mean(noise)) if np.ndim(noise) else None)
     inner, outer = (np.stack([array(end) for end in each.interval(0.95)]) for each in (found, observed))
-    return _Predictions(array(found.mean), array(found.std), inner, outer), note
+    return _Predictions(array(found.mean), array(found.std), inner, outer)
 
 
 def _some(model: Model, seed: int) -> np.ndarray:
@@ -92,16 +108,16 @@ def _band(ax: Axes, x: np.ndarray, found: _Predictions, bars: bool = False) -> N
     ax.plot(x, found.mean, label="mean", **style)
 
 
-def _map(model: Model, names: Names, place: Map, seed: int) -> Picture:
+def _map(model: Model, names: Names, place: Map, seed: int) -> tuple[Picture, str]:
+    """The picture of a map, and the page."""
     X = array(model.X)
     x, y, ends = X[:, place.across], X[:, place.down], place.ends(X)
-    across = round(float(np.sqrt(_MAP_CELLS * place.shape(ends))))
-    down = max(2, _MAP_CELLS // across)
-    grid = [np.linspace(low, high, n) for (low, high), n in zip(ends, (across, down), strict=True)]
-    where = np.tile(np.median(X, axis=0), (across * down, 1))
-    first, second = np.meshgrid(*grid)
-    where[:, place.across], where[:, place.down] = first.ravel(), second.ravel()
-    found, note = _predict(model, where)
+    *grid, where = place.grid(X, _MAP_CELLS, place.shape(ends))
+    quick, note = _quick(model, len(where))
+    plain = quick.replace(transform=None)
+    base = plain.predict(where, progress=False)
+    page = map_page(quick, place, (grid[0], grid[1]), X, plain.prior_at(where), base, names, note=note)
+    found = _read(quick, base.carried_back(quick.transform, quick.reach))
     figure, axes = two_maps(place, ends)
     dots = _some(model, seed)
     of_std, title_of_std = with_brackets("standard deviation", names.target_unit), "standard deviation of the function"
@@ -115,7 +131,7 @@ def _map(model: Model, names: Names, place: Map, seed: int) -> Picture:
         beyond |= low or high
         limits = {"vmin": least if low else None, "vmax": most if high else None}
         style: dict[str, Any] = {"shading": "nearest", "cmap": colour_map, "rasterized": True, **limits}
-        mesh = ax.pcolormesh(*grid, field.reshape(down, across), **style)
+        mesh = ax.pcolormesh(*grid, field.reshape(len(grid[1]), len(grid[0])), **style)
         extend = "both" if low and high else "min" if low else "max" if high else "neither"
         figure.colorbar(mesh, ax=ax, label=label, shrink=0.9, extend=extend)
         ax.set_title(title, fontsize="medium")
@@ -123,16 +139,10 @@ def _map(model: Model, names: Names, place: Map, seed: int) -> Picture:
     # where the data are explains where the error bars are narrow
     axes.flat[1].scatter(x[dots], y[dots], s=3, color="white", alpha=0.8, linewidths=0)
     rest = [c for c in range(X.shape[1]) if c not in (place.across, place.down)]
-    held = f" All other columns are at their medians ({_medians(X, rest, names)})." if rest else ""
+    held = f" All other columns are at their medians ({medians(X, rest, names)})." if rest else ""
     text = f"The predicted {names.target} and its standard deviation. Dots: {len(dots):,} of {len(x):,} observations."
     text += " Colours end where they would hide the rest: the predictions go on, as the arrow says." if beyond else ""
-    return "map", png(figure), text + held + note
-
-
-def _medians(X: np.ndarray, columns: list[int], names: Names) -> str:
-    shown = columns[:12]
-    parts = [f"{names.name(c)} {with_unit(datum(float(np.median(X[:, c]))), names.unit(c))}" for c in shown]
-    return ", ".join(parts) + (", …" if len(columns) > len(shown) else "")
+    return ("map", png(figure), text + held + note), page
 
 
 def _slices(model: Model, names: Names, columns: list[int]) -> Picture:
@@ -167,7 +177,7 @@ def _slices(model: Model, names: Names, columns: list[int]) -> Picture:
     some = "all columns" if len(chosen) == len(columns) else most
     caption = (
         f"The predicted {names.target} along {some}, largest effect first, with the other columns at their medians "
-        f"(dotted lines: {_medians(X, chosen, names)}). Bands: 95% of the function (dark) and of new observations "
+        f"(dotted lines: {medians(X, chosen, names)}). Bands: 95% of the function (dark) and of new observations "
         "(light). Ticks at the bottom: the observations. A slice passes through places where there may be no data."
     )
     if len(columns) > _MOST_RANKED:

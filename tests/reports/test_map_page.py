@@ -1,0 +1,299 @@
+"""The map to look at: its numbers against the model's, and what a reader does with it, in Chromium where it is."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+import cagp
+from cagp.fit_report import Names, write_fit_report
+from cagp.reports import map_page
+from cagp.support.convert import array
+from cagp.transforms import BoxCox, Log
+from reports.pages import RANDOM, Page, prior, smooth
+
+NAMES = Names(("depth", "age"), "flow", ("m", "m"), "l/s")
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+BROWSER = next(filter(None, map(shutil.which, BROWSERS)), None)
+in_a_browser = pytest.mark.skipif(BROWSER is None, reason=f"none of {', '.join(BROWSERS)} is there")
+
+# what every program below may use: events as a reader makes them, and what the page then says
+_TOOLS = """
+const said = (id) => element(id).textContent, found = {};
+const put = (id, value) => {
+  element(id).value = value;
+  for (const e of ["input", "change"]) element(id).dispatchEvent(new Event(e));
+};
+const key = (name, shift) =>
+  canvas.dispatchEvent(new KeyboardEvent("keydown", { key: name, shiftKey: !!shift, cancelable: true }));
+const point = (type, x, y, kind) => {
+  const r = canvas.getBoundingClientRect();
+  const clientX = r.left + frame.x + x * frame.w, clientY = r.top + frame.y + y * frame.h;
+  canvas.dispatchEvent(new PointerEvent(type, { clientX, clientY, pointerType: kind || "mouse" }));
+  now();
+};
+const done = () => { document.body.textContent = `FOUND${btoa(encodeURIComponent(JSON.stringify(found)))}END`; };
+"""
+
+
+def does(page: Path, program: str, width: int = 1200) -> dict[str, Any]:
+    """What ``program`` puts into ``found``, run in the page by a browser that may not reach any network."""
+    assert BROWSER is not None
+    script = f"{_TOOLS}{program}; done();"
+    copy = page.with_name(f"{page.stem}-in-a-browser.html")
+    copy.write_text(page.read_text("utf-8").replace("</body>", f"<script>{script}</script></body>"), "utf-8")
+    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--dump-dom", f"--window-size={width},900"]
+    flags += [f"--user-data-dir={page.parent / 'browser'}", "--host-resolver-rules=MAP * ~NOTFOUND"]
+    done = subprocess.run([BROWSER, *flags, copy.as_uri()], capture_output=True, text=True, timeout=120, check=True)
+    content = re.search("FOUND(.*)END", done.stdout)
+    assert content, done.stdout[-3000:] + done.stderr[-3000:]
+    result = json.loads(unquote(base64.b64decode(content[1]).decode()))
+    assert isinstance(result, dict)
+    return result
+
+
+def sent(page: Path) -> dict[str, Any]:
+    """What the page is made from."""
+    content = re.search(r'<script type="application/json" id="data">(.*?)</script>', page.read_text("utf-8"), re.DOTALL)
+    assert content
+    result = json.loads(content[1])
+    assert isinstance(result, dict)
+    return result
+
+
+def floats(each: dict[str, Any]) -> np.ndarray:
+    return each["offset"] + np.frombuffer(base64.b64decode(each["codes"]), "<f4").astype(float)
+
+
+def middles(data: dict[str, Any]) -> np.ndarray:
+    """The points (T, 2) of the cells, row by row."""
+    x, y = (data[a]["first"] + data[a]["step"] * np.arange(data[a]["n"]) for a in ("across", "down"))
+    return np.column_stack([each.ravel() for each in np.meshgrid(x, y)])
+
+
+def normal() -> cagp.Model:
+    X, y = smooth(60)
+    return prior().condition(X, 10 + y, cagp.Cholesky())
+
+
+def of_kind(kind: str) -> cagp.Model:
+    """Models whose distributions are not normal, each in its way."""
+    X, y = smooth(210, noise=0.3)
+    unseen, (X, y) = (X[150:], y[150:]), (X[:150], y[:150])
+    plain = prior(noise=0.09).condition(X, y, cagp.Cholesky())
+    if kind == "mixture":
+        short = cagp.Prior(cagp.Matern12(0.1, variance=4.0), noise_variance=0.2).condition(X, y, cagp.Cholesky())
+        return plain.replace(components=[*plain.components, *short.components], weights=[0.6, 0.4])
+    if kind == "recalibrated":
+        return plain.recalibrated()
+    if kind == "conformal":
+        return plain.recalibrated(calibration=unseen)
+    transform: Any = Log() if kind == "log" else BoxCox(0.5, 0.01)
+    return plain.replace(transform=transform)
+
+
+def test_the_page_has_what_the_model_says(tmp_path: Path) -> None:
+    model = normal()
+    path = model.map(tmp_path / "map.html", cells=600, names=NAMES, level=0.8)
+    assert path == tmp_path / "map.html"
+    data = sent(path)
+    points, found = middles(data), model.predict(middles(data))
+    assert 500 < len(points) <= 620
+    np.testing.assert_allclose(floats(data["mean"]), found.mean, atol=1e-6)
+    np.testing.assert_allclose(floats(data["std"]), found.std, atol=1e-6)
+    assert [end["low"] for end in data["interval"]] == pytest.approx([norm.ppf(0.1), norm.ppf(0.9)], abs=1e-6)
+    assert data["levels"] == []  # a normal distribution is told by its mean and std
+    X = array(model.X)
+    for axis, column in zip(("across", "down"), X.T, strict=True):
+        half = data[axis]["step"] / 2
+        assert data[axis]["first"] - half == pytest.approx(column.min())
+        assert data[axis]["first"] + (data[axis]["n"] - 0.5) * data[axis]["step"] == pytest.approx(column.max())
+    assert data["observations"]["n"] == 60
+    np.testing.assert_allclose(floats(data["observations"]["values"]), array(model.y), atol=1e-6)
+
+
+def test_the_page_stands_alone_and_is_small(tmp_path: Path) -> None:
+    model = of_kind("mixture")
+    path = model.map(tmp_path / "map.html", names=NAMES)
+    page = Page(path)
+    assert all(link.startswith("data:") for link in page.links)
+    assert "://" not in page.raw
+    assert len(middles(sent(path))) > 39_000
+    assert path.stat().st_size < 3.1e6
+    assert "depth" in page.raw
+    assert "l/s" in page.text
+
+
+def test_names_are_text(tmp_path: Path) -> None:
+    names = Names(("<script>alert(1)</script>", "</script>"), "<b>bold</b>", ("m", "m"), "{{ 7 * 7 }}")
+    raw = normal().map(tmp_path / "map.html", cells=40, names=names).read_text("utf-8")
+    assert "<script>alert" not in raw
+    assert "<b>" not in raw
+    assert raw.count("</script>") == 2
+    assert "{{ 7 * 7 }}" in raw
+
+
+def test_observed_and_like(tmp_path: Path) -> None:
+    """About new observations, where other points are, with the third column at their median, far from all data."""
+    rng = RANDOM(0)
+    X = np.column_stack([rng.uniform(-10, 10, (80, 2)), rng.random(80)])
+    kernel = cagp.Geographic(cagp.Matern32(0.1)).on(0, 1) * cagp.Matern32(2.0).on(2)
+    model = cagp.Prior(kernel, noise_variance=0.5).condition(X, rng.normal(size=80), cagp.Cholesky())
+    like = np.column_stack([rng.uniform(0, 60, (30, 2)), np.full(30, 0.25)])
+    path = model.map(tmp_path / "map.html", like=like, cells=300, observed=True, threshold=1.5)
+    data = sent(path)
+    places = np.column_stack([middles(data)[:, ::-1], np.full(len(middles(data)), 0.25)])  # latitude first
+    np.testing.assert_allclose(floats(data["std"]), model.predict(places).observed().std, atol=1e-6)
+    far = np.frombuffer(base64.b64decode(data["far"]), np.uint8).astype(bool)
+    np.testing.assert_array_equal(far, model.predict(places).std > 0.9)
+    assert far[places[:, 0] > 50].all()
+    assert not far[np.abs(places[:, :2] - X[0, :2]).max(axis=1) < 1].any()
+    assert data["stops"]["start"] == 1.5
+    assert len(base64.b64decode(data["coast"])) > 20_000
+    text = Page(path).text
+    assert "new observations, noise included" in text
+    assert "All else is held at its median: x3 0.25" in text
+
+
+@in_a_browser
+def test_moving_the_slider(tmp_path: Path) -> None:
+    model = normal()
+    path = model.map(tmp_path / "map.html", cells=400, names=NAMES, threshold=10.0)
+    found = does(
+        path,
+        """
+        put("slider", 10.4); now();
+        Object.assign(found, { view, typed: element("typed").value, of: said("of"), probability: said("probability"),
+          share: said("share"), place: said("place"), announced: said("announced") });
+        found.cell = cursor.row * nx + cursor.column;
+        put("typed", "9.87"); now();
+        Object.assign(found, { slider: Number(slider.value), then: said("of"), after: said("probability") });
+        """,
+    )
+    predicted = model.predict(middles(sent(path)))
+    chance = 100 * predicted.exceedance(10.4)
+    assert found["view"] == "exceeds"
+    assert found["typed"] == "10.40"
+    assert found["of"] == "10.4 l/s"
+    shown = float(re.sub("[^0-9.]", "", found["probability"]))
+    assert shown == pytest.approx(chance[found["cell"]], abs=0.51) or "than" in found["probability"]
+    assert float(re.sub(".*: |%.*", "", found["share"])) == pytest.approx(chance.mean(), abs=0.51)
+    assert found["probability"] in found["announced"]
+    assert found["place"] in found["announced"]
+    assert found["then"] == "9.87 l/s"
+    assert found["slider"] == pytest.approx(9.87, abs=0.011)
+    shown = float(re.sub("[^0-9.]", "", found["after"]))
+    later = 100 * predicted.exceedance(9.87)[found["cell"]]
+    assert shown == pytest.approx(later, abs=0.51) or "than" in found["after"]
+
+
+@in_a_browser
+@pytest.mark.parametrize(
+    ("kind", "numbers", "error"),
+    [
+        ("mixture", map_page.NUMBERS, 5e-4),
+        ("mixture", 0, 1e-2),  # as on the largest maps, of two priors that have little in common
+        ("recalibrated", map_page.NUMBERS, 1e-5),
+        ("conformal", map_page.NUMBERS, 2e-3),
+        ("log", map_page.NUMBERS, 1e-4),
+        ("box-cox", map_page.NUMBERS, 1e-4),
+    ],
+)
+def test_probabilities_are_those_of_the_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, numbers: int, error: float
+) -> None:
+    """Every cell, at every quantile of the observations; at zero, where box-cox has all that would be negative."""
+    monkeypatch.setattr(map_page, "NUMBERS", numbers)
+    model = of_kind(kind)
+    path = model.map(tmp_path / "map.html", cells=250, level=0.9, observed=True)
+    data = sent(path)
+    stops = np.arange(data["stops"]["first"], data["stops"]["last"], data["stops"]["step"])[::16]
+    thresholds = [*stops, *np.quantile(array(model.y), np.linspace(0.05, 0.95, 7))]
+    thresholds += [0.0] if kind == "box-cox" else []
+    found = does(
+        path,
+        f"""const cells = Array.from({{ length: nx * ny }}, (_, i) => i);
+        found.chances = {json.dumps(thresholds)}.map((t) => cells.map((i) => exceeds(i, modelled(t))));
+        found.ends = cells.map((i) => [String(end(i, 0)), String(end(i, 1))]);""",
+    )
+    prediction = model.predict(middles(data)).observed()
+    expected = np.array([prediction.exceedance(t) for t in thresholds])
+    assert np.abs(np.array(found["chances"]) - expected).max() < error
+    ends = np.array([[float(each.replace("Infinity", "inf")) for each in pair] for pair in found["ends"]]).T
+    np.testing.assert_allclose(ends, prediction.interval(0.9), rtol=1e-3, atol=1e-3)
+
+
+@in_a_browser
+@pytest.mark.parametrize("width", [400, 1200])
+def test_pointer_touch_and_keys(tmp_path: Path, width: int) -> None:
+    model = normal()
+    path = model.map(tmp_path / "map.html", cells=1000, names=NAMES)
+    found = does(
+        path,
+        """
+        found.wider = document.documentElement.scrollWidth - document.documentElement.clientWidth;
+        found.first = [cursor.column, cursor.row];
+        key("ArrowRight"); key("ArrowRight"); key("ArrowUp"); key("ArrowLeft", true);
+        found.keys = [cursor.column, cursor.row]; found.announced = said("announced"); found.place = said("place");
+        point("pointermove", 0.999, 0.001); found.corner = [cursor.column - nx, cursor.row - ny];
+        point("pointerdown", 0.001, 0.999); point("pointermove", 0.5, 0.5); found.held = [cursor.column, cursor.row];
+        point("pointerdown", 0.001, 0.999); point("pointermove", 0.999, 0.999);
+        found.free = [cursor.column - nx, cursor.row];
+        point("pointerdown", 0.5, 0.001, "touch"); found.touched = cursor.row - ny;
+        const k = 7, [px, py] = pixel(seen.x[k], seen.y[k]);
+        point("pointermove", (px - frame.x) / frame.w, (py - frame.y) / frame.h);
+        found.observed = said("observed"); found.mean = said("mean"); found.cell = cursor.row * nx + cursor.column;
+        const drawn = () => canvas.toDataURL(), first = drawn();
+        element("dots").click(); now(); found.without = drawn() !== first;
+        for (const name of ["std", "exceeds"]) {
+          document.querySelector(`[value=${name}]`).click(); now(); found[name] = drawn() !== first && view === name; }
+        """,
+        width,
+    )
+    assert found["wider"] <= 0  # nothing to scroll sideways
+    column, row = found["first"]
+    assert found["keys"] == [column + 2 - 10, row + 1]
+    assert found["place"] in found["announced"]
+    assert "plus or minus" in found["announced"]
+    assert (found["corner"], found["held"], found["free"], found["touched"]) == ([-1, -1], [0, 0], [-1, 0], -1)
+    predicted = model.predict(middles(sent(path)))
+    mean, std = re.findall(r"[\d.]+", found["mean"])
+    assert float(mean) == pytest.approx(predicted.mean[found["cell"]], rel=0.01)
+    assert float(std) == pytest.approx(predicted.std[found["cell"]], rel=0.06)
+    assert float(found["observed"].split()[0]) == pytest.approx(array(model.y)[7], rel=0.02)
+    assert found["without"]
+    assert found["std"]
+    assert found["exceeds"]
+
+
+def test_what_is_no_map_is_refused(tmp_path: Path) -> None:
+    X, y = smooth(30, p=3)
+    model = prior().condition(X, y, cagp.Cholesky())
+    with pytest.raises(cagp.InputError, match=r"a map is of two columns, or .* this model has 3 columns"):
+        model.map(tmp_path / "map.html")
+    with pytest.raises(cagp.InputError, match=r"must end with \.html"):
+        normal().map(tmp_path / "map.png")
+    with pytest.raises(cagp.InputError, match="threshold"):
+        normal().map(tmp_path / "map.html", threshold=np.nan)
+    with pytest.raises(cagp.InputError, match="level"):
+        normal().map(tmp_path / "map.html", level=95)
+    noisy = cagp.Prior(cagp.Matern32(0.5), noise_variance=np.full(30, 0.1)).condition(X[:, :2], y, cagp.Cholesky())
+    with pytest.raises(cagp.InputError, match="noise"):
+        noisy.map(tmp_path / "map.html", observed=True)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_report_has_a_map_beside_it(tmp_path: Path) -> None:
+    page = Page(write_fit_report(normal(), tmp_path, names=NAMES))
+    assert [link for link in page.links if not link.startswith(("data:", "#"))] == ["map.html"]
+    assert len(middles(sent(tmp_path / "map.html"))) > 7000
