@@ -311,10 +311,10 @@ class Model(ModelParts):
         slider that starts at ``threshold``, and places that the data hardly tell of are hatched. It is about f, with
         ``observed`` about new observations. ``names`` are those of ``cagp.fit_report.Names``. Returns ``path``.
         """
-        from .reports.map_page import write_map
+        from .reports.map_page import write_map_page
 
         about: Any = {"level": level, "observed": observed, "threshold": threshold, "names": names}
-        return write_map(self, path, like=like, cells=cells, progress=progress, **about)
+        return write_map_page(self, path, like=like, cells=cells, progress=progress, **about)
 
     # --- error bars on the data -----------------------------------------------------------------------------------
 

@@ -40,7 +40,7 @@ _SHOWN, _STOPS, _TABLE = 5000, 400, 1500  # observations, places of the slider, 
 _LAST = 5.0  # so many standard deviations around each mean the table of a transform reaches
 
 
-def write_map(
+def write_map_page(
     model: Model,
     path: str | os.PathLike[str],
     *,

@@ -145,10 +145,10 @@ function sharp(target, height) {  // its context, for CSS pixels of this screen
   return context;
 }
 
-function ticks(low, high, most) {
+function ticks(low, high, most, round) {  // in round parts of a circle, where degrees are many
   const least = (high - low) / most, power = 10 ** Math.floor(Math.log10(least));
-  const nice = data.geographic && high - low > 100 && most < 20 && high - low <= 360 ? [1, 3, 6, 9] : [1, 2, 5, 10];
-  const step = nice.map((each) => each * power).find((each) => each >= least * (1 - 1e-9)) || 10 * power;
+  const nice = round ? [15, 30, 45, 60, 90, 180] : [1, 2, 5, 10].map((each) => each * power);
+  const step = nice.find((each) => each >= least * (1 - 1e-9)) || nice.at(-1);
   const found = [];
   for (let k = Math.ceil(low / step - 1e-9); k <= high / step + 1e-9; k++) found.push(k * step);
   return { found, step };
@@ -231,7 +231,8 @@ function axes(c) {
   Object.assign(c, { fillStyle: ink, strokeStyle: ink, lineWidth: 1 });
   c.strokeRect(x + 0.5, y + 0.5, w - 1, h - 1);
   const ends = (a) => [a.first - 0.5 * a.step, a.first + (a.n - 0.5) * a.step];
-  const horizontal = ticks(...ends(across), Math.max(2, w / 90)), vertical = ticks(...ends(down), Math.max(2, h / 60));
+  const [horizontal, vertical] = [[across, w / 75], [down, h / 50]].map(([a, most]) =>
+    ticks(...ends(a), Math.max(2, most), data.geographic && a.n * a.step > 100));
   const said = (value, step, ...letters) =>
     (data.geographic ? degrees(value, 3 * step, ...letters).replace(" ", "") : number(value, 10 * step));
   Object.assign(c, { textAlign: "center", textBaseline: "top" });
