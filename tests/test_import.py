@@ -84,6 +84,12 @@ def test_commands_and_reports_without_pandas(tmp_path: Path) -> None:
     assert (tmp_path / "report" / "report.html").is_file()
 
 
+def test_a_map_names_the_extra() -> None:
+    code = CORE_ONLY.format(refused=("jinja2",)) + "prior.condition(X, X[:, 0]).map('map.html')"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stderr.splitlines()[-1] == 'ImportError: pages need jinja2: pip install "cagp[report]"'
+
+
 def test_no_extra_for_reports_or_commands_asks_for_pandas() -> None:
     project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]

@@ -55,6 +55,28 @@ def test_numbers_are_those_of_the_library(folder: Path, tmp_path: Path, ending: 
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([f"test{ending}", f"out{ending}"])
 
 
+def test_map(folder: Path, tmp_path: Path) -> None:
+    """A page beside the table, over the rows' extent; what cannot be is refused before any work is done."""
+    out, page = tmp_path / "out.csv", tmp_path / "map.html"
+    arguments = ["predict", folder / "model", folder / "test.csv", "--out", out, "--map", page]
+    for wrong, more in (("--no-std", ["--no-std"]), ("end with .html", ["--map", tmp_path / "map.png"])):
+        result = call(*arguments, *more)
+        assert result.exit_code == 2
+        assert wrong in result.output
+        assert not list(tmp_path.iterdir())
+    result = call(*arguments, "--exceed", "0.5,0.25", "--observed")
+    assert result.exit_code == 0, result.output
+    assert f"Written: {page}" in result.output
+    text = page.read_text("utf-8")
+    assert '"start": 0.25' in text
+    assert "new observations, noise included" in text
+    assert '"name": "east"' in text
+    assert list(read_table(out).columns)[:3] == ["east", "north", "mean"]
+    result = call(*arguments, "--out", tmp_path / "other.csv")
+    assert result.exit_code == 2
+    assert f"{page} is there already; --overwrite replaces it" in result.output
+
+
 @pytest.mark.parametrize("ending", [".csv", ".nc"])
 def test_exceed(folder: Path, tmp_path: Path, ending: str) -> None:
     """A column for each threshold; the flag may come more than once; the next call has other ones."""
