@@ -165,6 +165,17 @@ def test_observed_and_like(tmp_path: Path) -> None:
     assert "All else is held at its median: x3 0.25" in text
 
 
+def test_observations_of_another_turn_lie_on_the_globe(tmp_path: Path) -> None:
+    X = np.column_stack([np.linspace(-60, 60, 25), np.linspace(-359, -1, 25)])
+    kernel = cagp.Geographic(cagp.Matern32(0.3))
+    model = cagp.Prior(kernel, noise_variance=0.1).condition(X, X[:, 0], cagp.Cholesky())
+    data = sent(model.map(tmp_path / "map.html", cells=200))
+    x = np.frombuffer(base64.b64decode(data["observations"]["x"]), "<f4")
+    shown = data["across"]["first"] + data["across"]["step"] * x
+    np.testing.assert_allclose((shown - X[:, 1] + 180) % 360, 180, atol=1e-3)
+    assert np.abs(shown).max() <= 180
+
+
 @in_a_browser
 def test_moving_the_slider(tmp_path: Path) -> None:
     model = normal()

@@ -170,10 +170,11 @@ def _encoded(values: np.ndarray) -> str:
 
 
 def _floats(values: np.ndarray) -> dict[str, Any]:
-    """Single precision around the middle of the values, in which no digit of small differences is lost."""
+    """Single precision, of differences from the middle where these are smaller: neither loses a digit that matters."""
     finite = values[np.isfinite(values)]
-    offset = float(np.median(finite)) if len(finite) else 0.0
-    return {"offset": offset, "codes": _encoded((values - offset).astype(np.float32))}
+    offset = float(np.median(finite)) if len(finite) and np.ptp(finite) < abs(np.median(finite)) else 0.0
+    with np.errstate(over="ignore"):  # a mean beyond single precision is drawn as the largest
+        return {"offset": offset, "codes": _encoded((values - offset).astype(np.float32))}
 
 
 def _level(values: np.ndarray) -> dict[str, Any]:
@@ -235,7 +236,8 @@ def _stops(model: Model, y: np.ndarray, threshold: float | None) -> dict[str, fl
     step = _round_step((high - low) / _STOPS)
     first, last = np.ceil(low / step - 1e-9) * step, np.floor(high / step + 1e-9) * step
     start = start if threshold is not None else first + round((start - first) / step) * step
-    return {"first": float(first), "last": float(last), "step": step, "start": float(start)}
+    each = {"first": first, "last": last, "step": step, "start": start}
+    return {name: float(f"{value:.12g}") + 0.0 for name, value in each.items()}  # as one writes them
 
 
 def _round_step(least: float) -> float:
@@ -256,12 +258,12 @@ def _observations(model: Model, place: Map, grid: tuple[np.ndarray, np.ndarray])
     """Observations, drawn at random where there are many: places in cells from the middle of the first, and values."""
     X, y = array(model.X), array(model.y)
     chosen = np.sort(np.random.default_rng(0).choice(len(y), min(len(y), _SHOWN), replace=False))
-    places = [
-        (X[chosen, column] - middles[0]) / (middles[1] - middles[0])
-        for column, middles in zip((place.across, place.down), grid, strict=True)
-    ]
-    x, v = (_encoded(each.astype(np.float32)) for each in places)
-    return {"n": len(chosen), "x": x, "y": v, "values": _floats(y[chosen])}
+    steps = [middles[1] - middles[0] for middles in grid]
+    x, up = X[chosen, place.across] - grid[0][0], X[chosen, place.down] - grid[1][0]
+    if place.geographic:  # the same meridian, whatever turn it is counted in
+        x = (x + steps[0] / 2) % 360 - steps[0] / 2
+    codes = [_encoded((each / step).astype(np.float32)) for each, step in zip((x, up), steps, strict=True)]
+    return {"n": len(chosen), "x": codes[0], "y": codes[1], "values": _floats(y[chosen])}
 
 
 def _joined(lines: list[np.ndarray]) -> np.ndarray:
