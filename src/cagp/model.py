@@ -308,7 +308,7 @@ class Model(ModelParts):
         For a model of two columns, or with latitude and longitude: at about so many ``cells``, over the extent of the
         data or of points ``like`` (n, p), with all other columns at their medians there. The page has the distribution
         of each cell: its mean, std and interval of this ``level`` stand at the pointer, the threshold is moved by a
-        slider that starts at ``threshold``, and places that the data hardly tell of are hatched. It is about f, with
+        slider that starts at ``threshold``, and places of which the data say little are hatched. It is about f, with
         ``observed`` about new observations. ``names`` are those of ``cagp.fit_report.Names``. Returns ``path``.
         """
         from .reports.map_page import write_map_page

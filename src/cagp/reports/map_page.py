@@ -33,7 +33,7 @@ FEWEST = np.array([-3.0, -2.4, -1.8, -1.5, -1.2, -0.9, -0.6, -0.3, 0.0, 0.3, 0.6
 
 _FINER = (121, 61, 41, 21)  # so many from −3 to 3 are better: recalibrations are straight lines between the last
 NUMBERS = 1_100_000  # of 16 bits that a page may have: about 3 MB
-FAR = 0.9  # the std is so much of what it is without data: there the page is hatched
+FAR = 0.9  # the std is so much of what it is without data, or of the spread of these: there the page is hatched
 _CODES = 65533  # steps between the smallest and the largest value of a level; 0 and 65,535 are −∞ and ∞
 _SAME = 1e-4  # of a std: a level that differs by less is one number for all cells
 _SHOWN, _STOPS, _TABLE = 5000, 400, 1500  # observations, places of the slider, values of a transform
@@ -118,7 +118,8 @@ def map_page(
     ``found`` and ``before`` are the predictions of f in its b a cells, with the data and without, on the scale that was
     modelled; ``names`` are filled in.
     """
-    far = array(found.std) > FAR * array(before.std)
+    spread = float(array(model.components[0].y).std()) or np.inf
+    far = array(found.std) > FAR * np.minimum(array(before.std), spread)
     base = found.observed() if observed else found
     shown = base.carried_back(model.transform, model.reach)
     y, mean, std = array(model.y), array(shown.mean), array(shown.std)

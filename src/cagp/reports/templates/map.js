@@ -306,7 +306,7 @@ function read() {
   canvas.setAttribute("aria-label", `Map of ${data.target.name}, cursor at ${said.place}`);
   curve(i);
   return `${said.place}: mean ${said.mean.replace("±", "plus or minus")}, interval ${said.interval}, probability of more than ` +
-    `${said.of} ${said.probability}${near < 0 ? "" : `, observed nearby ${said.observed}`}${far[i] ? ", far from data" : ""}`;
+    `${said.of} ${said.probability}${near < 0 ? "" : `, observed nearby ${said.observed}`}${far[i] ? ", the data say little here" : ""}`;
 }
 
 function curve(i) {
@@ -340,7 +340,7 @@ function share(of) {  // the mean of the probabilities, by area, is the expected
     total += weights[row] * of(row * nx + column);
     whole += weights[row];
   }
-  element("share").textContent = `Expected to be above ${thresholdText()}: ${percent(total / whole)} of the area.`;
+  element("share").textContent = `Expected to be above ${thresholdText()}: ${percent(total / whole)} of the map.`;
 }
 
 // --- what a reader does ---------------------------------------------------------------------------------------------------
