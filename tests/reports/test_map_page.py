@@ -176,6 +176,17 @@ def test_observations_of_another_turn_lie_on_the_globe(tmp_path: Path) -> None:
     assert np.abs(shown).max() <= 180
 
 
+@pytest.mark.parametrize("kind", ["mixture", "recalibrated", "conformal", "log"])
+def test_values_have_the_scores_they_were_asked_for(kind: str) -> None:
+    prediction, scores = of_kind(kind).predict(RANDOM(3).random((5, 2))).observed(), np.array([-5.0, -0.7, 0.0, 2.9])
+    values = prediction.values(scores)
+    assert values.shape == (5, 4)
+    for column, score in zip(values.T, scores, strict=True):
+        np.testing.assert_allclose(prediction.normal_score(column), score, atol=1e-8)
+    with pytest.raises(cagp.InputError, match="scores must be a list of normal scores"):
+        prediction.values(0.0)
+
+
 @in_a_browser
 def test_moving_the_slider(tmp_path: Path) -> None:
     model = normal()
