@@ -25,7 +25,7 @@ from ..model import Model
 from ..prior import Prior
 from ..saving import About
 from ..support.validation import choice, positive, squarable
-from ..tables.columns import ColumnsAsked, in_words
+from ..tables.columns import ColumnsAsked
 from ..transforms import KINDS as TRANSFORMS
 from .expressions import KERNEL_NAMES, evaluated
 from .flags import Listed
@@ -237,7 +237,7 @@ def read_training(
     how = {"drop_missing": drop_missing or bool(raw.dims), "keep": bool(given)}
     table, columns = tables.read_training_table(data, columns, others, asked, **how)
     tell_reading(table, printer)
-    for words in filter(None, map(in_words, table.encodings)):
+    for words in filter(None, (each.in_words for each in table.encodings)):
         printer(words)
     if not given:
         columns = varying(table, columns, printer)

@@ -12,8 +12,8 @@ import numpy as np
 import torch
 
 from ..errors import TableError
-from ..saving import Encoding
 from ..support.advice import suggestion
+from ..support.encodings import Encoding
 from ..support.memory import available_bytes, human
 
 
@@ -48,9 +48,17 @@ class RawColumns:
     attributes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     place_of: Callable[[int], str] = lambda row: f"row {row + 1}"
 
+    def unfit(self, name: str, words: str) -> TableError:
+        """The refusal of a column."""
+        return TableError(f"{self.path}: column {name!r} {words}")
+
     def refused(self, name: str, row: int, held: Any, words: str) -> TableError:
         """The refusal of what a column holds in a row."""
-        return TableError(f"{self.path}: column {name!r} holds {held!r} in {self.place_of(row)}, {words}")
+        return self.unfit(name, f"holds {held!r} in {self.place_of(row)}, {words}")
+
+    def remedy(self, name: str, as_categories: bool) -> str:
+        """How to leave a column out and, ``as_categories``, how to say that it holds these."""
+        return f"leave the column out (--exclude {name!r})" + (f", or say --categories {name!r}" * as_categories)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -155,7 +163,7 @@ def coded(values: Any) -> tuple[list[str], np.ndarray]:
     codes[~gaps] = inverse
     if numbers.dtype.kind != "f":
         return [str(each) for each in numbers], codes
-    return [f"{each:.0f}" if each.is_integer() else repr(each) for each in numbers.tolist()], codes
+    return [f"{each:.0f}" if each.is_integer() else repr(each) for each in (numbers + 0.0).tolist()], codes
 
 
 def without(values: Any, gone: np.ndarray) -> Any:
