@@ -126,7 +126,7 @@ class Saved:
         """What there is to save of a model; names of a data frame's columns are kept."""
         about, names = about or About(), model.column_names
         if about.features is None and names is not None and len(set(names)) == len(names):
-            about = dataclasses.replace(about, features=tuple(names))
+            about = dataclasses.replace(about, features=tuple(names), encodings=model.encodings)
         first, recipe = model.components[0], model.components[0].recipe
         types = {"dtype": str(recipe.dtype).removeprefix("torch."), "solve_dtype": recipe.arithmetic}
         rest: Any = {"picked": first.prepared.picked, "about": about, "parts": Parts.of(model)}
@@ -161,7 +161,11 @@ class Saved:
         how: Any = {"storage": self.storage, "dtype": self.dtype, "memory_budget": memory_budget, "device": device}
         how["solve_dtype"] = self.solve_dtype if solve_dtype is None else solve_dtype
         model = self.prior.condition(self.X, self.y, chosen, **how)
-        model.column_names = None if self.about.features is None else list(self.about.features)
+        if self.about.features is not None:
+            model.column_names = list(self.about.features)
+            model.encodings = tuple(
+                each for each in self.about.encodings if set(each.features) <= {*model.column_names}
+            )
         return self.parts.around(model)
 
     def with_more(self, X: ArrayLike, y: ArrayLike, *, noise_variance: Any = None) -> Saved:

@@ -12,8 +12,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..errors import InputError, InputTypeError
-from .validation import choice
 
+KINDS = ("number", "boolean", "date", "category")
 MOST_LEVELS = 50  # a text column with more different values is not taken for categories
 _WORDS = (("false", "true"), ("no", "yes"), ("f", "t"), ("n", "y"), ("off", "on"))
 
@@ -48,7 +48,8 @@ class Encoding:
     fill: float | str | None = None
 
     def __post_init__(self) -> None:
-        choice(self.kind, "kind", ("number", "boolean", "date", "category"))
+        if self.kind not in KINDS:
+            raise InputError(f"kind must be one of {', '.join(map(repr, KINDS))}, got {self.kind!r}")
         if not isinstance(self.column, str) or not all(isinstance(each, str) for each in self.levels):
             raise InputTypeError(f"the column and the levels of an encoding must be texts, got {self!r}")
         object.__setattr__(self, "levels", tuple(self.levels))
@@ -120,6 +121,28 @@ class Encoding:
         return gaps
 
 
+def is_number(text: str) -> bool:
+    """Whether a text is a number as Python writes it; 1_000 and digits of other scripts are not, for Arrow neither."""
+    if "_" in text or not text.isascii():
+        return False
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def different(values: np.ndarray) -> tuple[list[str], np.ndarray]:
+    """The different ones among numbers or moments (n,) as texts, and which of them each row has, -1 where missing."""
+    gaps = np.isnat(values) if values.dtype.kind in "Mm" else np.isnan(values)
+    found, inverse = np.unique(values[~gaps], return_inverse=True)
+    codes = np.full(len(values), -1)
+    codes[~gaps] = inverse
+    if found.dtype.kind != "f":
+        return [str(each) for each in found], codes
+    return [f"{each:.0f}" if each.is_integer() else repr(each) for each in (found + 0.0).tolist()], codes
+
+
 def yes_or_no(texts: Collection[str]) -> bool:
     """Whether different texts in small letters are two ways of saying no and yes, or one of them."""
     return any(set(texts) <= set(pair) for pair in _WORDS)
@@ -138,7 +161,7 @@ def category(name: str, levels: Sequence[str], codes: np.ndarray, source: Source
         what = f"which is no number, and its {rows} texts all differ, so that they say nothing about other rows"
         raise source.refused(name, row, levels[codes[row]], f"{what}; {remedy}")
     if len(levels) == 1:
-        raise source.unfit(name, f"has one category only, {levels[0]!r}; {remedy}")
+        raise source.unfit(name, f"has one category only, {levels[0]!r}; {source.remedy(name, False)}")
     return Encoding(name, "category", tuple(sorted(levels)))
 
 

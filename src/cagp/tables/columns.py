@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from ..errors import TableError
-from ..support.encodings import Encoding, category, yes_or_no
+from ..support.encodings import Encoding, category, is_number, yes_or_no
 from ..support.frames import DAYS, days_since_1970
 from .table import RawColumns, Table, Taken, coded, complete, missing_in
-from .texts import TWO_DIGIT_YEAR, dates_in, form_of, is_number
+from .texts import TWO_DIGIT_YEAR, dates_in, form_of
 
 _SAY_WHICH = "say which with --dates day-first or --dates month-first, or write dates as 2024-04-03"
 _WRITE = "write dates as 2024-04-03"

@@ -13,7 +13,7 @@ import torch
 
 from ..errors import TableError
 from ..support.advice import suggestion
-from ..support.encodings import Encoding
+from ..support.encodings import Encoding, different
 from ..support.memory import available_bytes, human
 
 
@@ -157,13 +157,7 @@ def coded(values: Any) -> tuple[list[str], np.ndarray]:
     if not isinstance(values, np.ndarray):
         found = values.combine_chunks().dictionary_encode()
         return found.dictionary.to_pylist(), found.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-    gaps = missing_in(values)
-    numbers, inverse = np.unique(values[~gaps], return_inverse=True)
-    codes = np.full(len(values), -1)
-    codes[~gaps] = inverse
-    if numbers.dtype.kind != "f":
-        return [str(each) for each in numbers], codes
-    return [f"{each:.0f}" if each.is_integer() else repr(each) for each in (numbers + 0.0).tolist()], codes
+    return different(values)
 
 
 def without(values: Any, gone: np.ndarray) -> Any:
