@@ -36,6 +36,10 @@ from ..support.validation import as_float64, not_negative_each, positive
 OPTIMIZER = "fmin_l_bfgs_b"
 _SKLEARN_ALPHA = 1e-10  # what GaussianProcessRegressor adds to the diagonal unless it is told otherwise
 _CALLABLE = "a callable optimizer needs a scikit-learn kernel, whose theta it can move"
+COPIES_AGREE = (
+    "sample_weight repeats observations, and copies agree exactly, which the fit takes for little noise: if a weight "
+    "says how precise an observation is, give its noise in its place, fit(X, y, noise_variance=...)."
+)
 _NO_ALPHA = float(np.finfo(float).tiny)  # it wants a positive one even where a WhiteKernel is all the noise
 
 

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, check_X_y, va
 
 from ..errors import InputError
 from ..hyperparameters import log_likelihood
+from ..hyperparameters.result import warn
 from ..model import Model
 from ..prediction import Prediction
 from ..solvers import Solver, as_solver
@@ -20,6 +21,7 @@ from ..support.encodings import Encoding
 from ..support.frames import DAYS, column_names, encodings_of, feature_names, features_of, frame_numbers
 from ..support.validation import ArrayLike, as_float64, choice, count, not_negative_each
 from .fitting import (
+    COPIES_AGREE,
     HowToLearn,
     Start,
     chosen,
@@ -196,13 +198,15 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         ``noise_variance`` (n,) is the known noise of these observations, in place of the parameter of that name.
         ``like`` (T, p) says where predictions are wanted, as in ``cagp.fit``. With a kernel, several outputs share it.
         ``sample_weight`` (n,) says how often each observation is there, in whole numbers: the fit is that to repeated
-        rows. Copies agree with each other, and tell of less noise than one mean of several measurements does: its noise
-        is the variance of a measurement over their number, which is known and goes into ``noise_variance``.
+        rows, which agree exactly and so tell of little noise. A mean of several measurements is something else: its
+        noise is that of one over their number, and goes into ``noise_variance``.
         """
         X, y = self._training(X, y)
         if sample_weight is not None:
             rows = repeated_rows(sample_weight, len(X), self.noise_variance, self.alpha)
             X, y = X[rows], y[rows]
+            if self.optimizer is not None and self.alpha is None and not np.ndim(noise_variance):
+                warn(None, COPIES_AGREE if len(np.unique(rows)) < len(rows) else "")
             if np.ndim(noise_variance):
                 noise_variance = not_negative_each(noise_variance, "noise_variance", len(sample_weight)).numpy()[rows]
         y = np.array(y, dtype=np.float64, copy=bool(self.copy_X_train) or None)
