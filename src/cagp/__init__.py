@@ -33,6 +33,7 @@ if TYPE_CHECKING:  # for type checkers; when the program runs, __getattr__ finds
     from .kernels import (
         RBF,
         CustomKernel,
+        FractionalBrownian,
         Geographic,
         Kernel,
         Level,
@@ -45,6 +46,7 @@ if TYPE_CHECKING:  # for type checkers; when the program runs, __getattr__ finds
         Power,
         RationalQuadratic,
         Rotated,
+        Spherical,
         Varying,
     )
     from .means import Basis, Constant, Mean, Polynomial, Zero
@@ -154,6 +156,7 @@ __all__ = [
     "CustomKernel",
     "DataError",
     "DivergenceError",
+    "FractionalBrownian",
     "GaussSeidel",
     "Geographic",
     "InputError",
@@ -184,6 +187,7 @@ __all__ = [
     "Rotated",
     "SavedModelError",
     "Solver",
+    "Spherical",
     "Stationary",
     "Subset",
     "SweepsThenCG",

@@ -21,6 +21,7 @@ from .plan import Factor, Terms, decay
 
 _SMALLEST = 1e-300  # added to squared distances before a square root, whose derivative at zero is infinite
 _MANY_PAIRS = 2**14  # blocks of so many pairs are differentiated by matrix products
+_SPACE = 3
 _VALUES = ("profile", "evaluate", "diagonal")
 _MEANING = (*_VALUES, "embed")  # what decides which profile a kernel has between embeddings, and which between points
 
@@ -275,6 +276,44 @@ class RBF(Radial):
 
     gpu_profile: ClassVar[str | None] = "value = half_to(s)"
     gpu_unit: ClassVar[float] = math.sqrt(0.5 / math.log(2))  # exp(−s/2) = 2^(−s′)
+
+
+@dataclass(frozen=True)
+class Spherical(Radial):
+    """Spherical: σ² (1 − 3r/2 + r³/2) up to r = 1, and 0 beyond: the lengthscale is the range, in up to three columns.
+
+    Continuous, nowhere differentiable functions, independent beyond the range. With more than three columns it is not
+    positive definite.
+    """
+
+    family: ClassVar[str | None] = "spherical (continuous, rough functions, independent beyond the lengthscale)"
+    profile_formula: ClassVar[str | None] = "(1 − 3r/2 + r³/2 up to r = 1, 0 beyond)"
+
+    def embed(self, X: torch.Tensor, origin: torch.Tensor) -> Embedding:
+        if X.shape[1] > _SPACE:
+            raise InputError(
+                f"Spherical is positive definite in up to {_SPACE} columns, the points have {X.shape[1]}; say which "
+                "it sees, Spherical(...).on(0, 1), or take Matern12, which falls alike and has no such limit"
+            )
+        return super().embed(X, origin)
+
+    def profile(self, s: torch.Tensor, scratch: torch.Tensor | None = None) -> torch.Tensor:
+        if scratch is None:
+            near = s.clamp(max=1.0)
+            return 1.0 - self._root(near, 1.0, None) * (1.5 - 0.5 * near)
+        r = torch.sqrt(s.clamp_(max=1.0), out=scratch)
+        return s.mul_(0.5).sub_(1.5).mul_(r).add_(1.0)
+
+    @staticmethod
+    def scalar_profile(s: float, parameter: float) -> tuple[float, float, float]:
+        near = s if s < 1.0 else 1.0
+        r = math.sqrt(near)
+        return 1.0 - r * (1.5 - 0.5 * near), -0.75 * (1.0 - near) / (r + 1e-150), 0.0
+
+    gpu_profile: ClassVar[str | None] = """
+        near = tl.minimum(s, 1.0)
+        value = 1.0 - root(near) * (1.5 - 0.5 * near)
+    """
 
 
 @dataclass(frozen=True)
