@@ -18,11 +18,12 @@ _ROUGHEST, _SMOOTHEST = 0.0, 2.0
 
 @dataclass(frozen=True)
 class FractionalBrownian(Kernel):
-    """k(a, b) = variance · (|a|ᵖ + |b|ᵖ − |a − b|ᵖ), p = ``exponent`` < 2: the variogram variance · |a − b|ᵖ.
+    """The variogram ``variance · |a − b|ᵖ``, p = ``exponent`` < 2: linear with 1, a power variogram with any other.
 
-    Half the mean square of f(a) − f(b) is variance · |a − b|ᵖ, however far apart: there is no sill, and 1 makes it
-    linear, the Brownian motion. f(0) is 0, which a mean with an unknown constant, such as ``Constant()``, makes up for:
-    then predictions are those of kriging with the variogram, and do not depend on where the origin is.
+    Half the mean square of f(a) − f(b), however far apart: there is no sill. Fractional Brownian motion has it, with
+    the covariance ``variance · (|a|ᵖ + |b|ᵖ − |a − b|ᵖ)``. Its f(0) is 0, which a mean with an unknown constant, such
+    as ``Constant()``, makes up for: then predictions are those of kriging with the variogram, and do not depend on
+    where the origin is.
     """
 
     variance: float = 1.0

@@ -298,21 +298,23 @@ class Spherical(Radial):
         return super().embed(X, origin)
 
     def profile(self, s: torch.Tensor, scratch: torch.Tensor | None = None) -> torch.Tensor:
-        if scratch is None:
-            near = s.clamp(max=1.0)
-            return 1.0 - self._root(near, 1.0, None) * (1.5 - 0.5 * near)
-        r = torch.sqrt(s.clamp_(max=1.0), out=scratch)
-        return s.mul_(0.5).sub_(1.5).mul_(r).add_(1.0)
+        # (1 − r)² (1 + r/2): no cancellation of large numbers near the range
+        out = None if scratch is None else s
+        r = self._root(torch.clamp(s, max=1.0, out=out), 1.0, out)
+        rising = torch.add(torch.mul(r, 0.5, out=scratch), 1.0, out=scratch)
+        left = torch.sub(1.0, r, out=out)
+        return torch.mul(torch.mul(left, left, out=out), rising, out=out)
 
     @staticmethod
     def scalar_profile(s: float, parameter: float) -> tuple[float, float, float]:
         near = s if s < 1.0 else 1.0
         r = math.sqrt(near)
-        return 1.0 - r * (1.5 - 0.5 * near), -0.75 * (1.0 - near) / (r + 1e-150), 0.0
+        left = 1.0 - r
+        return left * left * (1.0 + 0.5 * r), -0.75 * (1.0 - near) / (r + 1e-150), 0.0
 
     gpu_profile: ClassVar[str | None] = """
-        near = tl.minimum(s, 1.0)
-        value = 1.0 - root(near) * (1.5 - 0.5 * near)
+        r = root(tl.minimum(s, 1.0))
+        value = (1.0 - r) * (1.0 - r) * (1.0 + 0.5 * r)
     """
 
 
