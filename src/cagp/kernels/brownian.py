@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import torch
@@ -18,21 +19,22 @@ _ROUGHEST, _SMOOTHEST = 0.0, 2.0
 
 @dataclass(frozen=True)
 class FractionalBrownian(Kernel):
-    """The variogram ``variance · |a − b|ᵖ``, p = ``exponent`` < 2: linear with 1, a power variogram with any other.
+    """The variogram ``slope · |a − b|ᵖ``, p = ``exponent`` < 2: linear with 1, a power variogram with any other.
 
     Half the mean square of f(a) − f(b), however far apart: there is no sill. Fractional Brownian motion has it, with
-    the covariance ``variance · (|a|ᵖ + |b|ᵖ − |a − b|ᵖ)``. Its f(0) is 0, which a mean with an unknown constant, such
+    the covariance ``slope · (|a|ᵖ + |b|ᵖ − |a − b|ᵖ)``. Its f(0) is 0, which a mean with an unknown constant, such
     as ``Constant()``, makes up for: then predictions are those of kriging with the variogram, and do not depend on
     where the origin is.
     """
 
-    variance: float = 1.0
+    slope: float = 1.0
     exponent: float = 1.0
 
-    hyperparameters: ClassVar[tuple[str, ...]] = ("variance",)
+    hyperparameters: ClassVar[tuple[str, ...]] = ("slope",)
+    family: ClassVar[str] = "fractional Brownian (a variogram without a sill)"
 
     def __post_init__(self) -> None:
-        validate_hyperparameter(self, "variance", positive)
+        validate_hyperparameter(self, "slope", positive)
         object.__setattr__(self, "exponent", real(self.exponent, "exponent"))
         if not _ROUGHEST < self.exponent < _SMOOTHEST:
             raise InputError(f"exponent must be above 0 and below 2, got {self.exponent!r}; 1 is the linear variogram")
@@ -49,12 +51,18 @@ class FractionalBrownian(Kernel):
         half = 0.5 * self.exponent
         a, b = (each.square().sum(dim=0).pow(half) for each in (A, B))
         if out is None or buffers is None:
-            return self.variance * (a[..., :, None] + b[..., None, :] - block.pow(half))
-        return out.pow_(half).neg_().add_(a[..., :, None]).add_(b[..., None, :]).mul_(self.variance)
+            return self.slope * (a[..., :, None] + b[..., None, :] - block.pow(half))
+        return out.pow_(half).neg_().add_(a[..., :, None]).add_(b[..., None, :]).mul_(self.slope)
 
     def diagonal(self, A: Any) -> torch.Tensor:
-        return self.variance * 2 * A.square().sum(dim=0).pow(0.5 * self.exponent)
+        return self.slope * 2 * A.square().sum(dim=0).pow(0.5 * self.exponent)
+
+    def scaled(self, factor: float) -> Kernel:
+        return replace(self, slope=self.slope * factor)
+
+    def in_words(self, columns: Sequence[str]) -> str:
+        return self.family
 
     def formula(self, number: WriteNumber) -> str:
         p = number(self.exponent)
-        return f"{number(self.variance)} · (|x|^{p} + |x′|^{p} − |x − x′|^{p})"
+        return f"{number(self.slope)} · (|x|^{p} + |x′|^{p} − |x − x′|^{p})"
