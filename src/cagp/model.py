@@ -46,7 +46,8 @@ class Model(ModelParts):
     means look only as far as observations support them, see ``reach``. ``story`` tells how ``cagp.fit`` came to it,
     ``record`` is the same with its table, ``result`` what the fit of the heaviest candidate found. ``prior``,
     ``solver`` (as it was asked for), ``gram``, ``recipe`` and ``device`` are those of the heaviest component; ``X``
-    (d, p) and ``y`` (d,), in float64, are the data, the model's own, not to be changed.
+    (d, p) and ``y`` (d,), in float64, are the data, the model's own, not to be changed. Where they came as a data
+    frame, ``column_names`` are those of the columns of ``X``, and ``encodings`` say how they were made of the frame's.
     """
 
     @classmethod

@@ -80,7 +80,7 @@ def test_the_model_is_that_of_the_features(kind: str, plain: cagp.Model, tmp_pat
         np.testing.assert_allclose(model.predict(frame).mean, plain.predict(ENCODED).mean, atol=1e-3)
     assert "'soil' holds 3 categories ('clay', 'peat', 'sand')" in " ".join(model.story.split())
     mean = model.predict(ENCODED).mean
-    np.testing.assert_allclose(model.predict(frame).mean, mean)
+    np.testing.assert_allclose(model.predict(frame).mean, mean, atol=1e-4)
     np.testing.assert_allclose(
         model.predict(
             pd.DataFrame(ENCODED, columns=FEATURES).drop(columns="when").assign(when=FRAME["when"])[FEATURES]
@@ -90,7 +90,7 @@ def test_the_model_is_that_of_the_features(kind: str, plain: cagp.Model, tmp_pat
     model.save(tmp_path / "model")
     loaded = cagp.load(tmp_path / "model")
     assert loaded.encodings == model.encodings
-    np.testing.assert_allclose(loaded.predict(frame).mean, mean, atol=1e-8)
+    np.testing.assert_allclose(loaded.predict(frame).mean, mean, atol=1e-4)
     more = loaded.with_more(frame[:2], Y[:2])
     np.testing.assert_array_equal(more.X.numpy()[-2:], ENCODED[:2])
 

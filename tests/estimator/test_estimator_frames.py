@@ -49,8 +49,10 @@ def test_frames_are_their_features(kind: str) -> None:
     ):
         np.testing.assert_allclose(ours, theirs, atol=1e-3)  # the last digits decide where an optimiser stops
     assert regressor.model_.column_names == ["x", "soil=peat", "soil=sand", "when", "wet"]
-    np.testing.assert_allclose(regressor.model_.predict(FRAME).mean, regressor.predict(FRAME))
-    np.testing.assert_allclose(pickle.loads(pickle.dumps(regressor)).predict(FRAME), regressor.predict(FRAME))
+    np.testing.assert_allclose(regressor.model_.predict(FRAME).mean, regressor.predict(FRAME), atol=1e-4)
+    np.testing.assert_allclose(
+        pickle.loads(pickle.dumps(regressor)).predict(FRAME), regressor.predict(FRAME), atol=1e-4
+    )
     assert "'soil' holds 3 categories ('clay', 'peat', 'sand')" in " ".join(regressor.fit_message_.split())
 
 
