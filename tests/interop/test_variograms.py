@@ -112,6 +112,9 @@ def test_pykrige(name: str) -> None:
     X3, NEW3 = np.column_stack([X, X[::-1, 0]]), np.column_stack([NEW, NEW[::-1, 0]])
     space = OrdinaryKriging3D(*X3.T, Y, **variogram)
     same(ours(from_variogram(space), X3, NEW3), space.execute("points", *NEW3.T))
+    if name == "spherical":
+        flat = OrdinaryKriging3D(*X3.T, Y, **variogram, anisotropy_scaling_y=2.0, anisotropy_scaling_z=0.5)
+        same(ours(from_variogram(flat), X3, NEW3), flat.execute("points", *NEW3.T))
 
 
 @pytest.mark.parametrize("name", ["Spherical", "Exponential", "Gaussian", "Matern"])
@@ -121,8 +124,13 @@ def test_gstools(name: str) -> None:
         model = getattr(gstools, name)(dim=2, var=1.7, len_scale=2.0, nugget=0.05, **shape, **more)
         theirs = gstools.krige.Ordinary(model, X.T, Y)
         mean, variance = theirs(NEW.T)
+        assert from_variogram(theirs) == from_variogram(model)
         found = ours(from_variogram(model))
         same(found, (mean, variance), 1e-7)
+    space = getattr(gstools, name)(dim=3, var=1.7, len_scale=[2.0, 1.0, 4.0], nugget=0.05, **more)
+    steps = RNG.normal(size=(20, 3))
+    covariance = from_variogram(space).kernel(np.zeros((1, 3)), steps)[0]
+    np.testing.assert_allclose(space.cov_spatial(steps.T), covariance, rtol=1e-10, atol=1e-14)
     line = getattr(gstools, name)(dim=1, var=1.7, len_scale=2.0, nugget=0.05, **more)
     h = np.linspace(0.1, 7, 30)
     covariance = from_variogram(line).kernel(np.zeros((1, 1)), h[:, None])[0]

@@ -16,6 +16,7 @@ from ..means import Mean
 from ..model import Model
 from ..solvers import Solver
 from ..support.encodings import Encoding
+from ..support.frames import units_of
 from ..support.threads import threads_for
 from ..support.validation import ArrayLike
 from ..transforms import Transform
@@ -114,6 +115,7 @@ def fit_named(
     started = time.perf_counter()
     data = TrainingData.read(X, y, options.get("device"))
     own = None if names is None else list(names)
+    units = units or units_of(own, encodings)
     data = dataclasses.replace(data, names=own, units=units, encodings=tuple(encodings))
     return _found(Options(**options).checked(data), started)
 

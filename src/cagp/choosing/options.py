@@ -23,7 +23,7 @@ from ..means import Mean, as_mean
 from ..solvers import Auto, Cholesky, NearestNeighbours, Solver, as_solver
 from ..solvers.exact import EXACT_UP_TO
 from ..support.encodings import Encoding
-from ..support.frames import DAYS, encodings_of, feature_names, features_of
+from ..support.frames import encodings_of, feature_names, features_of, units_of
 from ..support.validation import ArrayLike, choice, count, points, positive, squarable, targets
 from ..transforms import KINDS as TRANSFORMS
 from ..transforms import Transform, named
@@ -61,9 +61,7 @@ class TrainingData:
         values = targets(y, len(train), place)
         squarable(train, "X")
         squarable(values, "y")
-        dated = {each.column for each in encodings if each.kind == "date"}
-        units = [DAYS if name in dated else "" for name in names or ()]
-        return cls(train.cpu().numpy(), values.cpu().numpy(), names, place, units, encodings)
+        return cls(train.cpu().numpy(), values.cpu().numpy(), names, place, units_of(names, encodings), encodings)
 
     def places(self, X: ArrayLike, name: str) -> torch.Tensor:
         """Further points X (T, p), the argument called ``name``."""

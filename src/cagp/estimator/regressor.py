@@ -18,7 +18,7 @@ from ..model import Model
 from ..prediction import Prediction
 from ..solvers import Solver, as_solver
 from ..support.encodings import Encoding
-from ..support.frames import DAYS, column_names, encodings_of, feature_names, features_of, frame_numbers
+from ..support.frames import column_names, encodings_of, feature_names, features_of, frame_numbers
 from ..support.validation import ArrayLike, as_float64, choice, count, not_negative_each
 from .fitting import (
     COPIES_AGREE,
@@ -231,7 +231,8 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self._start: Start | None = None
         self._white = 0.0
         if not self._has_kernel and self.optimizer is not None:
-            fitted = chosen(self, X, Y, noise_variance, like, how, self._columns)
+            columns = {"names": self._features, "encodings": self._encodings}
+            fitted = chosen(self, X, Y, noise_variance, like, how, columns)
             self._outputs = Outputs([*fitted], "", shared=False)
             self.fit_result_, self.fit_message_ = fitted[0].result, "\n\n".join(each.story for each in fitted)
             self.prior_ = fitted[0].prior
@@ -378,13 +379,6 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def _features_of(self, X: Any) -> np.ndarray:
         made = features_of(X, "X", self._features, self._encodings)
         return made if isinstance(made, np.ndarray) else frame_numbers(made, "X")
-
-    @property
-    def _columns(self) -> dict[str, Any]:
-        """What is known of the features beside their values."""
-        dated = {each.column for each in self._encodings if each.kind == "date"}
-        units = [DAYS if name in dated else "" for name in self._features or ()]
-        return {"names": self._features, "units": units, "encodings": self._encodings}
 
     def _predictions(self, X: np.ndarray, of: str | None) -> list[Prediction]:
         """What each output says of what ``of`` says, in the units of the model."""

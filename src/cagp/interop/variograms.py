@@ -50,10 +50,10 @@ def from_variogram(
 
     ``variogram`` is a name, with its numbers in gstat's conventions: "spherical", "exponential" or "gaussian" with the
     partial sill ``psill`` and the ``range``, which is not the practical one; "linear" with its ``slope``; "power" with
-    the semivariance slope · h ** exponent. Or it is a model of GSTools, a kriging object of PyKrige, or a table with
-    the columns model, psill and range, as ``as.data.frame`` makes of a model of gstat (Nug, Sph, Exp, Gau, Pow and Lin
-    without a range). ``nugget`` is that of the variogram unless it is given here: it must be positive, and 1e-8 of the
-    sill stands for none. ``mean`` is by default ``Constant()``, ordinary kriging, or the drift of PyKrige.
+    the semivariance slope · h ** exponent. Or it is a model or a kriging object of GSTools, one of PyKrige, or a table
+    with the columns model, psill and range, as ``as.data.frame`` makes of a model of gstat (Nug, Sph, Exp, Gau, Pow,
+    and Lin without a range). ``nugget`` is that of the variogram unless it is given here: it must be positive, and 1e-8
+    of the sill stands for none. ``mean`` is by default ``Constant()``, ordinary kriging, or the drift of PyKrige.
 
     A prediction is of the field without its nugget; ``prediction.observed()`` has the kriging variance of a new
     observation. Linear and power variograms have no sill, and so no covariance: ``FractionalBrownian`` stands in,
@@ -164,6 +164,7 @@ def _from_pykrige(kriging: Any) -> tuple[Kernel, float, Mean]:
 
 
 def _from_gstools(model: Any) -> tuple[Kernel, float]:
+    model = getattr(model, "model", model)  # of a kriging object
     name, size = type(model).__name__, float(model.len_rescaled)
     if getattr(model, "latlon", False) or getattr(model, "temporal", False):
         raise InputError(

@@ -87,6 +87,12 @@ def feature_names(X: Any, encodings: Sequence[Encoding]) -> list[str] | None:
     return None if names is None else [feature for each in names for feature in by_column.get(each, (each,))]
 
 
+def units_of(names: Sequence[str] | None, encodings: Sequence[Encoding]) -> list[str]:
+    """The units of the features of these names as far as they are known: those of dates."""
+    dated = {each.column for each in encodings if each.kind == "date"}
+    return [DAYS if name in dated else "" for name in names or ()]
+
+
 def features_of(X: Any, argument: str, known: list[str] | None, encodings: Sequence[Encoding]) -> Any:
     """The features (n, p) that are ``known`` of a data frame with the same columns; anything else as it is.
 
