@@ -21,7 +21,6 @@ from .plan import Factor, Terms, decay
 
 _SMALLEST = 1e-300  # added to squared distances before a square root, whose derivative at zero is infinite
 _MANY_PAIRS = 2**14  # blocks of so many pairs are differentiated by matrix products
-_SPACE = 3
 _VALUES = ("profile", "evaluate", "diagonal")
 _MEANING = (*_VALUES, "embed")  # what decides which profile a kernel has between embeddings, and which between points
 
@@ -106,6 +105,7 @@ class Radial(Kernel):
     gpu_unit: ClassVar[float] = 1.0
     family: ClassVar[str | None] = None
     profile_formula: ClassVar[str | None] = None
+    most_columns: ClassVar[int | None] = None  # in which it is positive definite
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -144,6 +144,12 @@ class Radial(Kernel):
         return value
 
     def embed(self, X: torch.Tensor, origin: torch.Tensor) -> Embedding:
+        if self.most_columns is not None and X.shape[1] > self.most_columns:
+            name = type(self).__name__
+            raise InputError(
+                f"{name} is positive definite in up to {self.most_columns} columns, the points have {X.shape[1]}; say "
+                f"which it sees, {name}(...).on(0, 1), or take Matern12, which has no such limit"
+            )
         # each coordinate by itself before the arithmetic: to turn the result around takes longer than all of it
         return (X.T.contiguous() - origin[:, None]) / self._per_column("lengthscale", X)[..., None]
 
@@ -288,14 +294,7 @@ class Spherical(Radial):
 
     family: ClassVar[str | None] = "spherical (continuous, rough functions, independent beyond the lengthscale)"
     profile_formula: ClassVar[str | None] = "(1 − 3r/2 + r³/2 up to r = 1, 0 beyond)"
-
-    def embed(self, X: torch.Tensor, origin: torch.Tensor) -> Embedding:
-        if X.shape[1] > _SPACE:
-            raise InputError(
-                f"Spherical is positive definite in up to {_SPACE} columns, the points have {X.shape[1]}; say which "
-                "it sees, Spherical(...).on(0, 1), or take Matern12, which falls alike and has no such limit"
-            )
-        return super().embed(X, origin)
+    most_columns: ClassVar[int | None] = 3
 
     def profile(self, s: torch.Tensor, scratch: torch.Tensor | None = None) -> torch.Tensor:
         # (1 − r)² (1 + r/2): no cancellation of large numbers near the range
