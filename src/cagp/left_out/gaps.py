@@ -1,8 +1,9 @@
 """Points to be predicted lie in gaps, and one gap is one draw: what is wrong at one of its points is wrong at others.
 
-The point of a gap that is furthest from the data says how wide it is: whatever is within twice that distance of it is
-in the same gap. A gap that is much longer than wide, a future or a coast, is several. Points that lie among the data as
-close as these lie to each other are gaps of their own.
+Around each point is a ball without data. In the gap of the point that is furthest from the data are those whose balls
+touch its ball, and who else is in a gap within twice its distance from the data: so far errors were found to go
+together. A gap that is much longer than wide, a future or a coast, is several. Points that lie among the data as close
+as these lie to each other are gaps of their own.
 """
 
 from __future__ import annotations
@@ -23,8 +24,7 @@ NEAR = 1.5
 MANY = 10
 """So many points of a gap, and so many gaps, are needed to say how coverage differs from gap to gap."""
 
-_WIDE = 2.0  # a gap reaches so many times as far from its deepest point as the data are
-_SAMPLE = 1000  # so many observations say how far they usually are from each other
+_COORDINATES = 3  # of many, where everything lies at about the same distance, such a ball holds far more than a gap
 _COMPANY, _FEWEST = 2.0, 4.0  # in smaller gaps each point is one draw; fewer gaps say nothing about others
 
 
@@ -54,16 +54,18 @@ class Gaps:
         size, n = len(geometry.points), len(at)
         if n < 2 or size < 2:
             return cls(np.arange(n))
-        some = torch.linspace(0, size - 1, min(_SAMPLE, size)).long().to(at.device)
-        shallow = NEAR * float(geometry.reach(some, 1).median())
         places, deep, number = at.cpu().numpy(), depth.cpu().numpy(), np.full(n, -1)
-        tree, found = cKDTree(places), 0
+        tree, found, shallow = cKDTree(places), 0, NEAR * geometry.spacing
         for point in np.argsort(-deep, kind="stable"):
             if number[point] >= 0:
                 continue
             if deep[point] > shallow:
-                near = np.array(tree.query_ball_point(places[point], _WIDE * deep[point]))
-                number[near[number[near] < 0]] = found
+                near = np.array(tree.query_ball_point(places[point], 2 * deep[point]))
+                apart = np.linalg.norm(places[near] - places[point], axis=1)
+                inside = near[apart < deep[point]]
+                wide = near[(deep[near] > shallow) | (apart < deep[point] + deep[near])]
+                there = wide if len(wide) <= 2**_COORDINATES * len(inside) else inside
+                number[there[number[there] < 0]] = found
             number[point] = found
             found += 1
         return cls(number)

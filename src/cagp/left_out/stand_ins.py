@@ -154,14 +154,14 @@ class Matching:
         """The observations nearest to where points ``at`` (m, q), the first at another observation, would be, or −1:
         (m,); where most have one, if that is anywhere.
         """
-        points = self._geometry.points
+        points, aside = self._geometry.points, (_ASIDE * depth).clamp_min(self._geometry.spacing)
         near = self._geometry.search.query(at[:1], min(_SUBSET, len(points)))[0]
         few = [torch.from_numpy(draws.choice(n, _LOOKED_AT // 2)).to(at.device) for n in (len(near), len(points))]
         starts = points[torch.cat([near[few[0]], few[1]])]
         n = len(starts)
         place = starts[:, None] + self._geometry.moved((at - at[0]).expand(n, -1, -1), at[:1].expand(n, -1), starts)
         found = self._geometry.search.query(place.flatten(0, 1), 1).unflatten(0, place.shape[:2])[..., 0]
-        found = found.masked_fill((points[found] - place).norm(dim=2) > _ASIDE * depth, -1)
+        found = found.masked_fill((points[found] - place).norm(dim=2) > aside, -1)
         possible = ((found >= 0).double().mean(dim=1) >= _MOST).nonzero()[:, 0].cpu().numpy()
         if not len(possible):
             return torch.full_like(found[0], -1)

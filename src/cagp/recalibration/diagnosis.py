@@ -160,7 +160,7 @@ def _together(gaps: Gaps) -> str:
 
 
 def from_gap_to_gap(z: np.ndarray, gaps: Gaps, of: str = "gaps") -> str:
-    """How much coverage of the values z (n,) differs between gaps that have many, in a sentence; "" if these are few."""
+    """How much coverage of the values z (n,) differs between gaps that have many, in a sentence; "" of few."""
     shares = {level: gaps.shares(np.abs(z) <= ndtri((1 + level) / 2)) for level in (0.8, 0.95)}
     m = len(shares[0.95])
     if m < MANY:
@@ -193,8 +193,8 @@ def joint_verdict(method: Diagnosis | None, data: Diagnosis | None) -> tuple[str
     elif len(data.z) < FEWEST:
         there = f"{len(data.z)} held-out {'values are' if len(data.z) > 1 else 'value is'} too few to say more"
     else:
-        seen = number(visible(data.worth))
-        there = f"against data, where {len(data.z):,} rows{data.where} would show errors of about {seen} times what is promised"
+        rows, seen = f"{len(data.z):,} rows{data.where}", number(visible(data.worth))
+        there = f"against data, where {rows} would show errors of about {seen} times what is promised"
         if method is not None:
             where = "neither under the method's own prior nor "
     return f"No sign that the error bars are wrong: {where}{there}.", "right"

@@ -184,7 +184,11 @@ def _by_case(table: pd.DataFrame, case: str) -> Comparison:
     plain, mended = (of[of["what"] == what].set_index("place") for what in (PLAIN, RECALIBRATED))
     n = len(plain)
     rows = [
-        (f"{100 * level:g}% intervals hold", *(_coverage(each[f"holds_{100 * level:g}"]) for each in (plain, mended)), "")
+        (
+            f"{100 * level:g}% intervals hold",
+            *(_coverage(each[f"holds_{100 * level:g}"]) for each in (plain, mended)),
+            "",
+        )
         for level in LEVELS
     ]
     for name, title in (("crps", "CRPS"), ("interval_score", "interval score, 95%"), ("rmse", "RMSE")):
@@ -193,7 +197,9 @@ def _by_case(table: pd.DataFrame, case: str) -> Comparison:
         told = f"{change.mean():+.1f} ± {_error(change):.1f}%, better at {better} of {n} places" if change.any() else ""
         rows.append((title, *(f"{each[name].mean():.4g}" for each in (plain, mended)), told))
     sizes = f"{plain['train'].mean():,.0f} observations, {plain['test'].mean():,.0f} to predict"
-    caption = f"{TITLES[case]}: {n} places of the mask, on average {sizes}; recalibrated at {int(plain['mended'].sum())}."
+    caption = (
+        f"{TITLES[case]}: {n} places of the mask, on average {sizes}; recalibrated at {int(plain['mended'].sum())}."
+    )
     return Comparison(caption[:1].upper() + caption[1:], ("", PLAIN, RECALIBRATED, "change"), rows)
 
 
