@@ -154,8 +154,9 @@ def relocated(mask: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 def rectangles(side: int) -> np.ndarray:
     """The same rectangular gaps always, of all sizes, on a square grid (side, side)."""
     rng, mask = np.random.default_rng(0), np.zeros((side, side), dtype=bool)
+    smallest, largest = np.log(_SIDES)
     while mask.mean() < _COVERED:
-        height, width = (max(1, round(side * part)) for part in np.exp(rng.uniform(*np.log(_SIDES), 2)))
+        height, width = (max(1, round(side * part)) for part in np.exp(rng.uniform(smallest, largest, 2)))
         top, left = rng.integers(side - height + 1), rng.integers(side - width + 1)
         mask[top : top + height, left : left + width] = True
     return mask
