@@ -87,6 +87,11 @@ class HeldOut:
         differs = "" if self.whole is None else from_gap_to_gap(*self.whole)
         return replace(found, notes=(*found.notes, differs)) if differs else found
 
+    @property
+    def worth(self) -> float:
+        """How many independent values they count like."""
+        return min(self.diagnosis.worth.mean, self.diagnosis.worth.spread)
+
 
 @dataclass(frozen=True, eq=False)
 class BeforeAndAfter:
