@@ -352,8 +352,8 @@ def checked_noise(new_noise: Any, noise_variance: Any, size: int, points: str = 
     noise = new_noise if noise_variance is None else noise_variance
     if noise is None:
         raise InputError(
-            "the noise of the training observations, one variance each, says nothing about new ones: call "
-            f"observed(noise_variance=...) with one number or one per {points}"
+            "the noise of the training observations, one variance each, says nothing about new ones: give "
+            f"noise_variance=... with one number or one per {points}"
         )
     tensor = as_float64(noise, "noise_variance")
     if noise_variance is not None and tensor.ndim and tensor.shape != (size,):

@@ -2,6 +2,6 @@
 
 from .entries import Tiling
 from .gram import STORAGES, Cross, Gram, PortablePoints
-from .weighted import Functionals
+from .weighted import Functionals, error_covariance
 
-__all__ = ["STORAGES", "Cross", "Functionals", "Gram", "PortablePoints", "Tiling"]
+__all__ = ["STORAGES", "Cross", "Functionals", "Gram", "PortablePoints", "Tiling", "error_covariance"]
