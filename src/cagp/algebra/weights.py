@@ -84,7 +84,7 @@ class Weights:
         indices = indices if self.order is None else self.order[indices]
         values, where = self.values.double().cpu().numpy(), indices.cpu().numpy()
         starts = np.arange(len(values) + 1) * values.shape[1]
-        rows = sp.csr_array((values.ravel(), where.ravel(), starts), shape=(len(values), self.size))
+        rows = sp.csr_array((values.ravel(), where.ravel(), starts), shape=(len(values), self.size), copy=True)
         rows.sum_duplicates()  # what fills up a row is zero
         rows.eliminate_zeros()
         return rows
