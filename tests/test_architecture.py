@@ -34,6 +34,7 @@ LAYERS = (
     "posterior",  # the prediction of one prior
     "averages",  # averages over whole fields
     "design",  # where to measure next
+    "gradient",  # slopes
     "calibration",  # are the error bars right?
     "left_out",  # training observations predicted from the others
     "recalibration",  # error bars that hold on the data
@@ -70,6 +71,7 @@ ROOT = {
     "design",
     "errors",
     "fit_report",
+    "gradient",
     "means",
     "model",
     "model_parts",

@@ -18,8 +18,9 @@ import torch
 from .errors import InputError
 from .gram.neighbours import spatial_blocks
 from .posterior import Posterior
-from .predicting.status import Status
+from .predicting.status import Status, joint_status
 from .prediction import Guarantee
+from .support.convert import Output
 from .support.memory import require
 from .support.validation import ArrayLike, as_float64
 
@@ -125,8 +126,10 @@ def choose(
     weights: torch.Tensor,
     costs: torch.Tensor,
     n: int,
-) -> tuple[list[int], list[float], torch.Tensor, int]:
-    """The ``n`` candidates chosen, the average variance before and after each, that at each place, and the near ones.
+    guarantee: Guarantee,
+    convert: Output,
+) -> Design:
+    """The best ``n`` candidates, one after another.
 
     ``found`` are the posteriors of components with their ``shares`` (m,) at all places, ``noises`` those of new
     observations there, ``weights`` (T,) those of places, which add up to one, and ``costs`` those of candidates.
@@ -137,22 +140,22 @@ def choose(
     errors = [_Errors(each, region, candidates, noise) for each, noise in zip(found, noises, strict=True)]
     weights, costs = (each.to(errors[0].variance) for each in (weights, costs))
 
-    def variance() -> torch.Tensor:
-        return sum(
-            (share * each.variance for share, each in zip(shares, errors, strict=True)), torch.zeros_like(weights)
-        )
+    def together(each: Sequence[torch.Tensor]) -> torch.Tensor:
+        return torch.from_numpy(shares).to(weights) @ torch.stack(list(each))
 
     chosen: list[int] = []
-    averages = [float(weights @ variance())]
-    free = torch.ones_like(costs, dtype=torch.bool)
+    averages = [float(weights @ together([each.variance for each in errors]))]
     for _ in range(n):
-        gains = sum(share * each.gains(weights) for share, each in zip(shares, errors, strict=True)) / costs
-        gains = torch.where(free, gains, -1.0)
+        gains = together([each.gains(weights) for each in errors]) / costs
+        gains[chosen] = -1.0
         best = int((gains >= float(gains.max()) * (1 - _TIED)).nonzero()[0, 0])
         for each in errors:
             each.observe(best)
-        free[best] = False
         chosen.append(best)
-        averages.append(float(weights @ variance()))
+        averages.append(float(weights @ together([each.variance for each in errors])))
+    status, near = joint_status([each.status for each in found]), min(each.near for each in errors)
+    if near < len(costs):
+        status = status.noting(f" Each place of the region looked at the {near:,} candidates nearest to it.")
     # of observations almost without noise nothing may be left but rounding
-    return chosen, averages, variance().clamp_min(0), min(each.near for each in errors)
+    variance = together([each.variance for each in errors]).clamp_min(0)
+    return Design(np.array(chosen), np.array(averages), convert(variance), status, guarantee)

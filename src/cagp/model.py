@@ -14,6 +14,7 @@ from .averages import SCALED, Average, Functional, LinearAverage, SimulatedAvera
 from .design import Design, choose, each_of
 from .errors import InputError
 from .fields import ComponentSimulator, Found, Simulation, Simulator
+from .gradient import Gradient, solve_slopes
 from .left_out import LeftOut, left_out
 from .model_parts import ModelParts
 from .posterior import Posterior, at_prior, from_weights, iterated, solve, with_weights
@@ -249,6 +250,44 @@ class Model(ModelParts):
         plain = self.replace(margins=None).guarantee
         return LinearAverage(found, self.weights, asked, noises, plain, convert, scale)
 
+    def gradient(
+        self,
+        X_test: ArrayLike,
+        *,
+        stop: Rule | None = None,
+        batch_size: int | None = None,
+        progress: bool | None = None,
+    ) -> Gradient:
+        """The slopes of f along each column at X_test (T, p): mean, std and intervals (T, p), and covariance (T, p, p).
+
+        By kriging weights of their own, for every solver, and as calibrated as a prediction; of nearest neighbours they
+        are those of what they predict in a cell. Kernels whose functions have no slopes, as ``Matern12``, are refused.
+        Means and trends are differentiated numerically, since they may be a user's functions. ``stop``, ``batch_size``
+        and ``progress`` are those of ``predict``, for slopes in place of test points.
+
+        Error bars are those of the priors: left-out errors of values say nothing about slopes. For a transformed model
+        take ``model.replace(transform=None).gradient(…)``, which is about f on the scale that was modelled.
+
+        >>> import numpy as np, cagp
+        >>> X = np.linspace(0, 1, 50)[:, None]
+        >>> model = cagp.Prior(cagp.RBF(0.3), noise_variance=1e-4).condition(X, np.sin(6 * X[:, 0]))
+        >>> slope = model.gradient([[0.5]])
+        >>> bool(abs(slope.mean[0, 0] - 6 * np.cos(3.0)) < 2 * slope.std[0, 0])
+        True
+        """
+        if self.transform is not None:
+            raise InputError(
+                "the slopes of transformed observations are not those of f, which was modelled on another scale; take "
+                "model.replace(transform=None).gradient(...) for these"
+            )
+        test, convert = self.test_points(X_test)
+        require_rule(stop)
+        show = progress_bar("gradient", test.numel() * len(self.components), progress)
+        with self._threads(test.numel()), Interrupt() as interrupt, show as advance:
+            settings: Any = {"stop": stop, "batch_size": batch_size, "interrupt": interrupt, "advance": advance}
+            found = solve_slopes(self.components, test, convert, **settings)
+        return Gradient(found, self.weights, self.replace(margins=None).guarantee, convert)
+
     def simulate(
         self,
         X_test: ArrayLike,
@@ -363,14 +402,8 @@ class Model(ModelParts):
         at, new = slice(0, len(where)), slice(len(both) - c, len(both))
         with self._threads(len(both)):
             found = [with_weights(component, both, convert) for component in self.components]
-            chosen, averages, variance, near = choose(
-                found, self.weights, at, new, noises, share / share.sum(), paid, number
-            )
-        status = joint_status([each.status for each in found])
-        if near < c:
-            status = status.noting(f" Each place of the region looked at the {near:,} candidates nearest to it.")
-        guarantee = self.replace(margins=None).guarantee
-        return Design(np.array(chosen), np.array(averages), convert(variance), status, guarantee)
+            guarantee = self.replace(margins=None).guarantee
+            return choose(found, self.weights, at, new, noises, share / share.sum(), paid, number, guarantee, convert)
 
     # --- error bars on the data -----------------------------------------------------------------------------------
 
