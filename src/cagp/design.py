@@ -25,7 +25,7 @@ from .support.memory import require
 from .support.validation import ArrayLike, as_float64
 
 _BLOCK = 8  # places of the region whose covariances with candidates are computed together
-_VALUES = 5e8  # covariances from which on places of the region look at the candidates nearest to them only
+_VALUES = 1e9  # covariances from which on places of the region look at the candidates nearest to them only
 _FEWEST = 100  # candidates that each of them looks at then
 _TIED = 1e-9  # part of the largest gain that others may lack and count as equal
 
@@ -68,36 +68,39 @@ class _Errors:
     ``posterior`` is that at all of the places: those of the ``region`` and the ``candidates`` are slices of them.
     """
 
-    def __init__(self, posterior: Posterior, region: slice, candidates: slice, noise: torch.Tensor) -> None:
+    def __init__(
+        self, posterior: Posterior, region: slice, candidates: slice, noise: torch.Tensor, weights: torch.Tensor
+    ) -> None:
         self._posterior, self._region, self._candidates = posterior, region, candidates
         variances = posterior.variances_tensor
         self.variance, self._own = variances[region].clone(), variances[candidates].clone()
         self._noise = noise.to(variances).expand(len(self._own))
         self._steps = variances.new_zeros(len(variances), 0)  # what each of those chosen says at all places
         self.near = len(self._own)
-        self._between = self._covariances()
+        self._between = self._covariances(weights.to(variances))
+        self._unseen = self._between == 0 if self.near < len(self._own) else None
 
-    def _covariances(self) -> torch.Tensor:
+    def _covariances(self, weights: torch.Tensor) -> torch.Tensor:
         """C (T, candidates); zero where a place and a candidate are too far from each other to be looked at."""
-        first, size = self._region.start, len(self.variance)
         W, places = self._posterior.sparse_weights, self._posterior.search_coordinates
         if W is None:
             return self._posterior.error_covariance(self._region, self._candidates)
-        device = self._own.device
-        order = torch.arange(size) if places is None else spatial_blocks(places[self._region], _BLOCK, None)
-        blocks = order.split(_BLOCK)
-        used = sum(len(np.unique(W[(first + block).numpy()].indices)) for block in blocks)
-        share = _VALUES / (used * (self.near + len(np.unique(W[self._candidates].indices))))
-        if share < 1 and places is not None:
-            self.near = min(self.near, max(_FEWEST, int(share * self.near)))
-        found = torch.zeros(size, len(self._own), dtype=torch.float64, device=device)
-        for block in blocks:
-            rows, columns = (first + block).to(device), torch.arange(len(self._own), device=device)
-            if self.near < len(columns) and places is not None:
+        device, first, number = self._own.device, self._region.start, len(self._own)
+        order = torch.arange(len(weights)) if places is None else spatial_blocks(places[self._region], _BLOCK, None)
+        blocks = [block.to(device) for block in order.split(_BLOCK)]
+        used = sum(len(np.unique(W[(first + block).cpu().numpy()].indices)) for block in blocks)
+        share = _VALUES / (used * (number + len(np.unique(W[self._candidates].indices))))
+        # most for those blocks whose variance is most of all: in gaps errors have much in common, and far
+        parts = torch.stack([(weights * self.variance)[block].sum() for block in blocks])
+        looked_at = (share * number * len(blocks) * parts / parts.sum()).clamp(min(_FEWEST, number), number).long()
+        found = torch.zeros(len(weights), number, dtype=torch.float64, device=device)
+        for block, near in zip(blocks, looked_at.tolist(), strict=True):
+            rows, columns = first + block, torch.arange(number, device=device)
+            if share < 1 and near < number and places is not None:
                 away = places[self._candidates] - places[rows].mean(dim=0)
-                columns = away.square().sum(dim=1).topk(self.near, largest=False).indices.sort().values
-            some = self._posterior.error_covariance(rows, self._candidates.start + columns)
-            found[block.to(device)[:, None], columns] = some
+                columns = away.square().sum(dim=1).topk(near, largest=False).indices.sort().values
+                self.near = min(self.near, near)
+            found[block[:, None], columns] = self._posterior.error_covariance(rows, self._candidates.start + columns)
         return found
 
     def gains(self, weights: torch.Tensor) -> torch.Tensor:
@@ -114,6 +117,8 @@ class _Errors:
         self.variance -= here.square()
         self._own -= there.square()
         self._between.addr_(here, there, alpha=-1)
+        if self._unseen is not None:  # what was not looked at stays zero: its changes alone would be no covariance
+            self._between.masked_fill_(self._unseen, 0.0)
         self._steps = torch.cat([steps, step[:, None]], dim=1)
 
 
@@ -137,7 +142,7 @@ def choose(
     pairs, places = len(weights) * len(costs), len(weights) + len(costs)
     what, remedy = f"covariances of {len(weights):,} places with {len(costs):,} candidates", "give fewer of either"
     require(8 * ((len(found) + 1) * pairs + n * places), found[0].working_budget, what, remedy)
-    errors = [_Errors(each, region, candidates, noise) for each, noise in zip(found, noises, strict=True)]
+    errors = [_Errors(each, region, candidates, noise, weights) for each, noise in zip(found, noises, strict=True)]
     weights, costs = (each.to(errors[0].variance) for each in (weights, costs))
 
     def together(each: Sequence[torch.Tensor]) -> torch.Tensor:
@@ -155,7 +160,7 @@ def choose(
         averages.append(float(weights @ together([each.variance for each in errors])))
     status, near = joint_status([each.status for each in found]), min(each.near for each in errors)
     if near < len(costs):
-        status = status.noting(f" Each place of the region looked at the {near:,} candidates nearest to it.")
+        status = status.noting(f" Places of the region looked at the candidates nearest to them, {near:,} at least.")
     # of observations almost without noise nothing may be left but rounding
     variance = together([each.variance for each in errors]).clamp_min(0)
     return Design(np.array(chosen), np.array(averages), convert(variance), status, guarantee)
