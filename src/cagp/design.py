@@ -25,7 +25,7 @@ from .support.memory import require
 from .support.validation import ArrayLike, as_float64
 
 _BLOCK = 8  # places of the region whose covariances with candidates are computed together
-_VALUES = 1e9  # covariances from which on places of the region look at the candidates nearest to them only
+_VALUES = 5e8  # covariances from which on places of the region look at the candidates nearest to them only
 _FEWEST = 100  # candidates that each of them looks at then
 _TIED = 1e-9  # part of the largest gain that others may lack and count as equal
 
