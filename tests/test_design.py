@@ -74,6 +74,13 @@ def test_promises_of_every_solver_are_those_of_its_weights_corrected(case: Case)
     assert_allclose(found.average_variance[[0, -1]], [before.mean(), promised.mean()], rtol=1e-6)
 
 
+@pytest.mark.parametrize("solver", [cagp.NearestNeighbours(0), cagp.Subset(size=0), cagp.GaussSeidel(0)], ids=repr)
+def test_nothing_computed_is_the_prior_corrected(solver: cagp.Solver) -> None:
+    model = PROBLEM.prior.condition(PROBLEM.X, PROBLEM.y, solver)
+    found = model.where_next(CANDIDATES, 2, region=PROBLEM.X_test)
+    assert_allclose(found.variance, _variance(CANDIDATES[found.chosen], np.full(2, 0.05)), rtol=1e-9)
+
+
 def test_those_of_a_mixture_are_its_components_by_their_weights() -> None:
     second = cagp.Prior(cagp.Matern12(0.5), noise_variance=0.2).condition(PROBLEM.X, PROBLEM.y, cagp.Cholesky())
     model = cagp.Model([EXACT.components[0], second.components[0]], [0.7, 0.3])

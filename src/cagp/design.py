@@ -89,7 +89,7 @@ class _Errors:
         order = torch.arange(len(weights)) if places is None else spatial_blocks(places[self._region], _BLOCK, None)
         blocks = [block.to(device) for block in order.split(_BLOCK)]
         used = sum(len(np.unique(W[(first + block).cpu().numpy()].indices)) for block in blocks)
-        share = _VALUES / (used * (number + len(np.unique(W[self._candidates].indices))))
+        share = _VALUES / max(1, used * (number + len(np.unique(W[self._candidates].indices))))
         # most for those blocks whose variance is most of all: in gaps errors have much in common, and far
         parts = torch.stack([(weights * self.variance)[block].sum() for block in blocks])
         looked_at = (share * number * len(blocks) * parts / parts.sum()).clamp(min(_FEWEST, number), number).long()
