@@ -171,6 +171,7 @@ def test_shapes_and_what_is_inherited() -> None:
     low, high = found.interval(0.9)
     assert low.shape == high.shape == found.std.shape == found.iterations.shape == (5, 2)
     assert found.quantile([0.1, 0.5]).shape == (5, 2, 2)
+    assert_allclose(found.values([0.0, 1.0])[:, :, 1], found.mean + found.std, rtol=1e-9)
     assert_allclose(found.cdf(found.quantile(0.3)), 0.3, rtol=1e-9)
     bounds, exact = found.computational_variance, model.components[0]
     assert (bounds.lower <= bounds.upper).all()

@@ -261,7 +261,7 @@ class Prediction:
         if given.ndim != 1:
             raise InputError(f"scores must be a list of normal scores, got shape {tuple(given.shape)}")
         with threads_for(_EACH * self._means.numel() * len(given)):
-            found = self._distribution.values(given[:, None].expand(-1, len(self)))
+            found = self._distribution.values(given[:, None].expand(-1, self._means.shape[1]))
         return self._out(found.T.contiguous())
 
     def log_density(self, values: ArrayLike) -> Any:
