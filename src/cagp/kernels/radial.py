@@ -16,10 +16,11 @@ import torch
 from ..errors import InputError
 from ..support.memory import Buffers
 from ..support.validation import positive, positive_or_each
-from .base import Embedding, Kernel, Target, WriteNumber, validate_hyperparameter
+from .base import Embedding, Jet, Kernel, Target, WriteNumber, validate_hyperparameter
 from .plan import Factor, Terms, decay
 
 _SMALLEST = 1e-300  # added to squared distances before a square root, whose derivative at zero is infinite
+_STEEPEST = 1e100  # a profile that falls faster at zero has a kink there
 _MANY_PAIRS = 2**14  # blocks of so many pairs are differentiated by matrix products
 _VALUES = ("profile", "evaluate", "diagonal")
 _MEANING = (*_VALUES, "embed")  # what decides which profile a kernel has between embeddings, and which between points
@@ -164,6 +165,19 @@ class Radial(Kernel):
     def diagonal(self, A: Any) -> torch.Tensor:
         return self.variance * torch.ones(A.shape[1], dtype=A.dtype, device=A.device)
 
+    def at_itself(self, A: Any, slopes: Any) -> Jet:
+        if self.scalar_profile is None:
+            return super().at_itself(A, slopes)
+        falls = -float(self.scalar_profile(0.0, self._parameter)[1])
+        if falls > _STEEPEST:
+            raise InputError(
+                f"{self!r} has a kink at distance zero: its functions are continuous, but have no slope anywhere. Take "
+                "a smoother kernel, such as Matern32, or differences over some distance: model.average(X, [1, -1])"
+            )
+        value = self.diagonal(A)
+        second = 2 * falls * value[:, None, None] * torch.einsum("qti,qtj->tij", slopes, slopes)
+        return Jet(value, value.new_zeros(slopes.shape[1:]), second)
+
     def in_words(self, columns: Sequence[str]) -> str:
         words = self.family or type(self).__name__
         if isinstance(self.lengthscale, tuple):
@@ -181,8 +195,12 @@ class Radial(Kernel):
     def radial_terms(self, embedding: Any, first: int = 0) -> Terms | None:
         if self.scalar_profile is None:
             return None
-        parameter = 1.0 if self.profile_parameter is None else _number(getattr(self, self.profile_parameter))
-        return ((Factor(type(self), first, embedding.shape[0], _number(self.variance), parameter),),)
+        return ((Factor(type(self), first, embedding.shape[0], _number(self.variance), self._parameter),),)
+
+    @property
+    def _parameter(self) -> float:
+        """What the profile depends on, 1 where there is nothing."""
+        return 1.0 if self.profile_parameter is None else _number(getattr(self, self.profile_parameter))
 
 
 def _number(value: float | torch.Tensor) -> float:
