@@ -23,9 +23,9 @@ from .fields import ComponentSimulator
 from .gram import Cross, error_covariance
 from .predicting.batches import Batches, Workers, bounds_of_batches
 from .predicting.bounds import ComputationalVariance
-from .predicting.conditioned import Conditioned
+from .predicting.conditioned import Conditioned, Known
 from .predicting.memory_plan import MemoryPlan
-from .predicting.solving import Iterates, Solved, run, run_to
+from .predicting.solving import Iterates, Solved, joined, run, run_to
 from .predicting.status import Status, status_of
 from .prediction import Prediction, guarantee_of
 from .stopping import Rule
@@ -53,8 +53,8 @@ class Posterior(Prediction):
             note = f" The variance of {limited} test points is below what rounding can resolve; its limit is reported."
             status = status.noting(note)
         super().__init__(
-            torch.cat([batch.mean for batch in batches])[None],
-            torch.cat([batch.variance for batch in batches])[None],
+            joined([batch.mean for batch in batches])[None],
+            joined([batch.variance for batch in batches])[None],
             new_noise=component.prior.new_noise(test),
             status=status,
             guarantee=guarantee_of(component.solver, outliers=len(component.prior.outliers)),
@@ -169,7 +169,7 @@ class Posterior(Prediction):
     @property
     def iterations_tensor(self) -> torch.Tensor:
         """How many iterations each test point got, shape (T,)."""
-        return torch.cat([batch.iterations for batch in self._batches])
+        return joined([batch.iterations for batch in self._batches])
 
     @property
     def passes(self) -> float:
@@ -244,23 +244,29 @@ def solve(
 ) -> list[Posterior]:
     """The posteriors of components at test points (T, p); the keywords are those of ``solve_each``."""
     interrupt = interrupt or Interrupt()
-    with threads_for(max(_operations(component, len(test)) for component in components)):
-        seen = [component.ready_for(test) for component in components]
-        with threads_for(max(_operations(component, len(test)) for component, *_ in seen)):
-            offsets = [component.offset(test) for component in components]
+    with threads_for(_operations(components, len(test))):
+        known: Known = {}
+        seen = [component.ready_for(test, known) for component in components]
+        with threads_for(_operations([component for component, *_ in seen], len(test))):
+            offsets = [component.offset(test, known) for component in components]
             found = solve_each(seen, offsets, stop, batch_size, interrupt, advance, workers)
         return [Posterior(component, solved, convert, status, test) for component, solved, status in found]
 
 
-def _operations(component: Conditioned, tests: int) -> float:
-    """About how many operations the predictions at ``tests`` points take; of ``Auto`` what it may have to prepare."""
-    size = len(component.recipe.y)
-    if component.undecided:
+def _operations(components: Sequence[Conditioned], tests: int) -> float:
+    """About how many operations the predictions at ``tests`` points by the component that needs the most take; of
+    ``Auto`` what it may have to prepare.
+    """
+    size = len(components[0].recipe.y)
+    if any(component.undecided for component in components):
         return float(size**3)
-    solver = component.prepared.picked or component.solver
-    all_of_it, before = (solver.operations(size, n) for n in (tests, 0))
-    in_all = all_of_it.flops - before.flops + _VALUE * (all_of_it.kernel_values - before.kernel_values)
-    return solver.worth_threads * in_all
+    solvers = (component.prepared.picked or component.solver for component in components)
+    most = 0.0
+    for solver in {id(each): each for each in solvers}.values():
+        all_of_it, before = (solver.operations(size, n) for n in (tests, 0))
+        in_all = all_of_it.flops - before.flops + _VALUE * (all_of_it.kernel_values - before.kernel_values)
+        most = max(most, solver.worth_threads * in_all)
+    return most
 
 
 def solve_each(

@@ -95,7 +95,8 @@ class Prior:
     @property
     def outliers(self) -> np.ndarray:
         """The rows (m,) of the observations whose noise is multiplied."""
-        return np.flatnonzero(np.ones(0) if self.noise_factors is None else self.noise_factors != 1)
+        factors = self.noise_factors
+        return np.empty(0, np.intp) if factors is None else np.flatnonzero(factors != 1)
 
     def condition(
         self,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -51,6 +52,11 @@ class Covariances:
     def diagonal(self) -> torch.Tensor:
         """diag(G), shape (d,)."""
         return self._entries.diagonal()
+
+    @cached_property
+    def scale(self) -> torch.Tensor:
+        """√diag(G), shape (d,), which what rounding can do goes by."""
+        return self.diagonal().sqrt()
 
     def submatrix(self, indices: torch.Tensor) -> torch.Tensor:
         """G[indices, indices], shape (k, k), as a new matrix."""

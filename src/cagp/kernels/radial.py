@@ -44,12 +44,13 @@ def squared_distances(
         for a, b in zip(A[1:], B[1:], strict=True):
             total = total + (a[..., :, None] - b[..., None, :]).square()
         return total
-    torch.sub(A[0][..., :, None], B[0][..., None, :], out=out)
+    rows, columns = A.unsqueeze(-1).unbind(), B.unsqueeze(-2).unbind()
+    torch.sub(rows[0], columns[0], out=out)
     out.mul_(out)
-    if len(A) > 1:
-        with buffers.borrow(tuple(out.shape)) as scratch:
-            for a, b in zip(A[1:], B[1:], strict=True):
-                torch.sub(a[..., :, None], b[..., None, :], out=scratch)
+    if len(rows) > 1:
+        with buffers.borrow(out.shape) as scratch:
+            for a, b in zip(rows[1:], columns[1:], strict=True):
+                torch.sub(a, b, out=scratch)
                 out.addcmul_(scratch, scratch)
     return out
 
@@ -158,7 +159,7 @@ class Radial(Kernel):
         if out is None or buffers is None:
             return self.variance * self.profile(squared_distances(A, B))
         squared_distances(A, B, out, buffers)
-        with buffers.borrow(tuple(out.shape)) as scratch:
+        with buffers.borrow(out.shape) as scratch:
             self.profile(out, scratch)
         return out if self.variance == 1.0 else out.mul_(self.variance)
 

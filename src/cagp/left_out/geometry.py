@@ -43,14 +43,16 @@ class Geometry:
         """Points (T, p) in these coordinates, shape (T, q)."""
         if self._spread is not None:
             return test / self._spread
-        cross = self.model.cross(test)
-        found = cross.gram.search_coordinates(cross.test)
+        found = self.model.gram.search_coordinates(self.model.embedded(test))
         assert found is not None
         return found
 
     def distance(self, test: torch.Tensor) -> torch.Tensor:
         """How far each of ``test`` (T, p) is from the nearest training point, shape (T,)."""
-        at = self.coordinates(test)
+        return self.apart(self.coordinates(test))
+
+    def apart(self, at: torch.Tensor) -> torch.Tensor:
+        """How far each of the places ``at`` (T, q) is from the nearest training point, shape (T,)."""
         return (self.points[self.search.query(at, 1)[:, 0]] - at).norm(dim=1)
 
     def distance_of(self, others: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:

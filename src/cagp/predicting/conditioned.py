@@ -26,6 +26,9 @@ from .trend import Constrained, EstimatedTrend, TrendBasis, UnbiasedTrend
 
 _MAX_INDUCING = 1000
 _STEP = 6e-6  # of the spread of the data: the cube root of the rounding, where both errors of a difference are small
+Known = dict[int, torch.Tensor]
+"""What the functions that components share, trends and offsets, are at the test points of one prediction."""
+
 _ROOM = 10.0  # so many times less than a float type has: squares are summed, and products of two variances occur
 
 
@@ -90,12 +93,12 @@ class Conditioned:
         """Whether ``Auto`` has still to choose what to prepare, which depends on the test points."""
         return self._prepared.undecided
 
-    def ready_for(self, test: torch.Tensor) -> tuple[Conditioned, Cross, str]:
+    def ready_for(self, test: torch.Tensor, known: Known | None = None) -> tuple[Conditioned, Cross, str]:
         """The model for a prediction at test points (T, p), all of them together; V; what is expected, in words.
 
         It is this one, or one that shares everything with it and has for good the solver that ``Auto`` picks for them.
         """
-        cross = self.cross(test)
+        cross = self.cross(test, known)
         prepared, expected = self._prepared.picked_for(cross)
         return self if prepared is self._prepared else self._with(prepared), cross, expected
 
@@ -108,14 +111,17 @@ class Conditioned:
             self._settled = known
         return known
 
-    def cross(self, test: torch.Tensor) -> Cross:
+    def cross(self, test: torch.Tensor, known: Known | None = None) -> Cross:
         """The covariances with some test points (T, p); nothing is computed yet."""
+        functions = None if self.basis is None else _once(self.basis, test, known)
+        return self.gram.cross(self.embedded(test), functions)
+
+    def embedded(self, test: torch.Tensor) -> Embedding:
+        """Test points (T, p) in the coordinates of the kernel."""
         embedding = self.recipe.prior.kernel.embed(test, self._origin)
         _require_coordinates(embedding, self.recipe.solve_dtype, "X_test")
-        functions = None if self.basis is None else self.basis(test)
-        if functions is not None and not bool(torch.isfinite(functions).all()):
-            raise InputError("X_test is too far out for the trend: its functions overflow there; rescale the points")
-        return self.gram.cross(embedding, functions)
+        dtype = self.gram.dtype
+        return map_embedding(embedding, lambda part: part.to(dtype))
 
     def slopes(self, test: torch.Tensor) -> tuple[Slopes, torch.Tensor, torch.Tensor]:
         """The slopes of f at test points (T, p), their prior mean (T p,), and prior covariance at each (T, p, p)."""
@@ -132,9 +138,9 @@ class Conditioned:
         each = [(function(test + step) - function(test - step)) / (2 * step.sum()) for step in steps]
         return torch.stack(each, dim=1)
 
-    def offset(self, test: torch.Tensor) -> torch.Tensor:
+    def offset(self, test: torch.Tensor, known: Known | None = None) -> torch.Tensor:
         """m₀ at test points (T, p), shape (T,)."""
-        return self.recipe.offset(test).to(self.gram.dtype)
+        return _once(self.recipe.offset, test, known).to(self.gram.dtype)
 
     @cached_property
     def unbiasing(self) -> UnbiasedTrend | None:
@@ -204,6 +210,15 @@ class Conditioned:
     def _decided(self) -> Recipe:
         """The recipe with what was decided here, so that nobody else decides it again."""
         return replace(self.recipe, storage=self._given.storage, solver=self.prepared.picked or self.recipe.solver)
+
+
+def _once(function: Callable[[torch.Tensor], torch.Tensor], test: torch.Tensor, known: Known | None) -> torch.Tensor:
+    """``function`` at test points (T, p), where it is not ``known`` from another component."""
+    if known is None:
+        return function(test)
+    if id(function) not in known:
+        known[id(function)] = function(test)
+    return known[id(function)]
 
 
 def _copy(recipe: Recipe, device: str) -> Conditioned:

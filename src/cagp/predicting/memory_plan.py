@@ -20,30 +20,25 @@ class MemoryPlan:
     """What predictions from ``components`` of a model may take together: their budget less what all of them hold."""
 
     def __init__(self, components: Sequence[Conditioned]) -> None:
-        self._components, self._first = components, components[0]
+        self._first = components[0]
         held = sum(each.gram.budget - each.gram.working_budget + each.prepared.held_bytes for each in components)
         if len(components) > 1:
             remedy = "raise memory_budget, or fit with uncertainty=False or mixture=False"
             require(held, self._first.gram.budget, f"what {len(components)} components of a model hold", remedy)
         self._spare = max(0, self._first.gram.budget - held)
         self._item = self._first.gram.dtype.itemsize
+        self._numbers = [_numbers(each) for each in components]  # that a test point takes
 
     def batch(self, T: int, asked: int | None, rule: Rule | None = None) -> int:
         """How many of T test points are solved at once: ``asked`` if that fits, or what fits."""
-        return self._fit(T, asked, max(self._numbers(each, rule) for each in self._components))
+        numbers = max(self._numbers)
+        return self._fit(T, asked, numbers if rule is None else max(numbers, _RULE * self._first.gram.size))
 
     def keeps(self, T: int) -> bool:
         """Whether the weights of T test points are kept, those of all components, for what may be asked later."""
-        if len(self._components) == 1:
+        if len(self._numbers) == 1:
             return True
-        return T * self._item * sum(self._numbers(each, None) for each in self._components) <= self._spare
-
-    def _numbers(self, component: Conditioned, rule: Rule | None) -> int:
-        """How many numbers a test point takes."""
-        numbers, d = component.prepared.numbers_per_test_point, component.gram.size
-        if component.recipe.certifies:
-            numbers = max(numbers, _CERTIFICATE * d)
-        return numbers if rule is None else max(numbers, _RULE * d)
+        return T * self._item * sum(self._numbers) <= self._spare
 
     def means(self, T: int) -> int:
         """How many of T test points are multiplied with coefficients at once."""
@@ -72,3 +67,9 @@ class MemoryPlan:
 
     def _require(self, numbers: int, what: str) -> None:
         require(numbers * self._item, self._first.gram.working_budget, what, "predict fewer points at a time")
+
+
+def _numbers(component: Conditioned) -> int:
+    """How many numbers a test point takes, without a stopping rule."""
+    numbers = component.prepared.numbers_per_test_point
+    return max(numbers, _CERTIFICATE * component.gram.size) if component.recipe.certifies else numbers

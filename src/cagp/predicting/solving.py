@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -172,21 +173,22 @@ class Solved:
         C(W) is a sum of terms of at most (√k(x′, x′) + Σ |wᵢ| √Gᵢᵢ)² together, which each iteration moves by about eps
         times that. A variance below this limit is not known any better, so the limit is reported.
         """
-        never = torch.full_like(weights.reduction, -1, dtype=torch.int64)
-        iterations = torch.full_like(never, weights.iteration) if iterations is None else iterations
-        root = weights.absolute().apply(model.gram.diagonal().sqrt()) + cross.prior_scale()
-        limit = 2 * torch.finfo(root.dtype).eps * (1 + iterations) * root.square()
-        achieved = cross.prior_variance() - weights.reduction
+        root, prior_variance = weights.absolute().apply(model.gram.scale) + cross.prior_scale(), cross.prior_variance()
+        each = weights.iteration if iterations is None else iterations
+        limit = root.square() * (2 * torch.finfo(root.dtype).eps * (1 + each))
+        achieved = prior_variance - weights.reduction
         variance = torch.maximum(achieved, limit)  # keeps NaN, so that a method that diverged is noticed
-        if not bool(torch.isfinite(variance).all()):
+        if not math.isfinite(float(variance.sum())):
             raise DivergenceError(
-                f"the weights of {model.recipe.solver!r} are no longer finite after {int(iterations.max())} "
+                f"the weights of {model.recipe.solver!r} are no longer finite after {int(torch.as_tensor(each).max())} "
                 "iterations; ask for fewer, or use a method that converges"
             )
         mean = prior_mean + weights.apply(model.b)
         if not keep:
             cross.forget()
-        stopped, kept = never if stopped is None else stopped, weights if keep else None
+        kept = weights if keep else None
+        stopped = torch.full_like(mean, -1, dtype=torch.int64) if stopped is None else stopped
+        iterations = torch.full_like(stopped, weights.iteration) if iterations is None else iterations
         return cls(cross, kept, iterations, stopped, weights.passes, mean, variance, achieved < limit)
 
     def numbers(self) -> dict[str, Any]:
@@ -202,11 +204,16 @@ class Solved:
     @classmethod
     def joined(cls, cross: Cross, parts: Sequence[Solved], rows: torch.Tensor | None = None) -> Solved:
         """Several batches as one, with ``cross`` for all their test points; ``rows`` (T,) says which these are."""
-        found = {name: torch.cat([getattr(part, name) for part in parts]) for name in _PER_POINT}
+        found = {name: joined([getattr(part, name) for part in parts]) for name in _PER_POINT}
         if rows is not None:
             back = rows.argsort().to(cross.gram.device)
             found = {name: values[back] for name, values in found.items()}
         return cls(cross, None, passes=sum(part.passes for part in parts), **found)
+
+
+def joined(parts: Sequence[torch.Tensor]) -> torch.Tensor:
+    """What was found for some test points after the others; mostly one batch has all of them."""
+    return parts[0] if len(parts) == 1 else torch.cat(tuple(parts))
 
 
 _PER_POINT = ("iterations", "stopped", "mean", "variance", "at_rounding")

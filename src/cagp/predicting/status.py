@@ -11,7 +11,7 @@ from ..solvers import Solver
 from ..stopping import Rule
 from ..support.advice import IN_PYTHON, Advice
 from .conditioned import Conditioned
-from .solving import Solved
+from .solving import Solved, joined
 
 
 @dataclass(frozen=True)
@@ -64,8 +64,7 @@ def status_of(
     expected: str = "",
 ) -> Status:
     """The status of a prediction that took ``seconds``; ``where`` it ran and what was ``expected`` of it, in words."""
-    iterations = torch.cat([batch.iterations for batch in batches])
-    stopped = torch.cat([batch.stopped for batch in batches])
+    iterations, stopped = (joined([getattr(batch, name) for batch in batches]) for name in ("iterations", "stopped"))
     because = f": {expected}, took {seconds:.2g} s" if expected else ""
     circumstances = _circumstances(model, because) + where
     if interrupted:

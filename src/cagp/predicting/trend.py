@@ -9,6 +9,7 @@ one widens the error bars and never makes them wrong. With A = S G Sáµ€, what Wâ
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -16,12 +17,14 @@ from functools import cached_property
 import torch
 
 from ..algebra.weights import Weights, in_order
+from ..errors import InputError
 from ..gram import Cross, Gram
 from ..means import Mean
 from ..preconditioners import PreparedPreconditioner
 from ..solvers import Prepared
 from ..support.orthonormal import orthonormal
 from ..support.positive_definite import positive_definite_factor
+from ..support.validation import magnitude
 
 _SUBSET = 1000  # training points that estimate the trend where the solver cannot be asked: they cost next to nothing
 _DETERMINED = 1e-10
@@ -53,8 +56,11 @@ class TrendBasis:
         return functions
 
     def __call__(self, X: torch.Tensor) -> torch.Tensor:
-        """The functions at any points (T, p), shape (T, q)."""
-        return torch.linalg.solve_triangular(self._factor, self._functions(X), upper=True, left=False)
+        """The functions at test points (T, p), shape (T, q)."""
+        functions = torch.linalg.solve_triangular(self._factor, self._functions(X), upper=True, left=False)
+        if not math.isfinite(magnitude(functions)):
+            raise InputError("X_test is too far out for the trend: its functions overflow there; rescale the points")
+        return functions
 
 
 @dataclass(frozen=True)

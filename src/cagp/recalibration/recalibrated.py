@@ -22,6 +22,7 @@ from .margins import Margins, PlacedMargins
 from .shape import scores_at, values_at
 
 _ROWS = 2**17  # test points that are worked on at once
+_TINY = torch.finfo(torch.float64).tiny
 
 EMPIRICAL = Guarantee(
     "empirical",
@@ -89,6 +90,11 @@ class SizesOfErrors(PlacedMargins):
     def __init__(self, recalibration: Recalibration, component: Conditioned) -> None:
         self._bands, self._geometry = recalibration.bands, Geometry(component)
         self._sizes = [BandSizes(band, self._geometry, recalibration.seed) for band in self._bands]
+        device = component.device
+        self._values = torch.from_numpy(np.stack([each.values for each in self._bands])).to(device)
+        self._spreads = torch.tensor([each.spread for each in self._bands], dtype=torch.float64, device=device)
+        bands = torch.tensor([band.distance for band in self._bands], device=device)
+        self._centres = bands.double().clamp_min(_TINY).log()
 
     def at(self, test: torch.Tensor) -> Reshape:
         return self.adjustment(test).reshape
@@ -98,19 +104,16 @@ class SizesOfErrors(PlacedMargins):
 
     def adjustment(self, test: torch.Tensor, distance: torch.Tensor | None = None) -> Adjustment:
         """What changes at ``test`` (T, p), at a ``distance`` (T,) from the data that predict there."""
-        distance = self._geometry.distance(test) if distance is None else distance
-        parts = [self._between_bands(*each) for each in zip(test.split(_ROWS), distance.split(_ROWS), strict=True)]
+        cut = [slice(start, start + _ROWS) for start in range(0, len(test), _ROWS)]
+        parts = [self._between_bands(test[rows], None if distance is None else distance[rows]) for rows in cut]
         size, band, share = (torch.cat(each) for each in zip(*parts, strict=True))
-        values = torch.from_numpy(np.stack([each.values for each in self._bands])).to(test.device)
-        spreads = torch.tensor([each.spread for each in self._bands], dtype=torch.float64, device=test.device)
-        return Adjustment(size, band, share, values, spreads)
+        return Adjustment(size, band, share, self._values, self._spreads)
 
-    def _between_bands(self, test: torch.Tensor, distance: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    def _between_bands(self, test: torch.Tensor, distance: torch.Tensor | None) -> tuple[torch.Tensor, ...]:
         """The size of the errors at test points (T, p), between those of two bands by the ``distance`` (T,)."""
-        places, tiny = self._geometry.coordinates(test), torch.finfo(torch.float64).tiny
-        bands = torch.tensor([band.distance for band in self._bands], device=test.device)
-        centres, at = (each.double().clamp_min(tiny).log() for each in (bands, distance))
-        last = len(centres) - 1
+        places, centres = self._geometry.coordinates(test), self._centres
+        distance = self._geometry.apart(places) if distance is None else distance
+        at, last = distance.double().clamp_min(_TINY).log(), len(centres) - 1
         band = (torch.searchsorted(centres, at) - 1).clamp(0, max(last - 1, 0))
         size, share = torch.zeros_like(at), torch.zeros_like(at)
         if last:

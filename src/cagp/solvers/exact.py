@@ -75,6 +75,9 @@ class _PreparedCholesky(Prepared):
         values = torch.linalg.solve_triangular(self.factor.T, half, upper=True).T.contiguous()
         yield Weights(values, half.square().sum(dim=0), 1, float(self.gram.size), self.gram.size)
 
+    def final(self, cross: Cross) -> Weights:
+        return next(self.corrections(cross.matrix))
+
     def coefficients(self, b: torch.Tensor) -> Iterator[torch.Tensor]:
         yield torch.zeros_like(b)
         yield torch.cholesky_solve(b[:, None], self.factor)[:, 0]
