@@ -24,3 +24,5 @@ def test_lines_are_cut_at_the_meridian() -> None:
     west, east = wrapped([line])
     assert west.tolist() == [[340, 10], [350, 12]]
     assert east.tolist() == [[10, 14], [20, 16]]
+    (ocean,) = wrapped([line], 25.0)
+    assert ocean.tolist() == [[340, 10], [350, 12], [370, 14], [380, 16]]

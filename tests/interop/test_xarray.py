@@ -133,6 +133,11 @@ def test_longitude_conventions() -> None:
         flat.predict(west)
     with pytest.raises(InputError, match="two conventions"):
         interop.condition(turned, flat.model.prior).predict(target)
+    ocean = observed.assign_coords(lon=observed.lon + 50)
+    interop.condition(ocean, flat.model.prior).predict(grid(lon=(60.0, 370.0)))
+    for known, asked in ((ocean, grid(lon=(0.0, 5.0))), (observed, grid(lon=(350.0, 365.0)))):
+        with pytest.raises(InputError, match=r"two conventions.*% 360"):
+            interop.condition(known, flat.model.prior).predict(asked)
 
 
 @examples(15)

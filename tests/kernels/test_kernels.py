@@ -99,6 +99,8 @@ def test_geographic_measures_chords() -> None:
     assert_allclose(pole, 3.0, rtol=1e-12)  # the pole is one point
     seam = ours(np.array([[10.0, 359.99]]), np.array([[10.0, -0.01]]))
     assert_allclose(seam, 3.0, rtol=1e-12)
+    ocean = ours(np.array([[10.0, 20.0], [10.0, 380.0], [10.0, -340.0], [10.0, -700.0]]))
+    assert_allclose(ocean, 3.0, rtol=0)  # the very same place, however many turns
     haversine = 2 * np.arcsin(cdist(sphere, sphere) / 2)
     assert haversine.max() <= np.pi
     assert ours.kernel.variance == 3.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import traceback
 
@@ -10,6 +11,7 @@ import pytest
 import torch
 
 import cagp
+from cagp.support import progress
 
 X = np.linspace(0, 1, 40)[:, None]
 y = np.sin(6 * X[:, 0])
@@ -65,3 +67,29 @@ def test_errors_where_output_is_no_terminal_speak_of_themselves_alone() -> None:
     with pytest.raises(ValueError, match="no such covariance") as caught:
         model.predict(X)
     assert "ImportError" not in "".join(traceback.format_exception(caught.value))
+
+
+def test_long_work_without_a_terminal_is_logged(
+    caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = PRIOR.condition(X, y, cagp.GaussSeidel(2))
+    with caplog.at_level(logging.INFO, logger="cagp"):
+        model.predict(X, batch_size=5)
+        assert not caplog.records  # it took no ten seconds
+        monkeypatch.setattr(progress, "_EVERY", 0.0)
+        model.predict(X, batch_size=20, progress=False)
+        assert not caplog.records
+        model.predict(X, batch_size=20)
+    told = [record.getMessage() for record in caplog.records]
+    assert [each.rpartition(" after ")[0] for each in told[:-1]] == [f"predict: {n}%" for n in (25, 50, 75, 100)]
+    assert told[-1].startswith("predict: ended after ")
+    assert {record.levelno for record in caplog.records} == {logging.INFO}
+    assert capsys.readouterr() == ("", "")
+
+
+def test_candidates_of_a_fit_are_logged_for_debugging(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.DEBUG, logger="cagp"):
+        model = cagp.fit(X, y, kernel=cagp.Matern32(), uncertainty=False)
+    told = [record.getMessage() for record in caplog.records if record.levelno == logging.DEBUG]
+    assert len(told) >= len(model.candidates) > 1
+    assert all(any(f"fit: {each.name}, CRPS " in line for line in told) for each in model.candidates)

@@ -25,6 +25,7 @@ from ..predicting.conditioned import Conditioned
 from ..prior import Prior
 from ..solvers.exact import EXACT_UP_TO
 from ..support.interrupt import Interrupt, ending_at
+from ..support.progress import LOGGER
 from ..support.progress import progress as progress_bar
 from ..support.threads import share_out
 from ..transforms import Transform
@@ -152,8 +153,10 @@ class CandidateSearch:
     def keep(self, candidate: CandidatePrior, found: FittedCandidate | str) -> FittedCandidate | None:
         """Among the fits what ``tried`` found, and among the notes where it failed."""
         if isinstance(found, str):
+            LOGGER.debug("fit: %s failed: %s", candidate.name, found)
             self.notes.append(f"{candidate.name} could not be fitted ({found}).")
             return None
+        LOGGER.debug("fit: %s, CRPS %.4g, %.1f s", candidate.name, found.crps, found.seconds)
         self.fits.append(found)
         return found
 

@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 import traceback
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from ..errors import InputError
+from ..support.progress import LOGGER
 
 if TYPE_CHECKING:
     import numpy as np
@@ -77,12 +79,26 @@ def printable(text: str) -> str:
     return "".join(each for each in text if each in "\n\t" or unicodedata.category(each) != "Cc")
 
 
+class _ToStandardError(logging.Handler):
+    """Steps of long work, with the time of day, where there is no terminal to draw a bar on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%H:%M:%S"))
+
+    def emit(self, record: logging.LogRecord) -> None:
+        typer.echo(printable(self.format(record)), err=True)
+
+
 class Printer:
     """Prints what a command has to say on the way, unless it is ``quiet``."""
 
     def __init__(self, quiet: bool) -> None:
         self.quiet = quiet
         self.progress = False if quiet else None
+        if not quiet and not LOGGER.handlers:
+            LOGGER.addHandler(_ToStandardError())
+            LOGGER.setLevel(logging.INFO)
 
     def __call__(self, text: str) -> None:
         if not self.quiet:

@@ -51,11 +51,13 @@ class Columns:
         for axis, numbers in zip(self.axes, columns, strict=True):
             if axis.role == "longitude" and numbers.size and self.longitudes is not None:
                 (low, high), first, last = self.longitudes, numbers.min(), numbers.max()
-                if (high > 180 and first < 0) or (low < 0 and last > 180):
+                ocean = high > 360 and first < low <= first + 360 <= high
+                ocean |= last > 360 and low <= last - 360 <= high < last
+                if (high > 180 and first < 0) or (low < 0 and last > 180) or ocean:
                     raise InputError(
                         f"the observed longitudes run from {low:g} to {high:g}, those of the grid from {first:g} to "
                         f"{last:g}: two conventions, which this kernel takes for different places; use "
-                        "Geographic(kernel), or convert one of them"
+                        "Geographic(kernel), or convert one of them, with % 360 for example"
                     )
         full = np.broadcast_arrays(*columns)
         return np.column_stack([column.ravel() for column in full]), full[0].shape

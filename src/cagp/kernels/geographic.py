@@ -14,10 +14,12 @@ from .base import Embedding, Kernel, Wrapper
 EARTH_RADIUS = 6371.0
 """In kilometres, on average: it is 6,357 at the poles and 6,378 at the equator."""
 
+_TURNS = 720.0  # degrees: what is further out is another quantity, metres perhaps
+
 
 def unit_sphere(latlon: torch.Tensor) -> torch.Tensor:
-    """(latitude, longitude) in degrees, shape (n, 2), as unit vectors, shape (n, 3)."""
-    latitude, longitude = torch.deg2rad(latlon).T
+    """(latitude, longitude) in degrees, shape (n, 2), as unit vectors, shape (n, 3); full turns do not matter."""
+    latitude, longitude = torch.deg2rad(torch.stack([latlon[:, 0], latlon[:, 1].fmod(360.0)]))
     around = torch.cos(latitude)
     return torch.stack([around * torch.cos(longitude), around * torch.sin(longitude), torch.sin(latitude)], dim=1)
 
@@ -27,7 +29,8 @@ class Geographic(Wrapper):
     """A kernel on (latitude, longitude) in degrees that measures the chord between points on the unit sphere.
 
     Chordal distance keeps every kernel of Euclidean distance positive definite on the globe, has no seam at the
-    date line and no crowding at the poles. Lengthscales are in units of ``radius``: with the default, in Earth radii
+    date line and no crowding at the poles. Longitudes may be written from −180 to 180, from 0 to 360, or from 20 to 380
+    as those of oceans are. Lengthscales are in units of ``radius``: with the default, in Earth radii
     (0.1 is about 637 km); with ``radius=6371``, in kilometres.
     """
 
@@ -50,8 +53,11 @@ class Geographic(Wrapper):
                 f"a latitude of magnitude {worst:g} is outside -90…90 degrees; are the columns (latitude, longitude)?"
             )
         furthest = X[:, 1].abs().max().item()
-        if furthest > 360:
-            raise InputError(f"a longitude of magnitude {furthest:g} is outside -360…360 degrees")
+        if furthest > _TURNS:
+            raise InputError(
+                f"a longitude of magnitude {furthest:g} is no degrees east that anybody writes; if it is one, take it "
+                "modulo 360: X[:, 1] % 360"
+            )
         sphere = self.radius * unit_sphere(X)
         return self.kernel.embed(sphere, torch.zeros(3, dtype=X.dtype, device=X.device))
 

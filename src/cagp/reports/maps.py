@@ -36,7 +36,8 @@ class Map:
         x, y = X[:, self.across], X[:, self.down]
         ends = [(float(x.min()), float(x.max())), (float(y.min()), float(y.max()))]
         if self.geographic and np.ptp(x) > _ROUND:  # round the globe: no gap at the seam
-            ends[0] = (-180.0, 180.0) if x.min() < 0 else (0.0, 360.0)
+            first = -180.0 if x.min() < 0 else 0.0 if x.max() <= 360 else float(x.min())
+            ends[0] = (first, first + 360.0)
         return [(low, high) if high > low else (low - 0.5, high + 0.5) for low, high in ends]
 
     def shape(self, ends: Ends) -> float:
@@ -67,7 +68,7 @@ class Map:
         from matplotlib.ticker import MultipleLocator
 
         first, last = ends[0]
-        lines: Any = wrapped(coastlines()) if last > 180 else coastlines()
+        lines: Any = wrapped(coastlines(), first) if last > 180 else coastlines()
         ax.add_collection(LineCollection(lines, colors=colour, linewidths=0.6), autolim=False)
         ax.set_aspect("equal")
         if last - first > _ROUND:
@@ -102,11 +103,11 @@ def coastlines() -> list[np.ndarray]:
     return [line / 100 for line in np.split(rows, np.sort([*ends, *ends + 1]))[::2] if len(line)]
 
 
-def wrapped(lines: list[np.ndarray]) -> list[np.ndarray]:
-    """The same lines with longitudes in 0…360, cut where they cross the meridian 0."""
+def wrapped(lines: list[np.ndarray], first: float = 0.0) -> list[np.ndarray]:
+    """The same lines with longitudes from the meridian ``first`` on, 0…360 for 0, cut where they cross it."""
     pieces = []
     for line in lines:
-        east = np.column_stack([line[:, 0] % 360, line[:, 1]])
+        east = np.column_stack([(line[:, 0] - first) % 360 + first, line[:, 1]])
         jumps = np.flatnonzero(np.abs(np.diff(east[:, 0])) > 180) + 1
         pieces += [piece for piece in np.split(east, jumps) if len(piece) > 1]
     return pieces

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +10,8 @@ import numba
 import numpy as np
 from numba.core import event
 from numba.extending import intrinsic
+
+from .progress import say
 
 _LOG2E = 1.4426950408889634
 _LN2_HIGH = 6.93147180369123816490e-01
@@ -29,15 +30,15 @@ _UNCOUNTED: dict[str, Any] = {**OPTIONS, "_nrt": False, "no_cfunc_wrapper": True
 
 
 class Saying(event.Listener):
-    """Says on a terminal, once, that something of cagp is compiled: what is read from disk is no such event."""
+    """Says once that something of cagp is compiled: what is read from disk is no such event."""
 
     def __init__(self) -> None:
         self._said = False
 
     def on_start(self, event: Any) -> None:
         ours = event.data["dispatcher"].py_func.__module__.startswith("cagp.")
-        if ours and not self._said and sys.stderr.isatty():
-            print("compiling for this machine, a few seconds, kept for the next time", file=sys.stderr, flush=True)
+        if ours and not self._said:
+            say("compiling for this machine, a few seconds, kept for the next time")
         self._said |= ours
 
     def on_end(self, event: Any) -> None: ...
