@@ -224,7 +224,7 @@ class LinearAverage(Average):
         """The covariance between the errors of the averages, shape (m, m)."""
         total = torch.zeros(len(self), len(self), dtype=torch.float64, device=self._means.device)
         for i, weight in enumerate(self.component_weights):
-            away = self._means[i] - self._mixture.mean
+            away = self._means[i] - self.mixture.mean
             total += float(weight) * (self._part_covariance(i) + torch.outer(away, away))
         return self._out(total)
 
@@ -232,7 +232,7 @@ class LinearAverage(Average):
     def factor(self) -> Any:
         """How much wider or narrower than under the prior the averages are: the ratio of their std, shape (m,)."""
         means, variances = (each[:, : len(self)] for each in stacked(self._components))
-        return self._out(self._mixture.std / NormalMixture(means, variances, self._mixture.weights).std)
+        return self._out(self.mixture.std / NormalMixture(means, variances, self.mixture.weights).std)
 
     def sample(self, n: int = 1, seed: int = 0) -> Any:
         """``n`` joint draws of the averages, shape (n, m). The same ``seed`` gives the same draws."""

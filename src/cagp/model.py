@@ -19,6 +19,7 @@ from .left_out import LeftOut, left_out
 from .model_parts import ModelParts
 from .posterior import Posterior, at_prior, from_weights, iterated, solve, with_weights
 from .predicting.batches import find_workers
+from .predicting.compacting import essential
 from .predicting.conditioned import Conditioned
 from .predicting.memory_plan import MemoryPlan
 from .predicting.recipe import Recipe
@@ -32,11 +33,13 @@ from .stopping import Rule, require_rule
 from .support.interrupt import Interrupt
 from .support.progress import progress as progress_bar
 from .support.threads import threads_for
-from .support.validation import ArrayLike, as_float64, column_names, count, targets
+from .support.validation import ArrayLike, as_float64, column_names, count, positive, targets
 
 if TYPE_CHECKING:  # a short cut into a room above: a model can save itself
     from .reports.names import Names
     from .saving import About
+
+_JUDGED = 200  # training points, and as many places between them, judge what is left of a model made compact
 
 
 class Model(ModelParts):
@@ -481,6 +484,30 @@ class Model(ModelParts):
         ends = jackknife_interval(self.components[0], test, level, noise_variance)
         lower, upper = ends if self.transform is None else (self.transform.inverse(end) for end in ends)
         return convert(lower), convert(upper)
+
+    def compact(self, like: ArrayLike | None = None, tolerance: float = 0.05) -> Model:
+        """The model with only those components that predictions need, which answers so many times faster.
+
+        Their weights are chosen such that medians and the ends of 95% intervals of f, on the scale that was modelled,
+        move by no more than ``tolerance`` standard deviations at ``like`` = X_test (T, p), by default at training
+        points and half-way between them; ``story`` tells how many components are left, and how far that was. What was
+        learned about error bars stays. A model of one component stays as it is; what a fit found on its way is let go.
+        """
+        tolerance = positive(tolerance, "tolerance")
+        some = self.X[torch.randperm(len(self.X), generator=torch.Generator().manual_seed(0))[:_JUDGED].to(self.device)]
+        between = torch.cat([some, (some + some.roll(1, 0)) / 2])
+        test = between if like is None else self.test_points(like, "like")[0]
+        if len(self.components) == 1:
+            return self.replace(result=None)
+        whole = self.predict(test, progress=False).mixture
+        kept, weights, moved = essential(whole, tolerance)
+        told = (
+            f"{len(kept)} of {len(self.components)} components are left, with weights found anew. At {len(test):,} "
+            f"places medians and ends of 95% intervals move by {moved:.2g} standard deviations at most."
+        )
+        story = None if self.record is None else self.record.telling("Made compact", told)
+        components = [self.components[i] for i in kept]
+        return self.replace(components=components, weights=weights, story=story, result=None)
 
     # --- other data -----------------------------------------------------------------------------------------------
 

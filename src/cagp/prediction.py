@@ -119,14 +119,15 @@ class Prediction:
         return len(self._means) == 1 and self._margins is None and self._transform is None
 
     @cached_property
-    def _mixture(self) -> NormalMixture:
+    def mixture(self) -> NormalMixture:
+        """What the components say together, on the scale that was modelled, without margins."""
         weights = torch.from_numpy(self.component_weights).to(self._means.device)
         return NormalMixture(self._means, self._variances + self._noise, weights)
 
     @cached_property
     def _modelled(self) -> Distribution:
         """On the scale that was modelled."""
-        return self._mixture if self._margins is None else self._margins(self._mixture)
+        return self.mixture if self._margins is None else self._margins(self.mixture)
 
     @cached_property
     def _distribution(self) -> Distribution:
@@ -149,7 +150,7 @@ class Prediction:
     @property
     def variance(self) -> Any:
         """The square of ``std``, shape (T,): mathematical and computational variance together."""
-        return self._out(self._mixture.variances[0] if self.is_normal else self._distribution.std.square())
+        return self._out(self.mixture.variances[0] if self.is_normal else self._distribution.std.square())
 
     @property
     def std(self) -> Any:
@@ -163,7 +164,7 @@ class Prediction:
 
     @property
     def _scale(self) -> torch.Tensor:
-        return self._modelled.std / self._mixture.std
+        return self._modelled.std / self.mixture.std
 
     def covariance(self) -> Any:
         """The covariance of the errors at all test points, shape (T, T); a recalibration scales that of the prior."""
@@ -173,14 +174,14 @@ class Prediction:
                 "fit without a transform"
             )
         C = self.latent_covariance().double()
-        C.diagonal().add_(self.component_noise.T @ self._mixture.weights)
+        C.diagonal().add_(self.component_noise.T @ self.mixture.weights)
         return self._out(C * self._scale * self._scale[:, None])
 
     def latent_covariance(self) -> torch.Tensor:
         """The covariance of f on the scale that was modelled, without margins, shape (T, T)."""
         self._require_components("covariance")
         total = torch.zeros(len(self), len(self), dtype=torch.float64, device=self._means.device)
-        mean = self._mixture.mean
+        mean = self.mixture.mean
         for weight, part, own in zip(self.component_weights, self.components, self._means, strict=True):
             total += float(weight) * (part.latent_covariance().double() + torch.outer(own - mean, own - mean))
         return total
@@ -208,7 +209,7 @@ class Prediction:
 
     def _changed(self, **parts: Any) -> Self:
         result = copy.copy(self)
-        for name in ("_mixture", "_modelled", "_distribution"):
+        for name in ("mixture", "_modelled", "_distribution"):
             result.__dict__.pop(name, None)
         result.__dict__.update(parts)
         return result
@@ -320,7 +321,7 @@ class Prediction:
         """Bounds on the computational variance of f on the scale that was modelled, without margins, as tensors."""
         self._require_components("computational_variance")
         return joined_bounds(
-            [part.bounds for part in self.components], lambda each: self._mixture.weights @ torch.stack(each).double()
+            [part.bounds for part in self.components], lambda each: self.mixture.weights @ torch.stack(each).double()
         )
 
     @property

@@ -57,6 +57,11 @@ class Story:
     def in_words(self) -> str:
         return f"chosen from {len(self.candidates)} candidates"
 
+    def telling(self, title: str, sentence: str) -> Story:
+        """The story with a further section."""
+        before = self.text if "\n\n" in self.text else f"What was chosen\n{self.text}"  # one of old has no titles
+        return dataclasses.replace(self, text=f"{before}\n\n{title}\n{sentence}")
+
     def after(self, added: int) -> Story:
         """The story of the model when so many observations were added to it."""
         return dataclasses.replace(self, added=self.added + added)

@@ -1,0 +1,43 @@
+"""Which of the components of a mixture it needs, and with what weights, to predict as all of them do."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from scipy.optimize import nnls
+
+from .distributions import NormalMixture
+
+_ENDS = (0.025, 0.5, 0.975)  # the quantiles that are compared
+_SUM = 100.0  # how much more the sum of the weights counts than a moment at a place
+
+
+def essential(whole: NormalMixture, tolerance: float) -> tuple[np.ndarray, np.ndarray, float]:
+    """Components (k,), the first of ``whole`` among them and the heaviest, their weights (k,), and how far medians and
+    ends of 95% intervals move with them: at none of the places by more than ``tolerance`` standard deviations.
+
+    One component after the other is taken in: the one with which, by weights that are found anew, means and variances
+    come closest to those of the whole.
+    """
+    centred = (whole.means - whole.mean) / whole.std
+    moments = torch.cat([centred, centred.square() + whole.variances / whole.std.square() - 1], dim=1).cpu().numpy()
+    wanted = np.append(np.zeros(moments.shape[1]), _SUM)
+    columns = np.column_stack([moments, np.full(len(moments), _SUM)]).T
+    chosen = [0]
+    while len(chosen) < len(moments):
+        weights = nnls(columns[:, chosen], wanted)[0]
+        kept, share = np.array(chosen)[weights > 0], weights[weights > 0] / weights.sum()
+        moved = _moved(whole, kept, share)
+        if moved <= tolerance and kept[share.argmax()] == 0:
+            return kept, share, moved
+        others = (each for each in range(len(moments)) if each not in chosen)
+        chosen.append(min(others, key=lambda each: nnls(columns[:, [*chosen, each]], wanted)[1]))
+    return np.arange(len(moments)), whole.weights.cpu().numpy(), 0.0
+
+
+def _moved(whole: NormalMixture, kept: np.ndarray, weights: np.ndarray) -> float:
+    """How far quantiles move, in standard deviations, where only the components ``kept`` (k,) predict."""
+    rows, ends = torch.from_numpy(kept).to(whole.means.device), torch.tensor(_ENDS, dtype=torch.float64)
+    some = NormalMixture(whole.means[rows], whole.variances[rows], torch.from_numpy(weights).to(whole.weights))
+    ends = ends.to(whole.means.device)
+    return float(((some.quantiles(ends) - whole.quantiles(ends)) / whole.std).abs().max())

@@ -1,0 +1,64 @@
+"""A model made compact predicts as the whole one does, from fewer components, and says how nearly."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import cagp
+from cagp.errors import InputError
+
+RNG = np.random.default_rng(5)
+X = RNG.random((60, 2))
+y = np.sin(6 * X[:, 0]) * np.cos(4 * X[:, 1]) + 0.1 * RNG.normal(size=60)
+X_TEST = RNG.random((200, 2))
+MODEL = cagp.fit(X, y, kernel=cagp.Matern32(), seed=0)
+
+
+def ends(model: cagp.Model) -> np.ndarray:
+    prediction = model.predict(X_TEST)
+    return np.array([prediction.median, *prediction.interval(0.95)])
+
+
+@pytest.mark.parametrize("transform", [None, cagp.transforms.Log()], ids=["plain", "transformed"])
+@pytest.mark.parametrize("recalibrated", [False, True], ids=["prior", "recalibrated"])
+def test_it_predicts_what_the_whole_predicts(tmp_path: Path, transform: object, recalibrated: bool) -> None:
+    whole = MODEL.recalibrated() if recalibrated else MODEL
+    some = whole.compact(like=X_TEST)
+    assert 1 < len(some.components) < len(whole.components) / 1.5
+    plain = MODEL.predict(X_TEST)
+    away = np.abs(ends(some.replace(margins=None)) - ends(MODEL)) / plain.std
+    assert away.max() <= 0.05
+    assert f"move by {away.max():.2g} standard deviations" in " ".join(some.story.split())
+    assert f"{len(some.components)} of {len(whole.components)} components are left" in some.story
+    assert some.components[0] is whole.components[0]
+    np.testing.assert_array_equal(some.predict(X_TEST).factor > 0, True)
+    np.testing.assert_allclose(some.predict(X_TEST).factor, whole.predict(X_TEST).factor, rtol=1e-12)
+    changed = some.replace(transform=transform)
+    again = cagp.load(changed.save(tmp_path / "model"))
+    np.testing.assert_allclose(ends(again), ends(changed), rtol=1e-9)
+    assert again.story == changed.story
+
+
+def test_components_that_are_alike_are_one() -> None:
+    part = cagp.Prior(cagp.RBF(0.4), noise_variance=0.01).condition(X, y).components[0]
+    whole = cagp.Model([part, part, part], [0.5, 0.3, 0.2])
+    some = whole.compact(tolerance=1e-9)
+    assert some.weights.tolist() == [1.0]
+    np.testing.assert_allclose(ends(some), ends(whole), rtol=1e-9)
+    assert some.compact().components == some.components
+
+
+def test_all_that_matter_stay() -> None:
+    some = MODEL.compact(tolerance=1e-12)
+    assert len(some.components) == len(MODEL.components)
+    np.testing.assert_allclose(some.weights, MODEL.weights, rtol=1e-3)
+
+
+def test_what_cannot_be_is_refused() -> None:
+    with pytest.raises(InputError, match="tolerance must be positive, got 0"):
+        MODEL.compact(tolerance=0)
+    with pytest.raises(InputError, match="like has 3 columns"):
+        MODEL.compact(like=np.ones((4, 3)))
