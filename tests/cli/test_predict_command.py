@@ -480,3 +480,30 @@ def test_without_a_name_it_is_written_beside_the_table(folder: Path, tmp_path: P
     assert f"Written: {tmp_path / 'new-predicted.csv'}" in result.stdout.replace("\n", "")
     assert len(read_table(tmp_path / "new-predicted.csv")) == len(read_table(tmp_path / "new.csv"))
     assert call("predict", folder / "model", tmp_path / "new.csv").exit_code == 2  # nothing is replaced unasked
+
+
+def test_a_field_saved_from_xarray_keeps_names_and_units(tmp_path: Path) -> None:
+    """From the file of a field to that of its prediction, whichever of the two doors each half goes through."""
+    said = {"units": "degC", "long_name": "sea surface temperature", "standard_name": "sea_surface_temperature"}
+    lat, lon = np.arange(-60.0, 61.0, 20.0), np.arange(20.0, 380.0, 40.0)
+    values = 15 + np.cos(np.deg2rad(lat))[:, None] + np.sin(np.deg2rad(lon))
+    depth = xr.Variable("lat", np.arange(7.0), {"units": "m"})
+    field = xr.DataArray(values, {"lat": lat, "lon": lon}, ("lat", "lon"), "sst", said).assign_coords(depth=depth)
+    kernel = cagp.Geographic(cagp.Matern32(0.5)).on(0, 1) * cagp.RBF(5.0).on(2)
+    prior = cagp.Prior(kernel, mean=15.0, noise_variance=0.01)
+    conditioned = interop.condition(field, prior, coords=("lat", "lon", "depth"))
+    saved = saving.read(conditioned.save(tmp_path / "model"))
+    assert saved.about.features == ("lat", "lon", "depth")
+    assert saved.about.target == "sst"
+    assert saved.about.units == {"lat": "degrees_north", "lon": "degrees_east", "depth": "m", "sst": "degC"}
+
+    grid = field.isel(lat=slice(1, 3), lon=slice(0, 4)).coords.to_dataset()
+    grid = grid.assign_coords(lon=(grid.lon + 180) % 360 - 180)
+    grid.to_netcdf(tmp_path / "grid.nc")
+    assert call("predict", tmp_path / "model", tmp_path / "grid.nc", "--out", tmp_path / "out.nc").exit_code == 0
+    expected = conditioned.predict(grid)
+    with xr.open_dataset(tmp_path / "out.nc") as found:
+        for name in ("mean", "std"):
+            np.testing.assert_allclose(found[name], expected[name], rtol=1e-9)
+            for attribute in ("units", "standard_name", "long_name"):
+                assert found[name].attrs[attribute] == expected[name].attrs[attribute]

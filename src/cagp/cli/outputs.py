@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..support.atomic_files import whole_file
+from ..support.frames import DESCRIBING
 from ..support.version import __version__
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
 MISSING, COPIES = "rows left out, missing", "rows left out, copies"
 _COLUMNS = ("mean", "std", "lower", "upper")
-_KEPT = ("long_name", "standard_name", "units_metadata", "cell_methods")
 # Of files with batches; the last two are names of former versions.
 _NAME = re.compile(r"(batch|rows|fields)-\d+-\d+\.np[yz]")
 
@@ -35,7 +35,7 @@ def notes_on(raw: RawColumns, target: str, missing: int, copied: int) -> dict[st
     """What ``cagp fit`` notes about its data, for people and for the attributes of predictions."""
     attributes = raw.attributes.get(target, {})
     notes = {"data file": str(raw.path)}
-    notes |= {f"target {name}": attributes[name] for name in _KEPT if name in attributes}
+    notes |= {f"target {name}": attributes[name] for name in DESCRIBING if name in attributes}
     return notes | {name: str(count) for name, count in ((MISSING, missing), (COPIES, copied)) if count}
 
 
@@ -77,7 +77,7 @@ def described(
     """Units and attributes of each new column, and notes on the whole; ``level`` is None without error bars."""
     from ..interop.xarray_conventions import Source, kept_cell_methods, provenance, variable_attributes
 
-    attributes = {name: about.notes[f"target {name}"] for name in _KEPT if f"target {name}" in about.notes}
+    attributes = {name: about.notes[f"target {name}"] for name in DESCRIBING if f"target {name}" in about.notes}
     if target in about.units:
         attributes["units"] = about.units[target]
     left_out = [int(text) if (text := about.notes.get(name, "0")).isdecimal() else 0 for name in (MISSING, COPIES)]

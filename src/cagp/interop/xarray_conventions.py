@@ -39,11 +39,23 @@ _UNITS_OF = {"latitude": "degrees_north", "longitude": "degrees_east"}
 
 @dataclass(frozen=True)
 class Axis:
-    """One column of the points: a coordinate that is a "latitude", "longitude", "time" (since 1970) or "other"."""
+    """One column of the points: a coordinate that is a "latitude", "longitude", "time" (since 1970) or "other".
+
+    ``said`` are the units that its attributes say.
+    """
 
     name: str
     role: str
     time_unit: str = "D"
+    said: str = ""
+
+    @property
+    def units(self) -> str:
+        """The units of its numbers; nothing where they are not known."""
+        words = {"D": "days", "h": "hours", "m": "minutes", "s": "seconds"}
+        return (
+            f"{words[self.time_unit]} since 1970-01-01" if self.role == "time" else _UNITS_OF.get(self.role, self.said)
+        )
 
     def numbers(self, values: Any) -> np.ndarray:
         """The coordinate's values as finite float64 numbers, in the shape they have."""
@@ -90,7 +102,10 @@ def find_axes(grid: Gridded, names: Sequence[str] | None, time_unit: str) -> tup
         if name not in grid.coords:
             remedy = "give it values with assign_coords" if name in grid.sizes else "choose from these"
             raise InputError(f"there is no coordinate {name!r}, there are {sorted(map(str, grid.coords))}; {remedy}")
-    return tuple(Axis(name, role_of(name, grid.coords[name]), time_unit) for name in names)
+    return tuple(
+        Axis(name, role_of(name, grid.coords[name]), time_unit, str(grid.coords[name].attrs.get("units", "")))
+        for name in names
+    )
 
 
 def matching(grid: Gridded, axis: Axis) -> xr.DataArray:

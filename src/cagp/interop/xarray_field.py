@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,9 @@ import xarray as xr
 from ..averages import require_probabilities
 from ..errors import InputError, InputTypeError
 from ..model import Model
+from ..saving import About
 from ..stopping import Rule
+from ..support.frames import DESCRIBING
 from ..support.validation import fraction, real
 from .xarray_conventions import Axis, Gridded, Source, copies, exceedances, find_axes, provenance, variable_attributes
 from .xarray_prediction import Columns, Request, points_on, predict_on, require_grid, simulate_on
@@ -42,6 +45,15 @@ class ConditionedField:
         """
         places = None if like is None else self.points_of(like)
         return replace(self, model=self.model.recalibrated(places, n, seed, progress=progress))
+
+    def save(self, folder: str | Path, *, overwrite: bool = False) -> Path:
+        """Save the model with names, units and description of the field as a folder, for ``cagp predict`` too."""
+        attributes, target = self.source.attributes, self.source.name
+        units = {axis.name: axis.units for axis in self.axes} | {target: str(attributes.get("units", ""))}
+        notes = {f"target {name}": str(attributes[name]) for name in DESCRIBING if name in attributes}
+        names = tuple(axis.name for axis in self.axes)
+        about = About(names, target, {name: unit for name, unit in units.items() if unit}, notes)
+        return self.model.save(folder, about=about, overwrite=overwrite)
 
     def points_of(self, like: Gridded) -> np.ndarray:
         """The points (T, p) of a whole grid, as the model takes them."""

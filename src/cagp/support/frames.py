@@ -17,6 +17,7 @@ from ..errors import InputError, InputTypeError
 from .encodings import Encoding, category, different, is_number, sources_of, yes_or_no
 
 DAYS = "days since 1970-01-01"  # the unit of dates and times, in the words of the CF conventions
+DESCRIBING = ("long_name", "standard_name", "units_metadata", "cell_methods")  # attributes that a prediction keeps
 
 _DATE = re.compile(r"\d{1,4}[-./]\d{1,2}[-./]\d{1,4}")  # how a text begins that is one
 _CATEGORICAL = ("CategoricalDtype", "Categorical", "Enum", "DictionaryType")  # in pandas, polars and pyarrow
