@@ -42,6 +42,7 @@ bench: $(READY)  ## speed, as ratios taken side by side; rewrites docs/performan
 	$(RUN) benchmarks/same_prediction.py
 	$(RUN) benchmarks/growth.py
 	$(RUN) benchmarks/growing.py
+	$(RUN) benchmarks/latency.py
 	$(RUN) benchmarks/neighbours.py
 	$(RUN) benchmarks/auto.py
 	$(RUN) benchmarks/beside_a_busy_process.py

@@ -26,6 +26,7 @@ FIRST = (
     "cpu-same_prediction",
     "cpu-growth",
     "cpu-growing",
+    "cpu-latency",
     "cpu-neighbours",
     "cpu-auto",
     "cpu-likelihood",

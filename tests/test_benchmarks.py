@@ -21,6 +21,7 @@ SCRIPTS = (
     "likelihood",
     "neighbours",
     "sbc",
+    "latency",
 )
 
 
@@ -40,6 +41,7 @@ _LONG = {
     "same_prediction",
     "likelihood",
     "sbc",
+    "latency",
 }
 """Those that take many seconds even when they are quick, or are like another one; all have the same way to the page.
 """

@@ -499,8 +499,9 @@ def test_a_field_saved_from_xarray_keeps_names_and_units(tmp_path: Path) -> None
 
     grid = field.isel(lat=slice(1, 3), lon=slice(0, 4)).coords.to_dataset()
     grid = grid.assign_coords(lon=(grid.lon + 180) % 360 - 180)
-    grid.to_netcdf(tmp_path / "grid.nc")
-    assert call("predict", tmp_path / "model", tmp_path / "grid.nc", "--out", tmp_path / "out.nc").exit_code == 0
+    grid.reset_coords("depth").to_netcdf(tmp_path / "grid.nc")
+    done = call("predict", tmp_path / "model", tmp_path / "grid.nc", "--out", tmp_path / "out.nc")
+    assert done.exit_code == 0, done.output
     expected = conditioned.predict(grid)
     with xr.open_dataset(tmp_path / "out.nc") as found:
         for name in ("mean", "std"):
