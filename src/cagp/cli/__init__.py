@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Iterable
 from importlib.metadata import EntryPoint, entry_points
@@ -14,6 +15,7 @@ try:
 except ImportError as error:  # pragma: no cover
     raise SystemExit(f'cagp: the command line needs {error.name}; pip install "cagp[cli]" brings it') from None
 
+from ..support.progress import LOGGER
 from ..support.version import __version__
 from .average_command import average
 from .check_command import check
@@ -21,7 +23,7 @@ from .design_command import design
 from .fit_command import fit
 from .info_command import info, solvers
 from .predict_command import predict
-from .shared import errors_reported
+from .shared import LOGGED, errors_reported
 from .simulate_command import simulate
 from .update_command import update
 
@@ -79,4 +81,6 @@ app.command(cls=FromElsewhere)(reproduce)
 
 def main() -> None:
     """The entry point of the command ``cagp``."""
+    LOGGER.addHandler(LOGGED)
+    LOGGER.setLevel(logging.INFO)
     sys.exit(app())

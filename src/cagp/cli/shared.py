@@ -90,15 +90,17 @@ class _ToStandardError(logging.Handler):
         typer.echo(printable(self.format(record)), err=True)
 
 
+LOGGED = _ToStandardError()
+
+
 class Printer:
     """Prints what a command has to say on the way, unless it is ``quiet``."""
 
     def __init__(self, quiet: bool) -> None:
         self.quiet = quiet
         self.progress = False if quiet else None
-        if not quiet and not LOGGER.handlers:
-            LOGGER.addHandler(_ToStandardError())
-            LOGGER.setLevel(logging.INFO)
+        if quiet:
+            LOGGER.removeHandler(LOGGED)
 
     def __call__(self, text: str) -> None:
         if not self.quiet:
