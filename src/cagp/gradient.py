@@ -87,7 +87,7 @@ class Gradient(Prediction):
         """The covariance between the slopes along different columns at each point, shape (T, p, p)."""
         total = torch.zeros(self._points, self._columns, self._columns, dtype=torch.float64, device=self._means.device)
         means = self._means.view(-1, self._points, self._columns)
-        away = means - self._mixture.mean.view(self._points, self._columns)
+        away = means - self.mixture.mean.view(self._points, self._columns)
         for weight, part, own in zip(self.component_weights, self.components, away, strict=True):
             assert isinstance(part, SlopePosterior)
             total += float(weight) * (part.at_each_point() + own[:, :, None] * own[:, None, :])
