@@ -43,6 +43,7 @@ class ModelParts:
         story: Story | None = None,
         result: Any = None,
         column_names: list[str] | None = None,
+        crs: str | None = None,
     ) -> None:
         share = np.asarray(weights, dtype=np.float64)
         if share.shape != (len(components),) or not len(components):
@@ -53,7 +54,7 @@ class ModelParts:
         self.components = tuple(components[i] for i in order)
         self.weights = share[order]
         self.margins, self.transform, self.limited = margins, transform, limited
-        self.record, self.result, self.column_names = story, result, column_names
+        self.record, self.result, self.column_names, self.crs = story, result, column_names, crs
         heaviest = self.components[0]
         self.prior, self.solver, self.device = heaviest.prior, heaviest.solver, heaviest.device
         self.gram, self.X = heaviest.gram, heaviest.X
@@ -63,7 +64,7 @@ class ModelParts:
 
         They are ``components``, ``weights``, ``margins``, ``transform``, ``limited``, ``story`` and ``result``.
         """
-        names = "components", "weights", "margins", "transform", "limited", "result", "column_names"
+        names = "components", "weights", "margins", "transform", "limited", "result", "column_names", "crs"
         own = {name: getattr(self, name) for name in names}
         return type(self)(**{**own, "story": self.record, **parts})
 
@@ -152,7 +153,7 @@ class ModelParts:
 
     def test_points(self, X_test: ArrayLike, name: str = "X_test") -> tuple[torch.Tensor, Output]:
         """X_test (T, p), checked, on the device of the model; and how results go out: as X_test came in."""
-        same_columns(X_test, name, self.column_names)
+        same_columns(X_test, name, self.column_names, self.crs)
         return points(X_test, name, self.device, columns=self.recipe.X.shape[1]), Output.like(X_test)
 
     def _modelled(self, y: torch.Tensor, name: str = "y") -> torch.Tensor:

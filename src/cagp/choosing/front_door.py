@@ -77,9 +77,9 @@ def fit(
     observations for each. ``rotate`` turns the axes that these belong to, of two or three columns, see
     ``cagp.Rotated``: "auto" tries that with the best candidate where the likelihood promises something, and left-out
     observations judge it. ``globe`` names the columns with latitude and longitude in degrees, by number or by name:
-    distance there is measured in kilometres. ``times`` names those with times: each has a factor of its own in the
-    kernel. ``fit_options`` and ``condition_options`` are further options of ``cagp.hyperparameters.fit`` and
-    ``Prior.condition``. ``device`` is by default that of X. ``seconds`` is the budget, by default 60 for up to 10,000
+    distance there is measured in kilometres, by default where X is a GeoDataFrame in degrees. ``times`` names those
+    with times: each has a factor of its own in the kernel. ``fit_options`` and ``condition_options`` are further
+    options of ``cagp.hyperparameters.fit`` and ``Prior.condition``. ``device`` is by default that of X. ``seconds`` is the budget, by default 60 for up to 10,000
     entries and growing slowly: after it the best so far is kept and judged, and the story says what was not tried. One
     candidate is always fitted. Ctrl-C ends the search as well. ``seed`` decides all chance, ``progress`` shows a bar.
 
@@ -95,12 +95,20 @@ def fit(
 
 
 def fit_named(
-    X: ArrayLike, y: ArrayLike, names: Sequence[str] | None, units: Sequence[str] = (), **options: Any
+    X: ArrayLike,
+    y: ArrayLike,
+    names: Sequence[str] | None,
+    units: Sequence[str] = (),
+    crs: str | None = None,
+    **options: Any,
 ) -> Model:
-    """``fit`` to an array X (n, p) whose columns have these ``names`` and ``units``, in which the story is told."""
+    """``fit`` to an array X (n, p) whose columns have these ``names`` and ``units``, in which the story is told.
+
+    ``crs`` is the coordinate system that two of the columns are in, called as ``coordinate_names`` says.
+    """
     started = time.perf_counter()
     data = TrainingData.read(X, y, options.get("device"))
-    data = dataclasses.replace(data, names=None if names is None else list(names), units=units)
+    data = dataclasses.replace(data, names=None if names is None else list(names), units=units, crs=crs)
     return _found(Options(**options).checked(data), started)
 
 

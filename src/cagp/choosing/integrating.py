@@ -42,7 +42,7 @@ def integrate(search: CandidateSearch) -> CandidateSearch:
     if search.request.integrates:
         models, weights, said = _integrated_over(search, models, weights)
     for each in models:
-        each.column_names = search.request.data.names
+        each.column_names, each.crs = search.request.data.names, search.request.data.crs
     carried = {"transform": search.transform, "limited": search.transform is not None}
     search.model = mixture_of(models, weights).replace(**carried)
     search.findings["integration"] = said

@@ -22,6 +22,7 @@ from ..left_out import FEWEST
 from ..means import Mean, as_mean
 from ..solvers import Auto, Cholesky, NearestNeighbours, Solver, as_solver
 from ..solvers.exact import EXACT_UP_TO
+from ..support.coordinate_systems import GLOBE, coordinate_units, is_globe, system_of
 from ..support.frames import DAYS, dated_columns, same_columns
 from ..support.validation import ArrayLike, choice, column_names, count, points, positive, squarable, targets
 from ..transforms import KINDS as TRANSFORMS
@@ -37,7 +38,8 @@ _SECONDS, _ENTRIES = 60.0, 10_000  # how long a search may take for so many entr
 class TrainingData:
     """Observations y (n,) at X (n, p) in float64; ``names`` are those of the columns, where X is a data frame.
 
-    ``device`` is where the work is done, ``units`` are those of the columns, where they are known.
+    ``device`` is where the work is done, ``units`` are those of the columns, where they are known, ``crs`` is the
+    coordinate system of the points.
     """
 
     X: np.ndarray
@@ -45,6 +47,7 @@ class TrainingData:
     names: list[str] | None
     device: torch.device
     units: Sequence[str] = ()
+    crs: str | None = None
 
     @classmethod
     def read(cls, X: ArrayLike, y: ArrayLike, device: str | torch.device | None) -> TrainingData:
@@ -57,8 +60,15 @@ class TrainingData:
         squarable(train, "X")
         squarable(values, "y")
         names, dated = column_names(X), dated_columns(X)
-        units = [DAYS if name in dated else "" for name in names or ()]
-        return cls(train.cpu().numpy(), values.cpu().numpy(), names, place, units)
+        crs = system_of(X, "X")
+        known = dict.fromkeys(dated, DAYS) | ({} if crs is None else coordinate_units(crs))
+        units = [known.get(name, "") for name in names or ()]
+        return cls(train.cpu().numpy(), values.cpu().numpy(), names, place, units, crs)
+
+    @property
+    def globe(self) -> tuple[str, str] | None:
+        """The columns that the coordinate system says to be a latitude and a longitude."""
+        return GLOBE if self.crs is not None and is_globe(self.crs) else None
 
 
 def _about(sentence: str, *, estimator: str | None = "", command: str | None = "") -> dict[str, Any]:
@@ -140,7 +150,7 @@ def check_option(name: str, value: Any, data: TrainingData) -> None:
     if name == "mean" and isinstance(value, str):
         choice(value, name, tuple(TRENDS))
     if name == "like" and value is not None:
-        same_columns(value, name, data.names)
+        same_columns(value, name, data.names, data.crs)
 
 
 def check_recalibrate(recalibrate: Any, n: int) -> None:
@@ -173,7 +183,8 @@ class FitRequest:
         self.held = (fix,) if isinstance(fix, str) else tuple(fix)
         self.mean = TRENDS[mean] if isinstance(mean, str) else None if mean is None else as_mean(mean)
         each = len(data.y) >= PER_COLUMN * p if options.ard is None else bool(options.ard)
-        globe = None if options.globe is None else column_numbers(options.globe, "globe", data)
+        asked = options.globe if options.globe is not None or self.given is not None else data.globe
+        globe = None if asked is None else column_numbers(asked, "globe", data)
         self.groups = column_groups(data.X, globe, column_numbers(options.times, "times", data), each)
         self.like = None if options.like is None else points(options.like, "like", data.device, columns=p)
         trend = mean is None or (isinstance(mean, str) and mean != "zero")

@@ -16,7 +16,8 @@ from ..hyperparameters import log_likelihood
 from ..model import Model
 from ..prediction import Prediction
 from ..solvers import Solver, as_solver
-from ..support.frames import dated, told_about
+from ..support.coordinate_systems import require_same_system, system_of
+from ..support.frames import plain, told_about
 from ..support.validation import as_float64, choice, count
 from .fitting import HowToLearn, Start, chosen, learn, log_likelihood_at, prior_prediction, squeezed, start_from
 from .nested_parameters import nested_parameters, split_nested
@@ -79,6 +80,8 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         What ``cagp.hyperparameters.fit`` found out, and what was done, in words.
     X_train_, y_train_ : arrays
         The data.
+    crs_ : str or None
+        The coordinate system of the points, where they were a GeoDataFrame.
 
     Notes
     -----
@@ -179,7 +182,8 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         ``like`` (T, p) says where predictions are wanted, as in ``cagp.fit``. With a kernel, several outputs share it.
         """
         dates = told_about(X)
-        X, y = validate_data(self, dated(X, "X"), y, multi_output=True, y_numeric=True, dtype=np.float64)
+        self.crs_ = system_of(X, "X")
+        X, y = validate_data(self, plain(X, "X"), y, multi_output=True, y_numeric=True, dtype=np.float64)
         y = np.array(y, dtype=np.float64, copy=bool(self.copy_X_train) or None)
         solver, seen = as_solver(self.solver), y.shape[1] if y.ndim == 2 else 1
         if self.n_targets is not None and seen != self.n_targets:
@@ -216,6 +220,8 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.noise_variance_ = self.prior_.noise_variance
         self.models_ = self._outputs.models
         self.model_ = self.models_[0]
+        for model in self.models_:
+            model.crs = self.crs_
         if interrupted:
             # a loop over models must end, and not score a search that was cut short
             raise KeyboardInterrupt("the search was interrupted; this estimator has the best model found so far")
@@ -256,7 +262,7 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         if of is not None:
             choice(of, "of", _OF)
         if self._has_kernel and not hasattr(self, "model_"):
-            X = validate_data(self, dated(X, "X"), dtype=np.float64, reset=False)
+            X = validate_data(self, plain(X, "X"), dtype=np.float64, reset=False)
             # noise per observation is that of the data to come
             noise, alpha = (None if np.ndim(each) else each for each in (self.noise_variance, self.alpha))
             start = start_from(self.kernel, self.mean, noise, alpha, X, np.zeros((len(X), 1)))
@@ -309,7 +315,8 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def _points(self, X: Any) -> np.ndarray:
         """X (T, p), checked against what was fitted to."""
         check_is_fitted(self, "model_")
-        return validate_data(self, dated(X, "X"), dtype=np.float64, reset=False)
+        require_same_system(system_of(X, "X"), self.crs_, "X", "the training points")
+        return validate_data(self, plain(X, "X"), dtype=np.float64, reset=False)
 
     def _predictions(self, X: np.ndarray, of: str | None) -> list[Prediction]:
         """What each output says of what ``of`` says, in the units of the model."""

@@ -1,6 +1,7 @@
 """Data frames, of pandas, polars, pyarrow or anything that looks like them: names and columns of numbers.
 
-Yes and no become 1 and 0, dates and times days since 1970-01-01 (in UTC where they have a time zone).
+Yes and no become 1 and 0, dates and times days since 1970-01-01 (in UTC where they have a time zone), a geometry of
+points its coordinates.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError, InputTypeError
+from .coordinate_systems import require_same_system, system_of, without_geometry
 
 DAYS = "days since 1970-01-01"  # the unit of dates and times, in the words of the CF conventions
 
@@ -24,6 +26,7 @@ def days_since_1970(values: np.ndarray) -> np.ndarray:
 
 def column_names(X: Any) -> list[str] | None:
     """The names of the columns of a data frame; None for anything else."""
+    X = without_geometry(X, "X")
     names = getattr(X, "column_names", None)  # pyarrow, whose columns are the values
     if isinstance(names, list) and hasattr(X, "column"):
         return names
@@ -31,9 +34,16 @@ def column_names(X: Any) -> list[str] | None:
     return None if names is None or callable(names) else [str(name) for name in names]
 
 
-def same_columns(X: Any, name: str, known: list[str] | None) -> None:
-    """Refuse a data frame whose columns are not those that are ``known``, in the same order."""
-    names = column_names(X)
+def same_columns(X: Any, name: str, known: list[str] | None, crs: str | None = None) -> None:
+    """Refuse a data frame whose columns, or coordinate system, are not those that are ``known``, in the same order."""
+    system = system_of(X, name)
+    names = column_names(without_geometry(X, name))
+    require_same_system(system, crs, name, "the training points")
+    if system is not None and known is None and crs is None:
+        raise InputError(
+            f"{name} has a geometry, and the training points were numbers whose coordinate system is not known; give "
+            "the same columns of numbers, or train with a GeoDataFrame"
+        )
     if known is not None and names is not None and names != known:
         raise InputError(
             f"{name} has the columns {names}, the training points have {known}; put them in the same order: "
@@ -43,6 +53,7 @@ def same_columns(X: Any, name: str, known: list[str] | None) -> None:
 
 def frame_numbers(X: Any, name: str) -> np.ndarray:
     """The columns of a data frame side by side, float64 (n, p), NaN where a value is missing."""
+    X = without_geometry(X, name)
     names = column_names(X)
     assert names is not None
     numbers = np.empty((len(X), len(names)), order="F")
@@ -53,6 +64,7 @@ def frame_numbers(X: Any, name: str) -> np.ndarray:
 
 def dated_columns(X: Any) -> list[str]:
     """The names of the columns of a data frame that hold dates or times."""
+    X = without_geometry(X, "X")
     names = column_names(X) or []
     return [each for i, each in enumerate(names) if _values(_column(X, i, each)[:1]).dtype.kind in "Mm"]
 
@@ -63,8 +75,9 @@ def told_about(X: Any) -> str:
     return f"Dates and times in {', '.join(map(repr, dates))} are counted in {DAYS}." if dates else ""
 
 
-def dated(X: Any, name: str) -> Any:
-    """X itself, or for a data frame with dates one of its kind that has them as days since 1970-01-01."""
+def plain(X: Any, name: str) -> Any:
+    """X itself, or for a data frame with dates or a geometry one of numbers: days since 1970-01-01, coordinates."""
+    X = without_geometry(X, name)
     names = column_names(X)
     if names is None or all(_values(_column(X, i, each)[:0]).dtype.kind in "fiub" for i, each in enumerate(names)):
         return X
