@@ -77,7 +77,7 @@ def predict(
             ending = tables.ending_of(data)
             out = data.with_name(f"{data.name[: -len(ending)]}-predicted{data.name[-len(ending) :]}")
         rule = None if stop_share is None else ComputationalShare(stop_share)
-        saved, raw, features, target, own = opened(folder, data, out, solver, observed, printer)
+        saved, raw, features, target, own = opened(folder, data, out, solver, observed, printer, points=True)
         _require_map(map_page, saved, std, overwrite)
         names = columns_of(out, level, thresholds, prefix)
         if clash := {*names.values(), f"{prefix}iterations"} & set(features):
@@ -104,7 +104,7 @@ def predict(
         how: dict[str, Any] = {"level": level, "observed": observed, "message": message, "names": names}
         about = described(saved.about, target, model, table.grid, **how, prefix=prefix)
         about["units"] = table.units | about["units"]
-        tables.write_table(out, columns | new_columns, grid=table.grid, rows=table.rows, **about)
+        tables.write_table(out, columns | new_columns, grid=table.grid, rows=table.rows, crs=raw.crs, **about)
         if stopped:
             pieces.keep()
             typer.echo(message, err=True)

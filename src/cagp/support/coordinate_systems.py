@@ -112,6 +112,6 @@ def require_same_system(system: str | None, known: str | None, name: str, what: 
     if system is None or known is None or same_system(system, known):
         return
     raise InputError(
-        f"the coordinate system of {name} is {worded(system)}, that of {what} {worded(known)}; convert the former: "
-        f".to_crs({known!r})"
+        f"the coordinate system of {name} is {worded(system)}, that of {what} {worded(known)}; convert the former with "
+        f"geopandas: to_crs({known!r})"
     )
