@@ -47,6 +47,7 @@ if TYPE_CHECKING:  # for type checkers; when the program runs, __getattr__ finds
         Rotated,
         Varying,
     )
+    from .maps import write_map
     from .means import Basis, Constant, Mean, Polynomial, Zero
     from .model import Model
     from .posterior import Posterior
@@ -82,6 +83,7 @@ _HOMES = (
     "model",
     "saving",
     "choosing",
+    "maps",
 )
 """The modules where the public names live."""
 
@@ -197,4 +199,5 @@ __all__ = [
     "preconditioners",
     "solvers",
     "stopping",
+    "write_map",
 ]

@@ -79,9 +79,10 @@ def fit(
     observations judge it. ``globe`` names the columns with latitude and longitude in degrees, by number or by name:
     distance there is measured in kilometres, by default where X is a GeoDataFrame in degrees. ``times`` names those
     with times: each has a factor of its own in the kernel. ``fit_options`` and ``condition_options`` are further
-    options of ``cagp.hyperparameters.fit`` and ``Prior.condition``. ``device`` is by default that of X. ``seconds`` is the budget, by default 60 for up to 10,000
-    entries and growing slowly: after it the best so far is kept and judged, and the story says what was not tried. One
-    candidate is always fitted. Ctrl-C ends the search as well. ``seed`` decides all chance, ``progress`` shows a bar.
+    options of ``cagp.hyperparameters.fit`` and ``Prior.condition``. ``device`` is by default that of X. ``seconds`` is
+    the budget, by default 60 for up to 10,000 entries and growing slowly: after it the best so far is kept and judged,
+    and the story says what was not tried. One candidate is always fitted. Ctrl-C ends the search as well. ``seed``
+    decides all chance, ``progress`` shows a bar.
 
     >>> import numpy as np, cagp
     >>> X = np.linspace(0, 1, 30)[:, None]

@@ -9,8 +9,10 @@ import typer
 from typer import Option
 
 from ..errors import InputError
+from ..support.pieces import Pieces
 from . import flags
-from .outputs import Pieces, columns_of, described, key_of, shown
+from .map_options import MapAsked
+from .outputs import columns_of, described, key_of, shown
 from .shared import (
     IN_OPTIONS,
     INTERRUPTED,
@@ -37,8 +39,11 @@ _SMALLEST_BATCH, _PIECES = 4000, 100
 
 def predict(
     folder: flags.Folder,
-    data: flags.Points,
+    data: flags.MorePoints = None,
     out: flags.Predicted = None,
+    grid: flags.Grid = None,
+    mask: flags.Mask = None,
+    share: flags.Share = False,
     std: Annotated[bool, Option(help="Error bars, or the mean alone (often much faster).")] = True,
     interval: flags.Interval = 95.0,
     exceed: flags.Exceed = None,
@@ -56,13 +61,14 @@ def predict(
     quiet: flags.Quiet = False,
     debug: flags.Debug = False,
 ) -> None:
-    """Predict with a model at the rows of a table.
+    """Predict with a model at the rows of a table, or make a map of it.
 
     The output has the features and the columns mean, std, lower_95, upper_95; a NetCDF file calls these lower and
     upper, and its attributes say the level. Ctrl-C stops at the iteration in hand and writes what there is, with error
     bars that are right for it, a column with the iterations of each row, and exit code 130. Finished batches are kept
     beside OUT until all is done: after Ctrl-C or a crash the same command continues. --map also writes a page to look
-    at, for models of two columns or on the globe.
+    at, for models of two columns or on the globe. With --grid OUT is a map for a GIS with the bands mean, std, lower
+    and upper, in the coordinate system of the model.
     """
     with errors_reported(debug, KEPT):
         from .. import tables
@@ -70,6 +76,20 @@ def predict(
         from ..stopping import ComputationalShare
 
         printer = Printer(quiet)
+        if grid is not None or data is None:
+            unknown = {
+                "DATA": data,
+                "--no-std": not std,
+                "--batch": batch,
+                "--prefix": prefix,
+                "--drop-missing": drop_missing,
+                "--map": map_page,
+            }
+            asked = MapAsked(folder, grid, out, mask, share_in(interval), exceed, observed, share)
+            asked.write(solver, iterations, stop_share, overwrite, unknown, printer)
+            return
+        if mask is not None or share:
+            raise InputError("--mask and --share are for maps, which --grid asks for")
         level, thresholds = share_in(interval) if std else None, exceedances(names_in(exceed), "--exceed")
         if thresholds and not std:
             raise InputError("--exceed asks for probabilities, which the mean alone does not have; leave out --no-std")

@@ -170,8 +170,8 @@ def chosen(estimator: Any, X: np.ndarray, Y: np.ndarray, noise: Any, like: Any, 
     }
     fitted = []
     for column in Y.T:
-        names = getattr(estimator, "feature_names_in_", None)
-        fitted.append(fit_named(X, column, names, crs=estimator.crs_, **options))
+        called = getattr(estimator, "feature_names_in_", None)
+        fitted.append(fit_named(X, column, called, crs=estimator.crs_, **options))
         result = fitted[-1].result
         warn(result if result is not None and not result.converged else None)
     return fitted

@@ -4,7 +4,18 @@ A model folder holds ``model.json`` (readable: prior, solver, settings, names) a
 """
 
 from .about import About, Encoding, FitSummary
-from .folder import is_model_folder, load, read, require_writable, write
+from .folder import fingerprint_of, is_model_folder, load, read, require_writable, write
 from .saved import Saved
 
-__all__ = ["About", "Encoding", "FitSummary", "Saved", "is_model_folder", "load", "read", "require_writable", "write"]
+__all__ = [
+    "About",
+    "Encoding",
+    "FitSummary",
+    "Saved",
+    "fingerprint_of",
+    "is_model_folder",
+    "load",
+    "read",
+    "require_writable",
+    "write",
+]

@@ -117,8 +117,8 @@ class About:
     """Names and units of the columns, provenance, and the summary of the fit; all of it optional.
 
     ``features`` are the names of the columns of X, ``target`` is that of y; ``units`` and ``notes`` are texts by name.
-    ``encodings`` say how columns of a table that were not plain numbers became features. ``crs`` is the coordinate system
-    of the points, such as "EPSG:28992".
+    ``encodings`` say how columns of a table that were not plain numbers became features. ``crs`` is the coordinate
+    system of the points, such as "EPSG:28992".
     """
 
     features: tuple[str, ...] | None = None

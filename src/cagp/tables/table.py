@@ -35,8 +35,8 @@ class RawColumns:
     """A file whose columns are known and whose values are read by ``take(names)``.
 
     ``dims`` names the dimensions of each column of a grid, ``globe`` the columns (latitude, longitude) where the file
-    says so. ``attributes`` are the texts that it has about a column. ``place_of(row)`` says where a row stands. ``crs`` is
-    the coordinate system of a geometry, whose coordinates are columns.
+    says so. ``attributes`` are the texts that it has about a column. ``place_of(row)`` says where a row stands. ``crs``
+    is the coordinate system of a geometry, whose coordinates are columns.
     """
 
     path: Path
