@@ -33,6 +33,7 @@ By = Annotated[str | None, Option(metavar="COLUMN", help="Column with the region
 _WEIGHTS = "Column with what points count, or equal, or area: the cosine of the latitude, the default on NetCDF grids."
 Weights = Annotated[str | None, Option(metavar="COLUMN", help=_WEIGHTS)]
 _PREDICTED = "Table: .csv, .csv.gz, .parquet, .nc, .gpkg; by default DATA-predicted, beside DATA."
+PredictedOrMap = Annotated[Path | None, Option(help=f"{_PREDICTED} With --grid a map: .tif, .nc or .zarr.")]
 Predicted = Annotated[Path | None, Option(dir_okay=False, help=_PREDICTED)]
 _LEFT_OUT = "Table with features: left-out data lie as far from the others as its rows from the data."
 LeftOutLike = Annotated[Path | None, Option(help=_LEFT_OUT)]

@@ -40,7 +40,7 @@ _SMALLEST_BATCH, _PIECES = 4000, 100
 def predict(
     folder: flags.Folder,
     data: flags.MorePoints = None,
-    out: flags.Predicted = None,
+    out: flags.PredictedOrMap = None,
     grid: flags.Grid = None,
     mask: flags.Mask = None,
     share: flags.Share = False,

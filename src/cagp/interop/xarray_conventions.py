@@ -13,13 +13,14 @@ import numpy as np
 from ..errors import InputError, InputTypeError
 from ..kernels import Kernel, geographic_columns
 from ..model import Model
-from ..saving import About
 from ..support.coordinate_systems import parsed
 from ..support.validation import choice, real
 from ..support.version import __version__
 
 if TYPE_CHECKING:  # alone: the command line asks for these where xarray need not be installed
     import xarray as xr
+
+    from ..saving import About
 
 Gridded: TypeAlias = "xr.DataArray | xr.Dataset"
 

@@ -141,10 +141,10 @@ def side_of(grid: Any, crs: str | None) -> float | None:
     if found is None:
         return None
     try:
-        side = positive(float(found[1]), "grid")
-    except ValueError:
+        side, unit = float(found[1]), found[2]
+    except ValueError:  # such as 1e-
         return None
-    unit = found[2]
+    positive(side, "grid")
     if unit is None:
         return side
     if crs is None:

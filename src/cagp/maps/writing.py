@@ -298,8 +298,8 @@ def write_map(
     The bands are mean, std, lower and upper, the ends of the central intervals of this ``level``, of f or, with
     ``observed``, of new observations; ``exceeds_50`` and so on for the thresholds ``exceed``; with ``share`` how much
     of the variance more computation could remove, at most. ``stop`` is that of ``Model.predict``. ``about`` has names
-    and units, as for ``Model.save``. Tiles that are finished lie in OUT.parts until the map is written whole: after Ctrl-C
-    or a kill the same call goes on where it stopped. Needs ``cagp[geo]``, for .nc and .zarr ``cagp[xarray]``.
+    and units, as for ``Model.save``. Tiles that are finished lie in OUT.parts until the map is written whole: after
+    Ctrl-C or a kill the same call goes on where it stopped. Needs ``cagp[geo]``, for .nc and .zarr ``cagp[xarray]``.
     """
     asked: Any = {"mask": mask, "observed": observed, "level": level, "exceed": exceed, "share": share, "stop": stop}
     made = MapOfModel.of(model, out, grid, **asked, about=about, overwrite=overwrite)
