@@ -14,6 +14,7 @@ import rasterio.transform
 import shapely
 import torch
 import xarray as xr
+from packaging.version import parse
 
 import cagp
 from cagp.errors import InputError
@@ -98,7 +99,8 @@ def test_netcdf_and_zarr_say_the_same(tmp_path: Path, make: Any) -> None:
             np.testing.assert_allclose(again["upper"], found["upper"], rtol=1e-12)
             assert again["mean"].attrs["grid_mapping"] == "spatial_ref"
     # as GDAL, and with it QGIS, sees them
-    for source in (f"netcdf:{tmp_path}/map.nc:std", f'ZARR:"{tmp_path}/map.zarr":/std'):
+    old = parse(rasterio.__gdal_version__) < parse("3.10")  # which finds no coordinates in a Zarr store
+    for source in (f"netcdf:{tmp_path}/map.nc:std", f'ZARR:"{tmp_path}/map.zarr":/std')[: 1 if old else 2]:
         with rasterio.open(source) as file:
             np.testing.assert_array_equal(file.read(1), bands[1])
             assert file.crs == rasterio.crs.CRS.from_string(crs)

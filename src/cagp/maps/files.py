@@ -115,6 +115,7 @@ def _netcdf(path: Path, layout: Layout, parts: Parts) -> None:
 def _zarr(path: Path, layout: Layout, parts: Parts) -> None:
     """Arrays after the CF conventions, whose regions are the tiles."""
     import dask.array
+    import numcodecs
     import zarr
 
     frame = _frame(layout)
@@ -124,7 +125,9 @@ def _zarr(path: Path, layout: Layout, parts: Parts) -> None:
     temporary = path.with_name(f".partial-{uuid4().hex}-{path.name}")
     with named_as(path):
         try:
-            frame.to_zarr(temporary, compute=False, zarr_format=2)  # which all readers know
+            zlib = {"compressors": numcodecs.Zlib(4)}  # this format and compression are what every GDAL reads
+            packed = {name: zlib for name in layout.bands}
+            frame.to_zarr(temporary, compute=False, zarr_format=2, encoding=packed)
             group: Any = zarr.open_group(temporary, mode="r+")
             for tile, values in parts:
                 for name in layout.bands:
