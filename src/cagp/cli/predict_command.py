@@ -77,14 +77,8 @@ def predict(
 
         printer = Printer(quiet)
         if grid is not None or data is None:
-            unknown = {
-                "DATA": data,
-                "--no-std": not std,
-                "--batch": batch,
-                "--prefix": prefix,
-                "--drop-missing": drop_missing,
-                "--map": map_page,
-            }
+            unknown = {"DATA": data, "--no-std": not std, "--batch": batch, "--prefix": prefix, "--map": map_page}
+            unknown |= {"--drop-missing": drop_missing}
             asked = MapAsked(folder, grid, out, mask, share_in(interval), exceed, observed, share)
             asked.write(solver, iterations, stop_share, overwrite, unknown, printer)
             return
