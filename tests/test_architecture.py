@@ -33,6 +33,8 @@ LAYERS = (
     "fields",  # draws of whole fields
     "posterior",  # the prediction of one prior
     "averages",  # averages over whole fields
+    "design",  # where to measure next
+    "gradient",  # slopes
     "calibration",  # are the error bars right?
     "left_out",  # training observations predicted from the others
     "recalibration",  # error bars that hold on the data
@@ -67,8 +69,10 @@ ROOT = {
     "__init__",
     "__main__",
     "averages",
+    "design",
     "errors",
     "fit_report",
+    "gradient",
     "means",
     "model",
     "model_parts",

@@ -50,7 +50,7 @@ def test_observed_adds_the_noise(post: cagp.Posterior) -> None:
         post.observed(-1.0)
     uneven = make_problem(noise=None)
     other = uneven.prior.condition(uneven.X, uneven.y, cagp.Cholesky()).predict(uneven.X_test)
-    with pytest.raises(cagp.InputError, match=r"call observed\(noise_variance=...\)"):
+    with pytest.raises(cagp.InputError, match=r"give noise_variance=..."):
         other.observed()
 
 

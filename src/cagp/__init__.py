@@ -33,6 +33,7 @@ if TYPE_CHECKING:  # for type checkers; when the program runs, __getattr__ finds
     from .kernels import (
         RBF,
         CustomKernel,
+        FractionalBrownian,
         Geographic,
         Kernel,
         Level,
@@ -45,6 +46,7 @@ if TYPE_CHECKING:  # for type checkers; when the program runs, __getattr__ finds
         Power,
         RationalQuadratic,
         Rotated,
+        Spherical,
         Varying,
     )
     from .maps import write_map
@@ -156,6 +158,7 @@ __all__ = [
     "CustomKernel",
     "DataError",
     "DivergenceError",
+    "FractionalBrownian",
     "GaussSeidel",
     "Geographic",
     "InputError",
@@ -186,6 +189,7 @@ __all__ = [
     "Rotated",
     "SavedModelError",
     "Solver",
+    "Spherical",
     "Stationary",
     "Subset",
     "SweepsThenCG",

@@ -22,7 +22,6 @@ from .posterior import Posterior, solve_each, stacked
 from .predicting.bounds import ComputationalVariance
 from .predicting.conditioned import Conditioned
 from .predicting.distributions import NormalMixture, Sampled
-from .predicting.memory_plan import MemoryPlan
 from .predicting.status import joint_status
 from .prediction import Guarantee, Prediction, checked_noise
 from .support.convert import Output, array
@@ -128,9 +127,8 @@ class FunctionalPosterior(Posterior):
 
     def latent_covariance(self) -> torch.Tensor:
         cross, weights = self._single()
-        if isinstance(cross, Functionals) and weights.indices is not None and weights.shift is None:
-            MemoryPlan([self._component]).require_dense_weights(len(self))
-            C = cross.error_covariance(sp.csr_array(weights.dense().double().cpu().numpy()))
+        if isinstance(cross, Functionals) and weights.is_sparse:
+            C = cross.error_covariance(weights.sparse())
             C.diagonal().copy_(self._variances[0])
             return C
         return super().latent_covariance()

@@ -11,18 +11,20 @@ import numpy as np
 import torch
 
 from .averages import SCALED, Average, Functional, LinearAverage, SimulatedAverage, solve_functionals
+from .design import Design, choose, each_of
 from .errors import InputError
 from .fields import ComponentSimulator, Found, Simulation, Simulator
+from .gradient import Gradient, solve_slopes
 from .left_out import LeftOut, left_out
 from .model_parts import ModelParts
-from .posterior import Posterior, at_prior, from_weights, iterated, solve
+from .posterior import Posterior, at_prior, from_weights, iterated, solve, with_weights
 from .predicting.batches import find_workers
 from .predicting.conditioned import Conditioned
 from .predicting.memory_plan import MemoryPlan
 from .predicting.recipe import Recipe
 from .predicting.solving import cheap_means, coefficients
 from .predicting.status import Status, joint_status
-from .prediction import Prediction
+from .prediction import Prediction, checked_noise
 from .prior import Prior
 from .recalibration import Conformal, Recalibration, jackknife_interval, learn
 from .solvers import Solver
@@ -47,8 +49,9 @@ class Model(ModelParts):
     means look only as far as observations support them, see ``reach``. ``story`` tells how ``cagp.fit`` came to it,
     ``record`` is the same with its table, ``result`` what the fit of the heaviest candidate found. ``prior``,
     ``solver`` (as it was asked for), ``gram``, ``recipe`` and ``device`` are those of the heaviest component; ``X``
-    (d, p) and ``y`` (d,), in float64, are the data, the model's own, not to be changed. ``crs`` is the coordinate
-    system of the points, such as "EPSG:28992", where they came with one.
+    (d, p) and ``y`` (d,), in float64, are the data, the model's own, not to be changed. Where they came as a data
+    frame, ``column_names`` are those of the columns of ``X``, ``encodings`` say how they were made of the frame's, and
+    ``crs`` is the coordinate system of their geometry, such as "EPSG:28992".
     """
 
     @classmethod
@@ -250,6 +253,44 @@ class Model(ModelParts):
         plain = self.replace(margins=None).guarantee
         return LinearAverage(found, self.weights, asked, noises, plain, convert, scale)
 
+    def gradient(
+        self,
+        X_test: ArrayLike,
+        *,
+        stop: Rule | None = None,
+        batch_size: int | None = None,
+        progress: bool | None = None,
+    ) -> Gradient:
+        """The slopes of f along each column at X_test (T, p): mean, std and intervals (T, p), and covariance (T, p, p).
+
+        By kriging weights of their own, for every solver, and as calibrated as a prediction; of nearest neighbours they
+        are those of what they predict in a cell. Kernels whose functions have no slopes, as ``Matern12``, are refused.
+        Means and trends are differentiated numerically, since they may be a user's functions. ``stop``, ``batch_size``
+        and ``progress`` are those of ``predict``, for slopes in place of test points.
+
+        Error bars are those of the priors: left-out errors of values say nothing about slopes. For a transformed model
+        take ``model.replace(transform=None).gradient(…)``, which is about f on the scale that was modelled.
+
+        >>> import numpy as np, cagp
+        >>> X = np.linspace(0, 1, 50)[:, None]
+        >>> model = cagp.Prior(cagp.RBF(0.3), noise_variance=1e-4).condition(X, np.sin(6 * X[:, 0]))
+        >>> slope = model.gradient([[0.5]])
+        >>> bool(abs(slope.mean[0, 0] - 6 * np.cos(3.0)) < 2 * slope.std[0, 0])
+        True
+        """
+        if self.transform is not None:
+            raise InputError(
+                "the slopes of transformed observations are not those of f, which was modelled on another scale; take "
+                "model.replace(transform=None).gradient(...) for these"
+            )
+        test, convert = self.test_points(X_test)
+        require_rule(stop)
+        show = progress_bar("gradient", test.numel() * len(self.components), progress)
+        with self._threads(test.numel()), Interrupt() as interrupt, show as advance:
+            settings: Any = {"stop": stop, "batch_size": batch_size, "interrupt": interrupt, "advance": advance}
+            found = solve_slopes(self.components, test, convert, **settings)
+        return Gradient(found, self.weights, self.replace(margins=None).guarantee, convert)
+
     def simulate(
         self,
         X_test: ArrayLike,
@@ -317,6 +358,55 @@ class Model(ModelParts):
 
         about: Any = {"level": level, "observed": observed, "threshold": threshold, "names": names}
         return write_map_page(self, path, like=like, cells=cells, progress=progress, **about)
+
+    # --- where to measure next ------------------------------------------------------------------------------------
+
+    def where_next(
+        self,
+        candidates: ArrayLike,
+        n: int,
+        *,
+        region: ArrayLike | None = None,
+        weights: ArrayLike | None = None,
+        costs: ArrayLike | None = None,
+        noise_variance: Any = None,
+    ) -> Design:
+        """The ``n`` ``candidates`` (c, p) where observations lower the average variance of f over a ``region`` most.
+
+        One after another, each given those before it: a greedy choice. The ``region`` (T, p) are places that stand for
+        it, by default the candidates; ``weights`` (T,) say how much each counts. With ``costs`` (c,) it is the gain per
+        cost that decides. Of equal candidates the first is taken, each row once: a place where several observations can
+        be made stands in several rows. ``noise_variance`` is that of the new observations, one number or (c,), by
+        default the prior's, where that is known.
+
+        The promised variances hold whatever is measured. They are those of ``with_more`` afterwards where the solver is
+        exact, and of the model's weights, corrected by the new observations, with any other: see the page "Where to
+        measure next". They are about f on the scale that was modelled, under the prior; of a mixture, the average of
+        its components' by their weights.
+
+        >>> import numpy as np, cagp
+        >>> X = np.array([[0.0], [0.1], [0.9], [1.0]])
+        >>> model = cagp.Prior(cagp.Matern32(0.2), noise_variance=0.01).condition(X, np.sin(6 * X[:, 0]))
+        >>> grid = np.linspace(0, 1, 11)[:, None]
+        >>> grid[model.where_next(grid, 2).chosen].ravel().round(1).tolist()
+        [0.5, 0.7]
+        """
+        places, _ = self.test_points(candidates, "candidates")
+        number, c = count(n, "n", minimum=1), len(places)
+        if number > c:
+            raise InputError(f"n={number} of {c} candidates; give at least as many rows of candidates")
+        where, convert = self.test_points(candidates if region is None else region, "region")
+        share = each_of(weights, len(where), "weights", "places of the region", zero=True)
+        paid = each_of(costs, c, "costs", "candidates", zero=False)
+        noises = [
+            checked_noise(each.prior.new_noise(places), noise_variance, c, "candidate") for each in self.components
+        ]
+        both = places if region is None else torch.cat([where, places])
+        at, new = slice(0, len(where)), slice(len(both) - c, len(both))
+        with self._threads(len(both)):
+            found = [with_weights(component, both, convert) for component in self.components]
+            guarantee = self.replace(margins=None).guarantee
+            return choose(found, self.weights, at, new, noises, share / share.sum(), paid, number, guarantee, convert)
 
     # --- error bars on the data -----------------------------------------------------------------------------------
 

@@ -14,17 +14,18 @@ from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
+import scipy.sparse as sp
 import torch
 
 from .algebra.weights import Weights, certified
 from .errors import MemoryBudgetError
 from .fields import ComponentSimulator
-from .gram import Cross
+from .gram import Cross, error_covariance
 from .predicting.batches import Batches, Workers, bounds_of_batches
 from .predicting.bounds import ComputationalVariance
 from .predicting.conditioned import Conditioned
 from .predicting.memory_plan import MemoryPlan
-from .predicting.solving import Iterates, Solved, run_to
+from .predicting.solving import Iterates, Solved, run, run_to
 from .predicting.status import Status, status_of
 from .prediction import Prediction, guarantee_of
 from .stopping import Rule
@@ -84,6 +85,39 @@ class Posterior(Prediction):
         C = (C + C.T) / 2
         C.diagonal().copy_(self._variances[0])
         return C
+
+    def error_covariance(self, rows: slice | torch.Tensor, columns: slice | torch.Tensor) -> torch.Tensor:
+        """C(W) between the errors of f at ``rows`` (a,) of the test points and at ``columns`` (b,), shape (a, b)."""
+        cross, weights = self._single()
+        A, B = cross.rows(rows), cross.rows(columns)
+        if self.sparse_weights is not None:
+            places = (part if isinstance(part, slice) else part.cpu().numpy() for part in (rows, columns))
+            W, U = (self.sparse_weights[part] for part in places)
+            return error_covariance(A, W, B, U).double()
+        W, U = (weights.rows(part).dense() for part in (rows, columns))
+        residual = cross.matrix[rows] - cross.gram.matmul(W)
+        return (cross.kernel.evaluate(A.test, B.test) - W @ cross.matrix[columns].T - residual @ U.T).double()
+
+    @cached_property
+    def sparse_weights(self) -> sp.csr_array | None:
+        """The kriging weights as sparse rows (T, d), where the solver uses some of the training points only."""
+        weights = self._single()[1]
+        return weights.sparse() if weights.is_sparse else None
+
+    @property
+    def search_coordinates(self) -> torch.Tensor | None:
+        """The test points where near means strongly correlated, shape (T, q); None where the kernel has no such."""
+        return self._component.gram.search_coordinates(self._batches[0].cross.test)
+
+    @property
+    def variances_tensor(self) -> torch.Tensor:
+        """The variance of f at each test point, shape (T,)."""
+        return self._variances[0]
+
+    @property
+    def working_budget(self) -> int:
+        """The bytes that work on the prediction may take."""
+        return self._component.gram.working_budget
 
     @property
     def _prior_scale(self) -> float:
@@ -168,6 +202,16 @@ def from_weights(component: Conditioned, test: torch.Tensor, convert: Output, W:
         given = ready.unbiasing.unbiased(given, cross)
     batch = Solved.of(ready, cross, component.offset(test), True, given)
     return Posterior(ready, [batch], convert, Status("given", "The weights were given."), test)
+
+
+def with_weights(component: Conditioned, test: torch.Tensor, convert: Output) -> Posterior:
+    """The posterior at test points (T, p) that are solved all at once, with their weights."""
+    ready, cross, expected = component.ready_for(test)
+    MemoryPlan([ready]).batch(len(test), len(test))
+    started, interrupt = time.perf_counter(), Interrupt()
+    batch = Solved.of(ready, cross, component.offset(test), True, *run(ready, cross, [], interrupt, lambda steps: None))
+    status = status_of(ready, [batch], None, False, time.perf_counter() - started, "", expected)
+    return Posterior(ready, [batch], convert, status, test)
 
 
 def iterated(

@@ -133,7 +133,11 @@ class Prediction:
         return self._modelled if self._transform is None else Transformed(self._modelled, self._transform, self._reach)
 
     def _out(self, tensor: torch.Tensor) -> Any:
-        return self._convert(tensor.to(self._dtype))
+        return self._each(tensor.to(self._dtype))
+
+    def _each(self, tensor: torch.Tensor) -> Any:
+        """Numbers for each of the distributions, (T,) or (T, n), as they go out."""
+        return self._convert(tensor)
 
     # --- moments --------------------------------------------------------------------------------------------------
 
@@ -234,7 +238,7 @@ class Prediction:
 
     def cdf(self, values: ArrayLike) -> Any:
         """The probability of at most ``values`` (T,), one at each test point; shape (T,)."""
-        return self._convert(torch.special.ndtr(self._scores(values)[0]))
+        return self._each(torch.special.ndtr(self._scores(values)[0]))
 
     def exceedance(self, threshold: ArrayLike) -> Any:
         """The probability of more than ``threshold``, one number or one at each test point (T,); shape (T,).
@@ -242,11 +246,11 @@ class Prediction:
         It is about f; that of new observations, which vary more, is ``observed().exceedance(threshold)``.
         """
         scores = self._scores(threshold, "threshold")[0]
-        return self._convert(0.5 * torch.special.erfc(scores / 2**0.5))  # all digits, also far out
+        return self._each(0.5 * torch.special.erfc(scores / 2**0.5))  # all digits, also far out
 
     def normal_score(self, values: ArrayLike) -> Any:
         """Φ⁻¹ of ``cdf`` at ``values`` (T,), shape (T,), also far out: (values − mean) / std of a normal one."""
-        return self._convert(self._scores(values)[0])
+        return self._each(self._scores(values)[0])
 
     def values(self, scores: ArrayLike) -> Any:
         """The values with normal ``scores`` (n,), of which ``normal_score`` is the inverse; shape (T, n).
@@ -257,21 +261,20 @@ class Prediction:
         if given.ndim != 1:
             raise InputError(f"scores must be a list of normal scores, got shape {tuple(given.shape)}")
         with threads_for(_EACH * self._means.numel() * len(given)):
-            found = self._distribution.values(given[:, None].expand(-1, len(self)))
+            found = self._distribution.values(given[:, None].expand(-1, self._means.shape[1]))
         return self._out(found.T.contiguous())
 
     def log_density(self, values: ArrayLike) -> Any:
         """The log density at ``values`` (T,), one at each test point; shape (T,); −∞ where no observation can be."""
-        return self._convert(self._scores(values)[1])
+        return self._each(self._scores(values)[1])
 
     def _scores(self, values: ArrayLike, name: str = "values") -> tuple[torch.Tensor, torch.Tensor]:
+        size = self._means.shape[1]
         given = as_float64(values, name, self._means.device)
-        if given.ndim and given.shape != (len(self),):
-            raise InputError(
-                f"{name} has shape {tuple(given.shape)} for {len(self)} test points; give one for each, or one"
-            )
+        if given.ndim and given.shape != (size,):
+            raise InputError(f"{name} has shape {tuple(given.shape)} for {size} test points; give one for each, or one")
         with threads_for(_EACH * self._means.numel()):
-            scores, log_densities = self._distribution.scores(given.expand(1, len(self)))
+            scores, log_densities = self._distribution.scores(given.expand(1, size))
         return scores[0], log_densities[0]
 
     # --- draws, and what the computation left undone ----------------------------------------------------------------
@@ -323,7 +326,7 @@ class Prediction:
     @property
     def iterations(self) -> Any:
         """How many iterations each test point got, in every component at least, shape (T,)."""
-        return self._convert(self.iterations_tensor)
+        return self._each(self.iterations_tensor)
 
     @property
     def iterations_tensor(self) -> torch.Tensor:
@@ -352,8 +355,8 @@ def checked_noise(new_noise: Any, noise_variance: Any, size: int, points: str = 
     noise = new_noise if noise_variance is None else noise_variance
     if noise is None:
         raise InputError(
-            "the noise of the training observations, one variance each, says nothing about new ones: call "
-            f"observed(noise_variance=...) with one number or one per {points}"
+            "the noise of the training observations, one variance each, says nothing about new ones: give "
+            f"noise_variance=... with one number or one per {points}"
         )
     tensor = as_float64(noise, "noise_variance")
     if noise_variance is not None and tensor.ndim and tensor.shape != (size,):

@@ -208,6 +208,11 @@ def test_files_of_all_kinds(own_folder: Path, ending: str) -> None:
     assert len(every.truth) == len(every.given.gaps)
 
 
+def test_the_file_under_its_short_name(own_folder: Path) -> None:
+    competition().to_csv(own_folder / "heaton_satellite.csv.gz", index=False)
+    assert satellite_file() == own_folder / "heaton_satellite.csv.gz"
+
+
 def test_a_named_file(own_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert satellite_file() is None
     with pytest.raises(DataError, match=r"AllSatelliteTemps\.RData .*CAGP_DATA, or name the file in CAGP_SATELLITE"):

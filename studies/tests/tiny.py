@@ -31,6 +31,7 @@ from cagp_studies.era5_timings import Era5Timings, TimingsConfig
 from cagp_studies.heaton import Heaton, HeatonConfig
 from cagp_studies.hybrid import Hybrid, HybridConfig
 from cagp_studies.recalibration import RecalibrationConfig, RecalibrationStudy
+from cagp_studies.relocated import Relocated, RelocatedConfig
 from cagp_studies.sbc import Sbc, SbcIterations
 from cagp_studies.simulated import Case, SimulatedConfig
 from cagp_studies.study import Tables
@@ -201,6 +202,10 @@ class TinyHeaton(Heaton):
     scales = both(HeatonConfig(every=25))  # type: ignore[assignment]
 
 
+class TinyRelocated(Relocated):
+    scales = both(RelocatedConfig(("simulated", "era5"), every=16, places=2))  # type: ignore[assignment]
+
+
 class SmallerRecalibration(RecalibrationStudy):
     """On simulated data alone."""
 
@@ -234,6 +239,7 @@ def on_real_data() -> dict[str, AnyStudy]:
         TinyAcceleration(),
         TinyRecalibration(),
         TinyHeaton(),
+        TinyRelocated(),
     )
     return {study.name: study for study in studies}
 

@@ -48,6 +48,20 @@ def stairs(ax):
     return [patch.get_data() for patch in ax.patches]
 
 
+def test_bands_are_those_of_as_many_independent_values_as_there_are():
+    band, *_ = stairs(plots.pit_histogram(PIT, bins=10, independent=75.2))
+    assert np.allclose(band.values, 4 * histogram_band(75, 10).upper)
+    assert np.allclose(band.baseline, 4 * histogram_band(75, 10).lower)
+    wide, usual = (
+        plots.coverage_curve(PIT, points=50, independent=n).collections[0].get_paths()[0].vertices for n in (75, None)
+    )
+    assert np.isin(ecdf_band(75, 50).lower, wide[:, 1]).all()
+    assert np.isin(ecdf_band(300, 50).lower, usual[:, 1]).all()
+    assert stairs(plots.z_histogram(Z, independent=1e9))[0].values.max() == stairs(plots.z_histogram(Z))[0].values.max()
+    with pytest.raises(cagp.InputError, match="independent must be"):
+        plots.ecdf_difference(PIT, independent=0)
+
+
 def test_pit_histogram_shows_counts_and_band():
     band, filled, outline = stairs(plots.pit_histogram(PIT, bins=10, level=0.9))
     expected, _ = np.histogram(PIT, 10, (0, 1))

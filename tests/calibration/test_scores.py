@@ -113,8 +113,16 @@ def test_what_the_posterior_is_about_must_fit(posterior):
         evaluate(posterior.observed(), np.zeros(25), of="observed", noise_variance=0.1)
     with pytest.raises(cagp.InputError, match="score"):
         evaluate((posterior.mean, posterior.std), np.zeros(25), of="latent")
-    with pytest.raises(TypeError, match="of"):
-        evaluate(posterior, np.zeros(25))
+
+
+def test_observations_are_what_is_scored_unless_it_is_said(posterior):
+    y = np.linspace(-1, 1, 25)
+    said = score(posterior.observed().mean, posterior.observed().std, y)
+    for prediction in (posterior, posterior.observed()):
+        found = evaluate(prediction, y)
+        assert found.of == "observed"
+        np.testing.assert_array_equal(found.z, said.z)
+    assert (np.abs(evaluate(posterior, y, "latent").z) > np.abs(said.z)).all()
 
 
 def test_predictions_must_make_sense():

@@ -143,7 +143,7 @@ def test_what_is_held_is_held_where_hyperparameters_are_integrated_over() -> Non
 
 def test_the_command_hands_on_what_it_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     handed: dict[str, Any] = {}
-    monkeypatch.setattr(starting, "fit_named", lambda X, y, names, units, crs, **options: handed.update(options))
+    monkeypatch.setattr(starting, "fit_named", lambda X, y, names, units, **options: handed.update(options))
     table = tmp_path / "table.csv"
     table.write_text("a,b,y\n" + "".join(f"{i},{i * i % 7},{i % 5}\n" for i in range(30)))
     CliRunner().invoke(app, ["fit", str(table), "--target", "y", "--out", str(tmp_path / "model")])

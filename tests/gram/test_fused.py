@@ -23,6 +23,7 @@ KERNELS = {
     "matern12": (cagp.Matern12(0.6, 2.0), 3),
     "matern32": (cagp.Matern32(0.6, 1e4), 2),
     "matern52, a lengthscale each": (cagp.Matern52((0.4, 0.9, 1.5)), 3),
+    "spherical": (cagp.Spherical((2.5, 1.1), 2.0), 2),
     "rbf": (cagp.RBF(0.8, 1e-6), 2),
     "rational quadratic": (cagp.RationalQuadratic(0.5, alpha=1.7), 2),
     "rational quadratic, nearly rbf": (cagp.RationalQuadratic(0.9, alpha=1e6), 2),

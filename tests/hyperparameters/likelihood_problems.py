@@ -19,6 +19,7 @@ KERNELS = {
     "matern12": cagp.Matern12(0.4, 1.3),
     "matern32-ard": cagp.Matern32((0.4, 0.9), 2.0),
     "matern52": cagp.Matern52(0.6, 0.8),
+    "spherical": cagp.Spherical((1.4, 0.9), 1.2),
     "rbf": cagp.RBF(0.3, 1.1),
     "rational-quadratic": cagp.RationalQuadratic(0.5, 1.2, 0.7),
     "periodic": cagp.Periodic((0.8, 1.1), 0.9, (1.5, 2.5)),

@@ -18,7 +18,7 @@ from random_examples import examples
 RNG = np.random.default_rng(0)
 A, B = RNG.normal(size=(9, 3)), RNG.normal(size=(5, 3))
 LENGTHSCALES = (0.5, 2.0, 1.1)
-SMOOTH_AND_ROUGH = (cagp.Matern12, cagp.Matern32, cagp.Matern52, cagp.RBF, cagp.RationalQuadratic)
+SMOOTH_AND_ROUGH = (cagp.Matern12, cagp.Matern32, cagp.Matern52, cagp.RBF, cagp.RationalQuadratic, cagp.Spherical)
 
 
 def sines(A: np.ndarray, B: np.ndarray | None = None) -> np.ndarray:
@@ -27,7 +27,15 @@ def sines(A: np.ndarray, B: np.ndarray | None = None) -> np.ndarray:
     return 1.5 * np.exp(-2 * (sine**2).sum(-1))
 
 
+def spherical(A: np.ndarray, B: np.ndarray | None = None) -> np.ndarray:
+    """The share of a ball that two balls share, whose diameter 2.5 is the range, by the volume of two caps."""
+    h = np.minimum(cdist(A, A if B is None else B), 2.5)
+    radius, height = 1.25, 1.25 - h / 2
+    return 2.0 * 2 * (np.pi * height**2 * (3 * radius - height) / 3) / (4 / 3 * np.pi * radius**3)
+
+
 PAIRS = [
+    (cagp.Spherical(2.5, 2.0), spherical),
     (cagp.Matern12(0.7, 2.0), 2.0 * sk.Matern(0.7, nu=0.5)),
     (cagp.Matern32(0.7, 2.0), 2.0 * sk.Matern(0.7, nu=1.5)),
     (cagp.Matern52(0.7, 2.0), 2.0 * sk.Matern(0.7, nu=2.5)),
@@ -190,6 +198,10 @@ def test_geographic_in_kilometres() -> None:
         (cagp.kernels.Level(1.3), lambda A, B: np.full((len(A), len(B)), 1.3)),
         (cagp.kernels.Linear(0.7, 2.0), lambda A, B: 0.7 * (2.0 + A @ B.T)),
         (cagp.kernels.Power(cagp.kernels.Linear(0.7, 2.0), 3), lambda A, B: (0.7 * (2.0 + A @ B.T)) ** 3),
+        (
+            cagp.FractionalBrownian(0.7, 1.4),
+            lambda A, B: 0.7 * ((A**2).sum(1)[:, None] ** 0.7 + (B**2).sum(1) ** 0.7 - cdist(A, B) ** 1.4),
+        ),
         (2.0 * cagp.kernels.Power(cagp.RBF(0.5), 2), lambda A, B: 2.0 * cagp.RBF(0.5)(A, B) ** 2),
     ],
     ids=lambda value: repr(value) if isinstance(value, cagp.Kernel) else "",

@@ -30,6 +30,8 @@ from solver_cases import CASES
 PROBLEM = make_problem(d=40, T=7)
 KERNELS: list[Kernel] = [
     cagp.Matern12(0.3, 1.7),
+    cagp.Spherical(0.3, 1.7),
+    cagp.FractionalBrownian(0.3, 1.7),
     cagp.Matern32((0.1, 0.2)),
     cagp.Matern52(1 / 3),
     cagp.RBF((0.5, 0.7), 0.2),

@@ -82,7 +82,8 @@ def test_the_estimator_counts_days_and_keeps_names(kind: str) -> None:
     frame = frames()[kind]
     regressor = cagp.CAGPRegressor(PRIOR.kernel, noise_variance=0.01, optimizer=None).fit(frame, Y)
     assert list(regressor.feature_names_in_) == ["a", "i", "f", "t"]
-    assert regressor.fit_message_.startswith("Dates and times in 't' are counted in days since 1970-01-01.")
+    assert "'t' holds dates: days since 1970-01-01." in regressor.fit_message_
+    assert regressor.model_.column_names == ["a", "i", "f", "t"]
     np.testing.assert_allclose(regressor.X_train_, MEANT, rtol=1e-14)
     plain = cagp.CAGPRegressor(PRIOR.kernel, noise_variance=0.01, optimizer=None).fit(MEANT, Y)
     np.testing.assert_allclose(regressor.predict(frame), plain.predict(MEANT))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import numpy as np
+import scipy.sparse as sp
 import torch
 
 from ..gram import Cross, Gram
@@ -69,6 +71,23 @@ class Weights:
         if self.shift is not None:
             full = torch.addmm(full, *self.shift)
         return in_order(full, order)
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether they touch some of the training points only."""
+        return self.indices is not None and self.shift is None
+
+    def sparse(self) -> sp.csr_array:
+        """W as sparse rows (T, d) in the order that the solver was given, where the weights are sparse."""
+        assert self.indices is not None
+        indices = self.indices.expand(self.values.shape)
+        indices = indices if self.order is None else self.order[indices]
+        values, where = self.values.double().cpu().numpy(), indices.cpu().numpy()
+        starts = np.arange(len(values) + 1) * values.shape[1]
+        rows = sp.csr_array((values.ravel(), where.ravel(), starts), shape=(len(values), self.size), copy=True)
+        rows.sum_duplicates()  # what fills up a row is zero
+        rows.eliminate_zeros()
+        return rows
 
     def rows(self, part: slice | torch.Tensor) -> Weights:
         """The weights of some of the test points: a slice, or a mask (T,)."""

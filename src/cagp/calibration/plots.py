@@ -1,7 +1,8 @@
 """Plots that show what is noise: each draws on ``ax``, or on a new figure, and returns the axes.
 
 Figures are made without pyplot: no window opens. Save one with ``ax.figure.savefig("pit.png")``. Bands hold for
-independent values; those of many test points of one data set are correlated, and the true band is wider.
+independent values; those of many test points of one data set are correlated, and the true band is wider: it is that of
+so many ``independent`` ones.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from scipy.special import ndtr
 
 from ..errors import InputError
 from ..support.advice import optional
-from ..support.validation import ArrayLike, count, fraction, vector
+from ..support.validation import ArrayLike, count, fraction, positive, vector
 from .bands import Band, ecdf_band, histogram_band
 
 if TYPE_CHECKING:
@@ -34,32 +35,43 @@ def new_axes(panels: int = 1) -> Sequence[Axes]:
     return figure.subplots(1, panels, squeeze=False)[0]
 
 
-def pit_histogram(pit: ArrayLike, *, bins: int = 20, level: float = 0.95, ax: Axes | None = None) -> Axes:
+def pit_histogram(
+    pit: ArrayLike, *, bins: int = 20, level: float = 0.95, independent: float | None = None, ax: Axes | None = None
+) -> Axes:
     """Histogram of PIT values or SBC's t (n,): a hump is conservative, a U overconfident, a slope a shift."""
     values, ax = _probabilities(pit), ax or new_axes()[0]
     edges = np.linspace(0, 1, count(bins, "bins", minimum=2) + 1)
-    _histogram(ax, values, edges, edges, histogram_band(len(values), bins, level))
+    _histogram(ax, values, edges, edges, histogram_band(_worth(values, independent), bins, level))
     ax.axhline(len(values) / bins, color="black", linestyle="--", linewidth=1, label="uniform")
     return _finish(ax, "PIT value", "count", xlim=(0, 1))
 
 
-def z_histogram(z: ArrayLike, *, bins: int = 24, level: float = 0.95, ax: Axes | None = None) -> Axes:
+def z_histogram(
+    z: ArrayLike, *, bins: int = 24, level: float = 0.95, independent: float | None = None, ax: Axes | None = None
+) -> Axes:
     """Histogram of z-values (n,) against N(0, 1), with its band; the two outer bins hold all beyond −3 and 3."""
     values, ax = vector(z, "z"), ax or new_axes()[0]
     inner = np.linspace(-3, 3, count(bins, "bins", minimum=4) - 1)
     width = inner[1] - inner[0]
     bounds, drawn = np.r_[-np.inf, inner, np.inf], np.r_[inner[0] - width, inner, inner[-1] + width]
-    _histogram(ax, values, bounds, drawn, histogram_band(len(values), np.diff(ndtr(bounds)), level))
+    _histogram(ax, values, bounds, drawn, histogram_band(_worth(values, independent), np.diff(ndtr(bounds)), level))
     x = np.linspace(drawn[0], drawn[-1], 300)
     density = len(values) * width * np.exp(-(x**2) / 2) / (2 * np.pi) ** 0.5
     ax.plot(x, density, color="black", linestyle="--", linewidth=1, label="N(0, 1)")
     return _finish(ax, "z-score (outer bins: all beyond ±3)", "count", xlim=(drawn[0], drawn[-1]))
 
 
-def ecdf_difference(pit: ArrayLike, *, points: int | None = None, level: float = 0.95, ax: Axes | None = None) -> Axes:
+def ecdf_difference(
+    pit: ArrayLike,
+    *,
+    points: int | None = None,
+    level: float = 0.95,
+    independent: float | None = None,
+    ax: Axes | None = None,
+) -> Axes:
     """ECDF of PIT values or SBC's t (n,) minus the uniform one, with its simultaneous band, at ``points`` steps."""
     values, ax = _probabilities(pit), ax or new_axes()[0]
-    x, lower, upper, style = _ecdf_limits(len(values), points, level)
+    x, lower, upper, style = _ecdf_limits(_worth(values, independent), points, level)
     lower, upper, found = lower - x, upper - x, _ecdf(values, x) - x
     ax.fill_between(x, lower, upper, **style)
     ax.axhline(0, color="black", linestyle="--", linewidth=1, label="uniform")
@@ -68,10 +80,17 @@ def ecdf_difference(pit: ArrayLike, *, points: int | None = None, level: float =
     return _finish(ax, "PIT value", "ECDF − uniform", xlim=(0, 1))
 
 
-def coverage_curve(pit: ArrayLike, *, points: int | None = None, level: float = 0.95, ax: Axes | None = None) -> Axes:
+def coverage_curve(
+    pit: ArrayLike,
+    *,
+    points: int | None = None,
+    level: float = 0.95,
+    independent: float | None = None,
+    ax: Axes | None = None,
+) -> Axes:
     """Coverage of the central intervals against their nominal level, from PIT values (n,): too low is overconfident."""
     values, ax = _probabilities(pit), ax or new_axes()[0]
-    x, lower, upper, style = _ecdf_limits(len(values), points, level)
+    x, lower, upper, style = _ecdf_limits(_worth(values, independent), points, level)
     ax.fill_between(x, lower, upper, **style)
     ax.plot([0, 1], [0, 1], color="black", linestyle="--", linewidth=1, label="calibrated")
     # the central interval at level p holds the truth where |2 pit − 1| ≤ p
@@ -116,13 +135,19 @@ def _probabilities(
     return array
 
 
+def _worth(values: np.ndarray, independent: float | None) -> int:
+    """How many independent values the band is for: all of them, or as many as they count like."""
+    return len(values) if independent is None else min(len(values), max(1, round(positive(independent, "independent"))))
+
+
 def _histogram(ax: Axes, values: np.ndarray, bounds: np.ndarray, drawn: np.ndarray, band: Band) -> None:
     """Counts between ``bounds`` as bars between the ``drawn`` edges, with the band behind them."""
     counts, _ = np.histogram(values, bounds)
-    ax.stairs(band.upper, drawn, baseline=band.lower, fill=True, **_band_style(band.level))
+    lower, upper = (each * len(values) / band.expected.sum() for each in (band.lower, band.upper))
+    ax.stairs(upper, drawn, baseline=lower, fill=True, **_band_style(band.level))
     ax.stairs(counts, drawn, fill=True, color=_BLUE, alpha=0.25)
     ax.stairs(counts, drawn, color=_BLUE, linewidth=1.5, label=f"{len(values)} values")
-    _headroom(ax, max(counts.max(), band.upper.max()))
+    _headroom(ax, max(counts.max(), upper.max()))
 
 
 def _band_style(level: float) -> dict[str, Any]:

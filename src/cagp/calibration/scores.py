@@ -92,12 +92,17 @@ class Scores:
 
 
 def evaluate(
-    posterior: Prediction, truth: ArrayLike, of: str, *, noise_variance: ArrayLike | None = None, level: float = 0.95
+    posterior: Prediction,
+    truth: ArrayLike,
+    of: str = "observed",
+    *,
+    noise_variance: ArrayLike | None = None,
+    level: float = 0.95,
 ) -> Scores:
     """Score a prediction against the ``truth`` (T,) at its test points.
 
-    ``of`` says what the truth is: "latent" for values of f, "observed" for noisy observations y, for which noise of
-    ``noise_variance``, one number or (T,), by default the prior's, is added unless ``observed()`` has.
+    ``of`` says what the truth is: "observed" for noisy observations y, for which noise of ``noise_variance``, one
+    number or (T,), by default the prior's, is added unless ``observed()`` has; "latent" for values of f itself.
     """
     if not isinstance(posterior, Prediction):
         remedy = "score(mean, std, truth) takes the predictions of anything else"

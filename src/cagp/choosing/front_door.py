@@ -15,6 +15,8 @@ from ..kernels import Kernel
 from ..means import Mean
 from ..model import Model
 from ..solvers import Solver
+from ..support.encodings import Encoding
+from ..support.frames import units_of
 from ..support.threads import threads_for
 from ..support.validation import ArrayLike
 from ..transforms import Transform
@@ -61,6 +63,10 @@ def fit(
     say that the error bars are wrong, they are recalibrated. ``story`` tells all of this, ``candidates`` is the table.
     The command line, ``CAGPRegressor`` and gridded fields do the same.
 
+    X may be a data frame: of columns of texts or categories each level but the first becomes a column of 0 and 1, yes
+    and no become 1 and 0, dates days since 1970-01-01. The model remembers this, takes frames with the same columns,
+    and refuses a category that it has not seen.
+
     Everything can be said by hand: ``kernel`` is a kernel whose values are the start of the fit, the name of one
     ("matern12", "matern32", "matern52", "rbf", "rationalquadratic", "short and long"), or several names to choose from;
     ``mean`` a mean, or "zero", "constant", "linear" or "quadratic"; ``noise_variance`` where the noise starts, or the
@@ -100,16 +106,20 @@ def fit_named(
     y: ArrayLike,
     names: Sequence[str] | None,
     units: Sequence[str] = (),
+    encodings: Sequence[Encoding] = (),
     crs: str | None = None,
     **options: Any,
 ) -> Model:
     """``fit`` to an array X (n, p) whose columns have these ``names`` and ``units``, in which the story is told.
 
-    ``crs`` is the coordinate system that two of the columns are in, called as ``coordinate_names`` says.
+    ``encodings`` say how they were made of columns of a data frame, which the model then takes, ``crs`` is the
+    coordinate system that two of the columns are in, called as ``coordinate_names`` says.
     """
     started = time.perf_counter()
     data = TrainingData.read(X, y, options.get("device"))
-    data = dataclasses.replace(data, names=None if names is None else list(names), units=units, crs=crs)
+    own = None if names is None else list(names)
+    units = units or units_of(own, encodings, crs)
+    data = dataclasses.replace(data, names=own, units=units, encodings=tuple(encodings), crs=crs)
     return _found(Options(**options).checked(data), started)
 
 

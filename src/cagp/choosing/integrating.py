@@ -41,9 +41,9 @@ def integrate(search: CandidateSearch) -> CandidateSearch:
     said = _ENOUGH if search.request.options.uncertainty is not False else _PLUGGED_IN
     if search.request.integrates:
         models, weights, said = _integrated_over(search, models, weights)
-    for each in models:
-        each.column_names, each.crs = search.request.data.names, search.request.data.crs
-    carried = {"transform": search.transform, "limited": search.transform is not None}
+    data = search.request.data
+    carried: dict[str, Any] = {"transform": search.transform, "limited": search.transform is not None}
+    carried |= {"column_names": data.names, "encodings": data.encodings, "crs": data.crs}
     search.model = mixture_of(models, weights).replace(**carried)
     search.findings["integration"] = said
     return search

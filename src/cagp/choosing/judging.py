@@ -11,8 +11,9 @@ from ..calibration import evaluate
 from ..left_out import FEWEST, LeftOut, leave_out, who_judges
 from ..model import Model
 from ..predicting.distributions import reach_of
-from ..recalibration.diagnosis import diagnose
-from ..recalibration.learning import GROUPS, cross_adjustment, learn, learned_from, ordinary
+from ..recalibration import Recalibration
+from ..recalibration.diagnosis import LEFT_OUT, diagnose, from_gap_to_gap
+from ..recalibration.learning import GROUPS, cross_adjustment, in_whole_gaps, learn, learned_from, ordinary
 from ..solvers.exact import EXACT_UP_TO
 from ..support.validation import ArrayLike
 from .scoring import as_new
@@ -94,11 +95,18 @@ def judged(
         n = size if size <= EXACT_UP_TO else min(size, max(_ALONE, _LEARNED // len(by.components)))
         learned = learn(by, None, min(n, most or n), seed, progress, seen, bands)
         said += " The error bars are recalibrated: scaled and shaped by the left-out errors."
-        return model.replace(margins=learned), said
+        return model.replace(margins=learned), f"{said} {_differs(by, learned, test, seed)}".strip()
+    differs = _differs(by, None, test, seed)
     if diagnosis.suspicious:
         doubt = "Some of this is outside of what chance explains, but no test rejects the error bars"
-        return model, f"{said} {doubt}: they stay as they are under the prior."
-    return model, f"{said} The error bars hold and stay as they are under the prior."
+        return model, f"{said} {doubt}: they stay as they are under the prior. {differs}".strip()
+    return model, f"{said} The error bars hold and stay as they are under the prior. {differs}".strip()
+
+
+def _differs(by: Model, learned: Recalibration | None, test: torch.Tensor | None, seed: int) -> str:
+    """How much coverage differs from gap to gap, where points ``test`` (T, p) to be predicted lie in gaps."""
+    whole = None if test is None else in_whole_gaps(by, learned, test, seed)
+    return "" if whole is None else from_gap_to_gap(*whole, LEFT_OUT)
 
 
 def _harm(model: Model, seen: LeftOut, seed: int) -> str:

@@ -22,9 +22,10 @@ from ..left_out import FEWEST
 from ..means import Mean, as_mean
 from ..solvers import Auto, Cholesky, NearestNeighbours, Solver, as_solver
 from ..solvers.exact import EXACT_UP_TO
-from ..support.coordinate_systems import GLOBE, coordinate_units, is_globe, system_of
-from ..support.frames import DAYS, dated_columns, same_columns
-from ..support.validation import ArrayLike, choice, column_names, count, points, positive, squarable, targets
+from ..support.coordinate_systems import GLOBE, is_globe, require_known_system, system_of
+from ..support.encodings import Encoding
+from ..support.frames import encodings_of, feature_names, features_of, units_of
+from ..support.validation import ArrayLike, choice, count, points, positive, squarable, targets
 from ..transforms import KINDS as TRANSFORMS
 from ..transforms import Transform, named
 from .candidates import DEFAULT_KINDS, KINDS, PER_COLUMN, TRENDS, CandidatePrior, first_candidate
@@ -36,10 +37,10 @@ _SECONDS, _ENTRIES = 60.0, 10_000  # how long a search may take for so many entr
 
 @dataclass(frozen=True, eq=False)
 class TrainingData:
-    """Observations y (n,) at X (n, p) in float64; ``names`` are those of the columns, where X is a data frame.
+    """Observations y (n,) at X (n, p) in float64; ``names`` are those of the features, where X is a data frame.
 
-    ``device`` is where the work is done, ``units`` are those of the columns, where they are known, ``crs`` is the
-    coordinate system of the points.
+    ``device`` is where the work is done, ``units`` are those of the features, where they are known, ``encodings`` say
+    which columns of the frame these were, and ``crs`` is the coordinate system of the points.
     """
 
     X: np.ndarray
@@ -47,6 +48,7 @@ class TrainingData:
     names: list[str] | None
     device: torch.device
     units: Sequence[str] = ()
+    encodings: tuple[Encoding, ...] = ()
     crs: str | None = None
 
     @classmethod
@@ -55,15 +57,20 @@ class TrainingData:
         if device is None:
             device = X.device if isinstance(X, torch.Tensor) else "cpu"
         place = torch.device(device)
-        train = points(X, "X", place)
+        encodings = encodings_of(X, "X")
+        names = feature_names(X, encodings)
+        train = points(features_of(X, "X", names, encodings), "X", place)
         values = targets(y, len(train), place)
         squarable(train, "X")
         squarable(values, "y")
-        names, dated = column_names(X), dated_columns(X)
         crs = system_of(X, "X")
-        known = dict.fromkeys(dated, DAYS) | ({} if crs is None else coordinate_units(crs))
-        units = [known.get(name, "") for name in names or ()]
-        return cls(train.cpu().numpy(), values.cpu().numpy(), names, place, units, crs)
+        units = units_of(names, encodings, crs)
+        return cls(train.cpu().numpy(), values.cpu().numpy(), names, place, units, encodings, crs)
+
+    def places(self, X: ArrayLike, name: str) -> torch.Tensor:
+        """Further points X (T, p), the argument called ``name``."""
+        require_known_system(X, name, self.crs, self.names)
+        return points(features_of(X, name, self.names, self.encodings), name, self.device, columns=self.X.shape[1])
 
     @property
     def globe(self) -> tuple[str, str] | None:
@@ -150,7 +157,7 @@ def check_option(name: str, value: Any, data: TrainingData) -> None:
     if name == "mean" and isinstance(value, str):
         choice(value, name, tuple(TRENDS))
     if name == "like" and value is not None:
-        same_columns(value, name, data.names, data.crs)
+        data.places(value, name)
 
 
 def check_recalibrate(recalibrate: Any, n: int) -> None:
@@ -186,7 +193,7 @@ class FitRequest:
         asked = options.globe if options.globe is not None or self.given is not None else data.globe
         globe = None if asked is None else column_numbers(asked, "globe", data)
         self.groups = column_groups(data.X, globe, column_numbers(options.times, "times", data), each)
-        self.like = None if options.like is None else points(options.like, "like", data.device, columns=p)
+        self.like = None if options.like is None else data.places(options.like, "like")
         trend = mean is None or (isinstance(mean, str) and mean != "zero")
         noise = options.noise_variance is not None
         self.by_hand = self.given is not None or noise or not trend or bool(self.held)

@@ -61,6 +61,7 @@ def _data(search: CandidateSearch) -> Iterable[str]:
     dated = [name for name, unit in zip(_columns(search), data.units, strict=False) if unit == DAYS]
     if dated:
         yield f"Dates and times in {', '.join(map(repr, dated))} are counted in {DAYS}."
+    yield from (each.in_words for each in data.encodings if each.kind != "date")
 
 
 def _tried(search: CandidateSearch, tried: tuple[Tried, ...]) -> Iterable[str]:

@@ -17,6 +17,7 @@ except ImportError as error:  # pragma: no cover
 from ..support.version import __version__
 from .average_command import average
 from .check_command import check
+from .design_command import design
 from .fit_command import fit
 from .info_command import info, solvers
 from .predict_command import predict
@@ -71,7 +72,7 @@ def reproduce() -> None:
     """Run the paper's experiments and write tables, figures and one report."""
 
 
-for command in (fit, update, predict, average, simulate, check, info, solvers):
+for command in (fit, update, predict, average, simulate, design, check, info, solvers):
     app.command()(command)
 app.command(cls=FromElsewhere)(reproduce)
 

@@ -42,7 +42,6 @@ def _facts(saved: Saved) -> list[tuple[str, str]]:
     from ..solvers import Auto
     from ..support.coordinate_systems import worded
     from ..support.memory import available_bytes, human
-    from ..tables.columns import in_words
 
     d, p = saved.X.shape
     noise = saved.prior.noise_variance
@@ -90,7 +89,7 @@ def _facts(saved: Saved) -> list[tuple[str, str]]:
     values, errors = (fit.values, fit.standard_errors) if fit is not None else (None, None)
     for name, of, value in hyperparameter_rows(saved.prior, saved.X, saved.about, values, errors):
         facts.append((f"  {name}", f"{of}: {value}" if of else value))
-    facts += [(f"column {each.column}", words) for each in saved.about.encodings if (words := in_words(each))]
+    facts += [(f"column {each.column}", words) for each in saved.about.encodings if (words := each.in_words)]
     return [*facts, *saved.about.notes.items()]
 
 

@@ -26,7 +26,7 @@ from ..prior import Prior
 from ..saving import About
 from ..support.coordinate_systems import coordinate_names
 from ..support.validation import choice, positive, squarable
-from ..tables.columns import ColumnsAsked, in_words
+from ..tables.columns import ColumnsAsked
 from ..transforms import KINDS as TRANSFORMS
 from .expressions import KERNEL_NAMES, evaluated
 from .flags import Listed
@@ -238,7 +238,7 @@ def read_training(
     how = {"drop_missing": drop_missing or bool(raw.dims), "keep": bool(given)}
     table, columns = tables.read_training_table(data, columns, others, asked, **how)
     tell_reading(table, printer)
-    for words in filter(None, map(in_words, table.encodings)):
+    for words in filter(None, (each.in_words for each in table.encodings)):
         printer(words)
     if not given:
         columns = varying(table, columns, printer)
@@ -311,4 +311,4 @@ def search(wished: PriorAsked, training: Training, options: Mapping[str, Any], p
     told = {**options, "fit_options": {**given, "fix": (*prior.pop("fix"), *given["fix"])}, **prior}
     units = [training.about.units.get(each, "") for each in training.columns]
     names, crs = training.columns, training.about.crs
-    return fit_named(training.X, training.y, names, units, crs, **told, progress=progress)
+    return fit_named(training.X, training.y, names, units, crs=crs, **told, progress=progress)

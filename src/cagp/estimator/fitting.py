@@ -31,11 +31,15 @@ from ..model import Model
 from ..prior import Prior
 from ..solvers.exact import EXACT_UP_TO
 from ..support.interrupt import Interrupt
-from ..support.validation import not_negative_each, positive
+from ..support.validation import as_float64, not_negative_each, positive
 
 OPTIMIZER = "fmin_l_bfgs_b"
 _SKLEARN_ALPHA = 1e-10  # what GaussianProcessRegressor adds to the diagonal unless it is told otherwise
 _CALLABLE = "a callable optimizer needs a scikit-learn kernel, whose theta it can move"
+COPIES_AGREE = (
+    "sample_weight repeats observations, and copies agree exactly, which the fit takes for little noise: if a weight "
+    "says how precise an observation is, give its noise in its place, fit(X, y, noise_variance=...)."
+)
 _NO_ALPHA = float(np.finfo(float).tiny)  # it wants a positive one even where a WhiteKernel is all the noise
 
 
@@ -71,6 +75,27 @@ def known_noise(n: int, **given: Any) -> np.ndarray:
         if value is not None:
             total = total + not_negative_each(np.squeeze(value) if np.size(value) == 1 else value, name, n).numpy()
     return total
+
+
+def repeated_rows(weights: Any, n: int, *noises: Any) -> np.ndarray:
+    """The rows, each as often as its weight says, in order; ``noises`` are the parameters that may be one for each."""
+    counts = as_float64(weights, "sample_weight").cpu().numpy()
+    if counts.shape != (n,):
+        raise InputError(f"sample_weight has shape {counts.shape} for {n} observations; give one weight for each")
+    if any(map(np.ndim, noises)):
+        raise InputError(
+            "sample_weight repeats observations, and noise_variance or alpha have one value for each; give these "
+            "values to fit: fit(X, y, noise_variance=..., sample_weight=...)"
+        )
+    if (wrong := (counts < 0) | (counts % 1 != 0)).any():
+        row = int(wrong.argmax())
+        raise InputError(
+            f"sample_weight must be whole numbers, how often each observation is there, got {counts[row]:g} at index "
+            f"{row}; where some are more precise than others, say how noisy each is: fit(X, y, noise_variance=...)"
+        )
+    if not counts.any():
+        raise InputError("sample_weight is zero for all observations; nothing is left to fit to")
+    return np.repeat(np.arange(n), counts.astype(np.int64))
 
 
 def require_noise(known: np.ndarray) -> None:
@@ -150,8 +175,19 @@ class HowToLearn:
             raise InputError(f"optimizer must be {allowed}, got {self.optimizer!r}")
 
 
-def chosen(estimator: Any, X: np.ndarray, Y: np.ndarray, noise: Any, like: Any, how: HowToLearn) -> list[Model]:
-    """For each column of Y (n, outputs) the model that ``cagp.fit`` chooses, by the parameters of the estimator."""
+def chosen(
+    estimator: Any,
+    X: np.ndarray,
+    Y: np.ndarray,
+    noise: Any,
+    like: Any,
+    how: HowToLearn,
+    columns: Mapping[str, Any],
+) -> list[Model]:
+    """For each column of Y (n, outputs) the model that ``cagp.fit`` chooses, by the parameters of the estimator.
+
+    ``columns`` are what ``fit_named`` is told about these of X beside their values.
+    """
     if callable(how.optimizer):
         raise InputError(f"{_CALLABLE}; leave it out where the kernel is chosen")
     if estimator.normalize_y and estimator.target_transform not in (None, "auto"):
@@ -170,8 +206,7 @@ def chosen(estimator: Any, X: np.ndarray, Y: np.ndarray, noise: Any, like: Any, 
     }
     fitted = []
     for column in Y.T:
-        called = getattr(estimator, "feature_names_in_", None)
-        fitted.append(fit_named(X, column, called, crs=estimator.crs_, **options))
+        fitted.append(fit_named(X, column, **columns, crs=estimator.crs_, **options))
         result = fitted[-1].result
         warn(result if result is not None and not result.converged else None)
     return fitted

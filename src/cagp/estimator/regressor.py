@@ -9,17 +9,30 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted, check_X_y, validate_data
 
 from ..errors import InputError
 from ..hyperparameters import log_likelihood
+from ..hyperparameters.result import warn
 from ..model import Model
 from ..prediction import Prediction
 from ..solvers import Solver, as_solver
-from ..support.coordinate_systems import require_same_system, system_of
-from ..support.frames import plain, told_about
-from ..support.validation import as_float64, choice, count
-from .fitting import HowToLearn, Start, chosen, learn, log_likelihood_at, prior_prediction, squeezed, start_from
+from ..support.coordinate_systems import require_known_system, system_of, without_geometry
+from ..support.encodings import Encoding
+from ..support.frames import column_names, encodings_of, feature_names, features_of, frame_numbers
+from ..support.validation import ArrayLike, as_float64, choice, count, not_negative_each
+from .fitting import (
+    COPIES_AGREE,
+    HowToLearn,
+    Start,
+    chosen,
+    learn,
+    log_likelihood_at,
+    prior_prediction,
+    repeated_rows,
+    squeezed,
+    start_from,
+)
 from .nested_parameters import nested_parameters, split_nested
 from .outputs import Outputs, outputs_of, sklearn_draws
 
@@ -151,6 +164,10 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.ard = ard
         self.times = times
 
+    # of a data frame: what its features are called, and how its columns became features
+    _features: list[str] | None = None
+    _encodings: tuple[Encoding, ...] = ()
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
@@ -175,15 +192,26 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         several = isinstance(self.kernel, (list, tuple)) and all(isinstance(each, str) for each in self.kernel)
         return not (self.kernel is None or isinstance(self.kernel, str) or several)
 
-    def fit(self, X: Any, y: Any, noise_variance: Any = None, *, like: Any = None) -> Self:
+    def fit(
+        self, X: Any, y: Any, noise_variance: Any = None, *, like: Any = None, sample_weight: ArrayLike | None = None
+    ) -> Self:
         """Fit to X (n, p) and y (n,) or (n, outputs).
 
+        X may be a data frame with categories, dates, yes and no, as in ``cagp.fit``.
         ``noise_variance`` (n,) is the known noise of these observations, in place of the parameter of that name.
         ``like`` (T, p) says where predictions are wanted, as in ``cagp.fit``. With a kernel, several outputs share it.
+        ``sample_weight`` (n,) says how often each observation is there, in whole numbers: the fit is that to repeated
+        rows, which agree exactly and so tell of little noise. A mean of several measurements is something else: its
+        noise is that of one over their number, and goes into ``noise_variance``.
         """
-        dates = told_about(X)
-        self.crs_ = system_of(X, "X")
-        X, y = validate_data(self, plain(X, "X"), y, multi_output=True, y_numeric=True, dtype=np.float64)
+        X, y = self._training(X, y)
+        if sample_weight is not None:
+            rows = repeated_rows(sample_weight, len(X), self.noise_variance, self.alpha)
+            X, y = X[rows], y[rows]
+            if self.optimizer is not None and self.alpha is None and not np.ndim(noise_variance):
+                warn(None, COPIES_AGREE if len(np.unique(rows)) < len(rows) else "")
+            if np.ndim(noise_variance):
+                noise_variance = not_negative_each(noise_variance, "noise_variance", len(sample_weight)).numpy()[rows]
         y = np.array(y, dtype=np.float64, copy=bool(self.copy_X_train) or None)
         solver, seen = as_solver(self.solver), y.shape[1] if y.ndim == 2 else 1
         if self.n_targets is not None and seen != self.n_targets:
@@ -206,7 +234,8 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self._start: Start | None = None
         self._white = 0.0
         if not self._has_kernel and self.optimizer is not None:
-            fitted = chosen(self, X, Y, noise_variance, like, how)
+            columns = {"names": self._features, "encodings": self._encodings}
+            fitted = chosen(self, X, Y, noise_variance, like, how, columns)
             self._outputs = Outputs([*fitted], "", shared=False)
             self.fit_result_, self.fit_message_ = fitted[0].result, "\n\n".join(each.story for each in fitted)
             self.prior_ = fitted[0].prior
@@ -216,7 +245,6 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             if like is not None:
                 raise InputError("like is for kernels that are chosen; leave the kernel out, or leave out like")
             interrupted = self._fit_given(X, Y, noise_variance, how, solver)
-        self.fit_message_ = f"{dates} {self.fit_message_}".strip()
         self.noise_variance_ = self.prior_.noise_variance
         self.models_ = self._outputs.models
         self.model_ = self.models_[0]
@@ -242,27 +270,42 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.prior_ = start.prior(learned.kernel, learned.level)
         self._start, self._white = start, float(learned.level or 0.0) if start.white else 0.0
         first = self.prior_.condition(X, Y[:, 0], solver, **(self.condition_options or {}))
+        first = first.replace(column_names=self._features, encodings=self._encodings)
         models = [first, *(first.with_observations(column) for column in Y.T[1:])]
         judged = self.recalibrate is not None and not learned.interrupted
         self._outputs = outputs_of(models, self.recalibrate if judged else False, self._seed)
-        self.fit_message_ += self._outputs.message
+        told = [each.in_words for each in self._encodings]
+        self.fit_message_ = " ".join([*told, self.fit_message_ + self._outputs.message])
         return learned.interrupted
 
-    def predict(self, X: Any, return_std: bool = False, return_cov: bool = False, *, of: str | None = None) -> Any:
+    def predict(
+        self,
+        X: Any,
+        return_std: bool = False,
+        return_cov: bool = False,
+        *,
+        of: str | None = None,
+        interval: float | None = None,
+    ) -> Any:
         """The posterior mean at X (T, p), shape (T,) or (T, outputs); with its standard deviations or covariance.
 
         ``return_std`` adds standard deviations in the shape of the mean, ``return_cov`` the covariance, (T, T) or
         (T, T, outputs). They are of what ``of`` says: None is as in ``GaussianProcessRegressor``, f and the noise of a
         ``WhiteKernel``; "latent" is f; "observed" is y, with all noise. Where a transform of y was chosen, None is
         "observed": the mean of y, and not its median. Margins scale the covariance as they do standard deviations.
-        Before ``fit`` this is the prior, where a kernel is given.
+        Before ``fit`` this is the prior, where a kernel is given. With ``interval=0.95`` the result is that of
+        ``predict_interval``: a Pipeline has no such method, and hands this on.
         """
+        if interval is not None:
+            if return_std or return_cov:
+                raise InputError("interval gives the ends of intervals alone; leave out return_std and return_cov")
+            return self.predict_interval(X, interval, of=of or "observed")
         if return_std and return_cov:
             raise RuntimeError("At most one of return_std or return_cov can be requested.")
         if of is not None:
             choice(of, "of", _OF)
         if self._has_kernel and not hasattr(self, "model_"):
-            X = validate_data(self, plain(X, "X"), dtype=np.float64, reset=False)
+            X = self._numbers(X)
             # noise per observation is that of the data to come
             noise, alpha = (None if np.ndim(each) else each for each in (self.noise_variance, self.alpha))
             start = start_from(self.kernel, self.mean, noise, alpha, X, np.zeros((len(X), 1)))
@@ -315,8 +358,36 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def _points(self, X: Any) -> np.ndarray:
         """X (T, p), checked against what was fitted to."""
         check_is_fitted(self, "model_")
-        require_same_system(system_of(X, "X"), self.crs_, "X", "the training points")
-        return validate_data(self, plain(X, "X"), dtype=np.float64, reset=False)
+        return self._numbers(X)
+
+    def _training(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
+        """X as features (n, p), and y, checked; what they were is kept."""
+        how: dict[str, Any] = {"multi_output": True, "y_numeric": True, "dtype": np.float64}
+        self.crs_ = system_of(X, "X")
+        X = without_geometry(X, "X")
+        self._encodings = encodings_of(X, "X")
+        self._features = feature_names(X, self._encodings)
+        if self._features is None:
+            return validate_data(self, X, y, **how)
+        validate_data(self, X, skip_check_array=True)  # the names and number of its columns, not of its features
+        return check_X_y(self._features_of(X), y, estimator=self, **how)
+
+    def _numbers(self, X: Any) -> np.ndarray:
+        """X as features (T, p), checked against what was fitted to."""
+        require_known_system(X, "X", self.crs_, self._features)
+        X = without_geometry(X, "X")
+        if column_names(X) is not None:
+            validate_data(self, X, skip_check_array=True, reset=False)
+            return check_array(self._features_of(X), dtype=np.float64, estimator=self, input_name="X")
+        numbers = validate_data(self, X, dtype=np.float64, reset=False)
+        if self._features is not None and numbers.shape[1] != len(self._features):
+            columns = [*self.feature_names_in_]
+            raise InputError(f"X must be a data frame with the columns {columns}, of which some hold categories")
+        return numbers
+
+    def _features_of(self, X: Any) -> np.ndarray:
+        made = features_of(X, "X", self._features, self._encodings)
+        return made if isinstance(made, np.ndarray) else frame_numbers(made, "X")
 
     def _predictions(self, X: np.ndarray, of: str | None) -> list[Prediction]:
         """What each output says of what ``of`` says, in the units of the model."""

@@ -2,6 +2,17 @@
 
 from .entries import Tiling
 from .gram import STORAGES, Cross, Gram, PortablePoints
-from .weighted import Functionals
+from .slopes import Slopes, slopes_of_embedding
+from .weighted import Functionals, error_covariance
 
-__all__ = ["STORAGES", "Cross", "Functionals", "Gram", "PortablePoints", "Tiling"]
+__all__ = [
+    "STORAGES",
+    "Cross",
+    "Functionals",
+    "Gram",
+    "PortablePoints",
+    "Slopes",
+    "Tiling",
+    "error_covariance",
+    "slopes_of_embedding",
+]

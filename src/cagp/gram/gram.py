@@ -156,6 +156,9 @@ class Gram(Covariances):
         return Cross(self, self._kernel, cast, None if basis is None else basis.to(self.noise))
 
 
+Pair = tuple[torch.Tensor, torch.Tensor]
+
+
 class PortablePoints(NamedTuple):
     """Test points on the CPU, to be sent to a copy of the Gram matrix elsewhere: what ``Gram.cross`` takes."""
 
@@ -173,6 +176,7 @@ class Cross:
     """V = k(X′, X) and K″ = k(X′, X′) for test points, computed when asked for; ``basis`` (T, q) is that of a trend."""
 
     travels = True  # whether it can be sent to other processes, as ``portable`` points
+    of_values = True  # whether V are values of the kernel, which compiled code computes
 
     def __init__(self, gram: Gram, kernel: Kernel, test: Embedding, basis: torch.Tensor | None) -> None:
         self.gram, self.kernel, self.test, self.basis = gram, kernel, test, basis
@@ -210,6 +214,10 @@ class Cross:
     def columns(self, indices: torch.Tensor) -> torch.Tensor:
         """V[:, indices], shape (T, k), without computing the rest of V."""
         return self.gram.cross_block(self.test, indices)
+
+    def systems(self, rows: torch.Tensor, indices: torch.Tensor) -> AbstractContextManager[Pair]:
+        """Lend G[i, i] (B, k, k), as ``blocks`` does, and V[r, i] (B, s, k), for r ``rows`` (B, s), i ``indices``."""
+        return self.gram.systems(map_embedding(self.test, lambda part: part[:, rows]), indices)
 
     def nearest(self, k: int) -> torch.Tensor:
         """The k training points nearest to each test point, shape (T, k); by correlation where there is no search."""

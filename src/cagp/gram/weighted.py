@@ -74,6 +74,26 @@ def form_diagonal(cov: Covariances, B: sp.csr_array, P: Embedding) -> torch.Tens
     return found
 
 
+def error_covariance(A: Cross, W: sp.csr_array, B: Cross, U: sp.csr_array) -> torch.Tensor:
+    """The covariance between the errors f(A) − W y and f(B) − U y, of sparse weights (a, d) and (b, d): (a, b)."""
+    gram = A.gram
+    left, right = (np.flatnonzero(np.bincount(each.indices, minlength=gram.size)) for each in (W, U))
+    own = sp.csr_array(sp.hstack([sp.eye_array(A.size), -W[:, left]]))
+    K = weighted(gram, own, _beside(A, left), _beside(B, right))
+    noise = gram.noise[torch.from_numpy(right).to(gram.device)]
+    with_data = K[:, B.size :] - torch.from_numpy(W[:, right].toarray()).to(noise) * noise
+    place = np.zeros(gram.size, dtype=U.indices.dtype)
+    place[right] = np.arange(len(right))
+    narrow = sp.csr_array((U.data, place[U.indices], U.indptr), shape=(B.size, len(right)))
+    return K[:, : B.size] - torch.from_numpy((narrow @ with_data.double().cpu().numpy().T).T).to(K)
+
+
+def _beside(points: Cross, indices: np.ndarray) -> Embedding:
+    """Test points and, behind them, training points ``indices`` (n,)."""
+    others = iter(embedding_leaves(points.gram.chosen(torch.from_numpy(indices).to(points.gram.device))))
+    return map_embedding(points.test, lambda leaf: torch.cat([leaf, next(others)], dim=1))
+
+
 def together(B: sp.csr_array) -> list[np.ndarray]:
     """Rows of weights that are best worked on together: those on the same points, or all, whichever has fewer pairs."""
     alike: dict[bytes, list[int]] = {}
@@ -156,12 +176,9 @@ class Functionals(Cross):
     def error_covariance(self, W: sp.csr_array) -> torch.Tensor:
         """C(W) of sparse weights W (m, d), shape (m, m): that of A f(X′) − W y, one sum over the points of both."""
         used = np.unique(W.indices)
-        some = torch.from_numpy(used.astype(np.int64)).to(self.gram.device)
         own = sp.csr_array(W[:, used])
-        noise = self.gram.noise[some].double().cpu().numpy()
-        others = iter(embedding_leaves(self.gram.chosen(some)))
-        both = map_embedding(self.points.test, lambda leaf: torch.cat([leaf, next(others)], dim=1))
-        total = form(self.gram, sp.csr_array(sp.hstack([self.A, -own])), both)
+        noise = self.gram.noise[torch.from_numpy(used.astype(np.int64)).to(self.gram.device)].double().cpu().numpy()
+        total = form(self.gram, sp.csr_array(sp.hstack([self.A, -own])), _beside(self.points, used.astype(np.int64)))
         return total + torch.from_numpy((own * noise[None, :] @ own.T).toarray()).to(total)
 
     def rows(self, part: slice | torch.Tensor) -> Functionals:

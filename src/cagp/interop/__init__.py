@@ -5,7 +5,12 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-_NAMES = {"from_gpytorch": "gpytorch", "from_sklearn": "sklearn_kernels", "register_xarray": "xarray"}
+_NAMES = {
+    "from_gpytorch": "gpytorch",
+    "from_sklearn": "sklearn_kernels",
+    "from_variogram": "variograms",
+    "register_xarray": "xarray",
+}
 """Public name → the module of this package that has it."""
 
 

@@ -12,8 +12,9 @@ from .base import (
     map_embedding,
     slice_embedding,
 )
+from .brownian import FractionalBrownian
 from .geographic import EARTH_RADIUS, Geographic, geographic_columns
-from .radial import RBF, Matern12, Matern32, Matern52, Periodic, Radial, RationalQuadratic
+from .radial import RBF, Matern12, Matern32, Matern52, Periodic, Radial, RationalQuadratic, Spherical
 from .rotated import Rotated
 from .varying import Pattern, Varying
 
@@ -22,6 +23,7 @@ __all__ = [
     "RBF",
     "CustomKernel",
     "Embedding",
+    "FractionalBrownian",
     "Geographic",
     "Kernel",
     "Level",
@@ -37,6 +39,7 @@ __all__ = [
     "Radial",
     "RationalQuadratic",
     "Rotated",
+    "Spherical",
     "Sum",
     "Varying",
     "embedding_leaves",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, ClassVar
 
 import torch
@@ -11,7 +12,7 @@ import torch
 from ..errors import InputError, InputTypeError
 from ..support.memory import Buffers
 from ..support.validation import count, positive
-from .base import Embedding, Kernel, Product, Target, WriteNumber, validate_hyperparameter
+from .base import Embedding, Jet, Kernel, Product, Target, WriteNumber, validate_hyperparameter
 
 _DIAGONAL_CHUNK = 256
 
@@ -37,6 +38,10 @@ class Level(Kernel):
     def diagonal(self, A: Any) -> torch.Tensor:
         return A[0] + self.variance
 
+    def at_itself(self, A: Any, slopes: Any) -> Jet:
+        flat = torch.zeros_like(slopes[0])
+        return Jet(self.diagonal(A), flat, flat[:, :, None] * flat[:, None, :])
+
 
 @dataclass(frozen=True)
 class Linear(Kernel):
@@ -61,6 +66,10 @@ class Linear(Kernel):
     def diagonal(self, A: Any) -> torch.Tensor:
         return self.variance * (A.square().sum(dim=0) + self.offset)
 
+    def at_itself(self, A: Any, slopes: Any) -> Jet:
+        first, second = torch.einsum("qt,qti->ti", A, slopes), torch.einsum("qti,qtj->tij", slopes, slopes)
+        return Jet(self.diagonal(A), self.variance * first, self.variance * second)
+
 
 @dataclass(frozen=True)
 class Power(Kernel):
@@ -83,6 +92,9 @@ class Power(Kernel):
 
     def diagonal(self, A: Embedding) -> torch.Tensor:
         return self.kernel.diagonal(A).pow(self.exponent)
+
+    def at_itself(self, A: Embedding, slopes: Embedding) -> Jet:
+        return reduce(Jet.times, [self.kernel.at_itself(A, slopes)] * self.exponent)
 
     def scaled(self, factor: float) -> Kernel:
         return Product((Level(factor), self))

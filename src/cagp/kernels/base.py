@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 
@@ -65,6 +65,25 @@ def validate_hyperparameter(kernel: Any, name: str, check: Callable[[Any, str], 
         object.__setattr__(kernel, name, check(value, name))
 
 
+class Jet(NamedTuple):
+    """k(x, x′) at x′ = x for T points with p columns: its value, its slopes in x, and those of the slopes in x′."""
+
+    value: torch.Tensor  # (T,)
+    first: torch.Tensor  # (T, p)
+    second: torch.Tensor  # (T, p, p), the covariance of the slopes of f
+
+    def plus(self, other: Jet) -> Jet:
+        """That of the sum of two kernels."""
+        return Jet(*(a + b for a, b in zip(self, other, strict=True)))
+
+    def times(self, other: Jet) -> Jet:
+        """That of the product of two kernels."""
+        (a, da, dda), (b, db, ddb) = self, other
+        mixed = da[:, :, None] * db[:, None, :]
+        second = dda * b[:, None, None] + mixed + mixed.mT + a[:, None, None] * ddb
+        return Jet(a * b, da * b[:, None] + a[:, None] * db, second)
+
+
 class Kernel(KernelTree, ABC):
     """A positive semidefinite covariance function.
 
@@ -92,6 +111,13 @@ class Kernel(KernelTree, ABC):
     @abstractmethod
     def diagonal(self, A: Embedding) -> torch.Tensor:
         """k(a, a) for every point of A, shape (n,)."""
+
+    def at_itself(self, A: Embedding, slopes: Embedding) -> Jet:
+        """How k(a, a′) changes at a′ = a for every point of A, whose embedding changes by ``slopes``.
+
+        These have a dimension more, the columns of the points: their tensors are (coordinates, n, p).
+        """
+        raise InputError(f"{self!r} does not say whether its functions have slopes, nor how large those are")
 
     def scaled(self, factor: float) -> Kernel:
         """This kernel with its variance multiplied by ``factor`` > 0; by default that is its field ``variance``."""
@@ -145,6 +171,7 @@ class _Composite(Kernel):
 
     _combine: ClassVar[Callable[..., torch.Tensor]]
     _combine_terms: ClassVar[Callable[..., Terms | None]]
+    _combine_jets: ClassVar[Callable[..., Jet]]
     _word: ClassVar[str]
 
     def __post_init__(self) -> None:
@@ -168,6 +195,10 @@ class _Composite(Kernel):
     def diagonal(self, A: Embedding) -> torch.Tensor:
         return reduce(self._combine, (kernel.diagonal(a) for kernel, a in zip(self.kernels, A, strict=True)))
 
+    def at_itself(self, A: Embedding, slopes: Embedding) -> Jet:
+        each = (kernel.at_itself(a, slope) for kernel, a, slope in zip(self.kernels, A, slopes, strict=True))
+        return reduce(self._combine_jets, each)
+
     def radial_terms(self, embedding: Embedding, first: int = 0) -> Terms | None:
         parts: list[Terms] = []
         for kernel, part in zip(self.kernels, embedding, strict=True):
@@ -189,6 +220,7 @@ class Sum(_Composite):
     part_called: ClassVar[str] = "term"
     _combine = staticmethod(torch.add)
     _combine_terms = staticmethod(sum_of_terms)
+    _combine_jets = staticmethod(Jet.plus)
     _word: ClassVar[str] = "plus"
 
     def formula(self, number: WriteNumber) -> str:
@@ -208,6 +240,7 @@ class Product(_Composite):
     part_called: ClassVar[str] = "factor"
     _combine = staticmethod(torch.mul)
     _combine_terms = staticmethod(product_of_terms)
+    _combine_jets = staticmethod(Jet.times)
     _word: ClassVar[str] = "times"
 
     def formula(self, number: WriteNumber) -> str:
@@ -235,6 +268,9 @@ class Wrapper(Kernel):
 
     def diagonal(self, A: Embedding) -> torch.Tensor:
         return self.kernel.diagonal(A)
+
+    def at_itself(self, A: Embedding, slopes: Embedding) -> Jet:
+        return self.kernel.at_itself(A, slopes)
 
     def scaled(self, factor: float) -> Kernel:
         return self.with_children({"kernel": self.kernel.scaled(factor)})

@@ -16,10 +16,11 @@ import torch
 from ..errors import InputError
 from ..support.memory import Buffers
 from ..support.validation import positive, positive_or_each
-from .base import Embedding, Kernel, Target, WriteNumber, validate_hyperparameter
+from .base import Embedding, Jet, Kernel, Target, WriteNumber, validate_hyperparameter
 from .plan import Factor, Terms, decay
 
 _SMALLEST = 1e-300  # added to squared distances before a square root, whose derivative at zero is infinite
+_STEEPEST = 1e100  # a profile that falls faster at zero has a kink there
 _MANY_PAIRS = 2**14  # blocks of so many pairs are differentiated by matrix products
 _VALUES = ("profile", "evaluate", "diagonal")
 _MEANING = (*_VALUES, "embed")  # what decides which profile a kernel has between embeddings, and which between points
@@ -105,6 +106,7 @@ class Radial(Kernel):
     gpu_unit: ClassVar[float] = 1.0
     family: ClassVar[str | None] = None
     profile_formula: ClassVar[str | None] = None
+    most_columns: ClassVar[int | None] = None  # in which it is positive definite
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -143,6 +145,12 @@ class Radial(Kernel):
         return value
 
     def embed(self, X: torch.Tensor, origin: torch.Tensor) -> Embedding:
+        if self.most_columns is not None and X.shape[1] > self.most_columns:
+            name = type(self).__name__
+            raise InputError(
+                f"{name} is positive definite in up to {self.most_columns} columns, the points have {X.shape[1]}; say "
+                f"which it sees, {name}(...).on(0, 1), or take Matern12, which has no such limit"
+            )
         # each coordinate by itself before the arithmetic: to turn the result around takes longer than all of it
         return (X.T.contiguous() - origin[:, None]) / self._per_column("lengthscale", X)[..., None]
 
@@ -156,6 +164,19 @@ class Radial(Kernel):
 
     def diagonal(self, A: Any) -> torch.Tensor:
         return self.variance * torch.ones(A.shape[1], dtype=A.dtype, device=A.device)
+
+    def at_itself(self, A: Any, slopes: Any) -> Jet:
+        if self.scalar_profile is None:
+            return super().at_itself(A, slopes)
+        falls = -float(self.scalar_profile(0.0, self._parameter)[1])
+        if falls > _STEEPEST:
+            raise InputError(
+                f"{self!r} has a kink at distance zero: its functions are continuous, but have no slope anywhere. Take "
+                "a smoother kernel, such as Matern32, or differences over some distance: model.average(X, [1, -1])"
+            )
+        value = self.diagonal(A)
+        second = 2 * falls * value[:, None, None] * torch.einsum("qti,qtj->tij", slopes, slopes)
+        return Jet(value, value.new_zeros(slopes.shape[1:]), second)
 
     def in_words(self, columns: Sequence[str]) -> str:
         words = self.family or type(self).__name__
@@ -174,8 +195,12 @@ class Radial(Kernel):
     def radial_terms(self, embedding: Any, first: int = 0) -> Terms | None:
         if self.scalar_profile is None:
             return None
-        parameter = 1.0 if self.profile_parameter is None else _number(getattr(self, self.profile_parameter))
-        return ((Factor(type(self), first, embedding.shape[0], _number(self.variance), parameter),),)
+        return ((Factor(type(self), first, embedding.shape[0], _number(self.variance), self._parameter),),)
+
+    @property
+    def _parameter(self) -> float:
+        """What the profile depends on, 1 where there is nothing."""
+        return 1.0 if self.profile_parameter is None else _number(getattr(self, self.profile_parameter))
 
 
 def _number(value: float | torch.Tensor) -> float:
@@ -275,6 +300,39 @@ class RBF(Radial):
 
     gpu_profile: ClassVar[str | None] = "value = half_to(s)"
     gpu_unit: ClassVar[float] = math.sqrt(0.5 / math.log(2))  # exp(−s/2) = 2^(−s′)
+
+
+@dataclass(frozen=True)
+class Spherical(Radial):
+    """Spherical: σ² (1 − 3r/2 + r³/2) up to r = 1, and 0 beyond: the lengthscale is the range, in up to three columns.
+
+    Continuous, nowhere differentiable functions, independent beyond the range. With more than three columns it is not
+    positive definite.
+    """
+
+    family: ClassVar[str | None] = "spherical (continuous, rough functions, independent beyond the lengthscale)"
+    profile_formula: ClassVar[str | None] = "(1 − 3r/2 + r³/2 up to r = 1, 0 beyond)"
+    most_columns: ClassVar[int | None] = 3
+
+    def profile(self, s: torch.Tensor, scratch: torch.Tensor | None = None) -> torch.Tensor:
+        # (1 − r)² (1 + r/2): no cancellation of large numbers near the range
+        out = None if scratch is None else s
+        r = self._root(torch.clamp(s, max=1.0, out=out), 1.0, out)
+        rising = torch.add(torch.mul(r, 0.5, out=scratch), 1.0, out=scratch)
+        left = torch.sub(1.0, r, out=out)
+        return torch.mul(torch.mul(left, left, out=out), rising, out=out)
+
+    @staticmethod
+    def scalar_profile(s: float, parameter: float) -> tuple[float, float, float]:
+        near = s if s < 1.0 else 1.0
+        r = math.sqrt(near)
+        left = 1.0 - r
+        return left * left * (1.0 + 0.5 * r), -0.75 * (1.0 - near) / (r + 1e-150), 0.0
+
+    gpu_profile: ClassVar[str | None] = """
+        r = root(tl.minimum(s, 1.0))
+        value = (1.0 - r) * (1.0 - r) * (1.0 + 0.5 * r)
+    """
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from ..errors import InputError, InputTypeError
 from ..support.convert import Output
 from ..support.memory import Buffers
 from ..support.validation import ArrayLike, points, positive
-from .base import Embedding, Kernel, Target, WriteNumber
+from .base import Embedding, Jet, Kernel, Target, WriteNumber
 
 _FAR = 1e-6  # the share of all centres alike in what is near: beyond the last centre a pattern goes back to its average
 _AT_ONCE = 65_536  # points whose shares are in memory together
@@ -96,6 +96,11 @@ class Varying(Kernel):
 
     def diagonal(self, A: Embedding) -> torch.Tensor:
         return self.kernel.diagonal(A[0]) * A[1][0].square()
+
+    def at_itself(self, A: Embedding, slopes: Embedding) -> Jet:
+        size, change = A[1][0], slopes[1][0]
+        both = Jet(size.square(), size[:, None] * change, change[:, :, None] * change[:, None, :])
+        return both.times(self.kernel.at_itself(A[0], slopes[0]))
 
     def scaled(self, factor: float) -> Kernel:
         return Varying(self.kernel.scaled(factor), self.amplitude)

@@ -8,12 +8,14 @@ from .engine import (
     Mixture,
     heaviest,
     leave_out,
+    leave_out_gaps,
     leave_out_of,
     left_out,
     matching,
     stand_ins_for,
     who_judges,
 )
+from .gaps import MANY, NEAR, Gaps
 from .geometry import Geometry
 from .result import LeftOut
 from .stand_ins import StandIns
@@ -21,9 +23,12 @@ from .ways import affordable
 
 __all__ = [
     "FEWEST",
+    "MANY",
     "MISSED",
+    "NEAR",
     "STANDING_IN",
     "Correlation",
+    "Gaps",
     "Geometry",
     "LeftOut",
     "Mixture",
@@ -32,6 +37,7 @@ __all__ = [
     "correlation_of",
     "heaviest",
     "leave_out",
+    "leave_out_gaps",
     "leave_out_of",
     "left_out",
     "matching",

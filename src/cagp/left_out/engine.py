@@ -17,6 +17,7 @@ from ..support.progress import progress as progress_bar
 from ..support.threads import share_out
 from ..support.validation import count
 from .correlation import some_of
+from .gaps import Gaps
 from .geometry import Geometry
 from .result import LeftOut
 from .stand_ins import Matching, StandIns
@@ -33,6 +34,8 @@ STANDING_IN = 2_000
 
 FEWEST = 20
 """Fewer left-out observations say nothing about errors."""
+
+_POINTS = 100_000  # so many points to be predicted say in which gaps they lie
 
 MISSED = 0.005
 """A smaller share of points for which nobody stands in is not worth a word."""
@@ -122,6 +125,25 @@ def stand_ins_for(model: Conditioned, like: torch.Tensor, n: int, seed: int) -> 
             "around it, so that predictions there cannot be judged; choose points nearer to the data"
         )
     return found
+
+
+def leave_out_gaps(mixture: Mixture, like: torch.Tensor, seed: int) -> tuple[LeftOut, Gaps] | None:
+    """Whole gaps like those that points ``like`` (T, p) lie in, predicted from what is around them, and which is which.
+
+    None where most points lie alone, or nowhere else there is as much around such a gap.
+    """
+    model = mixture.components[0]
+    some = torch.randperm(len(like), generator=torch.Generator().manual_seed(seed))[:_POINTS].sort().values
+    like = like[some.to(like.device)]
+    gaps = Gaps.of_points(Geometry(model), like)
+    if not gaps.matter:
+        return None
+    stand_ins, number = matching(model).whole(like, gaps.number, seed)
+    if not len(stand_ins):
+        return None
+    found = leave_out(mixture, stand_ins, seed=seed)
+    known = np.isin(stand_ins.number, found.number)
+    return found, Gaps(number).some(known)
 
 
 def matching(model: Conditioned) -> Matching:

@@ -10,6 +10,7 @@ from ..gram.neighbours import ScaledSearch, Search, TreeSearch, search
 from ..predicting.conditioned import Conditioned
 
 _FEW, _SAMPLE = 200, 10_000  # so many points, beside so many others, say how many are near each other
+_SPACED = 1000  # so many points say how far each usually is from the nearest other one
 _SHARED_FROM = 200_000  # a tree of so many points takes longer than all that is asked of it here
 _ROUND = 1e-9  # three coordinates whose squares add up to the same for all points, to so much of it, are on a globe
 
@@ -88,6 +89,12 @@ class Geometry:
         own = self.points[rows]
         last = self.search.query(own, min(k + 1, len(self.points)))[:, -1]
         return (self.points[last] - own).norm(dim=1)
+
+    @cached_property
+    def spacing(self) -> float:
+        """How far a training point usually is from the nearest other one; a guess."""
+        some = torch.linspace(0, len(self.points) - 1, min(_SPACED, len(self.points)), device=self.points.device)
+        return float(self.reach(some.long(), 1).median())
 
     def within(self, rows: torch.Tensor, radius: torch.Tensor) -> float:
         """How many training points are nearer to one of ``rows`` (n,) than its ``radius`` (n,), on average; a guess."""

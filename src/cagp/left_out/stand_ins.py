@@ -32,6 +32,8 @@ _SUBSET, _NEAR = 4096, 128  # of so many training points so many are near a poin
 _ASIDE = 0.5  # a counterpart is no further from where it should be than this part of the offset
 _INSIDE = 0.8  # and no nearer than this part of how far the nearest neighbour of the point is
 _ENOUGH, _ENOUGH_AROUND = 0.7, 0.3  # the share of neighbours that need a counterpart; around a gap on any side
+_GAPS, _EACH = 40, 25  # so many whole gaps are left out, at so many points each
+_MOST = 0.5  # the share of these that have an observation where they would be
 _PROBED, _PROMISING = 64, 0.05  # where of so many points a smaller share has counterparts, no others are tried
 
 
@@ -110,11 +112,62 @@ class Matching:
         offsets = offsets.masked_fill((around < 0)[:, :, None] | (size == 0), torch.nan)
         members, share = self._counterparts(rows, offsets, width)
         rows, members = rows[share >= _ENOUGH_AROUND], members[share >= _ENOUGH_AROUND]
+        return self._standing_in(rows, members, "were left out with all that is nearer to them than some distance")
+
+    def _standing_in(self, rows: torch.Tensor, members: torch.Tensor, how: str) -> StandIns:
+        """Training points ``rows`` (n,) where ``members`` (n, m) determine their variance: so many, and ``how``."""
         variance = self._variance(self._component.cross(self._component.X[rows]), members) + self._noise[rows]
         promised = variance.sqrt().cpu().numpy()
         known = np.isfinite(promised)
-        how = f"{known.sum():,} were left out with all that is nearer to them than some distance."
+        how = f"{known.sum():,} {how}."
         return StandIns(rows, members, np.arange(len(rows)), promised, promised, 0.0, how).some(known)
+
+    def whole(self, test: torch.Tensor, gaps: np.ndarray, seed: int) -> tuple[StandIns, np.ndarray]:
+        """Whole ones of the ``gaps`` (T,) of ``test`` (T, p), drawn as often as they have points, left out elsewhere.
+
+        An observation stands in for the deepest point of a gap, and those nearest to where other points of it would be
+        for these. With the number of the gap left out that each stand-in is from, (n,).
+        """
+        draws, device = np.random.default_rng(seed), test.device
+        at, depth = self._geometry.coordinates(test), self._geometry.distance(test)
+        rows, parts = [torch.empty(0, dtype=torch.int64, device=device)], [np.empty(0, dtype=np.int64)]
+        members = [torch.empty(0, self._prepared.members_each, dtype=torch.int64, device=device)]
+        for part, one in enumerate(draws.integers(len(test), size=_GAPS)):
+            points = torch.from_numpy(draws.permutation(np.flatnonzero(gaps == gaps[one]))).to(device)
+            points = torch.cat([points[depth[points].argmax()][None], points])[:_EACH]
+            own = self._elsewhere(at[points], depth[points], draws)
+            points, own = points[own >= 0], own[own >= 0]
+            if not len(own):
+                continue
+            around = self._prepared.members(partial(self._geometry.nearest, at[points]))
+            offsets = self._geometry.points[around] - at[points, None]
+            offsets = offsets.masked_fill((around < 0)[:, :, None], torch.nan)
+            moved = self._geometry.moved(offsets, at[points], self._geometry.points[own])
+            found, share = self._counterparts(own, moved)
+            rows.append(own[share >= _ENOUGH])
+            members.append(found.masked_fill(torch.isin(found, own), -1)[share >= _ENOUGH])
+            parts.append(np.full(len(rows[-1]), part))
+        stand_ins = self._standing_in(torch.cat(rows), torch.cat(members), "stand in for points of whole gaps")
+        return stand_ins, np.concatenate(parts)[stand_ins.number]
+
+    def _elsewhere(self, at: torch.Tensor, depth: torch.Tensor, draws: np.random.Generator) -> torch.Tensor:
+        """The observations nearest to where points ``at`` (m, q), the first at another observation, would be, or −1:
+        (m,); where most have one, if that is anywhere.
+        """
+        points, aside = self._geometry.points, (_ASIDE * depth).clamp_min(self._geometry.spacing)
+        near = self._geometry.search.query(at[:1], min(_SUBSET, len(points)))[0]
+        few = [torch.from_numpy(draws.choice(n, _LOOKED_AT // 2)).to(at.device) for n in (len(near), len(points))]
+        starts = points[torch.cat([near[few[0]], few[1]])]
+        n = len(starts)
+        place = starts[:, None] + self._geometry.moved((at - at[0]).expand(n, -1, -1), at[:1].expand(n, -1), starts)
+        found = self._geometry.search.query(place.flatten(0, 1), 1).unflatten(0, place.shape[:2])[..., 0]
+        found = found.masked_fill((points[found] - place).norm(dim=2) > aside, -1)
+        possible = ((found >= 0).double().mean(dim=1) >= _MOST).nonzero()[:, 0].cpu().numpy()
+        if not len(possible):
+            return torch.full_like(found[0], -1)
+        one = found[int(draws.choice(possible))]
+        first = np.unique(one.cpu().numpy(), return_index=True)[1]
+        return one.masked_fill(~torch.isin(torch.arange(len(one), device=one.device), torch.from_numpy(first)), -1)
 
     def _alone(self, rows: torch.Tensor) -> torch.Tensor:
         """The neighbours of training points ``rows`` (n,), but themselves."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any
@@ -11,7 +12,7 @@ import numpy as np
 import torch
 
 from ..errors import InputError, MemoryBudgetError
-from ..gram import Cross, Gram
+from ..gram import Cross, Gram, Slopes, slopes_of_embedding
 from ..kernels import Embedding, embedding_leaves, map_embedding
 from ..preconditioners import Nystrom, PreparedPreconditioner
 from ..prior import Prior
@@ -24,6 +25,7 @@ from .recipe import Recipe
 from .trend import Constrained, EstimatedTrend, TrendBasis, UnbiasedTrend
 
 _MAX_INDUCING = 1000
+_STEP = 6e-6  # of the spread of the data: the cube root of the rounding, where both errors of a difference are small
 _ROOM = 10.0  # so many times less than a float type has: squares are summed, and products of two variances occur
 
 
@@ -114,6 +116,21 @@ class Conditioned:
         if functions is not None and not bool(torch.isfinite(functions).all()):
             raise InputError("X_test is too far out for the trend: its functions overflow there; rescale the points")
         return self.gram.cross(embedding, functions)
+
+    def slopes(self, test: torch.Tensor) -> tuple[Slopes, torch.Tensor, torch.Tensor]:
+        """The slopes of f at test points (T, p), their prior mean (T p,), and prior covariance at each (T, p, p)."""
+        points = self.cross(test)
+        embedded = slopes_of_embedding(lambda X: self.recipe.prior.kernel.embed(X, self._origin), test)
+        basis = None if self.basis is None else self._steepness(self.basis, test).flatten(0, 1)
+        cross, within = Slopes.of(points, embedded, basis)
+        return cross, self._steepness(self.recipe.offset, test).flatten().to(self.gram.dtype), within
+
+    def _steepness(self, function: Callable[[torch.Tensor], torch.Tensor], test: torch.Tensor) -> torch.Tensor:
+        """Slopes (T, p, …) of any function of points, which may be a user's own: by differences over small steps."""
+        spread = self.X.amax(dim=0) - self.X.amin(dim=0)
+        steps = torch.diag(torch.where(spread > 0, spread, 1.0) * _STEP)
+        each = [(function(test + step) - function(test - step)) / (2 * step.sum()) for step in steps]
+        return torch.stack(each, dim=1)
 
     def offset(self, test: torch.Tensor) -> torch.Tensor:
         """m₀ at test points (T, p), shape (T,)."""

@@ -3,6 +3,10 @@
 The errors of one data set are correlated, and the model knows by how much (``left_out.correlation``). With average
 correlation r̄, the mean of n values of z varies like that of n / (1 + (n − 1) r̄) independent ones; with average squared
 correlation q̄, the mean of z², and about that of every even function of z, like that of n / (1 + (n − 1) q̄).
+
+In gaps they are wrong together in ways that the model does not know: what a gap adds to the sum of all values, and how
+much that differs from gap to gap, says how many independent ones they count like; the smaller number of both counts.
+Where there are too few gaps for that, each is one value, unless the model knows better.
 """
 
 from __future__ import annotations
@@ -15,8 +19,11 @@ from scipy.special import ndtr, ndtri
 
 from ..calibration import Assessment, ecdf_band
 from ..calibration.assessment import LEVELS, EffectiveSize
-from ..left_out import FEWEST, Correlation
+from ..left_out import FEWEST, MANY, Correlation, Gaps
 from ..support.numbers import coverage_percent, listed, number
+
+LEFT_OUT = "whole gaps, left out at other places,"
+"""What gaps like those to be predicted are called."""
 
 _LEVEL = 0.01
 _MATERIAL_SPREAD = 1.1  # within 1/1.1 … 1.1 a spread of z is right for all practical purposes
@@ -59,6 +66,7 @@ class Diagnosis:
     coverage: tuple[Coverage, ...]
     worth: EffectiveSize
     signs: tuple[str, ...] = ()
+    where: str = ""
 
     @property
     def right(self) -> bool:
@@ -98,22 +106,31 @@ def effective_size(n: int, correlation: Correlation | None) -> EffectiveSize:
     return EffectiveSize(*(n / (1 + (n - 1) * max(r, 0.0)) for r in (correlation.correlation, correlation.square)))
 
 
-def diagnose(z: np.ndarray, correlation: Correlation | None = None, different: int | None = None) -> Diagnosis:
+def diagnose(
+    z: np.ndarray, correlation: Correlation | None = None, different: int | None = None, gaps: Gaps | None = None
+) -> Diagnosis:
     """Judge z = (truth − mean) / std (n,) of correlated errors: a failure is what tests reject, at 1%, and matters.
 
-    They are those of so many ``different`` observations, by default of n.
+    They are those of so many ``different`` observations, by default of n, and lie in these ``gaps``.
     """
-    n = len(z)
+    n, gaps = len(z), None if gaps is None or not gaps.matter else gaps
     worth = effective_size(n if different is None else different, correlation)
+    if gaps is not None and not gaps.few:
+        shares = [gaps.worth(scipy.stats.rankdata(each)) for each in (z, np.abs(z))]
+        worth = EffectiveSize(min(worth.mean, shares[0]), min(worth.spread, shares[1]))
+    elif gaps is not None and correlation is None:
+        worth = EffectiveSize(gaps.alike, gaps.alike)
+    where = "" if gaps is None else f" in {len(gaps):,} gaps" if len(gaps) > 1 else " in one gap"
     band, needed = ecdf_band(max(1, round(worth.spread)), LEVELS), 2 * ndtr(np.abs(z)) - 1
     found = [float((needed <= level).mean()) for level in LEVELS]
     coverage = tuple(map(Coverage, LEVELS, found, band.lower.tolist(), band.upper.tolist()))
     if n == 1:
         return _single(float(z[0]), coverage, worth)
+    values = f"{n:,} values{where}"
     tests = Assessment(z, _LEVEL, worth)
     failures = _failures(tests, coverage)
     signs = () if tests.rejected else _signs(coverage, tests.z_std)
-    notes = []
+    notes = [] if gaps is None else [_together(gaps)]
     if tests.rejected and not failures:
         notes.append(f"With {n:,} values the tests see a deviation, but it is too small to matter.")
     if worth.spread < 0.9 * n or worth.mean < 0.5 * n:
@@ -122,17 +139,36 @@ def diagnose(z: np.ndarray, correlation: Correlation | None = None, different: i
         notes.append(f"The errors are correlated: the {n:,} values count like {' and like '.join(told)}.")
     if n < FEWEST:
         notes.append(f"{n} values are few: only gross failures can be seen.")
-    held = f"95% intervals hold {coverage_percent(coverage[LEVELS.index(0.95)].found)} of the {n:,} values"
+    held = f"95% intervals hold {coverage_percent(coverage[LEVELS.index(0.95)].found)} of the {values}"
     if failures:
         sentence = f"{_which_way(failures, tests, coverage)} ({held})"
     elif signs:
-        sentence = _suspicion(coverage, n)
+        sentence = _suspicion(coverage, values)
     elif tests.rejected:
         sentence = f"the error bars are wrong by too little to matter: {held}"
     else:
         sentence = f"no sign that the error bars are wrong: {held}; errors that are {number(visible(worth), 3)} "
         sentence += "times as large as promised would be noticed four times in five, larger ones more often"
-    return Diagnosis(z, failures, sentence, tuple(notes), coverage, worth, signs)
+    return Diagnosis(z, failures, sentence, tuple(notes), coverage, worth, signs, where)
+
+
+def _together(gaps: Gaps) -> str:
+    """That values in gaps are not independent."""
+    several = f"the {len(gaps):,} count like {number(gaps.alike, 2)} of one size"
+    together = f"Within a gap errors go together: {several if len(gaps) > 1 else 'one gap is one draw'}."
+    return f"{together} So few do not tell how often error bars hold in other gaps." if gaps.few else together
+
+
+def from_gap_to_gap(z: np.ndarray, gaps: Gaps, of: str = "gaps") -> str:
+    """How much coverage of the values z (n,) differs between gaps that have many, in a sentence; "" of few."""
+    shares = {level: gaps.shares(np.abs(z) <= ndtri((1 + level) / 2)) for level in (0.8, 0.95)}
+    m = len(shares[0.95])
+    if m < MANY:
+        return ""
+    ends = {level: np.quantile(each, (0.1, 0.9)) for level, each in shares.items()}
+    found = (f"{100 * level:g}% intervals hold {low:.0%} to {high:.0%}" for level, (low, high) in ends.items())
+    which = f"in eight of ten among {m:,} {of} with {MANY} values or more"
+    return f"Coverage differs from gap to gap: {which}, {' and '.join(found)} of the values."
 
 
 def joint_verdict(method: Diagnosis | None, data: Diagnosis | None) -> tuple[str, str]:
@@ -157,8 +193,8 @@ def joint_verdict(method: Diagnosis | None, data: Diagnosis | None) -> tuple[str
     elif len(data.z) < FEWEST:
         there = f"{len(data.z)} held-out {'values are' if len(data.z) > 1 else 'value is'} too few to say more"
     else:
-        seen = number(visible(data.worth))
-        there = f"against data, where {len(data.z):,} rows would show errors of about {seen} times what is promised"
+        rows, seen = f"{len(data.z):,} rows{data.where}", number(visible(data.worth))
+        there = f"against data, where {rows} would show errors of about {seen} times what is promised"
         if method is not None:
             where = "neither under the method's own prior nor "
     return f"No sign that the error bars are wrong: {where}{there}.", "right"
@@ -252,12 +288,12 @@ def _few_of(z: np.ndarray) -> str:
     return f"{n:,} of the errors lie" if n > 1 else "one of the errors lies"
 
 
-def _suspicion(coverage: tuple[Coverage, ...], n: int) -> str:
+def _suspicion(coverage: tuple[Coverage, ...], values: str) -> str:
     outside = [c for c in coverage if not c.inside]
     levels = listed([f"{100 * c.level:g}%" for c in outside])
     found = listed([coverage_percent(c.found) for c in outside])
     verb = "are" if len(outside) > 1 else "alone are"
     return (
-        f"the {levels} intervals {verb} outside of what chance explains: they hold {found} of the {n:,} values; no "
+        f"the {levels} intervals {verb} outside of what chance explains: they hold {found} of the {values}; no "
         "test rejects the error bars, and more rows would tell"
     )

@@ -13,12 +13,15 @@ from ..errors import InputError
 from ..left_out import (
     FEWEST,
     MISSED,
+    NEAR,
     STANDING_IN,
+    Gaps,
     Geometry,
     LeftOut,
     Mixture,
     heaviest,
     leave_out,
+    leave_out_gaps,
     matching,
     stand_ins_for,
 )
@@ -27,14 +30,13 @@ from ..prediction import Prediction
 from ..support.progress import progress as progress_bar
 from ..support.validation import ArrayLike, count, points
 from .bands import DistanceBand
+from .margins import Margins
 from .recalibrated import EMPIRICAL, Adjustment, Recalibration, SizesOfErrors
 
 MOST = 1_000_000
 """So many single observations are left out where nothing else is said."""
 
 _PARTS_IN_GAPS = 3  # so many components, the heaviest, predict what is left out in gaps
-# Test points that are at most so many times the usual spacing from the data are like single observations left out.
-_NEAR = 1.5
 _WIDER = 3.0  # the gaps of a band are up to so many times as wide as those of the one before
 # More bands of single observations need so many in each, at distances so many times apart, and so much better a score.
 _IN_BAND, _APART, _WORTH_IT = 500, 1.1, 0.01
@@ -113,7 +115,7 @@ def learned_from(found: LeftOut, component: Conditioned, seed: int) -> Recalibra
         return Recalibration(tuple(_by_distance(found, geometry, seed)), found.how, seed)
     number = np.zeros(len(found), dtype=int)
     rows = torch.from_numpy(found.index).to(component.device)
-    near = _NEAR * float(geometry.distance_of(geometry.others(rows, 1), rows).median())
+    near = NEAR * float(geometry.distance_of(geometry.others(rows, 1), rows).median())
     if near > 0:
         number = np.ceil(np.log(np.maximum(found.distance / near, 1.0)) / np.log(_WIDER)).astype(int)
     bands, waiting = [], np.zeros(len(found), dtype=bool)
@@ -132,6 +134,24 @@ def cross_recalibrated(found: LeftOut, component: Conditioned, seed: int) -> Pre
     ``component`` is the one whose data were left out.
     """
     return replace(found, guarantee=EMPIRICAL).reshaped(cross_adjustment(found, component, seed).reshape)
+
+
+def in_whole_gaps(
+    mixture: Mixture, margins: Margins | None, like: torch.Tensor, seed: int
+) -> tuple[np.ndarray, Gaps] | None:
+    """The normal scores (n,) of what was observed in whole gaps like those of points ``like`` (T, p), left out together
+    and predicted with the error bars that ``margins`` make, if they are a recalibration; and which gap each is from.
+    """
+    left_out, component = leave_out_gaps(mixture, like, seed), mixture.components[0]
+    if left_out is None:
+        return None
+    found, gaps = left_out
+    usual = ~np.isin(found.index, component.prior.outliers)
+    found, gaps, reshape = found.some(usual), gaps.some(usual), None
+    if isinstance(margins, Recalibration):
+        X, distance = (torch.from_numpy(each).to(component.device) for each in (found.X, found.distance))
+        reshape = margins.around(component).adjustment(X, distance).reshape
+    return np.asarray(found.reshaped(reshape).normal_score(found.y)), gaps
 
 
 def cross_adjustment(found: LeftOut, component: Conditioned, seed: int) -> Adjustment:
@@ -162,7 +182,7 @@ def _in_gaps(
     draws, size, bands = torch.Generator().manual_seed(seed), len(model.y), list(known)
     spacing, widest = float(np.median(alone.distance)), _widest(geometry, draws)
     n = min(size, STANDING_IN, max(_FEWEST_IN_GAPS, len(alone)))
-    low, matched = _NEAR * spacing, matching(model)
+    low, matched = NEAR * spacing, matching(model)
     while n >= _FEWEST_IN_GAPS and 0 < low < widest:
         share = torch.rand(n, generator=draws, dtype=torch.float64)
         width = low * (min(_WIDER, widest / low) ** share).to(geometry.points)

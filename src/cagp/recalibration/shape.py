@@ -19,15 +19,15 @@ _SMALLEST_SLOPE, _SMALLEST = 1e-3, 1e-12
 
 
 def shape_of(z: torch.Tensor, worth: float = math.inf) -> torch.Tensor:
-    """The values of z at ``KNOTS``, shape (J,), from a sample (n,) that is ``worth`` so many independent values; with
-    few only its spread is told.
+    """The values of z at ``KNOTS``, shape (J,), from a sample (n,); with few only its spread is told.
 
-    A scale that so many normal values tell makes a new one follow Student's law, with so many degrees of freedom.
+    Where it is ``worth`` so many independent values, these tell its scale, and a new one follows Student's law with so
+    many degrees of freedom. Without, the shape is that of the sample.
     """
     n = len(z)
+    told = torch.from_numpy(stdtrit(max(worth, 1.0), ndtr(KNOTS.numpy()))).to(z.device)
     worth = min(n, worth)
     pairs = min(len(KNOTS) // 2, int(worth // _EACH))
-    told = torch.from_numpy(stdtrit(max(worth, 1.0), ndtr(KNOTS.numpy()))).to(z.device)
     if not pairs:
         return told * z.square().mean().sqrt().clamp_min(_SMALLEST) if n else KNOTS.to(z.device)
     furthest = min(float(KNOTS[-1]), float(ndtri(1 - _FURTHER / worth)))

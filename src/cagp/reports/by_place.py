@@ -107,9 +107,10 @@ def quarters(found: BeforeAndAfter, divided: list[Division]) -> bytes:
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     figure, axes = new_figure(len(divided), 2, 5.2, 3.4)
+    each_worth = found.judged.worth / len(found.judged)  # of the values that these are
     for (left, right), division in zip(axes, divided, strict=True):
         labels, parts = zip(*division.quarters, strict=True)
-        x, n = np.arange(len(parts)), np.array([chosen.sum() for chosen in parts])
+        x, n = np.arange(len(parts)), each_worth * np.array([chosen.sum() for chosen in parts])
         spreads, coverages = [0.8, 1.25], [45.0]  # chance alone must not look like much
         for each, _, colour in _shown(found):
             spread = [_spread(each, chosen) for chosen in parts]
@@ -169,9 +170,10 @@ def calibration(held_out: HeldOut, names: Names) -> bytes | None:
     figure, axes = new_figure(2, 2, 4.9, 3.7)
     first, second, third, fourth = axes.flat
     _predicted_against_observed(first, held_out, names)
-    plots.coverage_curve(pit, ax=second)
-    plots.pit_histogram(pit, bins=bins, ax=third)
-    plots.z_histogram(held_out.z, bins=max(8, bins), ax=fourth)
+    worth = held_out.worth
+    plots.coverage_curve(pit, independent=worth, ax=second)
+    plots.pit_histogram(pit, bins=bins, independent=worth, ax=third)
+    plots.z_histogram(held_out.z, bins=max(8, bins), independent=worth, ax=fourth)
     titles = ("predictions and observations", _QUESTION, "flat if right", "normal if right")
     for ax, title in zip(axes.flat, titles, strict=True):
         ax.set_title(title, fontsize="medium")
@@ -210,8 +212,8 @@ def changes(found: BeforeAndAfter) -> bytes:
     figure, ((left, right),) = new_figure(1, 2, 5.2, 3.9)
     assert found.after is not None
     before, after, bins = found.before.scores, found.after.scores.pit, pit_bins(len(found.before))
-    plots.coverage_curve(after, ax=left)
-    plots.pit_histogram(after, bins=bins, ax=right)
+    plots.coverage_curve(after, independent=found.after.worth, ax=left)
+    plots.pit_histogram(after, bins=bins, independent=found.after.worth, ax=right)
     levels = np.linspace(0, 1, 201)
     left.plot(levels, before.coverage(levels), color=ORANGE, linewidth=1.5)
     counts, edges = np.histogram(before.pit, np.linspace(0, 1, bins + 1))

@@ -12,11 +12,11 @@ from scipy.special import ndtri
 
 from ..calibration import Scores, evaluate
 from ..errors import InputError
-from ..left_out import FEWEST, Correlation, Geometry, LeftOut, affordable, correlation_of, left_out
+from ..left_out import FEWEST, Correlation, Gaps, Geometry, LeftOut, affordable, correlation_of, left_out
 from ..model import Model
 from ..prediction import Prediction
-from ..recalibration import GROUPS, Conformal, cross_recalibrated, learn, ordinary
-from ..recalibration.diagnosis import Diagnosis, diagnose
+from ..recalibration import GROUPS, Conformal, cross_recalibrated, in_whole_gaps, learn, ordinary
+from ..recalibration.diagnosis import Diagnosis, diagnose, from_gap_to_gap
 from ..support.convert import array
 from .inputs import HoldoutData, ReportInputs, seconds, working
 
@@ -35,7 +35,8 @@ class HeldOut:
 
     ``distance`` (n,) is that of the nearest observation which predicts, in lengthscales, ``roughness`` (n,) how much
     those around differ, ``rows`` (n,) are positions in ``rows_of``. ``how`` says where they come from, ``short`` in a
-    few words. Predictions of a ``transformed`` model are skewed.
+    few words. Predictions of a ``transformed`` model are skewed. The observations lie in ``gaps``; z and gaps of the
+    ``whole`` ones say how coverage differs between these.
     """
 
     X: np.ndarray
@@ -49,6 +50,8 @@ class HeldOut:
     short: str
     correlation: Correlation | None = None
     transformed: bool = False
+    gaps: Gaps | None = None
+    whole: tuple[np.ndarray, Gaps] | None = None
 
     def __len__(self) -> int:
         return len(self.truth)
@@ -80,7 +83,14 @@ class HeldOut:
     @cached_property
     def diagnosis(self) -> Diagnosis:
         """What the observations say about the error bars."""
-        return diagnose(self.z, self.correlation, len(np.unique(self.rows)))
+        found = diagnose(self.z, self.correlation, len(np.unique(self.rows)), self.gaps)
+        differs = "" if self.whole is None else from_gap_to_gap(*self.whole)
+        return replace(found, notes=(*found.notes, differs)) if differs else found
+
+    @property
+    def worth(self) -> float:
+        """How many independent values they count like."""
+        return min(self.diagnosis.worth.mean, self.diagnosis.worth.spread)
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,8 +121,11 @@ def _of_holdout(model: Model, holdout: HoldoutData, seed: int) -> BeforeAndAfter
     while n > 50 and seconds(model, working(model), len(component.y), n) > _HOLDOUT_SECONDS:
         n = max(50, n // 2)
     how = f"{size:,} observations that are not among the training rows, predicted by the model itself."
+    geometry = Geometry(component)
+    gaps = Gaps.of_points(geometry, holdout.X)
     if n < size:
-        holdout = holdout.some(np.sort(np.random.default_rng(seed).choice(size, n, replace=False)))
+        chosen = np.sort(np.random.default_rng(seed).choice(size, n, replace=False))
+        holdout, gaps = holdout.some(chosen), gaps.some(chosen)
         how = f"{n:,} observations, drawn at random from the held-out ones, predicted by the model itself."
     if holdout.known:
         how += f" {holdout.known:,} of the {size + holdout.known:,} rows given are training rows, the same in all "
@@ -122,13 +135,14 @@ def _of_holdout(model: Model, holdout: HoldoutData, seed: int) -> BeforeAndAfter
         noise = np.mean(model.prior.noise_variance)
         how += " The training observations each have a noise variance of their own, which says nothing about new ones: "
         how += "their average was used."
-    X, geometry, short = array(holdout.X), Geometry(component), "held-out data"
+    X, short = array(holdout.X), "held-out data"
     found = model.replace(margins=None).predict(X, progress=False)
     kept = [np.stack([array(getattr(each, name)) for each in found.components]) for name in ("mean", "variance")]
     rough = _roughness(model, lambda k: geometry.search.query(geometry.coordinates(holdout.X), k))
     correlation = correlation_of(found.components[0].observed(noise), len(component.y))
     data = X, array(holdout.y), found.observed(noise), array(geometry.distance(holdout.X)), rough
-    before = HeldOut(*data, holdout.rows, short, how, short, correlation, model.transform is not None)
+    before = HeldOut(*data, holdout.rows, short, how, short, correlation, model.transform is not None, gaps)
+    before = replace(before, whole=(before.z, gaps))
     margins, after = model.margins, None
     if margins is not None:
         tried = "The recalibrated error bars were judged."
@@ -143,6 +157,7 @@ def _of_holdout(model: Model, holdout: HoldoutData, seed: int) -> BeforeAndAfter
     if margins is not None:
         mended = model.replace(margins=margins).prediction_of(X, *kept).observed(noise)
         after = replace(before, prediction=mended, how=f"{before.how} {tried}")
+        after = replace(after, whole=(after.z, gaps))
     return BeforeAndAfter(before, after, model.margins is not None, tried)
 
 
@@ -150,6 +165,8 @@ def _of_training_data(model: Model, like: torch.Tensor | None, seed: int) -> Bef
     """Left-out training data, which recalibrate one another where there are enough of them."""
     found, recalibrated = leave_out(model, like, seed), model.margins is not None
     before = left_out_data(model, found)
+    whole = None if like is None else in_whole_gaps(model, model.margins, like, seed)
+    before = before if recalibrated else replace(before, whole=whole)
     if len(found) < (_POSSIBLE if recalibrated else _WORTH_TRYING):
         few = f"{len(found)} left-out observations are too few to recalibrate one another"
         if recalibrated:
@@ -160,7 +177,7 @@ def _of_training_data(model: Model, like: torch.Tensor | None, seed: int) -> Bef
     if isinstance(model.margins, Conformal):
         how += " The conformal step, which has calibration data of its own, was left out of this."
     mended = cross_recalibrated(found, model.components[0], seed).carried_back(model.transform, model.reach)
-    after = replace(before, prediction=mended, how=f"{before.how} {how}")
+    after = replace(before, prediction=mended, how=f"{before.how} {how}", whole=whole if recalibrated else None)
     return BeforeAndAfter(before, after, recalibrated, how)
 
 
@@ -182,7 +199,8 @@ def left_out_data(model: Model, found: LeftOut) -> HeldOut:
     prediction = found.prediction.carried_back(model.transform, model.reach)
     data, how = (found.X, array(model.y[rows]), prediction, found.distance, rough), f"{found.how} {_KINDER}"
     transformed = model.transform is not None
-    return HeldOut(*data, found.index, "training data", how, found.short, found.correlation, transformed)
+    gaps = None if found.stand_ins is None else Gaps.of_left_out(geometry, found)
+    return HeldOut(*data, found.index, "training data", how, found.short, found.correlation, transformed, gaps)
 
 
 def _roughness(model: Model, nearest: Callable[[int], torch.Tensor]) -> np.ndarray | None:

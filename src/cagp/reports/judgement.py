@@ -32,7 +32,7 @@ def judgement_on_data(found: BeforeAndAfter, given: ReportInputs, place: Folder)
     """How a model does on held-out data."""
     held_out, model, names = found.judged, given.heaviest, given.names
     caption = f"{held_out.short.capitalize()}: the grey bands hold what chance does to error bars that are right, 95% "
-    caption += "of the time, everywhere at once, if the errors are independent."
+    caption += f"of the time, everywhere at once, to {number(held_out.worth, 2)} independent values."
     content = by_place.calibration(held_out, names)
     coverage = coverage_table(held_out.diagnosis, f"Coverage, {held_out.short}.", "coverage")
     return judgement(
@@ -61,7 +61,8 @@ def _where(found: BeforeAndAfter, model: Model, names: Names, place: Folder) -> 
         caption = (
             f"How many of the observations lie in their {100 * MAPPED:g}% intervals, place by place: white is as "
             "promised, blue is more (the error bars are too wide there), red is less (too narrow), grey are places "
-            "with too few observations. Chance alone makes cells differ by about six percent points."
+            "with too few observations. Chance alone makes cells of independent observations differ by about six "
+            "percent points, gaps by more."
         )
         drawn.append(place.picture("coverage-map", content, caption))
     tables = [each.table(found) for each in divided]

@@ -3,7 +3,8 @@
 A model folder holds ``model.json`` (readable: prior, solver, settings, names) and one safetensors file (X, y, noise).
 """
 
-from .about import About, Encoding, FitSummary
+from ..support.encodings import Encoding
+from .about import About, FitSummary
 from .folder import fingerprint_of, is_model_folder, load, read, require_writable, write
 from .saved import Saved
 

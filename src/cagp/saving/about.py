@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError, InputTypeError
 from ..support.advice import IN_PYTHON, all_worded
-from ..support.validation import choice
+from ..support.encodings import Encoding
 from .objects import require_entries
 
 if TYPE_CHECKING:
@@ -21,54 +21,6 @@ def _texts(values: Any, name: str) -> tuple[str, ...]:
     if isinstance(values, str) or not all(isinstance(value, str) for value in values):
         raise InputTypeError(f"{name} must be a list of texts, got {values!r}")
     return tuple(values)
-
-
-@dataclass(frozen=True)
-class Encoding:
-    """The ``kind`` of a ``column``: "number", "boolean" (0 or 1), "date" (days since 1970) or "category".
-
-    A category becomes one feature of 0 and 1 for each of its ``levels`` but the first, where all of them are 0.
-    ``day_first`` says how dates such as 03/04/2024 are read, ``zoned`` whether they had a time zone, each None where
-    no date told. ``fill`` takes the place of missing values: a number, for a category a level, or None.
-    """
-
-    column: str
-    kind: str
-    levels: tuple[str, ...] = ()
-    day_first: bool | None = None
-    zoned: bool | None = None
-    fill: float | str | None = None
-
-    def __post_init__(self) -> None:
-        choice(self.kind, "kind", ("number", "boolean", "date", "category"))
-        if not isinstance(self.column, str) or not all(isinstance(each, str) for each in self.levels):
-            raise InputTypeError(f"the column and the levels of an encoding must be texts, got {self!r}")
-        object.__setattr__(self, "levels", tuple(self.levels))
-        wanted = str if self.kind == "category" else (int, float)
-        if self.fill is not None and (isinstance(self.fill, bool) or not isinstance(self.fill, wanted)):
-            raise InputTypeError(f"fill must be a level of a category, or a number elsewhere, got {self.fill!r}")
-        if (self.kind == "category") != (len(self.levels) > 1) or len(set(self.levels)) != len(self.levels):
-            raise InputError(f"a category has at least two different levels, other columns have none; got {self!r}")
-
-    @property
-    def shown(self) -> tuple[str, ...]:
-        """The levels that have a feature of their own."""
-        return self.levels[1:]
-
-    @property
-    def features(self) -> tuple[str, ...]:
-        """The names of the features that the column became."""
-        if self.kind != "category":
-            return (self.column,)
-        return tuple(f"{self.column}={level}" for level in self.shown)
-
-    @classmethod
-    def from_json(cls, content: Any) -> Encoding:
-        """The same, from what ``dataclasses.asdict`` gave."""
-        require_entries(content, [each.name for each in dataclasses.fields(cls)], "an encoding")
-        if not isinstance(content["levels"], list) or content["zoned"] not in (True, False, None):
-            raise InputError("the levels of an encoding must be a list, and zoned true, false or null")
-        return cls(**content)
 
 
 @dataclass(frozen=True)
@@ -164,9 +116,16 @@ class About:
         if not isinstance(content, dict) or set(content) - {"encodings", "crs"} != known:
             raise InputError("the entry 'about' must have exactly the entries features, target, units, notes and fit")
         fit = None if content["fit"] is None else FitSummary.from_json(content["fit"])
-        encodings = tuple(Encoding.from_json(each) for each in content.get("encodings", ()))
+        encodings = tuple(map(_encoding, content.get("encodings", ())))
         texts = (content["units"], content["notes"], fit, encodings, content.get("crs"))
         return cls(content["features"], content["target"], *texts)
+
+
+def _encoding(content: Any) -> Encoding:
+    require_entries(content, [each.name for each in dataclasses.fields(Encoding)], "an encoding")
+    if not isinstance(content["levels"], list) or content["zoned"] not in (True, False, None):
+        raise InputError("the levels of an encoding must be a list, and zoned true, false or null")
+    return Encoding(**content)
 
 
 def _number_to_json(value: float) -> float | str:

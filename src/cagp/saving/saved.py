@@ -127,7 +127,7 @@ class Saved:
         """What there is to save of a model; names of a data frame's columns are kept."""
         about, names = about or About(), model.column_names
         if about.features is None and names is not None and len(set(names)) == len(names):
-            about = dataclasses.replace(about, features=tuple(names))
+            about = dataclasses.replace(about, features=tuple(names), encodings=model.encodings)
         if about.crs is None and model.crs is not None:
             units = coordinate_units(model.crs) | dict(about.units)
             about = dataclasses.replace(about, crs=model.crs, units=units)
@@ -165,7 +165,11 @@ class Saved:
         how: Any = {"storage": self.storage, "dtype": self.dtype, "memory_budget": memory_budget, "device": device}
         how["solve_dtype"] = self.solve_dtype if solve_dtype is None else solve_dtype
         model = self.prior.condition(self.X, self.y, chosen, **how)
-        model.column_names = None if self.about.features is None else list(self.about.features)
+        if self.about.features is not None:
+            model.column_names = list(self.about.features)
+            model.encodings = tuple(
+                each for each in self.about.encodings if set(each.features) <= {*model.column_names}
+            )
         model.crs = self.about.crs
         return self.parts.around(model)
 

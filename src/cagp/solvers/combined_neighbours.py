@@ -42,7 +42,7 @@ def combined(
     W = sp.csr_array((cross.size, gram.size))
     for rows in pieces:
         own = solve(cross.points.rows(rows.to(gram.device)))
-        W = W + sp.csr_array(columns[:, rows.numpy()]) @ _sparse(own)
+        W = W + sp.csr_array(columns[:, rows.numpy()]) @ own.sparse()
     W.sort_indices()
     values, members = [], []
     reduction = torch.empty(cross.size, dtype=gram.dtype, device=gram.device)
@@ -59,17 +59,6 @@ def combined(
     for row, value, used in zip(order, values, members, strict=True):
         filled[row, : len(used)], indices[row, : len(used)] = value, torch.from_numpy(used)
     return Weights(filled, reduction, 1, 0.0, gram.size, indices.to(gram.device))
-
-
-def _sparse(weights: Weights) -> sp.csr_array:
-    """The weights of points (s, d); what fills up a row is zero."""
-    values, indices = weights.values.double().cpu().numpy(), weights.indices
-    assert indices is not None
-    where = indices.cpu().numpy()
-    starts = np.arange(0, values.size + 1, values.shape[1]) if values.shape[1] else np.zeros(len(values) + 1, dtype=int)
-    rows = sp.csr_array((values.ravel(), where.ravel(), starts), shape=(len(values), weights.size))
-    rows.sum_duplicates()
-    return rows
 
 
 def _corrected(

@@ -12,7 +12,6 @@ import torch
 from ..algebra.weights import Weights
 from ..errors import InputError, NotPositiveDefiniteError
 from ..gram import Cross, Gram
-from ..kernels import Embedding, map_embedding
 from ..support.orthonormal import orthonormal
 from ..support.threads import share_out, threads_allowed
 
@@ -80,7 +79,8 @@ class LocalKriging:
         values, reduction = self.gram.noise.new_empty(cross.size, width), self.gram.noise.new_empty(cross.size)
         found = Weights(values, reduction, 1, 0.0, self.gram.size, torch.empty_like(values, dtype=torch.int64))
         h = None if self.trend is None or cross.basis is None else self.trend.at(cross.basis)
-        if (code := self.gram.compiled) is not None:
+        cross = cross.seen_by(self.gram)
+        if cross.of_values and (code := self.gram.compiled) is not None:
             for each in asked:
                 self._compiled(code, cross, each, h, strict, found)
         else:
@@ -147,38 +147,39 @@ class LocalKriging:
     def _solve(self, cross: Cross, h: torch.Tensor | None, strict: bool, into: Weights, task: _Task) -> None:
         """The weights of a task into what is found, by torch."""
         rows, at = task.rows, task.rows.flatten()
-        test = map_embedding(cross.test, lambda part: part[:, rows])
-        members, found, taken = self._unbiased(test, None if h is None else h[rows], task, strict)
+        members, found, taken = self._unbiased(cross, None if h is None else h[rows], task, strict)
         n = members.shape[1]
         assert into.indices is not None
         into.values[at, :n], into.reduction[at] = found.flatten(0, 1), taken.flatten()
         into.indices[at, :n] = members.clamp_min(0).repeat_interleave(rows.shape[1], dim=0)
         into.values[at, n:] = into.indices[at, n:] = 0
 
-    def _unbiased(self, test: Embedding, h: torch.Tensor | None, task: _Task, strict: bool) -> Three:
+    def _unbiased(self, cross: Cross, h: torch.Tensor | None, task: _Task, strict: bool) -> Three:
         """Members (B, m), with anchors where a trend needs them, weights (B, s, m) and reductions (B, s)."""
         members = task.members
-        found, taken, poor = self._kriging(test, h, members, strict)
+        found, taken, poor = self._kriging(cross, task.rows, h, members, strict)
         if self.trend is None or not bool(poor.any()):
             return members, found, taken
         added = self.trend.anchors.expand(len(members), -1) if task.anchors is None else task.anchors
         known = (added[:, :, None] == members[:, None, :]).any(dim=2) | ~poor[:, None]
         members = torch.cat([members, added.masked_fill(known, -1)], dim=1)
         found = torch.nn.functional.pad(found, (0, added.shape[1]))
-        some = map_embedding(test, lambda part: part[:, poor])
-        found[poor], taken[poor], still = self._kriging(some, None if h is None else h[poor], members[poor], strict)
+        some, at = task.rows[poor], None if h is None else h[poor]
+        found[poor], taken[poor], still = self._kriging(cross, some, at, members[poor], strict)
         if bool(still.any()) and strict:
             raise _undetermined(task.members.shape[1])
         useless = poor.nonzero()[:, 0][still]
         found[useless], taken[useless] = 0.0, -torch.inf
         return members, found, taken
 
-    def _kriging(self, test: Embedding, h: torch.Tensor | None, members: torch.Tensor, strict: bool) -> Three:
+    def _kriging(
+        self, cross: Cross, rows: torch.Tensor, h: torch.Tensor | None, members: torch.Tensor, strict: bool
+    ) -> Three:
         """Weights (B, s, m), reductions (B, s), and which neighbourhoods do not determine the trend (B,)."""
         missing = members < 0
         fewer = bool(missing.any())
         index = members.clamp_min(0) if fewer else members
-        with self.gram.systems(test, index) as (G, V):
+        with cross.systems(rows, index) as (G, V):
             if fewer:  # a point that has nothing to do with anything
                 G.masked_fill_(missing[:, :, None], 0).masked_fill_(missing[:, None, :], 0)
                 G.diagonal(dim1=1, dim2=2).masked_fill_(missing, 1)

@@ -115,3 +115,14 @@ def require_same_system(system: str | None, known: str | None, name: str, what: 
         f"the coordinate system of {name} is {worded(system)}, that of {what} {worded(known)}; convert the former with "
         f"geopandas: to_crs({known!r})"
     )
+
+
+def require_known_system(X: Any, name: str, known: str | None, names: list[str] | None) -> None:
+    """Refuse a geometry in another system than the ``known`` one of training points, or where there was none."""
+    system = system_of(X, name)
+    require_same_system(system, known, name, "the training points")
+    if system is not None and known is None and names is None:
+        raise InputError(
+            f"{name} has a geometry, and the training points were numbers whose coordinate system is not known; give "
+            "the same columns of numbers, or train with a GeoDataFrame"
+        )

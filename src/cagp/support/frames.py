@@ -1,19 +1,26 @@
-"""Data frames, of pandas, polars, pyarrow or anything that looks like them: names and columns of numbers.
+"""Data frames, of pandas, polars, pyarrow or anything that looks like them: names, and columns as features.
 
 Yes and no become 1 and 0, dates and times days since 1970-01-01 (in UTC where they have a time zone), a geometry of
-points its coordinates.
+points its coordinates, categories, where an ``Encoding`` was learned, one feature of 0 and 1 for each but the first.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ..errors import InputError, InputTypeError
-from .coordinate_systems import require_same_system, system_of, without_geometry
+from .coordinate_systems import coordinate_units, without_geometry
+from .encodings import Encoding, category, different, is_number, sources_of, yes_or_no
 
 DAYS = "days since 1970-01-01"  # the unit of dates and times, in the words of the CF conventions
+
+_DATE = re.compile(r"\d{1,4}[-./]\d{1,2}[-./]\d{1,4}")  # how a text begins that is one
+_CATEGORICAL = ("CategoricalDtype", "Categorical", "Enum", "DictionaryType")  # in pandas, polars and pyarrow
 
 _EPOCH, _DAY = np.datetime64("1970-01-01", "s"), np.timedelta64(1, "D")
 
@@ -34,23 +41,6 @@ def column_names(X: Any) -> list[str] | None:
     return None if names is None or callable(names) else [str(name) for name in names]
 
 
-def same_columns(X: Any, name: str, known: list[str] | None, crs: str | None = None) -> None:
-    """Refuse a data frame whose columns, or coordinate system, are not those that are ``known``, in the same order."""
-    system = system_of(X, name)
-    names = column_names(without_geometry(X, name))
-    require_same_system(system, crs, name, "the training points")
-    if system is not None and known is None and crs is None:
-        raise InputError(
-            f"{name} has a geometry, and the training points were numbers whose coordinate system is not known; give "
-            "the same columns of numbers, or train with a GeoDataFrame"
-        )
-    if known is not None and names is not None and names != known:
-        raise InputError(
-            f"{name} has the columns {names}, the training points have {known}; put them in the same order: "
-            f"{name}[{known}]"
-        )
-
-
 def frame_numbers(X: Any, name: str) -> np.ndarray:
     """The columns of a data frame side by side, float64 (n, p), NaN where a value is missing."""
     X = without_geometry(X, name)
@@ -62,28 +52,136 @@ def frame_numbers(X: Any, name: str) -> np.ndarray:
     return numbers
 
 
-def dated_columns(X: Any) -> list[str]:
-    """The names of the columns of a data frame that hold dates or times."""
-    X = without_geometry(X, "X")
+@dataclass(frozen=True)
+class _Frame:
+    """What is refused of the columns of a data frame that is the argument called ``argument``."""
+
+    argument: str
+
+    def unfit(self, name: str, words: str) -> InputError:
+        """The refusal of a column."""
+        return InputError(f"the column {name!r} of {self.argument} {words}")
+
+    def refused(self, name: str, row: int, held: Any, words: str) -> InputError:
+        """The refusal of what a column holds in a row."""
+        return self.unfit(name, f"holds {held!r} at index {row}, {words}")
+
+    def remedy(self, name: str, as_categories: bool) -> str:
+        """How to leave a column out and, ``as_categories``, how to say that it holds these."""
+        more = f', or say that these are categories, in pandas with {self.argument}[{name!r}].astype("category")'
+        return "leave the column out" + more * as_categories
+
+
+def encodings_of(X: Any, argument: str) -> tuple[Encoding, ...]:
+    """How the columns of a data frame that are no plain numbers become features; none for anything else."""
+    X = without_geometry(X, argument)
     names = column_names(X) or []
-    return [each for i, each in enumerate(names) if _values(_column(X, i, each)[:1]).dtype.kind in "Mm"]
+    each = [_learned(_column(X, i, name), name, _Frame(argument)) for i, name in enumerate(names)]
+    found = tuple(encoding for encoding in each if encoding is not None)
+    features = feature_names(X, found) or []
+    if found and len(set(features)) < len(features):
+        raise InputError(f"{argument} has two features of the same name, {features}; rename one of its columns")
+    return found
 
 
-def told_about(X: Any) -> str:
-    """What is made of the dates in a data frame, in words; nothing where there are none."""
-    dates = dated_columns(X)
-    return f"Dates and times in {', '.join(map(repr, dates))} are counted in {DAYS}." if dates else ""
-
-
-def plain(X: Any, name: str) -> Any:
-    """X itself, or for a data frame with dates or a geometry one of numbers: days since 1970-01-01, coordinates."""
-    X = without_geometry(X, name)
+def feature_names(X: Any, encodings: Sequence[Encoding]) -> list[str] | None:
+    """What the features are called that the columns of a data frame become; None for anything else."""
+    by_column = {each.column: each.features for each in encodings}
     names = column_names(X)
-    if names is None or all(_values(_column(X, i, each)[:0]).dtype.kind in "fiub" for i, each in enumerate(names)):
+    return None if names is None else [feature for each in names for feature in by_column.get(each, (each,))]
+
+
+def units_of(names: Sequence[str] | None, encodings: Sequence[Encoding], crs: str | None = None) -> list[str]:
+    """The units of the features of these names as far as they are known: those of dates and of coordinates."""
+    known = dict.fromkeys((each.column for each in encodings if each.kind == "date"), DAYS)
+    known |= {} if crs is None else coordinate_units(crs)
+    return [known.get(name, "") for name in names or ()]
+
+
+def features_of(X: Any, argument: str, known: list[str] | None, encodings: Sequence[Encoding]) -> Any:
+    """The features (n, p) that are ``known`` of a data frame with the same columns; anything else as it is.
+
+    A frame may have the features themselves, too.
+    """
+    X = without_geometry(X, argument)
+    names = column_names(X)
+    if names is None or known is None:
         return X
-    numbers = frame_numbers(X, name)
-    make = getattr(type(X), "from_pydict", type(X))  # as pyarrow calls it; to pandas and polars it is their own name
-    return make({each: numbers[:, i] for i, each in enumerate(names)})
+    sources = sources_of(known, encodings)
+    if names not in (known, sources):
+        raise InputError(
+            f"{argument} has the columns {names}, the training points have {sources}; put them in the same order: "
+            f"{argument}[{sources}]"
+        )
+    by_column = {each.column: each for each in encodings if each.column in names}
+    if not by_column:
+        return X
+    made: dict[str, np.ndarray] = {}
+    for i, name in enumerate(names):
+        encoding = by_column.get(name) or Encoding(name, "number")
+        own = _encoded(_column(X, i, name), encoding, argument)
+        encoding.filled(own)
+        if (gaps := np.isnan(own[encoding.features[0]])).any():
+            first = int(gaps.argmax())
+            raise InputError(
+                f"the column {name!r} of {argument} has {gaps.sum()} missing values, the first at index {first}; "
+                "remove those rows or fill them in first"
+            )
+        made |= own
+    return np.column_stack([made[name] for name in known])
+
+
+def _learned(column: Any, name: str, frame: _Frame) -> Encoding | None:
+    """How a column becomes features; None where it is one already, and where it is nothing that could be one."""
+    values, kind = _values(column), getattr(column, "dtype", getattr(column, "type", None))
+    if values.dtype.kind == "M":
+        return Encoding(name, "date")
+    if values.dtype.kind == "b" or getattr(kind, "kind", None) == "b":
+        return Encoding(name, "boolean")
+    asked = type(kind).__name__ in _CATEGORICAL
+    if not asked and not (values.dtype.kind in "OUT" and any(isinstance(each, (str, bool)) for each in values)):
+        return None
+    texts, codes = _coded(values)
+    if not texts or yes_or_no([text.lower() for text in texts]):
+        return Encoding(name, "boolean" if texts else "number")
+    if not asked:
+        row = int((codes >= 0).argmax())
+        if _DATE.match(texts[0]):
+            remedy = f"turn the column into dates first, in pandas with pd.to_datetime({frame.argument}[{name!r}])"
+            raise frame.refused(name, row, texts[0], f"a date as text; {remedy}")
+        if any(map(is_number, texts)):
+            odd = [i for i, text in enumerate(texts) if not is_number(text)] or [0]
+            row = int(np.isin(codes, odd).argmax())
+            remedy = f"turn it into numbers, or {frame.remedy(name, True)}"
+            raise frame.refused(name, row, texts[codes[row]], f"text among numbers; {remedy}")
+    return category(name, texts, codes, frame, asked=asked)
+
+
+def _encoded(column: Any, encoding: Encoding, argument: str) -> dict[str, np.ndarray]:
+    """The features (n,) that a column becomes, by their names; NaN where it is missing."""
+    name, values = encoding.column, _values(column)
+    if encoding.kind == "date" and values.dtype.kind != "M" and len(values):
+        words = "where the model has dates; pass dates, in pandas of the type datetime64"
+        raise _Frame(argument).refused(name, 0, values[:1].tolist()[0], words)
+    if encoding.kind in ("number", "date"):
+        return {name: _numbers(column, f"the column {name!r} of {argument}")}
+    texts, codes = _coded(values)
+    if encoding.kind == "category":
+        return encoding.indicators(texts, codes, _Frame(argument))
+    return {name: encoding.truths(texts, codes, _Frame(argument))}
+
+
+def _coded(values: np.ndarray) -> tuple[list[str], np.ndarray]:
+    """The different values of a column (n,) as texts, in their order, and which each row has, -1 where missing."""
+    if values.dtype.kind in "fiuM":
+        return different(values)
+    places: dict[str, int] = {}
+    codes = np.full(len(values), -1)
+    for row, each in enumerate(values.tolist()):
+        if each is not None and type(each).__name__ not in ("NAType", "NaTType") and each == each:
+            text = f"{each:.0f}" if isinstance(each, float) and each.is_integer() else str(each)
+            codes[row] = places.setdefault(text, len(places))
+    return list(places), codes
 
 
 def require_exact(largest: int, said: str) -> None:
@@ -120,6 +218,7 @@ def _numbers(column: Any, said: str) -> np.ndarray:
         example = f" such as {values[0]!r}" if len(values) else ""
         raise InputTypeError(
             f"{said} has type {values.dtype}, with values{example}, which is not numeric; convert it to numbers first: "
-            "categories to columns of 0 and 1, for example with scikit-learn's OneHotEncoder"
+            "categories, which cagp.fit and CAGPRegressor take, to columns of 0 and 1, for example with scikit-learn's "
+            "OneHotEncoder"
         )
     return values.astype(np.float64)

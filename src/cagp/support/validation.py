@@ -49,6 +49,8 @@ def _as_numpy(array: ArrayLike, name: str) -> np.ndarray:
             f"{name} is a masked array with {int(np.ma.getmaskarray(array).sum())} masked values; "
             "remove those rows or fill them in first"
         )
+    if hasattr(array, "toarray"):
+        raise InputTypeError(f"{name} is sparse, {type(array).__name__}; cagp needs all of it: write {name}.toarray()")
     if column_names(array) is not None:
         return frame_numbers(array, name)
     try:

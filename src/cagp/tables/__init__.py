@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError, TableError
-from ..saving import Encoding
+from ..support.encodings import Encoding, sources_of
 from . import comma_separated, netcdf, parquet, vector
-from .columns import ColumnsAsked, encoded_table, learned, sources_of
+from .columns import ColumnsAsked, encoded_table, learned
 from .table import Grid, RawColumns, Table, missing_in, select, taken_at, without
 
 _READERS = {".csv": comma_separated.read, ".csv.gz": comma_separated.read, ".parquet": parquet.read, ".nc": netcdf.read}

@@ -18,9 +18,10 @@ import numpy as np
 
 from ..errors import TableError
 from ..support.atomic_files import whole_file
+from ..support.encodings import is_number
 from ..support.memory import human
 from .table import RawColumns, Taken, check_names, largest_table, missing_in, taken_at, too_large, too_much, unreadable
-from .texts import as_numbers, is_number
+from .texts import as_numbers
 
 _MISSING = ("", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "None", "-nan", "-NaN", "#N/A")
 _MOST_PACKED = 1032  # bytes that one byte of a compressed file may stand for

@@ -12,8 +12,8 @@ import numpy as np
 import torch
 
 from ..errors import TableError
-from ..saving import Encoding
 from ..support.advice import suggestion
+from ..support.encodings import Encoding, different
 from ..support.memory import available_bytes, human
 
 
@@ -50,9 +50,17 @@ class RawColumns:
     place_of: Callable[[int], str] = lambda row: f"row {row + 1}"
     crs: str | None = None
 
+    def unfit(self, name: str, words: str) -> TableError:
+        """The refusal of a column."""
+        return TableError(f"{self.path}: column {name!r} {words}")
+
     def refused(self, name: str, row: int, held: Any, words: str) -> TableError:
         """The refusal of what a column holds in a row."""
-        return TableError(f"{self.path}: column {name!r} holds {held!r} in {self.place_of(row)}, {words}")
+        return self.unfit(name, f"holds {held!r} in {self.place_of(row)}, {words}")
+
+    def remedy(self, name: str, as_categories: bool) -> str:
+        """How to leave a column out and, ``as_categories``, how to say that it holds these."""
+        return f"leave the column out (--exclude {name!r})" + (f", or say --categories {name!r}" * as_categories)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -151,13 +159,7 @@ def coded(values: Any) -> tuple[list[str], np.ndarray]:
     if not isinstance(values, np.ndarray):
         found = values.combine_chunks().dictionary_encode()
         return found.dictionary.to_pylist(), found.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-    gaps = missing_in(values)
-    numbers, inverse = np.unique(values[~gaps], return_inverse=True)
-    codes = np.full(len(values), -1)
-    codes[~gaps] = inverse
-    if numbers.dtype.kind != "f":
-        return [str(each) for each in numbers], codes
-    return [f"{each:.0f}" if each.is_integer() else repr(each) for each in numbers.tolist()], codes
+    return different(values)
 
 
 def without(values: Any, gone: np.ndarray) -> Any:

@@ -57,17 +57,6 @@ def as_numbers(texts: Any, separated_by_comma: bool, decimal: str) -> tuple[Any,
     return None, ""
 
 
-def is_number(text: str) -> bool:
-    """Whether a text is a number as Python writes it; 1_000 and digits of other scripts are not, for Arrow neither."""
-    if "_" in text or not text.isascii():
-        return False
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
-
-
 def form_of(text: str) -> str | None:
     """The name of the form that a text has as a date; None where it is none."""
     return next((name for name, form in _FORMS.items() if re.match(form + _TIME, text)), None)

@@ -14,6 +14,7 @@ from .heaton import Heaton
 from .hybrid import Hybrid
 from .machine import Forecast
 from .recalibration import RecalibrationStudy
+from .relocated import Relocated
 from .report import Record, load_all
 from .runner import run_study
 from .sbc import Sbc, SbcIterations
@@ -40,6 +41,7 @@ STUDIES: dict[str, AnyStudy] = {
         Acceleration(),
         Hybrid(),
         RecalibrationStudy(),
+        Relocated(),
         Heaton(),
     )
 }

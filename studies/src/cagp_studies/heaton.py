@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 import time
 from collections.abc import Mapping
@@ -19,7 +18,7 @@ from cagp.prediction import Prediction
 
 from . import heaton_figures as figures
 from . import heaton_results as results
-from .heaton_data import SATELLITE, SIMULATED, Given, load, satellite_file
+from .heaton_data import SATELLITE, SIMULATED, Given, load, satellite_content
 from .heaton_scores import scores_of
 from .study import Presentation, Study, Tables
 
@@ -56,9 +55,7 @@ class Heaton(Study[HeatonConfig, HeatonPiece]):
 
     def pieces(self, config: HeatonConfig) -> Mapping[str, HeatonPiece]:
         pieces = {SIMULATED: HeatonPiece(SIMULATED)}
-        path = satellite_file()
-        if path is not None:  # another file is another piece
-            content = hashlib.sha256(path.read_bytes()).hexdigest()[:12]
+        if (content := satellite_content()) is not None:  # another file is another piece
             pieces[f"{SATELLITE}-{content}"] = HeatonPiece(SATELLITE)
         return pieces
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -27,7 +28,8 @@ SOURCE = f"{REPOSITORY}, folder Data"
 ENVIRONMENT = "CAGP_SATELLITE"
 """The environment variable that names the file of the satellite data, where that is not in CAGP_DATA."""
 
-_STEMS = {SIMULATED: "AllSimulatedTemps", SATELLITE: "AllSatelliteTemps"}
+# as published; the simulated one under its short name is cagp.datasets.heaton
+_STEMS = {SIMULATED: ("AllSimulatedTemps",), SATELLITE: ("AllSatelliteTemps", "heaton_satellite")}
 _ENDINGS = (".csv", ".csv.gz", ".parquet", ".rdata", ".rda")
 _COLUMNS = ["Lon", "Lat", "MaskTemp", "TrueTemp"]
 
@@ -72,7 +74,7 @@ class Field:
 def satellite_file() -> Path | None:
     """The file of the satellite data: the one that CAGP_SATELLITE names, or one in CAGP_DATA or the cache, or None."""
     named = os.environ.get(ENVIRONMENT)
-    path = Path(named).expanduser() if named else _found(_STEMS[SATELLITE])
+    path = Path(named).expanduser() if named else _found(SATELLITE)
     if path is not None and path.is_file():
         _reader(path)  # what is missing to read it is said now, and not after the other field
     elif path is not None:
@@ -82,23 +84,29 @@ def satellite_file() -> Path | None:
     return path
 
 
+def satellite_content() -> str | None:
+    """Twelve digits that tell the satellite data from those of another file; None where there is none."""
+    path = satellite_file()
+    return None if path is None else hashlib.sha256(path.read_bytes()).hexdigest()[:12]
+
+
 def load(name: str) -> Field:
     """The field of that name, "simulated" or "satellite"."""
     if name == SATELLITE:
         path = satellite_file()
         if path is None:
             raise DataError(
-                f"the satellite data are not here: put {_STEMS[SATELLITE]}.RData ({SOURCE}), or the same table as .csv "
+                f"the satellite data are not here: put {_STEMS[SATELLITE][0]}.RData ({SOURCE}), or the same table as .csv "
                 f"or .parquet, into the folder CAGP_DATA, or name the file in {ENVIRONMENT}"
             )
         return read_field(path, SATELLITE)
-    own = _found(_STEMS[SIMULATED])
+    own = _found(SIMULATED)
     if own is not None:
         return read_field(own, SIMULATED)
     try:
         data = datasets.heaton()
     except DataError as error:
-        error.add_note(f"{_STEMS[SIMULATED]}.RData ({SOURCE}), or the same table as .csv or .parquet, will do as well.")
+        error.add_note(f"{_STEMS[SIMULATED][0]}.RData ({SOURCE}), or the same table as .csv or .parquet, will do as well.")
         raise
     return Field(SIMULATED, Given(data.X, data.y, data.X_gaps), data.y_gaps, data.path)
 
@@ -127,13 +135,13 @@ def read_field(path: Path, name: str) -> Field:
     return Field(name, Given(places[~masked], seen[~masked], places[masked]), truth[masked], path)
 
 
-def _found(stem: str) -> Path | None:
-    """A file of that name, with any ending that can be read, in CAGP_DATA or in the cache."""
+def _found(name: str) -> Path | None:
+    """The file of a field, with any ending that can be read, in CAGP_DATA or in the cache."""
     for folder in (data_folder(), cache_folder()):
-        here = sorted(folder.iterdir()) if folder is not None and folder.is_dir() else []
-        for ending in _ENDINGS:
-            for path in here:
-                if path.name.lower() == f"{stem.lower()}{ending}":
+        here = {path.name.lower(): path for path in folder.iterdir()} if folder is not None and folder.is_dir() else {}
+        for stem in _STEMS[name]:
+            for ending in _ENDINGS:
+                if (path := here.get(f"{stem.lower()}{ending}")) is not None:
                     return path
     return None
 
