@@ -374,7 +374,7 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     def _numbers(self, X: Any) -> np.ndarray:
         """X as features (T, p), checked against what was fitted to."""
-        require_known_system(X, "X", self.crs_, self._features)
+        require_known_system(X, "X", getattr(self, "crs_", None), self._features)
         X = without_geometry(X, "X")
         if column_names(X) is not None:
             validate_data(self, X, skip_check_array=True, reset=False)
