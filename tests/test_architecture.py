@@ -47,6 +47,7 @@ LAYERS = (
     "datasets",  # public data
     "interop",  # other libraries' kernels, models and arrays
     "tables",  # files of columns
+    "maps",  # rasters of predictions
     "reports",  # HTML about a fit
     "fit_report",  # their front door
     "estimator",  # scikit-learn

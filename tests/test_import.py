@@ -61,7 +61,8 @@ print("pandas" in sys.modules)
 """
 OPTIONAL = (
     "sklearn", "pandas", "matplotlib", "rich", "typer", "joblib", "xarray", "dask", "pooch", "gpytorch",
-    "triton", "h5netcdf", "safetensors", "distributed", "cloudpickle", "numba",
+    "triton", "h5netcdf", "safetensors", "distributed", "cloudpickle", "numba", "geopandas", "pyproj",
+    "rasterio", "zarr",
 )  # fmt: skip
 
 

@@ -49,6 +49,7 @@ if TYPE_CHECKING:  # for type checkers; when the program runs, __getattr__ finds
         Spherical,
         Varying,
     )
+    from .maps import write_map
     from .means import Basis, Constant, Mean, Polynomial, Zero
     from .model import Model
     from .posterior import Posterior
@@ -84,6 +85,7 @@ _HOMES = (
     "model",
     "saving",
     "choosing",
+    "maps",
 )
 """The modules where the public names live."""
 
@@ -121,6 +123,8 @@ def _found(name: str) -> Any:
             return importlib.import_module(".estimator", __name__).CAGPRegressor
         except ModuleNotFoundError as error:
             raise ImportError(f'CAGPRegressor needs {error.name}: pip install "cagp[sklearn]"') from error
+    if importlib.util.find_spec(f"{__name__}.{name}") is not None:
+        return importlib.import_module(f".{name}", __name__)
     if name in __all__:
         for home in _HOMES:
             there = vars(importlib.import_module(f".{home}", __name__))
@@ -130,8 +134,6 @@ def _found(name: str) -> Any:
     if name in _GONE:
         kind = ImportError if name == "studies" else AttributeError  # a package of its own has to be installed
         raise kind(f"cagp.{name} is gone: {_GONE[name]}")
-    if importlib.util.find_spec(f"{__name__}.{name}") is not None:
-        return importlib.import_module(f".{name}", __name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
@@ -201,4 +203,5 @@ __all__ = [
     "preconditioners",
     "solvers",
     "stopping",
+    "write_map",
 ]

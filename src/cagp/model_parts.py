@@ -21,6 +21,7 @@ from .recalibration import Margins, PlacedMargins
 from .solvers import Prepared
 from .story import Story, Tried
 from .support.convert import Output
+from .support.coordinate_systems import require_known_system
 from .support.encodings import Encoding
 from .support.frames import features_of
 from .support.threads import threads_for
@@ -45,6 +46,7 @@ class ModelParts:
         result: Any = None,
         column_names: list[str] | None = None,
         encodings: tuple[Encoding, ...] = (),
+        crs: str | None = None,
     ) -> None:
         share = np.asarray(weights, dtype=np.float64)
         if share.shape != (len(components),) or not len(components):
@@ -55,7 +57,7 @@ class ModelParts:
         self.components = tuple(components[i] for i in order)
         self.weights = share[order]
         self.margins, self.transform, self.limited = margins, transform, limited
-        self.record, self.result = story, result
+        self.record, self.result, self.crs = story, result, crs
         self.column_names, self.encodings = column_names, encodings  # of the features, where they have names
         heaviest = self.components[0]
         self.prior, self.solver, self.device = heaviest.prior, heaviest.solver, heaviest.device
@@ -66,8 +68,8 @@ class ModelParts:
 
         They are ``components``, ``weights``, ``margins``, ``transform``, ``limited``, ``story`` and ``result``.
         """
-        names = "components", "weights", "margins", "transform", "limited", "result", "column_names", "encodings"
-        own = {name: getattr(self, name) for name in names}
+        names = ("components", "weights", "margins", "transform", "limited", "result")
+        own = {name: getattr(self, name) for name in (*names, "column_names", "encodings", "crs")}
         return type(self)(**{**own, "story": self.record, **parts})
 
     def __repr__(self) -> str:
@@ -155,6 +157,7 @@ class ModelParts:
 
     def test_points(self, X_test: ArrayLike, name: str = "X_test") -> tuple[torch.Tensor, Output]:
         """X_test (T, p), checked, on the device of the model; and how results go out: as X_test came in."""
+        require_known_system(X_test, name, self.crs, self.column_names)
         given = features_of(X_test, name, self.column_names, self.encodings)
         return points(given, name, self.device, columns=self.recipe.X.shape[1]), Output.like(X_test)
 

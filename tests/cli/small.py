@@ -25,7 +25,7 @@ _HOLD = """
 import sys, time
 from pathlib import Path
 from cagp.cli import main
-from cagp.cli.outputs import Pieces
+from cagp.support.pieces import Pieces
 
 pieces, folder, save, saved = int(sys.argv[1]), Path(sys.argv[2]), Pieces.save, []
 

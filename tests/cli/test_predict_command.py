@@ -18,8 +18,8 @@ from scipy.stats import norm
 import cagp
 from cagp import saving
 from cagp.algebra.sweeps import sweep
-from cagp.cli.outputs import Pieces
 from cagp.interop import xarray as interop
+from cagp.support.pieces import Pieces
 from cagp.tables import read_table, write_table
 from cli.small import VALUES, call, snapshot, start, write_small
 from random_examples import examples

@@ -9,7 +9,7 @@ import pytest
 import xarray as xr
 
 from cagp import saving
-from cagp.cli.outputs import Pieces
+from cagp.support.pieces import Pieces
 from cagp.tables import read_table
 from cli.small import VALUES, call, write_small
 

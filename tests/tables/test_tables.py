@@ -16,8 +16,10 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from cagp.errors import InputError, TableError
-from cagp.tables import ENDINGS, read_columns, read_table, write_table
+from cagp.tables import ENDINGS, WITH_POINTS, read_columns, read_table, write_table
 from random_examples import examples
+
+PLAIN = [each for each in ENDINGS if each not in WITH_POINTS]  # files of points have coordinates
 
 
 def table_file(folder: Path, text: str | bytes, name: str = "data.csv") -> Path:
@@ -29,7 +31,7 @@ def table_file(folder: Path, text: str | bytes, name: str = "data.csv") -> Path:
 # --- numbers in and out -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize("ending", PLAIN)
 @examples(15)
 @given(
     values=arrays(np.float64, (7,), elements=st.floats(allow_nan=False, allow_infinity=False, width=64)),
@@ -232,7 +234,7 @@ def test_netcdf_without_numbers(tmp_path: Path) -> None:
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # h5netcdf's own cleaning up
 @pytest.mark.usefixtures("garbage_collected")
-@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize("ending", PLAIN)
 @examples(25)
 @given(seed=st.integers(0, 2**32))
 def test_damaged_files(tmp_path_factory: pytest.TempPathFactory, ending: str, seed: int) -> None:

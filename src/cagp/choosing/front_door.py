@@ -83,11 +83,12 @@ def fit(
     observations for each. ``rotate`` turns the axes that these belong to, of two or three columns, see
     ``cagp.Rotated``: "auto" tries that with the best candidate where the likelihood promises something, and left-out
     observations judge it. ``globe`` names the columns with latitude and longitude in degrees, by number or by name:
-    distance there is measured in kilometres. ``times`` names those with times: each has a factor of its own in the
-    kernel. ``fit_options`` and ``condition_options`` are further options of ``cagp.hyperparameters.fit`` and
-    ``Prior.condition``. ``device`` is by default that of X. ``seconds`` is the budget, by default 60 for up to 10,000
-    entries and growing slowly: after it the best so far is kept and judged, and the story says what was not tried. One
-    candidate is always fitted. Ctrl-C ends the search as well. ``seed`` decides all chance, ``progress`` shows a bar.
+    distance there is measured in kilometres, by default where X is a GeoDataFrame in degrees. ``times`` names those
+    with times: each has a factor of its own in the kernel. ``fit_options`` and ``condition_options`` are further
+    options of ``cagp.hyperparameters.fit`` and ``Prior.condition``. ``device`` is by default that of X. ``seconds`` is
+    the budget, by default 60 for up to 10,000 entries and growing slowly: after it the best so far is kept and judged,
+    and the story says what was not tried. One candidate is always fitted. Ctrl-C ends the search as well. ``seed``
+    decides all chance, ``progress`` shows a bar.
 
     >>> import numpy as np, cagp
     >>> X = np.linspace(0, 1, 30)[:, None]
@@ -106,17 +107,19 @@ def fit_named(
     names: Sequence[str] | None,
     units: Sequence[str] = (),
     encodings: Sequence[Encoding] = (),
+    crs: str | None = None,
     **options: Any,
 ) -> Model:
     """``fit`` to an array X (n, p) whose columns have these ``names`` and ``units``, in which the story is told.
 
-    ``encodings`` say how they were made of columns of a data frame, which the model then takes.
+    ``encodings`` say how they were made of columns of a data frame, which the model then takes, ``crs`` is the
+    coordinate system that two of the columns are in, called as ``coordinate_names`` says.
     """
     started = time.perf_counter()
     data = TrainingData.read(X, y, options.get("device"))
     own = None if names is None else list(names)
-    units = units or units_of(own, encodings)
-    data = dataclasses.replace(data, names=own, units=units, encodings=tuple(encodings))
+    units = units or units_of(own, encodings, crs)
+    data = dataclasses.replace(data, names=own, units=units, encodings=tuple(encodings), crs=crs)
     return _found(Options(**options).checked(data), started)
 
 

@@ -22,6 +22,7 @@ from ..left_out import FEWEST
 from ..means import Mean, as_mean
 from ..solvers import Auto, Cholesky, NearestNeighbours, Solver, as_solver
 from ..solvers.exact import EXACT_UP_TO
+from ..support.coordinate_systems import GLOBE, is_globe, require_known_system, system_of
 from ..support.encodings import Encoding
 from ..support.frames import encodings_of, feature_names, features_of, units_of
 from ..support.validation import ArrayLike, choice, count, points, positive, squarable, targets
@@ -38,8 +39,8 @@ _SECONDS, _ENTRIES = 60.0, 10_000  # how long a search may take for so many entr
 class TrainingData:
     """Observations y (n,) at X (n, p) in float64; ``names`` are those of the features, where X is a data frame.
 
-    ``device`` is where the work is done, ``units`` are those of the features, where they are known, and ``encodings``
-    say which columns of the frame these were.
+    ``device`` is where the work is done, ``units`` are those of the features, where they are known, ``encodings`` say
+    which columns of the frame these were, and ``crs`` is the coordinate system of the points.
     """
 
     X: np.ndarray
@@ -48,6 +49,7 @@ class TrainingData:
     device: torch.device
     units: Sequence[str] = ()
     encodings: tuple[Encoding, ...] = ()
+    crs: str | None = None
 
     @classmethod
     def read(cls, X: ArrayLike, y: ArrayLike, device: str | torch.device | None) -> TrainingData:
@@ -61,11 +63,19 @@ class TrainingData:
         values = targets(y, len(train), place)
         squarable(train, "X")
         squarable(values, "y")
-        return cls(train.cpu().numpy(), values.cpu().numpy(), names, place, units_of(names, encodings), encodings)
+        crs = system_of(X, "X")
+        units = units_of(names, encodings, crs)
+        return cls(train.cpu().numpy(), values.cpu().numpy(), names, place, units, encodings, crs)
 
     def places(self, X: ArrayLike, name: str) -> torch.Tensor:
         """Further points X (T, p), the argument called ``name``."""
+        require_known_system(X, name, self.crs, self.names)
         return points(features_of(X, name, self.names, self.encodings), name, self.device, columns=self.X.shape[1])
+
+    @property
+    def globe(self) -> tuple[str, str] | None:
+        """The columns that the coordinate system says to be a latitude and a longitude."""
+        return GLOBE if self.crs is not None and is_globe(self.crs) else None
 
 
 def _about(sentence: str, *, estimator: str | None = "", command: str | None = "") -> dict[str, Any]:
@@ -180,7 +190,8 @@ class FitRequest:
         self.held = (fix,) if isinstance(fix, str) else tuple(fix)
         self.mean = TRENDS[mean] if isinstance(mean, str) else None if mean is None else as_mean(mean)
         each = len(data.y) >= PER_COLUMN * p if options.ard is None else bool(options.ard)
-        globe = None if options.globe is None else column_numbers(options.globe, "globe", data)
+        asked = options.globe if options.globe is not None or self.given is not None else data.globe
+        globe = None if asked is None else column_numbers(asked, "globe", data)
         self.groups = column_groups(data.X, globe, column_numbers(options.times, "times", data), each)
         self.like = None if options.like is None else data.places(options.like, "like")
         trend = mean is None or (isinstance(mean, str) and mean != "zero")

@@ -13,6 +13,15 @@ Folder = Annotated[Path, Argument(metavar="MODEL", help="Model folder that `cagp
 Seed = Annotated[int, Option(min=0, help="Seed of all random numbers.")]
 DropMissing = Annotated[bool, Option("--drop-missing", help="Leave out rows with missing values, and say how many.")]
 Points = Annotated[Path, Argument(metavar="DATA", help="Table with the features; NetCDF grids as well.")]
+MorePoints = Annotated[Path | None, Argument(metavar="[DATA]", help="Table with the features; NetCDF grids as well.")]
+_GRID = (
+    "A map over the data in place of DATA: cells of 0.01 or 500m, or those of a raster.tif. OUT is .tif, .nc, .zarr."
+)
+Grid = Annotated[str | None, Option(help=_GRID)]
+Mask = Annotated[Path | None, Option(help="With --grid: polygons, .gpkg or .geojson; cells outside are empty.")]
+Share = Annotated[
+    bool, Option("--share", help="With --grid: a band with the share that more computation could remove.")
+]
 Interval = Annotated[float, Option(help="Per cent that lower and upper hold.")]
 OtherSolver = Annotated[str | None, Option(help="Another solver than the model's; see `cagp solvers`.")]
 Iterations = Annotated[int | None, Option(min=0, help="Iterations of the solver.")]
@@ -23,7 +32,8 @@ Drawn = Annotated[bool, Option("--observed", help="Fields of new observations, n
 By = Annotated[str | None, Option(metavar="COLUMN", help="Column with the region of each point; without it, one mean.")]
 _WEIGHTS = "Column with what points count, or equal, or area: the cosine of the latitude, the default on NetCDF grids."
 Weights = Annotated[str | None, Option(metavar="COLUMN", help=_WEIGHTS)]
-_PREDICTED = "Table: .csv, .csv.gz, .parquet, .nc; by default DATA-predicted, beside DATA."
+_PREDICTED = "Table: .csv, .csv.gz, .parquet, .nc, .gpkg; by default DATA-predicted, beside DATA."
+PredictedOrMap = Annotated[Path | None, Option(help=f"{_PREDICTED} With --grid a map: .tif, .nc or .zarr.")]
 Predicted = Annotated[Path | None, Option(dir_okay=False, help=_PREDICTED)]
 _LEFT_OUT = "Table with features: left-out data lie as far from the others as its rows from the data."
 LeftOutLike = Annotated[Path | None, Option(help=_LEFT_OUT)]
@@ -35,7 +45,7 @@ Exceed = Annotated[Listed, Option(help=_EXCEED)]
 _MAP = "Page with a map of the rows' extent: mean, std, probability of more than a threshold; map.html."
 MapPage = Annotated[Path | None, Option("--map", dir_okay=False, help=_MAP)]
 
-Data = Annotated[Path, Argument(metavar="DATA", help="Table: .csv, .csv.gz, .parquet or .nc.")]
+Data = Annotated[Path, Argument(metavar="DATA", help="Table: .csv, .csv.gz, .parquet, .nc, .gpkg or .geojson.")]
 Target = Annotated[str, Option(help="Column to predict; the beginning of its name is enough.")]
 Out = Annotated[Path, Option(file_okay=False, help="Folder for the model.")]
 Features = Annotated[Listed, Option(help="Columns to predict from: 'a,b,c'; by default all others that vary.")]

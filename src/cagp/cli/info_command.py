@@ -40,6 +40,7 @@ def _facts(saved: Saved) -> list[tuple[str, str]]:
     from ..kernels import geographic_columns
     from ..kernels.rotated import directions_in_words
     from ..solvers import Auto
+    from ..support.coordinate_systems import worded
     from ..support.memory import available_bytes, human
 
     d, p = saved.X.shape
@@ -61,10 +62,10 @@ def _facts(saved: Saved) -> list[tuple[str, str]]:
     dense = d * d * (8 if saved.solve_dtype == "float64" else 4)
     free = available_bytes(torch.device("cpu"))
     kept = "kept in memory" if dense <= 0.75 * free / 2 else "too large for half of that: recomputed in tiles"
-    places = []
+    places = [("coordinate system", worded(saved.about.crs))] if saved.about.crs is not None else []
     if globe := geographic_columns(saved.prior.kernel, range(p)):
         (south, north), (west, east) = ((saved.X[:, c].min(), saved.X[:, c].max()) for c in globe[0])
-        places = [("region", f"latitude {south:g} … {north:g}, longitude {west:g} … {east:g} degrees")]
+        places += [("region", f"latitude {south:g} … {north:g}, longitude {west:g} … {east:g} degrees")]
     places += [
         ("direction", sentence) for sentence in directions_in_words(saved.prior.kernel, _features(saved), saved.X)
     ]

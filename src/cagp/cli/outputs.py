@@ -1,23 +1,15 @@
-"""Files with predictions: attributes after the CF conventions, provenance, and batches that are finished.
-
-Batches lie in OUT.parts/<key>/, where the same command continues. The key is a hash of model, input and settings.
-"""
+"""Files with predictions: attributes after the CF conventions, provenance, and the key of batches that are finished."""
 
 from __future__ import annotations
 
 import hashlib
-import io
 import json
-import re
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..support.atomic_files import whole_file
-from ..support.frames import DESCRIBING
 from ..support.version import __version__
 
 if TYPE_CHECKING:
@@ -25,14 +17,13 @@ if TYPE_CHECKING:
     from ..saving import About, Saved
     from ..tables.table import Grid, RawColumns
 
-MISSING, COPIES = "rows left out, missing", "rows left out, copies"
 _COLUMNS = ("mean", "std", "lower", "upper")
-# Of files with batches; the last two are names of former versions.
-_NAME = re.compile(r"(batch|rows|fields)-\d+-\d+\.np[yz]")
 
 
 def notes_on(raw: RawColumns, target: str, missing: int, copied: int) -> dict[str, str]:
     """What ``cagp fit`` notes about its data, for people and for the attributes of predictions."""
+    from ..interop.xarray_conventions import COPIES, DESCRIBING, MISSING
+
     attributes = raw.attributes.get(target, {})
     notes = {"data file": str(raw.path)}
     notes |= {f"target {name}": attributes[name] for name in DESCRIBING if name in attributes}
@@ -77,11 +68,7 @@ def described(
     """Units and attributes of each new column, and notes on the whole; ``level`` is None without error bars."""
     from ..interop.xarray_conventions import Source, kept_cell_methods, provenance, variable_attributes
 
-    attributes = {name: about.notes[f"target {name}"] for name in DESCRIBING if f"target {name}" in about.notes}
-    if target in about.units:
-        attributes["units"] = about.units[target]
-    left_out = [int(text) if (text := about.notes.get(name, "0")).isdecimal() else 0 for name in (MISSING, COPIES)]
-    source = Source(target, attributes, *left_out)
+    source = Source.of(about, target)
     each = {name: variable_attributes(source, name, level, observed) for name in names}
     del each["mean"]["ancillary_variables"]
     if level is not None:
@@ -96,54 +83,6 @@ def described(
     units = {column: about.units[target] for column in names.values() if target in about.units}
     told = {names.get(name, prefix + name): said for name, said in each.items()}
     return {"units": units, "attributes": told, "notes": notes}
-
-
-class Pieces:
-    """The pieces of one prediction or simulation, each some arrays, beside its output file."""
-
-    def __init__(self, out: Path, key: str) -> None:
-        self.folder = out.with_name(out.name + ".parts")
-        self._own = self.folder / key[:16]
-
-    def _path(self, start: int, stop: int) -> Path:
-        return self._own / f"batch-{start}-{stop}.npz"
-
-    @property
-    def started(self) -> bool:
-        """Whether there is anything to continue from."""
-        return self._own.is_dir()
-
-    def save(self, start: int, stop: int, **arrays: np.ndarray) -> None:
-        """Keep what belongs to the rows, or fields, start … stop − 1."""
-        content = io.BytesIO()
-        np.savez(content, **arrays)  # type: ignore[arg-type]
-        # another process that finishes the same output may remove the folder at any moment
-        with suppress(FileNotFoundError), whole_file(self._path(start, stop)) as temporary:
-            temporary.write_bytes(content.getbuffer())
-
-    def keep(self) -> None:
-        """Remember that this was begun, even where no piece of it is finished."""
-        self._own.mkdir(parents=True, exist_ok=True)
-
-    def load(self, start: int, stop: int) -> dict[str, np.ndarray] | None:
-        """The arrays of start … stop − 1 if they were finished before; None also where a checksum is wrong."""
-        try:
-            content = io.BytesIO(self._path(start, stop).read_bytes())  # np.load leaves a damaged file open
-            with np.load(content, allow_pickle=False) as kept:
-                return dict(kept)
-        except Exception:  # whatever is wrong with it, this piece is computed again
-            return None
-
-    def remove(self) -> None:
-        """Remove all pieces beside this output, and nothing else; what another process removes first is no error."""
-        keys = [each for each in self.folder.glob("*") if each.is_dir() and not each.is_symlink()]
-        for key in keys:
-            for file in key.glob("*"):
-                if _NAME.fullmatch(file.name) or file.name.startswith(".partial-"):
-                    file.unlink(missing_ok=True)
-        for folder in (*keys, self.folder):
-            with suppress(OSError):  # it is gone, or holds something else
-                folder.rmdir()
 
 
 def key_of(saved: Saved, X: np.ndarray, *settings: Any) -> str:

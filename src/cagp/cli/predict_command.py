@@ -9,8 +9,10 @@ import typer
 from typer import Option
 
 from ..errors import InputError
+from ..support.pieces import Pieces
 from . import flags
-from .outputs import Pieces, columns_of, described, key_of, shown
+from .map_options import MapAsked
+from .outputs import columns_of, described, key_of, shown
 from .shared import (
     IN_OPTIONS,
     INTERRUPTED,
@@ -37,8 +39,11 @@ _SMALLEST_BATCH, _PIECES = 4000, 100
 
 def predict(
     folder: flags.Folder,
-    data: flags.Points,
-    out: flags.Predicted = None,
+    data: flags.MorePoints = None,
+    out: flags.PredictedOrMap = None,
+    grid: flags.Grid = None,
+    mask: flags.Mask = None,
+    share: flags.Share = False,
     std: Annotated[bool, Option(help="Error bars, or the mean alone (often much faster).")] = True,
     interval: flags.Interval = 95.0,
     exceed: flags.Exceed = None,
@@ -56,13 +61,14 @@ def predict(
     quiet: flags.Quiet = False,
     debug: flags.Debug = False,
 ) -> None:
-    """Predict with a model at the rows of a table.
+    """Predict with a model at the rows of a table, or make a map of it.
 
     The output has the features and the columns mean, std, lower_95, upper_95; a NetCDF file calls these lower and
     upper, and its attributes say the level. Ctrl-C stops at the iteration in hand and writes what there is, with error
     bars that are right for it, a column with the iterations of each row, and exit code 130. Finished batches are kept
     beside OUT until all is done: after Ctrl-C or a crash the same command continues. --map also writes a page to look
-    at, for models of two columns or on the globe.
+    at, for models of two columns or on the globe. With --grid OUT is a map for a GIS with the bands mean, std, lower
+    and upper, in the coordinate system of the model.
     """
     with errors_reported(debug, KEPT):
         from .. import tables
@@ -70,6 +76,14 @@ def predict(
         from ..stopping import ComputationalShare
 
         printer = Printer(quiet)
+        if grid is not None or data is None:
+            unknown = {"DATA": data, "--no-std": not std, "--batch": batch, "--prefix": prefix, "--map": map_page}
+            unknown |= {"--drop-missing": drop_missing}
+            asked = MapAsked(folder, grid, out, mask, share_in(interval), exceed, observed, share)
+            asked.write(solver, iterations, stop_share, overwrite, unknown, printer)
+            return
+        if mask is not None or share:
+            raise InputError("--mask and --share are for maps, which --grid asks for")
         level, thresholds = share_in(interval) if std else None, exceedances(names_in(exceed), "--exceed")
         if thresholds and not std:
             raise InputError("--exceed asks for probabilities, which the mean alone does not have; leave out --no-std")
@@ -77,7 +91,7 @@ def predict(
             ending = tables.ending_of(data)
             out = data.with_name(f"{data.name[: -len(ending)]}-predicted{data.name[-len(ending) :]}")
         rule = None if stop_share is None else ComputationalShare(stop_share)
-        saved, raw, features, target, own = opened(folder, data, out, solver, observed, printer)
+        saved, raw, features, target, own = opened(folder, data, out, solver, observed, printer, points=True)
         _require_map(map_page, saved, std, overwrite)
         names = columns_of(out, level, thresholds, prefix)
         if clash := {*names.values(), f"{prefix}iterations"} & set(features):
@@ -104,7 +118,7 @@ def predict(
         how: dict[str, Any] = {"level": level, "observed": observed, "message": message, "names": names}
         about = described(saved.about, target, model, table.grid, **how, prefix=prefix)
         about["units"] = table.units | about["units"]
-        tables.write_table(out, columns | new_columns, grid=table.grid, rows=table.rows, **about)
+        tables.write_table(out, columns | new_columns, grid=table.grid, rows=table.rows, crs=raw.crs, **about)
         if stopped:
             pieces.keep()
             typer.echo(message, err=True)

@@ -8,8 +8,9 @@ from typing import Annotated
 import numpy as np
 from typer import Option
 
+from ..support.pieces import Pieces
 from . import flags
-from .outputs import Pieces, key_of
+from .outputs import key_of
 from .shared import KEPT, Printer, errors_reported, require_new
 from .table_columns import opened, read_for
 

@@ -24,6 +24,7 @@ from ..means import Constant, Mean
 from ..model import Model
 from ..prior import Prior
 from ..saving import About
+from ..support.coordinate_systems import coordinate_names
 from ..support.validation import choice, positive, squarable
 from ..tables.columns import ColumnsAsked
 from ..transforms import KINDS as TRANSFORMS
@@ -268,7 +269,8 @@ def read_training(
         squarable(torch.from_numpy(values), what)
     units = {name: table.units[name] for name in (*columns, target) if name in table.units}
     notes = notes_on(raw, target, table.dropped, int((~kept).sum()))
-    about = About(tuple(columns), target, units, notes, encodings=table.encodings)
+    placed = raw.crs is not None and set(coordinate_names(raw.crs)) <= set(columns)
+    about = About(tuple(columns), target, units, notes, encodings=table.encodings, crs=raw.crs if placed else None)
     return Training(columns, X, y, noise, None if globe is None else tuple(map(columns.index, globe)), about)
 
 
@@ -308,4 +310,5 @@ def search(wished: PriorAsked, training: Training, options: Mapping[str, Any], p
     prior, given = wished.for_fit(training), options["fit_options"]
     told = {**options, "fit_options": {**given, "fix": (*prior.pop("fix"), *given["fix"])}, **prior}
     units = [training.about.units.get(each, "") for each in training.columns]
-    return fit_named(training.X, training.y, training.columns, units, **told, progress=progress)
+    names, crs = training.columns, training.about.crs
+    return fit_named(training.X, training.y, names, units, crs=crs, **told, progress=progress)

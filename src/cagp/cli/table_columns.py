@@ -11,6 +11,7 @@ import numpy as np
 
 from ..errors import InputError
 from ..support.advice import suggestion
+from ..support.coordinate_systems import require_same_system
 from .flags import Listed
 from .shared import Printer
 
@@ -45,19 +46,25 @@ def find_column(raw: RawColumns, name: str, option: str) -> str:
 
 
 def opened(
-    folder: Path, data: Path, out: Path, solver: str | None, observed: bool, printer: Printer
+    folder: Path, data: Path, out: Path, solver: str | None, observed: bool, printer: Printer, points: bool = False
 ) -> tuple[Saved, RawColumns, tuple[str, ...], str, Solver]:
-    """A model and a table to predict at: its columns, those that are features, the target, and what solver predicts."""
+    """A model and a table to predict at: its columns, those that are features, the target, and what solver predicts.
+
+    ``points`` says that what is written has a row for each of the table's.
+    """
     from .. import tables
     from ..saving import read
     from .expressions import as_solver
 
-    tables.ending_of(out)
+    ending = tables.ending_of(out)
     asked = None if solver is None else as_solver(solver)
     if out.exists() and data.exists() and out.samefile(data):
         raise InputError(f"--out {out} is the input itself; choose another name")
     saved, raw = read(folder), tables.read_columns(data)
     features, target = matched(saved, folder, raw, printer)
+    if ending in tables.WITH_POINTS and (raw.crs is None or not points):
+        why = f"which {data} does not say" if points else "and what is written here are no points"
+        raise InputError(f"{out} is a file of points with a coordinate system, {why}; choose another ending")
     if observed and np.ndim(saved.prior.noise_variance):
         raise InputError("--observed: this model has one noise variance per training row, none for new ones")
     return saved, raw, features, target, asked or saved.picked or saved.solver
@@ -73,6 +80,7 @@ def matched(saved: Saved, folder: Path, raw: RawColumns, printer: Printer) -> tu
         if set(numbered) <= set(raw.names):
             return numbered, saved.about.target or "y"
     features, target = about_of(saved, folder)
+    require_same_system(raw.crs, saved.about.crs, str(raw.path))
     encoded = {feature for each in saved.about.encodings for feature in each.features}
     names = list(features)
     for i, name in enumerate(features):  # with spaces around it or without

@@ -206,7 +206,7 @@ def chosen(
     }
     fitted = []
     for column in Y.T:
-        fitted.append(fit_named(X, column, **columns, **options))
+        fitted.append(fit_named(X, column, **columns, crs=estimator.crs_, **options))
         result = fitted[-1].result
         warn(result if result is not None and not result.converged else None)
     return fitted

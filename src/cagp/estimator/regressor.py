@@ -17,6 +17,7 @@ from ..hyperparameters.result import warn
 from ..model import Model
 from ..prediction import Prediction
 from ..solvers import Solver, as_solver
+from ..support.coordinate_systems import require_known_system, system_of, without_geometry
 from ..support.encodings import Encoding
 from ..support.frames import column_names, encodings_of, feature_names, features_of, frame_numbers
 from ..support.validation import ArrayLike, as_float64, choice, count, not_negative_each
@@ -92,6 +93,8 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         What ``cagp.hyperparameters.fit`` found out, and what was done, in words.
     X_train_, y_train_ : arrays
         The data.
+    crs_ : str or None
+        The coordinate system of the points, where they were a GeoDataFrame.
 
     Notes
     -----
@@ -245,6 +248,8 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.noise_variance_ = self.prior_.noise_variance
         self.models_ = self._outputs.models
         self.model_ = self.models_[0]
+        for model in self.models_:
+            model.crs = self.crs_
         if interrupted:
             # a loop over models must end, and not score a search that was cut short
             raise KeyboardInterrupt("the search was interrupted; this estimator has the best model found so far")
@@ -358,6 +363,8 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def _training(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
         """X as features (n, p), and y, checked; what they were is kept."""
         how: dict[str, Any] = {"multi_output": True, "y_numeric": True, "dtype": np.float64}
+        self.crs_ = system_of(X, "X")
+        X = without_geometry(X, "X")
         self._encodings = encodings_of(X, "X")
         self._features = feature_names(X, self._encodings)
         if self._features is None:
@@ -367,6 +374,8 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     def _numbers(self, X: Any) -> np.ndarray:
         """X as features (T, p), checked against what was fitted to."""
+        require_known_system(X, "X", getattr(self, "crs_", None), self._features)
+        X = without_geometry(X, "X")
         if column_names(X) is not None:
             validate_data(self, X, skip_check_array=True, reset=False)
             return check_array(self._features_of(X), dtype=np.float64, estimator=self, input_name="X")

@@ -18,13 +18,14 @@ from ..errors import InputError, InputTypeError
 from ..model import Model
 from ..prior import Prior
 from ..solvers import Solver
+from ..support.coordinate_systems import require_same_system
 
 try:
     import xarray as xr
 except ImportError as error:
     raise ImportError("predictions on grids need xarray: pip install 'cagp[xarray]'") from error
 
-from .xarray_conventions import Gridded, check_geographic, find_axes
+from .xarray_conventions import Gridded, check_geographic, find_axes, system_of_grid
 from .xarray_field import ConditionedField, observed
 from .xarray_prediction import points_on, require_grid
 
@@ -139,7 +140,8 @@ def predict(
 ) -> xr.Dataset:
     """``ConditionedField.predict`` at the coordinates of ``grid``, also from any cagp model.
 
-    For such a model ``coords`` names the coordinates that are its columns, by default latitude and longitude.
+    For such a model ``coords`` names the coordinates that are its columns, by default those called as its columns are,
+    or latitude and longitude.
     """
     return _conditioned(model, grid, coords).predict(grid, **options)
 
@@ -160,6 +162,9 @@ def _conditioned(model: ConditionedField | Model, grid: Gridded, coords: Sequenc
     if not isinstance(model, Model):
         raise InputTypeError(f"model must be a conditioned field or a cagp.Model, got {type(model).__name__}")
     require_grid(grid, "grid")
+    require_same_system(system_of_grid(grid), model.crs, "the grid")
+    if coords is None and set(names := model.column_names or ("",)) <= set(grid.coords):
+        coords = names
     axes = find_axes(grid, coords, "D")
     if any(axis.role == "time" for axis in axes):
         raise InputError("a model made without xarray does not know its unit of time; give the grid numbers instead")

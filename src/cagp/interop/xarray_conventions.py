@@ -13,11 +13,14 @@ import numpy as np
 from ..errors import InputError, InputTypeError
 from ..kernels import Kernel, geographic_columns
 from ..model import Model
+from ..support.coordinate_systems import parsed
 from ..support.validation import choice, real
 from ..support.version import __version__
 
 if TYPE_CHECKING:  # alone: the command line asks for these where xarray need not be installed
     import xarray as xr
+
+    from ..saving import About
 
 Gridded: TypeAlias = "xr.DataArray | xr.Dataset"
 
@@ -34,6 +37,9 @@ _UNITS = {
 _DEGREES = ("degree", "degrees", "deg", "°")
 _TEMPERATURE = re.compile(r"(K|kelvin|degrees?_?[CFKR]|deg_?[CF]|celsius|fahrenheit|°[CF])", re.IGNORECASE)
 _EXCEEDS = "exceeds_"
+MISSING, COPIES = "rows left out, missing", "rows left out, copies"
+DESCRIBING = ("long_name", "standard_name", "units_metadata", "cell_methods")
+"""Notes on the data of a model, and the attributes of the target that are among them as "target long_name"."""
 _UNITS_OF = {"latitude": "degrees_north", "longitude": "degrees_east"}
 
 
@@ -186,6 +192,14 @@ class Source:
     missing: int = 0
     copies: int = 0
 
+    @classmethod
+    def of(cls, about: About, target: str) -> Source:
+        """What a model remembers ``about`` the column that was its target."""
+        attributes = {name: about.notes[f"target {name}"] for name in DESCRIBING if f"target {name}" in about.notes}
+        attributes |= {"units": about.units[target]} if target in about.units else {}
+        left_out = (about.notes.get(name, "0") for name in (MISSING, COPIES))
+        return cls(target, attributes, *(int(text) if text.isdecimal() else 0 for text in left_out))
+
     @property
     def label(self) -> str:
         """The field in words."""
@@ -245,8 +259,15 @@ def grid_mapping(grid: xr.DataArray | xr.Dataset, dataset: xr.Dataset) -> str | 
 
     variables = [grid] if isinstance(grid, xarray.DataArray) else list(grid.data_vars.values())
     named = {v.encoding.get("grid_mapping", v.attrs.get("grid_mapping")) for v in variables} - {None}
+    named = named or {name for name, coordinate in grid.coords.items() if "crs_wkt" in coordinate.attrs}
     name = named.pop() if len(named) == 1 else None
     return name if name in dataset.coords else None
+
+
+def system_of_grid(grid: Gridded) -> str | None:
+    """The coordinate system that a map projection variable among the coordinates describes; None without one."""
+    found = {coordinate.attrs["crs_wkt"] for coordinate in grid.coords.values() if "crs_wkt" in coordinate.attrs}
+    return str(parsed(found.pop()).to_string()) if len(found) == 1 else None
 
 
 def provenance(source: Source, model: Model, observed: bool, status: str) -> dict[str, Any]:

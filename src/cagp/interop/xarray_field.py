@@ -16,9 +16,18 @@ from ..errors import InputError, InputTypeError
 from ..model import Model
 from ..saving import About
 from ..stopping import Rule
-from ..support.frames import DESCRIBING
 from ..support.validation import fraction, real
-from .xarray_conventions import Axis, Gridded, Source, copies, exceedances, find_axes, provenance, variable_attributes
+from .xarray_conventions import (
+    DESCRIBING,
+    Axis,
+    Gridded,
+    Source,
+    copies,
+    exceedances,
+    find_axes,
+    provenance,
+    variable_attributes,
+)
 from .xarray_prediction import Columns, Request, points_on, predict_on, require_grid, simulate_on
 
 REGION = "region"

@@ -5,7 +5,18 @@ A model folder holds ``model.json`` (readable: prior, solver, settings, names) a
 
 from ..support.encodings import Encoding
 from .about import About, FitSummary
-from .folder import is_model_folder, load, read, require_writable, write
+from .folder import fingerprint_of, is_model_folder, load, read, require_writable, write
 from .saved import Saved
 
-__all__ = ["About", "Encoding", "FitSummary", "Saved", "is_model_folder", "load", "read", "require_writable", "write"]
+__all__ = [
+    "About",
+    "Encoding",
+    "FitSummary",
+    "Saved",
+    "fingerprint_of",
+    "is_model_folder",
+    "load",
+    "read",
+    "require_writable",
+    "write",
+]

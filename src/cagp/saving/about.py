@@ -69,7 +69,8 @@ class About:
     """Names and units of the columns, provenance, and the summary of the fit; all of it optional.
 
     ``features`` are the names of the columns of X, ``target`` is that of y; ``units`` and ``notes`` are texts by name.
-    ``encodings`` say how columns of a table that were not plain numbers became features.
+    ``encodings`` say how columns of a table that were not plain numbers became features. ``crs`` is the coordinate
+    system of the points, such as "EPSG:28992".
     """
 
     features: tuple[str, ...] | None = None
@@ -78,14 +79,16 @@ class About:
     notes: Mapping[str, str] = field(default_factory=dict)
     fit: FitSummary | None = None
     encodings: tuple[Encoding, ...] = ()
+    crs: str | None = None
 
     def __post_init__(self) -> None:
         if self.features is not None:
             object.__setattr__(self, "features", _texts(self.features, "features"))
             if len(set(self.features)) != len(self.features):
                 raise InputError(f"features must be distinct names, got {self.features!r}")
-        if self.target is not None and not isinstance(self.target, str):
-            raise InputTypeError(f"target must be a text, got {self.target!r}")
+        for name in ("target", "crs"):
+            if not isinstance(text := getattr(self, name), str | None):
+                raise InputTypeError(f"{name} must be a text, got {text!r}")
         for name in ("units", "notes"):
             pairs = getattr(self, name)
             if not isinstance(pairs, Mapping) or not all(isinstance(t, str) for pair in pairs.items() for t in pair):
@@ -101,19 +104,21 @@ class About:
     def to_json(self) -> dict[str, Any]:
         """As plain JSON values."""
         content = dataclasses.asdict(self) | {"fit": None if self.fit is None else self.fit.to_json()}
-        if not self.encodings:  # so that older cagp reads what it can read
-            del content["encodings"]
+        for name in ("encodings", "crs"):  # so that older cagp reads what it can read
+            if not content[name]:
+                del content[name]
         return content
 
     @classmethod
     def from_json(cls, content: Any) -> About:
         """The same, from what ``to_json`` gave."""
         known = {"features", "target", "units", "notes", "fit"}
-        if not isinstance(content, dict) or set(content) - {"encodings"} != known:
+        if not isinstance(content, dict) or set(content) - {"encodings", "crs"} != known:
             raise InputError("the entry 'about' must have exactly the entries features, target, units, notes and fit")
         fit = None if content["fit"] is None else FitSummary.from_json(content["fit"])
         encodings = tuple(map(_encoding, content.get("encodings", ())))
-        return cls(content["features"], content["target"], content["units"], content["notes"], fit, encodings)
+        texts = (content["units"], content["notes"], fit, encodings, content.get("crs"))
+        return cls(content["features"], content["target"], *texts)
 
 
 def _encoding(content: Any) -> Encoding:

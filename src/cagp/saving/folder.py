@@ -76,20 +76,8 @@ def write(saved: Saved, folder: str | Path, *, overwrite: bool = False) -> Path:
     """Write a model folder. What cannot be saved is refused before anything is written."""
     optional("safetensors.numpy", "saving and loading models", "cli")
     place = require_writable(folder, overwrite)
-    arrays = {"X": np.ascontiguousarray(saved.X, dtype=np.float64), "y": np.ascontiguousarray(saved.y)}
-    patterned = any(prior.noise_pattern is not None for prior in (saved.prior, *saved.parts.others))
-    parts = saved.parts.encoded(saved.picked or saved.solver, saved.prior, arrays)
-    description = {
-        "format": FORMAT,
-        "format_version": 4 if saved.prior.noise_factors is not None else 3 if patterned else 2 if parts else 1,
-        "cagp_version": __version__,
-        "created": datetime.now(UTC).isoformat(timespec="seconds"),
-        "about": saved.about.to_json(),
-        "prior": encode_prior(saved.prior, "", "noise_variance", arrays),
-        "solver": {"asked": encode(saved.solver, "solver", arrays), "picked": encode(saved.picked, "picked", arrays)},
-        "settings": {"storage": saved.storage, "dtype": saved.dtype, "solve_dtype": saved.solve_dtype},
-        **({"layers": parts} if parts else {}),
-    }
+    arrays, description = _content(saved)
+    description["created"] = datetime.now(UTC).isoformat(timespec="seconds")
     with named_as(place):
         if place.exists():
             _fill(place, arrays, description, overwrite)
@@ -108,6 +96,33 @@ def write(saved: Saved, folder: str | Path, *, overwrite: bool = False) -> Path:
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
     return place
+
+
+def _content(saved: Saved) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """The arrays of a model and its description, without when it was written."""
+    arrays = {"X": np.ascontiguousarray(saved.X, dtype=np.float64), "y": np.ascontiguousarray(saved.y)}
+    patterned = any(prior.noise_pattern is not None for prior in (saved.prior, *saved.parts.others))
+    parts = saved.parts.encoded(saved.picked or saved.solver, saved.prior, arrays)
+    return arrays, {
+        "format": FORMAT,
+        "format_version": 4 if saved.prior.noise_factors is not None else 3 if patterned else 2 if parts else 1,
+        "cagp_version": __version__,
+        "about": saved.about.to_json(),
+        "prior": encode_prior(saved.prior, "", "noise_variance", arrays),
+        "solver": {"asked": encode(saved.solver, "solver", arrays), "picked": encode(saved.picked, "picked", arrays)},
+        "settings": {"storage": saved.storage, "dtype": saved.dtype, "solve_dtype": saved.solve_dtype},
+        **({"layers": parts} if parts else {}),
+    }
+
+
+def fingerprint_of(saved: Saved) -> str:
+    """The hash of all that decides what a model predicts, whether it was saved or not: not of names and the story."""
+    arrays, description = _content(saved)
+    layers = [each for each in description.get("layers", ()) if each["layer"] != "story"]
+    digest = hashlib.sha256(_own_hash({**description, "about": None, "layers": layers}).encode())
+    for name, array in sorted(arrays.items()):
+        digest.update(f"{name} {array.dtype} {array.shape}".encode() + array.tobytes())
+    return digest.hexdigest()
 
 
 def _fill(place: Path, arrays: dict[str, np.ndarray], description: dict[str, Any], overwrite: bool) -> None:

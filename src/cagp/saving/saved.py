@@ -23,6 +23,7 @@ from ..recalibration import Conformal, Margins, Recalibration
 from ..recalibration.margins import saved_array
 from ..solvers import NearestNeighbours, Solver, as_solver
 from ..story import Story
+from ..support.coordinate_systems import coordinate_units
 from ..support.validation import ArrayLike
 from ..transforms import KINDS, Transform
 from .about import About
@@ -127,6 +128,9 @@ class Saved:
         about, names = about or About(), model.column_names
         if about.features is None and names is not None and len(set(names)) == len(names):
             about = dataclasses.replace(about, features=tuple(names), encodings=model.encodings)
+        if about.crs is None and model.crs is not None:
+            units = coordinate_units(model.crs) | dict(about.units)
+            about = dataclasses.replace(about, crs=model.crs, units=units)
         first, recipe = model.components[0], model.components[0].recipe
         types = {"dtype": str(recipe.dtype).removeprefix("torch."), "solve_dtype": recipe.arithmetic}
         rest: Any = {"picked": first.prepared.picked, "about": about, "parts": Parts.of(model)}
@@ -166,6 +170,7 @@ class Saved:
             model.encodings = tuple(
                 each for each in self.about.encodings if set(each.features) <= {*model.column_names}
             )
+        model.crs = self.about.crs
         return self.parts.around(model)
 
     def with_more(self, X: ArrayLike, y: ArrayLike, *, noise_variance: Any = None) -> Saved:

@@ -1,7 +1,7 @@
 """Data frames, of pandas, polars, pyarrow or anything that looks like them: names, and columns as features.
 
-Yes and no become 1 and 0, dates and times days since 1970-01-01 (in UTC where they have a time zone), and categories,
-where an ``Encoding`` was learned, one feature of 0 and 1 for each but the first.
+Yes and no become 1 and 0, dates and times days since 1970-01-01 (in UTC where they have a time zone), a geometry of
+points its coordinates, categories, where an ``Encoding`` was learned, one feature of 0 and 1 for each but the first.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError, InputTypeError
+from .coordinate_systems import coordinate_units, without_geometry
 from .encodings import Encoding, category, different, is_number, sources_of, yes_or_no
 
 DAYS = "days since 1970-01-01"  # the unit of dates and times, in the words of the CF conventions
-DESCRIBING = ("long_name", "standard_name", "units_metadata", "cell_methods")  # attributes that a prediction keeps
 
 _DATE = re.compile(r"\d{1,4}[-./]\d{1,2}[-./]\d{1,4}")  # how a text begins that is one
 _CATEGORICAL = ("CategoricalDtype", "Categorical", "Enum", "DictionaryType")  # in pandas, polars and pyarrow
@@ -33,6 +33,7 @@ def days_since_1970(values: np.ndarray) -> np.ndarray:
 
 def column_names(X: Any) -> list[str] | None:
     """The names of the columns of a data frame; None for anything else."""
+    X = without_geometry(X, "X")
     names = getattr(X, "column_names", None)  # pyarrow, whose columns are the values
     if isinstance(names, list) and hasattr(X, "column"):
         return names
@@ -42,6 +43,7 @@ def column_names(X: Any) -> list[str] | None:
 
 def frame_numbers(X: Any, name: str) -> np.ndarray:
     """The columns of a data frame side by side, float64 (n, p), NaN where a value is missing."""
+    X = without_geometry(X, name)
     names = column_names(X)
     assert names is not None
     numbers = np.empty((len(X), len(names)), order="F")
@@ -72,6 +74,7 @@ class _Frame:
 
 def encodings_of(X: Any, argument: str) -> tuple[Encoding, ...]:
     """How the columns of a data frame that are no plain numbers become features; none for anything else."""
+    X = without_geometry(X, argument)
     names = column_names(X) or []
     each = [_learned(_column(X, i, name), name, _Frame(argument)) for i, name in enumerate(names)]
     found = tuple(encoding for encoding in each if encoding is not None)
@@ -88,10 +91,11 @@ def feature_names(X: Any, encodings: Sequence[Encoding]) -> list[str] | None:
     return None if names is None else [feature for each in names for feature in by_column.get(each, (each,))]
 
 
-def units_of(names: Sequence[str] | None, encodings: Sequence[Encoding]) -> list[str]:
-    """The units of the features of these names as far as they are known: those of dates."""
-    dated = {each.column for each in encodings if each.kind == "date"}
-    return [DAYS if name in dated else "" for name in names or ()]
+def units_of(names: Sequence[str] | None, encodings: Sequence[Encoding], crs: str | None = None) -> list[str]:
+    """The units of the features of these names as far as they are known: those of dates and of coordinates."""
+    known = dict.fromkeys((each.column for each in encodings if each.kind == "date"), DAYS)
+    known |= {} if crs is None else coordinate_units(crs)
+    return [known.get(name, "") for name in names or ()]
 
 
 def features_of(X: Any, argument: str, known: list[str] | None, encodings: Sequence[Encoding]) -> Any:
@@ -99,6 +103,7 @@ def features_of(X: Any, argument: str, known: list[str] | None, encodings: Seque
 
     A frame may have the features themselves, too.
     """
+    X = without_geometry(X, argument)
     names = column_names(X)
     if names is None or known is None:
         return X

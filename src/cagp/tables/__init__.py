@@ -11,12 +11,14 @@ import numpy as np
 
 from ..errors import InputError, TableError
 from ..support.encodings import Encoding, sources_of
-from . import comma_separated, netcdf, parquet
+from . import comma_separated, netcdf, parquet, vector
 from .columns import ColumnsAsked, encoded_table, learned
 from .table import Grid, RawColumns, Table, missing_in, select, taken_at, without
 
 _READERS = {".csv": comma_separated.read, ".csv.gz": comma_separated.read, ".parquet": parquet.read, ".nc": netcdf.read}
+_READERS |= dict.fromkeys(vector.DRIVERS, vector.read)
 ENDINGS = tuple(_READERS)
+WITH_POINTS = tuple(vector.DRIVERS)  # files that are points with their coordinate system, and nothing else
 
 
 def ending_of(path: str | Path) -> str:
@@ -26,6 +28,8 @@ def ending_of(path: str | Path) -> str:
         if name.endswith(ending) and len(name) > len(ending):
             if ending == ".nc":
                 netcdf.require_xarray()  # now, not after a long computation
+            if ending in WITH_POINTS:
+                vector.require_geopandas()
             return ending
     raise InputError(f"{path} has no ending that cagp knows; tables are {', '.join(ENDINGS)} files")
 
@@ -37,7 +41,7 @@ def read_columns(path: str | Path) -> RawColumns:
         raise TableError(f"{place} {'is not a file' if place.exists() else 'does not exist'}")
     if not place.stat().st_size:
         raise TableError(f"{place} is empty")
-    return read(place)
+    return vector.read(place) if read is parquet.read and parquet.has_geometry(place) else read(place)
 
 
 def read_table(
@@ -134,14 +138,20 @@ def write_table(
     attributes: Mapping[str, Mapping[str, Any]] | None = None,
     grid: Grid | None = None,
     rows: np.ndarray | None = None,
+    crs: str | None = None,
 ) -> None:
     """Write columns of equal length, whole or not at all.
 
     Parquet and NetCDF also keep ``units`` and ``notes`` on the whole, NetCDF more ``attributes`` of each column and the
-    ``grid`` that the columns were read from: ``rows`` are then the places of their values in it.
+    ``grid`` that the columns were read from: ``rows`` are then the places of their values in it. With a coordinate
+    system ``crs`` GeoPackage, GeoJSON and Parquet have points, by the columns that are called as its coordinates.
     """
     place, ending = Path(path), ending_of(path)
-    if ending == ".nc":
+    if ending in WITH_POINTS and crs is None:
+        raise InputError(f"{place} needs the coordinate system of its points; give crs, or choose another ending")
+    if crs is not None and ending in (*WITH_POINTS, ".parquet"):
+        vector.write(place, columns, crs)
+    elif ending == ".nc":
         about = {name: {"units": unit} for name, unit in (units or {}).items()}
         for name, more in (attributes or {}).items():
             about[name] = {**about.get(name, {}), **more}

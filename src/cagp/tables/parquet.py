@@ -30,6 +30,17 @@ def read(path: Path) -> RawColumns:
     return RawColumns(path, check_names(path, names), partial(_take, path), units)
 
 
+def has_geometry(path: Path) -> bool:
+    """Whether it is a GeoParquet file, which has a geometry; what cannot be read has none."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    try:
+        return b"geo" in (parquet.read_schema(path).metadata or {})
+    except (pa.ArrowException, OSError, ValueError):
+        return False
+
+
 def _take(path: Path, names: Sequence[str]) -> Taken:
     import pyarrow as pa
     from pyarrow import parquet
@@ -41,16 +52,16 @@ def _take(path: Path, names: Sequence[str]) -> Taken:
         raise
     except (pa.ArrowException, OSError, ValueError) as error:
         raise unreadable(path, "Parquet", error) from error
-    return {name: _values(path, name, table.column(name)) for name in names}, ()
+    return {name: column_values(path, name, table.column(name)) for name in names}, ()
 
 
-def _values(path: Path, name: str, column: Any) -> Any:
+def column_values(path: Path, name: str, column: Any) -> Any:
     """Numbers as float64 (n,), dates as datetime64 (n,), texts as an Arrow column."""
     import pyarrow as pa
 
     types, kind = pa.types, column.type
     if types.is_dictionary(kind):
-        return _values(path, name, column.cast(kind.value_type))
+        return column_values(path, name, column.cast(kind.value_type))
     if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
         return column.cast(pa.string())
     if types.is_timestamp(kind) or types.is_date(kind):

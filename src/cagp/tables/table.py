@@ -35,7 +35,8 @@ class RawColumns:
     """A file whose columns are known and whose values are read by ``take(names)``.
 
     ``dims`` names the dimensions of each column of a grid, ``globe`` the columns (latitude, longitude) where the file
-    says so. ``attributes`` are the texts that it has about a column. ``place_of(row)`` says where a row stands.
+    says so. ``attributes`` are the texts that it has about a column. ``place_of(row)`` says where a row stands. ``crs``
+    is the coordinate system of a geometry, whose coordinates are columns.
     """
 
     path: Path
@@ -47,6 +48,7 @@ class RawColumns:
     grid_of: Callable[[Sequence[str]], Grid | None] = lambda names: None
     attributes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     place_of: Callable[[int], str] = lambda row: f"row {row + 1}"
+    crs: str | None = None
 
     def unfit(self, name: str, words: str) -> TableError:
         """The refusal of a column."""

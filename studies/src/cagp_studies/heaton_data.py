@@ -106,7 +106,9 @@ def load(name: str) -> Field:
     try:
         data = datasets.heaton()
     except DataError as error:
-        error.add_note(f"{_STEMS[SIMULATED][0]}.RData ({SOURCE}), or the same table as .csv or .parquet, will do as well.")
+        error.add_note(
+            f"{_STEMS[SIMULATED][0]}.RData ({SOURCE}), or the same table as .csv or .parquet, will do as well."
+        )
         raise
     return Field(SIMULATED, Given(data.X, data.y, data.X_gaps), data.y_gaps, data.path)
 

@@ -1,0 +1,128 @@
+"""Coordinate systems of points: data frames and files with a geometry, and which systems are the same.
+
+A system is written as pyproj writes it, "EPSG:28992" or in full. Degrees are a place on the globe, (latitude,
+longitude); other systems are a plane, (x, y).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..errors import InputError
+from .advice import optional
+
+GLOBE, PLANE = ("latitude", "longitude"), ("x", "y")
+"""What the coordinates of a geometry are called."""
+
+
+def parsed(system: str) -> Any:
+    """The system as a ``pyproj.CRS``."""
+    return optional("pyproj", "a coordinate system", "geo").CRS(system)
+
+
+def worded(system: str) -> str:
+    """A system with its name, where pyproj is there to know it: EPSG:28992 (Amersfoort / RD New)."""
+    try:
+        name = parsed(system).name
+    except ImportError:
+        return system
+    return f"{system} ({name})" if len(system) <= len("EPSG:0000000") else str(name)
+
+
+def same_system(one: str, other: str) -> bool:
+    """Whether two systems are the same; coordinates here are never in another order than the names say."""
+    return bool(one == other or parsed(one).equals(parsed(other), ignore_axis_order=True))
+
+
+def is_globe(system: str) -> bool:
+    """Whether points have a latitude and a longitude in degrees; refuses what are angles of another unit."""
+    found = parsed(system)
+    unit = found.axis_info[0].unit_name if found.axis_info else ""
+    if found.is_geographic and unit != "degree":
+        raise InputError(f"the coordinates of {worded(system)} are in {unit}, not degrees; convert with to_crs(4326)")
+    return bool(found.is_geographic)
+
+
+def coordinate_names(system: str) -> tuple[str, str]:
+    """What the two coordinates of a system are called here, in the order in which they are columns."""
+    return GLOBE if is_globe(system) else PLANE
+
+
+def coordinate_units(system: str) -> dict[str, str]:
+    """The units of the coordinates, by their names."""
+    if is_globe(system):
+        return {"latitude": "degrees_north", "longitude": "degrees_east"}
+    axes = parsed(system).axis_info
+    unit = {"metre": "m", "kilometre": "km"}.get(axes[0].unit_name, axes[0].unit_name) if axes else ""
+    return dict.fromkeys(PLANE, unit) if unit else {}
+
+
+def system_of(X: Any, name: str) -> str | None:
+    """The system of a data frame or series with a geometry; None where there is no geometry."""
+    if not has_geometry(X):
+        return None
+    if X.crs is None:
+        raise InputError(
+            f"{name} does not say its coordinate system; say which it is, for example {name}.set_crs('EPSG:4326') for "
+            "degrees of GPS"
+        )
+    return str(X.crs.to_string())
+
+
+def has_geometry(X: Any) -> bool:
+    """Whether X is a GeoDataFrame or a GeoSeries, of whatever library."""
+    return hasattr(X, "geometry") and hasattr(X, "crs") and hasattr(X, "to_crs")
+
+
+def without_geometry(X: Any, name: str) -> Any:
+    """X itself, or in place of a geometry of points its two coordinates: a data frame of pandas.
+
+    A column that repeats a coordinate under its name is that coordinate; another one of that name is refused.
+    """
+    system = system_of(X, name)
+    if system is None:
+        return X
+    frame = X if hasattr(X, "columns") else X.to_frame("geometry")
+    points = frame.geometry
+    if wrong := sorted(set(points.geom_type.dropna()) - {"Point"}):
+        raise InputError(f"{name} has a {wrong[0]} in its geometry; points are needed, such as {name}.centroid")
+    if points.has_z.any():
+        raise InputError(
+            f"{name} has points with heights; keep them as a column ({name}['height'] = {name}.geometry.z) or not at "
+            f"all, and leave them out of the geometry: {name}.geometry.force_2d()"
+        )
+    coordinates = {"x": points.x, "y": points.y, "longitude": points.x, "latitude": points.y}
+    parts: dict[str, Any] = {}
+    for column in frame.columns:
+        if column == points.name:
+            parts |= {each: coordinates[each] for each in coordinate_names(system)}
+        elif column not in coordinate_names(system):
+            parts[str(column)] = frame[column]
+        elif not (frame[column] == coordinates[column]).all():
+            raise InputError(
+                f"{name} has a column {column!r} beside the {column} of its geometry, with other values; rename it"
+            )
+    import pandas as pd
+
+    return pd.DataFrame(parts)
+
+
+def require_same_system(system: str | None, known: str | None, name: str, what: str = "the model") -> None:
+    """Refuse points in another ``system`` than the ``known`` one of ``what``; points that do not say theirs pass."""
+    if system is None or known is None or same_system(system, known):
+        return
+    raise InputError(
+        f"the coordinate system of {name} is {worded(system)}, that of {what} {worded(known)}; convert the former with "
+        f"geopandas: to_crs({known!r})"
+    )
+
+
+def require_known_system(X: Any, name: str, known: str | None, names: list[str] | None) -> None:
+    """Refuse a geometry in another system than the ``known`` one of training points, or where there was none."""
+    system = system_of(X, name)
+    require_same_system(system, known, name, "the training points")
+    if system is not None and known is None and names is None:
+        raise InputError(
+            f"{name} has a geometry, and the training points were numbers whose coordinate system is not known; give "
+            "the same columns of numbers, or train with a GeoDataFrame"
+        )

@@ -1,0 +1,163 @@
+"""``cagp fit`` and ``predict`` with files of points and maps: the numbers of the library, systems kept, kills."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import geopandas as gpd
+import numpy as np
+import pytest
+import rasterio
+import shapely
+
+import cagp
+from cagp import tables
+from cli.small import call, start
+from maps.places import DEGREES, RD, stations
+
+VALUES = ("--no-fit", "--variance", 1, "--noise-variance", 0.01, "--mean", "zero", "--no-report", "--no-recalibrate")
+
+
+def ok(*arguments: object) -> str:
+    """What a command that succeeds has said."""
+    result = call(*arguments)
+    assert result.exit_code == 0, result.output
+    return " ".join(result.output.split())
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with stations.gpkg and a model of them."""
+    stations().to_file(tmp_path / "stations.gpkg")
+    asked = ["--target", "zinc", "--features", "x,y", "--lengthscale", "600", *VALUES]
+    ok("fit", tmp_path / "stations.gpkg", "--out", tmp_path / "model", *asked)
+    return tmp_path
+
+
+@pytest.mark.parametrize("ending", [".gpkg", ".geojson", ".parquet"])
+def test_files_of_points(folder: Path, ending: str) -> None:
+    new = stations(20, seed=1)[["geometry"]].assign(name=[f"S{i}" for i in range(20)])
+    source = folder / f"new{ending}"
+    new.to_parquet(source) if ending == ".parquet" else new.to_file(source)
+    ok("predict", folder / "model", source)
+    out = folder / f"new-predicted{ending}"
+    found = gpd.read_parquet(out) if ending == ".parquet" else gpd.read_file(out)
+    assert found.crs == RD
+    assert list(found.columns) == ["mean", "std", "lower_95", "upper_95", "geometry"]
+    assert found.geometry.geom_equals_exact(new.geometry, 1e-6).all()
+    model = cagp.load(folder / "model")
+    np.testing.assert_allclose(found["std"], model.predict(new.geometry).std, rtol=1e-9)
+    ok("predict", folder / "model", source, "--out", folder / "plain.csv")
+    assert list(tables.read_table(folder / "plain.csv").columns)[:2] == ["x", "y"]
+
+
+def test_degrees_are_on_the_globe(tmp_path: Path) -> None:
+    stations().to_crs(DEGREES).to_file(tmp_path / "stations.geojson")
+    asked = ["--target", "zinc", "--exclude", "height", "--lengthscale", "0.6", *VALUES]
+    said = ok("fit", tmp_path / "stations.geojson", "--out", tmp_path / "model", *asked)
+    assert "'latitude' and 'longitude' are degrees: distance is measured on the globe" in said
+    assert isinstance(cagp.load(tmp_path / "model").prior.kernel, cagp.Geographic)
+    assert "coordinate system EPSG:4326 (WGS 84)" in ok("info", tmp_path / "model")
+    stations().to_file(tmp_path / "metres.gpkg")
+    refused = call("predict", tmp_path / "model", tmp_path / "metres.gpkg")
+    assert refused.exit_code == 2
+    assert "is EPSG:28992 (Amersfoort / RD New), that of the model EPSG:4326 (WGS 84)" in refused.output
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    frame = stations()
+    frame.to_file(tmp_path / "two.gpkg", layer="a")
+    frame.to_file(tmp_path / "two.gpkg", layer="b")
+    frame.set_geometry(frame.buffer(5)).to_file(tmp_path / "areas.gpkg")
+    frame.set_crs(None, allow_override=True).to_parquet(tmp_path / "nowhere.parquet")
+    (tmp_path / "damaged.gpkg").write_bytes(b"no GeoPackage")
+    (tmp_path / "damaged.geojson").write_text('{"type": "FeatureCollection", "features": [')
+    for name, words in {
+        "two.gpkg": "has 2 layers, 'a', 'b'; take one out: ogr2ogr",
+        "areas.gpkg": "has a Polygon in its geometry",
+        "nowhere.parquet": "does not say its coordinate system",
+        "damaged.gpkg": "cannot be read as a file with a geometry",
+        "damaged.geojson": "cannot be read as a file with a geometry",
+    }.items():
+        with pytest.raises(cagp.TableError) as caught:
+            tables.read_columns(tmp_path / name)
+        assert words in str(caught.value)
+
+
+def test_points_need_a_system(folder: Path) -> None:
+    new = tables.read_table(folder / "stations.gpkg", ["x", "y"])
+    tables.write_table(folder / "new.csv", new.columns)
+    for command, data in (("predict", "new.csv"), ("average", "stations.gpkg"), ("simulate", "stations.gpkg")):
+        refused = call(command, folder / "model", folder / data, "--out", folder / "out.gpkg")
+        assert refused.exit_code == 2, command
+        assert "is a file of points with a coordinate system" in refused.output
+    with pytest.raises(cagp.InputError, match="needs the coordinate system of its points"):
+        tables.write_table(folder / "out.gpkg", new.columns)
+
+
+def test_a_map_has_the_numbers_of_the_library(folder: Path) -> None:
+    polygon = gpd.GeoDataFrame(geometry=[shapely.box(179_000, 330_000, 180_500, 332_000)], crs=RD)
+    polygon.to_file(folder / "area.geojson")
+    arguments = ["predict", folder / "model", "--grid", "100m", "--mask", folder / "area.geojson", "--observed"]
+    said = ok(*arguments, "--out", folder / "map.tif", "--exceed", "5", "--interval", 80, "--share")
+    assert "20 × 15 cells of 100 × 100 with Cholesky()." in said
+    model = cagp.load(folder / "model")
+    names = ("mean", "std", "lower", "upper", "exceeds_5", "share")
+    same = {"mask": polygon, "observed": True, "level": 0.8, "exceed": 5, "share": True}
+    cagp.write_map(model, folder / "other.tif", 100, **same)
+    with rasterio.open(folder / "map.tif") as one, rasterio.open(folder / "other.tif") as two:
+        assert one.descriptions == names
+        np.testing.assert_array_equal(one.read(), two.read())
+        assert one.crs.to_epsg() == 28992
+
+
+def test_units_and_names_go_from_the_file_to_the_map(tmp_path: Path) -> None:
+    frame = stations()
+    columns = {"x": frame.geometry.x.to_numpy(), "y": frame.geometry.y.to_numpy(), "zinc": frame["zinc"].to_numpy()}
+    about = {"zinc": {"units": "mg/kg", "long_name": "zinc in soil"}, "x": {"units": "m"}, "y": {"units": "m"}}
+    tables.write_table(tmp_path / "stations.nc", columns, attributes=about)
+    asked = ["--target", "zinc", "--features", "x,y", "--lengthscale", "600", *VALUES]
+    ok("fit", tmp_path / "stations.nc", "--out", tmp_path / "model", *asked)
+    ok("predict", tmp_path / "model", "--grid", 200, "--out", tmp_path / "map.tif")
+    with rasterio.open(tmp_path / "map.tif") as file:
+        assert file.units == ("mg/kg",) * 4
+        assert file.tags(2)["long_name"] == "posterior standard deviation of zinc in soil"
+
+
+def test_a_killed_map_goes_on(folder: Path) -> None:
+    """Killed with two of four tiles done: the same command takes these and makes the rest."""
+    arguments = ["predict", folder / "model", "--grid", "9m", "--out", folder / "map.tif"]
+    running = start(2, folder / "hold", *arguments)
+    running.send_signal(signal.SIGKILL)
+    running.communicate()
+    kept = {each: each.stat().st_mtime_ns for each in (folder / "map.tif.parts").rglob("*.npz")}
+    assert len(kept) == 2
+    assert not (folder / "map.tif").exists()
+    assert "Continuing: 2 of 4 tiles were finished before." in ok(*arguments)
+    ok("predict", folder / "model", "--grid", "9m", "--out", folder / "whole.tif")
+    with rasterio.open(folder / "map.tif") as one, rasterio.open(folder / "whole.tif") as two:
+        np.testing.assert_array_equal(one.read(), two.read())
+    assert not (folder / "map.tif.parts").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "cagp predict needs a table, DATA, or --grid for a map"),
+        (["--grid", "100"], "--grid needs --out: map.tif, map.nc or map.zarr"),
+        (["stations.gpkg", "--grid", "100", "--out", "map.tif"], "DATA is for tables, and --grid makes a map"),
+        (["--grid", "100", "--out", "map.tif", "--no-std"], "--no-std is for tables"),
+        (["--grid", "100", "--out", "map.tif", "--batch", "9"], "--batch is for tables"),
+        (["--grid", "1deg", "--out", "map.tif"], "do not go with EPSG:28992"),
+        (["stations.gpkg", "--share"], "--mask and --share are for maps, which --grid asks for"),
+        (["--grid", "100", "--out", "map.png"], "no ending of a map"),
+    ],
+)
+def test_options_that_do_not_go_together(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], words: str
+) -> None:
+    monkeypatch.chdir(folder)
+    refused = call("predict", "model", *arguments)
+    assert refused.exit_code == 2
+    assert words in " ".join(refused.output.split())

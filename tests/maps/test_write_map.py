@@ -1,0 +1,309 @@
+"""Maps in files: the numbers of a prediction, read back by GDAL, as QGIS does, and xarray; masks, rasters, kills."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import geopandas as gpd
+import numpy as np
+import pytest
+import rasterio
+import rasterio.transform
+import shapely
+import torch
+import xarray as xr
+from packaging.version import parse
+
+import cagp
+from cagp.errors import InputError
+from cagp.interop import register_xarray
+from cagp.saving import About
+from cagp.support.pieces import Pieces
+from maps.places import DEGREES, RD, globe_model, plane_model, stations
+
+ABOUT = About(features=("x", "y"), target="zinc", units={"zinc": "mg/kg"}, notes={"target long_name": "zinc in soil"})
+BANDS = ("mean", "std", "lower", "upper")
+
+
+def cells_of(path: Path) -> tuple[np.ndarray, np.ndarray]:
+    """The centres of a raster's cells by rasterio, eastings and northings, (rows, columns) each."""
+    with rasterio.open(path) as file:
+        rows, columns = np.mgrid[: file.height, : file.width]
+        xs, ys = rasterio.transform.xy(file.transform, rows.ravel(), columns.ravel())
+        return np.reshape(xs, file.shape), np.reshape(ys, file.shape)
+
+
+def expected(model: cagp.Model, xs: np.ndarray, ys: np.ndarray) -> list[np.ndarray]:
+    """The bands at centres, of observations."""
+    found = model.predict(np.c_[xs.ravel(), ys.ravel()]).observed()
+    return [np.reshape(each, xs.shape) for each in (found.mean, found.std, *found.interval(0.9))]
+
+
+def test_a_geotiff_read_by_gdal(tmp_path: Path) -> None:
+    model, out = plane_model(), tmp_path / "zinc.tif"
+    written = cagp.write_map(model, out, "0.1km", observed=True, level=0.9, exceed=[5, 6], about=ABOUT)
+    assert written == out
+    xs, ys = cells_of(out)
+    with rasterio.open(out) as file:
+        assert file.descriptions == (*BANDS, "exceeds_5", "exceeds_6")
+        assert file.units == ("mg/kg",) * 4 + ("1", "1")
+        assert file.crs.to_epsg() == 28992
+        assert np.isnan(file.nodata)
+        assert file.block_shapes == [(256, 256)] * 6
+        assert file.compression.name == "deflate"
+        assert file.res == (100.0, 100.0)
+        np.testing.assert_array_equal(np.mod([file.bounds.left, file.bounds.top], 100), 0)
+        data = stations().total_bounds
+        assert file.bounds.left <= data[0] < file.bounds.left + 100
+        assert file.bounds.top - 100 < data[3] <= file.bounds.top
+        tags = file.tags(1)
+        assert tags["long_name"] == "posterior mean of new observations of zinc in soil"
+        assert file.tags()["cagp_interval"] == "lower and upper hold 90%"
+        for found, wanted in zip(file.read(), expected(model, xs, ys), strict=False):
+            np.testing.assert_allclose(found, wanted, rtol=1e-11)
+        np.testing.assert_allclose(
+            file.read(5).ravel(), model.predict(np.c_[xs.ravel(), ys.ravel()]).observed().exceedance(5.0), rtol=1e-11
+        )
+    assert [each.name for each in tmp_path.iterdir()] == ["zinc.tif"]
+
+
+@pytest.mark.parametrize("make", [plane_model, globe_model])
+def test_netcdf_and_zarr_say_the_same(tmp_path: Path, make: Any) -> None:
+    register_xarray()
+    model, side = make(), 50.0 if make is plane_model else 0.001
+    north, east = ("y", "x") if make is plane_model else ("latitude", "longitude")
+    about = None if make is globe_model else ABOUT
+    for ending in ("tif", "nc", "zarr"):
+        cagp.write_map(model, tmp_path / f"map.{ending}", side, about=about)
+    crs = RD if make is plane_model else DEGREES
+    with rasterio.open(tmp_path / "map.tif") as file:
+        bands = file.read()
+    for name, engine in (("map.nc", "h5netcdf"), ("map.zarr", "zarr")):
+        with xr.open_dataset(tmp_path / name, engine=engine, decode_coords="all") as found:
+            assert found["mean"].dims == (north, east)
+            assert found[east].attrs["axis"] == "X"
+            for band, each in zip(bands, BANDS, strict=True):
+                np.testing.assert_array_equal(found[each], band)
+            assert rasterio.crs.CRS.from_wkt(found["spatial_ref"].attrs["crs_wkt"]) == rasterio.crs.CRS.from_string(crs)
+            assert found["mean"].encoding["grid_mapping"] == "spatial_ref"
+            assert found["lower"].attrs["probability"] == 0.95
+            assert found.attrs["Conventions"] == "CF-1.11"
+            if about:
+                assert found["std"].attrs["units"] == "mg/kg"
+                assert found["x"].attrs["units"] == "m"
+                assert found["y"].attrs["standard_name"] == "projection_y_coordinate"
+                # the same coordinates through the door of xarray
+            again = found.cagp.predict(model, level=0.95)
+            np.testing.assert_allclose(again["upper"], found["upper"], rtol=1e-12)
+            assert again["mean"].attrs["grid_mapping"] == "spatial_ref"
+    # as GDAL, and with it QGIS, sees them
+    old = parse(rasterio.__gdal_version__) < parse("3.10")  # which finds no coordinates in a Zarr store
+    for source in (f"netcdf:{tmp_path}/map.nc:std", f'ZARR:"{tmp_path}/map.zarr":/std')[: 1 if old else 2]:
+        with rasterio.open(source) as file:
+            np.testing.assert_array_equal(file.read(1), bands[1])
+            assert file.crs == rasterio.crs.CRS.from_string(crs)
+            with rasterio.open(tmp_path / "map.tif") as other:
+                np.testing.assert_allclose(file.transform, other.transform, rtol=1e-9, atol=1e-9)
+
+
+def test_degrees_are_predicted_on_the_globe(tmp_path: Path) -> None:
+    model = globe_model()
+    cagp.write_map(model, tmp_path / "map.tif", 0.01)
+    xs, ys = cells_of(tmp_path / "map.tif")
+    with rasterio.open(tmp_path / "map.tif") as file:
+        np.testing.assert_allclose(file.read(1).ravel(), model.predict(np.c_[ys.ravel(), xs.ravel()]).mean, rtol=1e-11)
+
+
+def test_a_whole_globe_has_no_cell_twice(tmp_path: Path) -> None:
+    prior = cagp.Prior(cagp.Geographic(cagp.Matern32(0.5, 1.0)), noise_variance=0.01)
+    points = np.array([[-89.9, -179.9], [89.9, 179.9], [0.0, 0.0]])
+    cagp.write_map(prior.condition(points, [0.0, 1.0, 2.0]), tmp_path / "map.tif", 7)
+    with rasterio.open(tmp_path / "map.tif") as file:
+        assert file.width * 7 <= 360
+        assert file.bounds.top <= 90
+        assert file.bounds.bottom >= -90
+        assert file.crs.to_epsg() == 4326
+
+
+def test_cells_outside_of_a_mask_are_empty(tmp_path: Path) -> None:
+    model = plane_model()
+    area = gpd.GeoDataFrame(geometry=[shapely.Point(180_000, 331_000).buffer(700), shapely.box(0, 0, 1, 1)], crs=RD)
+    area.to_file(tmp_path / "area.gpkg")
+    mask = area.iloc[:1]
+    cagp.write_map(model, tmp_path / "map.tif", 50, mask=mask)
+    xs, ys = cells_of(tmp_path / "map.tif")
+    inside = shapely.contains_xy(mask.geometry.iloc[0], xs, ys)
+    with rasterio.open(tmp_path / "map.tif") as file:
+        for band in file.read():
+            np.testing.assert_array_equal(np.isfinite(band), inside)
+        assert file.bounds.left == 179_300
+        np.testing.assert_array_equal(file.read_masks(1) > 0, inside)
+    with pytest.raises(InputError, match="at most 1,000,000,000"):  # the box at the origin is far away
+        cagp.write_map(model, tmp_path / "other.tif", 1, mask=tmp_path / "area.gpkg")
+    with pytest.raises(InputError, match="no cell has its centre in the mask"):
+        cagp.write_map(model, tmp_path / "other.tif", 100, mask=gpd.GeoSeries([shapely.box(1, 1, 2, 2)], crs=RD))
+    with pytest.raises(InputError, match=r"of mask is EPSG:4326 \(WGS 84\), that of the model EPSG:28992"):
+        cagp.write_map(model, tmp_path / "other.tif", 100, mask=mask.to_crs(DEGREES))
+    with pytest.raises(InputError, match=r"must hold polygons, got .*Point"):
+        cagp.write_map(model, tmp_path / "other.tif", 100, mask=stations())
+
+
+def raster(path: Path, crs: str | None = RD, names: tuple[str, ...] = ("height",)) -> Path:
+    """A raster of 30 × 40 cells of 100 m, with the column "height", and nothing in a corner."""
+    xs, ys = np.meshgrid(178_550 + 100 * np.arange(30), 333_450 - 100 * np.arange(40))
+    band = np.where((xs < 178_800) & (ys > 333_000), -9999.0, np.sin(xs / 700))
+    profile: dict[str, Any] = {"driver": "GTiff", "dtype": "float32", "count": len(names), "nodata": -9999.0}
+    profile |= {"width": 30, "height": 40, "crs": crs, "transform": rasterio.Affine(100, 0, 178_500, 0, -100, 333_500)}
+    with rasterio.open(path, "w", **profile) as file:
+        for i, name in enumerate(names, start=1):
+            file.write(band.astype("float32"), i)
+            file.set_band_description(i, name)
+    return path
+
+
+def test_the_cells_of_a_raster_with_its_columns(tmp_path: Path) -> None:
+    dem, out = raster(tmp_path / "dem.tif"), tmp_path / "map.tif"
+    model = plane_model(columns=("geometry", "height"))
+    cagp.write_map(model, out, dem)
+    xs, ys = cells_of(dem)
+    with rasterio.open(dem) as source, rasterio.open(out) as file:
+        assert (file.transform, file.shape) == (source.transform, source.shape)
+        height, there = source.read(1).astype(float), source.read_masks(1) > 0
+        assert 0 < there.sum() < there.size
+        np.testing.assert_array_equal(np.isfinite(file.read(1)), there)
+        found = model.predict(np.c_[xs[there], ys[there], height[there]])
+        np.testing.assert_allclose(file.read(2)[there], found.std, rtol=1e-11)
+    with pytest.raises(InputError, match="also needs 'height', which cells do not have; give a raster"):
+        cagp.write_map(model, tmp_path / "other.tif", 100)
+    with pytest.raises(InputError, match="no band described as 'height', but 'slope'; rasterio's set_band_description"):
+        cagp.write_map(model, tmp_path / "other.tif", raster(tmp_path / "slope.tif", names=("slope",)))
+
+
+def test_a_raster_in_another_system_is_refused(tmp_path: Path) -> None:
+    out = tmp_path / "map.tif"
+    with pytest.raises(
+        InputError, match=r"is EPSG:32631 \(WGS 84 / UTM zone 31N\), that of the model is EPSG:28992 .*"
+    ):
+        cagp.write_map(plane_model(), out, raster(tmp_path / "utm.tif", "EPSG:32631"))
+    with pytest.raises(InputError, match="is not said, that of the model is EPSG:28992"):
+        cagp.write_map(plane_model(), out, raster(tmp_path / "none.tif", None))
+    prior = cagp.Prior(cagp.Geographic(cagp.Matern32(0.5, 1.0)), noise_variance=0.01)
+    degrees = prior.condition([[50.0, 5.0], [51.0, 6.0]], [0.0, 1.0])
+    with pytest.raises(InputError, match="the model is in degrees"):
+        cagp.write_map(degrees, out, raster(tmp_path / "rd.tif"))
+    assert not out.exists()
+    # a model that does not say its system has that of the raster
+    X = np.c_[stations().geometry.x, stations().geometry.y]
+    unsaid = cagp.Prior(cagp.Matern32(600.0), noise_variance=0.01).condition(X, stations()["zinc"])
+    cagp.write_map(unsaid, out, tmp_path / "rd.tif")
+    with rasterio.open(out) as file:
+        assert file.crs.to_epsg() == 28992
+
+
+@pytest.mark.parametrize(
+    ("make", "grid", "words"),
+    [
+        (plane_model, "0.01deg", "do not go with EPSG:28992 .*; give a length, such as 500m"),
+        (globe_model, "500m", "do not go with EPSG:4326 .*; give degrees"),
+        (plane_model, "-5", "grid must be positive"),
+        (plane_model, 0, "grid must be positive"),
+        (plane_model, "there.tif", "neither a raster that is there nor the side of cells"),
+        (plane_model, "1mm", "neither a raster that is there nor the side of cells"),
+        (plane_model, 1e-3, "a map has at most 1,000,000,000; the area is"),
+        (globe_model, 400.0, "larger than the globe"),
+    ],
+)
+def test_grids_that_cannot_be(tmp_path: Path, make: Any, grid: Any, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        cagp.write_map(make(), tmp_path / "map.tif", grid)
+    assert not list(tmp_path.iterdir())
+
+
+def test_other_arguments_that_cannot_be(tmp_path: Path) -> None:
+    model = plane_model()
+    with pytest.raises(InputError, match=r"no ending of a map; maps are \.tif, \.tiff, \.nc, \.zarr"):
+        cagp.write_map(model, tmp_path / "map.png", 100)
+    (tmp_path / "map.tif").touch()
+    with pytest.raises(InputError, match="is there already"):
+        cagp.write_map(model, tmp_path / "map.tif", 100)
+    cagp.write_map(model, tmp_path / "map.tif", 500, overwrite=True)
+    prior = cagp.Prior(cagp.Matern32(1.0), noise_variance=0.01)
+    with pytest.raises(InputError, match="does not say the unit of its coordinates"):
+        cagp.write_map(prior.condition(np.eye(2), [0, 1]), tmp_path / "new.tif", "1m")
+    with pytest.raises(InputError, match="which are the coordinates"):
+        cagp.write_map(prior.condition(np.eye(3), [0, 1, 2]), tmp_path / "new.tif", 0.1)
+
+
+def test_feet_are_converted(tmp_path: Path) -> None:
+    frame = stations().to_crs("EPSG:2263")  # in US survey feet
+    cagp.write_map(plane_model(frame), tmp_path / "map.tif", "1km")
+    with rasterio.open(tmp_path / "map.tif") as file:
+        assert file.res[0] == pytest.approx(1000 * 3937 / 1200, rel=1e-12)
+
+
+def test_the_computational_share(tmp_path: Path) -> None:
+    frame = stations()
+    model = plane_model().prior.condition(frame[["geometry"]], frame["zinc"], cagp.GaussSeidel(2))
+    cagp.write_map(model, tmp_path / "map.tif", 300, share=True)
+    xs, ys = cells_of(tmp_path / "map.tif")
+    post = model.predict(np.c_[xs.ravel(), ys.ravel()])
+    with rasterio.open(tmp_path / "map.tif") as file:
+        assert file.descriptions[-1] == "share"
+        wanted = np.minimum(post.computational_variance.upper / post.variance, 1).reshape(xs.shape)
+        np.testing.assert_allclose(file.read(5), wanted, rtol=1e-9)
+        exact = plane_model().predict(np.c_[xs.ravel(), ys.ravel()]).variance
+        assert (wanted.ravel() >= (1 - exact / post.variance) * (1 - 1e-6)).all()
+
+
+@pytest.mark.parametrize("ending", ["tif", "nc", "zarr"])
+def test_a_map_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str) -> None:
+    model, out, side = plane_model(), tmp_path / f"map.{ending}", 9.0  # 2 × 2 tiles
+    cagp.write_map(model, tmp_path / f"whole.{ending}", side)
+    save, saved = Pieces.save, list[int]()
+
+    def stopping(pieces: Pieces, start: int, stop: int, **arrays: np.ndarray) -> None:
+        if len(saved) == 2:
+            raise KeyboardInterrupt
+        saved.append(start)
+        save(pieces, start, stop, **arrays)
+
+    monkeypatch.setattr(Pieces, "save", stopping)
+    with pytest.raises(KeyboardInterrupt):
+        cagp.write_map(model, out, side)
+    assert not out.exists()
+    kept = {each: each.stat().st_mtime_ns for each in (tmp_path / f"map.{ending}.parts").rglob("*.npz")}
+    assert len(kept) == 2
+    again = list[int]()
+    monkeypatch.setattr(
+        Pieces, "save", lambda pieces, start, stop, **a: (again.append(start), save(pieces, start, stop, **a))
+    )
+    # another model has other tiles, and takes none of these
+    other = model.with_more(stations(1, seed=5).geometry, [5.0])
+    shutil.copytree(tmp_path / f"map.{ending}.parts", tmp_path / f"other.{ending}.parts")
+    cagp.write_map(other, tmp_path / f"other.{ending}", side)
+    assert again == [0, 1, 2, 3]
+    again.clear()
+    cagp.write_map(plane_model(), out, side)  # the same model made anew
+    assert again == [2, 3]
+    assert not (tmp_path / f"map.{ending}.parts").exists()
+    engine = {"tif": "rasterio", "nc": "h5netcdf", "zarr": "zarr"}[ending]
+    if engine == "rasterio":
+        with rasterio.open(out) as one, rasterio.open(tmp_path / f"whole.{ending}") as two:
+            np.testing.assert_array_equal(one.read(), two.read())
+    else:
+        with (
+            xr.open_dataset(out, engine=engine) as first,
+            xr.open_dataset(tmp_path / f"whole.{ending}", engine=engine) as second,
+        ):
+            xr.testing.assert_equal(first, second)
+
+
+def test_a_model_that_cannot_be_saved_has_maps(tmp_path: Path) -> None:
+    kernel = cagp.CustomKernel(lambda a, b: (-torch.cdist(a, b)).exp())
+    model = cagp.Prior(kernel, noise_variance=0.1).condition(np.random.default_rng(0).random((20, 2)), np.arange(20.0))
+    cagp.write_map(model, tmp_path / "map.tif", 0.1)
+    with rasterio.open(tmp_path / "map.tif") as file:
+        assert np.isfinite(file.read()).all()
+        assert file.crs is None
