@@ -96,8 +96,8 @@ def load(name: str) -> Field:
         path = satellite_file()
         if path is None:
             raise DataError(
-                f"the satellite data are not here: put {_STEMS[SATELLITE][0]}.RData ({SOURCE}), or the same table as .csv "
-                f"or .parquet, into the folder CAGP_DATA, or name the file in {ENVIRONMENT}"
+                f"the satellite data are not here: put {_STEMS[SATELLITE][0]}.RData ({SOURCE}), or the same table as "
+                f".csv or .parquet, into the folder CAGP_DATA, or name the file in {ENVIRONMENT}"
             )
         return read_field(path, SATELLITE)
     own = _found(SIMULATED)

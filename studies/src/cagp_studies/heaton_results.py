@@ -45,8 +45,8 @@ SOURCES = (
     f"(2) The script of the organisers with the times that they measured, Code/GetResults/GetResults.R ({REPOSITORY}); "
     "on their machine, with different numbers of cores for different methods.",
     "(3) The likelihood of all observations maximised in 366 s, predictions in 9 s; not part of the competition.",
-    "(4) Scored by others, by the command line with its defaults, before anybody who worked on cagp had these data. Every "
-    "other row of cagp has them at hand.",
+    "(4) Scored by others, by the command line with its defaults, before anybody who worked on cagp had these data. "
+    "Every other row of cagp has them at hand.",
 )
 
 TRUTH = ("the truth", "Matern12(lengthscale=1.333, variance=16.41)", "Constant(44.49)", "0.05")
