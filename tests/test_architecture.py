@@ -48,6 +48,7 @@ LAYERS = (
     "interop",  # other libraries' kernels, models and arrays
     "tables",  # files of columns
     "maps",  # rasters of predictions
+    "shards",  # data that no process holds as a whole
     "reports",  # HTML about a fit
     "fit_report",  # their front door
     "estimator",  # scikit-learn
@@ -62,6 +63,7 @@ EXCEPTIONS = {
     ("prior", "hyperparameters"): "so is Prior.fit",
     ("model", "saving"): "and Model.save: a model can save itself",
     ("model", "reports"): "and Model.map: a model can be looked at",
+    ("choosing.front_door", "shards"): "cagp.fit is the one door, also for data that are read in parts",
 }
 """Imports upwards that stay, as (who, whom); each has a room or a module on either side."""
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:  # for type checkers; when the program runs, __getattr__ finds
     from . import interop as interop
     from . import kernels, preconditioners, solvers, stopping
     from . import saving as saving
+    from . import shards as shards
     from . import tables as tables
     from . import transforms as transforms
     from .choosing import fit
@@ -98,6 +99,7 @@ _MODULES = (
     "interop",
     "choosing",
     "saving",
+    "shards",
     "tables",
     "transforms",
 )

@@ -108,10 +108,14 @@ class Model(ModelParts):
             found = solve(self.components, test, convert, workers=workers, **settings)
         return self._predicted(found, test, convert)
 
-    def prediction_of(self, X_test: ArrayLike, means: ArrayLike, variances: ArrayLike) -> Prediction:
+    def prediction_of(
+        self, X_test: ArrayLike, means: ArrayLike, variances: ArrayLike, distance: ArrayLike | None = None
+    ) -> Prediction:
         """The prediction at X_test (T, p) from the ``means`` and ``variances`` of f by its components, each (m, T).
 
-        Those that were kept of an earlier one, on the scale that was modelled. It has no joint draws.
+        Those that were kept of an earlier one, on the scale that was modelled. It has no joint draws. ``distance`` (T,)
+        is how far the nearest observation is, in the lengthscales of the heaviest component, where others than those of
+        the model have predicted.
         """
         test, convert = self.test_points(X_test)
         shape = (len(self.components), len(test))
@@ -121,7 +125,8 @@ class Model(ModelParts):
             if given[-1].shape != shape:
                 raise InputError(f"{name} must have shape {shape}, one row a component, got {tuple(given[-1].shape)}")
         status = Status("kept", "The means and the variances were computed before.")
-        return self._prediction(given[0], given[1], status, test, convert)
+        away = None if distance is None else as_float64(distance, "distance", self.device)
+        return self._prediction(given[0], given[1], status, test, convert, distance=away)
 
     def iterate(self, X_test: ArrayLike, only: Collection[int] | None = None) -> Iterator[Prediction]:
         """The predictions at X_test (T, p) after iterations 1, 2, 3, …, or after those in ``only``, as they come.

@@ -193,6 +193,7 @@ class ModelParts:
         test: torch.Tensor,
         convert: Output,
         components: Sequence[Posterior] = (),
+        distance: torch.Tensor | None = None,
     ) -> Prediction:
         return Prediction(
             means,
@@ -202,7 +203,7 @@ class ModelParts:
             status=status,
             guarantee=self.guarantee,
             convert=convert,
-            margins=None if self._placed is None else self._placed.at(test),
+            margins=None if self._placed is None else self._placed.at(test, distance),
             transform=self.transform,
             reach=self.reach,
             components=components,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -90,6 +90,9 @@ def fit(
     and the story says what was not tried. One candidate is always fitted. Ctrl-C ends the search as well. ``seed``
     decides all chance, ``progress`` shows a bar.
 
+    X may be a folder of Parquet files, several files, or a Dask data frame, and y the name of a column: data that no
+    process holds as a whole, see ``cagp.shards.fit``, which gives a ``cagp.shards.ShardedModel``.
+
     >>> import numpy as np, cagp
     >>> X = np.linspace(0, 1, 30)[:, None]
     >>> model = cagp.fit(X, np.sin(6 * X[:, 0]), kernel="matern52", progress=False)
@@ -97,6 +100,11 @@ def fit(
     array([0.14])
     """
     given = {name: value for name, value in locals().items() if name not in ("X", "y")}
+    from ..shards import fit as fit_shards
+    from ..shards import is_source
+
+    if is_source(X):
+        return cast(Model, fit_shards(X, y, **given))  # predicts, tells its story and is saved like one
     started = time.perf_counter()
     return _found(Options(**given).checked(TrainingData.read(X, y, device)), started)
 
@@ -108,18 +116,21 @@ def fit_named(
     units: Sequence[str] = (),
     encodings: Sequence[Encoding] = (),
     crs: str | None = None,
+    whole: np.ndarray | None = None,
     **options: Any,
 ) -> Model:
     """``fit`` to an array X (n, p) whose columns have these ``names`` and ``units``, in which the story is told.
 
     ``encodings`` say how they were made of columns of a data frame, which the model then takes, ``crs`` is the
-    coordinate system that two of the columns are in, called as ``coordinate_names`` says.
+    coordinate system that two of the columns are in, called as ``coordinate_names`` says. ``whole`` (m,) are the rows
+    that may be left out, see ``TrainingData``.
     """
     started = time.perf_counter()
     data = TrainingData.read(X, y, options.get("device"))
     own = None if names is None else list(names)
     units = units or units_of(own, encodings, crs)
-    data = dataclasses.replace(data, names=own, units=units, encodings=tuple(encodings), crs=crs)
+    more: dict[str, Any] = {"encodings": tuple(encodings), "crs": crs, "whole": whole}
+    data = dataclasses.replace(data, names=own, units=units, **more)
     return _found(Options(**options).checked(data), started)
 
 

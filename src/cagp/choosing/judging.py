@@ -38,7 +38,7 @@ def judge_error_bars(search: CandidateSearch) -> CandidateSearch:
     """The model, with error bars that left-out observations teach where its own do not hold."""
     assert search.model is not None
     asked = search.request.options
-    left, size = search.end(1.0) - time.perf_counter(), len(search.y)
+    left, size = search.end(1.0) - time.perf_counter(), len(search.model.recipe.judging)
     each = search.left_out_seconds * len(_judging(search.model).components)
     most = size if _SHARE * left >= size * each else max(_FEWEST, int(_SHARE * left / each))
     search.model, search.findings["error bars"] = judged(
@@ -58,7 +58,7 @@ def judged(
     """The model, recalibrated where that was asked for, or where "auto" finds that its error bars do not hold; and
     what was found, in words. No more than ``most`` observations are left out at once.
     """
-    size, test = len(model.recipe.y), None if like is None else model.test_points(like, "like")[0]
+    size, test = len(model.recipe.judging), None if like is None else model.test_points(like, "like")[0]
     if recalibrate is False:
         return model, "The error bars were not compared with left-out observations."
     if size < FEWEST:

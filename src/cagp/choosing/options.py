@@ -40,7 +40,8 @@ class TrainingData:
     """Observations y (n,) at X (n, p) in float64; ``names`` are those of the features, where X is a data frame.
 
     ``device`` is where the work is done, ``units`` are those of the features, where they are known, ``encodings`` say
-    which columns of the frame these were, and ``crs`` is the coordinate system of the points.
+    which columns of the frame these were, and ``crs`` is the coordinate system of the points. ``whole`` are the rows
+    (m,) that can be left out as if these were all data, see ``Recipe``; None for every row.
     """
 
     X: np.ndarray
@@ -50,6 +51,7 @@ class TrainingData:
     units: Sequence[str] = ()
     encodings: tuple[Encoding, ...] = ()
     crs: str | None = None
+    whole: np.ndarray | None = None
 
     @classmethod
     def read(cls, X: ArrayLike, y: ArrayLike, device: str | torch.device | None) -> TrainingData:
@@ -203,7 +205,7 @@ class FitRequest:
         self.tries_patterns = not self.by_hand if options.varying == "auto" else bool(options.varying)
         as_wished = self.given is None and not self.held
         known = {"fix_noise", "known_noise"} & set(options.fit_options or {})
-        self.tries_outliers = not (noise or known or "noise_variance" in self.held)
+        self.tries_outliers = not (noise or known or "noise_variance" in self.held or data.whole is not None)
         self.tries_rotation = as_wished if options.rotate == "auto" else bool(options.rotate)
         self.solver = _solver(options.solver, len(data.y))
         usual = _SECONDS * max(1.0, data.X.size / _ENTRIES) ** 0.25

@@ -208,6 +208,7 @@ class CandidateSearch:
         options = {"device": self.device, **(self.request.options.condition_options or {})}
         model = prior.condition(self.X, self.y, self.request.solver, **options)
         self.first = model.components[0]
+        self.first.recipe = replace(self.first.recipe, whole=self.request.data.whole)
         return model
 
     @cached_property

@@ -10,6 +10,8 @@ import typer
 
 from ..support.advice import all_worded
 from . import flags
+from .shards import fit as fit_shards
+from .shards import in_files
 from .shared import (
     IN_OPTIONS,
     INTERRUPTED,
@@ -78,9 +80,14 @@ def fit(
     What is not said is chosen, as `cagp.fit` does in Python: kernels and trends are fitted by maximum likelihood and
     judged by observations that are left out, and stand in for those of --like. Where errors are not as promised, the
     error bars are recalibrated. The command tells all of this, and prints the hyperparameters with standard errors, and
-    what needs a look. Ctrl-C during the fit writes the best model so far, and no report.
+    what needs a look. Ctrl-C during the fit writes the best model so far, and no report. Data in a folder of Parquet
+    files, or in several, may be larger than memory: a local Dask cluster cuts them into shards, beside the folder.
     """
+    given = dict(locals())
     with errors_reported(debug):
+        if in_files(data):
+            fit_shards(fit, given, Printer(quiet))
+            return
         from .. import saving
         from .expressions import as_solver
         from .starting import PriorAsked, check_rows, columns_asked, read_training, search, search_options
@@ -96,7 +103,7 @@ def fit(
             wished.require_values(noisy=bool(noise_column))
         require_place(out, overwrite)
         how = columns_asked(categories, dates, impute)
-        training = read_training(data, target, features, exclude, noise_column, drop_missing, wished, printer, how)
+        training = read_training(data[0], target, features, exclude, noise_column, drop_missing, wished, printer, how)
         check_rows(options, len(training.y))
         about = training.about
         at_first = saving.Saved(wished.some_prior(training), training.X, training.y, chosen_solver, about=about)

@@ -45,7 +45,8 @@ Exceed = Annotated[Listed, Option(help=_EXCEED)]
 _MAP = "Page with a map of the rows' extent: mean, std, probability of more than a threshold; map.html."
 MapPage = Annotated[Path | None, Option("--map", dir_okay=False, help=_MAP)]
 
-Data = Annotated[Path, Argument(metavar="DATA", help="Table: .csv, .csv.gz, .parquet, .nc, .gpkg or .geojson.")]
+_FILES = "Table: .csv, .csv.gz, .parquet, .nc, .gpkg or .geojson; or a folder of .parquet files, or several of them."
+Data = Annotated[list[Path], Argument(metavar="DATA", help=_FILES)]
 Target = Annotated[str, Option(help="Column to predict; the beginning of its name is enough.")]
 Out = Annotated[Path, Option(file_okay=False, help="Folder for the model.")]
 Features = Annotated[Listed, Option(help="Columns to predict from: 'a,b,c'; by default all others that vary.")]

@@ -13,6 +13,7 @@ from ..support.pieces import Pieces
 from . import flags
 from .map_options import MapAsked
 from .outputs import columns_of, described, key_of, shown
+from .shards import predict as predict_shards
 from .shared import (
     IN_OPTIONS,
     INTERRUPTED,
@@ -68,14 +69,20 @@ def predict(
     bars that are right for it, a column with the iterations of each row, and exit code 130. Finished batches are kept
     beside OUT until all is done: after Ctrl-C or a crash the same command continues. --map also writes a page to look
     at, for models of two columns or on the globe. With --grid OUT is a map for a GIS with the bands mean, std, lower
-    and upper, in the coordinate system of the model.
+    and upper, in the coordinate system of the model. With a model of data in shards, DATA is a folder of Parquet files,
+    or one, and OUT a folder.
     """
+    given = dict(locals())
     with errors_reported(debug, KEPT):
         from .. import tables
         from ..interop.xarray_conventions import exceedances
+        from ..shards import is_sharded
         from ..stopping import ComputationalShare
 
         printer = Printer(quiet)
+        if is_sharded(folder):
+            predict_shards(predict, given, printer)
+            return
         if grid is not None or data is None:
             unknown = {"DATA": data, "--no-std": not std, "--batch": batch, "--prefix": prefix, "--map": map_page}
             unknown |= {"--drop-missing": drop_missing}

@@ -28,27 +28,28 @@ _ALIKE = 1e-6  # of the largest coordinate: rows that differ by no more are the 
 _ROUNDS = 2  # weights say who is near, and who is near says what the weights are
 
 
-def near_coordinates(kernel: Kernel, embedding: Embedding, first: int = 0) -> Near:
+def near_coordinates(kernel: Kernel, embedding: Embedding, first: int = 0, size: int | None = None) -> Near:
     """What makes up the coordinates for a search, see ``coordinates_of``; nothing if no part falls with distance.
 
-    The leaves of this ``embedding`` are those from the place ``first`` on.
+    The leaves of this ``embedding`` are those from the place ``first`` on. Where a ``size`` is given, they are those of
+    ``looked_at(size)`` alone, of so many points.
     """
     if kernel.radial:
         leaves = enumerate(embedding_leaves(embedding), first)
         return tuple((place, leaf.new_ones(len(leaf), 1)) for place, leaf in leaves)
     if isinstance(kernel, Varying):
-        return near_coordinates(kernel.kernel, embedding[0], first)
+        return near_coordinates(kernel.kernel, embedding[0], first, size)
     if not isinstance(kernel, (Sum, Product)):
         inner = getattr(kernel, "kernel", None)  # Geographic, columns, and wrappers from outside
-        return near_coordinates(inner, embedding, first) if isinstance(inner, Kernel) else ()
+        return near_coordinates(inner, embedding, first, size) if isinstance(inner, Kernel) else ()
     terms = []
     for inner, own in zip(kernel.kernels, embedding, strict=True):
-        if near := near_coordinates(inner, own, first):
+        if near := near_coordinates(inner, own, first, size):
             terms.append(_Term(inner, own, first, near))
         first += len(embedding_leaves(own))
     if isinstance(kernel, Product) or len(terms) < 2:
         return tuple(each for term in terms for each in term.near)
-    return _summed(terms)
+    return _summed(terms, size)
 
 
 def coordinates_of(near: Near, embedding: Embedding) -> torch.Tensor:
@@ -78,10 +79,16 @@ class _Term:
         return coordinates_of(own, self.embedding)
 
 
-def _summed(terms: list[_Term]) -> Near:
+def looked_at(size: int) -> np.ndarray:
+    """The rows, of so many points, that say what the coordinates of a sum are."""
+    return np.arange(size) if size <= _SAMPLE else np.random.default_rng(0).integers(0, size, _SAMPLE)
+
+
+def _summed(terms: list[_Term], size: int | None) -> Near:
     """The coordinates of a sum of terms that fall with distance."""
-    size, device = embedding_size(terms[0].embedding), embedding_leaves(terms[0].embedding)[0].device
-    rows = np.arange(size) if size <= _SAMPLE else np.random.default_rng(0).integers(0, size, _SAMPLE)
+    n, device = embedding_size(terms[0].embedding), embedding_leaves(terms[0].embedding)[0].device
+    rows = looked_at(n) if size is None else np.arange(n)
+    size = n if size is None else size
     sample = [term.some(torch.from_numpy(rows).to(device)) for term in terms]
     centres = torch.arange(0, len(rows), -(-len(rows) // _CENTRES), device=device)
     squares, falls, weights = [], [], []

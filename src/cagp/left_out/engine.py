@@ -87,10 +87,11 @@ def left_out(
     size = len(first.y)
     if size < 2:
         raise InputError("one observation cannot be left out: there is no other to predict it from")
-    asked = min(size, MOST) if n is None else count(n, "n", minimum=1)
+    able = len(first.recipe.judging)
+    asked = min(able, MOST) if n is None else count(n, "n", minimum=1)
     which: np.ndarray | StandIns
-    if asked > size:
-        raise InputError(f"n is {asked}, and there are {size} training observations; n=None takes all of them")
+    if asked > able:
+        raise InputError(f"n is {asked}, and there are {able} training observations; n=None takes all of them")
     if like is None:
         which, _ = who_judges(first, None, asked, count(seed, "seed"))
     else:
@@ -113,7 +114,9 @@ def who_judges(model: Conditioned, like: torch.Tensor | None, n: int, seed: int)
             )
         if len(found) >= FEWEST:
             return found, note
-    return torch.randperm(size, generator=torch.Generator().manual_seed(seed))[:n].sort().values.numpy(), note
+    able = model.recipe.judging
+    chosen = torch.randperm(len(able), generator=torch.Generator().manual_seed(seed))[:n].sort().values
+    return able[chosen.numpy()], note
 
 
 def stand_ins_for(model: Conditioned, like: torch.Tensor, n: int, seed: int) -> StandIns:

@@ -23,7 +23,8 @@ class Recipe:
 
     This is what travels: what is computed takes longer to send than to make. ``offset`` is the prior's mean where that
     is known; of an unknown one it is the least squares fit, an origin on which predictions do not depend. ``accurate``
-    is False for "tf32", whose products have weights of 11 bits.
+    is False for "tf32", whose products have weights of 11 bits. ``whole`` (m,) are the rows that can be left out as if
+    these were all data, because all near them are here; None for every row.
     """
 
     prior: Prior
@@ -36,6 +37,12 @@ class Recipe:
     dtype: torch.dtype
     solve_dtype: torch.dtype
     accurate: bool
+    whole: np.ndarray | None = None
+
+    @property
+    def judging(self) -> np.ndarray:
+        """The rows that may be left out."""
+        return np.arange(len(self.y)) if self.whole is None else self.whole
 
     @classmethod
     def of(
@@ -72,7 +79,7 @@ class Recipe:
         """The recipe for the training points ``kept`` (n,) alone; noise given one by one is cut down."""
         each = {name: getattr(self.prior, name) for name in ("noise_variance", "noise_factors")}
         prior = replace(self.prior, **{name: noise[kept] for name, noise in each.items() if np.ndim(noise)})
-        return replace(self, prior=prior, X=self.X[kept], y=self.y[kept])
+        return replace(self, prior=prior, X=self.X[kept], y=self.y[kept], whole=None)
 
     def with_more(self, X: torch.Tensor, y: torch.Tensor, noise_variance: Any = None) -> Recipe:
         """The recipe with observations y (m,) at X (m, p) behind its own; their noise as for ``Model.with_more``."""

@@ -99,10 +99,10 @@ class _Placed(PlacedMargins):
     def __init__(self, scores: np.ndarray, inner: PlacedMargins | None) -> None:
         self._scores, self._inner = scores, inner
 
-    def at(self, test: torch.Tensor) -> Reshape:
+    def at(self, test: torch.Tensor, distance: torch.Tensor | None = None) -> Reshape:
         if self._inner is None:
             return lambda base: Conformed(base, self._scores)
-        recalibrated = self._inner.at(test)
+        recalibrated = self._inner.at(test, distance)
         return lambda base: Conformed(recalibrated(base), self._scores)
 
 

@@ -62,7 +62,8 @@ def learn(
     ``seen`` were left out before, alone or as stand-ins, and ``taught`` these bands.
     """
     model = mixture.components[0]
-    size, generator = len(model.y), np.random.default_rng(count(seed, "seed"))
+    able, generator = model.recipe.judging, np.random.default_rng(count(seed, "seed"))
+    size = len(able)
     asked = min(size, MOST) if n is None else count(n, "n", minimum=FEWEST)
     if asked > size or size < FEWEST:
         raise InputError(
@@ -81,7 +82,7 @@ def learn(
             alone, near = seen, list(taught)
             advance(asked)
         else:
-            rows = np.arange(size) if asked == size else np.sort(generator.choice(size, asked, replace=False))
+            rows = able if asked == size else able[np.sort(generator.choice(size, asked, replace=False))]
             alone = ordinary(leave_out(mixture, rows, advance, seed), mixture)
             near = _by_distance(alone, geometry, seed)
     bands, how = near, alone.how
@@ -179,7 +180,8 @@ def _in_gaps(
 ) -> list[DistanceBand]:
     """The ``known`` bands, and further ones of observations left out with all that is near them, for wider gaps."""
     model, few = mixture.components[0], heaviest(mixture, _PARTS_IN_GAPS)
-    draws, size, bands = torch.Generator().manual_seed(seed), len(model.y), list(known)
+    able = torch.from_numpy(model.recipe.judging)  # who may be left out
+    draws, size, bands = torch.Generator().manual_seed(seed), len(able), list(known)
     spacing, widest = float(np.median(alone.distance)), _widest(geometry, draws)
     n = min(size, STANDING_IN, max(_FEWEST_IN_GAPS, len(alone)))
     low, matched = NEAR * spacing, matching(model)
@@ -187,7 +189,7 @@ def _in_gaps(
         share = torch.rand(n, generator=draws, dtype=torch.float64)
         width = low * (min(_WIDER, widest / low) ** share).to(geometry.points)
         low *= _WIDER
-        rows = torch.randperm(size, generator=draws)[:n].sort().values.to(model.device)
+        rows = able[torch.randperm(size, generator=draws)[:n].sort().values].to(model.device)
         stand_ins = matched.beyond(rows, width)
         if len(stand_ins) < _FEWEST_IN_GAPS:  # hardly anybody has something left outside of gaps as wide as these
             break

@@ -60,8 +60,10 @@ class PlacedMargins(ABC):
     """Margins that know where the data of a model are."""
 
     @abstractmethod
-    def at(self, test: torch.Tensor) -> Reshape:
-        """What becomes of distributions at test points (T, p)."""
+    def at(self, test: torch.Tensor, distance: torch.Tensor | None = None) -> Reshape:
+        """What becomes of distributions at test points (T, p), at a ``distance`` (T,) from the nearest observation
+        where that is known.
+        """
 
     def scale(self, test: torch.Tensor) -> np.ndarray | None:
         """How much larger the errors of the field are at test points (T, p), shape (T,); None if nothing is known."""

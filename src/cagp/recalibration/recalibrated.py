@@ -96,8 +96,8 @@ class SizesOfErrors(PlacedMargins):
         bands = torch.tensor([band.distance for band in self._bands], device=device)
         self._centres = bands.double().clamp_min(_TINY).log()
 
-    def at(self, test: torch.Tensor) -> Reshape:
-        return self.adjustment(test).reshape
+    def at(self, test: torch.Tensor, distance: torch.Tensor | None = None) -> Reshape:
+        return self.adjustment(test, distance).reshape
 
     def scale(self, test: torch.Tensor) -> np.ndarray:
         return self.adjustment(test).spread.cpu().numpy()

@@ -37,6 +37,7 @@ FORMAT = "cagp model"
 FORMAT_VERSION = 4
 
 DESCRIPTION = "model.json"
+IN_SHARDS = "shards.json"  # is there instead where the observations are in shards
 
 _DATA_NAME = re.compile(r"data-[0-9a-f]{16}\.safetensors")
 # what a kill may leave in a folder that was empty before
@@ -212,6 +213,8 @@ def read(folder: str | Path) -> Saved:
     place = Path(folder)
     if not place.is_dir():
         raise SavedModelError(f"{place} is not a folder; a model is a folder that `cagp fit` or model.save wrote")
+    if (place / IN_SHARDS).exists():
+        raise SavedModelError(f"{place} has a model of data in shards; cagp.shards.load and `cagp predict` read it")
     try:
         return _read(place)
     except SavedModelError:

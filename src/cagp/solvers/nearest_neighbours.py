@@ -66,14 +66,16 @@ class NearestNeighbours(CalibratedSolver):
             raise InputTypeError(f"shared must be True or False, got {self.shared!r}")
 
     def prepare(self, gram: Gram) -> PreparedNearestNeighbours:
-        k, far = min(self.k, gram.size), self.far
-        if far is None:
-            far = 0 if gram.basis is None else self.k // _FAR
+        k, far = min(self.k, gram.size), self.far_of(gram.basis is not None)
         levels = levels_of(gram, k, far, self.seed) if far and k < gram.size else []
         size = k + sum(level.take for level in levels)
         n_bytes = COPIES * size * size * gram.dtype.itemsize
         require(n_bytes, gram.budget, f"the Gram matrix of {size} neighbours", "choose a smaller k")
         return PreparedNearestNeighbours(self, gram, k, levels)
+
+    def far_of(self, trend: bool) -> int:
+        """How many far points a test point has, where the prior has a ``trend`` with unknown coefficients or not."""
+        return self.far if self.far is not None else self.k // _FAR if trend else 0
 
     def description(self, size: int) -> Description:
         k = min(max(2 * self.k, 1), size)
@@ -177,11 +179,14 @@ class PreparedNearestNeighbours(Prepared):
                 return replace(useless, reduction=torch.full_like(useless.reduction, -torch.inf))
         return self._solve(cross, strict=False, share=False)
 
-    def weights_on(self, cross: Cross, members: torch.Tensor, anchors: torch.Tensor) -> Weights:
-        """The same on given ``members`` (T, m), or −1, and ``anchors`` (T, q), or −1, where a trend needs them."""
+    def weights_on(self, cross: Cross, members: torch.Tensor, anchors: torch.Tensor, strict: bool = False) -> Weights:
+        """The same on given ``members`` (T, m), or −1, and ``anchors`` (T, q), or −1, where a trend needs them.
+
+        Where that fails it is an error if ``strict``.
+        """
         self.gram.expect(members.numel() * members.shape[1])
         asked = Neighbourhoods.single(members, np.arange(cross.size), anchors)
-        return self._kriging.weights(cross, [asked], strict=False)
+        return self._kriging.weights(cross, [asked], strict)
 
     def _solve(self, cross: Cross, strict: bool = True, share: bool = True) -> Weights:
         if isinstance(cross, Functionals):

@@ -172,19 +172,26 @@ class FarSubset:
 
 def levels_of(gram: Gram, k: int, far: int, seed: int) -> list[FarSubset]:
     """Disjoint random subsets for ``far`` further points beside the ``k`` nearest; ``far`` is shared out evenly."""
-    order = torch.randperm(gram.size, generator=torch.Generator().manual_seed(seed))
-    coordinates, levels, start = gram.search_coordinates(), [], 0
-    for i, size in enumerate(_SIZES):
-        count = min(size, gram.size >> (i + 2))
-        share = far * (i + 1) // len(_SIZES) - far * i // len(_SIZES)
-        take = min(share, count)
-        if take:
-            points = order[start : start + count].to(gram.device)
-            among_near = -(-2 * k * count // gram.size) + 2  # twice as many as is to be expected
-            tree = None if coordinates is None else search(coordinates[points])
-            levels.append(FarSubset(points, take, min(count, take + among_near), tree))
-        start += count
+    coordinates, levels = gram.search_coordinates(), []
+    for rows, take, ask in far_rows(gram.size, k, far, seed):
+        points = rows.to(gram.device)
+        tree = None if coordinates is None else search(coordinates[points])
+        levels.append(FarSubset(points, take, ask, tree))
     return levels
+
+
+def far_rows(size: int, k: int, far: int, seed: int) -> list[tuple[torch.Tensor, int, int]]:
+    """The rows of each of these subsets of so many points, how many of them a test point takes, and asks for."""
+    order = torch.randperm(size, generator=torch.Generator().manual_seed(seed))
+    found, start = [], 0
+    for i, wanted in enumerate(_SIZES):
+        count = min(wanted, size >> (i + 2))
+        take = min(far * (i + 1) // len(_SIZES) - far * i // len(_SIZES), count)
+        if take:
+            among_near = -(-2 * k * count // size) + 2  # twice as many as is to be expected
+            found.append((order[start : start + count].clone(), take, min(count, take + among_near)))
+        start += count
+    return found
 
 
 def with_far(near: torch.Tensor, levels: list[FarSubset], nearest: Callable[[FarSubset], torch.Tensor]) -> torch.Tensor:

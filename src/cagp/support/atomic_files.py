@@ -35,6 +35,12 @@ def one_writer(folder: Path) -> Iterator[None]:
         yield
 
 
+def remove_partial(folder: Path) -> None:
+    """Remove what processes that were killed have left of files in a folder; nobody may be writing there."""
+    for path in folder.glob(".partial-*"):
+        path.unlink(missing_ok=True)
+
+
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
     """Yields a temporary name beside ``path``, with its ending, and renames it at the end: no half file is seen."""

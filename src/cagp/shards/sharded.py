@@ -1,0 +1,272 @@
+"""A model of observations in shards: what was learned from some, and predictions from the nearest of all of them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from ..errors import InputError, InputTypeError, SavedModelError
+from ..gram.neighbours import search
+from ..kernels.nearness import looked_at
+from ..left_out import Geometry
+from ..model import Model
+from ..predicting.conditioned import Conditioned
+from ..predicting.solving import Solved
+from ..prediction import Prediction
+from ..saving import About, Saved
+from ..saving import load as load_model
+from ..saving import write as write_model
+from ..saving.folder import IN_SHARDS
+from ..solvers import NearestNeighbours
+from ..solvers.nearest_neighbours import PreparedNearestNeighbours
+from ..solvers.neighbourhoods import FarSubset, far_rows, with_far
+from ..support.atomic_files import remove_partial, whole_file, write_atomically
+from ..support.validation import ArrayLike
+from .sources import Part, is_frame, parts_of
+from .store import Rows, Store
+from .surroundings import Far, Metric, Surroundings
+from .work import Workers, workers
+
+_PIECE = 250_000  # points of a file of predictions, at most: a kill loses what is under way
+_MODEL, _JOB, _POINTS = "_model", "_job.json", "_points"  # names that readers of Parquet folders pass over
+
+
+@dataclass(frozen=True, eq=False)
+class ShardedModel:
+    """Predictions from the nearest of all observations in a ``store``.
+
+    ``learned`` is the model of some of them: its kernels, its margins, its transform and its story are those of this
+    one, its predictions are not. ``far`` are observations far from most points, for the trend; ``around`` knows who is
+    near by each component. ``cagp.fit`` makes one from Parquet files or a Dask data frame.
+    """
+
+    learned: Model
+    store: Store
+    far: Rows
+    around: tuple[Surroundings, ...]
+
+    @classmethod
+    def of(cls, learned: Model, store: Store, by: Workers) -> ShardedModel:
+        """The model for all observations of a store, in one or two passes over them."""
+        for component in learned.components:
+            _require_possible(component)
+        size = store.size
+        far = [_far_of(each, size) for each in learned.components]
+        wanted = np.concatenate([np.empty(0, dtype=np.int64), *(rows.numpy() for own in far for rows, _, _ in own)])
+        some = store.take(np.concatenate([looked_at(size), wanted]), by)
+        metrics = [Metric.of(each.prior.kernel, size, some) for each in learned.components]
+        around = zip(Surroundings.of(store, metrics, by), far, strict=True)
+        kept = some.at(np.isin(some.row, wanted))
+        return cls(learned, store, kept, tuple(replace(each, far=own) for each, own in around))
+
+    @cached_property
+    def key(self) -> str:
+        """A hash of what predictions depend on."""
+        told = [repr(self.store), repr(self.learned), repr(self.learned.weights.tolist()), repr(self.learned.margins)]
+        told += [repr((each.metric.near, each.metric.origin)) for each in self.around]
+        return hashlib.sha256("\n".join(told).encode()).hexdigest()
+
+    @property
+    def story(self) -> str:
+        """What was tried, chosen and found, in words."""
+        return (
+            f"Fitted to {len(self.learned.y):,} of {self.store.size:,} observations; predictions come from the nearest "
+            f"of all of them.\n\n{self.learned.story}"
+        )
+
+    def __repr__(self) -> str:
+        return f"ShardedModel({self.store.size:,} observations in {self.store.folder}, learned={self.learned!r})"
+
+    # --- predictions ----------------------------------------------------------------------------------------------
+
+    def predict(self, X_test: ArrayLike) -> Prediction:
+        """What is predicted at X_test (T, p), here; ``predict_to`` is for points in files.
+
+        The same as that of a model of all observations in memory with the solver of this one, to rounding.
+        """
+        test, _ = self.learned.test_points(X_test)
+        X = test.cpu().numpy()
+        means, variances = np.empty((2, len(self.around), len(X)))
+        distance = None if self.learned.margins is None else np.empty(len(X))
+        for i, (component, around) in enumerate(zip(self.learned.components, self.around, strict=True)):
+            at = around.metric(X)
+            for batch in around.batches(at):
+                rows, near, _ = around.find(at[batch], _solver(component).k)
+                means[i, batch], variances[i, batch] = self._solved(component, around, rows, near, X[batch])
+                if i == 0 and distance is not None:
+                    distance[batch] = self._apart(rows.X[near[:, 0]], X[batch])
+        return self.learned.prediction_of(X_test, means, variances, distance)
+
+    def _solved(
+        self, component: Conditioned, around: Surroundings, rows: Rows, near: np.ndarray, X: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and variance of f at points X (n, p), each (n,), given the places ``near`` (n, k) of neighbours."""
+        every = Rows.joined([rows, self.far])
+        test, members = torch.from_numpy(X), torch.from_numpy(np.searchsorted(every.row, rows.row)[near])
+        levels, at = [], torch.from_numpy(around.metric(X))
+        for own, take, ask in around.far:
+            points = np.searchsorted(every.row, own.numpy())
+            tree = search(torch.from_numpy(around.metric(every.X[points])))
+            levels.append(FarSubset(torch.from_numpy(points), take, ask, tree))
+        members = with_far(members, levels, lambda level: level.nearest_to(at))
+        recipe = replace(component.recipe, X=every.X, y=self._modelled(every.y), whole=None)
+        local = Conditioned(
+            replace(recipe, solver=NearestNeighbours(near.shape[1], far=0, shared=False)), torch.device("cpu")
+        )
+        prepared, cross = local.prepared, local.cross(test)
+        assert isinstance(prepared, PreparedNearestNeighbours)
+        weights = prepared.weights_on(cross, members, prepared.anchors.expand(len(X), -1), strict=True)
+        found = Solved.of(local, cross, local.offset(test), False, weights)
+        return found.mean.numpy(), found.variance.numpy()
+
+    @cached_property
+    def _geometry(self) -> Geometry:
+        return Geometry(self.learned.components[0])
+
+    def _apart(self, one: np.ndarray, other: np.ndarray) -> np.ndarray:
+        """How far points (n, p) are from each other in the geometry that margins know, (n,)."""
+        a, b = (self._geometry.coordinates(torch.from_numpy(each)) for each in (one, other))
+        return (a - b).norm(dim=1).numpy()
+
+    def _modelled(self, y: np.ndarray) -> np.ndarray:
+        transform = self.learned.transform
+        return y if transform is None else transform.of(torch.from_numpy(y)).numpy()
+
+    def predict_to(
+        self,
+        points: Any,
+        out: str | Path,
+        *,
+        observed: bool = False,
+        interval: float = 0.95,
+        n_jobs: int | None = None,
+        memory_limit: float | None = None,
+        progress: bool | None = None,
+    ) -> Path:
+        """Predict at the rows of Parquet files or of a Dask data frame, and write the folder ``out`` of Parquet files.
+
+        They have the features and the columns mean, std and the two ends of the ``interval``, such as lower_95, of the
+        function or of new observations (``observed``), in the order of the points; so many points make a file.
+        ``n_jobs`` and ``memory_limit`` are as for ``cagp.shards.fit``. A file that is there is whole; after a kill the
+        same call goes on. Points that are near each other are best in one file: for each file those shards are read
+        that are near its points.
+        """
+        if not 0 < interval < 1:
+            raise InputError(f"interval must be between 0 and 1, got {interval!r}")
+        place = Path(out)
+        if is_frame(points):
+            points.to_parquet(place / _POINTS, write_index=False)
+            points = place / _POINTS
+        pieces = [piece for part in parts_of(points, self.store.features)[0] for piece in part.cut(_PIECE)]
+        asked = [observed, interval, self.key, [(each.path, each.rows) for each in pieces]]
+        key = hashlib.sha256(json.dumps(asked).encode()).hexdigest()
+        if (place / _JOB).exists():
+            if json.loads((place / _JOB).read_text(encoding="utf-8")) != key:
+                raise InputError(
+                    f"{place} has predictions of another model, or for other points; choose another folder"
+                )
+        elif place.exists() and any(each.name not in (_MODEL, _POINTS) for each in place.iterdir()):
+            raise InputError(f"{place} is a folder with other things in it; choose another one")
+        else:
+            shutil.rmtree(place / _MODEL, ignore_errors=True)
+            self.save(place / _MODEL)
+            write_atomically(place / _JOB, json.dumps(key).encode())
+        paths = [place / f"part-{number:05d}.parquet" for number in range(len(pieces))]
+        calls = [(place / _MODEL, *each, observed, interval) for each in zip(pieces, paths, strict=True)]
+        with workers(n_jobs, memory_limit, progress) as by:
+            by.all_of(_predict_piece, [call for call in calls if not call[2].exists()], "predicting")
+        remove_partial(place)
+        return place
+
+    # --- on disk --------------------------------------------------------------------------------------------------
+
+    def save(self, folder: str | Path, *, about: About | None = None, overwrite: bool = False) -> Path:
+        """Save the model as a folder that ``cagp.shards.load`` reads; the observations stay where they are."""
+        place = Path(folder)
+        if place.exists() and not (overwrite and is_sharded(place)):
+            raise InputError(f"{place} is there already; overwrite a model on purpose, or choose another name")
+        write_model(Saved.of(self.learned, about), place / "learned", overwrite=overwrite)
+        self.far.write(place / "far.parquet", self.store.names)
+        for i, each in enumerate(self.around):
+            scales, rows = [scale.numpy() for _, scale in each.metric.near], [own.numpy() for own, _, _ in each.far]
+            np.savez(place / f"around-{i}.npz", each.metric.origin.numpy(), each.low, each.high, *scales, *rows)
+        near = [[leaf for leaf, _ in each.metric.near] for each in self.around]
+        far = [[counts for _, *counts in each.far] for each in self.around]
+        known = {"store": str(self.store.folder), "near": near, "far": far}
+        write_atomically(place / IN_SHARDS, json.dumps(known, indent=1).encode())
+        return place
+
+
+def load(folder: str | Path) -> ShardedModel:
+    """The model of observations in shards that was saved in a folder; its store has to be where it was."""
+    place = Path(folder)
+    try:
+        known = json.loads((place / IN_SHARDS).read_text(encoding="utf-8"))
+        store = Store.open(known["store"])
+        learned = load_model(place / "learned")
+        around = []
+        for i, (component, near) in enumerate(zip(learned.components, known["near"], strict=True)):
+            with np.load(place / f"around-{i}.npz") as file:
+                origin, low, high, *others = (file[name] for name in file.files)
+            arrays = [torch.from_numpy(each) for each in others]
+            pairs = tuple(zip(near, arrays[: len(near)], strict=True))
+            far = [(rows, *each) for rows, each in zip(arrays[len(near) :], known["far"][i], strict=True)]
+            metric = Metric(component.prior.kernel, torch.from_numpy(origin), pairs)
+            around.append(Surroundings(store, metric, low, high, far))
+        return ShardedModel(learned, store, Rows.read(place / "far.parquet", None, store.names), tuple(around))
+    except (OSError, ValueError, KeyError) as error:
+        raise SavedModelError(f"{place} holds no model of data in shards that can be read ({error})") from error
+
+
+def is_sharded(folder: str | Path) -> bool:
+    """Whether the folder holds a model of observations in shards."""
+    return (Path(folder) / IN_SHARDS).exists()
+
+
+def _solver(component: Conditioned) -> NearestNeighbours:
+    assert isinstance(component.solver, NearestNeighbours)
+    return component.solver
+
+
+def _require_possible(component: Conditioned) -> None:
+    """Refuse what needs all observations at once."""
+    if not isinstance(component.solver, NearestNeighbours):
+        raise InputTypeError(f"data in shards are predicted by NearestNeighbours, got {component.solver!r}")
+    if np.ndim(component.prior.noise_variance) or component.prior.noise_factors is not None:
+        raise InputError("noise_variance must be one number for data in shards, got one per observation")
+
+
+def _far_of(component: Conditioned, size: int) -> Far:
+    """The numbers of the observations in each subset of far ones, how many a point takes, and asks for."""
+    solver = _solver(component)
+    k, far = min(solver.k, size), solver.far_of(component.prior.mean.unknown)
+    return far_rows(size, k, far, solver.seed) if far and k < size else []
+
+
+@lru_cache(maxsize=1)
+def _loaded(folder: Path, changed: int) -> ShardedModel:
+    return load(folder)
+
+
+def _predict_piece(folder: Path, piece: Part, path: Path, observed: bool, interval: float) -> None:
+    """The file of some points; ``folder`` has the model."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    model = _loaded(folder, (folder / IN_SHARDS).stat().st_mtime_ns)
+    X = piece.read(model.store.features)
+    found = model.predict(X)
+    found = found.observed() if observed else found
+    ends, level = found.interval(interval), f"{100 * interval:g}"
+    new = {"mean": found.mean, "std": found.std, f"lower_{level}": ends[0], f"upper_{level}": ends[1]}
+    columns = dict(zip(model.store.features, np.ascontiguousarray(X.T), strict=True)) | new
+    with whole_file(path) as temporary:
+        parquet.write_table(pa.table(columns), temporary, use_dictionary=False)

@@ -1,0 +1,123 @@
+"""Where rows come from: Parquet files, or a Dask data frame, in parts that are read one at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import InputError, TableError
+from ..support.advice import optional
+
+_PART = 1_000_000  # rows of the row groups that are read together, unless one has more
+
+
+@dataclass(frozen=True)
+class Part:
+    """So many ``rows`` of row ``groups`` of the Parquet file ``path``, without the ``skipped`` ones before; the first
+    has the number ``first`` among all.
+    """
+
+    path: str
+    groups: tuple[int, ...]
+    first: int
+    rows: int
+    skipped: int = 0
+
+    def cut(self, most: int) -> list[Part]:
+        """The same in parts of at most so many rows, about equal."""
+        ends = np.linspace(0, self.rows, -(-self.rows // most) + 1).astype(int).tolist()
+        return [
+            replace(self, first=self.first + start, rows=stop - start, skipped=self.skipped + start)
+            for start, stop in pairwise(ends)
+        ]
+
+    def read(self, columns: Sequence[str]) -> np.ndarray:
+        """These columns (rows, columns) in float64; what is missing or infinite is refused."""
+        from pyarrow import float64, parquet
+
+        with parquet.ParquetFile(self.path) as file:
+            table = file.read_row_groups(list(self.groups), columns=list(columns)).slice(self.skipped, self.rows)
+        found = np.empty((self.rows, len(columns)))
+        for i, name in enumerate(columns):
+            found[:, i] = table.column(name).cast(float64()).to_numpy()
+        if not (finite := np.isfinite(found)).all():
+            row, column = np.argwhere(~finite)[0]
+            raise InputError(
+                f"{self.path}: column {columns[column]!r} has no finite value in row {row:,} of row groups "
+                f"{self.groups[0]} to {self.groups[-1]}; leave such rows out before"
+            )
+        return found
+
+
+def parts_of(source: Any, columns: Sequence[str] | None = None) -> tuple[list[Part], list[str]]:
+    """The parts of a folder of Parquet files, or of files, and the names of their columns; ``columns`` must be there
+    and be numbers.
+    """
+    optional("pyarrow.parquet", "data in shards", "cluster")
+    from pyarrow import ArrowException, parquet, types
+
+    found, names, first = list[Part](), list[str](), 0
+    for path in _files(source):
+        try:
+            about = parquet.read_metadata(path)
+        except (ArrowException, OSError) as error:
+            raise TableError(f"{path} is no Parquet file that can be read ({error})") from error
+        schema = about.schema.to_arrow_schema()
+        names = names or schema.names
+        for name in names if columns is None else columns:
+            if name not in schema.names:
+                known = ", ".join(map(repr, schema.names))
+                raise InputError(f"{path} has no column {name!r}; it has {known}")
+            kind = schema.field(name).type
+            if columns is not None and not (types.is_floating(kind) or types.is_integer(kind)):
+                raise InputError(
+                    f"{path}: column {name!r} has the type {kind}, and must be of numbers; convert it before"
+                )
+        groups, rows = list[int](), 0
+        for group in range(about.num_row_groups):
+            size = about.row_group(group).num_rows
+            if groups and rows + size > _PART:
+                found.append(Part(str(path), tuple(groups), first, rows))
+                groups, first, rows = [], first + rows, 0
+            groups.append(group)
+            rows += size
+        if rows:
+            found.append(Part(str(path), tuple(groups), first, rows))
+            first += rows
+    if not found:
+        raise InputError(f"{source} has no rows")
+    return found, names
+
+
+def _files(source: Any) -> list[Path]:
+    """The Parquet files of a folder, in the order of their names; or those that are given."""
+    given = [source] if isinstance(source, (str, Path)) else list(source)
+    found = list[Path]()
+    for each in map(Path, given):
+        if each.is_dir():
+            inside = sorted(path for path in each.glob("*.parquet") if not path.name.startswith((".", "_")))
+            if not inside:
+                raise InputError(f"{each} has no files whose names end in .parquet")
+            found += inside
+        elif each.exists():
+            found.append(each)
+        else:
+            raise InputError(f"{each} does not exist; give a folder of Parquet files, or the files")
+    return found
+
+
+def is_frame(source: Any) -> bool:
+    """Whether it is a Dask data frame."""
+    return type(source).__module__.partition(".")[0] in ("dask", "dask_expr") and hasattr(source, "to_parquet")
+
+
+def is_source(source: Any) -> bool:
+    """Whether it is data that are read in parts: a path, several paths, or a Dask data frame."""
+    if isinstance(source, (list, tuple)):
+        return bool(source) and all(isinstance(each, (str, Path)) for each in source)
+    return isinstance(source, (str, Path)) or is_frame(source)

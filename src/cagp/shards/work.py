@@ -1,0 +1,121 @@
+"""Who does the work on shards: this process, the workers of a Dask client that is there, or those of a local cluster.
+
+A task is a function of small arguments that writes what is large to a file of its own, whole or not at all, so that it
+may be killed and done again: a worker that dies is replaced, and what it did is done by another.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import torch
+
+from ..errors import MemoryBudgetError
+from ..support.advice import optional
+from ..support.interrupt import Interrupt
+from ..support.memory import available_bytes
+from ..support.progress import progress as progress_bar
+from ..support.threads import threads_allowed
+from ..support.validation import count
+
+_RETRIES = 2  # of a task that fails for reasons of the machine, such as a file system that is away
+_DEATHS = 10  # of workers, from which a task may be the one that ends them
+_SHARE = 0.5  # of the free memory that the workers of a local cluster may have together
+
+
+@dataclass(frozen=True)
+class Workers:
+    """The workers of a Dask client, which ``find`` gives, or this process where that is None.
+
+    Progress is shown as ``progress`` says.
+    """
+
+    find: Callable[[], Any] | None = None
+    progress: bool | None = None
+
+    def all_of(self, task: Callable[..., Any], calls: Sequence[Sequence[Any]], what: str) -> list[Any]:
+        """``task(*call)`` for every call, in their order. Ctrl-C ends it with ``KeyboardInterrupt``."""
+        found: list[Any] = [None] * len(calls)
+        with Interrupt() as interrupt, progress_bar(what, len(calls), self.progress) as advance:
+            # one task alone is not worth a cluster
+            each = self._here if self.find is None or len(calls) < 2 else self._there
+            for number, result in each(task, calls, interrupt):
+                found[number] = result
+                advance(1)
+                if interrupt.requested:
+                    raise KeyboardInterrupt
+        return found
+
+    @staticmethod
+    def _here(
+        task: Callable[..., Any], calls: Sequence[Sequence[Any]], interrupt: Interrupt
+    ) -> Iterator[tuple[int, Any]]:
+        return ((number, task(*call)) for number, call in enumerate(calls))
+
+    def _there(
+        self, task: Callable[..., Any], calls: Sequence[Sequence[Any]], interrupt: Interrupt
+    ) -> Iterator[tuple[int, Any]]:
+        from distributed import KilledWorker, as_completed
+
+        assert self.find is not None
+        client = self.find()
+        sent = [client.submit(task, *call, pure=False, retries=_RETRIES) for call in calls]
+        number = {future.key: i for i, future in enumerate(sent)}
+        try:
+            with interrupt.waiting():
+                for future in as_completed(sent, loop=client.loop):
+                    yield number[future.key], future.result()
+                    future.release()
+        except KilledWorker as error:
+            raise MemoryBudgetError(
+                f"workers were killed again and again, mostly because they took more than their memory_limit; give a "
+                f"larger one, or fewer workers, n_jobs ({error})"
+            ) from error
+        finally:
+            for future in sent:
+                future.cancel()
+
+
+@contextmanager
+def workers(n_jobs: int | None, memory_limit: float | None, progress: bool | None) -> Iterator[Workers]:
+    """Who is to do the work: the workers of the Dask client that is there, or a local cluster of ``n_jobs`` workers,
+    by default one for each core, with ``memory_limit`` bytes each; with one it is this process, which has no limit.
+    """
+    client, number = None, threads_allowed() if n_jobs is None else count(n_jobs, "n_jobs", minimum=1)
+    if n_jobs is None and "distributed" in sys.modules:  # who has not imported it has no client
+        with suppress(ValueError):
+            client = sys.modules["distributed"].Client.current()
+    with ExitStack() as stack:
+
+        @cache
+        def find() -> Any:
+            if client is not None:
+                return client
+            distributed = optional("distributed", "data in shards on several workers", "cluster")
+            limit = memory_limit or _SHARE * available_bytes(torch.device("cpu")) / number
+            cluster = stack.enter_context(_local_cluster(number, int(limit)))
+            return stack.enter_context(distributed.Client(cluster, set_as_default=False))
+
+        yield Workers(None if client is None and number == 1 else find, progress)
+
+
+def _local_cluster(number: int, limit: int) -> Any:
+    """So many processes with one thread each; one that takes more memory than the limit is started again."""
+    from distributed import LocalCluster, Scheduler, SpecCluster
+
+    if sys.platform == "win32":
+        return LocalCluster(number, threads_per_worker=1, memory_limit=limit, dashboard_address=None)
+    # by a command of their own, so that they do not read the script again that has started them
+    from distributed.deploy.subprocess import SubprocessWorker
+
+    own = {"nthreads": 1, "memory_limit": limit, "host": "127.0.0.1", "silence_logs": logging.ERROR}
+    worker = {"cls": SubprocessWorker, "options": {"worker_class": "distributed.Nanny", "worker_kwargs": own}}
+    about = {"dashboard": False, "host": "127.0.0.1", "port": 0, "allowed_failures": _DEATHS}
+    scheduler = {"cls": Scheduler, "options": about}
+    return SpecCluster(dict.fromkeys(range(number), worker), scheduler, worker, silence_logs=logging.ERROR)

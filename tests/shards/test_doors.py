@@ -1,0 +1,78 @@
+"""Data in shards at the doors: ``cagp.fit``, and the command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import cagp
+from cagp.shards import ShardedModel, load
+from cli.small import call
+from shards.test_shards import plane, table
+
+parquet = pytest.importorskip("pyarrow.parquet")
+
+
+def quick(*arguments: object) -> str:
+    """What a command says that must not fail."""
+    result = call(*arguments)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a table, and a model of it in shards."""
+    folder = tmp_path_factory.mktemp("doors")
+    X, y = plane(2500)
+    table(folder / "table", X, y)
+    table(folder / "new", X[:50])
+    found = cagp.fit(folder / "table", "z", kernel="matern32", varying=False, seconds=5, progress=False)
+    assert isinstance(found, ShardedModel)
+    found.save(folder / "model")
+    return folder
+
+
+def test_the_command_line_fits_and_predicts(place: Path) -> None:
+    shards = place / "table-shards-z"
+    assert shards.is_dir()
+    files = sorted((place / "table").glob("*.parquet"))
+    options = ("--kernel", "matern32", "--no-varying", "--seconds", 5, "--exclude", "x1")
+    said = quick("fit", *files, "--target", "z", "--out", place / "other", *options)
+    assert "0-shards-z" in said
+    assert load(place / "other").store.features == ("x0",)
+    assert "Written" in quick("predict", place / "model", place / "new", "--observed", "--interval", 90)
+    found = parquet.read_table(place / "new-predicted")
+    X, _ = plane(2500)
+    wanted = load(place / "model").predict(X[:50]).observed()
+    assert_allclose(found["upper_90"].to_numpy(), wanted.interval(0.9)[1], rtol=1e-10, atol=1e-12)
+    assert "Written" in quick("predict", place / "model", place / "new", "--observed", "--interval", 90)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("fit", "table", "--target", "z", "--out", "m", "--lengthscale", 1), "--lengthscale is not known"),
+        (("fit", "table", "--target", "z", "--out", "new"), "is there already"),
+        (("fit", "table", "--target", "height", "--out", "m"), "no column 'height'"),
+        (("predict", "model", "new", "--out", "p", "--solver", "cholesky"), "--solver is not known"),
+        (("predict", "model", "new", "--out", "table"), "other things in it"),
+        (("info", "model"), "has a model of data in shards"),
+        (("predict", "model", "nowhere", "--out", "p"), "does not exist"),
+    ],
+)
+def test_the_command_line_refuses(arguments: tuple[object, ...], message: str, place: Path) -> None:
+    names = {"table", "m", "new", "model", "p", "nowhere"}
+    result = call(*(place / str(each) if each in names else each for each in arguments))
+    assert result.exit_code == 2
+    assert message in " ".join(result.output.split())
+
+
+def test_predictions_of_arrays_are_given_as_arrays(place: Path) -> None:
+    X, _ = plane(2500)
+    found = cagp.fit(place / "table-shards-z", None, kernel="matern12", varying=False, seconds=5, progress=False)
+    assert np.asarray(found.predict(X[:7]).mean).shape == (7,)
+    assert "matern12" in found.story

@@ -1,0 +1,149 @@
+"""kill -9 of workers and of the process that began it: what was reported done stays, and the rest is done."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+import pytest
+from numpy.testing import assert_allclose
+
+from cagp.errors import MemoryBudgetError
+from cagp.shards import ShardedModel, sharded, work
+from cagp.shards.work import workers
+from cagp.shards.writing import write
+from shards.test_shards import HERE, NEAR, PRIORS, plane, table
+
+parquet = pytest.importorskip("pyarrow.parquet")
+pytest.importorskip("distributed")
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="kill -9")
+
+PIECE, POINTS = 100, 3000
+SCRIPT = """
+import os, signal, sys
+from cagp.shards import load, sharded
+
+folder, points, out, n_jobs, die = *sys.argv[1:4], int(sys.argv[4]), int(sys.argv[5])
+sharded._PIECE, whole, begun = 100, sharded.whole_file, []
+
+def dying(path):
+    begun.append(path)
+    if len(begun) == die:
+        with whole(path) as temporary:
+            temporary.write_bytes(b"a part")
+            os.kill(os.getpid(), signal.SIGKILL)
+    return whole(path)
+
+sharded.whole_file = dying
+load(folder).predict_to(points, out, n_jobs=n_jobs, memory_limit=2**30)
+"""
+
+
+class Place:
+    """A model in shards, points, and what is predicted there when nobody is killed."""
+
+    def __init__(self, folder: Path) -> None:
+        X, y = plane(4000)
+        store = write(table(folder / "table", X, y), "z", folder / "store", HERE, tile=800, block=100)
+        self.model = ShardedModel.of(PRIORS["trend"].condition(X[:300], y[:300], NEAR), store, HERE)
+        self.folder = self.model.save(folder / "model")
+        self.points = table(folder / "points", np.random.default_rng(1).random((POINTS, 2)), files=1)
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(sharded, "_PIECE", PIECE)
+            self.wanted = self.read(self.model.predict_to(self.points, folder / "wanted", n_jobs=1))
+
+    @staticmethod
+    def read(out: Path) -> np.ndarray:
+        """The means of all points, from files that must be whole."""
+        return np.concatenate([parquet.read_table(path)["mean"].to_numpy() for path in sorted(out.glob("part-*"))])
+
+    def begun(self, out: Path, n_jobs: int, die: int = 0) -> subprocess.Popen[bytes]:
+        """A process that predicts, and kills itself as it writes its file number ``die``."""
+        arguments = [self.folder, self.points, out, n_jobs, die]
+        return subprocess.Popen([sys.executable, "-c", SCRIPT, *map(str, arguments)])
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
+    """The same for all tests."""
+    return Place(tmp_path_factory.mktemp("killed"))
+
+
+@pytest.mark.parametrize("kills", [1, pytest.param(20, marks=pytest.mark.slow)])
+def test_the_first_process_is_killed(kills: int, place: Place, tmp_path: Path) -> None:
+    done: dict[Path, int] = {}
+    for number in range(kills):
+        running = place.begun(tmp_path / "out", 1, die=2)  # one file is done each time
+        assert running.wait(300) == -signal.SIGKILL
+        assert len(list((tmp_path / "out").glob("part-*"))) == number + 1
+    done = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").glob("part-*")}
+    assert list((tmp_path / "out").glob(".partial-*"))
+    assert place.begun(tmp_path / "out", 1).wait(300) == 0
+    assert {path: path.stat().st_mtime_ns for path in done} == done
+    assert_allclose(place.read(tmp_path / "out"), place.wanted, rtol=1e-10, atol=1e-12)
+    assert not list((tmp_path / "out").glob(".partial-*"))
+
+
+def test_nobody_is_left_when_the_first_process_is_killed(place: Place, tmp_path: Path) -> None:
+    running, out = place.begun(tmp_path / "out", 2), tmp_path / "out"
+    while not list(out.glob("part-*")):
+        assert running.poll() is None
+        time.sleep(0.01)
+    others = psutil.Process(running.pid).children(recursive=True)
+    assert others
+    running.kill()
+    running.wait()
+    gone, left = psutil.wait_procs(others, timeout=60)
+    assert gone
+    assert not left
+    kept = {path: path.stat().st_mtime_ns for path in out.glob("part-*")}
+    assert place.begun(out, 1).wait(300) == 0
+    assert {path: path.stat().st_mtime_ns for path in kept} == kept
+    assert_allclose(place.read(out), place.wanted, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("kills", [2, pytest.param(20, marks=pytest.mark.slow)])
+def test_workers_are_killed(kills: int, tmp_path: Path) -> None:
+    def dying(number: int, folder: Path) -> int:
+        mine = folder / str(number)
+        if number < 2 * kills and number % 2 == 0 and not mine.exists():
+            mine.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        with open(folder / "done", "a") as file:
+            file.write(f"{number}\n")
+        return number
+
+    calls: list[tuple[Any, ...]] = [(number, tmp_path) for number in range(2 * kills + 4)]
+    with workers(2, 2**30, False) as by:
+        assert by.all_of(dying, calls, "numbers") == [number for number, _ in calls]
+    done = sorted(map(int, (tmp_path / "done").read_text().split()))
+    assert sorted(set(done)) == [number for number, _ in calls]
+    assert len([path for path in tmp_path.iterdir() if path.name != "done"]) == kills
+
+
+def test_a_worker_that_fails_says_why(tmp_path: Path) -> None:
+    def failing(number: int) -> None:
+        raise ValueError(f"number {number}")
+
+    with workers(2, 2**30, False) as by, pytest.raises(ValueError, match="number"):
+        by.all_of(failing, [(1,), (2,)], "numbers")
+
+
+@pytest.mark.slow
+def test_a_memory_limit_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(work, "_DEATHS", 1)
+
+    def greedy(size: int) -> int:
+        return len(b"1" * size)
+
+    with workers(2, 4e8, False) as by:
+        assert by.all_of(greedy, [(10**6,), (10**7,)], "numbers") == [10**6, 10**7]
+        with pytest.raises(MemoryBudgetError, match="larger one, or fewer workers"):
+            by.all_of(greedy, [(10**6,), (15 * 10**8,)], "numbers")

@@ -1,0 +1,314 @@
+"""Predictions from data in shards are those of the same model with all data in memory."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.spatial import cKDTree
+
+import cagp
+from cagp.errors import InputError, InputTypeError, SavedModelError
+from cagp.model import Model
+from cagp.shards import ShardedModel, Store, fit, fitting, load, sharded, writing
+from cagp.shards.fitting import working_set
+from cagp.shards.work import Workers
+from cagp.shards.writing import write
+
+pa = pytest.importorskip("pyarrow")
+parquet = pytest.importorskip("pyarrow.parquet")
+
+HERE = Workers()
+NEAR = cagp.NearestNeighbours(30, shared=False)
+
+
+def table(folder: Path, X: np.ndarray, y: np.ndarray | None = None, files: int = 3) -> Path:
+    """A folder of Parquet files, whose row groups are small."""
+    folder.mkdir()
+    for number, rows in enumerate(np.array_split(np.arange(len(X)), files)):
+        columns = {f"x{i}": column for i, column in enumerate(X[rows].T)}
+        columns |= {} if y is None else {"z": y[rows]}
+        parquet.write_table(pa.table(columns), folder / f"{number}.parquet", row_group_size=700)
+    return folder
+
+
+def plane(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Places in the unit square but for a hole in its middle, in clusters, and a function with noise there."""
+    rng = np.random.default_rng(seed)
+    X = np.concatenate([rng.random((3 * n // 4, 2)), 0.2 + 0.05 * rng.normal(size=(n - 3 * n // 4, 2))])
+    X = rng.permutation(X[(np.abs(X - 0.6) > 0.15).any(axis=1)])
+    return X, np.sin(9 * X[:, 0]) * np.cos(7 * X[:, 1]) + X[:, 0] + 0.1 * rng.normal(size=len(X))
+
+
+def globe(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Latitudes and longitudes everywhere but over an ocean, and a function with noise there."""
+    rng = np.random.default_rng(seed)
+    X = np.column_stack([np.degrees(np.arcsin(rng.uniform(-1, 1, n))), rng.uniform(-180, 180, n)])
+    X = X[~((np.abs(X[:, 0]) < 30) & (np.abs(X[:, 1]) > 150))]
+    a, b = np.radians(X.T)
+    return X, np.cos(a) * np.cos(2 * b) + np.sin(a) + 0.05 * rng.normal(size=len(X))
+
+
+PRIORS = {
+    "known mean": cagp.Prior(cagp.Matern32(0.2), noise_variance=0.01),
+    "trend": cagp.Prior(cagp.Matern52((0.1, 0.4)), mean=cagp.Polynomial(1), noise_variance=0.01),
+    "turned": cagp.Prior(cagp.Rotated(cagp.Matern32((0.1, 0.3)), 30.0), mean=cagp.Constant(), noise_variance=0.01),
+    "sum": cagp.Prior(cagp.Matern32(0.05) + cagp.Matern12((0.5, 2.0)), mean=cagp.Constant(), noise_variance=0.01),
+    "columns": cagp.Prior(cagp.Matern32(0.2).on(0) * cagp.RBF(0.3).on(1), noise_variance=0.01),
+    "globe": cagp.Prior(
+        cagp.Geographic(cagp.Matern32(1500.0), radius=6371.0), mean=cagp.Constant(), noise_variance=0.01
+    ),
+}
+
+
+def agree(one: Any, other: Any, by: float = 1e-10) -> None:
+    """The same means, error bars and intervals."""
+    assert_allclose(one.mean, other.mean, rtol=0, atol=by * np.abs(other.mean).max())
+    assert_allclose(one.std, other.std, rtol=by)
+    for mine, theirs in zip(one.interval(0.9), other.interval(0.9), strict=True):
+        assert_allclose(mine, theirs, rtol=0, atol=by * np.abs(theirs).max())
+
+
+@pytest.mark.parametrize("name", PRIORS)
+def test_predictions_are_those_in_memory(name: str, tmp_path: Path) -> None:
+    prior, rng = PRIORS[name], np.random.default_rng(1)
+    X, y = globe(10_000) if name == "globe" else plane(10_000)
+    test = rng.uniform([-90, -180], [90, 180], (700, 2)) if name == "globe" else rng.uniform(-0.2, 1.3, (700, 2))
+    store = write(table(tmp_path / "table", X, y), "z", tmp_path / "store", HERE, tile=1500, block=100)
+    assert store.size == len(X)
+    assert len(store.rows) > 6
+    found = ShardedModel.of(prior.condition(X[:200], y[:200], NEAR), store, HERE)
+    agree(found.predict(test), prior.condition(X, y, NEAR).predict(test))
+
+
+def in_memory(found: ShardedModel, X: np.ndarray, y: np.ndarray) -> Model:
+    """The same model of all observations (n,) at X (n, p): nothing of it was read from shards."""
+    own = found.learned
+    y = y if own.transform is None else own.transform.of(torch.from_numpy(y)).numpy()
+    components = [each.prior.condition(X, y, each.solver).components[0] for each in own.components]
+    margins: Any = own.margins
+    if margins is not None:
+        number = cKDTree(X).query(own.X.numpy())[1]
+        assert_array_equal(X[number], own.X.numpy())
+        margins = replace(margins, bands=tuple(replace(band, index=number[band.index]) for band in margins.bands))
+    return own.replace(components=components, margins=margins)
+
+
+def few(monkeypatch: pytest.MonkeyPatch, working: int) -> None:
+    """Little is learned from, by small patches."""
+    monkeypatch.setattr(fitting, "WORKING", working)
+    for module in (fitting, writing):
+        monkeypatch.setattr(module, "SAMPLE", working // 4)
+
+
+@pytest.mark.parametrize("transform", [None, "log"])
+def test_a_recalibrated_mixture_predicts_as_in_memory(
+    transform: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few(monkeypatch, 3000)
+    X, y = plane(10_000)
+    y = y if transform is None else np.exp(y)
+    options: dict[str, Any] = {"kernel": ["matern32", "matern12"], "varying": False, "rotate": False, "seconds": 30}
+    found = fit(
+        table(tmp_path / "table", X, y), "z", n_jobs=1, solver=NEAR, recalibrate=True, transform=transform, **options
+    )
+    assert len(found.learned.y) < 4000
+    assert found.learned.margins is not None
+    first = found.learned.components[0]
+    other = first.with_prior(replace(first.prior, kernel=cagp.Matern12(0.4, 0.5)))
+    mixed = ShardedModel.of(found.learned.replace(components=[first, other], weights=[0.7, 0.3]), found.store, HERE)
+    test = np.random.default_rng(1).uniform(-0.1, 1.2, (500, 2))
+    for each in (found, mixed):
+        agree(each.predict(test).observed(), in_memory(each, X, y).predict(test).observed(), 1e-9)
+
+
+def test_who_judges_has_all_neighbours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    few(monkeypatch, 6000)
+    X, y = plane(12_000)
+    store = write(table(tmp_path / "table", X, y), "z", tmp_path / "store", HERE, tile=1500, block=100)
+    rows, whole = working_set(store, HERE, {"solver": cagp.NearestNeighbours(20, shared=False)})
+    assert_array_equal(rows.X, X[rows.row])
+    assert_array_equal(rows.y, y[rows.row])
+    assert {int(y.argmin()), int(y.argmax())} <= set(rows.row)
+    assert len(rows.y) < 8000
+    assert len(whole) > 300
+    # whatever the units of the columns are, they differ little here
+    near = cKDTree(X).query(X[rows.row[whole]], 16)[1]
+    assert np.isin(near, rows.row).mean() > 0.999
+
+
+def test_a_fit_to_few_is_that_in_memory(tmp_path: Path) -> None:
+    X, y = plane(3000)
+    options: dict[str, Any] = {"kernel": "matern32", "varying": False, "rotate": False, "solver": NEAR, "seed": 3}
+    found = fit(table(tmp_path / "table", X, y), "z", n_jobs=1, **options)
+    model = cagp.fit(X, y, progress=False, **options)
+    test = np.random.default_rng(1).uniform(-0.1, 1.2, (300, 2))
+    agree(found.predict(test), model.predict(test))
+    assert "3,000" in found.story or f"{len(X):,} of {len(X):,}" in found.story
+
+
+def test_the_globe_is_known_by_its_columns(tmp_path: Path) -> None:
+    X, y = globe(2500)
+    options: dict[str, Any] = {"kernel": "matern32", "varying": False, "recalibrate": False, "solver": NEAR}
+    found = fit(table(tmp_path / "table", X, y), "z", n_jobs=1, globe=("x0", "x1"), **options)
+    model = cagp.fit(X, y, progress=False, globe=(0, 1), **options)
+    test = np.random.default_rng(1).uniform([-90, -180], [90, 180], (300, 2))
+    agree(found.predict(test), model.predict(test))
+
+
+def test_a_dask_data_frame_is_read_and_predicted(tmp_path: Path) -> None:
+    frames = pytest.importorskip("dask.dataframe")
+    pandas = pytest.importorskip("pandas")
+    X, y = plane(2500)
+    frame = frames.from_pandas(pandas.DataFrame({"x0": X[:, 0], "x1": X[:, 1], "z": y}), npartitions=3)
+    found = fit(frame, "z", store=tmp_path / "store", n_jobs=1, kernel="matern32", solver=NEAR, seconds=5)
+    assert found.store.size == len(X)
+    out = found.predict_to(frame[["x0", "x1"]], tmp_path / "out", n_jobs=1)
+    assert_allclose(parquet.read_table(out)["mean"].to_numpy(), found.predict(X).mean, rtol=1e-10, atol=1e-12)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> ShardedModel:
+    """A model in shards of some thousand observations."""
+    folder = tmp_path_factory.mktemp("model")
+    X, y = plane(4000)
+    store = write(table(folder / "table", X, y), "z", folder / "store", HERE, tile=800, block=100)
+    return ShardedModel.of(PRIORS["trend"].condition(X[:300], y[:300], NEAR), store, HERE)
+
+
+def test_predictions_are_written_in_the_order_of_the_points(
+    model: ShardedModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sharded, "_PIECE", 300)
+    test = np.random.default_rng(1).uniform(0, 1, (2000, 2))
+    folder, points = model.save(tmp_path / "model"), table(tmp_path / "points", test)
+    how: dict[str, Any] = {"observed": True, "interval": 0.8, "n_jobs": 1}
+    out = load(folder).predict_to(points, tmp_path / "out", **how)
+    found, wanted = parquet.read_table(out), model.predict(test).observed()
+    assert found.column_names == ["x0", "x1", "mean", "std", "lower_80", "upper_80"]
+    assert_array_equal(found["x0"].to_numpy(), test[:, 0])
+    assert_allclose(found["mean"].to_numpy(), wanted.mean, rtol=1e-10, atol=1e-12)
+    assert_allclose(found["upper_80"].to_numpy(), wanted.interval(0.8)[1], rtol=1e-10, atol=1e-12)
+    parts = sorted(out.glob("part-*.parquet"))
+    assert len(parts) > 6
+    before = {path: path.stat().st_mtime_ns for path in parts}
+    parts[2].unlink()
+    load(folder).predict_to(points, out, **how)
+    again = {path: path.stat().st_mtime_ns for path in parts}
+    assert [path for path in parts if before[path] != again[path]] == [parts[2]]
+    with pytest.raises(InputError, match="another model, or for other points"):
+        load(folder).predict_to(points, out, n_jobs=1)
+
+
+def test_a_store_has_every_row_once(tmp_path: Path) -> None:
+    X, y = plane(3000)
+    store = write(table(tmp_path / "table", X, y), "z", tmp_path / "store", HERE, tile=500, block=64)
+    rows = store.take(np.arange(len(X)), HERE)
+    assert_array_equal(rows.X, X)
+    assert_array_equal(rows.y, y)
+    assert max(store.rows) <= 1000
+    assert Store.open(store.folder) == store
+    one = store.read(3)
+    assert len(one.y) <= 64
+    assert len(store.take(np.array([5, 2, 5]), HERE).y) == 2
+
+
+@pytest.mark.parametrize("after", ["split.json", "dealt/part-00001.parquet", "tiles/tile-00002.parquet"])
+def test_writing_goes_on_where_it_was_killed(after: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = plane(3000)
+    source, whole = table(tmp_path / "table", X, y), writing.whole_file
+    options: dict[str, Any] = {"tile": 500, "block": 64}
+    wanted = write(source, "z", tmp_path / "other", HERE, **options)
+
+    class Killed(BaseException):
+        pass
+
+    def dying(path: Path) -> Any:
+        if (tmp_path / "store" / after).exists():
+            raise Killed
+        return whole(path)
+
+    with monkeypatch.context() as patched:
+        for module in ("writing", "store"):
+            patched.setattr(f"cagp.shards.{module}.whole_file", dying)
+        with pytest.raises(Killed):
+            write(source, "z", tmp_path / "store", HERE, **options)
+    kept = (tmp_path / "store" / after).stat().st_mtime_ns
+    monkeypatch.setattr(writing.shutil, "rmtree", lambda *given, **more: None)
+    store = write(source, "z", tmp_path / "store", HERE, **options)
+    assert (tmp_path / "store" / after).stat().st_mtime_ns == kept
+    assert store.rows == wanted.rows
+    assert_array_equal(store.take(np.arange(len(X)), HERE).y, y)
+
+
+def test_a_saved_model_predicts_the_same(model: ShardedModel, tmp_path: Path) -> None:
+    test = np.random.default_rng(1).uniform(0, 1, (200, 2))
+    folder = model.save(tmp_path / "model")
+    assert_allclose(load(folder).predict(test).mean, model.predict(test).mean, rtol=1e-10, atol=1e-12)
+    assert load(folder).key == model.key
+    with pytest.raises(InputError, match="there already"):
+        model.save(folder)
+    model.save(folder, overwrite=True)
+    with pytest.raises(SavedModelError, match="no model of data in shards"):
+        load(tmp_path)
+
+
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "solver": ({"solver": "cholesky"}, "solver must be NearestNeighbours"),
+    "no neighbours": ({"solver": cagp.NearestNeighbours(0)}, "solver must be NearestNeighbours"),
+    "like": ({"like": np.zeros((3, 2))}, "like"),
+    "noise": ({"noise_variance": np.ones(50)}, "noise_variance must be one number"),
+    "target": ({"target": "height"}, "no column 'height'"),
+    "no target": ({"target": None}, "y must be the name of the column"),
+    "features": ({"features": ["x0", "x9"]}, "no column 'x9'"),
+    "n_jobs": ({"n_jobs": 0}, "n_jobs"),
+    "kernel": ({"kernel": "matern99"}, "kernel"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_be_is_refused(name: str, tmp_path: Path) -> None:
+    options, message = REFUSED[name]
+    X, y = plane(50)
+    with pytest.raises(InputError, match=message):
+        fit(table(tmp_path / "table", X, y), **{"target": "z", "n_jobs": 1, **options})
+
+
+def test_data_that_cannot_be_are_refused(tmp_path: Path, model: ShardedModel) -> None:
+    X, y = plane(50)
+    y[7] = np.nan
+    with pytest.raises(InputError, match="column 'z' has no finite value in row 7"):
+        fit(table(tmp_path / "table", X, y), "z", n_jobs=1)
+    with pytest.raises(InputError, match="does not exist"):
+        fit(tmp_path / "nowhere", "z", n_jobs=1)
+    with pytest.raises(InputError, match="no files whose names end in"):
+        fit([tmp_path], "z", n_jobs=1)
+    with pytest.raises(InputError, match="not for 'other'"):
+        fit(model.store.folder, "other", n_jobs=1)
+    with pytest.raises(InputError, match="shards of other data"):
+        write(table(tmp_path / "more", *plane(60)), "z", model.store.folder, HERE)
+    first = model.learned.prior
+    with pytest.raises(InputTypeError, match="predicted by NearestNeighbours"):
+        ShardedModel.of(first.condition(X, np.nan_to_num(y), "cholesky"), model.store, HERE)
+    linear = cagp.Prior(cagp.Linear(1.0), noise_variance=0.01).condition(X, np.nan_to_num(y), NEAR)
+    with pytest.raises(InputError, match="falls with distance"):
+        ShardedModel.of(linear, model.store, HERE)
+    own = replace(first, noise_variance=np.full(len(X), 0.1)).condition(X, np.nan_to_num(y), NEAR)
+    with pytest.raises(InputError, match="noise_variance must be one number"):
+        ShardedModel.of(own, model.store, HERE)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["trend", "globe"])
+def test_a_million_observations_are_predicted_as_in_memory(name: str, tmp_path: Path) -> None:
+    X, y = globe(1_200_000) if name == "globe" else plane(1_100_000)
+    prior, rng = PRIORS[name], np.random.default_rng(1)
+    test = rng.uniform([-90, -180], [90, 180], (20_000, 2)) if name == "globe" else rng.uniform(-0.1, 1.2, (20_000, 2))
+    store = write(table(tmp_path / "table", X, y), "z", tmp_path / "store", HERE, tile=200_000)
+    found = ShardedModel.of(prior.condition(X[:200], y[:200], NEAR), store, HERE)
+    agree(found.predict(test), prior.condition(X, y, NEAR).predict(test))
