@@ -32,6 +32,7 @@ if TYPE_CHECKING:  # for type checkers; when the program runs, __getattr__ finds
     from .estimator import CAGPRegressor as CAGPRegressor
     from .kernels import (
         RBF,
+        Coregionalised,
         CustomKernel,
         FractionalBrownian,
         Geographic,
@@ -56,6 +57,7 @@ if TYPE_CHECKING:  # for type checkers; when the program runs, __getattr__ finds
     from .preconditioners import Jacobi, Nystrom, SymmetricGaussSeidel
     from .prediction import Prediction
     from .prior import Prior
+    from .quantities import QuantitiesModel, QuantitiesPrediction
     from .saving import load
     from .solvers import (
         Auto,
@@ -83,6 +85,7 @@ _HOMES = (
     "prediction",
     "posterior",
     "model",
+    "quantities",
     "saving",
     "choosing",
     "maps",
@@ -155,6 +158,7 @@ __all__ = [
     "Cholesky",
     "ConjugateGradient",
     "Constant",
+    "Coregionalised",
     "CustomKernel",
     "DataError",
     "DivergenceError",
@@ -183,6 +187,8 @@ __all__ = [
     "Power",
     "Prediction",
     "Prior",
+    "QuantitiesModel",
+    "QuantitiesPrediction",
     "RandomDirections",
     "RandomKrylov",
     "RationalQuadratic",

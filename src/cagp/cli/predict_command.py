@@ -13,6 +13,7 @@ from ..support.pieces import Pieces
 from . import flags
 from .map_options import MapAsked
 from .outputs import columns_of, described, key_of, shown
+from .several import predict_quantities
 from .shared import (
     IN_OPTIONS,
     INTERRUPTED,
@@ -73,6 +74,7 @@ def predict(
     with errors_reported(debug, KEPT):
         from .. import tables
         from ..interop.xarray_conventions import exceedances
+        from ..saving import holds_quantities
         from ..stopping import ComputationalShare
 
         printer = Printer(quiet)
@@ -91,6 +93,13 @@ def predict(
             ending = tables.ending_of(data)
             out = data.with_name(f"{data.name[: -len(ending)]}-predicted{data.name[-len(ending) :]}")
         rule = None if stop_share is None else ComputationalShare(stop_share)
+        if holds_quantities(folder):
+            if level is None or thresholds or solver or iterations or rule or batch:
+                one = "--no-std, --exceed, --solver, --iterations, --stop-share and --batch"
+                raise InputError(f"{one} are for a model of one quantity, and {folder} is of several; leave them out")
+            require_new(out, overwrite)
+            predict_quantities(folder, data, out, level, observed, prefix, drop_missing, printer)
+            return
         saved, raw, features, target, own = opened(folder, data, out, solver, observed, printer, points=True)
         _require_map(map_page, saved, std, overwrite)
         names = columns_of(out, level, thresholds, prefix)
