@@ -41,6 +41,7 @@ LAYERS = (
     "story",  # how a model came about
     "model_parts",  # components, margins, transform and story
     "model",  # priors conditioned on data, and what was learned of their error bars
+    "quantities",  # several quantities at the same places
     "hyperparameters",  # maximum likelihood
     "choosing",  # a fit that needs no expert
     "saving",  # model folders
@@ -64,6 +65,7 @@ EXCEPTIONS = {
     ("model", "saving"): "and Model.save: a model can save itself",
     ("model", "reports"): "and Model.map: a model can be looked at",
     ("choosing.front_door", "shards"): "cagp.fit is the one door, also for data that are read in parts",
+    ("quantities", "saving"): "and QuantitiesModel.save",
 }
 """Imports upwards that stay, as (who, whom); each has a room or a module on either side."""
 
@@ -81,6 +83,7 @@ ROOT = {
     "posterior",
     "prediction",
     "prior",
+    "quantities",
     "stopping",
     "story",
     "transforms",

@@ -33,6 +33,7 @@ if TYPE_CHECKING:  # for type checkers; when the program runs, __getattr__ finds
     from .estimator import CAGPRegressor as CAGPRegressor
     from .kernels import (
         RBF,
+        Coregionalised,
         CustomKernel,
         FractionalBrownian,
         Geographic,
@@ -57,6 +58,7 @@ if TYPE_CHECKING:  # for type checkers; when the program runs, __getattr__ finds
     from .preconditioners import Jacobi, Nystrom, SymmetricGaussSeidel
     from .prediction import Prediction
     from .prior import Prior
+    from .quantities import QuantitiesModel, QuantitiesPrediction
     from .saving import load
     from .solvers import (
         Auto,
@@ -84,6 +86,7 @@ _HOMES = (
     "prediction",
     "posterior",
     "model",
+    "quantities",
     "saving",
     "choosing",
     "maps",
@@ -157,6 +160,7 @@ __all__ = [
     "Cholesky",
     "ConjugateGradient",
     "Constant",
+    "Coregionalised",
     "CustomKernel",
     "DataError",
     "DivergenceError",
@@ -185,6 +189,8 @@ __all__ = [
     "Power",
     "Prediction",
     "Prior",
+    "QuantitiesModel",
+    "QuantitiesPrediction",
     "RandomDirections",
     "RandomKrylov",
     "RationalQuadratic",

@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from .errors import InputError, InputTypeError
+from .kernels.coregionalised import quantity_of
 from .support.orthonormal import not_determined, orthonormal
 from .support.validation import as_float64, count, real
 
@@ -220,6 +221,32 @@ class Basis(_Combination):
                 f"{tuple(values.shape)}"
             )
         return values
+
+
+@dataclass(frozen=True)
+class ByQuantity(_Combination):
+    """For points (x, i), i = 0, 1, … the number of a quantity: a polynomial in x of its own for each of ``quantities``.
+
+    Without ``coefficients`` these are unknown. They are those of ``Polynomial`` for the first quantity, then the next.
+    """
+
+    quantities: int
+    degree: int = 0
+    coefficients: tuple[float, ...] | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "quantities", count(self.quantities, "quantities", minimum=1))
+        object.__setattr__(self, "degree", count(self.degree, "degree"))
+        super().__post_init__()
+
+    def basis(self, X: torch.Tensor) -> torch.Tensor:
+        own = torch.nn.functional.one_hot(quantity_of(X, self.quantities), self.quantities).to(X)
+        each = Polynomial(self.degree).basis(X[:, :-1])
+        return (own[:, :, None] * each[:, None, :]).flatten(1)
+
+    def spanning(self, X: torch.Tensor, origin: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
+        places = (X[:, :-1] - origin[:-1]) / scale[:-1]
+        return self.basis(torch.cat([places, X[:, -1:]], dim=1))
 
 
 @dataclass(frozen=True)

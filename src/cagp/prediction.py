@@ -133,12 +133,21 @@ class Prediction:
     def _distribution(self) -> Distribution:
         return self._modelled if self._transform is None else Transformed(self._modelled, self._transform, self._reach)
 
+    def out(self, tensor: torch.Tensor) -> Any:
+        """A result as the test points came in."""
+        return self._convert(tensor)
+
     def _out(self, tensor: torch.Tensor) -> Any:
         return self._each(tensor.to(self._dtype))
 
     def _each(self, tensor: torch.Tensor) -> Any:
         """Numbers for each of the distributions, (T,) or (T, n), as they go out."""
         return self._convert(tensor)
+
+    @property
+    def modelled(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """On the scale that was modelled, each (T,): the variance without margins, and how much wider these make it."""
+        return self.mixture.variances[0] if len(self._means) == 1 else self.mixture.std.square(), self._scale
 
     # --- moments --------------------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from .errors import InputError, InputTypeError
-from .kernels import Kernel, Pattern
+from .kernels import Kernel, NoiseByQuantity, Pattern
 from .means import Mean, Zero, as_mean
 from .solvers import Solver
 from .support.convert import Output
@@ -39,7 +39,7 @@ class Prior:
     kernel: Kernel
     mean: Mean = field(default_factory=Zero, kw_only=True)
     noise_variance: Any = field(default=1e-2, kw_only=True)
-    noise_pattern: Pattern | None = field(default=None, kw_only=True)
+    noise_pattern: Pattern | NoiseByQuantity | None = field(default=None, kw_only=True)
     noise_factors: Any = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
@@ -49,7 +49,7 @@ class Prior:
         object.__setattr__(self, "noise_variance", _checked_noise(self.noise_variance))
         if self.noise_factors is not None:
             object.__setattr__(self, "noise_factors", _each_positive(self.noise_factors, "noise_factors"))
-        if not isinstance(self.noise_pattern, Pattern | None):
+        if not isinstance(self.noise_pattern, Pattern | NoiseByQuantity | None):
             raise InputTypeError(f"noise_pattern must be a cagp.Pattern, got {self.noise_pattern!r}")
         for name in ("noise_pattern", "noise_factors"):
             if getattr(self, name) is not None and np.ndim(self.noise_variance):

@@ -12,7 +12,7 @@ import pytest
 
 import cagp
 from cagp import saving
-from cagp.saving.folder import DESCRIPTION, _own_hash
+from cagp.saving.folder import DESCRIPTION, own_hash
 from cli.small import call
 
 X = np.random.default_rng(3).random((30, 2))
@@ -24,7 +24,7 @@ def changed(folder: Path, change: Callable[[dict[str, Any]], None]) -> None:
     content = json.loads((folder / DESCRIPTION).read_text(encoding="utf-8"))
     content.pop("sha256")
     change(content)
-    text = json.dumps({**content, "sha256": _own_hash(content)}, indent=1, ensure_ascii=False)
+    text = json.dumps({**content, "sha256": own_hash(content)}, indent=1, ensure_ascii=False)
     (folder / DESCRIPTION).write_text(text, encoding="utf-8")
 
 

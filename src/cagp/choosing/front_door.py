@@ -10,20 +10,23 @@ from typing import Any, cast
 import numpy as np
 import torch
 
+from ..errors import InputError
 from ..hyperparameters.result import told_by_a_constant, warn
 from ..kernels import Kernel
 from ..means import Mean
 from ..model import Model
+from ..quantities import QuantitiesModel, is_several
 from ..solvers import Solver
 from ..support.encodings import Encoding
 from ..support.frames import units_of
 from ..support.threads import threads_for
-from ..support.validation import ArrayLike
+from ..support.validation import ArrayLike, column_names, quantities
 from ..transforms import Transform
 from .options import FitRequest, Options, TrainingData
 from .search import CandidateSearch, run_steps
 from .steps import steps_for
 from .telling import story_of
+from .together import SeveralQuantities
 
 
 def fit(
@@ -45,14 +48,15 @@ def fit(
     rotate: bool | str = "auto",
     globe: Sequence[Any] | None = None,
     times: Sequence[Any] = (),
+    together: bool | str = "auto",
     fit_options: Mapping[str, Any] | None = None,
     condition_options: Mapping[str, Any] | None = None,
     seconds: float | None = None,
     seed: int = 0,
     device: str | torch.device | None = None,
     progress: bool | None = None,
-) -> Model:
-    """A model of observations y (n,) at X (n, p) with error bars that hold on the data; nothing needs to be chosen.
+) -> Any:
+    """A ``Model`` of observations y (n,) at X (n, p) with error bars that hold on the data; nothing needs to be chosen.
 
     Kernels of different roughness are fitted by maximum likelihood, with a constant and a linear trend, and judged by
     the CRPS of left-out observations. ``like`` = X_test (T, p) says where predictions are wanted: observations then
@@ -84,7 +88,9 @@ def fit(
     ``cagp.Rotated``: "auto" tries that with the best candidate where the likelihood promises something, and left-out
     observations judge it. ``globe`` names the columns with latitude and longitude in degrees, by number or by name:
     distance there is measured in kilometres, by default where X is a GeoDataFrame in degrees. ``times`` names those
-    with times: each has a factor of its own in the kernel. ``fit_options`` and ``condition_options`` are further
+    with times: each has a factor of its own in the kernel. Observations (n, q) are of several quantities, NaN where one
+    was not measured: then it is a ``QuantitiesModel``, ``together`` True, False, or "auto": in one model where left-out
+    observations say that one quantity tells about another. ``fit_options`` and ``condition_options`` are further
     options of ``cagp.hyperparameters.fit`` and ``Prior.condition``. ``device`` is by default that of X. ``seconds`` is
     the budget, by default 60 for up to 10,000 entries and growing slowly: after it the best so far is kept and judged,
     and the story says what was not tried. One candidate is always fitted. Ctrl-C ends the search as well. ``seed``
@@ -106,7 +112,10 @@ def fit(
     if is_source(X):
         return cast(Model, fit_shards(X, y, **given))  # predicts, tells its story and is saved like one
     started = time.perf_counter()
-    return _found(Options(**given).checked(TrainingData.read(X, y, device)), started)
+    if is_several(y):
+        return fit_quantities(X, y, **given)
+    _refuse_together(given)
+    return found(Options(**given).checked(TrainingData.read(X, y, device)), started)
 
 
 def fit_named(
@@ -126,15 +135,51 @@ def fit_named(
     that may be left out, see ``TrainingData``.
     """
     started = time.perf_counter()
+    _refuse_together(options)
     data = TrainingData.read(X, y, options.get("device"))
     own = None if names is None else list(names)
     units = units or units_of(own, encodings, crs)
     more: dict[str, Any] = {"encodings": tuple(encodings), "crs": crs, "whole": whole}
     data = dataclasses.replace(data, names=own, units=units, **more)
-    return _found(Options(**options).checked(data), started)
+    return found(Options(**options).checked(data), started)
 
 
-def _found(request: FitRequest, started: float) -> Model:
+def fit_quantities(
+    X: ArrayLike,
+    Y: ArrayLike,
+    names: Sequence[str] | None = None,
+    units: Sequence[str] | None = None,
+    columns: Sequence[str] | None = None,
+    encodings: Sequence[Encoding] = (),
+    crs: str | None = None,
+    **options: Any,
+) -> QuantitiesModel:
+    """A model of observations Y (n, q) at X (n, p), NaN where a quantity was not measured; see ``cagp.fit``.
+
+    ``names`` are those of the quantities, ``columns``, ``units``, ``encodings`` and ``crs`` those of X, where these are
+    not in the data.
+    """
+    started, own = time.perf_counter(), Options(**options)
+    if isinstance(own.noise_variance, np.ndarray):
+        raise InputError("noise_variance of each observation is for one quantity; leave it out, or fit each by itself")
+    values = quantities(Y, len(X))
+    data = TrainingData.read(X, np.zeros(len(values)), own.device)
+    if columns is not None:
+        units = units or units_of(list(columns), encodings, crs)
+        data = dataclasses.replace(data, names=list(columns), units=units, encodings=tuple(encodings), crs=crs)
+    called = list(names or column_names(Y) or [f"y{i + 1}" for i in range(values.shape[1])])
+    for i, name in enumerate(called):
+        if (measured := int((~np.isnan(values[:, i])).sum())) < 2:
+            raise InputError(f"{name!r} has {measured} observations; two at least are needed of each quantity")
+    return SeveralQuantities(own, data, values, called, started).model(found)
+
+
+def _refuse_together(options: Mapping[str, Any]) -> None:
+    if options.get("together") is True:
+        raise InputError("together=True is for several quantities, observations of shape (n, q); there is one")
+
+
+def found(request: FitRequest, started: float) -> Model:
     """The model that a search finds for a request; its time began when it ``started``, see ``time.perf_counter``."""
     with threads_for(request.solver.worth_threads * len(request.data.y) ** 3):
         search = run_steps(CandidateSearch(request, started=started), steps_for(request), request.options.progress)

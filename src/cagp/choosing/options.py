@@ -110,6 +110,7 @@ class Options:
     rotate: bool | str = field(default="auto", metadata=_about("Whether the axes of lengthscales are turned."))
     globe: Sequence[Any] | None = field(default=None, metadata=_about("The columns of latitude and longitude."))
     times: Sequence[Any] = field(default=(), metadata=_about("The columns of times.", command=None))
+    together: bool | str = field(default="auto", metadata=_about("Whether several quantities are modelled together."))
     fit_options: Mapping[str, Any] | None = field(
         default=None, metadata=_about("Of hyperparameters.fit.", command=None)
     )
@@ -131,7 +132,7 @@ class Options:
 def check_option(name: str, value: Any, data: TrainingData) -> None:
     """Refuse a value that the option of that name cannot have, for these data."""
     n = len(data.y)
-    if name in ("uncertainty", "varying", "rotate"):
+    if name in ("uncertainty", "varying", "rotate", "together"):
         _flag_or_auto(value, name)
     if name == "mixture" and not isinstance(value, (bool, np.bool_)):
         raise InputError(f"mixture must be True or False, got {value!r}")
@@ -207,7 +208,7 @@ class FitRequest:
         known = {"fix_noise", "known_noise"} & set(options.fit_options or {})
         self.tries_outliers = not (noise or known or "noise_variance" in self.held or data.whole is not None)
         self.tries_rotation = as_wished if options.rotate == "auto" else bool(options.rotate)
-        self.solver = _solver(options.solver, len(data.y))
+        self.solver = solver_for(options.solver, len(data.y))
         usual = _SECONDS * max(1.0, data.X.size / _ENTRIES) ** 0.25
         self.seconds = usual if options.seconds is None else float(options.seconds)
         self._check_together(noise or not (trend or self.mean is None or self.mean.unknown))
@@ -239,11 +240,11 @@ class FitRequest:
         return (start.with_trend(mean) if isinstance(mean, str) else start).holding(self.held)
 
 
-def _solver(solver: Solver | str | None, n: int) -> Solver:
-    """The one that was asked for, or the exact one as long as it is cheap."""
+def solver_for(solver: Solver | str | None, n: int, many: Solver | None = None) -> Solver:
+    """The one that was asked for, or the exact one as long as it is cheap; ``many`` is the one beyond that."""
     asked = None if solver is None else as_solver(solver)
     if asked is None or (isinstance(solver, str) and isinstance(asked, Auto)):
-        return Cholesky() if n <= EXACT_UP_TO else NearestNeighbours()
+        return Cholesky() if n <= EXACT_UP_TO else many or NearestNeighbours()
     return asked
 
 

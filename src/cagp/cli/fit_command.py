@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from ..errors import InputError
 from ..support.advice import all_worded
 from . import flags
 from .shards import fit as fit_shards
@@ -63,6 +64,7 @@ def fit(
     recalibrate: flags.Recalibrate = None,
     transform: flags.Transform = "auto",
     varying: flags.Varying = None,
+    together: flags.Together = None,
     seconds: flags.Seconds = None,
     like: flags.Like = None,
     report: flags.Report = None,
@@ -94,6 +96,7 @@ def fit(
 
         printer = Printer(quiet)
         flagged = {"uncertainty": uncertainty, "recalibrate": recalibrate, "varying": varying, "mixture": mixture}
+        flagged |= {"together": together}
         options = search_options(no_fit, transform, likelihood, subset, restarts, fix, seconds=seconds, **flagged)
         chosen_solver = with_iterations(as_solver(solver), iterations)
         where = renamed("--geo", geo, "--globe", globe)
@@ -104,6 +107,8 @@ def fit(
         require_place(out, overwrite)
         how = columns_asked(categories, dates, impute)
         training = read_training(data[0], target, features, exclude, noise_column, drop_missing, wished, printer, how)
+        if training.quantities and (no_fit or report):
+            raise InputError("several targets are fitted, and have no report: leave out --no-fit and --report")
         check_rows(options, len(training.y))
         about = training.about
         at_first = saving.Saved(wished.some_prior(training), training.X, training.y, chosen_solver, about=about)
@@ -114,6 +119,10 @@ def fit(
         else:
             options["solver"] = solver if solver == "auto" else chosen_solver  # by its name, the default of `cagp.fit`
             model = search(wished, training, options, printer.progress)
+            if training.quantities:
+                printer(str(model))
+                printer(f"Model: {model.save(out, about=about, overwrite=overwrite)}")
+                return
             about = _written(model, about, out, overwrite, printer)
         printer(f"Model: {out}")
         if not no_report:

@@ -47,7 +47,8 @@ MapPage = Annotated[Path | None, Option("--map", dir_okay=False, help=_MAP)]
 
 _FILES = "Table: .csv, .csv.gz, .parquet, .nc, .gpkg or .geojson; or a folder of .parquet files, or several of them."
 Data = Annotated[list[Path], Argument(metavar="DATA", help=_FILES)]
-Target = Annotated[str, Option(help="Column to predict; the beginning of its name is enough.")]
+_TARGET = "Column to predict; the beginning of its name is enough. Or several: 'Cd,Ni,Zn'."
+Target = Annotated[str, Option(help=_TARGET)]
 Out = Annotated[Path, Option(file_okay=False, help="Folder for the model.")]
 Features = Annotated[Listed, Option(help="Columns to predict from: 'a,b,c'; by default all others that vary.")]
 Exclude = Annotated[Listed, Option(help="Columns to leave out of the features: 'id,date'.")]
@@ -82,6 +83,8 @@ _TRANSFORM = "Of the target: auto, none, log, box-cox, yeo-johnson, sinh-arcsinh
 Transform = Annotated[str, Option(help=_TRANSFORM)]
 _VARYING = "Try an amplitude and a noise level that vary with the features; by default where nothing is given."
 Varying = Annotated[bool | None, Option(help=_VARYING)]
+_TOGETHER = "Several targets in one model, or each by itself; by default the former where left-out errors say so."
+Together = Annotated[bool | None, Option(help=_TOGETHER)]
 _SECONDS = "How long the search may take; what was not tried is told. One candidate is always fitted."
 Seconds = Annotated[float | None, Option(help=_SECONDS)]
 _LIKE = "Table with the features where you are going to predict: the model is chosen there."

@@ -16,10 +16,14 @@ if TYPE_CHECKING:
 def info(folder: flags.Folder, debug: flags.Debug = False) -> None:
     """Show what a model is: data, prior, solver, fit, versions, and the memory it will need."""
     with errors_reported(debug):
-        from ..saving import read
+        from ..saving import holds_quantities, read, read_quantities
 
-        saved = read(folder)
         printer = Printer(quiet=False)
+        if holds_quantities(folder):
+            model, _ = read_quantities(folder)
+            printer(f"{folder}: {model!r}\n\n{model.story}")
+            return
+        saved = read(folder)
         printer.table(("", ""), _facts(saved), title=str(folder))
         columns = [*zip(_features(saved), saved.X.T, strict=True), (saved.about.target or "target", saved.observations)]
         rows = []

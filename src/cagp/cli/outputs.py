@@ -20,6 +20,14 @@ if TYPE_CHECKING:
 _COLUMNS = ("mean", "std", "lower", "upper")
 
 
+def beside(data: Path) -> Path:
+    """Where predictions of a table are written if nobody says: data-predicted.csv for data.csv."""
+    from .. import tables
+
+    ending = tables.ending_of(data)
+    return data.with_name(f"{data.name[: -len(ending)]}-predicted{data.name[-len(ending) :]}")
+
+
 def notes_on(raw: RawColumns, target: str, missing: int, copied: int) -> dict[str, str]:
     """What ``cagp fit`` notes about its data, for people and for the attributes of predictions."""
     from ..interop.xarray_conventions import COPIES, DESCRIBING, MISSING

@@ -12,7 +12,8 @@ from ..errors import InputError
 from ..support.pieces import Pieces
 from . import flags
 from .map_options import MapAsked
-from .outputs import columns_of, described, key_of, shown
+from .outputs import beside, columns_of, described, key_of, shown
+from .several import predict_quantities
 from .shards import predict as predict_shards
 from .shared import (
     IN_OPTIONS,
@@ -76,12 +77,16 @@ def predict(
     with errors_reported(debug, KEPT):
         from .. import tables
         from ..interop.xarray_conventions import exceedances
+        from ..saving import holds_quantities
         from ..shards import is_sharded
         from ..stopping import ComputationalShare
 
         printer = Printer(quiet)
         if is_sharded(folder):
             predict_shards(predict, given, printer)
+            return
+        if holds_quantities(folder):
+            predict_quantities(predict, given, printer)
             return
         if grid is not None or data is None:
             unknown = {"DATA": data, "--no-std": not std, "--batch": batch, "--prefix": prefix, "--map": map_page}
@@ -94,9 +99,7 @@ def predict(
         level, thresholds = share_in(interval) if std else None, exceedances(names_in(exceed), "--exceed")
         if thresholds and not std:
             raise InputError("--exceed asks for probabilities, which the mean alone does not have; leave out --no-std")
-        if out is None:
-            ending = tables.ending_of(data)
-            out = data.with_name(f"{data.name[: -len(ending)]}-predicted{data.name[-len(ending) :]}")
+        out = out or beside(data)
         rule = None if stop_share is None else ComputationalShare(stop_share)
         saved, raw, features, target, own = opened(folder, data, out, solver, observed, printer, points=True)
         _require_map(map_page, saved, std, overwrite)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
-from .shared import Printer, share_in
+from .shared import Printer, asked_beside, share_in
 
 # What the commands know of such data: another option that was given is refused.
 _SAME = {
@@ -34,8 +33,7 @@ _FIT = {
     "overwrite",
     "no_report",
 }
-_PREDICT = {"out", "interval", "observed"}
-_ALWAYS = {"data", "target", "out", "folder", "quiet", "debug"}
+_WHAT = "data in a folder of Parquet files"
 
 
 def fit(command: Callable[..., Any], given: Mapping[str, Any], printer: Printer) -> None:
@@ -46,7 +44,7 @@ def fit(command: Callable[..., Any], given: Mapping[str, Any], printer: Printer)
     from .starting import PriorAsked
     from .table_columns import names_in
 
-    asked, out = _asked(command, given, _FIT), given["out"]
+    asked, out = asked_beside(command, given, _FIT, _WHAT), given["out"]
     if out.exists() and not (given["overwrite"] and is_sharded(out)):
         raise InputError(f"{out} is there already; choose another name, or --overwrite a model of such data")
     source, target = given["data"] if len(given["data"]) > 1 else given["data"][0], given["target"]
@@ -74,7 +72,7 @@ def predict(command: Callable[..., Any], given: Mapping[str, Any], printer: Prin
     """Predictions as a folder of files, by the arguments that were ``given`` to ``cagp predict``."""
     from ..shards import load
 
-    _asked(command, given, _PREDICT)
+    asked_beside(command, given, {"interval", "observed"}, _WHAT)
     data: Path | None = given["data"]
     if data is None:
         raise InputError("DATA must be a Parquet file, or a folder of them, for a model of data in shards")
@@ -87,13 +85,3 @@ def predict(command: Callable[..., Any], given: Mapping[str, Any], printer: Prin
 def in_files(data: Sequence[Path]) -> bool:
     """Whether data are to be read in parts: a folder, or several files."""
     return len(data) > 1 or data[0].is_dir()
-
-
-def _asked(command: Callable[..., Any], given: Mapping[str, Any], known: set[str]) -> dict[str, Any]:
-    """The options that have another value than by default; refuses those that are not ``known`` for such data."""
-    usual = inspect.signature(command).parameters
-    asked = {name: value for name, value in given.items() if name not in _ALWAYS and value != usual[name].default}
-    if unknown := sorted(set(asked) - known):
-        flag = unknown[0].replace("_", "-")
-        raise InputError(f"--{flag} is not known for data in a folder of Parquet files; leave it out")
-    return asked

@@ -12,10 +12,11 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import logging
 import traceback
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -201,3 +202,18 @@ def with_iterations(solver: Solver, iterations: int | None) -> Solver:
         remedy = f"write --solver '{type(solver).__name__}({effort}=300)'" if effort else ""
         raise InputError(f"--iterations has no meaning for {solver!r}; {remedy or 'name a solver that has them'}")
     return dataclasses.replace(solver, iterations=iterations)  # type: ignore[type-var]
+
+
+def asked_beside(
+    command: Callable[..., Any], given: Mapping[str, Any], known: Collection[str], what: str
+) -> dict[str, Any]:
+    """The options ``given`` to a command that have another value than by default, but for data, folders and messages;
+    refuses those that are not ``known`` for ``what`` is asked about.
+    """
+    usual = inspect.signature(command).parameters
+    always = {"data", "target", "out", "folder", "quiet", "debug"}
+    asked = {name: value for name, value in given.items() if name not in always and value != usual[name].default}
+    if unknown := sorted(set(asked) - set(known)):
+        flag = "no-std" if unknown[0] == "std" else unknown[0].removesuffix("_page").replace("_", "-")
+        raise InputError(f"--{flag} is not known for {what}; leave it out")
+    return asked

@@ -14,19 +14,20 @@ import torch
 
 from .. import tables
 from ..choosing.candidates import KINDS, SHORT_AND_LONG, TRENDS
-from ..choosing.front_door import fit_named
+from ..choosing.front_door import fit_named, fit_quantities
 from ..choosing.options import LIKELIHOODS, Options, check_recalibrate
 from ..errors import InputError
 from ..hyperparameters import averaged_rows
 from ..hyperparameters.starting_prior import Group, column_groups, scale_of, starting_kernel
 from ..kernels import Kernel, Matern32, Periodic, Radial
 from ..means import Constant, Mean
-from ..model import Model
 from ..prior import Prior
 from ..saving import About
 from ..support.coordinate_systems import coordinate_names
+from ..support.numbers import listed
 from ..support.validation import choice, positive, squarable
 from ..tables.columns import ColumnsAsked
+from ..tables.table import RawColumns, Table
 from ..transforms import KINDS as TRANSFORMS
 from .expressions import KERNEL_NAMES, evaluated
 from .flags import Listed
@@ -37,9 +38,10 @@ from .table_columns import distinct, find_column, globe_among, globe_of, names_i
 
 @dataclass(frozen=True, eq=False)
 class Training:
-    """Observations y (n,) at X (n, p), the ``columns`` of a table, and what a model remembers ``about`` them.
+    """Observations y (n,), or (n, q) of ``quantities``, at X (n, p), the ``columns`` of a table.
 
-    ``noise`` is their noise variance, one or (n,), ``globe`` which columns are latitude and longitude; None if unknown.
+    The rest is what a model remembers ``about`` them, their ``noise`` variance, one or (n,), and which columns are
+    latitude and longitude, ``globe``; None if unknown.
     """
 
     columns: list[str]
@@ -48,6 +50,7 @@ class Training:
     noise: float | np.ndarray | None
     globe: tuple[int, ...] | None
     about: About
+    quantities: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -215,27 +218,31 @@ def read_training(
 ) -> Training:
     """The observations in a table, by the options that say what to read; says what was assumed and left out."""
     raw = tables.read_columns(data)
-    target = find_column(raw, target, "--target")
+    targets = [target] if target in raw.names else names_in([target])
+    targets = [find_column(raw, each, "--target") for each in targets]
+    if len(targets) > 1 and (noise_column is not None or wished.noise is not None):
+        raise InputError("--noise-column and --noise-variance are for one target; several have a noise each, fitted")
     noisy = None if noise_column is None else find_column(raw, noise_column, "--noise-column")
     if noisy is not None and wished.noise is not None:
         ignored = f"--noise-variance {wished.noise:g} would be ignored"
         raise InputError(f"--noise-column gives each row its noise variance, so {ignored}")
     given = [find_column(raw, each, "--features") for each in names_in(features)]
-    others = [target] if noisy is None else [target, noisy]
+    others = targets if noisy is None else [*targets, noisy]
     left_out = {*others, *(find_column(raw, each, "--exclude") for each in names_in(exclude))}
     # of a grid, the coordinates of the target
-    known = [dim for dim in raw.dims[target] if dim in raw.names] if raw.dims else raw.names
+    known = [dim for dim in raw.dims[targets[0]] if dim in raw.names] if raw.dims else raw.names
     columns = given or [name for name in known if name not in left_out]
     if clash := left_out & set(columns):
         raise InputError(f"{min(clash)!r} cannot be a feature: it is the target or excluded")
     if not columns:
-        raise InputError(f"{data} has no column left to predict {target!r} from")
+        raise InputError(f"{data} has no column left to predict {listed(targets)} from")
     categories = tuple(find_column(raw, each, "--categories") for each in asked.categories)
     if strange := [each for each in categories if each not in columns]:
         raise InputError(f"--categories: {strange[0]!r} is not a feature; it is the target or excluded")
     asked = dataclasses.replace(asked, categories=categories)
     # in a gridded field what is missing is what is to be predicted, as in field.cagp.fit
-    how = {"drop_missing": drop_missing or bool(raw.dims), "keep": bool(given)}
+    how: dict[str, Any] = {"drop_missing": drop_missing or bool(raw.dims), "keep": bool(given)}
+    how |= {"quantities": targets if len(targets) > 1 else ()}
     table, columns = tables.read_training_table(data, columns, others, asked, **how)
     tell_reading(table, printer)
     for words in filter(None, (each.in_words for each in table.encodings)):
@@ -243,17 +250,21 @@ def read_training(
     if not given:
         columns = varying(table, columns, printer)
     columns = distinct(table, columns, bool(given), printer)
-    used = tuple(each for each in table.encodings if set(each.features) <= {*columns, target})
+    used = tuple(each for each in table.encodings if set(each.features) <= {*columns, *targets})
     table = dataclasses.replace(table, encodings=used)
     own = wished.own_kernel
     globe = globe_among(wished.globe, raw, columns, printer) if own is None else None
     on_globe = globe if own is None else globe_of(own, columns)
     on_globe = on_globe or (raw.globe if wished.globe is None else None)
-    X, y = table.matrix(columns), table.columns[target]
-    kept = no_copies(X, y, on_globe, columns, printer)
+    X, y = table.matrix(columns), table.matrix(targets)
+    y = y[:, 0] if len(targets) == 1 else y
+    kept = no_copies(X, y, on_globe, columns, printer) if len(targets) == 1 else np.ones(len(X), dtype=bool)
     if kept.sum() < 2:
         raise InputError(f"{data} has {kept.sum()} row; at least two are needed")
     X, y, noise = X[kept], y[kept], wished.noise if noisy is None else table.columns[noisy][kept]
+    if len(targets) > 1:
+        return _several(raw, table, columns, targets, y, globe, printer)
+    target = targets[0]
     printer(f"{len(y):,} observations of {target!r} at {', '.join(map(repr, columns))}.")
     different = len(np.unique(X, axis=0))
     if isinstance(noise, np.ndarray) and different < len(y) and (noise > 0).all():
@@ -272,6 +283,26 @@ def read_training(
     placed = raw.crs is not None and set(coordinate_names(raw.crs)) <= set(columns)
     about = About(tuple(columns), target, units, notes, encodings=table.encodings, crs=raw.crs if placed else None)
     return Training(columns, X, y, noise, None if globe is None else tuple(map(columns.index, globe)), about)
+
+
+def _several(
+    raw: RawColumns,
+    table: Table,
+    columns: list[str],
+    targets: list[str],
+    Y: np.ndarray,
+    globe: tuple[str, str] | None,
+    printer: Printer,
+) -> Training:
+    """Observations Y (n, q) of several quantities, NaN where one was not measured."""
+    counts = [f"{name!r} {count:,}" for name, count in zip(targets, (~np.isnan(Y)).sum(axis=0), strict=True)]
+    printer(f"Observations in {len(Y):,} rows at {', '.join(map(repr, columns))}: {', '.join(counts)}.")
+    units = {name: table.units[name] for name in columns if name in table.units}
+    encodings = tuple(each for each in table.encodings if set(each.features) <= set(columns))
+    crs = raw.crs if raw.crs is not None and set(coordinate_names(raw.crs)) <= set(columns) else None
+    about = About(tuple(columns), None, units, {"data file": str(raw.path)}, encodings=encodings, crs=crs)
+    places = None if globe is None else tuple(map(columns.index, globe))
+    return Training(columns, table.matrix(columns), Y, None, places, about, targets)
 
 
 def search_options(
@@ -305,10 +336,13 @@ def check_rows(options: Mapping[str, Any], n: int) -> None:
         raise InputError(str(error).replace("recalibrate=True", "--recalibrate")) from None
 
 
-def search(wished: PriorAsked, training: Training, options: Mapping[str, Any], progress: bool | None) -> Model:
-    """The model that ``cagp.fit`` finds."""
+def search(wished: PriorAsked, training: Training, options: Mapping[str, Any], progress: bool | None) -> Any:
+    """The model that ``cagp.fit`` finds, of one quantity or of several."""
     prior, given = wished.for_fit(training), options["fit_options"]
     told = {**options, "fit_options": {**given, "fix": (*prior.pop("fix"), *given["fix"])}, **prior}
     units = [training.about.units.get(each, "") for each in training.columns]
-    names, crs = training.columns, training.about.crs
-    return fit_named(training.X, training.y, names, units, crs=crs, **told, progress=progress)
+    crs = training.about.crs
+    if training.quantities:
+        names: dict[str, Any] = {"names": training.quantities, "columns": training.columns, "units": units, "crs": crs}
+        return fit_quantities(training.X, training.y, **names, **told, progress=progress)
+    return fit_named(training.X, training.y, training.columns, units, crs=crs, **told, progress=progress)

@@ -16,7 +16,7 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
 from sklearn.gaussian_process.kernels import WhiteKernel
 
-from ..choosing.front_door import fit_named
+from ..choosing.front_door import fit_named, fit_quantities
 from ..choosing.options import Options
 from ..errors import InputError, InputTypeError
 from ..hyperparameters import FitResult, FitWarning
@@ -29,6 +29,7 @@ from ..kernels import Kernel
 from ..means import Constant, Mean, Zero, as_mean
 from ..model import Model
 from ..prior import Prior
+from ..quantities import QuantitiesModel
 from ..solvers.exact import EXACT_UP_TO
 from ..support.interrupt import Interrupt
 from ..support.validation import as_float64, not_negative_each, positive
@@ -188,6 +189,27 @@ def chosen(
 
     ``columns`` are what ``fit_named`` is told about these of X beside their values.
     """
+    options, fitted = _options(estimator, len(X), noise, like, how), []
+    for column in Y.T:
+        fitted.append(fit_named(X, column, **columns, crs=estimator.crs_, **options))
+        result = fitted[-1].result
+        warn(result if result is not None and not result.converged else None)
+    return fitted
+
+
+def chosen_together(
+    estimator: Any, X: np.ndarray, Y: np.ndarray, noise: Any, like: Any, how: HowToLearn, about: Mapping[str, Any]
+) -> QuantitiesModel:
+    """What ``cagp.fit`` makes of all columns of Y (n, outputs) together, by the parameters of the estimator.
+
+    ``about`` are what ``fit_quantities`` is told beside the values.
+    """
+    options = _options(estimator, len(X), noise, like, how) | {"together": estimator.together}
+    return fit_quantities(X, Y, **about, crs=estimator.crs_, **options)
+
+
+def _options(estimator: Any, n: int, noise: Any, like: Any, how: HowToLearn) -> dict[str, Any]:
+    """The parameters of the estimator as ``cagp.fit`` calls them, for each of n observations."""
     if callable(how.optimizer):
         raise InputError(f"{_CALLABLE}; leave it out where the kernel is chosen")
     if estimator.normalize_y and estimator.target_transform not in (None, "auto"):
@@ -195,21 +217,17 @@ def chosen(
         raise InputError(f"{asked}, and normalize_y=True changes it first; leave normalize_y out")
     fit_options = {"n_restarts": how.n_restarts, **how.options}
     names = {each.name: each.metadata["estimator"] for each in dataclasses.fields(Options)}
-    options = {name: getattr(estimator, own or name) for name, own in names.items() if own is not None} | {
+    given = {name: getattr(estimator, own or name) for name, own in names.items() if own is not None}
+    return given | {
+        "together": "auto",
         "like": like,
-        "noise_variance": _noise(estimator, noise, len(X)),
+        "noise_variance": _noise(estimator, noise, n),
         "likelihood": fit_options.pop("likelihood", "auto"),
         "recalibrate": "auto" if estimator.recalibrate is None else estimator.recalibrate,
         "fit_options": fit_options,
         "seed": how.seed,
         "progress": False,
     }
-    fitted = []
-    for column in Y.T:
-        fitted.append(fit_named(X, column, **columns, crs=estimator.crs_, **options))
-        result = fitted[-1].result
-        warn(result if result is not None and not result.converged else None)
-    return fitted
 
 
 def _noise(estimator: Any, given: Any, n: int) -> Any:

@@ -16,16 +16,18 @@ from ..hyperparameters import log_likelihood
 from ..hyperparameters.result import warn
 from ..model import Model
 from ..prediction import Prediction
+from ..quantities import is_several
 from ..solvers import Solver, as_solver
 from ..support.coordinate_systems import require_known_system, system_of, without_geometry
 from ..support.encodings import Encoding
 from ..support.frames import column_names, encodings_of, feature_names, features_of, frame_numbers
-from ..support.validation import ArrayLike, as_float64, choice, count, not_negative_each
+from ..support.validation import ArrayLike, as_float64, choice, count, not_negative_each, quantities
 from .fitting import (
     COPIES_AGREE,
     HowToLearn,
     Start,
     chosen,
+    chosen_together,
     learn,
     log_likelihood_at,
     prior_prediction,
@@ -34,7 +36,7 @@ from .fitting import (
     start_from,
 )
 from .nested_parameters import nested_parameters, split_nested
-from .outputs import Outputs, outputs_of, sklearn_draws
+from .outputs import Outputs, TogetherOutputs, outputs_of, sklearn_draws
 
 _EXACT_EVIDENCE = 8_000  # up to this many observations ``log_marginal_likelihood_value_`` is exact
 _OF = ("latent", "observed")
@@ -77,6 +79,9 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         observations reject them. None is "auto" where the kernel is chosen, and False where one is given.
     uncertainty, mixture, target_transform, varying, seconds, ard, rotate, globe, times : as in ``cagp.fit``
         For kernels that are chosen. ``target_transform`` is its ``transform``, a name that makes transformers here.
+    together : bool or "auto"
+        Whether several outputs are modelled together, as in ``cagp.fit``, so that one tells about another; then y may
+        have NaN where an output was not measured. By default each has a model of its own.
     random_state : int, RandomState or None
         For restarts and subsets. With the default 0 results are the same each time.
     copy_X_train, n_targets : as in ``GaussianProcessRegressor``
@@ -87,8 +92,11 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         The fitted kernel, of the library that the given one is of, and the fitted ``cagp.Prior``.
     model_, models_ : Model
         The ``cagp.Model`` of the first output, and those of all, in the units of ``normalize_y``.
+    quantities_ : QuantitiesModel
+        That of all outputs where ``together`` was asked for: its predictions have covariances between outputs.
     noise_variance_ : float or array (n,)
-        The variance of the noise of all that is observed; where it varies with X, that at an average place.
+        The variance of the noise of all that is observed; where it varies with X, that at an average place, and with
+        ``together`` what multiplies that of each output, which ``prior_`` has.
     fit_result_, fit_message_ : FitResult or None, and str
         What ``cagp.hyperparameters.fit`` found out, and what was done, in words.
     X_train_, y_train_ : arrays
@@ -139,6 +147,7 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         rotate: Any = "auto",
         ard: Any = None,
         times: Any = (),
+        together: Any = False,
     ) -> None:
         self.kernel = kernel
         self.noise_variance = noise_variance
@@ -163,6 +172,7 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.rotate = rotate
         self.ard = ard
         self.times = times
+        self.together = together
 
     # of a data frame: what its features are called, and how its columns became features
     _features: list[str] | None = None
@@ -204,7 +214,8 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         rows, which agree exactly and so tell of little noise. A mean of several measurements is something else: its
         noise is that of one over their number, and goes into ``noise_variance``.
         """
-        X, y = self._training(X, y)
+        names, several = column_names(y), self.together is not False and is_several(y)
+        X, y = self._training(X, y, gaps=several)
         if sample_weight is not None:
             rows = repeated_rows(sample_weight, len(X), self.noise_variance, self.alpha)
             X, y = X[rows], y[rows]
@@ -222,7 +233,7 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             self._seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         shift, scale = np.zeros(y.shape[1:]), np.ones(y.shape[1:])
         if self.normalize_y:
-            shift, scale = y.mean(axis=0), y.std(axis=0)
+            shift, scale = np.nanmean(y, axis=0), np.nanstd(y, axis=0)
             scale = np.where(scale > 10 * np.finfo(float).eps * np.abs(shift), scale, 1.0)
             y = (y - shift) / scale
         self._shift, self._scale = np.atleast_1d(shift), np.atleast_1d(scale)
@@ -233,8 +244,11 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self._evidence: float | None = None
         self._start: Start | None = None
         self._white = 0.0
-        if not self._has_kernel and self.optimizer is not None:
-            columns = {"names": self._features, "encodings": self._encodings}
+        columns = {"names": self._features, "encodings": self._encodings}
+        if several:
+            about = {"names": names, "columns": self._features, "encodings": self._encodings}
+            interrupted = self._fit_together(X, Y, like, how, noise_variance, about)
+        elif not self._has_kernel and self.optimizer is not None:
             fitted = chosen(self, X, Y, noise_variance, like, how, columns)
             self._outputs = Outputs([*fitted], "", shared=False)
             self.fit_result_, self.fit_message_ = fitted[0].result, "\n\n".join(each.story for each in fitted)
@@ -261,6 +275,24 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "model_")
         warnings.warn("recalibrated_models_ is now models_, the models that predict", FutureWarning, stacklevel=2)
         return self.models_
+
+    def _fit_together(
+        self, X: np.ndarray, Y: np.ndarray, like: Any, how: HowToLearn, noise: Any, about: dict[str, Any]
+    ) -> bool:
+        """Fit several outputs to one model, or each to its own where that is as good; whether Ctrl-C ended it."""
+        if self._has_kernel or self.optimizer is None:
+            raise InputError("together is for kernels that are chosen; leave kernel and optimizer out, or together")
+        self.quantities_ = chosen_together(self, X, Y, noise, like, how, about)
+        joint = self.quantities_.joint
+        self._outputs = (
+            Outputs([*self.quantities_.models], "", shared=False)
+            if joint is None
+            else TogetherOutputs.of(self.quantities_)
+        )
+        first = self._outputs.models[0]
+        self.fit_result_, self.prior_, self.kernel_ = first.result, first.prior, first.prior.kernel
+        self.fit_message_ = self.quantities_.story
+        return any(model.interrupted for model in self._outputs.models)
 
     def _fit_given(self, X: np.ndarray, Y: np.ndarray, noise_variance: Any, how: HowToLearn, solver: Solver) -> bool:
         """Fit the kernel that was given, as GaussianProcessRegressor does; whether Ctrl-C ended it."""
@@ -360,13 +392,20 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "model_")
         return self._numbers(X)
 
-    def _training(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
-        """X as features (n, p), and y, checked; what they were is kept."""
+    def _training(self, X: Any, y: Any, gaps: bool = False) -> tuple[np.ndarray, np.ndarray]:
+        """X as features (n, p), and y, checked, which may have ``gaps``; what they were is kept."""
         how: dict[str, Any] = {"multi_output": True, "y_numeric": True, "dtype": np.float64}
         self.crs_ = system_of(X, "X")
         X = without_geometry(X, "X")
         self._encodings = encodings_of(X, "X")
         self._features = feature_names(X, self._encodings)
+        if gaps:
+            features = self._features is not None
+            known = (
+                validate_data(self, X, skip_check_array=True) if features else validate_data(self, X, dtype=np.float64)
+            )
+            numbers = self._features_of(X) if features else known
+            return numbers, quantities(y, len(numbers), name="y")
         if self._features is None:
             return validate_data(self, X, y, **how)
         validate_data(self, X, skip_check_array=True)  # the names and number of its columns, not of its features

@@ -31,7 +31,7 @@ from ..support.threads import share_out
 from .likelihood import Evaluation, Likelihood, finite
 from .observations import Observations
 from .radial_plan import RadialPlan, Slots, compiled_plan
-from .search_space import NOISE, Space
+from .search_space import Space
 from .trend_columns import TrendColumns, TrendEstimate
 
 # Rows and columns of a tile: on a CPU each thread has one in its cache.
@@ -80,12 +80,12 @@ class ExactLikelihood(Likelihood):
         inverse = torch.cholesky_inverse(factor)
         if self._trend.outputs > 1:
             inverse.mul_(self._trend.outputs)
-        noise_gradient = float(0.5 * data.noise_slopes @ (alpha.square().sum(dim=1) - inverse.diagonal()))
+        noise_slopes = 0.5 * (alpha.square().sum(dim=1) - inverse.diagonal())
         # the coefficients of the trend maximise the likelihood, so their own change does not matter to first order
         leaves = self.leaves(log_values)
-        if set(self.space.names) != {NOISE}:
+        if any(name.startswith("kernel") for name in self.space.names):
             self._collect(leaves, alpha, inverse)
-        return Evaluation(value, self.gradient(log_values, leaves, noise_gradient), trend)
+        return Evaluation(value, self.gradient(log_values, leaves, noise_slopes, data), trend)
 
     def value(self, log_values: np.ndarray) -> float:
         return self._solved(log_values)[2]

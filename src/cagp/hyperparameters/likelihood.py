@@ -12,7 +12,7 @@ import torch
 
 from ..errors import NotPositiveDefiniteError
 from .observations import Observations
-from .search_space import NOISE, Space
+from .search_space import Space
 from .trend_columns import TrendEstimate
 
 
@@ -65,12 +65,19 @@ class Likelihood(ABC):
         values = torch.tensor(self.space.values(log_values), dtype=torch.float64, device=self.data.y.device)
         return [value.clone().requires_grad_() for value in values]
 
-    def gradient(self, log_values: np.ndarray, leaves: list[torch.Tensor], noise_gradient: float) -> np.ndarray:
-        """What the leaves collected, as a gradient in log space; ``noise_gradient`` is ∂ log p / ∂ noise variance."""
-        collected = [0.0 if leaf.grad is None else float(leaf.grad) for leaf in leaves]
-        if NOISE in self.space.names:
-            collected[self.space.names.index(NOISE)] += noise_gradient
-        return np.array(collected) * self.space.slopes(log_values)
+    def gradient(
+        self, log_values: np.ndarray, leaves: list[torch.Tensor], noise_slopes: torch.Tensor, data: Observations
+    ) -> np.ndarray:
+        """What the leaves collected, as a gradient in log space; ``noise_slopes`` (n,) are ∂ log p / ∂ noise variance
+        of each of the observations ``data``.
+        """
+        collected = np.array([0.0 if leaf.grad is None else float(leaf.grad) for leaf in leaves])
+        if data.noise is None:
+            effects = self.space.noise_effects(self.space.values(log_values))
+            own, levels = noise_slopes * data.noise_slopes, torch.zeros(len(effects)).to(noise_slopes)
+            quantity = torch.zeros_like(own, dtype=torch.int64) if data.quantity is None else data.quantity
+            collected += levels.index_add(0, quantity, own).cpu().numpy() @ effects
+        return np.asarray(collected * self.space.slopes(log_values))
 
 
 def finite(log_likelihood: float) -> float:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..kernels import EARTH_RADIUS, Rotated, Varying
+from ..kernels import EARTH_RADIUS, Coregionalised, Rotated, Varying
 from ..kernels.tree import Part
 from ..prior import Prior
 from ..support.numbers import BEYOND, FAR, listed, number, squared, with_error, with_unit
@@ -159,11 +159,13 @@ class _Readers:
         if isinstance(value, tuple):
             found = []
             for i, v in enumerate(value):
-                column = columns[i] if i < len(columns) else None
-                of = f"{part.coordinate} {i + 1}" if column is None else self.columns[column]
+                several = isinstance(part.kernel, Coregionalised)  # of quantities, and not of columns
+                column = columns[i] if i < len(columns) and not several else None
+                called = part.coordinate if not several else "pair" if kind == "angle" else "quantity"
+                of = f"{called} {i + 1}" if column is None else self.columns[column]
                 unit = part.distance_unit or ("" if column is None else self.units[column])
                 label = f"{part.label}{kind} of {of}"
-                if kind in part.kernel.angles:
+                if kind in part.kernel.angles and isinstance(part.kernel, Rotated):
                     label, unit, column, of = f"{part.label}{_ANGLES[i]} axis 1", "°", None, ""
                 span = across if column is None else float(self.spans[column])
                 found.append(Hyperparameter(f"{name}[{i}]", label, kind, v, unit, column, of, part.label, span))

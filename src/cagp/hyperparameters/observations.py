@@ -9,6 +9,8 @@ import numpy as np
 import torch
 
 from ..errors import InputError
+from ..kernels import NoiseByQuantity
+from ..kernels.coregionalised import quantity_of
 from ..means import Mean
 from ..prior import Prior
 from ..support.validation import ArrayLike, not_negative_each, outputs, points, real, squarable, targets
@@ -20,8 +22,9 @@ class Observations:
 
     Where ``restricted``, its coefficients are integrated out (REML), else they are chosen with the kernel. ``noise``
     (n,) where it is known per observation; ``known_noise`` (n,) is there beside what is fitted; a pattern and factors
-    multiply the noise level by ``noise_slope`` (n,). ``jitter`` is added to the diagonal of G, where the user asked for
-    it. ``y`` and ``mean`` may be (n, outputs): independent functions, whose likelihoods multiply.
+    multiply the noise level by ``noise_slope`` (n,); ``quantity`` (n,) says which level, where each quantity has its
+    own. ``jitter`` is added to the diagonal of G, where the user asked for it. ``y`` and ``mean`` may be (n, outputs):
+    independent functions, whose likelihoods multiply.
     """
 
     X: torch.Tensor
@@ -33,6 +36,7 @@ class Observations:
     known_noise: torch.Tensor | None = None
     restricted: bool = False
     noise_slope: torch.Tensor | None = None
+    quantity: torch.Tensor | None = None
 
     @property
     def size(self) -> int:
@@ -61,8 +65,11 @@ class Observations:
         return self.X.new_ones(self.size) if self.noise_slope is None else self.noise_slope
 
     def diagonal(self, noise: float | np.ndarray) -> torch.Tensor:
-        """Noise and jitter of every observation, shape (n,)."""
-        own = self.noise if self.noise is not None else self.noise_slopes * float(noise)
+        """Noise and jitter of every observation, shape (n,); of several quantities ``noise`` has a level for each."""
+        if self.quantity is not None:
+            own = self.noise_slopes * torch.as_tensor(noise).to(self.X)[self.quantity]
+        else:
+            own = self.noise if self.noise is not None else self.noise_slopes * float(noise)
         return own + self.jitter if self.known_noise is None else own + self.known_noise + self.jitter
 
 
@@ -93,12 +100,18 @@ def observations(
         wrong = f"y has {values.shape[1]} outputs, each with a mean of its own"
         raise InputError(f"refit_mean=True, but {wrong}; leave refit_mean out")
     noise = prior.noise(train) if np.ndim(prior.noise_variance) else None
-    plain = prior.noise_pattern is None and prior.noise_factors is None
-    slope = None if plain else prior.noise(train) / prior.noise_variance
+    levels, quantity = prior.noise_variance, None
+    if isinstance(prior.noise_pattern, NoiseByQuantity):
+        quantity, levels = (
+            quantity_of(train, len(prior.noise_pattern.values)),
+            levels * prior.noise_pattern.at(train) ** 2,
+        )
+    plain = (prior.noise_pattern is None or quantity is not None) and prior.noise_factors is None
+    slope = None if plain else prior.noise(train) / levels
     known = None if known_noise is None else not_negative_each(known_noise, "known_noise", n, train.device)
     parts = train, values, torch.zeros_like(values), basis, noise
     restricted = prior.mean.unknown and not refit_mean
-    return Observations(*parts, float(jitter), known, restricted, slope)
+    return Observations(*parts, float(jitter), known, restricted, slope, quantity)
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,11 +16,12 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError
-from ..kernels import Kernel
+from ..kernels import Kernel, NoiseByQuantity, Pattern
 from ..prior import Prior
 from ..support.validation import positive, real
 
 NOISE = "noise_variance"
+FACTORS = "noise_pattern.values"  # of the noise of several quantities
 BOUND_FACTOR = 1e5  # without bounds, a hyperparameter may grow or shrink by so much
 _DEGREES = 180.0 / np.pi
 _ROUNDING = 1e-12  # a start may miss its bounds by this part: a fit that ended at a bound may begin another one
@@ -62,6 +63,8 @@ class Space:
         prior.kernel.with_hyperparameters(values.setdefault)
         if np.ndim(prior.noise_variance) == 0:  # one noise per observation is data, and stays as it is
             values[NOISE] = prior.noise_variance
+        if isinstance(prior.noise_pattern, NoiseByQuantity):
+            values |= {f"{FACTORS}[{i}]": each for i, each in enumerate(prior.noise_pattern.values)}
         names = tuple(values)
         fixed = {NOISE} if fix_noise else set()
         for pattern in [fix] if isinstance(fix, str) else fix:
@@ -108,13 +111,39 @@ class Space:
         lookup = dict(zip(self.names, values, strict=True))
         return self.prior.kernel.with_hyperparameters(lookup.get)
 
-    def noise(self, values: Sequence[float]) -> float | np.ndarray:
-        """The noise variance with the free hyperparameters at ``values`` (q,)."""
+    def level(self, values: Sequence[float]) -> float | np.ndarray:
+        """The ``noise_variance`` of the prior with the free hyperparameters at ``values`` (q,)."""
         return values[self.names.index(NOISE)] if NOISE in self.names else self.prior.noise_variance
+
+    def noise(self, values: Sequence[float]) -> float | np.ndarray:
+        """The noise variance with the free hyperparameters at ``values`` (q,): of each quantity, where several are."""
+        pattern = self._pattern(values)
+        if isinstance(pattern, NoiseByQuantity):
+            return np.asarray(self.level(values) * np.square(pattern.values))
+        return self.level(values)
+
+    def noise_effects(self, values: Sequence[float]) -> np.ndarray:
+        """The derivatives of ``noise`` (levels,) in the free hyperparameters at ``values`` (q,), (levels, q)."""
+        pattern, level = self._pattern(values), self.level(values)
+        factors = np.array(pattern.values if isinstance(pattern, NoiseByQuantity) else [1.0])
+        effects = np.zeros((len(factors), self.size))
+        for place, name in enumerate(self.names):
+            if name == NOISE:
+                effects[:, place] = factors**2
+            for i in [i for i in range(len(factors)) if name == f"{FACTORS}[{i}]"]:
+                effects[i, place] = 2 * level * factors[i]
+        return effects
+
+    def _pattern(self, values: Sequence[float]) -> Pattern | NoiseByQuantity | None:
+        pattern, lookup = self.prior.noise_pattern, dict(zip(self.names, values, strict=True))
+        if not isinstance(pattern, NoiseByQuantity):
+            return pattern
+        return NoiseByQuantity(tuple(lookup.get(f"{FACTORS}[{i}]", each) for i, each in enumerate(pattern.values)))
 
     def prior_at(self, values: Sequence[float]) -> Prior:
         """The prior with the free hyperparameters at ``values`` (q,)."""
-        return dataclasses.replace(self.prior, kernel=self.kernel(values), noise_variance=self.noise(values))
+        noise: dict[str, Any] = {"noise_variance": self.level(values), "noise_pattern": self._pattern(values)}
+        return dataclasses.replace(self.prior, kernel=self.kernel(values), **noise)
 
     def random_start(self, generator: np.random.Generator) -> np.ndarray:
         """A start (q,) within a factor of ten of the first one, uniform in log space, within the bounds; any angle."""

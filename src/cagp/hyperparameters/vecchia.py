@@ -131,7 +131,7 @@ class VecchiaLikelihood(NeighbourLikelihood):
         noise = self.local.diagonal(self.space.noise(values))
         combined = self._trend.from_whitened(self._whitened(self.space.kernel(values), noise))
         columns, leaves = self._columns @ combined.parts, self.leaves(log_values)
-        total = torch.zeros(2, dtype=torch.float64, device=self.data.y.device)
+        total, noise_slopes = noise.new_zeros(()), torch.zeros_like(noise)
         for batch in self._batches():
             covariance = self._covariance(self.space.kernel(leaves), batch)
             factor = block_factors(covariance.detach(), batch.real, noise[batch.members])
@@ -140,11 +140,10 @@ class VecchiaLikelihood(NeighbourLikelihood):
             s *= batch.weights[:, None]
             if covariance.requires_grad:  # symmetric: half of the sum with its transpose is it
                 (s[:, :, None] * u[:, None, :] * covariance).sum().backward()  # type: ignore[no-untyped-call]
-            noise_slope = (s * u * self.local.noise_slopes[batch.members]).sum()
-            total += torch.stack([(batch.weights * terms).sum(), noise_slope])
-        sum_of_terms, noise_gradient = total.tolist()
-        gradient = self.gradient(log_values, leaves, noise_gradient)
-        return Evaluation(self._value(sum_of_terms, combined.gain), gradient, combined.trend)
+            noise_slopes.index_add_(0, batch.members.flatten(), torch.where(batch.real, s * u, 0.0).flatten())
+            total += (batch.weights * terms).sum()
+        gradient = self.gradient(log_values, leaves, noise_slopes, self.local)
+        return Evaluation(self._value(float(total), combined.gain), gradient, combined.trend)
 
     def trend(self, log_values: np.ndarray) -> TrendEstimate | None:
         """The unknown coefficients of the mean at ``log_values`` (q,); None where there are none."""

@@ -13,6 +13,7 @@ from .base import (
     slice_embedding,
 )
 from .brownian import FractionalBrownian
+from .coregionalised import Coregionalised, NoiseByQuantity
 from .geographic import EARTH_RADIUS, Geographic, geographic_columns
 from .radial import RBF, Matern12, Matern32, Matern52, Periodic, Radial, RationalQuadratic, Spherical
 from .rotated import Rotated
@@ -21,6 +22,7 @@ from .varying import Pattern, Varying
 __all__ = [
     "EARTH_RADIUS",
     "RBF",
+    "Coregionalised",
     "CustomKernel",
     "Embedding",
     "FractionalBrownian",
@@ -31,6 +33,7 @@ __all__ = [
     "Matern12",
     "Matern32",
     "Matern52",
+    "NoiseByQuantity",
     "OnColumns",
     "Pattern",
     "Periodic",

@@ -9,6 +9,7 @@ good as those of the largest correlations, among as many as one likes.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -16,6 +17,7 @@ import numpy as np
 import torch
 
 from .base import Embedding, Kernel, Product, Sum, embedding_leaves, embedding_size, map_embedding
+from .coregionalised import Coregionalised
 from .varying import Varying
 
 # The coordinates of a search: leaves of an embedding by their places, and the scale of each of their rows (q, 1).
@@ -37,19 +39,34 @@ def near_coordinates(kernel: Kernel, embedding: Embedding, first: int = 0, size:
     if kernel.radial:
         leaves = enumerate(embedding_leaves(embedding), first)
         return tuple((place, leaf.new_ones(len(leaf), 1)) for place, leaf in leaves)
-    if isinstance(kernel, Varying):
+    if isinstance(kernel, (Varying, Coregionalised)):  # of several quantities all are near that are near in space
         return near_coordinates(kernel.kernel, embedding[0], first, size)
     if not isinstance(kernel, (Sum, Product)):
         inner = getattr(kernel, "kernel", None)  # Geographic, columns, and wrappers from outside
         return near_coordinates(inner, embedding, first, size) if isinstance(inner, Kernel) else ()
     terms = []
-    for inner, own in zip(kernel.kernels, embedding, strict=True):
-        if near := near_coordinates(inner, own, first, size):
-            terms.append(_Term(inner, own, first, near))
+    for (inner, places), own in zip(_of_places(kernel.kernels, embedding), embedding, strict=True):
+        if near := near_coordinates(inner, places, first, size):
+            terms.append(_Term(inner, places, first, near))
         first += len(embedding_leaves(own))
     if isinstance(kernel, Product) or len(terms) < 2:
         return tuple(each for term in terms for each in term.near)
     return _summed(terms, size)
+
+
+def _of_places(kernels: Sequence[Kernel], embedding: Embedding) -> list[tuple[Kernel, Embedding]]:
+    """The kernels with their embeddings; of terms of several quantities what they say about places alone, as large as
+    the share that they have of a quantity on average.
+    """
+    several = [np.square(each.deviations) for each in kernels if isinstance(each, Coregionalised)]
+    found: list[tuple[Kernel, Embedding]] = []
+    for each, own in zip(kernels, embedding, strict=True):
+        if isinstance(each, Coregionalised):
+            share = float(np.mean(np.square(each.deviations) / sum(several)))
+            found.append((each.kernel.scaled(share), own[0]))
+        else:
+            found.append((each, own))
+    return found
 
 
 def coordinates_of(near: Near, embedding: Embedding) -> torch.Tensor:

@@ -14,6 +14,7 @@ from .engine import (
     matching,
     stand_ins_for,
     who_judges,
+    without_places,
 )
 from .gaps import MANY, NEAR, Gaps
 from .geometry import Geometry
@@ -43,4 +44,5 @@ __all__ = [
     "matching",
     "stand_ins_for",
     "who_judges",
+    "without_places",
 ]

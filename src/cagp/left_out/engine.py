@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from functools import partial
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -21,7 +22,15 @@ from .gaps import Gaps
 from .geometry import Geometry
 from .result import LeftOut
 from .stand_ins import Matching, StandIns
-from .ways import affordable, by_folds, by_neighbours, closed_form, correlation_by_neighbours, in_closed_form
+from .ways import (
+    affordable,
+    by_folds,
+    by_neighbours,
+    closed_form,
+    correlation_by_neighbours,
+    in_closed_form,
+    places_in_closed_form,
+)
 
 MOST = 100_000
 """So many are left out where nothing else is said: more take minutes and say no more."""
@@ -226,7 +235,40 @@ def leave_out_of(
         errors, variances, distances = by_neighbours(model, prepared, geometry, at, members, advance)
         if correlated:
             correlation = correlation_by_neighbours(model, prepared, geometry, at, members, seed)
-    error, variance, distance = (each.double().cpu().numpy() for each in (errors, variances, distances))
+    short = "leave-one-out" if stand_ins is None else "stand-ins"
+    found = errors, variances, distances
+    return _result(model, rows, found, how, short=short, stand_ins=stand_ins, correlation=correlation)
+
+
+def without_places(model: Conditioned, rows: np.ndarray) -> LeftOut:
+    """Training points ``rows`` (n,) of several quantities predicted without all quantities at their places.
+
+    The last column of the points is the number of the quantity.
+    """
+    place = torch.from_numpy(np.unique(model.recipe.X[:, :-1], axis=0, return_inverse=True)[1].reshape(-1))
+    place, at, geometry = place.to(model.device), torch.from_numpy(rows).to(model.device), Geometry(model)
+    if closed_form(model):
+        errors, variances = places_in_closed_form(model, at, place)
+        others = geometry.others(at, int(place.bincount().max()))
+        by = "in closed form, each from all other places: new weights."
+    else:
+        solver = model.prepared.picked or model.solver
+        prepared, by = _neighbours(model, solver, len(rows))
+        others = prepared.members(partial(geometry.others, at))
+    others = others.masked_fill(place[others] == place[at, None], -1)
+    if closed_form(model):
+        distances = geometry.distance_of(others, at)
+    else:
+        errors, variances, distances = by_neighbours(model, prepared, geometry, at, others, lambda steps: None)
+    how = f"{_all_of(len(rows), len(model.y))} without what else was measured at their places, {by}"
+    return _result(model, rows, (errors, variances, distances), how, short="leave-one-place-out")
+
+
+def _result(
+    model: Conditioned, rows: np.ndarray, found: tuple[torch.Tensor, ...], how: str, short: str, **beside: Any
+) -> LeftOut:
+    """Training points ``rows`` (n,) with the errors, variances and distances that were ``found``, each (n,)."""
+    error, variance, distance = (each.double().cpu().numpy() for each in found)
     useful = np.isfinite(variance) & (variance > 0) & np.isfinite(distance)
     if not useful.any():
         raise NotPositiveDefiniteError(
@@ -234,9 +276,8 @@ def leave_out_of(
         )
     if not useful.all():
         how += f" {int((~useful).sum()):,} are left out of the result: the others do not determine them."
-    y, short = model.recipe.y[rows], "leave-one-out" if stand_ins is None else "stand-ins"
-    std = np.sqrt(np.where(useful, variance, 1.0))
-    result = LeftOut(rows, model.recipe.X[rows], y, y - error, std, distance, how, short, stand_ins, correlation)
+    y, std = model.recipe.y[rows], np.sqrt(np.where(useful, variance, 1.0))
+    result = LeftOut(rows, model.recipe.X[rows], y, y - error, std, distance, how, short, **beside)
     return result if useful.all() else result.some(useful)
 
 

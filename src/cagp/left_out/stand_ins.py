@@ -116,7 +116,9 @@ class Matching:
 
     def _standing_in(self, rows: torch.Tensor, members: torch.Tensor, how: str) -> StandIns:
         """Training points ``rows`` (n,) where ``members`` (n, m) determine their variance: so many, and ``how``."""
-        variance = self._variance(self._component.cross(self._component.X[rows]), members) + self._noise[rows]
+        variance = self._noise[rows]
+        if len(rows):
+            variance = variance + self._variance(self._component.cross(self._component.X[rows]), members)
         promised = variance.sqrt().cpu().numpy()
         known = np.isfinite(promised)
         how = f"{known.sum():,} {how}."

@@ -94,6 +94,14 @@ def in_closed_form(
 
     With the correlation of those ``compared`` (m,), places in rows.
     """
+    P = _inverse(model)
+    residual, diagonal = (P @ model.b)[rows], P.diagonal()[rows]
+    some = rows[torch.from_numpy(compared).to(rows.device)]
+    return residual / diagonal, 1 / diagonal, Correlation.within(P[some[:, None], some])
+
+
+def _inverse(model: Conditioned) -> torch.Tensor:
+    """P (d, d), see above."""
     require(COPIES * model.gram.dense_bytes, model.gram.budget, "left-out predictions in closed form", "lower n")
     factor = model.prepared.factor
     assert factor is not None
@@ -102,9 +110,25 @@ def in_closed_form(
         H = model.basis.at_training_points.to(P.dtype)
         PH = P @ H
         P -= PH @ torch.linalg.solve(H.T @ PH, PH.T)
-    residual, diagonal = (P @ model.b)[rows], P.diagonal()[rows]
-    some = rows[torch.from_numpy(compared).to(rows.device)]
-    return residual / diagonal, 1 / diagonal, Correlation.within(P[some[:, None], some])
+    return P
+
+
+def places_in_closed_form(
+    model: Conditioned, rows: torch.Tensor, place: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The errors of the training points ``rows`` (n,) without all others at the same ``place`` (d,), and variances.
+
+    Of those at one place, g, the errors are P[g, g]⁻¹ (P b)[g], with the covariance P[g, g]⁻¹.
+    """
+    P = _inverse(model)
+    residual, errors, variances = P @ model.b, [], []
+    for row in rows.tolist():
+        group = (place == place[row]).nonzero()[:, 0]
+        own = torch.linalg.inv(P[group[:, None], group])
+        at = int((group == row).nonzero()[0, 0])
+        errors.append(own[at] @ residual[group])
+        variances.append(own[at, at])
+    return torch.stack(errors), torch.stack(variances)
 
 
 def closed_form(model: Conditioned) -> bool:

@@ -5,8 +5,9 @@ A model folder holds ``model.json`` (readable: prior, solver, settings, names) a
 
 from ..support.encodings import Encoding
 from .about import About, FitSummary
-from .folder import fingerprint_of, is_model_folder, load, read, require_writable, write
+from .folder import fingerprint_of, is_model_folder, read, require_writable, write
 from .saved import Saved
+from .several import holds_quantities, load, read_quantities, write_quantities
 
 __all__ = [
     "About",
@@ -14,9 +15,12 @@ __all__ = [
     "FitSummary",
     "Saved",
     "fingerprint_of",
+    "holds_quantities",
     "is_model_folder",
     "load",
     "read",
+    "read_quantities",
     "require_writable",
     "write",
+    "write_quantities",
 ]

@@ -21,7 +21,6 @@ import torch
 
 from ..errors import InputError, SavedModelError
 from ..gram import STORAGES
-from ..model import Model
 from ..solvers import Solver
 from ..support.advice import optional
 from ..support.atomic_files import named_as, one_writer, whole_file
@@ -38,6 +37,7 @@ FORMAT_VERSION = 4
 
 DESCRIPTION = "model.json"
 IN_SHARDS = "shards.json"  # is there instead where the observations are in shards
+QUANTITIES = "quantities.json"  # of several models, see ``several.py``
 
 _DATA_NAME = re.compile(r"data-[0-9a-f]{16}\.safetensors")
 # what a kill may leave in a folder that was empty before
@@ -50,7 +50,9 @@ _ENTRIES_OF = {1: (_ENTRIES,), 2: (_LAYERED,), 3: (_ENTRIES, _LAYERED), 4: (_ENT
 
 
 def is_model_folder(folder: str | Path) -> bool:
-    """Whether the folder claims to hold a model; ``read`` finds out whether it does."""
+    """Whether the folder claims to hold a model, of one quantity or several; ``read`` finds out whether it does."""
+    if (Path(folder) / QUANTITIES).is_file():
+        return True
     try:
         with open(Path(folder) / DESCRIPTION, "rb") as file:
             return f'"format": "{FORMAT}"'.encode() in file.read(1000)
@@ -77,6 +79,8 @@ def write(saved: Saved, folder: str | Path, *, overwrite: bool = False) -> Path:
     """Write a model folder. What cannot be saved is refused before anything is written."""
     optional("safetensors.numpy", "saving and loading models", "cli")
     place = require_writable(folder, overwrite)
+    if (place / QUANTITIES).is_file():  # to be replaced as a whole
+        shutil.rmtree(place)
     arrays, description = _content(saved)
     description["created"] = datetime.now(UTC).isoformat(timespec="seconds")
     with named_as(place):
@@ -120,7 +124,7 @@ def fingerprint_of(saved: Saved) -> str:
     """The hash of all that decides what a model predicts, whether it was saved or not: not of names and the story."""
     arrays, description = _content(saved)
     layers = [each for each in description.get("layers", ()) if each["layer"] != "story"]
-    digest = hashlib.sha256(_own_hash({**description, "about": None, "layers": layers}).encode())
+    digest = hashlib.sha256(own_hash({**description, "about": None, "layers": layers}).encode())
     for name, array in sorted(arrays.items()):
         digest.update(f"{name} {array.dtype} {array.shape}".encode() + array.tobytes())
     return digest.hexdigest()
@@ -141,7 +145,7 @@ def _fill(place: Path, arrays: dict[str, np.ndarray], description: dict[str, Any
             temporary.unlink(missing_ok=True)
         data = {"file": name, "bytes": size, "sha256": digest, "arrays": _shapes_of(arrays)}
         content = {**description, "data": data}
-        text = json.dumps({**content, "sha256": _own_hash(content)}, indent=1, ensure_ascii=False, allow_nan=False)
+        text = json.dumps({**content, "sha256": own_hash(content)}, indent=1, ensure_ascii=False, allow_nan=False)
         with whole_file(place / DESCRIPTION) as file:
             file.write_text(text + "\n", encoding="utf-8")
         if before and before != name:  # and no other: it may be what another process is about to describe
@@ -184,27 +188,10 @@ def _data_of(place: Path) -> str:
     return name if isinstance(name, str) and _DATA_NAME.fullmatch(name) else ""
 
 
-def _own_hash(content: dict[str, Any]) -> str:
+def own_hash(content: dict[str, Any]) -> str:
     """The hash of a description: of its content, whatever the layout of the file."""
     text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def load(
-    folder: str | Path,
-    *,
-    solver: Solver | str | None = None,
-    memory_budget: float | None = None,
-    solve_dtype: Any = None,
-    device: str | torch.device | None = None,
-) -> Model:
-    """The model that ``save`` wrote to ``folder``, on the CPU or on ``device``; a recalibrated one as it was.
-
-    ``solver`` and ``solve_dtype`` replace its own: a model that solves in "tf32", which only GPUs do, needs "float32"
-    on a CPU. Its predictions are, to rounding, those of the model that was saved (on the same kind of machine, with as
-    many threads and as much memory). A model made with ``solver="auto"`` keeps the solver that was picked.
-    """
-    return read(folder).condition(solver, memory_budget=memory_budget, solve_dtype=solve_dtype, device=device)
 
 
 def read(folder: str | Path) -> Saved:
@@ -215,6 +202,9 @@ def read(folder: str | Path) -> Saved:
         raise SavedModelError(f"{place} is not a folder; a model is a folder that `cagp fit` or model.save wrote")
     if (place / IN_SHARDS).exists():
         raise SavedModelError(f"{place} has a model of data in shards; cagp.shards.load and `cagp predict` read it")
+    if (place / QUANTITIES).is_file():
+        known = "`cagp predict` and `cagp info` read it, and cagp.load in Python"
+        raise SavedModelError(f"{place} holds a model of several quantities, which this cannot take; {known}")
     try:
         return _read(place)
     except SavedModelError:
@@ -265,7 +255,7 @@ def _description(place: Path) -> dict[str, Any]:
             f"it has format version {version}, written by cagp {content.get('cagp_version')}; this cagp reads up to "
             f"{FORMAT_VERSION}: use a newer cagp"
         )
-    if content.pop("sha256", None) != _own_hash(content):
+    if content.pop("sha256", None) != own_hash(content):
         raise SavedModelError(f"{DESCRIPTION} does not have the hash written with it; it was changed or damaged")
     if set(content) not in (expected := _ENTRIES_OF[version]):
         raise SavedModelError(f"{DESCRIPTION} has the entries {sorted(content)}, expected were {sorted(expected[-1])}")
@@ -313,5 +303,5 @@ def _saved(content: dict[str, Any], arrays: dict[str, np.ndarray]) -> Saved:
     about = About.from_json(content["about"])
     parts = decoded(content["layers"], arrays, len(X)) if "layers" in content else Parts()
     kept = {name: settings[name] for name in ("storage", "dtype", "solve_dtype")}
-    kept |= {name: str(content[name]) for name in ("created", "cagp_version")} | {"fingerprint": _own_hash(content)}
+    kept |= {name: str(content[name]) for name in ("created", "cagp_version")} | {"fingerprint": own_hash(content)}
     return Saved(prior, X, y, asked, picked=picked, about=about, parts=parts, **kept)

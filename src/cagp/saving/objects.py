@@ -17,8 +17,8 @@ import numpy as np
 
 from .. import kernels
 from ..errors import InputError, SavedModelError
-from ..kernels import CustomKernel, Kernel, Pattern
-from ..means import Basis, CallableMean, Constant, Mean, Polynomial, Zero
+from ..kernels import CustomKernel, Kernel, NoiseByQuantity, Pattern
+from ..means import Basis, ByQuantity, CallableMean, Constant, Mean, Polynomial, Zero
 from ..preconditioners import Identity, Jacobi, Nystrom, SymmetricGaussSeidel
 from ..prior import Prior
 from ..recalibration.margins import saved_array
@@ -31,7 +31,19 @@ KERNELS: tuple[type[Kernel], ...] = tuple(
 )
 """All built-in kernels; a CustomKernel is a function, and functions are not saved."""
 
-_OTHERS = (Pattern, Zero, Constant, Polynomial, *SOLVERS, Identity, Jacobi, Nystrom, SymmetricGaussSeidel)
+_OTHERS = (
+    Pattern,
+    NoiseByQuantity,
+    Zero,
+    Constant,
+    Polynomial,
+    ByQuantity,
+    *SOLVERS,
+    Identity,
+    Jacobi,
+    Nystrom,
+    SymmetricGaussSeidel,
+)
 KNOWN: dict[str, type[Any]] = {each.__name__: each for each in (*KERNELS, *_OTHERS)}
 
 # Lists of more numbers than this are arrays; cagp 0.2 reads shorter ones of real numbers as lists alone.
@@ -81,7 +93,7 @@ def decode_prior(content: Any, path: str, noise: str, arrays: Mapping[str, np.nd
         kernel,
         mean=mean,
         noise_variance=each if variance is None else variance,
-        noise_pattern=pattern and decode(pattern, f"{path}noise_pattern", arrays, Pattern),
+        noise_pattern=pattern and decode(pattern, f"{path}noise_pattern", arrays, Pattern, NoiseByQuantity),
         noise_factors=None if variance is None else each,
     )
 
@@ -114,11 +126,11 @@ def _why(value: Any) -> str:
     return f"{value!r} is not one of cagp's own classes; those that can be saved are {', '.join(KNOWN)}"
 
 
-def decode(content: Any, path: str, arrays: Mapping[str, np.ndarray], kind: type[Any]) -> Any:
-    """The object of class ``kind`` (or below) that ``encode`` wrote at ``path``."""
+def decode(content: Any, path: str, arrays: Mapping[str, np.ndarray], *kinds: type[Any]) -> Any:
+    """The object of one of the classes ``kinds`` (or below) that ``encode`` wrote at ``path``."""
     value = _decode(content, path, arrays)
-    if not isinstance(value, kind):
-        raise SavedModelError(f"{path} must be a {kind.__name__.lower()}, got {value!r}")
+    if not isinstance(value, kinds):
+        raise SavedModelError(f"{path} must be a {kinds[0].__name__.lower()}, got {value!r}")
     return value
 
 

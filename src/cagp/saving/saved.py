@@ -83,9 +83,9 @@ class Parts:
                 own = {}
                 found.append((margins.name, margins.to_json(own), own))
         if self.transform is not None:
-            content = {"kind": self.transform.name} | dataclasses.asdict(self.transform)  # type: ignore[call-overload]
+            own_content = transform_to_json(self.transform)
             limited = {"limited": True} if self.limited else {}
-            found.append(("transform", {"transform": content, **held, **limited}, {}))
+            found.append(("transform", {"transform": own_content, **held, **limited}, {}))
         if self.story is not None:
             found.append(("story", self.story.to_json() | held, {}))
         for i, (_, _, own) in enumerate(found):
@@ -238,14 +238,24 @@ def _mixture(content: Any, arrays: Mapping[str, np.ndarray], size: int) -> tuple
 
 def _transform(content: Any) -> tuple[Transform, bool]:
     require_entries({"limited": False, **content}, ["transform", "held", "limited"], "a transform")
-    own = dict(content["transform"])
+    return transform_from_json(content["transform"]), content.get("limited") is True
+
+
+def transform_to_json(transform: Transform) -> dict[str, Any]:
+    """A transform with its parameters as plain JSON values."""
+    return {"kind": transform.name} | dataclasses.asdict(transform)  # type: ignore[call-overload]
+
+
+def transform_from_json(content: Any) -> Transform:
+    """What ``transform_to_json`` gave."""
+    own = dict(content)
     kind = own.pop("kind", None)
     if kind not in KINDS:
         raise InputError(f"the transform {kind!r} is unknown; known are {', '.join(KINDS)}")
     wanted = {each.name for each in dataclasses.fields(KINDS[kind])}  # type: ignore[arg-type]
     if set(own) != wanted:
         raise InputError(f"the transform {kind} must have exactly the parameters {', '.join(sorted(wanted))}")
-    return KINDS[kind](**own), content.get("limited") is True
+    return KINDS[kind](**own)
 
 
 _DECODERS: dict[str, Callable[[Any, Mapping[str, np.ndarray], int], Any]] = {

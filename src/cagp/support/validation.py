@@ -125,6 +125,24 @@ def outputs(Y: ArrayLike, n: int, device: torch.device | None = None, name: str 
     return tensor
 
 
+def quantities(Y: ArrayLike, n: int, names: Sequence[str] | None = None, name: str = "Y") -> np.ndarray:
+    """``Y`` as observations of several quantities at n places, (n, q), float64, NaN where one was not measured.
+
+    ``names`` are those of the quantities, where they are known already.
+    """
+    found = column_names(Y)
+    if names is not None and found is not None and list(found) != list(names):
+        raise InputError(f"{name} has the columns {found}, the quantities are {list(names)}; put them in that order")
+    given = Y.detach().cpu().numpy() if isinstance(Y, torch.Tensor) else _as_numpy(Y, name)
+    if given.ndim != 2 or given.shape[0] != n or given.shape[1] != (given.shape[1] if names is None else len(names)):
+        wanted = "quantities" if names is None else len(names)
+        raise InputError(f"{name} must have shape ({n}, {wanted}), one row a place, got {given.shape}")
+    values = np.array(given, dtype=np.float64)
+    if np.isinf(values).any():
+        raise InputError(f"{name} has infinite values; write NaN where a quantity was not measured")
+    return values
+
+
 def not_negative_each(value: Any, name: str, n: int, device: torch.device | None = None) -> torch.Tensor:
     """One number ≥ 0, or one per observation, as a tensor (n,)."""
     tensor = as_float64(value, name, device)

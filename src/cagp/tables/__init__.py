@@ -13,7 +13,7 @@ from ..errors import InputError, TableError
 from ..support.encodings import Encoding, sources_of
 from . import comma_separated, netcdf, parquet, vector
 from .columns import ColumnsAsked, encoded_table, learned
-from .table import Grid, RawColumns, Table, missing_in, select, taken_at, without
+from .table import Grid, RawColumns, Table, missing_in, one_is_enough, select, taken_at, without
 
 _READERS = {".csv": comma_separated.read, ".csv.gz": comma_separated.read, ".parquet": parquet.read, ".nc": netcdf.read}
 _READERS |= dict.fromkeys(vector.DRIVERS, vector.read)
@@ -68,10 +68,12 @@ def read_training_table(
     *,
     drop_missing: bool = False,
     keep: bool = False,
+    quantities: Sequence[str] = (),
 ) -> tuple[Table, list[str]]:
     """A table to fit to, and its features, those that columns which are not numbers become among them.
 
-    ``others`` are the target and the like. Features with no value or one category only are left out unless ``keep``.
+    ``others`` are the target and the like; of several ``quantities`` among them one is enough for a row.
+    Features with no value or one category only are left out unless ``keep``.
     """
     raw = read_columns(path)
     columns, notes = raw.take(select(raw, [*features, *others]))
@@ -87,13 +89,14 @@ def read_training_table(
         raise TableError(f"{raw.path}: no feature varies, so there is nothing to predict from")
     if drop_missing:  # a category that only rows which are left out have is none
         needed = others if asked.impute else columns
-        gone = np.logical_or.reduce([missing_in(columns[name]) for name in needed])
+        empty = one_is_enough({name: missing_in(columns[name]) for name in needed}, quantities)
+        gone = np.logical_or.reduce(list(empty.values()))
         columns = {name: without(values, gone) for name, values in columns.items()}
     found = [learned(raw, name, columns[name], asked) for name in used]
     made = [feature for each in found for feature in each.features]
     found += [learned(raw, name, columns[name], ColumnsAsked(), target=True) for name in others]
     told = [each for each in found if each.kind != "number" or each.fill is not None]
-    return encoded_table(raw, (columns, notes), told, drop_missing), made
+    return encoded_table(raw, (columns, notes), told, drop_missing, quantities), made
 
 
 def read_labelled(

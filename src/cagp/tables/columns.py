@@ -123,8 +123,16 @@ def _days(raw: RawColumns, encoding: Encoding, values: Any) -> np.ndarray:
     return days_since_1970(dates)
 
 
-def encoded_table(raw: RawColumns, taken: Taken, encodings: Sequence[Encoding], drop_missing: bool) -> Table:
-    """The columns as numbers, missing ones filled in where that was asked for, and complete."""
+def encoded_table(
+    raw: RawColumns,
+    taken: Taken,
+    encodings: Sequence[Encoding],
+    drop_missing: bool,
+    quantities: Sequence[str] = (),
+) -> Table:
+    """The columns as numbers, missing ones filled in where that was asked for, and complete; of ``quantities`` one is
+    enough.
+    """
     given, told = taken
     if not len(next(iter(given.values()), ())):
         raise TableError(f"{raw.path} has column names but no rows")
@@ -140,7 +148,7 @@ def encoded_table(raw: RawColumns, taken: Taken, encodings: Sequence[Encoding], 
         dated = encoding.kind == "date" or (isinstance(values, np.ndarray) and values.dtype.kind == "M")
         if dated or name in raw.units:
             units[name] = raw.units.get(name, DAYS)
-    columns, given, rows = complete(raw, numbers, given, drop_missing)
+    columns, given, rows = complete(raw, numbers, given, drop_missing, quantities)
     for name, where in filled.items():
         if count := int(where[rows].sum()):
             notes.append(

@@ -173,14 +173,21 @@ def without(values: Any, gone: np.ndarray) -> Any:
 
 
 def complete(
-    raw: RawColumns, numbers: Mapping[str, np.ndarray], given: Mapping[str, Any], drop_missing: bool
+    raw: RawColumns,
+    numbers: Mapping[str, np.ndarray],
+    given: Mapping[str, Any],
+    drop_missing: bool,
+    quantities: Sequence[str] = (),
 ) -> tuple[dict[str, np.ndarray], dict[str, Any], np.ndarray]:
-    """Columns and given columns in the rows (n,) without gaps; refuses what is infinite, and gaps or drops them."""
+    """Columns and given columns in the rows (n,) without gaps; refuses what is infinite, and gaps or drops them.
+
+    Of ``quantities`` one is enough.
+    """
     for name, values in numbers.items():
         if (infinite := np.isinf(values)).any():
             place = raw.place_of(int(infinite.argmax()))
             raise TableError(f"{raw.path}: column {name!r} is infinite in {place}; replace it or leave it empty")
-    gaps = {name: np.isnan(values) for name, values in numbers.items()}
+    gaps = one_is_enough({name: np.isnan(values) for name, values in numbers.items()}, quantities)
     missing = np.logical_or.reduce(list(gaps.values()))
     kept = np.flatnonzero(~missing)
     if not missing.any():
@@ -196,6 +203,14 @@ def complete(
         raise TableError(f"{raw.path}: every row has a missing value in one of {', '.join(numbers)}")
     found = {name: values[kept] for name, values in numbers.items()}
     return found, {name: taken_at(values, kept) for name, values in given.items()}, kept
+
+
+def one_is_enough(gaps: dict[str, np.ndarray], quantities: Sequence[str]) -> dict[str, np.ndarray]:
+    """Where columns have gaps (n,), those of ``quantities`` only where all of them have one."""
+    if not quantities:
+        return gaps
+    none = np.logical_and.reduce([gaps[name] for name in quantities])
+    return gaps | {name: none for name in quantities}
 
 
 def exact(values: np.ndarray, path: Path, name: str) -> np.ndarray:

@@ -1,0 +1,50 @@
+"""Predictions of several quantities: the columns of each have its name in front."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ..errors import InputError
+from .outputs import beside, columns_of, shown
+from .shared import Printer, asked_beside, require_new, share_in
+from .table_columns import tell_reading
+
+_KNOWN = ("interval", "observed", "prefix", "overwrite", "drop_missing")
+
+
+def predict_quantities(command: Callable[..., Any], given: Mapping[str, Any], printer: Printer) -> None:
+    """Write the table with mean, std and limits of every quantity at its rows: Cd_mean, Cd_std, ….
+
+    By the arguments that were ``given`` to ``cagp predict``. Columns with observations stay as they are.
+    """
+    from .. import tables
+    from ..saving import read_quantities
+
+    folder, data, prefix, observed = (given[name] for name in ("folder", "data", "prefix", "observed"))
+    asked_beside(command, given, _KNOWN, f"a model of several quantities, which {folder} is")
+    if data is None:
+        raise InputError("DATA must be a table with the places, for a model of several quantities")
+    out, level = given["out"] or beside(data), share_in(given["interval"])
+    tables.ending_of(out)
+    require_new(out, given["overwrite"])
+    if out.exists() and data.exists() and out.samefile(data):
+        raise InputError(f"--out {out} is the input itself; choose another name")
+    model, about = read_quantities(folder)
+    raw = tables.read_columns(data)
+    features = about.features or tuple(f"x{i}" for i in range(model.places.shape[1]))
+    table = tables.read_table(data, list(features), drop_missing=given["drop_missing"], encodings=about.encodings)
+    tell_reading(table, printer)
+    if not observed:
+        printer("Intervals are about the functions; --observed makes them about new observations, noise included.")
+    prediction = model.predict(table.matrix(features), progress=printer.progress)
+    columns = {name: table.given[name] for name in raw.names if name in table.given}
+    new: dict[str, Any] = {}
+    for name in model.names:
+        names = columns_of(out, level, {}, f"{prefix}{name}_")
+        new |= shown(prediction[name], observed, level, names, {})
+    if clash := set(new) & set(features):
+        raise InputError(f"the feature {min(clash)!r} is called like a new column; try --prefix predicted_")
+    notes = {"cagp_interval": f"lower and upper hold {100 * level:g}%", "cagp_guarantee": str(model.guarantee)}
+    tables.write_table(out, columns | new, units=table.units, notes=notes, grid=table.grid, rows=table.rows)
+    printer(f"{len(table):,} rows of {', '.join(model.names)}. Written: {out}")

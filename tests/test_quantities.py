@@ -1,0 +1,185 @@
+"""Several quantities at once, against cokriging written down as dense algebra."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import cagp
+from cagp.errors import InputError
+from cagp.kernels import Coregionalised, NoiseByQuantity
+from cagp.means import ByQuantity
+from cagp.quantities import QuantitiesModel, Scale, stacked
+from cagp.transforms import Log
+
+NAMES = ("copper", "lead", "zinc")
+NOISE = np.array([0.02, 0.3, 0.05])
+B1 = np.array([[1.0, 0.8, -0.5], [0.8, 2.0, 0.1], [-0.5, 0.1, 0.7]])
+B2 = np.array([[0.3, 0.0, 0.1], [0.0, 0.2, 0.1], [0.1, 0.1, 0.6]])
+
+
+def data(n: int = 30, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Places (n, 2), and observations (n, 3) with gaps."""
+    rng = np.random.default_rng(seed)
+    X = rng.random((n, 2))
+    Y = rng.normal(size=(n, 3)) + np.array([0.0, 10.0, -5.0])
+    Y[: n // 3, 0], Y[5:9, 2] = np.nan, np.nan
+    return X, Y
+
+
+def covariance(X: np.ndarray, i: np.ndarray, Z: np.ndarray, j: np.ndarray) -> np.ndarray:
+    """B₁ Matérn 3/2 + B₂ Matérn 1/2 by hand."""
+    r = np.sqrt(np.square(X[:, None] - Z[None]).sum(axis=2))
+    s = np.sqrt(3) * r / 0.2
+    return B1[np.ix_(i, j)] * (1 + s) * np.exp(-s) + B2[np.ix_(i, j)] * np.exp(-r / 0.9)
+
+
+def cokriged(
+    X: np.ndarray, i: np.ndarray, y: np.ndarray, T: np.ndarray, j: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Ordinary cokriging by the system with Lagrange multipliers: predictions and the covariance of their errors."""
+    H, h = np.eye(3)[i], np.eye(3)[j]
+    G = covariance(X, i, X, i) + np.diag(NOISE[i])
+    A = np.block([[G, H], [H.T, np.zeros((3, 3))]])
+    V = np.hstack([covariance(T, j, X, i), h])
+    W = np.linalg.solve(A, V.T).T
+    return W[:, : len(y)] @ y, covariance(T, j, T, j) - W @ V.T
+
+
+def prior() -> cagp.Prior:
+    kernel = Coregionalised.of(cagp.Matern32(0.2), B1) + Coregionalised.of(cagp.Matern12(0.9), B2)
+    levels = NoiseByQuantity(tuple(np.sqrt(NOISE).tolist()))
+    return cagp.Prior(kernel, mean=ByQuantity(3), noise_variance=1.0, noise_pattern=levels)
+
+
+def model(solver: Any = "cholesky", **more: Any) -> QuantitiesModel:
+    X, Y = data()
+    return QuantitiesModel(NAMES, joint=prior().condition(*stacked(X, Y), solver), **more)
+
+
+@pytest.mark.parametrize("solver", ["cholesky", cagp.NearestNeighbours(200), cagp.CalibratedCG(80)])
+def test_predictions_and_their_covariances_are_those_of_dense_cokriging(solver: Any) -> None:
+    X, Y = data()
+    rows, y = stacked(X, Y)
+    T = np.random.default_rng(1).random((4, 2))
+    prediction = model(solver).predict(T)
+    for t, place in enumerate(T):
+        mean, C = cokriged(rows[:, :2], rows[:, 2].astype(int), y, np.tile(place, (3, 1)), np.arange(3))
+        np.testing.assert_allclose(prediction.mean[t], mean, rtol=1e-6, atol=1e-6)
+        np.testing.assert_allclose(prediction.covariance()[t], C, rtol=1e-5, atol=1e-7)
+        np.testing.assert_allclose(prediction.observed().covariance()[t], C + np.diag(NOISE), rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(prediction.std**2, np.diagonal(prediction.covariance(), axis1=1, axis2=2))
+    np.testing.assert_allclose(prediction["lead"].mean, prediction.mean[:, 1])
+
+
+@pytest.mark.parametrize("whole_places", [False, True], ids=["remove.all=FALSE", "remove.all=TRUE"])
+@pytest.mark.parametrize("solver", ["cholesky", cagp.NearestNeighbours(200)])
+def test_left_out_follows_both_conventions_of_gstat(solver: Any, whole_places: bool) -> None:
+    """gstat.cv leaves out an observation of one variable, with ``remove.all`` also the others at its place."""
+    X, Y = data()
+    rows, y = stacked(X, Y)
+    places, quantity = rows[:, :2], rows[:, 2].astype(int)
+    found = model(solver).left_out(whole_places=whole_places)
+    assert [len(each) for each in found.values()] == (~np.isnan(Y)).sum(axis=0).tolist()
+    for i, name in enumerate(NAMES):
+        left = found[name]
+        np.testing.assert_array_equal(left.index, np.flatnonzero(quantity == i))
+        for at in (0, 7, len(left) - 1):
+            row = left.index[at]
+            gone = (places == places[row]).all(axis=1) if whole_places else np.arange(len(y)) == row
+            own = places[~gone], quantity[~gone], y[~gone], places[row : row + 1], quantity[row : row + 1]
+            mean, C = cokriged(*own)
+            np.testing.assert_allclose(left.mean[at], mean[0], rtol=1e-6, atol=1e-7)
+            np.testing.assert_allclose(left.std[at] ** 2, C[0, 0] + NOISE[i], rtol=1e-6)
+            np.testing.assert_allclose(left.X[at], places[row])
+
+
+def test_a_quantity_on_its_own_scale() -> None:
+    X, Y = data()
+    Y[:, 1] = np.exp(Y[:, 1] - 10)
+    logged = np.column_stack([Y[:, 0], np.log(Y[:, 1]), Y[:, 2]])
+    joint = prior().condition(*stacked(X, logged), "cholesky")
+    plain = QuantitiesModel(NAMES, joint=joint).predict(X[:5]).observed()
+    own = QuantitiesModel(NAMES, joint=joint, scales=(Scale(), Scale(Log()), Scale())).predict(X[:5]).observed()
+    np.testing.assert_allclose(own.median[:, 1], np.exp(plain.median[:, 1]))
+    np.testing.assert_allclose(own.mean[:, 1], np.exp(plain.mean[:, 1] + plain.variance[:, 1] / 2), rtol=1e-6)
+    np.testing.assert_allclose(own.interval(0.9)[0][:, 1], np.exp(plain.interval(0.9)[0][:, 1]))
+    np.testing.assert_allclose(own.mean[:, [0, 2]], plain.mean[:, [0, 2]])
+    np.testing.assert_allclose(own.covariance(), plain.covariance())  # of what was modelled
+
+
+def test_more_observations_are_like_having_had_them() -> None:
+    X, Y = data()
+    first = QuantitiesModel(NAMES, joint=prior().condition(*stacked(X[:20], Y[:20]), "cholesky"))
+    more, whole = first.with_more(X[20:], Y[20:]), model()
+    np.testing.assert_allclose(more.predict(X[:3] + 0.01).mean, whole.predict(X[:3] + 0.01).mean)
+    alone = QuantitiesModel(NAMES[:2], models=[simple(X[:20], i) for i in range(2)])
+    grown = alone.with_more([[0.5, 0.5]], [[np.nan, 3.0]])
+    assert [len(each.y) for each in grown.models] == [20, 21]
+    with pytest.raises(InputError, match=r"Y must have shape \(1, 2\)"):
+        alone.with_more([[0.5, 0.5]], [[1.0, 2.0, 3.0]])
+
+
+def simple(X: np.ndarray, i: int) -> cagp.Model:
+    return cagp.Prior(cagp.Matern32(0.3), noise_variance=0.1).condition(X, np.sin(5 * X[:, i]), "cholesky")
+
+
+def test_quantities_by_themselves_know_nothing_of_each_other() -> None:
+    X, _ = data()
+    alone = QuantitiesModel(NAMES[:2], models=[simple(X, i) for i in range(2)])
+    prediction = alone.predict(X[:4])
+    assert not alone.together
+    np.testing.assert_array_equal(alone.correlations, np.eye(2))
+    np.testing.assert_allclose(prediction.mean[:, 1], alone.models[1].predict(X[:4]).mean)
+    C = prediction.observed().covariance()
+    np.testing.assert_allclose(np.diagonal(C, axis1=1, axis2=2), prediction.observed().variance)
+    assert (C[:, 0, 1] == 0).all()
+    assert set(alone.left_out(n=5)) == {"copper", "lead"}
+
+
+def test_torch_in_torch_out() -> None:
+    prediction = model().predict(torch.zeros(2, 2, dtype=torch.float64))
+    assert isinstance(prediction.mean, torch.Tensor)
+    assert prediction.covariance().shape == (2, 3, 3)
+    assert prediction.quantile([0.1, 0.9]).shape == (2, 3, 2)
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_saved_and_loaded(tmp_path: Path, together: bool) -> None:
+    X, _ = data()
+    scales = (Scale(), Scale(Log(), (-3.0, 4.0)), Scale())
+    one = model(scales=scales) if together else QuantitiesModel(NAMES[:2], models=[simple(X, i) for i in range(2)])
+    one.save(tmp_path / "model")
+    with pytest.raises(InputError, match="already holds a model"):
+        one.save(tmp_path / "model")
+    one.save(tmp_path / "model", overwrite=True)
+    again = cagp.load(tmp_path / "model")
+    assert isinstance(again, QuantitiesModel)
+    assert (again.names, again.scales, again.together) == (one.names, one.scales, together)
+    np.testing.assert_allclose(again.predict(X[:5]).observed().mean, one.predict(X[:5]).observed().mean)
+    np.testing.assert_allclose(again.predict(X[:5]).covariance(), one.predict(X[:5]).covariance())
+    with pytest.raises(cagp.SavedModelError, match="several quantities"):
+        cagp.saving.read(tmp_path / "model")
+    changed = (tmp_path / "model" / "quantities.json").read_text().replace("copper", "silver")
+    (tmp_path / "model" / "quantities.json").write_text(changed)
+    with pytest.raises(cagp.SavedModelError, match="changed or damaged"):
+        cagp.load(tmp_path / "model")
+
+
+def test_a_single_model_takes_the_place_of_several(tmp_path: Path) -> None:
+    model().save(tmp_path / "model")
+    simple(data()[0], 0).save(tmp_path / "model", overwrite=True)
+    assert isinstance(cagp.load(tmp_path / "model"), cagp.Model)
+
+
+def test_what_cannot_be_is_refused() -> None:
+    with pytest.raises(InputError, match="one model of all quantities, or one for each"):
+        QuantitiesModel(NAMES, models=[])
+    with pytest.raises(InputError, match="the quantity must be one of"):
+        model().predict([[0.1, 0.2]])["gold"]
+    with pytest.raises(InputError, match="X_test has 3 columns"):
+        model().predict([[0.1, 0.2, 0.0]])
