@@ -20,6 +20,7 @@ LAYERS = (
     "support",  # checks of arguments, memory, files, threads: knows nothing of Gaussian processes
     "kernels",  # covariance functions
     "means",  # mean functions
+    "regression",  # trends that regressors learn
     "stopping",  # rules for when to stop
     "gram",  # G and k(X′, X), stored or recomputed: the door between kernels and solvers
     "algebra",  # what several methods are made of: sweeps, blocks, inducing points, weights
@@ -84,6 +85,7 @@ ROOT = {
     "prediction",
     "prior",
     "quantities",
+    "regression",
     "stopping",
     "story",
     "transforms",

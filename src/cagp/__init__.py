@@ -59,6 +59,7 @@ if TYPE_CHECKING:  # for type checkers; when the program runs, __getattr__ finds
     from .prediction import Prediction
     from .prior import Prior
     from .quantities import QuantitiesModel, QuantitiesPrediction
+    from .regression import Regression
     from .saving import load
     from .solvers import (
         Auto,
@@ -80,6 +81,7 @@ _HOMES = (
     "errors",
     "kernels",
     "means",
+    "regression",
     "preconditioners",
     "solvers",
     "prior",
@@ -194,6 +196,7 @@ __all__ = [
     "RandomDirections",
     "RandomKrylov",
     "RationalQuadratic",
+    "Regression",
     "Rotated",
     "SavedModelError",
     "Solver",

@@ -43,10 +43,26 @@ class Mean(ABC):
         """Functions (n, q) with the span of ``basis``, better to compute with, by ``origin`` and ``scale`` (p,)."""
         return self.basis(X)
 
+    def unseeing(self, X: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """m₀ at observations X (n, p) as it would be without each of g groups of them, (g, n), and their groups (n,).
+
+        What does not depend on observations is the same for all.
+        """
+        return self(X)[None], torch.zeros(len(X), dtype=torch.long, device=X.device)
+
+    def restricted(self, X: torch.Tensor) -> Mean:
+        """This mean where of all observations those at X (n, p) alone are known."""
+        return self
+
     @property
     def given(self) -> tuple[float, ...] | None:
         """The coefficients β (q,) that were given, in the order of the columns of ``basis``."""
         return None
+
+    @property
+    def learned(self) -> bool:
+        """Whether it was learned from observations, by what has no prior."""
+        return False
 
     @property
     def unknown(self) -> bool:
@@ -272,4 +288,9 @@ def as_mean(mean: Any) -> Mean:
     """A mean from what a user writes: a mean, a number, or a function of the points."""
     if isinstance(mean, Mean):
         return mean
+    if hasattr(mean, "fit") and not callable(mean):
+        raise InputTypeError(
+            f"a regressor has to see observations before it is the mean of a prior: mean=cagp.Regression({mean!r})"
+            ".fit(X, y); cagp.fit does that by itself"
+        )
     return CallableMean(mean) if callable(mean) else Constant(real(mean, "mean"))

@@ -138,7 +138,8 @@ class ModelParts:
         """When the error bars of its predictions hold."""
         if self.margins is not None:
             return self.margins.guarantee
-        return guarantee_of(self.solver, len(self.components), len(self.prior.outliers))
+        learned = any(each.prior.mean.learned for each in self.components)
+        return guarantee_of(self.solver, len(self.components), len(self.prior.outliers), learned)
 
     @property
     def of_fields(self) -> Self:

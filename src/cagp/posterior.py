@@ -57,7 +57,9 @@ class Posterior(Prediction):
             joined([batch.variance for batch in batches])[None],
             new_noise=component.prior.new_noise(test),
             status=status,
-            guarantee=guarantee_of(component.solver, outliers=len(component.prior.outliers)),
+            guarantee=guarantee_of(
+                component.solver, outliers=len(component.prior.outliers), learned=component.prior.mean.learned
+            ),
             convert=convert,
         )
         self._dtype = component.gram.dtype

@@ -43,10 +43,10 @@ UNDER_THE_PRIOR = Guarantee(
 )
 
 
-def guarantee_of(solver: Solver, components: int = 1, outliers: int = 0) -> Guarantee:
+def guarantee_of(solver: Solver, components: int = 1, outliers: int = 0, learned: bool = False) -> Guarantee:
     """When error bars hold that are made with the weights of a solver, for a mixture of so many priors.
 
-    So many ``outliers`` have a noise that was chosen for what was observed.
+    So many ``outliers`` have a noise that was chosen for what was observed; ``learned`` says that a trend was.
     """
     if not solver.calibrated:
         sentence = "The solver takes its directions from y, so its error bars are not calibrated, even under the prior."
@@ -59,7 +59,12 @@ def guarantee_of(solver: Solver, components: int = 1, outliers: int = 0) -> Guar
     if outliers:
         which = "one observation is an outlier" if outliers == 1 else f"{outliers:,} observations are outliers"
         sentence += f" The prior says that {which}, with more noise, because of what was observed there."
-    return Guarantee("under the prior", sentence)
+    if learned:
+        sentence += (
+            " The trend was learned from the observations, which no prior accounts for: how far it may be wrong is "
+            "known from observations that it has not seen."
+        )
+    return Guarantee("empirical" if learned else "under the prior", sentence)
 
 
 class Prediction:

@@ -13,7 +13,6 @@ import torch
 from ..errors import InputError
 from ..hyperparameters.result import told_by_a_constant, warn
 from ..kernels import Kernel
-from ..means import Mean
 from ..model import Model
 from ..quantities import QuantitiesModel, is_several
 from ..solvers import Solver
@@ -35,7 +34,7 @@ def fit(
     *,
     like: ArrayLike | None = None,
     kernel: Kernel | str | Sequence[str] | None = None,
-    mean: Mean | str | None = None,
+    mean: Any = None,
     noise_variance: float | np.ndarray | None = None,
     solver: Solver | str | None = None,
     likelihood: str = "auto",
@@ -73,8 +72,9 @@ def fit(
 
     Everything can be said by hand: ``kernel`` is a kernel whose values are the start of the fit, the name of one
     ("matern12", "matern32", "matern52", "rbf", "rationalquadratic", "short and long"), or several names to choose from;
-    ``mean`` a mean, or "zero", "constant", "linear" or "quadratic"; ``noise_variance`` where the noise starts, or the
-    known noise of each observation (n,); ``solver`` what predicts, by default Cholesky up to 2,000 observations and
+    ``mean`` a mean, "zero", "constant", "linear" or "quadratic", or any regressor with ``fit`` and ``predict``, or
+    "trees", whose trend is cross-fitted (``cagp.Regression``); ``noise_variance`` where the noise starts, or the known
+    noise of each observation (n,); ``solver`` what predicts, by default Cholesky up to 2,000 observations and
     NearestNeighbours beyond; ``likelihood`` "exact", "nearest-neighbours", or "auto": exact up to 2,000 observations;
     ``mixture=False`` takes the best candidate alone; ``uncertainty=False`` plugs the hyperparameters in as if they were
     known; ``recalibrate`` True, False or "auto". ``transform`` is of the observations: "log", "box-cox", "yeo-johnson",

@@ -8,7 +8,8 @@ a line in each of the doors that have it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,8 +19,10 @@ from ..errors import InputError
 from ..hyperparameters.directions import turned
 from ..hyperparameters.starting_prior import column_groups, starting_kernel
 from ..kernels import Kernel, geographic_columns
-from ..left_out import FEWEST
-from ..means import Mean, as_mean
+from ..left_out import FEWEST, Geometry, blocks_like
+from ..means import as_mean
+from ..prior import Prior
+from ..regression import TREES, CrossFitted, Regression, as_regression
 from ..solvers import Auto, Cholesky, NearestNeighbours, Solver, as_solver
 from ..solvers.exact import EXACT_UP_TO
 from ..support.coordinate_systems import GLOBE, is_globe, require_known_system, system_of
@@ -95,7 +98,7 @@ class Options:
 
     like: ArrayLike | None = field(default=None, metadata=_about("Where predictions are wanted.", estimator=None))
     kernel: Kernel | str | Sequence[str] | None = field(default=None, metadata=_about("A kernel, or names of some."))
-    mean: Mean | str | None = field(default=None, metadata=_about("A mean, or the name of a trend."))
+    mean: Any = field(default=None, metadata=_about("A mean, a regressor, or the name of a trend."))
     noise_variance: float | np.ndarray | None = field(default=None, metadata=_about("Where it starts, or known (n,)."))
     solver: Solver | str | None = field(default=None, metadata=_about("What predicts."))
     likelihood: str = field(default="auto", metadata=_about("Which one is maximised.", estimator=None))
@@ -158,7 +161,9 @@ def check_option(name: str, value: Any, data: TrainingData) -> None:
     if name == "kernel" and not isinstance(value, Kernel):
         kernel_names(value)
     if name == "mean" and isinstance(value, str):
-        choice(value, name, tuple(TRENDS))
+        choice(value, name, (*TRENDS, TREES))
+    if name == "mean" and (regression := as_regression(value)) is not None:
+        regression.template()
     if name == "like" and value is not None:
         data.places(value, name)
 
@@ -191,13 +196,15 @@ class FitRequest:
         self.given = options.kernel if isinstance(options.kernel, Kernel) else None
         self.kinds = ("as given",) if self.given is not None else kernel_names(options.kernel)
         self.held = (fix,) if isinstance(fix, str) else tuple(fix)
-        self.mean = TRENDS[mean] if isinstance(mean, str) else None if mean is None else as_mean(mean)
+        self.regression, self._trends = as_regression(mean), dict[bytes, CrossFitted]()
+        open_mean = mean is None or self.regression is not None
+        self.mean = None if open_mean else TRENDS[mean] if isinstance(mean, str) else as_mean(mean)
         each = len(data.y) >= PER_COLUMN * p if options.ard is None else bool(options.ard)
         asked = options.globe if options.globe is not None or self.given is not None else data.globe
         globe = None if asked is None else column_numbers(asked, "globe", data)
         self.groups = column_groups(data.X, globe, column_numbers(options.times, "times", data), each)
         self.like = None if options.like is None else data.places(options.like, "like")
-        trend = mean is None or (isinstance(mean, str) and mean != "zero")
+        trend = open_mean or (isinstance(mean, str) and mean != "zero")
         noise = options.noise_variance is not None
         self.by_hand = self.given is not None or noise or not trend or bool(self.held)
         own = () if self.given is None else geographic_columns(self.given, tuple(range(p)))
@@ -232,12 +239,33 @@ class FitRequest:
                 f"transform={options.transform!r} models another one; leave them out, or transform y yourself"
             )
 
-    def first_candidate(self, y: np.ndarray) -> CandidatePrior:
-        """What is fitted first, to the observations as they are or transformed, y (n,)."""
-        kernel, mean = self.given or self.kinds[0], self.options.mean
-        known = None if isinstance(mean, str) else self.mean
-        start = first_candidate(y, kernel, known, self.options.noise_variance, self.groups)
-        return (start.with_trend(mean) if isinstance(mean, str) else start).holding(self.held)
+    def first_candidate(self, y: np.ndarray, rows: np.ndarray | None = None) -> CandidatePrior:
+        """What is fitted first, to the observations as they are or transformed, y (n,); of the size of ``rows``."""
+        kernel, mean, known = self.given or self.kinds[0], self.options.mean, self.mean
+        if self.regression is not None:
+            known = self._learned(self.regression, y)
+            y, mean = y - known.values, None
+        of = y if rows is None else y[rows]
+        start = first_candidate(
+            of, kernel, None if isinstance(mean, str) else known, self.options.noise_variance, self.groups
+        )
+        start = start.with_trend(mean) if isinstance(mean, str) else start
+        return (start if self.regression is None else replace(start, trend=self.regression.name)).holding(self.held)
+
+    def _learned(self, regression: Regression, y: np.ndarray) -> CrossFitted:
+        """The trend that a regressor learns from y (n,), in blocks as wide as the gaps that are to be predicted."""
+        if (key := y.tobytes()) not in self._trends:
+            self._trends[key] = regression.fit(self.data.X, y, self._blocks)
+        return self._trends[key]
+
+    @cached_property
+    def _blocks(self) -> np.ndarray | None:
+        """The blocks (n,) of observations as wide as the gaps around the points to be predicted; None without gaps."""
+        if self.like is None:
+            return None
+        start = Prior(starting_kernel(self.groups, 1.0)[0])
+        model = start.condition(self.data.X, self.data.y, NearestNeighbours(1), device=self.data.device)
+        return blocks_like(Geometry(model.components[0]), self.like, self.options.seed)
 
 
 def solver_for(solver: Solver | str | None, n: int, many: Solver | None = None) -> Solver:

@@ -103,7 +103,7 @@ def _first(trial: CandidateSearch, called: np.ndarray, factors: np.ndarray) -> C
     """The first candidate, with the ``factors`` (m,) of the noise of observations ``called`` (m,), for the others."""
     each = np.ones(len(trial.y))
     each[called] = factors
-    candidate = trial.request.first_candidate(np.delete(trial.y, called))
+    candidate = trial.request.first_candidate(trial.y, np.delete(np.arange(len(trial.y)), called))
     return candidate.starting_at(replace(candidate.start, noise_factors=each))
 
 

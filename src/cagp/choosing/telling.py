@@ -8,6 +8,7 @@ import numpy as np
 
 from ..hyperparameters.named import in_sentences, named, naming
 from ..kernels.rotated import directions_in_words
+from ..regression import CrossFitted
 from ..solvers.exact import EXACT_UP_TO
 from ..story import Story, Tried, table_of
 from ..support.advice import all_worded
@@ -106,6 +107,8 @@ def _chosen(search: CandidateSearch) -> Iterable[str]:
     if search.result is not None:
         flat = (each for each in search.result.advice if each.kind == "flat")
         yield from all_worded(flat, called=naming(named(prior, columns, units)))
+    if isinstance(prior.mean, CrossFitted):
+        yield prior.mean.told(float(search.y.std()))
     yield found.get("integration", "")
     yield f"Predictions are made with {search.request.solver!r}."
 

@@ -63,7 +63,7 @@ _ARD = "One lengthscale for each feature, or one for all; by default the former 
 Ard = Annotated[bool | None, Option(help=_ARD)]
 _ROTATE = "Lengthscales along turned axes of two or three features; by default where left-out errors say so."
 Rotate = Annotated[bool | None, Option(help=_ROTATE)]
-Mean = Annotated[str, Option(help="Prior mean: auto, zero, constant, linear, quadratic.")]
+Mean = Annotated[str, Option(help="Prior mean: auto, zero, constant, linear, quadratic, trees.")]
 Lengthscale = Annotated[str | None, Option(help="Start (with --no-fit: value): one number, or 'a,b,c'.")]
 Variance = Annotated[float | None, Option(help="Start (with --no-fit: value) of the kernel's variance.")]
 NoiseVariance = Annotated[float | None, Option(help="Start (with --no-fit: value) of the noise variance.")]

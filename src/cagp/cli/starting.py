@@ -22,6 +22,7 @@ from ..hyperparameters.starting_prior import Group, column_groups, scale_of, sta
 from ..kernels import Kernel, Matern32, Periodic, Radial
 from ..means import Constant, Mean
 from ..prior import Prior
+from ..regression import TREES
 from ..saving import About
 from ..support.coordinate_systems import coordinate_names
 from ..support.numbers import listed
@@ -86,8 +87,8 @@ class PriorAsked:
 
     @cached_property
     def _mean(self) -> Mean | None:
-        """The mean of that name; None where it is to be chosen."""
-        return TRENDS.get(choice(self.mean, "--mean", ("auto", *TRENDS)))
+        """The mean of that name; None where it is to be chosen or learned."""
+        return TRENDS.get(choice(self.mean, "--mean", ("auto", *TRENDS, TREES)))
 
     @cached_property
     def _kernel(self) -> type[Radial] | Kernel | tuple[str, ...] | None:
@@ -130,13 +131,18 @@ class PriorAsked:
         needed: dict[str, object] = {} if noisy else {"--noise-variance": self.noise}
         if self.own_kernel is None:
             needed |= {"--lengthscale": self.lengthscale, "--variance": self.variance}
+        if self.mean == TREES:
+            raise InputError(
+                f"--no-fit takes everything as given, and --mean {TREES} is learned; leave one of them out"
+            )
         missing = " and ".join(name for name, value in needed.items() if value is None)
         if missing:
             raise InputError(f"--no-fit takes the hyperparameters as given, so it needs {missing} as well")
 
     def for_fit(self, training: Training) -> dict[str, Any]:
         """What ``cagp.fit`` is told: the prior where its values or its whole kernel were given, else what is known."""
-        known: dict[str, Any] = {"mean": self._mean, "noise_variance": training.noise, "fix": ()}
+        mean = TREES if self.mean == TREES else self._mean
+        known: dict[str, Any] = {"mean": mean, "noise_variance": training.noise, "fix": ()}
         if self.own_kernel is not None or self._valued or self._kernel is Periodic:
             kernel, fixed = self._kernel_for(training)
             return {**known, "kernel": kernel, "fix": fixed}

@@ -30,6 +30,7 @@ from ..means import Constant, Mean, Zero, as_mean
 from ..model import Model
 from ..prior import Prior
 from ..quantities import QuantitiesModel
+from ..regression import as_regression
 from ..solvers.exact import EXACT_UP_TO
 from ..support.interrupt import Interrupt
 from ..support.validation import as_float64, not_negative_each, positive
@@ -145,6 +146,11 @@ def start_from(
         level, free = NOISE_SHARE * scale_of(y), True
     if level is None:
         require_noise(known)
+    if as_regression(mean) is not None:
+        raise InputError(
+            f"mean={mean!r} is learned where the kernel is chosen, with kernel=None or a name; beside a kernel give "
+            "cagp.Regression(regressor).fit(X, y)"
+        )
     own_mean = as_mean(mean) if mean is not None else Constant() if kernel is None else Zero()
     return Start(start_kernel, own_mean, level, free, known, white, translation, fixed, bounds)
 

@@ -56,8 +56,9 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     noise_variance : float, array (n,) or None
         The variance of the noise of y: one number is where the fit starts (kept where ``optimizer`` is None), an array
         is known and kept. None: what ``WhiteKernel`` and ``alpha`` say; with kernels of cagp and no ``alpha``, fitted.
-    mean : mean of cagp, number, function or None
-        The prior mean. None is zero where a kernel is given, as in ``GaussianProcessRegressor`` and ``Prior``.
+    mean : mean of cagp, number, function, regressor or None
+        The prior mean; where the kernel is chosen any regressor, pipelines too, or "trees": regression kriging. None is
+        zero where a kernel is given, as in ``GaussianProcessRegressor`` and ``Prior``.
     solver : solver of cagp or its name
         "auto" is exact (Cholesky) up to 2,000 observations. Beyond, it is NearestNeighbours where the kernel is chosen,
         too, and else what is cheapest within 1% of the exact variance. Settings are ``solver__iterations`` and so on.

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from scipy.optimize import Bounds, minimize, minimize_scalar
 
+from ..means import Constant, Mean
 from ..prior import Prior
 from ..support.orthonormal import orthonormal
 from ..support.positive_definite import positive_definite_factor
@@ -49,8 +50,10 @@ class Profile:
         self._factor = positive_definite_factor(G, "the covariance of the observations", "a larger noise_variance")
         # noise that is known leaves no size to be chosen
         self._sized = not np.ndim(prior.noise_variance)
-        basis = prior.mean.basis(places) if prior.mean.unknown else None
-        self._mean = torch.zeros_like(self.y) if basis is not None else prior.mean(places)
+        # what was learned of y is on one scale, and while the transform moves a constant takes its place
+        mean: Mean = Constant() if prior.mean.learned else prior.mean
+        basis = mean.basis(places) if mean.unknown else None
+        self._mean = torch.zeros_like(self.y) if basis is not None else mean(places)
         self._degrees, log_det = len(rows), 2 * self._factor.diagonal().log().sum()
         self._directions = self.y.new_zeros(len(rows), 0)
         if basis is not None:

@@ -17,7 +17,7 @@ from .engine import (
     without_places,
 )
 from .gaps import MANY, NEAR, Gaps
-from .geometry import Geometry
+from .geometry import Geometry, blocks_like
 from .result import LeftOut
 from .stand_ins import StandIns
 from .ways import affordable
@@ -35,6 +35,7 @@ __all__ = [
     "Mixture",
     "StandIns",
     "affordable",
+    "blocks_like",
     "correlation_of",
     "heaviest",
     "leave_out",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 
+import numpy as np
 import torch
 
 from ..gram.neighbours import ScaledSearch, Search, TreeSearch, search
@@ -12,6 +13,9 @@ from ..predicting.conditioned import Conditioned
 _FEW, _SAMPLE = 200, 10_000  # so many points, beside so many others, say how many are near each other
 _SPACED = 1000  # so many points say how far each usually is from the nearest other one
 _SHARED_FROM = 200_000  # a tree of so many points takes longer than all that is asked of it here
+# Points to be predicted lie in gaps where nine in ten are this much further from data than data are from each other.
+_MOSTLY, _AMONG, _WIDER = 0.9, 1.5, 3.0
+_BLOCKS = 10  # at least
 _ROUND = 1e-9  # three coordinates whose squares add up to the same for all points, to so much of it, are on a globe
 
 
@@ -123,6 +127,26 @@ class Geometry:
         turned = offsets.clone()
         turned[..., there] = (offsets[..., there] @ _frame(start[:, there])) @ _frame(end[:, there]).mT
         return turned
+
+
+def blocks_like(geometry: Geometry, test: torch.Tensor, seed: int) -> np.ndarray | None:
+    """Blocks (n,) of training points as wide as the gaps around ``test`` (T, p); None where these lie among the data.
+
+    Of the points in a square gap nine in ten are within a third of its width of the data.
+    """
+    draws, own = torch.Generator().manual_seed(seed), geometry.points
+    rows, at = (torch.randperm(size, generator=draws)[:_SAMPLE].to(own.device) for size in (len(own), len(test)))
+    usual = float(geometry.distance_of(geometry.others(rows, 1), rows).quantile(_MOSTLY))
+    far = float(geometry.distance(test[at]).quantile(_MOSTLY))
+    if far <= _AMONG * usual:
+        return None
+    width = _WIDER * far
+    corner = own.amin(dim=0) - width * torch.rand(own.shape[1], generator=draws).to(own)
+    while True:  # fewer than a few blocks for each fold are halved
+        _, block = np.unique(((own - corner) / width).floor().cpu().numpy(), axis=0, return_inverse=True)
+        if block.max() + 1 >= min(_BLOCKS, len(own)):
+            return np.asarray(block.reshape(-1))
+        width = width / 2
 
 
 def _frame(at: torch.Tensor) -> torch.Tensor:

@@ -79,7 +79,7 @@ def by_folds(
     how = f"{which} were left out {one} and predicted from the others by {solver!r} with new weights."
     short = "leave-one-out" if folds == n else f"{folds}-fold cross-validation"
     X, y, correlation = model.recipe.X[rows], model.recipe.y[rows], Correlation.joined(together)
-    std, guarantee = np.sqrt(variance), guarantee_of(solver)
+    std, guarantee = np.sqrt(variance), guarantee_of(solver, learned=model.prior.mean.learned)
     return LeftOut(rows, X, y, mean, std, distance, how, short, None, correlation, guarantee)
 
 
@@ -95,7 +95,8 @@ def in_closed_form(
     With the correlation of those ``compared`` (m,), places in rows.
     """
     P = _inverse(model)
-    residual, diagonal = (P @ model.b)[rows], P.diagonal()[rows]
+    b, group = model.unseeing
+    residual, diagonal = (P @ b.T)[rows, group[rows]], P.diagonal()[rows]
     some = rows[torch.from_numpy(compared).to(rows.device)]
     return residual / diagonal, 1 / diagonal, Correlation.within(P[some[:, None], some])
 
@@ -153,8 +154,9 @@ def by_neighbours(
         some = rows[part]
         cross = model.cross(model.X[some])
         chosen, weights = weights_of(prepared, geometry, cross, some, None if members is None else members[part])
-        mean = model.offset(model.X[some]) + weights.apply(model.b)
-        errors.append(model.y[some].to(mean.dtype) - mean)
+        b, group = model.unseeing
+        own = group[some, None]
+        errors.append((b.T[some] - weights.apply(b.T)).gather(1, own)[:, 0])
         variances.append(cross.prior_variance() - weights.reduction + model.gram.noise[some])
         near = chosen[:, :1] if members is None and prepared.near else chosen  # the nearest come first
         distances.append(geometry.distance_of(near, some))

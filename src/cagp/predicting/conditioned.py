@@ -138,6 +138,12 @@ class Conditioned:
         each = [(function(test + step) - function(test - step)) / (2 * step.sum()) for step in steps]
         return torch.stack(each, dim=1)
 
+    @cached_property
+    def unseeing(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """b (g, d) by trends that have not seen one group of observations after the other, and the groups (d,)."""
+        means, group = self.recipe.offset.unseeing(self.X)
+        return (self.y - means).to(self.recipe.dtype), group
+
     def offset(self, test: torch.Tensor, known: Known | None = None) -> torch.Tensor:
         """m₀ at test points (T, p), shape (T,)."""
         return _once(self.recipe.offset, test, known).to(self.gram.dtype)
@@ -164,6 +170,7 @@ class Conditioned:
         other.y = torch.from_numpy(recipe.y).to(self.device)
         other.b = (other.y - recipe.offset(self.X)).to(recipe.dtype)
         other._settled = None
+        other.__dict__.pop("unseeing", None)
         if not recipe.solver.calibrated:
             other._prepare()
             other.__dict__.pop("unbiasing", None)

@@ -76,10 +76,15 @@ class Recipe:
         return replace(self, offset=offset, y=y.cpu().numpy().copy())
 
     def restricted(self, kept: np.ndarray) -> Recipe:
-        """The recipe for the training points ``kept`` (n,) alone; noise given one by one is cut down."""
+        """The recipe for the training points ``kept`` (n,) alone; noise given one by one is cut down.
+
+        A trend that was learned from observations forgets the others.
+        """
         each = {name: getattr(self.prior, name) for name in ("noise_variance", "noise_factors")}
         prior = replace(self.prior, **{name: noise[kept] for name, noise in each.items() if np.ndim(noise)})
-        return replace(self, prior=prior, X=self.X[kept], y=self.y[kept], whole=None)
+        X = self.X[kept]
+        mean, offset = (each.restricted(torch.from_numpy(X)) for each in (prior.mean, self.offset))
+        return replace(self, prior=replace(prior, mean=mean), offset=offset, X=X, y=self.y[kept], whole=None)
 
     def with_more(self, X: torch.Tensor, y: torch.Tensor, noise_variance: Any = None) -> Recipe:
         """The recipe with observations y (m,) at X (m, p) behind its own; their noise as for ``Model.with_more``."""

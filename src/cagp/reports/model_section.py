@@ -15,6 +15,7 @@ from ..kernels import EARTH_RADIUS
 from ..means import Constant, Polynomial, Zero
 from ..model import Model
 from ..prior import Prior
+from ..regression import CrossFitted
 from ..support.advice import all_worded
 from ..support.convert import array
 from ..support.memory import human
@@ -108,6 +109,9 @@ def _mean(model: Model, names: Names) -> str:
         error = float(trend.covariance[0, 0]) ** 0.5
         estimate = f"{number(float(trend.coefficients[0]), 4)} ± {with_unit(number(error, 2), unit)}"
         return f"an unknown constant, estimated as {estimate}; its error is in the error bars"
+    if isinstance(mean, CrossFitted):
+        left = float(np.sqrt(np.mean((mean.y - mean.values) ** 2)))
+        return f"{mean.regressor!r}, cross-fitted; it leaves {with_unit(number(left, 3), unit)} (rms)"
     known = "" if trend is None else "unknown, so that their error is in the error bars"
     if isinstance(mean, Polynomial):
         of = "all columns" if mean.columns is None else ", ".join(names.name(c) for c in mean.columns)

@@ -32,8 +32,9 @@ from .objects import decode, decode_prior, encode, encode_prior
 from .saved import Parts, Saved, decoded
 
 FORMAT = "cagp model"
-# 4 with outliers that have a noise of their own, 3 with a pattern of the noise, 2 with parts such as a recalibration
-FORMAT_VERSION = 4
+# 5 with a trend that a regressor has learned, 4 with outliers that have a noise of their own, 3 with a pattern of the
+# noise, 2 with parts such as a recalibration
+FORMAT_VERSION = 5
 
 DESCRIPTION = "model.json"
 IN_SHARDS = "shards.json"  # is there instead where the observations are in shards
@@ -46,7 +47,13 @@ _LARGEST_DESCRIPTION = 16 * 2**20
 _LARGEST_HEADER = 2**20
 _ENTRIES = {"format", "format_version", "cagp_version", "created", "data", "prior", "solver", "settings", "about"}
 _LAYERED = _ENTRIES | {"layers"}
-_ENTRIES_OF = {1: (_ENTRIES,), 2: (_LAYERED,), 3: (_ENTRIES, _LAYERED), 4: (_ENTRIES, _LAYERED)}
+_ENTRIES_OF = {
+    1: (_ENTRIES,),
+    2: (_LAYERED,),
+    3: (_ENTRIES, _LAYERED),
+    4: (_ENTRIES, _LAYERED),
+    5: (_ENTRIES, _LAYERED),
+}
 
 
 def is_model_folder(folder: str | Path) -> bool:
@@ -106,11 +113,13 @@ def write(saved: Saved, folder: str | Path, *, overwrite: bool = False) -> Path:
 def _content(saved: Saved) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """The arrays of a model and its description, without when it was written."""
     arrays = {"X": np.ascontiguousarray(saved.X, dtype=np.float64), "y": np.ascontiguousarray(saved.y)}
-    patterned = any(prior.noise_pattern is not None for prior in (saved.prior, *saved.parts.others))
+    priors = saved.prior, *saved.parts.others
+    patterned = any(prior.noise_pattern is not None for prior in priors)
+    outlying, learned = saved.prior.noise_factors is not None, any(prior.mean.learned for prior in priors)
     parts = saved.parts.encoded(saved.picked or saved.solver, saved.prior, arrays)
     return arrays, {
         "format": FORMAT,
-        "format_version": 4 if saved.prior.noise_factors is not None else 3 if patterned else 2 if parts else 1,
+        "format_version": 5 if learned else 4 if outlying else 3 if patterned else 2 if parts else 1,
         "cagp_version": __version__,
         "about": saved.about.to_json(),
         "prior": encode_prior(saved.prior, "", "noise_variance", arrays),

@@ -22,7 +22,9 @@ from ..means import Basis, ByQuantity, CallableMean, Constant, Mean, Polynomial,
 from ..preconditioners import Identity, Jacobi, Nystrom, SymmetricGaussSeidel
 from ..prior import Prior
 from ..recalibration.margins import saved_array
+from ..regression import CrossFitted
 from ..solvers import ALL as SOLVERS
+from .regressions import decode_regression, encode_regression
 
 KERNELS: tuple[type[Kernel], ...] = tuple(
     each
@@ -65,6 +67,8 @@ def encode(value: Any, path: str, arrays: dict[str, np.ndarray]) -> Any:
             arrays[path] = np.asarray(value, dtype=np.int64 if kind is int else np.float64)
             return {"array": path}
         return [encode(each, f"{path}[{i}]", arrays) for i, each in enumerate(value)]
+    if isinstance(value, CrossFitted):
+        return encode_regression(value, path, arrays)
     if KNOWN.get(type(value).__name__) is type(value):
         names = [each.name for each in dataclasses.fields(value)]
         content = {name: encode(getattr(value, name), f"{path}.{name}", arrays) for name in names}
@@ -146,6 +150,8 @@ def _decode(content: Any, path: str, arrays: Mapping[str, np.ndarray]) -> Any:
             raise SavedModelError(f"{path} refers to an array that is not in the data file")
         return tuple(tuple(each) if isinstance(each, list) else each for each in arrays[path].tolist())
     name = content.get("class")
+    if name == "CrossFitted":
+        return decode_regression(content, path, arrays)
     if not isinstance(name, str) or name not in KNOWN:
         raise SavedModelError(f"{path} has the unknown class {name!r}; known are {', '.join(KNOWN)}")
     known = KNOWN[name]

@@ -57,7 +57,8 @@ class Parts:
         """When the error bars of the model hold, whose first ``prior`` this is."""
         if self.margins is not None:
             return self.margins.guarantee
-        return guarantee_of(solver, 1 + len(self.others), len(prior.outliers))
+        learned = any(each.mean.learned for each in (prior, *self.others))
+        return guarantee_of(solver, 1 + len(self.others), len(prior.outliers), learned)
 
     @property
     def in_words(self) -> str:
@@ -225,6 +226,8 @@ def _mixture(content: Any, arrays: Mapping[str, np.ndarray], size: int) -> tuple
     require_entries(content, ["priors"], "a mixture")
     numbered = enumerate(content["priors"])
     priors = [decode_prior(each, f"priors[{i}].", f"noise_variance[{i}]", arrays) for i, each in numbered]
+    shared = {each.mean: each.mean for each in reversed(priors)}  # a trend that several have is learned once
+    priors = [dataclasses.replace(each, mean=shared[each.mean]) for each in priors]
     noises = [noise for each in priors for noise in (each.noise_variance, each.noise_factors) if np.ndim(noise)]
     sizes = set(map(len, noises))
     if not sizes <= {size}:
