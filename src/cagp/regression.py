@@ -31,6 +31,7 @@ TREES = "trees"
 """The name of gradient-boosted trees, those of scikit-learn with its own settings."""
 
 _SAME = 1e-6  # of the range of the observations: by so much a trend that is learned again may differ
+_LAST = b"last"
 _FEWEST_FOLDS = 3  # an observation is judged by trends without two of them
 
 
@@ -93,7 +94,8 @@ class Regression:
 
 def is_regressor(value: Any) -> bool:
     """Whether it has ``fit`` and ``predict``, and is no mean."""
-    return not isinstance(value, Mean | type) and all(callable(getattr(value, name, None)) for name in _METHODS)
+    methods = (getattr(value, name, None) for name in ("fit", "predict"))
+    return not isinstance(value, Mean | type) and all(map(callable, methods))
 
 
 def as_regression(mean: Any) -> Regression | None:
@@ -101,9 +103,6 @@ def as_regression(mean: Any) -> Regression | None:
     if isinstance(mean, Regression):
         return mean
     return Regression(mean) if is_regressor(mean) or (isinstance(mean, str) and mean == TREES) else None
-
-
-_METHODS = ("fit", "predict")
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,9 +132,9 @@ class CrossFitted(Mean):
     @cached_property
     def values(self) -> np.ndarray:
         """The trend at its observations (n,), each by those that have not seen its fold."""
-        return self._learned() if self.saved is None else self.saved
+        return self._cross_fitted() if self.saved is None else self.saved
 
-    def _learned(self) -> np.ndarray:
+    def _cross_fitted(self) -> np.ndarray:
         found = np.empty(len(self.y))
         for k in np.unique(self.fold):
             found[self.fold == k] = _predicted(self._fitted(self.fold != k), self.X[self.fold == k])
@@ -158,14 +157,14 @@ class CrossFitted(Mean):
         kept = np.isin(_keys(self.X), _keys(X.detach().cpu().double().numpy()))
         return self if kept.all() else self._of(kept)
 
-    def told(self, scale: float) -> str:
-        """What it is and how much it leaves, of the observations' standard deviation ``scale``, in sentences."""
+    @property
+    def in_words(self) -> str:
+        """The regressor and how much it leaves, without a full stop."""
         left = float(np.sqrt(np.mean((self.y - self.values) ** 2)))
+        spread, folds = float(self.y.std()), len(np.unique(self.fold))
         return (
-            f"The trend is {self.regressor!r}, fitted in {len(np.unique(self.fold))} folds, each time to the other "
-            f"observations: of the standard deviation {scale:.4g} of observations that it has not seen it leaves "
-            f"{left:.4g} (rms). The Gaussian process is one of what it leaves. This is empirical: no prior says how "
-            "far a regressor may be wrong, but observations that it has not seen."
+            f"{' '.join(repr(self.regressor).split())}, fitted in {folds} folds to the other observations; of the "
+            f"standard deviation {spread:.4g} of those that it has not seen it leaves {left:.4g} (rms)"
         )
 
     @cached_property
@@ -197,18 +196,16 @@ class CrossFitted(Mean):
 
     def _average(self, X: np.ndarray) -> np.ndarray:
         """The average of all members at X (m, p), shape (m,)."""
-        key = b"average" + hashlib.sha256(X.tobytes()).digest() + self.digest.encode()
-        if key not in self.known:  # every component of a mixture asks for the same
-            for old in [each for each in self.known if each.startswith(b"average")]:
-                del self.known[old]
+        asked, last = hashlib.sha256(X.tobytes()).hexdigest() + self.digest, self.known.get(_LAST)
+        if last is None or last[0] != asked:  # every component of a mixture asks for the same
             self._require_same()
             members = [self._fitted(self.fold != k) for k in np.unique(self.fold)]
-            self.known[key] = np.mean([_predicted(each, X) for each in members], axis=0)
-        return np.asarray(self.known[key])
+            self.known[_LAST] = last = asked, np.mean([_predicted(each, X) for each in members], axis=0)
+        return np.array(last[1])
 
     def _require_same(self) -> None:
         """Refuse to be another trend than the one that was saved."""
-        if self.saved is None or np.abs(self._learned() - self.saved).max() <= _SAME * np.ptp(self.y):
+        if self.saved is None or np.abs(self._cross_fitted() - self.saved).max() <= _SAME * np.ptp(self.y):
             return
         raise SavedModelError(
             f"the trend was learned with {self.made_by}, and what is installed here learns another one from the same "

@@ -53,6 +53,23 @@ def test_fitted_values_are_those_of_the_library(folder: Path) -> None:
     assert (folder / "model-report" / "report.html").exists()
 
 
+def test_a_trend_of_trees(folder: Path, tmp_path: Path) -> None:
+    asked = ["fit", folder / "train.csv", "--target", "height", "--out", tmp_path / "m", *ONE, "--mean", "trees"]
+    result = call(*asked)
+    assert result.exit_code == 0, result.output
+    assert "The trend is HistGradientBoostingRegressor" in " ".join(result.stdout.split())
+    assert "HistGradientBoostingRegressor" in (tmp_path / "m-report" / "report.html").read_text(encoding="utf-8")
+    assert call("predict", tmp_path / "m", folder / "test.csv", "--out", tmp_path / "p.csv").exit_code == 0
+    train, test = (pd.read_csv(folder / name) for name in ("train.csv", "test.csv"))
+    options = {"kernel": "matern32", "mean": "trees", "uncertainty": False, "progress": False}
+    model = cagp.fit(train[["east", "north"]], train["height"], **options)
+    expected = model.predict(test[["east", "north"]]).mean
+    np.testing.assert_allclose(pd.read_csv(tmp_path / "p.csv")["mean"], expected, rtol=1e-6)
+    assert "CrossFitted" in call("info", tmp_path / "m").stdout
+    refused = call(*asked, "--no-fit", *VALUES, "--overwrite")
+    assert "--mean trees is learned; leave one of them out" in " ".join(refused.output.split())
+
+
 def test_info(folder: Path) -> None:
     result = call("info", folder / "model")
     assert result.exit_code == 0

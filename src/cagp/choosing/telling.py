@@ -108,7 +108,7 @@ def _chosen(search: CandidateSearch) -> Iterable[str]:
         flat = (each for each in search.result.advice if each.kind == "flat")
         yield from all_worded(flat, called=naming(named(prior, columns, units)))
     if isinstance(prior.mean, CrossFitted):
-        yield prior.mean.told(float(search.y.std()))
+        yield f"The trend is {prior.mean.in_words}. The Gaussian process is one of what is left."
     yield found.get("integration", "")
     yield f"Predictions are made with {search.request.solver!r}."
 

@@ -110,8 +110,7 @@ def _mean(model: Model, names: Names) -> str:
         estimate = f"{number(float(trend.coefficients[0]), 4)} ± {with_unit(number(error, 2), unit)}"
         return f"an unknown constant, estimated as {estimate}; its error is in the error bars"
     if isinstance(mean, CrossFitted):
-        left = float(np.sqrt(np.mean((mean.y - mean.values) ** 2)))
-        return f"{mean.regressor!r}, cross-fitted; it leaves {with_unit(number(left, 3), unit)} (rms)"
+        return mean.in_words
     known = "" if trend is None else "unknown, so that their error is in the error bars"
     if isinstance(mean, Polynomial):
         of = "all columns" if mean.columns is None else ", ".join(names.name(c) for c in mean.columns)
