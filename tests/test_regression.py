@@ -174,6 +174,13 @@ def test_the_estimator_takes_them() -> None:
         cagp.CAGPRegressor(cagp.RBF(0.3), mean=Ridge()).fit(X, Y)
 
 
+def test_what_a_learned_trend_does_not_have(model: cagp.Model) -> None:
+    with pytest.raises(InputError, match="has slopes"):
+        model.gradient(TEST)
+    with pytest.raises(InputError, match="has not seen these observations"):
+        model.jackknife_interval(TEST)
+
+
 def test_what_cannot_be_is_refused() -> None:
     with pytest.raises(InputTypeError, match=r"cagp.Regression\(Ridge\(\)\).fit\(X, y\)"):
         cagp.Prior(KERNEL, mean=Ridge())

@@ -487,6 +487,11 @@ class Model(ModelParts):
                 f"jackknife+ is known for one prior, and this model is a mixture of {len(self.components)}; take "
                 "recalibrated(calibration=(X, y)), or fit with mixture=False, uncertainty=False"
             )
+        if self.prior.mean.learned:
+            raise InputError(
+                "jackknife+ needs a trend that has not seen these observations, and a regressor learned this one from "
+                "them; take recalibrated(calibration=(X, y))"
+            )
         test, convert = self.test_points(X_test)
         ends = jackknife_interval(self.components[0], test, level, noise_variance)
         lower, upper = ends if self.transform is None else (self.transform.inverse(end) for end in ends)

@@ -226,8 +226,6 @@ def _mixture(content: Any, arrays: Mapping[str, np.ndarray], size: int) -> tuple
     require_entries(content, ["priors"], "a mixture")
     numbered = enumerate(content["priors"])
     priors = [decode_prior(each, f"priors[{i}].", f"noise_variance[{i}]", arrays) for i, each in numbered]
-    shared = {each.mean: each.mean for each in reversed(priors)}  # a trend that several have is learned once
-    priors = [dataclasses.replace(each, mean=shared[each.mean]) for each in priors]
     noises = [noise for each in priors for noise in (each.noise_variance, each.noise_factors) if np.ndim(noise)]
     sizes = set(map(len, noises))
     if not sizes <= {size}:
