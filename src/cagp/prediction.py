@@ -56,14 +56,14 @@ def guarantee_of(solver: Solver, components: int = 1, outliers: int = 0, learned
         sentence = (
             f"The error bars are right if the data follow one of {components} priors, as likely as their weights."
         )
+    if learned:
+        sentence = (
+            "The error bars are those of the prior around a trend that was learned from the observations, which no "
+            "prior accounts for: how far it may be wrong is known from observations that it has not seen."
+        )
     if outliers:
         which = "one observation is an outlier" if outliers == 1 else f"{outliers:,} observations are outliers"
         sentence += f" The prior says that {which}, with more noise, because of what was observed there."
-    if learned:
-        sentence += (
-            " The trend was learned from the observations, which no prior accounts for: how far it may be wrong is "
-            "known from observations that it has not seen."
-        )
     return Guarantee("empirical" if learned else "under the prior", sentence)
 
 
