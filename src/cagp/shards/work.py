@@ -100,7 +100,10 @@ def workers(n_jobs: int | None, memory_limit: float | None, progress: bool | Non
             distributed = optional("distributed", "data in shards on several workers", "cluster")
             limit = memory_limit or _SHARE * available_bytes(torch.device("cpu")) / number
             cluster = stack.enter_context(_local_cluster(number, int(limit)))
-            return stack.enter_context(distributed.Client(cluster, set_as_default=False))
+            own = stack.enter_context(distributed.Client(cluster, set_as_default=False))
+            own.wait_for_workers(number)
+            own.run(int, nanny=True)  # a keeper that has not begun dies with its worker, and nobody starts another one
+            return own
 
         yield Workers(None if client is None and number == 1 else find, progress)
 
@@ -110,12 +113,13 @@ def _local_cluster(number: int, limit: int) -> Any:
     from distributed import LocalCluster, Scheduler, SpecCluster
 
     if sys.platform == "win32":
-        return LocalCluster(number, threads_per_worker=1, memory_limit=limit, dashboard_address=None)
+        return LocalCluster(number, threads_per_worker=1, memory_limit=limit, dashboard_address="127.0.0.1:0")
     # by a command of their own, so that they do not read the script again that has started them
     from distributed.deploy.subprocess import SubprocessWorker
 
     own = {"nthreads": 1, "memory_limit": limit, "host": "127.0.0.1", "silence_logs": logging.ERROR}
     worker = {"cls": SubprocessWorker, "options": {"worker_class": "distributed.Nanny", "worker_kwargs": own}}
-    about = {"dashboard": False, "host": "127.0.0.1", "port": 0, "allowed_failures": _DEATHS}
+    about = {"host": "127.0.0.1", "port": 0, "allowed_failures": _DEATHS}
+    about |= {"dashboard": False, "dashboard_address": "127.0.0.1:0"}  # no port that another cluster may have
     scheduler = {"cls": Scheduler, "options": about}
     return SpecCluster(dict.fromkeys(range(number), worker), scheduler, worker, silence_logs=logging.ERROR)
