@@ -405,6 +405,7 @@ class Model(ModelParts):
             raise InputError(f"n={number} of {c} candidates; give at least as many rows of candidates")
         where, convert = self.test_points(candidates if region is None else region, "region")
         share = each_of(weights, len(where), "weights", "places of the region", zero=True)
+        share = share / share.max()  # whose sum is finite
         paid = each_of(costs, c, "costs", "candidates", zero=False)
         noises = [
             checked_noise(each.prior.new_noise(places), noise_variance, c, "candidate") for each in self.components
