@@ -230,7 +230,7 @@ def test_calibrated_under_the_prior() -> None:
 )
 def test_kernels_without_slopes_are_refused(kernel: cagp.Kernel) -> None:
     model = cagp.Prior(kernel, noise_variance=0.05).condition(PROBLEM.X, PROBLEM.y)
-    with pytest.raises(cagp.InputError, match=r"kink at distance zero.*Matern32"):
+    with pytest.raises(cagp.InputError, match=r"kink at distance zero.*kernel='matern32'"):
         model.gradient(PROBLEM.X_test)
 
 
@@ -240,7 +240,7 @@ def test_what_else_is_refused() -> None:
     with pytest.raises(cagp.InputError, match="does not say whether its functions have slopes"):
         model.gradient(PROBLEM.X_test)
     logarithm = PROBLEM.prior.transformed("log").condition(PROBLEM.X, np.exp(PROBLEM.y))
-    with pytest.raises(cagp.InputError, match=r"replace\(transform=None\)"):
+    with pytest.raises(cagp.InputError, match=r"replace\(transform=None\).* kink.*matern32.*transform=None"):
         logarithm.gradient(PROBLEM.X_test)
     found = PROBLEM.prior.condition(PROBLEM.X, PROBLEM.y).gradient(PROBLEM.X_test)
     with pytest.raises(cagp.InputError, match="noise has no slope"):

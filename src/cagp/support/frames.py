@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError, InputTypeError
-from .coordinate_systems import coordinate_units, without_geometry
+from .coordinate_systems import coordinate_names, coordinate_units, system_of, without_geometry
 from .encodings import Encoding, category, different, is_number, sources_of, yes_or_no
 
 DAYS = "days since 1970-01-01"  # the unit of dates and times, in the words of the CF conventions
@@ -103,15 +103,18 @@ def features_of(X: Any, argument: str, known: list[str] | None, encodings: Seque
 
     A frame may have the features themselves, too: indicators of categories, 0 and 1, while dates are dates there.
     """
-    X = without_geometry(X, argument)
+    given, X = X, without_geometry(X, argument)
     names = column_names(X)
     if names is None or known is None:
         return X
     sources = sources_of(known, encodings)
     if names not in (known, sources):
+        system = system_of(given, argument)
+        pair = () if system is None else coordinate_names(system)
+        columns = list(dict.fromkeys(given.geometry.name if each in pair else each for each in sources))
         raise InputError(
             f"{argument} has the columns {names}, the training points have {sources}; put them in the same order: "
-            f"{argument}[{sources}]"
+            f"{argument}[{columns}]"
         )
     by_column = {each.column: each for each in encodings if each.column in names}
     if not by_column:
