@@ -289,7 +289,7 @@ class Model(ModelParts):
         if self.transform is not None:
             raise InputError(
                 "the slopes of transformed observations are not those of f, which was modelled on another scale; take "
-                "model.replace(transform=None).gradient(...) for these, and where a kernel has a kink, as Matern12, fit "
+                "model.replace(transform=None).gradient(...) for these; where a kernel has a kink, as Matern12, fit "
                 'one that has slopes: cagp.fit(X, y, kernel="matern32", transform=None)'
             )
         test, convert = self.test_points(X_test)

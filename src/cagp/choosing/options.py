@@ -218,8 +218,8 @@ class FitRequest:
         self.solver = solver_for(options.solver, len(data.y))
         usual = _SECONDS * max(1.0, data.X.size / _ENTRIES) ** 0.25
         self.seconds = usual if options.seconds is None else float(options.seconds)
-        known = not (trend or self.mean is None or self.mean.unknown)
-        self._check_together(["noise_variance"] * noise + [f"the known mean {mean!r}"] * known)
+        known_mean = not (trend or self.mean is None or self.mean.unknown)
+        self._check_together(["noise_variance"] * noise + [f"the known mean {mean!r}"] * known_mean)
 
     def _check_together(self, on_its_scale: list[str]) -> None:
         """Refuse options that contradict each other, of which some are ``on_its_scale``, that of the observations."""

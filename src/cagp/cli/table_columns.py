@@ -130,7 +130,8 @@ def about_of(saved: Saved, folder: Path) -> tuple[tuple[str, ...], str]:
         raise InputError(
             f"{folder} does not say what its {'columns are' if about.features is None else 'target is'} called, so no "
             'table can be matched to it. Save it in Python with about=cagp.saving.About(features=[...], target="...")'
-            + numbered * (about.features is None)
+            + numbered
+            * (about.features is None)
         )
     return about.features, about.target
 

@@ -98,7 +98,8 @@ def repeated_rows(weights: Any, n: int, *noises: Any) -> np.ndarray:
         )
     if not counts.any():
         raise InputError("sample_weight is zero for all observations; nothing is left to fit to")
-    what = f"sample_weight, {counts.max():g} at index {counts.argmax()}, repeats observations, and {counts.sum():g} rows"
+    most = f"{counts.max():g} at index {counts.argmax()}"
+    what = f"sample_weight, {most}, repeats observations, and {counts.sum():g} rows"
     remedy = "divide the weights, or say how noisy each observation is: fit(X, y, noise_variance=...)"
     require(16 * counts.sum(), resolve_budget(None, torch.device("cpu")), what, remedy)
     return np.repeat(np.arange(n), counts.astype(np.int64))

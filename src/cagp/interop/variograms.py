@@ -53,7 +53,8 @@ def from_variogram(
     the semivariance slope · h ** exponent. Or it is a model or a kriging object of GSTools, one of PyKrige, or a table
     with the columns model, psill and range, as ``as.data.frame`` makes of a model of gstat (Nug, Sph, Exp, Gau, Pow,
     and Lin without a range). ``nugget`` is that of the variogram unless it is given here: it must be positive, and 1e-8
-    of the sill stands for none. ``mean`` is by default ``Constant()``, ordinary kriging, or the drift of PyKrige or mean of GSTools.
+    of the sill stands for none. ``mean`` is by default ``Constant()``, ordinary kriging, or the drift of PyKrige or
+    the mean of GSTools.
 
     A prediction is of the field without its nugget; ``prediction.observed()`` has the kriging variance of a new
     observation. Linear and power variograms have no sill, and so no covariance: ``FractionalBrownian`` stands in,
@@ -196,8 +197,8 @@ def _mean_of_gstools(kriging: Any) -> Mean:
     }
     if found := [what for what, there in has.items() if there]:
         raise InputError(
-            f"{' and '.join(found)} of this {type(kriging).__name__} are not translated; give its model, kriging.model, "
-            "with mean=cagp.Polynomial(degree) or cagp.Basis(function), nugget= for errors of measurement, and "
+            f"{' and '.join(found)} of this {type(kriging).__name__} are not translated; give kriging.model, with "
+            "mean=cagp.Polynomial(degree) or cagp.Basis(function), nugget= for errors of measurement, and "
             "observations without a trend, transformed"
         )
     return Constant() if kriging.unbiased else as_mean(float(kriging.mean or 0.0))
