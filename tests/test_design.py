@@ -190,3 +190,20 @@ def test_bad_requests_are_refused() -> None:
         with pytest.raises(cagp.InputError, match=said):
             model.where_next(CANDIDATES, **options)
     assert "2 chosen, average variance" in repr(EXACT.where_next(CANDIDATES, 2))
+
+
+@pytest.mark.parametrize("solver", [cagp.Cholesky(), cagp.NearestNeighbours(10)], ids=repr)
+@pytest.mark.parametrize("noise", [0.0, 1e-300, 1e-14])
+def test_places_measured_again_without_noise_teach_nothing(solver: cagp.Solver, noise: float) -> None:
+    places, smooth = np.repeat(CANDIDATES[:4], 3, axis=0), cagp.Prior(cagp.RBF(0.5), noise_variance=1e-14)
+    found = smooth.condition(PROBLEM.X[:30], PROBLEM.y[:30], solver).where_next(places, 12, noise_variance=noise)
+    assert sorted(found.chosen) == list(range(12))
+    assert len({each // 3 for each in found.chosen[:4]}) == 4
+    assert (found.average_variance >= 0).all()
+    assert (np.diff(found.average_variance) <= 0).all()
+    assert found.average_variance[-1] <= 1e-12
+
+
+def test_weights_of_any_size_count_alike() -> None:
+    found, alike = (EXACT.where_next(CANDIDATES, 2, weights=np.full(9, size)) for size in (1e308, 1.0))
+    assert_allclose(found.average_variance, alike.average_variance)

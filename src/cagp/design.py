@@ -74,6 +74,7 @@ class _Errors:
         self._posterior, self._region, self._candidates = posterior, region, candidates
         variances = posterior.variances_tensor
         self.variance, self._own = variances[region].clone(), variances[candidates].clone()
+        self._rounding = 4 * torch.finfo(variances.dtype).eps * self._own
         self._noise = noise.to(variances).expand(len(self._own))
         self._steps = variances.new_zeros(len(variances), 0)  # what each of those chosen says at all places
         self.near = len(self._own)
@@ -105,7 +106,12 @@ class _Errors:
 
     def gains(self, weights: torch.Tensor) -> torch.Tensor:
         """How much an observation at each candidate takes off the variance in the region, by ``weights`` (T,)."""
-        return weights @ self._between.square() / (self._own + self._noise)
+        return torch.where(self._known, 0.0, weights @ self._between.square() / (self._own + self._noise))
+
+    @property
+    def _known(self) -> torch.Tensor:
+        """Where nothing but rounding is left to learn, as at a place that was measured without noise."""
+        return self._own <= self._rounding
 
     def observe(self, chosen: int) -> None:
         """Take an observation at a candidate into account; its covariances are computed with all places."""
@@ -113,8 +119,9 @@ class _Errors:
         row = torch.tensor([at], device=steps.device)
         column = self._posterior.error_covariance(row, slice(0, len(steps)))[0] - steps @ steps[at]
         step = column / (self._own[chosen] + self._noise[chosen]).sqrt()
+        step = step.zero_() if bool(self._known[chosen]) else step
         here, there = step[self._region], step[self._candidates]
-        self.variance -= here.square()
+        self.variance = (self.variance - here.square()).clamp_min(0)
         self._own -= there.square()
         self._between.addr_(here, there, alpha=-1)
         if self._unseen is not None:  # what was not looked at stays zero: its changes alone would be no covariance
@@ -161,6 +168,5 @@ def choose(
     status, near = joint_status([each.status for each in found]), min(each.near for each in errors)
     if near < len(costs):
         status = status.noting(f" Places of the region looked at the candidates nearest to them, {near:,} at least.")
-    # of observations almost without noise nothing may be left but rounding
-    variance = together([each.variance for each in errors]).clamp_min(0)
+    variance = together([each.variance for each in errors])
     return Design(np.array(chosen), np.array(averages), convert(variance), status, guarantee)

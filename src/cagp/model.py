@@ -289,7 +289,8 @@ class Model(ModelParts):
         if self.transform is not None:
             raise InputError(
                 "the slopes of transformed observations are not those of f, which was modelled on another scale; take "
-                "model.replace(transform=None).gradient(...) for these"
+                "model.replace(transform=None).gradient(...) for these; where a kernel has a kink, as Matern12, fit "
+                'one that has slopes: cagp.fit(X, y, kernel="matern32", transform=None)'
             )
         test, convert = self.test_points(X_test)
         require_rule(stop)
@@ -405,6 +406,7 @@ class Model(ModelParts):
             raise InputError(f"n={number} of {c} candidates; give at least as many rows of candidates")
         where, convert = self.test_points(candidates if region is None else region, "region")
         share = each_of(weights, len(where), "weights", "places of the region", zero=True)
+        share = share / share.max()  # whose sum is finite
         paid = each_of(costs, c, "costs", "candidates", zero=False)
         noises = [
             checked_noise(each.prior.new_noise(places), noise_variance, c, "candidate") for each in self.components

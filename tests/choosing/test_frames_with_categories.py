@@ -91,6 +91,8 @@ def test_the_model_is_that_of_the_features(kind: str, plain: cagp.Model, tmp_pat
     loaded = cagp.load(tmp_path / "model")
     assert loaded.encodings == model.encodings
     np.testing.assert_allclose(loaded.predict(frame).mean, mean, atol=1e-4)
+    named = cagp.saving.About(features=tuple(FEATURES), target="y")
+    assert cagp.load(model.save(tmp_path / "named", about=named)).encodings == model.encodings
     more = loaded.with_more(frame[:2], Y[:2])
     np.testing.assert_array_equal(more.X.numpy()[-2:], ENCODED[:2])
 
@@ -105,7 +107,7 @@ def test_the_same_model_from_the_command_line(plain: cagp.Model, tmp_path: Path)
     assert theirs.column_names == FEATURES
     np.testing.assert_allclose(theirs.predict(frame).mean, plain.predict(ENCODED).mean, atol=1e-3)
     # and the other way round: the folder of a model of a frame takes the table
-    cagp.fit(frame, Y, **QUICK).save(folder, about=cagp.saving.About(target="y"), overwrite=True)
+    cagp.fit(frame, Y, **QUICK).save(folder, overwrite=True)
     out = tmp_path / "out.csv"
     done = CliRunner().invoke(app, ["predict", str(folder), str(data), "--out", str(out), "--quiet"])
     assert done.exit_code == 0, done.output

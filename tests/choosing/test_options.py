@@ -92,7 +92,9 @@ def rows_of(page: str, heading: str) -> str:
         ({"seconds": 0}, "seconds must be positive"),
         ({"seconds": "soon"}, "seconds must be"),
         ({"like": np.ones((3, 5))}, "like has 5 columns"),
-        ({"transform": "log", "noise_variance": 0.1}, "cannot take|on the scale of the observations"),
+        ({"transform": "yeo-johnson", "noise_variance": 0.1}, "^noise_variance, as given, is on the scale"),
+        ({"transform": "yeo-johnson", "noise_variance": 0.1, "mean": cagp.Constant()}, "^noise_variance, as given, is"),
+        ({"transform": "yeo-johnson", "mean": "zero"}, "^the known mean 'zero', as given, is on the scale"),
     ],
     ids=lambda each: next(iter(each)) if isinstance(each, dict) else "",
 )

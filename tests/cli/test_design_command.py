@@ -70,3 +70,13 @@ def test_refused(folder: Path, tmp_path: Path, options: list[object], words: str
     assert result.exit_code == 2
     assert words in result.output
     assert not (tmp_path / "o.csv").exists()
+
+
+@pytest.mark.parametrize("name", ["rank", "row", "average_variance"])
+def test_a_column_of_the_table_is_not_overwritten(folder: Path, tmp_path: Path, name: str) -> None:
+    sites = read_table(folder / "sites.csv").columns
+    write_table(tmp_path / "sites.csv", {**{each: sites[each] for each in ("east", "north")}, name: sites["price"]})
+    arguments = ["--n", 2, "--out", tmp_path / "o.csv", "--costs", name]
+    result = call("design", folder / "model", tmp_path / "sites.csv", *arguments)
+    assert result.exit_code == 2
+    assert f"the column {name!r} of" in " ".join(result.output.split())

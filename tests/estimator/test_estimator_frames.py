@@ -17,7 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import cagp
-from cagp.errors import InputError
+from cagp.errors import InputError, MemoryBudgetError
 from cagp.hyperparameters import FitWarning
 
 N = 90
@@ -130,10 +130,12 @@ def test_a_weight_divides_a_known_noise() -> None:
         (-np.ones(N), {}, "whole numbers.*got -1"),
         (np.zeros(N), {}, "zero for all"),
         (np.ones(N + 1), {}, "shape .91,. for 90 observations"),
+        (np.full(N, 1e13), {}, "sample_weight, 1e.13 at index 0, repeats observations, and 9e.14 rows needs .*divide"),
+        (np.full(N, 1e19), {}, "sample_weight, 1e.19 at index 0, .*noise_variance"),
         (np.ones((N, 2)), {}, "shape .90, 2. for 90 observations"),
         (np.ones(N), {"alpha": np.ones(N)}, "give these values to fit"),
     ],
 )
 def test_weights_that_are_none(weights: np.ndarray, more: Any, words: str) -> None:
-    with pytest.raises(InputError, match=words):
+    with pytest.raises((InputError, MemoryBudgetError), match=words):
         cagp.CAGPRegressor(KERNEL, optimizer=None, **more).fit(ENCODED, Y, sample_weight=weights)

@@ -127,6 +127,8 @@ def test_gstools(name: str) -> None:
         assert from_variogram(theirs) == from_variogram(model)
         found = ours(from_variogram(model))
         same(found, (mean, variance), 1e-7)
+        simple = gstools.krige.Simple(model, X.T, Y, mean=3.0)
+        same(ours(from_variogram(simple)), simple(NEW.T), 1e-7)
     space = getattr(gstools, name)(dim=3, var=1.7, len_scale=[2.0, 1.0, 4.0], nugget=0.05, **more)
     steps = RNG.normal(size=(20, 3))
     covariance = from_variogram(space).kernel(np.zeros((1, 3)), steps)[0]
@@ -185,6 +187,23 @@ REFUSED = {
     "a model": (lambda: from_variogram(gstools.Gaussian(dim=2), psill=2.0), "psill is for a variogram by name"),
     "other model": (lambda: from_variogram(gstools.Cubic(dim=2)), "has no equal here; known are Spherical"),
     "linear of GSTools": (lambda: from_variogram(gstools.Linear(dim=1)), "one dimension alone"),
+    "drift of GSTools": (
+        lambda: from_variogram(gstools.krige.Universal(gstools.Gaussian(dim=2), X.T, Y, "linear")),
+        "a drift of this Universal are not translated.*kriging.model.*Polynomial",
+    ),
+    "much of GSTools": (
+        lambda: from_variogram(
+            gstools.krige.Ordinary(
+                gstools.Gaussian(dim=2, nugget=0.1),
+                X.T,
+                Y,
+                normalizer=gstools.normalizer.YeoJohnson(),
+                trend=lambda x, y: x,
+                cond_err=0.3,
+            )
+        ),
+        "a trend and a normalizer and errors of measurement",
+    ),
     "globe": (lambda: from_variogram(gstools.Gaussian(latlon=True)), "cagp.Geographic"),
     "hole effect": (
         lambda: from_variogram(OrdinaryKriging(*X.T, Y, "hole-effect", {"psill": 1, "range": 1, "nugget": 0})),

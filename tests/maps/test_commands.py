@@ -52,6 +52,16 @@ def test_files_of_points(folder: Path, ending: str) -> None:
     assert list(tables.read_table(folder / "plain.csv").columns)[:2] == ["x", "y"]
 
 
+def test_a_model_that_does_not_use_the_places_keeps_them(tmp_path: Path) -> None:
+    stations().to_file(tmp_path / "stations.gpkg")
+    asked = ["--target", "zinc", "--features", "height", "--lengthscale", "600", *VALUES]
+    ok("fit", tmp_path / "stations.gpkg", "--out", tmp_path / "model", *asked)
+    ok("predict", tmp_path / "model", tmp_path / "stations.gpkg", "--out", tmp_path / "out.gpkg")
+    found = gpd.read_file(tmp_path / "out.gpkg")
+    assert list(found.columns) == ["height", "mean", "std", "lower_95", "upper_95", "geometry"]
+    assert found.geometry.geom_equals_exact(stations().geometry, 1e-6).all()
+
+
 def test_degrees_are_on_the_globe(tmp_path: Path) -> None:
     stations().to_crs(DEGREES).to_file(tmp_path / "stations.geojson")
     asked = ["--target", "zinc", "--exclude", "height", "--lengthscale", "0.6", *VALUES]

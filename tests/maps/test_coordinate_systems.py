@@ -109,5 +109,7 @@ def test_what_is_no_point_is_refused() -> None:
                 fit(X, frame["zinc"], progress=False)
     same = frame[["geometry"]].assign(x=frame.geometry.x)  # the same coordinate once more
     assert plane_model(same.assign(zinc=frame["zinc"])).column_names == ["x", "y"]
+    with pytest.raises(InputError, match=r"has the columns \['x', 'y', 'a'\].*X_test\[\['geometry'\]\]"):
+        plane_model().predict(frame[["geometry"]].assign(a=1.0))
     with pytest.raises(InputError, match="training points were numbers whose coordinate system is not known"):
         cagp.Prior(cagp.RBF(1.0), noise_variance=0.1).condition(np.eye(2), [0.0, 1.0]).predict(frame.geometry)

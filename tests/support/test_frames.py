@@ -82,11 +82,24 @@ def test_the_estimator_counts_days_and_keeps_names(kind: str) -> None:
     frame = frames()[kind]
     regressor = cagp.CAGPRegressor(PRIOR.kernel, noise_variance=0.01, optimizer=None).fit(frame, Y)
     assert list(regressor.feature_names_in_) == ["a", "i", "f", "t"]
-    assert "'t' holds dates: days since 1970-01-01." in regressor.fit_message_
+    assert f"'t' holds dates: days since 1970-01-01{', times in UTC' * (', zoned' in kind)}." in regressor.fit_message_
     assert regressor.model_.column_names == ["a", "i", "f", "t"]
     np.testing.assert_allclose(regressor.X_train_, MEANT, rtol=1e-14)
     plain = cagp.CAGPRegressor(PRIOR.kernel, noise_variance=0.01, optimizer=None).fit(MEANT, Y)
     np.testing.assert_allclose(regressor.predict(frame), plain.predict(MEANT))
+
+
+@pytest.mark.parametrize("kind", ["pandas", "pyarrow"])
+def test_dates_with_a_time_zone_and_without_are_not_mixed(kind: str) -> None:
+    plain, zoned = frames()[kind], frames()[f"{kind}, zoned"]
+    for train, test, words in [
+        (plain, zoned, r"'t' of X has dates with a time zone, those of the model have none.*tz_localize\(None\)"),
+        (zoned, plain, r"'t' of X has dates with no time zone, those of the model have one.*tz_localize\(zone\)"),
+    ]:
+        regressor = cagp.CAGPRegressor(PRIOR.kernel, noise_variance=0.01, optimizer=None).fit(train, Y)
+        with pytest.raises(InputError, match=words):
+            regressor.predict(test)
+        regressor.predict(train)
 
 
 def test_the_story_tells_how_dates_are_counted() -> None:

@@ -218,10 +218,11 @@ class FitRequest:
         self.solver = solver_for(options.solver, len(data.y))
         usual = _SECONDS * max(1.0, data.X.size / _ENTRIES) ** 0.25
         self.seconds = usual if options.seconds is None else float(options.seconds)
-        self._check_together(noise or not (trend or self.mean is None or self.mean.unknown))
+        known_mean = not (trend or self.mean is None or self.mean.unknown)
+        self._check_together(["noise_variance"] * noise + [f"the known mean {mean!r}"] * known_mean)
 
-    def _check_together(self, on_its_scale: bool) -> None:
-        """Refuse options that contradict each other."""
+    def _check_together(self, on_its_scale: list[str]) -> None:
+        """Refuse options that contradict each other, of which some are ``on_its_scale``, that of the observations."""
         options, rotate = self.options, self.options.rotate is True
         columns = options.globe is not None or len(options.times) or options.ard is not None
         if self.given is not None and (columns or rotate):
@@ -235,8 +236,8 @@ class FitRequest:
             )
         if on_its_scale and options.transform not in (None, "auto"):
             raise InputError(
-                f"noise_variance and a known mean are on the scale of the observations, and "
-                f"transform={options.transform!r} models another one; leave them out, or transform y yourself"
+                f"{' and '.join(on_its_scale)}, as given, is on the scale of the observations, and "
+                f"transform={options.transform!r} models another one; leave it out, or transform y yourself"
             )
 
     def first_candidate(self, y: np.ndarray, rows: np.ndarray | None = None) -> CandidatePrior:

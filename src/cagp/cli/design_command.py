@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 from typer import Argument, Option
 
+from ..errors import InputError
 from . import flags
 from .shared import IN_OPTIONS, Printer, errors_reported, require_new, with_iterations
 from .table_columns import find_column, matched, opened, read_for
@@ -53,7 +54,10 @@ def design(
         cost = None if costs is None else find_column(raw, costs, "--costs")
         noise = None if noise_column is None else find_column(raw, noise_column, "--noise-column")
         wanted = list(dict.fromkeys([*features, *filter(None, [cost, noise])]))
+        new = ("rank", "row", "average_variance")
         table = read_for(saved, data, wanted, drop_missing, printer)
+        if clash := [name for name in new if name in table.given]:
+            raise InputError(f"the column {clash[0]!r} of {data} is called like a new one; rename it")
         X = table.matrix(features)
         where, counted = X, None
         if region is not None or weights is not None:
@@ -64,11 +68,8 @@ def design(
         options = {"weights": counted, "costs": paid, "noise_variance": noisy}
         found = saved.condition(chosen).where_next(X, n, region=None if region is None else where, **options)
         kept = {name: taken_at(table.given[name], found.chosen) for name in raw.names if name in table.given}
-        columns = {
-            "rank": np.arange(1, n + 1),
-            "row": table.rows[found.chosen] + 1,
-            "average_variance": found.average_variance[1:],
-        }
+        values = (np.arange(1, n + 1), table.rows[found.chosen] + 1, found.average_variance[1:])
+        columns = dict(zip(new, values, strict=True))
         message = found.status.worded(IN_OPTIONS)
         tables.write_table(out, kept | columns, units=table.units, notes={"cagp_status": message})
         before, after = found.average_variance[[0, -1]]

@@ -9,6 +9,7 @@ import typer
 from typer import Option
 
 from ..errors import InputError
+from ..support.coordinate_systems import coordinate_names
 from ..support.pieces import Pieces
 from . import flags
 from .map_options import MapAsked
@@ -106,7 +107,8 @@ def predict(
         names = columns_of(out, level, thresholds, prefix)
         if clash := {*names.values(), f"{prefix}iterations"} & set(features):
             raise InputError(f"the feature {min(clash)!r} is called like a new column; try --prefix predicted_")
-        table = read_for(saved, data, features, drop_missing, printer)
+        places = () if raw.crs is None else coordinate_names(raw.crs)  # of the geometry that is written
+        table = read_for(saved, data, list(dict.fromkeys([*features, *places])), drop_missing, printer)
         X = table.matrix(features)
         chosen = with_iterations(own.for_test_points(len(X)), iterations)
         size = batch or max(_SMALLEST_BATCH, -(-len(X) // _PIECES))

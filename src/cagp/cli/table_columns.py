@@ -79,7 +79,9 @@ def matched(saved: Saved, folder: Path, raw: RawColumns, printer: Printer) -> tu
         numbered = tuple(f"x{i}" for i in range(saved.X.shape[1]))
         if set(numbered) <= set(raw.names):
             return numbered, saved.about.target or "y"
-    features, target = about_of(saved, folder)
+        about_of(saved, folder)  # refuses
+    features = saved.about.features or ()
+    target = saved.about.target or ("target" if "y" in features else "y")
     require_same_system(raw.crs, saved.about.crs, str(raw.path))
     encoded = {feature for each in saved.about.encodings for feature in each.features}
     names = list(features)
@@ -124,10 +126,12 @@ def about_of(saved: Saved, folder: Path) -> tuple[tuple[str, ...], str]:
     """The names of features and target that tables are matched by."""
     about = saved.about
     if about.features is None or about.target is None:
+        numbered = f", or, to predict, call the columns of the table x0 … x{saved.X.shape[1] - 1}, in the order of X"
         raise InputError(
-            f"{folder} does not say what its columns are called, so no table can be matched to it. Save it in Python "
-            'with about=cagp.saving.About(features=[...], target="..."), or, to predict, call the columns of the table '
-            f"x0 … x{saved.X.shape[1] - 1}, in the order of X"
+            f"{folder} does not say what its {'columns are' if about.features is None else 'target is'} called, so no "
+            'table can be matched to it. Save it in Python with about=cagp.saving.About(features=[...], target="...")'
+            + numbered
+            * (about.features is None)
         )
     return about.features, about.target
 

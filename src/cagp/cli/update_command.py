@@ -12,7 +12,7 @@ from typer import Argument, Option
 from ..errors import InputError
 from . import flags
 from .shared import Printer, errors_reported, require_place
-from .table_columns import find_column, globe_of, matched, read_for
+from .table_columns import about_of, find_column, globe_of, matched, read_for
 
 _ADDED = "observations added"
 
@@ -42,6 +42,8 @@ def update(
         saved = saving.read(folder)
         raw = tables.read_columns(data)
         features, target = matched(saved, folder, raw, printer)
+        if saved.about.features is not None:
+            about_of(saved, folder)  # refuses where it is not known which column the target is
         noisy = [] if noise_column is None else [find_column(raw, noise_column, "--noise-column")]
         if noisy and saved.parts.transform is not None:
             scale = "on the scale of the target, and this model is of a transform of it"

@@ -33,6 +33,7 @@ from ..quantities import QuantitiesModel
 from ..regression import as_regression
 from ..solvers.exact import EXACT_UP_TO
 from ..support.interrupt import Interrupt
+from ..support.memory import require, resolve_budget
 from ..support.validation import as_float64, not_negative_each, positive
 
 OPTIMIZER = "fmin_l_bfgs_b"
@@ -97,6 +98,10 @@ def repeated_rows(weights: Any, n: int, *noises: Any) -> np.ndarray:
         )
     if not counts.any():
         raise InputError("sample_weight is zero for all observations; nothing is left to fit to")
+    most = f"{counts.max():g} at index {counts.argmax()}"
+    what = f"sample_weight, {most}, repeats observations, and {counts.sum():g} rows"
+    remedy = "divide the weights, or say how noisy each observation is: fit(X, y, noise_variance=...)"
+    require(16 * counts.sum(), resolve_budget(None, torch.device("cpu")), what, remedy)
     return np.repeat(np.arange(n), counts.astype(np.int64))
 
 

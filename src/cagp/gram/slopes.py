@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from threading import Lock
 
 import torch
 from torch.autograd import forward_ad
@@ -17,6 +18,7 @@ from ..kernels import Embedding, Kernel, embedding_leaves, embedding_size, map_e
 from .gram import Cross, Gram, Pair, PortablePoints
 
 _ROWS, _COLUMNS = 256, 2048  # covariances that are computed at once
+_LEVEL = Lock()  # torch has one level of dual numbers for the whole process, whatever the thread
 
 
 class Slopes(Cross):
@@ -109,7 +111,7 @@ def slopes_of_embedding(embed: Callable[[torch.Tensor], Embedding], X: torch.Ten
     for j in range(X.shape[1]):
         along = torch.zeros_like(X)
         along[:, j] = 1.0
-        with forward_ad.dual_level():
+        with _LEVEL, forward_ad.dual_level():
             columns.append(map_embedding(embed(forward_ad.make_dual(X, along)), _tangent))
     others = iter(zip(*map(embedding_leaves, columns), strict=True))
     return map_embedding(columns[0], lambda leaf: torch.stack(next(others), dim=2))
@@ -124,7 +126,7 @@ def _changes(kernel: Kernel, test: Embedding, along: Embedding, train: Embedding
     """How k(test, train) changes where the test points move ``along``: the derivative, of the same shape."""
     # in double precision, because single has no number small enough to keep roots of distances from zero
     test, along, exact = (map_embedding(each, torch.Tensor.double) for each in (test, along, train))
-    with forward_ad.dual_level():
+    with _LEVEL, forward_ad.dual_level():
         moving = iter(embedding_leaves(along))
         block = kernel.evaluate(map_embedding(test, lambda leaf: forward_ad.make_dual(leaf, next(moving))), exact)
         return _tangent(block).to(embedding_leaves(train)[0])

@@ -53,7 +53,8 @@ def from_variogram(
     the semivariance slope · h ** exponent. Or it is a model or a kriging object of GSTools, one of PyKrige, or a table
     with the columns model, psill and range, as ``as.data.frame`` makes of a model of gstat (Nug, Sph, Exp, Gau, Pow,
     and Lin without a range). ``nugget`` is that of the variogram unless it is given here: it must be positive, and 1e-8
-    of the sill stands for none. ``mean`` is by default ``Constant()``, ordinary kriging, or the drift of PyKrige.
+    of the sill stands for none. ``mean`` is by default ``Constant()``, ordinary kriging, or the drift of PyKrige or
+    the mean of GSTools.
 
     A prediction is of the field without its nugget; ``prediction.observed()`` has the kriging variance of a new
     observation. Linear and power variograms have no sill, and so no covariance: ``FractionalBrownian`` stands in,
@@ -74,7 +75,8 @@ def from_variogram(
         if home == "pykrige":
             kernel, found, own = _from_pykrige(variogram)
         elif home == "gstools":
-            kernel, found = _from_gstools(variogram)
+            kernel, found = _from_gstools(getattr(variogram, "model", variogram))
+            own = _mean_of_gstools(variogram) if hasattr(variogram, "cond_err") else own
         elif column_names(variogram) is not None:
             kernel, found = _from_gstat(variogram)
         else:
@@ -164,7 +166,6 @@ def _from_pykrige(kriging: Any) -> tuple[Kernel, float, Mean]:
 
 
 def _from_gstools(model: Any) -> tuple[Kernel, float]:
-    model = getattr(model, "model", model)  # of a kriging object
     name, size = type(model).__name__, float(model.len_rescaled)
     if getattr(model, "latlon", False) or getattr(model, "temporal", False):
         raise InputError(
@@ -183,6 +184,24 @@ def _from_gstools(model: Any) -> tuple[Kernel, float]:
     if len(anis) > 1 and (anis != 1).any() and angles.any():
         raise InputError("turned axes in three dimensions are not translated; write Rotated(kernel, angles)")
     return _turned(kernel, math.degrees(angles[0]) if angles.size else 0.0), float(model.nugget)
+
+
+def _mean_of_gstools(kriging: Any) -> Mean:
+    """That of a kriging object, which has nothing else beside its model."""
+    has = {
+        "a drift": kriging.drift_no > 0,
+        "a mean that varies": callable(kriging.mean),
+        "a trend": kriging.trend is not None,
+        "a normalizer": type(kriging.normalizer).__name__ != "Normalizer",
+        "errors of measurement of its own": np.any(np.asarray(kriging.cond_err) != kriging.model.nugget),
+    }
+    if found := [what for what, there in has.items() if there]:
+        raise InputError(
+            f"{' and '.join(found)} of this {type(kriging).__name__} are not translated; give kriging.model, with "
+            "mean=cagp.Polynomial(degree) or cagp.Basis(function), nugget= for errors of measurement, and "
+            "observations without a trend, transformed"
+        )
+    return Constant() if kriging.unbiased else as_mean(float(kriging.mean or 0.0))
 
 
 def _from_gstat(table: Any) -> tuple[Kernel, float]:

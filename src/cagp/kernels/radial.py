@@ -173,7 +173,8 @@ class Radial(Kernel):
         if falls > _STEEPEST:
             raise InputError(
                 f"{self!r} has a kink at distance zero: its functions are continuous, but have no slope anywhere. Take "
-                "a smoother kernel, such as Matern32, or differences over some distance: model.average(X, [1, -1])"
+                "a smoother kernel, as cagp.fit(X, y, kernel='matern32') does, or differences over some distance: "
+                "model.average(X, [1, -1])"
             )
         value = self.diagonal(A)
         second = 2 * falls * value[:, None, None] * torch.einsum("qti,qtj->tij", slopes, slopes)

@@ -58,14 +58,14 @@ def write_map_page(
         raise InputTypeError(f"names must be cagp.fit_report.Names, got {type(names).__name__}")
     if threshold is not None:
         threshold = real(threshold, "threshold")
+    if observed and np.ndim(model.prior.noise_variance):
+        raise InputError("observed: this model has one noise variance per training row, none for new ones")
     level, cells = fraction(level, "level"), count(cells, "cells", minimum=4)
     names = (names or Names()).filled_in(model)
     X = array(model.X if like is None else model.test_points(like, "like")[0])
     across, down, points = place.grid(X, cells, aspect(place, X, names))
     plain = model.replace(transform=None)
     before = plain.prior_at(points)
-    if observed:
-        before.observed()  # refuses where the noise of new observations is not known, before any work
     found = plain.predict(points, progress=progress)
     about: Any = {"level": level, "observed": observed, "threshold": threshold}
     out = Path(path)

@@ -128,7 +128,11 @@ class Saved:
         """What there is to save of a model; names of a data frame's columns are kept."""
         about, names = about or About(), model.column_names
         if about.features is None and names is not None and len(set(names)) == len(names):
-            about = dataclasses.replace(about, features=tuple(names), encodings=model.encodings)
+            about = dataclasses.replace(about, features=tuple(names))
+        if not about.encodings:
+            known = {*(about.features or ())}
+            own = tuple(each for each in model.encodings if set(each.features) <= known)
+            about = dataclasses.replace(about, encodings=own)
         if about.crs is None and model.crs is not None:
             units = coordinate_units(model.crs) | dict(about.units)
             about = dataclasses.replace(about, crs=model.crs, units=units)

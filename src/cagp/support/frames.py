@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError, InputTypeError
-from .coordinate_systems import coordinate_units, without_geometry
+from .coordinate_systems import coordinate_names, coordinate_units, system_of, without_geometry
 from .encodings import Encoding, category, different, is_number, sources_of, yes_or_no
 
 DAYS = "days since 1970-01-01"  # the unit of dates and times, in the words of the CF conventions
@@ -101,17 +101,20 @@ def units_of(names: Sequence[str] | None, encodings: Sequence[Encoding], crs: st
 def features_of(X: Any, argument: str, known: list[str] | None, encodings: Sequence[Encoding]) -> Any:
     """The features (n, p) that are ``known`` of a data frame with the same columns; anything else as it is.
 
-    A frame may have the features themselves, too.
+    A frame may have the features themselves, too: indicators of categories, 0 and 1, while dates are dates there.
     """
-    X = without_geometry(X, argument)
+    given, X = X, without_geometry(X, argument)
     names = column_names(X)
     if names is None or known is None:
         return X
     sources = sources_of(known, encodings)
     if names not in (known, sources):
+        system = system_of(given, argument)
+        pair = () if system is None else coordinate_names(system)
+        columns = list(dict.fromkeys(given.geometry.name if each in pair else each for each in sources))
         raise InputError(
             f"{argument} has the columns {names}, the training points have {sources}; put them in the same order: "
-            f"{argument}[{sources}]"
+            f"{argument}[{columns}]"
         )
     by_column = {each.column: each for each in encodings if each.column in names}
     if not by_column:
@@ -133,9 +136,9 @@ def features_of(X: Any, argument: str, known: list[str] | None, encodings: Seque
 
 def _learned(column: Any, name: str, frame: _Frame) -> Encoding | None:
     """How a column becomes features; None where it is one already, and where it is nothing that could be one."""
-    values, kind = _values(column), getattr(column, "dtype", getattr(column, "type", None))
+    values, kind = _values(column), _kind(column)
     if values.dtype.kind == "M":
-        return Encoding(name, "date")
+        return Encoding(name, "date", zoned=_zoned(kind))
     if values.dtype.kind == "b" or getattr(kind, "kind", None) == "b":
         return Encoding(name, "boolean")
     asked = type(kind).__name__ in _CATEGORICAL
@@ -163,6 +166,13 @@ def _encoded(column: Any, encoding: Encoding, argument: str) -> dict[str, np.nda
     if encoding.kind == "date" and values.dtype.kind != "M" and len(values):
         words = "where the model has dates; pass dates, in pandas of the type datetime64"
         raise _Frame(argument).refused(name, 0, values[:1].tolist()[0], words)
+    zoned = _zoned(_kind(column))
+    if encoding.kind == "date" and encoding.zoned is not None and zoned != encoding.zoned:
+        written = f"{argument}[{name!r}].dt.tz_localize"
+        has, others = ("a", "none") if zoned else ("no", "one")
+        remedy = f"convert them with .dt.tz_convert(zone), then {written}(None)" if zoned else f"{written}(zone)"
+        words = f"has dates with {has} time zone, those of the model have {others}; in pandas {remedy}"
+        raise _Frame(argument).unfit(name, f"{words}, in the zone in which they were written")
     if encoding.kind in ("number", "date"):
         return {name: _numbers(column, f"the column {name!r} of {argument}")}
     texts, codes = _coded(values)
@@ -194,6 +204,17 @@ def require_exact(largest: int, said: str) -> None:
 
 def _column(X: Any, i: int, name: str) -> Any:
     return X.iloc[:, i] if hasattr(X, "iloc") else X[name]
+
+
+def _kind(column: Any) -> Any:
+    """The type of a column, in the words of its library."""
+    return getattr(column, "dtype", getattr(column, "type", None))
+
+
+def _zoned(kind: Any) -> bool:
+    """Whether a type of dates has a time zone, in pandas, pyarrow or polars."""
+    own = getattr(kind, "pyarrow_dtype", kind)
+    return any(getattr(own, name, None) is not None for name in ("tz", "time_zone"))
 
 
 def _values(column: Any) -> np.ndarray:
