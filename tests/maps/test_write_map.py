@@ -19,6 +19,7 @@ from packaging.version import parse
 import cagp
 from cagp.errors import InputError
 from cagp.interop import register_xarray
+from cagp.maps import MapOfModel
 from cagp.saving import About
 from cagp.support.pieces import Pieces
 from maps.places import DEGREES, RD, globe_model, plane_model, stations
@@ -181,6 +182,29 @@ def test_the_cells_of_a_raster_with_its_columns(tmp_path: Path) -> None:
         cagp.write_map(model, tmp_path / "other.tif", raster(tmp_path / "slope.tif", names=("slope",)))
 
 
+def test_bands_have_scales_offsets_and_nan(tmp_path: Path) -> None:
+    packed, plain, model = (
+        tmp_path / "packed.tif",
+        raster(tmp_path / "dem.tif"),
+        plane_model(columns=("geometry", "height")),
+    )
+    with rasterio.open(plain) as source:
+        heights, profile = source.read(1), source.profile | {"nodata": None}
+    heights = np.round(np.where(heights < -9, 0.0, heights), 1)
+    heights[0, :5] = np.nan  # beside no nodata, or another one, it is no data all the same
+    for path, values, kind in ((plain, heights, "float32"), (packed, 10 * heights + 70, "float32")):
+        with rasterio.open(path, "w", **profile | {"dtype": kind}) as file:
+            file.write(values.astype(kind), 1)
+            file.set_band_description(1, "height")
+            if path == packed:
+                file.scales, file.offsets = (0.1,), (-7.0,)
+    cagp.write_map(model, tmp_path / "a.tif", plain)
+    cagp.write_map(model, tmp_path / "b.tif", packed)
+    with rasterio.open(tmp_path / "a.tif") as one, rasterio.open(tmp_path / "b.tif") as two:
+        np.testing.assert_array_equal(np.isnan(one.read(1)), np.isnan(heights))
+        np.testing.assert_allclose(two.read(), one.read(), atol=1e-5)
+
+
 def test_a_raster_in_another_system_is_refused(tmp_path: Path) -> None:
     out = tmp_path / "map.tif"
     with pytest.raises(
@@ -298,6 +322,27 @@ def test_a_map_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.Monk
             xr.open_dataset(tmp_path / f"whole.{ending}", engine=engine) as second,
         ):
             xr.testing.assert_equal(first, second)
+
+
+def test_tiles_of_other_columns_are_not_taken(tmp_path: Path) -> None:
+    X = np.random.default_rng(0).random((20, 2))
+    model = cagp.Prior(cagp.Matern32([0.1, 1.0]), noise_variance=0.1).condition(X, X[:, 0])
+    keys = set()
+    for names in (("lat", "lon"), ("lon", "lat")):
+        made = MapOfModel.of(model, tmp_path / "map.tif", 0.1, about=About(features=names))
+        keys.add(made.pieces._own)
+    assert len(keys) == 2
+
+
+def test_what_was_said_is_kept_with_the_tiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, out = plane_model(), tmp_path / "map.tif"
+    with monkeypatch.context() as patch:
+        patch.setattr(MapOfModel, "_layout", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            cagp.write_map(model, out, 500)
+    cagp.write_map(model, out, 500)
+    with rasterio.open(out) as file:
+        assert file.tags()["cagp_status"]
 
 
 def test_a_model_that_cannot_be_saved_has_maps(tmp_path: Path) -> None:

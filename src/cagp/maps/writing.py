@@ -140,7 +140,7 @@ class MapOfModel:
             self.observed,
             self.level,
             self.names,
-            *map(repr, (self.cells, self.stop)),
+            *map(repr, (self.cells, self.columns, self.stop)),
         ]
         return Pieces(self.out, hashlib.sha256(json.dumps([*decisive, seen]).encode()).hexdigest())
 
@@ -162,9 +162,8 @@ class MapOfModel:
         wanted = np.ones(tile.shape, dtype=bool) if self.area is None else self.area.inside(self.cells, tile)
         if self.cells.raster is not None:
             with opened(self.cells.raster) as source:
-                window = tuple((each.start, each.stop) for each in tile.slices)
-                bands = [1 + source.descriptions.index(each) for each in self.columns.others] or [1]
-                wanted &= (source.read_masks(bands, window=window) > 0).all(axis=0)
+                for band in [1 + source.descriptions.index(each) for each in self.columns.others] or [1]:
+                    wanted &= np.isfinite(_values(source, band, tile))
         return wanted
 
     def points(self, tile: Tile, wanted: np.ndarray) -> np.ndarray:
@@ -176,15 +175,13 @@ class MapOfModel:
         if self.columns.others:
             assert self.cells.raster is not None
             with opened(self.cells.raster) as source:
-                window = tuple((each.start, each.stop) for each in tile.slices)
                 for name in self.columns.others:
-                    band = source.read(1 + source.descriptions.index(name), window=window)
-                    found[:, self.columns.names.index(name)] = band[wanted]
+                    values = _values(source, 1 + source.descriptions.index(name), tile)
+                    found[:, self.columns.names.index(name)] = values[wanted]
         return found
 
     def write(self, progress: bool | None = None) -> str:
-        """Make the map; what was said of the last tile that was predicted. Ctrl-C keeps the tiles that are finished."""
-        message = ""
+        """Make the map; what was said of the last tile. Ctrl-C keeps the tiles that are finished."""
         total = sum(float(np.prod(tile.shape)) for tile in self.tiles)
         with progress_bar("map", total, progress) as advance:
             for tile in self.tiles:
@@ -193,9 +190,10 @@ class MapOfModel:
                     prediction = self.model.predict(self.points(tile, wanted), stop=self.stop, progress=False)
                     if prediction.status.reason == "interrupted":
                         raise KeyboardInterrupt
-                    message = str(prediction.status)
-                    self.pieces.save(tile.number, tile.number + 1, wanted=wanted, **self._bands(prediction))
+                    bands = self._bands(prediction) | {"status": np.array(str(prediction.status))}
+                    self.pieces.save(tile.number, tile.number + 1, wanted=wanted, **bands)
                 advance(float(np.prod(tile.shape)))
+        message = str((self._kept(self.tiles[-1]) or {"status": ""})["status"])
         writer_for(self.out)(self.out, self._layout(message), self._parts())
         self.pieces.remove()
         return message
@@ -238,6 +236,13 @@ class MapOfModel:
         notes = provenance(source, self.model, self.observed, message)
         notes["cagp_interval"] = f"lower and upper hold {100 * self.level:g}%"
         return Layout(self.cells, bands, notes)
+
+
+def _values(source: Any, band: int, tile: Tile) -> np.ndarray:
+    """A band of a raster in its unit, by its scale and offset, NaN where there is no data, (rows, columns)."""
+    window = tuple((each.start, each.stop) for each in tile.slices)
+    values = source.read(band, window=window) * float(source.scales[band - 1]) + float(source.offsets[band - 1])
+    return np.where(source.read_masks(band, window=window) > 0, values, np.nan)
 
 
 def _placed(model: Model, columns: Columns, grid: Any, mask: Any) -> tuple[Cells, Area | None]:
