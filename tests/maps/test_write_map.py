@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,11 @@ import xarray as xr
 from packaging.version import parse
 
 import cagp
-from cagp.errors import InputError
+import cagp.estimator
+from cagp.errors import InputError, InputTypeError
 from cagp.interop import register_xarray
 from cagp.maps import MapOfModel
+from cagp.reports.maps import Map
 from cagp.saving import About
 from cagp.support.pieces import Pieces
 from maps.places import DEGREES, RD, globe_model, plane_model, stations
@@ -126,6 +129,71 @@ def test_a_whole_globe_has_no_cell_twice(tmp_path: Path) -> None:
         assert file.bounds.top <= 90
         assert file.bounds.bottom >= -90
         assert file.crs.to_epsg() == 4326
+
+
+def test_data_across_the_date_line_are_one_map(tmp_path: Path) -> None:
+    prior = cagp.Prior(cagp.Geographic(cagp.Matern32(0.5, 1.0)), noise_variance=0.01)
+    points = np.array([[-17.0, 177.0], [-18.0, -177.0], [-19.0, 180.0]])
+    model = prior.condition(points, [0.0, 1.0, 2.0])
+    cagp.write_map(model, tmp_path / "map.tif", 1)
+    xs, ys = cells_of(tmp_path / "map.tif")
+    with rasterio.open(tmp_path / "map.tif") as file:
+        assert (file.bounds.left, file.bounds.right) == (177.0, 183.0)
+        np.testing.assert_allclose(file.read(1).ravel(), model.predict(np.c_[ys.ravel(), xs.ravel() % 360]).mean)
+    place = Map(1, 0, geographic=True)
+    assert place.ends(points) == [(177.0, 183.0), (-19.0, -17.0)]
+    np.testing.assert_array_equal(place.places(points, place.ends(points))[0], [177.0, 183.0, 180.0])
+    assert place.ends(np.array([[50.0, -3.0], [51.0, 2.0]])) == [(-3.0, 2.0), (50.0, 51.0)]
+
+
+def test_the_system_and_the_names_that_are_told(tmp_path: Path) -> None:
+    X = np.c_[stations().geometry.x, stations().geometry.y]
+    unsaid = cagp.Prior(cagp.Matern32(600.0), noise_variance=0.01).condition(X, stations()["zinc"])
+    cagp.write_map(unsaid, tmp_path / "a.tif", "500m", about=About(crs=RD))
+    plane_model().save(tmp_path / "model", about=About(features=("east", "north")))
+    cagp.write_map(cagp.load(tmp_path / "model"), tmp_path / "b.tif", "500m")
+    cagp.write_map(plane_model(), tmp_path / "c.tif", "500m", about=About(features=("one", "two")))
+    for name in "abc":
+        with rasterio.open(tmp_path / f"{name}.tif") as file:
+            assert file.crs.to_epsg() == 28992
+            assert file.bounds.left < 185_000
+    globe_model().save(tmp_path / "globe", about=About(features=("first", "second")))
+    cagp.write_map(cagp.load(tmp_path / "globe"), tmp_path / "d.tif", 0.01)
+    with pytest.raises(InputError, match=r"system of about is EPSG:4326 .*that of the model EPSG:28992"):
+        cagp.write_map(plane_model(), tmp_path / "e.tif", 500, about=About(crs=DEGREES))
+    with pytest.raises(InputError, match="crs 'banana' is no coordinate system"):
+        About(crs="banana")
+    with pytest.raises(InputError, match=r"EPSG:4978 .* middle of the earth"):
+        About(crs="EPSG:4978")
+    regressor = cagp.estimator.CAGPRegressor(cagp.Matern32(600.0), optimizer=None).fit(X, stations()["zinc"])
+    with pytest.raises(InputTypeError, match="model must be a cagp.Model, got CAGPRegressor; its model_ is one"):
+        cagp.write_map(regressor, tmp_path / "e.tif", 500)
+
+
+def test_what_stands_in_the_way_of_a_map(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, store = plane_model(), tmp_path / "map.zarr"
+    for name, make in (("d.tif", Path.mkdir), ("f.zarr", Path.touch), ("folder.zarr", Path.mkdir)):
+        make(tmp_path / name)
+        with pytest.raises(InputError, match=f"{name} is there, and no"):
+            cagp.write_map(model, tmp_path / name, 500, overwrite=True)
+    cagp.write_map(model, store, 500)
+    with monkeypatch.context() as patch:
+        rename = Path.rename
+
+        def failing(self: Path, target: Path) -> Path:
+            if ".partial-" in self.name:
+                raise OSError("no")
+            return rename(self, target)
+
+        patch.setattr(Path, "rename", failing)
+        with pytest.raises(OSError, match="nothing was written"):
+            cagp.write_map(model, store, 1000, overwrite=True)
+    with xr.open_dataset(store, engine="zarr") as found:
+        assert found["x"][1] - found["x"][0] == 500
+    cagp.write_map(model, store, 1000, overwrite=True)
+    monkeypatch.setitem(sys.modules, "pyproj", None)
+    with pytest.raises(ImportError, match=r"needs pyproj.*cagp\[geo\]"):
+        MapOfModel.of(model, tmp_path / "new.nc", 500)
 
 
 def test_cells_outside_of_a_mask_are_empty(tmp_path: Path) -> None:

@@ -13,14 +13,15 @@ from uuid import uuid4
 
 import numpy as np
 
-from ..errors import InputError
+from ..errors import InputError, InputTypeError
 from ..interop.xarray_conventions import Source, exceedances, provenance, variable_attributes
 from ..kernels import geographic_columns
+from ..kernels.geographic import smallest_arc
 from ..model import Model
 from ..prediction import Prediction
 from ..saving import About, Saved, fingerprint_of
 from ..stopping import Rule, require_rule
-from ..support.coordinate_systems import coordinate_names
+from ..support.coordinate_systems import GLOBE, coordinate_names, is_globe
 from ..support.pieces import Pieces
 from ..support.progress import progress as progress_bar
 from ..support.validation import fraction
@@ -49,16 +50,17 @@ class Columns:
         names = about.features or tuple(model.column_names or (f"x{i}" for i in range(p)))
         if found := [each for each in geographic_columns(model.prior.kernel, range(p)) if len(each) == 2]:
             return cls(names, found[0][1], found[0][0])
-        if model.crs is not None and model.column_names is not None:
-            first, second = (names.index(each) for each in coordinate_names(model.crs))
-            return cls(names, *((second, first) if names[first] == "latitude" else (first, second)))
+        own = model.column_names or []
+        if about.crs is not None and set(called := coordinate_names(about.crs)) <= {*own}:
+            first, second = map(own.index, called)
+            return cls(names, *((second, first) if called == GLOBE else (first, second)))
         known = [[i for i, name in enumerate(names) if name.strip().lower() in kind] for kind in (_EAST, _NORTH)]
         if all(len(each) == 1 for each in known):
             return cls(names, known[0][0], known[1][0])
-        if p != 2:
+        if p != 2 or (about.crs is not None and is_globe(about.crs)):
             raise InputError(
                 f"the model has the columns {', '.join(map(repr, names))}, and a map needs to know which are the "
-                "coordinates; call them x and y, or fit to a GeoDataFrame"
+                "coordinates; call them x and y, or latitude and longitude, with about=About(features=...), or fit to a GeoDataFrame"
             )
         return cls(names, 0, 1)
 
@@ -101,6 +103,9 @@ class MapOfModel:
         overwrite: bool = False,
     ) -> MapOfModel:
         """From the arguments of ``write_map``."""
+        if not isinstance(model, Model):
+            remedy = "; its model_ is one" if isinstance(getattr(model, "model_", None), Model) else ""
+            raise InputTypeError(f"model must be a cagp.Model, got {type(model).__name__}{remedy}")
         place, found = Path(out), Saved.of(model, about).about
         writer_for(place)
         require_rule(stop)
@@ -109,7 +114,7 @@ class MapOfModel:
         if observed and np.ndim(model.prior.noise_variance):
             raise InputError("observed: this model has one noise variance per training row, none for new ones")
         columns = Columns.of(model, found)
-        cells, area = _placed(model, columns, grid, mask)
+        cells, area = _placed(model, columns, found.crs, grid, mask)
         if columns.others:
             _require_bands(cells, columns)
         asked: Any = (bool(observed), fraction(level, "level"), exceedances(exceed, "exceed"), bool(share), stop)
@@ -245,18 +250,21 @@ def _values(source: Any, band: int, tile: Tile) -> np.ndarray:
     return np.where(source.read_masks(band, window=window) > 0, values, np.nan)
 
 
-def _placed(model: Model, columns: Columns, grid: Any, mask: Any) -> tuple[Cells, Area | None]:
-    """The cells that ``grid`` means, over the mask or the data of the model, and the mask."""
-    globe = bool(geographic_columns(model.prior.kernel, range(len(columns.names)))) or "latitude" in columns.names
-    crs = model.crs or (_DEGREES if globe else None)
+def _placed(model: Model, columns: Columns, known: str | None, grid: Any, mask: Any) -> tuple[Cells, Area | None]:
+    """The cells that ``grid`` means, over the mask or the data of the model, and the mask; the system is ``known``."""
+    on_sphere = bool(geographic_columns(model.prior.kernel, range(len(columns.names))))
+    globe = on_sphere or "latitude" in columns.names if known is None else is_globe(known)
+    crs = known or (_DEGREES if globe else None)
     side = side_of(grid, crs)
     if side is None:
         cells = Cells.of_raster(Path(grid))
-        require_cells_of(cells, model.crs, globe)
+        require_cells_of(cells, known, globe)
         return cells, None if mask is None else Area.of(mask, cells.crs)
     area = None if mask is None else Area.of(mask, crs)
     X = model.recipe.X[:, [columns.east, columns.north]]
     (west, south), (east, north) = X.min(axis=0).tolist(), X.max(axis=0).tolist()
+    if on_sphere:
+        west, east = smallest_arc(X[:, 0])
     bounds = (west, south, east, north) if area is None else area.bounds
     return Cells.over(bounds, side, crs, globe), area
 

@@ -23,7 +23,7 @@ from ..recalibration import Conformal, Margins, Recalibration
 from ..recalibration.margins import saved_array
 from ..solvers import NearestNeighbours, Solver, as_solver
 from ..story import Story
-from ..support.coordinate_systems import coordinate_units
+from ..support.coordinate_systems import coordinate_units, require_same_system
 from ..support.validation import ArrayLike
 from ..transforms import KINDS, Transform
 from .about import About
@@ -132,6 +132,7 @@ class Saved:
         if about.crs is None and model.crs is not None:
             units = coordinate_units(model.crs) | dict(about.units)
             about = dataclasses.replace(about, crs=model.crs, units=units)
+        require_same_system(about.crs, model.crs, "about")
         first, recipe = model.components[0], model.components[0].recipe
         types = {"dtype": str(recipe.dtype).removeprefix("torch."), "solve_dtype": recipe.arithmetic}
         rest: Any = {"picked": first.prepared.picked, "about": about, "parts": Parts.of(model)}
