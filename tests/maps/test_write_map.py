@@ -166,8 +166,28 @@ def test_the_system_and_the_names_that_are_told(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"EPSG:4978 .* middle of the earth"):
         About(crs="EPSG:4978")
     regressor = cagp.estimator.CAGPRegressor(cagp.Matern32(600.0), optimizer=None).fit(X, stations()["zinc"])
-    with pytest.raises(InputTypeError, match="model must be a cagp.Model, got CAGPRegressor; its model_ is one"):
+    with pytest.raises(InputTypeError, match=r"model must be a cagp\.Model, got CAGPRegressor; its model_ is one"):
         cagp.write_map(regressor, tmp_path / "e.tif", 500)
+
+
+def test_the_target_keeps_its_name_and_takes_no_unit_of_a_column(tmp_path: Path) -> None:
+    frame = stations()
+    quick: Any = {"kernel": "matern32", "mean": "constant", "transform": None, "uncertainty": False}
+    fitted = cagp.fit(frame[["geometry"]], frame["zinc"], **quick, recalibrate=False, progress=False)
+    plane_model().save(tmp_path / "model")
+    unnamed = plane_model()
+    unnamed.target_name = "y"  # as the northing is
+    for model, name in (
+        (plane_model(), "zinc"),
+        (fitted, "zinc"),
+        (cagp.load(tmp_path / "model"), "zinc"),
+        (unnamed, "the target"),
+    ):
+        cagp.write_map(model, tmp_path / "map.tif", "500m", overwrite=True)
+        with rasterio.open(tmp_path / "map.tif") as file:
+            assert file.tags()["title"] == f"Gaussian process prediction of {name}"
+            assert (file.tags(1)["long_name"], file.units[0]) == (f"posterior mean of {name}", None)
+    assert "<h1>zinc</h1>" in fitted.map(tmp_path / "map.html", cells=40).read_text("utf-8")
 
 
 def test_what_stands_in_the_way_of_a_map(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -60,7 +60,7 @@ class Columns:
         if p != 2 or (about.crs is not None and is_globe(about.crs)):
             raise InputError(
                 f"the model has the columns {', '.join(map(repr, names))}, and a map needs to know which are the "
-                "coordinates; call them x and y, or latitude and longitude, with about=About(features=...), or fit to a GeoDataFrame"
+                "coordinates; call them x and y or latitude and longitude in about.features, or fit to a GeoDataFrame"
             )
         return cls(names, 0, 1)
 
@@ -195,10 +195,11 @@ class MapOfModel:
                     prediction = self.model.predict(self.points(tile, wanted), stop=self.stop, progress=False)
                     if prediction.status.reason == "interrupted":
                         raise KeyboardInterrupt
-                    bands = self._bands(prediction) | {"status": np.array(str(prediction.status))}
-                    self.pieces.save(tile.number, tile.number + 1, wanted=wanted, **bands)
+                    told = {"wanted": wanted, "status": np.array(str(prediction.status))}
+                    self.pieces.save(tile.number, tile.number + 1, **told, **self._bands(prediction))
                 advance(float(np.prod(tile.shape)))
-        message = str((self._kept(self.tiles[-1]) or {"status": ""})["status"])
+        last = self._kept(self.tiles[-1])
+        message = "" if last is None else str(last["status"])
         writer_for(self.out)(self.out, self._layout(message), self._parts())
         self.pieces.remove()
         return message
@@ -230,7 +231,7 @@ class MapOfModel:
 
     def _layout(self, message: str) -> Layout:
         """What the file says of itself and of its bands."""
-        source = Source.of(self.about, self.about.target or "y")
+        source = Source.of(self.about, self.about.target or "the target")
         bands = {}
         for name in self.names:
             if name == "share":

@@ -132,6 +132,8 @@ class Saved:
         if about.crs is None and model.crs is not None:
             units = coordinate_units(model.crs) | dict(about.units)
             about = dataclasses.replace(about, crs=model.crs, units=units)
+        if about.target is None and model.target_name not in (about.features or ()):
+            about = dataclasses.replace(about, target=model.target_name)
         require_same_system(about.crs, model.crs, "about")
         first, recipe = model.components[0], model.components[0].recipe
         types = {"dtype": str(recipe.dtype).removeprefix("torch."), "solve_dtype": recipe.arithmetic}
@@ -172,7 +174,7 @@ class Saved:
             model.encodings = tuple(
                 each for each in self.about.encodings if set(each.features) <= {*model.column_names}
             )
-        model.crs = self.about.crs
+        model.crs, model.target_name = self.about.crs, self.about.target
         return self.parts.around(model)
 
     def with_more(self, X: ArrayLike, y: ArrayLike, *, noise_variance: Any = None) -> Saved:
