@@ -31,6 +31,7 @@ from .recalibration import Conformal, Recalibration, jackknife_interval, learn
 from .solvers import Solver
 from .stopping import Rule, require_rule
 from .support.coordinate_systems import system_of
+from .support.frames import series_name
 from .support.interrupt import Interrupt
 from .support.progress import progress as progress_bar
 from .support.threads import threads_for
@@ -54,7 +55,7 @@ class Model(ModelParts):
     ``solver`` (as it was asked for), ``gram``, ``recipe`` and ``device`` are those of the heaviest component; ``X``
     (d, p) and ``y`` (d,), in float64, are the data, the model's own, not to be changed. Where they came as a data
     frame, ``column_names`` are those of the columns of ``X``, ``encodings`` say how they were made of the frame's, and
-    ``crs`` is the coordinate system of their geometry, such as "EPSG:28992".
+    ``crs`` is the coordinate system of their geometry, such as "EPSG:28992"; ``target_name`` is that of a series y.
     """
 
     @classmethod
@@ -64,7 +65,8 @@ class Model(ModelParts):
         """The prior conditioned on observations y (d,) at points X (d, p); ``settings`` are those of ``Recipe.of``."""
         recipe = Recipe.of(prior, X, y, solver, device, **settings)
         with threads_for(recipe.solver.worth_threads * len(recipe.y) ** 3):
-            return cls([Conditioned(recipe, device)], column_names=column_names(X), crs=system_of(X, "X"))
+            called: Any = {"column_names": column_names(X), "target_name": series_name(y)}
+            return cls([Conditioned(recipe, device)], **called, crs=system_of(X, "X"))
 
     def save(self, folder: str | Path, *, about: About | None = None, overwrite: bool = False) -> Path:
         """Save the model as a folder that ``cagp.load`` reads; ``about`` holds names, units and notes.

@@ -47,6 +47,7 @@ class ModelParts:
         column_names: list[str] | None = None,
         encodings: tuple[Encoding, ...] = (),
         crs: str | None = None,
+        target_name: str | None = None,
     ) -> None:
         share = np.asarray(weights, dtype=np.float64)
         if share.shape != (len(components),) or not len(components):
@@ -57,7 +58,7 @@ class ModelParts:
         self.components = tuple(components[i] for i in order)
         self.weights = share[order]
         self.margins, self.transform, self.limited = margins, transform, limited
-        self.record, self.result, self.crs = story, result, crs
+        self.record, self.result, self.crs, self.target_name = story, result, crs, target_name
         self.column_names, self.encodings = column_names, encodings  # of the features, where they have names
         heaviest = self.components[0]
         self.prior, self.solver, self.device = heaviest.prior, heaviest.solver, heaviest.device
@@ -69,7 +70,7 @@ class ModelParts:
         They are ``components``, ``weights``, ``margins``, ``transform``, ``limited``, ``story`` and ``result``.
         """
         names = ("components", "weights", "margins", "transform", "limited", "result")
-        own = {name: getattr(self, name) for name in (*names, "column_names", "encodings", "crs")}
+        own = {name: getattr(self, name) for name in (*names, "column_names", "encodings", "crs", "target_name")}
         return type(self)(**{**own, "story": self.record, **parts})
 
     def __repr__(self) -> str:

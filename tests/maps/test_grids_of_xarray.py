@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,13 @@ def test_the_coordinates_of_a_plane_are_found_by_their_names(tmp_path: Path) -> 
     found = interop.predict(model, cells)
     xs, ys = np.meshgrid(cells["x"], cells["y"])
     np.testing.assert_allclose(found["mean"].values.ravel(), model.predict(np.c_[xs.ravel(), ys.ravel()]).mean)
+
+
+def test_a_model_without_a_system_needs_no_pyproj(monkeypatch: pytest.MonkeyPatch) -> None:
+    points = grid(3, 4).assign_coords(spatial_ref=((), 0, {"crs_wkt": "LOCAL_CS[]"}))
+    monkeypatch.setitem(sys.modules, "pyproj", None)
+    model = cagp.Prior(cagp.RBF(1.0), noise_variance=0.1).condition([[51.0, 5.0]], [1.0])
+    assert "mean" in interop.predict(model, points)
 
 
 def test_a_grid_in_another_system_is_refused(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,11 @@ import xarray as xr
 from packaging.version import parse
 
 import cagp
-from cagp.errors import InputError
+import cagp.estimator
+from cagp.errors import InputError, InputTypeError
 from cagp.interop import register_xarray
+from cagp.maps import MapOfModel
+from cagp.reports.maps import Map
 from cagp.saving import About
 from cagp.support.pieces import Pieces
 from maps.places import DEGREES, RD, globe_model, plane_model, stations
@@ -127,6 +131,91 @@ def test_a_whole_globe_has_no_cell_twice(tmp_path: Path) -> None:
         assert file.crs.to_epsg() == 4326
 
 
+def test_data_across_the_date_line_are_one_map(tmp_path: Path) -> None:
+    prior = cagp.Prior(cagp.Geographic(cagp.Matern32(0.5, 1.0)), noise_variance=0.01)
+    points = np.array([[-17.0, 177.0], [-18.0, -177.0], [-19.0, 180.0]])
+    model = prior.condition(points, [0.0, 1.0, 2.0])
+    cagp.write_map(model, tmp_path / "map.tif", 1)
+    xs, ys = cells_of(tmp_path / "map.tif")
+    with rasterio.open(tmp_path / "map.tif") as file:
+        assert (file.bounds.left, file.bounds.right) == (177.0, 183.0)
+        np.testing.assert_allclose(file.read(1).ravel(), model.predict(np.c_[ys.ravel(), xs.ravel() % 360]).mean)
+    place = Map(1, 0, geographic=True)
+    assert place.ends(points) == [(177.0, 183.0), (-19.0, -17.0)]
+    np.testing.assert_array_equal(place.places(points, place.ends(points))[0], [177.0, 183.0, 180.0])
+    assert place.ends(np.array([[50.0, -3.0], [51.0, 2.0]])) == [(-3.0, 2.0), (50.0, 51.0)]
+
+
+def test_the_system_and_the_names_that_are_told(tmp_path: Path) -> None:
+    X = np.c_[stations().geometry.x, stations().geometry.y]
+    unsaid = cagp.Prior(cagp.Matern32(600.0), noise_variance=0.01).condition(X, stations()["zinc"])
+    cagp.write_map(unsaid, tmp_path / "a.tif", "500m", about=About(crs=RD))
+    plane_model().save(tmp_path / "model", about=About(features=("east", "north")))
+    cagp.write_map(cagp.load(tmp_path / "model"), tmp_path / "b.tif", "500m")
+    cagp.write_map(plane_model(), tmp_path / "c.tif", "500m", about=About(features=("one", "two")))
+    for name in "abc":
+        with rasterio.open(tmp_path / f"{name}.tif") as file:
+            assert file.crs.to_epsg() == 28992
+            assert file.bounds.left < 185_000
+    globe_model().save(tmp_path / "globe", about=About(features=("first", "second")))
+    cagp.write_map(cagp.load(tmp_path / "globe"), tmp_path / "d.tif", 0.01)
+    with pytest.raises(InputError, match=r"system of about is EPSG:4326 .*that of the model EPSG:28992"):
+        cagp.write_map(plane_model(), tmp_path / "e.tif", 500, about=About(crs=DEGREES))
+    with pytest.raises(InputError, match="crs 'banana' is no coordinate system"):
+        About(crs="banana")
+    with pytest.raises(InputError, match=r"EPSG:4978 .* middle of the earth"):
+        About(crs="EPSG:4978")
+    regressor = cagp.estimator.CAGPRegressor(cagp.Matern32(600.0), optimizer=None).fit(X, stations()["zinc"])
+    with pytest.raises(InputTypeError, match=r"model must be a cagp\.Model, got CAGPRegressor; its model_ is one"):
+        cagp.write_map(regressor, tmp_path / "e.tif", 500)
+
+
+def test_the_target_keeps_its_name_and_takes_no_unit_of_a_column(tmp_path: Path) -> None:
+    frame = stations()
+    quick: Any = {"kernel": "matern32", "mean": "constant", "transform": None, "uncertainty": False}
+    fitted = cagp.fit(frame[["geometry"]], frame["zinc"], **quick, recalibrate=False, progress=False)
+    plane_model().save(tmp_path / "model")
+    unnamed = plane_model()
+    unnamed.target_name = "y"  # as the northing is
+    for model, name in (
+        (plane_model(), "zinc"),
+        (fitted, "zinc"),
+        (cagp.load(tmp_path / "model"), "zinc"),
+        (unnamed, "the target"),
+    ):
+        cagp.write_map(model, tmp_path / "map.tif", "500m", overwrite=True)
+        with rasterio.open(tmp_path / "map.tif") as file:
+            assert file.tags()["title"] == f"Gaussian process prediction of {name}"
+            assert (file.tags(1)["long_name"], file.units[0]) == (f"posterior mean of {name}", None)
+    assert "<h1>zinc</h1>" in fitted.map(tmp_path / "map.html", cells=40).read_text("utf-8")
+
+
+def test_what_stands_in_the_way_of_a_map(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, store = plane_model(), tmp_path / "map.zarr"
+    for name, make in (("d.tif", Path.mkdir), ("f.zarr", Path.touch), ("folder.zarr", Path.mkdir)):
+        make(tmp_path / name)
+        with pytest.raises(InputError, match=f"{name} is there, and no"):
+            cagp.write_map(model, tmp_path / name, 500, overwrite=True)
+    cagp.write_map(model, store, 500)
+    with monkeypatch.context() as patch:
+        rename = Path.rename
+
+        def failing(self: Path, target: Path) -> Path:
+            if ".partial-" in self.name:
+                raise OSError("no")
+            return rename(self, target)
+
+        patch.setattr(Path, "rename", failing)
+        with pytest.raises(OSError, match="nothing was written"):
+            cagp.write_map(model, store, 1000, overwrite=True)
+    with xr.open_dataset(store, engine="zarr") as found:
+        assert found["x"][1] - found["x"][0] == 500
+    cagp.write_map(model, store, 1000, overwrite=True)
+    monkeypatch.setitem(sys.modules, "pyproj", None)
+    with pytest.raises(ImportError, match=r"needs pyproj.*cagp\[geo\]"):
+        MapOfModel.of(model, tmp_path / "new.nc", 500)
+
+
 def test_cells_outside_of_a_mask_are_empty(tmp_path: Path) -> None:
     model = plane_model()
     area = gpd.GeoDataFrame(geometry=[shapely.Point(180_000, 331_000).buffer(700), shapely.box(0, 0, 1, 1)], crs=RD)
@@ -179,6 +268,29 @@ def test_the_cells_of_a_raster_with_its_columns(tmp_path: Path) -> None:
         cagp.write_map(model, tmp_path / "other.tif", 100)
     with pytest.raises(InputError, match="no band described as 'height', but 'slope'; rasterio's set_band_description"):
         cagp.write_map(model, tmp_path / "other.tif", raster(tmp_path / "slope.tif", names=("slope",)))
+
+
+def test_bands_have_scales_offsets_and_nan(tmp_path: Path) -> None:
+    packed, plain, model = (
+        tmp_path / "packed.tif",
+        raster(tmp_path / "dem.tif"),
+        plane_model(columns=("geometry", "height")),
+    )
+    with rasterio.open(plain) as source:
+        heights, profile = source.read(1), source.profile | {"nodata": None}
+    heights = np.round(np.where(heights < -9, 0.0, heights), 1)
+    heights[0, :5] = np.nan  # beside no nodata, or another one, it is no data all the same
+    for path, values, kind in ((plain, heights, "float32"), (packed, 10 * heights + 70, "float32")):
+        with rasterio.open(path, "w", **profile | {"dtype": kind}) as file:
+            file.write(values.astype(kind), 1)
+            file.set_band_description(1, "height")
+            if path == packed:
+                file.scales, file.offsets = (0.1,), (-7.0,)
+    cagp.write_map(model, tmp_path / "a.tif", plain)
+    cagp.write_map(model, tmp_path / "b.tif", packed)
+    with rasterio.open(tmp_path / "a.tif") as one, rasterio.open(tmp_path / "b.tif") as two:
+        np.testing.assert_array_equal(np.isnan(one.read(1)), np.isnan(heights))
+        np.testing.assert_allclose(two.read(), one.read(), atol=1e-5)
 
 
 def test_a_raster_in_another_system_is_refused(tmp_path: Path) -> None:
@@ -298,6 +410,27 @@ def test_a_map_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.Monk
             xr.open_dataset(tmp_path / f"whole.{ending}", engine=engine) as second,
         ):
             xr.testing.assert_equal(first, second)
+
+
+def test_tiles_of_other_columns_are_not_taken(tmp_path: Path) -> None:
+    X = np.random.default_rng(0).random((20, 2))
+    model = cagp.Prior(cagp.Matern32([0.1, 1.0]), noise_variance=0.1).condition(X, X[:, 0])
+    keys = set()
+    for names in (("lat", "lon"), ("lon", "lat")):
+        made = MapOfModel.of(model, tmp_path / "map.tif", 0.1, about=About(features=names))
+        keys.add(made.pieces._own)
+    assert len(keys) == 2
+
+
+def test_what_was_said_is_kept_with_the_tiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, out = plane_model(), tmp_path / "map.tif"
+    with monkeypatch.context() as patch:
+        patch.setattr(MapOfModel, "_layout", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            cagp.write_map(model, out, 500)
+    cagp.write_map(model, out, 500)
+    with rasterio.open(out) as file:
+        assert file.tags()["cagp_status"]
 
 
 def test_a_model_that_cannot_be_saved_has_maps(tmp_path: Path) -> None:

@@ -220,6 +220,52 @@ def test_moving_the_slider(tmp_path: Path) -> None:
 
 
 @in_a_browser
+@pytest.mark.parametrize("width", [500, 1200])
+def test_labels_of_northings_are_whole_and_hatched_cells_do_not_count(tmp_path: Path, width: int) -> None:
+    X, y = smooth(60)
+    X = np.column_stack([1e5 + 1e4 * X[:, 0], 5.73e6 + 4e4 * X[:, 1]])
+    kernel = cagp.Matern32((800.0, 3000.0), variance=float(y.var()))
+    model = cagp.Prior(kernel, mean=10.0, noise_variance=0.01).condition(X, 10 + y, cagp.Cholesky())
+    path = model.map(tmp_path / "map.html", cells=400, threshold=10.0, names=Names(("x", "y"), "flow", ("m", "m")))
+    found = does(
+        path,
+        """
+        const drawn = [], proto = CanvasRenderingContext2D.prototype, fill = proto.fillText;
+        proto.fillText = function (text, x, y, most) {
+          if (this.canvas.id === "map") {
+            const m = this.getTransform(), wide = this.measureText(text).width, ratio = window.devicePixelRatio || 1;
+            drawn.push({ text, at: m.e / ratio + (m.b ? 0 : x), wide, side: this.textAlign, turned: m.b !== 0 });
+          }
+          return fill.apply(this, arguments);
+        };
+        put("slider", 10); now(); drawn.length = 0; now();
+        Object.assign(found, { drawn, share: said("share") });
+        """,
+        width,
+    )
+    label = next(each["at"] for each in found["drawn"] if each["turned"])
+    ends = [each["at"] - each["wide"] for each in found["drawn"] if each["side"] == "right"]
+    assert len(ends) >= 3
+    assert min(ends) > label + 6  # half the height of letters
+    assert label >= 6
+    data = sent(path)
+    near = np.frombuffer(base64.b64decode(data["far"]), np.uint8) == 0
+    assert 0 < near.sum() < len(near)
+    chance = 100 * model.predict(middles(data)).exceedance(10.0)[near].mean()
+    assert found["share"].endswith("% of the area that the data tell about.")
+    assert float(re.sub(".*: |%.*", "", found["share"])) == pytest.approx(chance, abs=0.51)
+
+
+def test_a_large_constant_has_a_map(tmp_path: Path) -> None:
+    X, y = smooth(20)
+    for value in (1e16, -3e100, 5.0):
+        model = prior().condition(X, np.full(len(y), value), cagp.Cholesky())
+        stops = sent(model.map(tmp_path / "map.html", cells=40))["stops"]
+        assert stops["first"] < value < stops["last"]
+        assert 50 < (stops["last"] - stops["first"]) / stops["step"] < 1000
+
+
+@in_a_browser
 @pytest.mark.parametrize(
     ("kind", "numbers", "error"),
     [

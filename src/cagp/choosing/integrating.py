@@ -43,7 +43,7 @@ def integrate(search: CandidateSearch) -> CandidateSearch:
         models, weights, said = _integrated_over(search, models, weights)
     data = search.request.data
     carried: dict[str, Any] = {"transform": search.transform, "limited": search.transform is not None}
-    carried |= {"column_names": data.names, "encodings": data.encodings, "crs": data.crs}
+    carried |= {"column_names": data.names, "encodings": data.encodings, "crs": data.crs, "target_name": data.target}
     search.model = mixture_of(models, weights).replace(**carried)
     search.findings["integration"] = said
     return search

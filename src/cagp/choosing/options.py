@@ -27,7 +27,7 @@ from ..solvers import Auto, Cholesky, NearestNeighbours, Solver, as_solver
 from ..solvers.exact import EXACT_UP_TO
 from ..support.coordinate_systems import GLOBE, is_globe, require_known_system, system_of
 from ..support.encodings import Encoding
-from ..support.frames import encodings_of, feature_names, features_of, units_of
+from ..support.frames import encodings_of, feature_names, features_of, series_name, units_of
 from ..support.validation import ArrayLike, choice, count, points, positive, squarable, targets
 from ..transforms import KINDS as TRANSFORMS
 from ..transforms import Transform, named
@@ -43,8 +43,8 @@ class TrainingData:
     """Observations y (n,) at X (n, p) in float64; ``names`` are those of the features, where X is a data frame.
 
     ``device`` is where the work is done, ``units`` are those of the features, where they are known, ``encodings`` say
-    which columns of the frame these were, and ``crs`` is the coordinate system of the points. ``whole`` are the rows
-    (m,) that can be left out as if these were all data, see ``Recipe``; None for every row.
+    which columns of the frame these were, and ``crs`` is the coordinate system of the points, ``target`` the name of y.
+    ``whole`` are the rows (m,) that can be left out as if these were all data, see ``Recipe``; None for every row.
     """
 
     X: np.ndarray
@@ -54,6 +54,7 @@ class TrainingData:
     units: Sequence[str] = ()
     encodings: tuple[Encoding, ...] = ()
     crs: str | None = None
+    target: str | None = None
     whole: np.ndarray | None = None
 
     @classmethod
@@ -70,7 +71,7 @@ class TrainingData:
         squarable(values, "y")
         crs = system_of(X, "X")
         units = units_of(names, encodings, crs)
-        return cls(train.cpu().numpy(), values.cpu().numpy(), names, place, units, encodings, crs)
+        return cls(train.cpu().numpy(), values.cpu().numpy(), names, place, units, encodings, crs, series_name(y))
 
     def places(self, X: ArrayLike, name: str) -> torch.Tensor:
         """Further points X (T, p), the argument called ``name``."""

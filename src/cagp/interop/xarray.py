@@ -162,7 +162,8 @@ def _conditioned(model: ConditionedField | Model, grid: Gridded, coords: Sequenc
     if not isinstance(model, Model):
         raise InputTypeError(f"model must be a conditioned field or a cagp.Model, got {type(model).__name__}")
     require_grid(grid, "grid")
-    require_same_system(system_of_grid(grid), model.crs, "the grid")
+    if model.crs is not None:
+        require_same_system(system_of_grid(grid), model.crs, "the grid")
     if coords is None and set(names := model.column_names or ("",)) <= set(grid.coords):
         coords = names
     axes = find_axes(grid, coords, "D")

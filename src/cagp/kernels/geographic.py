@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 
 from ..errors import InputError, InputTypeError
@@ -22,6 +23,19 @@ def unit_sphere(latlon: torch.Tensor) -> torch.Tensor:
     latitude, longitude = torch.deg2rad(torch.stack([latlon[:, 0], latlon[:, 1].fmod(360.0)]))
     around = torch.cos(latitude)
     return torch.stack([around * torch.cos(longitude), around * torch.sin(longitude), torch.sin(latitude)], dim=1)
+
+
+def smallest_arc(longitudes: np.ndarray) -> tuple[float, float]:
+    """West and east end of the smallest arc with all longitudes (n,), as they are written where that is an arc."""
+    west, east = float(longitudes.min()), float(longitudes.max())
+    around = np.unique(longitudes % 360)
+    gaps = np.diff(around, append=around[0] + 360)
+    widest = int(gaps.argmax())
+    if gaps[widest] <= 360 - (east - west) + 1e-9:
+        return west, east
+    first = float(around[(widest + 1) % len(around)])
+    first -= 360 if first > 180 else 0
+    return first, first + 360 - float(gaps[widest])
 
 
 @dataclass(frozen=True)

@@ -38,8 +38,15 @@ def writer_for(out: Path) -> Callable[[Path, Layout, Parts], None]:
     if found is None:
         raise InputError(f"{out} has no ending of a map; maps are {', '.join(_WRITERS)}")
     for module in _LIBRARIES[found]:
-        optional(module, f"a map in a {out.suffix} file", "geo" if module == "rasterio" else "xarray")
+        optional(module, f"a map in a {out.suffix} file", "geo" if module in _GEO else "xarray")
+    if out.exists() and (out.is_dir() if found is not _zarr else not _is_store(out)):
+        kind = "Zarr store" if found is _zarr else "file"
+        raise InputError(f"{out} is there, and no {kind}, so that it is not replaced; choose another name")
     return found
+
+
+def _is_store(folder: Path) -> bool:
+    return any((folder / name).is_file() for name in (".zgroup", ".zmetadata", "zarr.json"))
 
 
 def _geotiff(path: Path, layout: Layout, parts: Parts) -> None:
@@ -132,12 +139,24 @@ def _zarr(path: Path, layout: Layout, parts: Parts) -> None:
             for tile, values in parts:
                 for name in layout.bands:
                     group[name][tile.slices] = values[name]
+            aside = path.with_name(f".replaced-{uuid4().hex}-{path.name}")
             if path.exists():
-                shutil.rmtree(path)
-            temporary.rename(path)
+                path.rename(aside)
+            try:
+                temporary.rename(path)
+            except BaseException:  # what was there stays
+                if aside.exists():
+                    aside.rename(path)
+                raise
+            shutil.rmtree(aside, ignore_errors=True)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
 
 
 _WRITERS = {".tif": _geotiff, ".tiff": _geotiff, ".nc": _netcdf, ".zarr": _zarr}
-_LIBRARIES = {_geotiff: ("rasterio",), _netcdf: ("xarray", "h5netcdf"), _zarr: ("xarray", "dask", "zarr")}
+_GEO = ("rasterio", "pyproj")
+_LIBRARIES = {
+    _geotiff: _GEO,
+    _netcdf: (*_GEO, "xarray", "h5netcdf"),
+    _zarr: (*_GEO, "xarray", "dask", "zarr", "numcodecs"),
+}

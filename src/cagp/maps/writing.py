@@ -13,14 +13,15 @@ from uuid import uuid4
 
 import numpy as np
 
-from ..errors import InputError
+from ..errors import InputError, InputTypeError
 from ..interop.xarray_conventions import Source, exceedances, provenance, variable_attributes
 from ..kernels import geographic_columns
+from ..kernels.geographic import smallest_arc
 from ..model import Model
 from ..prediction import Prediction
 from ..saving import About, Saved, fingerprint_of
 from ..stopping import Rule, require_rule
-from ..support.coordinate_systems import coordinate_names
+from ..support.coordinate_systems import GLOBE, coordinate_names, is_globe
 from ..support.pieces import Pieces
 from ..support.progress import progress as progress_bar
 from ..support.validation import fraction
@@ -49,16 +50,17 @@ class Columns:
         names = about.features or tuple(model.column_names or (f"x{i}" for i in range(p)))
         if found := [each for each in geographic_columns(model.prior.kernel, range(p)) if len(each) == 2]:
             return cls(names, found[0][1], found[0][0])
-        if model.crs is not None and model.column_names is not None:
-            first, second = (names.index(each) for each in coordinate_names(model.crs))
-            return cls(names, *((second, first) if names[first] == "latitude" else (first, second)))
+        own = model.column_names or []
+        if about.crs is not None and set(called := coordinate_names(about.crs)) <= {*own}:
+            first, second = map(own.index, called)
+            return cls(names, *((second, first) if called == GLOBE else (first, second)))
         known = [[i for i, name in enumerate(names) if name.strip().lower() in kind] for kind in (_EAST, _NORTH)]
         if all(len(each) == 1 for each in known):
             return cls(names, known[0][0], known[1][0])
-        if p != 2:
+        if p != 2 or (about.crs is not None and is_globe(about.crs)):
             raise InputError(
                 f"the model has the columns {', '.join(map(repr, names))}, and a map needs to know which are the "
-                "coordinates; call them x and y, or fit to a GeoDataFrame"
+                "coordinates; call them x and y or latitude and longitude in about.features, or fit to a GeoDataFrame"
             )
         return cls(names, 0, 1)
 
@@ -101,6 +103,9 @@ class MapOfModel:
         overwrite: bool = False,
     ) -> MapOfModel:
         """From the arguments of ``write_map``."""
+        if not isinstance(model, Model):
+            remedy = "; its model_ is one" if isinstance(getattr(model, "model_", None), Model) else ""
+            raise InputTypeError(f"model must be a cagp.Model, got {type(model).__name__}{remedy}")
         place, found = Path(out), Saved.of(model, about).about
         writer_for(place)
         require_rule(stop)
@@ -109,7 +114,7 @@ class MapOfModel:
         if observed and np.ndim(model.prior.noise_variance):
             raise InputError("observed: this model has one noise variance per training row, none for new ones")
         columns = Columns.of(model, found)
-        cells, area = _placed(model, columns, grid, mask)
+        cells, area = _placed(model, columns, found.crs, grid, mask)
         if columns.others:
             _require_bands(cells, columns)
         asked: Any = (bool(observed), fraction(level, "level"), exceedances(exceed, "exceed"), bool(share), stop)
@@ -140,7 +145,7 @@ class MapOfModel:
             self.observed,
             self.level,
             self.names,
-            *map(repr, (self.cells, self.stop)),
+            *map(repr, (self.cells, self.columns, self.stop)),
         ]
         return Pieces(self.out, hashlib.sha256(json.dumps([*decisive, seen]).encode()).hexdigest())
 
@@ -162,9 +167,8 @@ class MapOfModel:
         wanted = np.ones(tile.shape, dtype=bool) if self.area is None else self.area.inside(self.cells, tile)
         if self.cells.raster is not None:
             with opened(self.cells.raster) as source:
-                window = tuple((each.start, each.stop) for each in tile.slices)
-                bands = [1 + source.descriptions.index(each) for each in self.columns.others] or [1]
-                wanted &= (source.read_masks(bands, window=window) > 0).all(axis=0)
+                for band in [1 + source.descriptions.index(each) for each in self.columns.others] or [1]:
+                    wanted &= np.isfinite(_values(source, band, tile))
         return wanted
 
     def points(self, tile: Tile, wanted: np.ndarray) -> np.ndarray:
@@ -176,15 +180,13 @@ class MapOfModel:
         if self.columns.others:
             assert self.cells.raster is not None
             with opened(self.cells.raster) as source:
-                window = tuple((each.start, each.stop) for each in tile.slices)
                 for name in self.columns.others:
-                    band = source.read(1 + source.descriptions.index(name), window=window)
-                    found[:, self.columns.names.index(name)] = band[wanted]
+                    values = _values(source, 1 + source.descriptions.index(name), tile)
+                    found[:, self.columns.names.index(name)] = values[wanted]
         return found
 
     def write(self, progress: bool | None = None) -> str:
-        """Make the map; what was said of the last tile that was predicted. Ctrl-C keeps the tiles that are finished."""
-        message = ""
+        """Make the map; what was said of the last tile. Ctrl-C keeps the tiles that are finished."""
         total = sum(float(np.prod(tile.shape)) for tile in self.tiles)
         with progress_bar("map", total, progress) as advance:
             for tile in self.tiles:
@@ -193,9 +195,11 @@ class MapOfModel:
                     prediction = self.model.predict(self.points(tile, wanted), stop=self.stop, progress=False)
                     if prediction.status.reason == "interrupted":
                         raise KeyboardInterrupt
-                    message = str(prediction.status)
-                    self.pieces.save(tile.number, tile.number + 1, wanted=wanted, **self._bands(prediction))
+                    told = {"wanted": wanted, "status": np.array(str(prediction.status))}
+                    self.pieces.save(tile.number, tile.number + 1, **told, **self._bands(prediction))
                 advance(float(np.prod(tile.shape)))
+        last = self._kept(self.tiles[-1])
+        message = "" if last is None else str(last["status"])
         writer_for(self.out)(self.out, self._layout(message), self._parts())
         self.pieces.remove()
         return message
@@ -227,7 +231,7 @@ class MapOfModel:
 
     def _layout(self, message: str) -> Layout:
         """What the file says of itself and of its bands."""
-        source = Source.of(self.about, self.about.target or "y")
+        source = Source.of(self.about, self.about.target or "the target")
         bands = {}
         for name in self.names:
             if name == "share":
@@ -240,18 +244,28 @@ class MapOfModel:
         return Layout(self.cells, bands, notes)
 
 
-def _placed(model: Model, columns: Columns, grid: Any, mask: Any) -> tuple[Cells, Area | None]:
-    """The cells that ``grid`` means, over the mask or the data of the model, and the mask."""
-    globe = bool(geographic_columns(model.prior.kernel, range(len(columns.names)))) or "latitude" in columns.names
-    crs = model.crs or (_DEGREES if globe else None)
+def _values(source: Any, band: int, tile: Tile) -> np.ndarray:
+    """A band of a raster in its unit, by its scale and offset, NaN where there is no data, (rows, columns)."""
+    window = tuple((each.start, each.stop) for each in tile.slices)
+    values = source.read(band, window=window) * float(source.scales[band - 1]) + float(source.offsets[band - 1])
+    return np.where(source.read_masks(band, window=window) > 0, values, np.nan)
+
+
+def _placed(model: Model, columns: Columns, known: str | None, grid: Any, mask: Any) -> tuple[Cells, Area | None]:
+    """The cells that ``grid`` means, over the mask or the data of the model, and the mask; the system is ``known``."""
+    on_sphere = bool(geographic_columns(model.prior.kernel, range(len(columns.names))))
+    globe = on_sphere or "latitude" in columns.names if known is None else is_globe(known)
+    crs = known or (_DEGREES if globe else None)
     side = side_of(grid, crs)
     if side is None:
         cells = Cells.of_raster(Path(grid))
-        require_cells_of(cells, model.crs, globe)
+        require_cells_of(cells, known, globe)
         return cells, None if mask is None else Area.of(mask, cells.crs)
     area = None if mask is None else Area.of(mask, crs)
     X = model.recipe.X[:, [columns.east, columns.north]]
     (west, south), (east, north) = X.min(axis=0).tolist(), X.max(axis=0).tolist()
+    if on_sphere:
+        west, east = smallest_arc(X[:, 0])
     bounds = (west, south, east, north) if area is None else area.bounds
     return Cells.over(bounds, side, crs, globe), area
 
@@ -291,9 +305,9 @@ def write_map(
 
     ``grid`` is the side of the cells, a number in the unit of the coordinates or such as "500m", over the data of the
     model; or a raster file, whose cells are taken, with the other columns of the model as bands that are described by
-    their names. ``mask`` are polygons, a GeoDataFrame or a file: cells whose centre is outside, and those that the
-    raster has no data for, are NaN. The coordinate system is that of the model; a raster or a mask in another one is
-    refused.
+    their names, in their unit by scale and offset. ``mask`` are polygons, a GeoDataFrame or a file: cells whose centre
+    is outside, and those that the raster has no data for, are NaN. The coordinate system is that of the model, or of
+    ``about`` where that does not say it; a raster or a mask in another one is refused.
 
     The bands are mean, std, lower and upper, the ends of the central intervals of this ``level``, of f or, with
     ``observed``, of new observations; ``exceeds_50`` and so on for the thresholds ``exceed``; with ``share`` how much

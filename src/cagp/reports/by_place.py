@@ -236,7 +236,7 @@ def coverage_map(found: BeforeAndAfter, place: Map, names: Names) -> bytes | Non
     cells = max(2.0, len(X) / _EACH_CELL)
     across = round(float(np.sqrt(cells * place.shape(ends))))
     grid = (across, max(2, round(cells / across)))
-    x, y = X[:, place.across], X[:, place.down]
+    x, y = place.places(X, ends)
     for ax, (each, label, _) in zip(axes.flat, shown, strict=True):
         held = each.inside(MAPPED)
         total, *edges = np.histogram2d(x, y, bins=grid, range=ends)

@@ -229,7 +229,7 @@ def _scale(model: Model, base: Prediction, stops: Mapping[str, float]) -> dict[s
 
 def _stops(model: Model, y: np.ndarray, threshold: float | None) -> dict[str, float]:
     """Where the slider goes: the range of the observations and a fifth more, in round steps, from their upper third."""
-    spread = float(np.ptp(y)) or 1.0
+    spread = float(np.ptp(y)) or max(1.0, 1e-12 * _STOPS * float(np.abs(y).max()))  # far above rounding errors
     start = float(np.quantile(y, 0.75)) if threshold is None else threshold
     low, high = min(y.min() - 0.2 * spread, start), max(y.max() + 0.2 * spread, start)
     if model.transform is not None:

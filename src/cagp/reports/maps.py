@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..kernels import Kernel, geographic_columns
+from ..kernels.geographic import smallest_arc
 from .names import Names
 from .page import new_figure
 
@@ -35,10 +36,17 @@ class Map:
         """From where to where a map of points X (n, p) goes."""
         x, y = X[:, self.across], X[:, self.down]
         ends = [(float(x.min()), float(x.max())), (float(y.min()), float(y.max()))]
-        if self.geographic and np.ptp(x) > _ROUND:  # round the globe: no gap at the seam
-            first = -180.0 if x.min() < 0 else 0.0 if x.max() <= 360 else float(x.min())
-            ends[0] = (first, first + 360.0)
+        if self.geographic:
+            ends[0] = smallest_arc(x)
+            if ends[0][1] - ends[0][0] > _ROUND:  # round the globe: no gap at the seam
+                first = -180.0 if x.min() < 0 else 0.0 if x.max() <= 360 else float(x.min())
+                ends[0] = (first, first + 360.0)
         return [(low, high) if high > low else (low - 0.5, high + 0.5) for low, high in ends]
+
+    def places(self, X: np.ndarray, ends: Ends) -> tuple[np.ndarray, np.ndarray]:
+        """Where points X (n, p) lie across and down a map with these ends, longitudes in its turn, (n,) each."""
+        x = X[:, self.across]
+        return x + 360 * np.ceil((ends[0][0] - x) / 360) if self.geographic else x, X[:, self.down]
 
     def shape(self, ends: Ends) -> float:
         """How many times as wide as high a map is drawn."""

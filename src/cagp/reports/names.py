@@ -62,7 +62,7 @@ class Names:
                 own_names[column], own_units[column] = name, unit
         features = (model.column_names or own_names) if self.features is None else self.features
         units = [_cleaned(unit) for unit in (self.feature_units or own_units)]
-        target = "y" if self.target is None else _cleaned(self.target)
+        target = _cleaned((model.target_name or "y") if self.target is None else self.target)
         return Names([_cleaned(name) for name in features], target, units, _cleaned(self.target_unit))
 
     def modelled(self, model: Model) -> Names:

@@ -111,7 +111,8 @@ def _band(ax: Axes, x: np.ndarray, found: _Predictions, bars: bool = False) -> N
 def _map(model: Model, names: Names, place: Map, seed: int) -> tuple[Picture, str]:
     """The picture of a map, and the page."""
     X = array(model.X)
-    x, y, ends = X[:, place.across], X[:, place.down], place.ends(X)
+    ends = place.ends(X)
+    x, y = place.places(X, ends)
     *grid, where = place.grid(X, _MAP_CELLS, place.shape(ends))
     quick, note = _quick(model, len(where))
     plain = quick.replace(transform=None)

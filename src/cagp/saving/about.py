@@ -5,11 +5,13 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError, InputTypeError
 from ..support.advice import IN_PYTHON, all_worded
+from ..support.coordinate_systems import is_globe
 from ..support.encodings import Encoding
 from .objects import require_entries
 
@@ -89,6 +91,9 @@ class About:
         for name in ("target", "crs"):
             if not isinstance(text := getattr(self, name), str | None):
                 raise InputTypeError(f"{name} must be a text, got {text!r}")
+        if self.crs is not None:
+            with suppress(ImportError):  # without pyproj nothing is done with it
+                is_globe(self.crs)
         for name in ("units", "notes"):
             pairs = getattr(self, name)
             if not isinstance(pairs, Mapping) or not all(isinstance(t, str) for pair in pairs.items() for t in pair):

@@ -23,7 +23,7 @@ from ..recalibration import Conformal, Margins, Recalibration
 from ..recalibration.margins import saved_array
 from ..solvers import NearestNeighbours, Solver, as_solver
 from ..story import Story
-from ..support.coordinate_systems import coordinate_units
+from ..support.coordinate_systems import coordinate_units, require_same_system
 from ..support.validation import ArrayLike
 from ..transforms import KINDS, Transform
 from .about import About
@@ -136,6 +136,9 @@ class Saved:
         if about.crs is None and model.crs is not None:
             units = coordinate_units(model.crs) | dict(about.units)
             about = dataclasses.replace(about, crs=model.crs, units=units)
+        if about.target is None and model.target_name not in (about.features or ()):
+            about = dataclasses.replace(about, target=model.target_name)
+        require_same_system(about.crs, model.crs, "about")
         first, recipe = model.components[0], model.components[0].recipe
         types = {"dtype": str(recipe.dtype).removeprefix("torch."), "solve_dtype": recipe.arithmetic}
         rest: Any = {"picked": first.prepared.picked, "about": about, "parts": Parts.of(model)}
@@ -175,7 +178,7 @@ class Saved:
             model.encodings = tuple(
                 each for each in self.about.encodings if set(each.features) <= {*model.column_names}
             )
-        model.crs = self.about.crs
+        model.crs, model.target_name = self.about.crs, self.about.target
         return self.parts.around(model)
 
     def with_more(self, X: ArrayLike, y: ArrayLike, *, noise_variance: Any = None) -> Saved:

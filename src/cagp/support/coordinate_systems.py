@@ -17,7 +17,11 @@ GLOBE, PLANE = ("latitude", "longitude"), ("x", "y")
 
 def parsed(system: str) -> Any:
     """The system as a ``pyproj.CRS``."""
-    return optional("pyproj", "a coordinate system", "geo").CRS(system)
+    pyproj = optional("pyproj", "a coordinate system", "geo")
+    try:
+        return pyproj.CRS(system)
+    except pyproj.exceptions.CRSError as error:
+        raise InputError(f"crs {system!r} is no coordinate system that pyproj knows; write it as EPSG:28992") from error
 
 
 def worded(system: str) -> str:
@@ -35,8 +39,10 @@ def same_system(one: str, other: str) -> bool:
 
 
 def is_globe(system: str) -> bool:
-    """Whether points have a latitude and a longitude in degrees; refuses what are angles of another unit."""
+    """Whether points have a latitude and a longitude in degrees; refuses angles of another unit, and what is no map."""
     found = parsed(system)
+    if found.is_geocentric:
+        raise InputError(f"{worded(system)} has its origin in the middle of the earth; convert with to_crs(4326)")
     unit = found.axis_info[0].unit_name if found.axis_info else ""
     if found.is_geographic and unit != "degree":
         raise InputError(f"the coordinates of {worded(system)} are in {unit}, not degrees; convert with to_crs(4326)")

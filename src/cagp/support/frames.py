@@ -41,6 +41,12 @@ def column_names(X: Any) -> list[str] | None:
     return None if names is None or callable(names) else [str(name) for name in names]
 
 
+def series_name(y: Any) -> str | None:
+    """The name of a series; None for what has none."""
+    name = getattr(y, "name", None)
+    return name if isinstance(name, str) and name else None
+
+
 def frame_numbers(X: Any, name: str) -> np.ndarray:
     """The columns of a data frame side by side, float64 (n, p), NaN where a value is missing."""
     X = without_geometry(X, name)

@@ -155,10 +155,13 @@ function ticks(low, high, most, round) {  // in round parts of a circle, where d
 }
 
 function draw() {
-  const width = canvas.clientWidth, left = 52, right = 8, top = 8, bottom = data.geographic ? 24 : 40;
-  const room = width - left - right, highest = Math.max(260, 0.78 * window.innerHeight);
-  const h = Math.min(room / data.shape, highest), w = Math.min(room, h * data.shape);
-  frame = { x: left + (room - w) / 2, y: top, w, h };
+  const width = canvas.clientWidth, right = 8, top = 8, bottom = data.geographic ? 24 : 40;
+  const highest = Math.max(260, 0.78 * window.innerHeight), ruler = canvas.getContext("2d");
+  const size = (left) => { const h = Math.min((width - left - right) / data.shape, highest); return [h * data.shape, h]; };
+  ruler.font = `12px ${getComputedStyle(document.body).fontFamily}`;
+  const texts = marks(down, size(52)[1] / 50, "N", "S").map((mark) => ruler.measureText(mark.text).width);
+  const left = Math.max(52, 7 + Math.max(0, ...texts) + (data.geographic ? 3 : 22)), [w, h] = size(left);
+  frame = { x: left + (width - left - right - w) / 2, y: top, w, h, left };
   const c = sharp(canvas, h + top + bottom);
   c.imageSmoothingEnabled = false;
   c.drawImage(raster, frame.x, frame.y, w, h);
@@ -226,32 +229,34 @@ function dots(c) {
   }
 }
 
+function marks(a, most, ...letters) {  // round numbers along an axis, as they are written
+  const ends = [a.first - 0.5 * a.step, a.first + (a.n - 0.5) * a.step];
+  const { found, step } = ticks(...ends, Math.max(2, most), data.geographic && a.n * a.step > 100);
+  return found.map((value) => ({ value,
+    text: data.geographic ? degrees(value, 3 * step, ...letters).replace(" ", "") : number(value, 10 * step) }));
+}
+
 function axes(c) {
   const { x, y, w, h } = frame, ink = getComputedStyle(document.body).color;
   Object.assign(c, { fillStyle: ink, strokeStyle: ink, lineWidth: 1 });
   c.strokeRect(x + 0.5, y + 0.5, w - 1, h - 1);
-  const ends = (a) => [a.first - 0.5 * a.step, a.first + (a.n - 0.5) * a.step];
-  const [horizontal, vertical] = [[across, w / 75], [down, h / 50]].map(([a, most]) =>
-    ticks(...ends(a), Math.max(2, most), data.geographic && a.n * a.step > 100));
-  const said = (value, step, ...letters) =>
-    (data.geographic ? degrees(value, 3 * step, ...letters).replace(" ", "") : number(value, 10 * step));
   Object.assign(c, { textAlign: "center", textBaseline: "top" });
-  for (const value of horizontal.found) {
+  for (const { value, text } of marks(across, w / 75, "E", "W")) {
     const at = pixel((value - across.first) / across.step, 0)[0];
     c.beginPath(); c.moveTo(at, y + h); c.lineTo(at, y + h + 4); c.stroke();
-    c.fillText(said(value, horizontal.step, "E", "W"), Math.min(at, canvas.clientWidth - 18), y + h + 7);
+    c.fillText(text, Math.min(at, canvas.clientWidth - 4 - c.measureText(text).width / 2), y + h + 7);
   }
   Object.assign(c, { textAlign: "right", textBaseline: "middle" });
-  for (const value of vertical.found) {
+  for (const { value, text } of marks(down, h / 50, "N", "S")) {
     const at = pixel(0, (value - down.first) / down.step)[1];
     c.beginPath(); c.moveTo(x, at); c.lineTo(x - 4, at); c.stroke();
-    c.fillText(said(value, vertical.step, "N", "S"), x - 7, Math.max(at, y + 6));
+    c.fillText(text, x - 7, Math.max(at, y + 6));
   }
   if (data.geographic) return;
   const label = (a) => (a.unit ? `${a.name} [${a.unit}]` : a.name);
   Object.assign(c, { textAlign: "center", textBaseline: "top" });
   c.fillText(label(across), x + w / 2, y + h + 24, w);
-  c.save(); c.translate(x - 44, y + h / 2); c.rotate(-Math.PI / 2); c.textBaseline = "middle";
+  c.save(); c.translate(x - frame.left + 8, y + h / 2); c.rotate(-Math.PI / 2); c.textBaseline = "middle";
   c.fillText(label(down), 0, 0, h); c.restore();
 }
 
@@ -337,10 +342,12 @@ function curve(i) {
 function share(of) {  // the mean of the probabilities, by area, is the expected share of the area
   let total = 0, whole = 0;
   for (let row = 0; row < ny; row++) for (let column = 0; column < nx; column++) {
+    if (far[row * nx + column]) continue;  // nobody knows what is there
     total += weights[row] * of(row * nx + column);
     whole += weights[row];
   }
-  element("share").textContent = `Expected to be above ${thresholdText()}: ${percent(total / whole)} of the map.`;
+  const area = data.far ? "the area that the data tell about" : "the map", said = `Expected to be above ${thresholdText()}: `;
+  element("share").textContent = said + (whole ? `${percent(total / whole)} of ${area}.` : "the data tell about no place here.");
 }
 
 // --- what a reader does ---------------------------------------------------------------------------------------------------
