@@ -100,3 +100,12 @@ def test_a_column_that_is_constant_in_this_fold_is_no_obstacle() -> None:
     both = ("short and long", "matern32 + matern12")  # by whether its fit is short and long
     assert any(each.name.startswith(both) for each in model.candidates)
     assert np.isfinite(model.predict(X[:5], progress=False).std).all()
+
+
+def test_noise_stays_above_rounding() -> None:
+    """Fits begin where others ended, each of which may shrink the noise again: of data without any it does not vanish."""
+    X = np.linspace(0.0, 1.0, 60)[:, None]
+    model = cagp.fit(X, np.sin(5 * X[:, 0]), uncertainty=False, transform=None, mean="constant", progress=False)
+    for each in model.components:
+        assert float(each.prior.noise_variance) >= 0.99e-9 * np.var(np.sin(5 * X[:, 0]))
+    np.testing.assert_allclose(model.predict(X + 0.005).mean, np.sin(5 * (X[:, 0] + 0.005)), atol=1e-3)

@@ -18,6 +18,7 @@ from ..errors import NotPositiveDefiniteError
 from ..hyperparameters import FitResult
 from ..hyperparameters import fit as fit_hyperparameters
 from ..hyperparameters.fitting import log_likelihoods, neighbour_terms
+from ..hyperparameters.search_space import BOUND_FACTOR
 from ..hyperparameters.terms import GivenTerms
 from ..kernels import Radial, Rotated
 from ..model import Model
@@ -51,6 +52,7 @@ _NEIGHBOURS = 30
 # it promises less than a hundredth: hyperparameters to a small part of their standard errors.
 _EXPLORED, _POLISHED = 2e-3, 1e-3
 _FEW, _FEW_STEPS, _SKETCHED = 300, 8, 5e-3  # observations, steps and tolerance that tell starts from each other
+_LEAST_NOISE = 1e-9  # of the variance of y: with less, covariance matrices of close points are singular to rounding
 _IDLE = 1e-4  # of the variance of y: what varies less along a column is idle
 # What is chosen is fitted by all terms where observations times hyperparameters are no more than this, which takes
 # seconds; beyond, by a sample, which has all scales.
@@ -192,6 +194,7 @@ class CandidateSearch:
         options.update(n_restarts=0, standard_errors=False, subset=some, terms=None, progress=False)
         try:
             with ending_at(self.end(self.share)):
+                options["bounds"] = self._bounds(candidate.start)
                 result = fit_hyperparameters(candidate.start, self.X, self.y, fix=self.held(candidate), **options)
         except NotPositiveDefiniteError:
             return -math.inf, candidate
@@ -256,6 +259,15 @@ class CandidateSearch:
         idle = (f"{part.path}.lengthscale[{place}]" for part, column, place in scales if column in self.idle)
         return (*candidate.fixed, *idle)
 
+    def _bounds(self, start: Prior) -> dict[str, tuple[float, float]]:
+        """Those asked for, and that the noise is no smaller than rounding errors of solvers allow."""
+        asked = self.fitting.get("bounds") or {}
+        if np.ndim(start.noise_variance) or self.fitting.get("fix_noise") or "noise_variance" in asked:
+            return dict(asked)
+        own = float(start.noise_variance)
+        least = min(own, max(own / BOUND_FACTOR, _LEAST_NOISE * self.variance))
+        return {"noise_variance": (least, own * BOUND_FACTOR), **asked}
+
     def fit(self, candidate: CandidatePrior, **more: Any) -> FitResult:
         """The candidate by its likelihood of the data, or by ``more``."""
         options = {
@@ -268,6 +280,7 @@ class CandidateSearch:
             "terms": self._shared_terms if self.fits else None,
             **self.fitting,
             **more,
+            "bounds": self._bounds(candidate.start),
         }
         began = time.perf_counter()
         with ending_at(self.end(self.share)):
