@@ -97,6 +97,17 @@ def test_kernels_without_a_distance_and_repeated_points() -> None:
         np.testing.assert_array_equal(found.distance, 0.0)
 
 
+@pytest.mark.parametrize("solver", [cagp.Cholesky(), cagp.NearestNeighbours(20), cagp.CalibratedCG()], ids=repr)
+def test_a_category_that_occurs_once_is_not_judged_with_a_trend(solver: cagp.Solver) -> None:
+    prior, X, y = _problem(mean=cagp.Polynomial(1))
+    X = np.column_stack([X, np.arange(60) == 7])
+    for scale in np.linspace(0.1, 1.0, 10):
+        kernel = cagp.Matern32(lengthscale=[scale, scale, 1.0], variance=2.0)
+        found = dataclasses.replace(prior, kernel=kernel).condition(X, y, solver).left_out()
+        assert 7 not in found.index and len(found) == 59 and found.std.max() < 2
+        assert "1 is left out of the result" in found.how
+
+
 def test_bad_input() -> None:
     prior, X, y = _problem(10)
     model = prior.condition(X, y, cagp.Cholesky())
