@@ -35,7 +35,7 @@ def test_a_check_counts_gaps(checked: CheckReport) -> None:
     assert 20 < checked.data.worth.mean < 0.25 * n
     assert f"of the {n:,} values in " in checked.data.sentence
     summary = checked.summary()
-    assert "Within a gap errors go together: the " in summary
+    assert f"Within a gap errors go together: {n:,} values lie in " in summary
     assert "Coverage differs from gap to gap: in eight of ten among 2" in summary
     assert f"the {n:,} values count like" in summary
     page = checked.path.read_text(encoding="utf-8")

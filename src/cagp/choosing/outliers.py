@@ -123,9 +123,10 @@ def _compared(search: CandidateSearch, plain: FittedCandidate, robust: FittedCan
     which += f" further from what the others say than chance explains (row{'s' * (len(rows) > 1)} {named}, counted "
     which += "from 0 among those used)"
     digits = 4 if f"{after.mean():.4g}" != f"{before.mean():.4g}" else 7
+    scale = "" if search.transform is None else ", on the transformed scale"
     crps = (
         f"the CRPS of observations that had no part in saying which is {after.mean():.{digits}g} with a noise of their "
-        f"own for such outliers and {before.mean():.{digits}g} without"
+        f"own for such outliers and {before.mean():.{digits}g} without{scale}"
     )
     if not clearly_worse(before, after, _CLEARLY):
         return False, f"{which}, but they keep the noise of the others: {crps}."
