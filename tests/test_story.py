@@ -78,7 +78,7 @@ def test_lengthscales_have_units_or_are_said_in_words(fitted: cagp.Model, tmp_pa
     X = fitted.X.numpy()
     names = ["time", "salt", "rest"]
     kernel, noise = in_sentences(prior, names, (), X)
-    assert f"{BEYOND} along time, rest, so that it does not vary there, or linearly" in kernel
+    assert f"{BEYOND} along time, rest, where only its relation to the standard deviation is known" in kernel
     assert noise == "Noise: standard deviation 0.100."
     told = fitted.story + Page(write_fit_report(fitted, tmp_path)).text
     model = prior.condition(X, fitted.y.numpy())
@@ -89,7 +89,7 @@ def test_lengthscales_have_units_or_are_said_in_words(fitted: cagp.Model, tmp_pa
     assert page.row("hyperparameters", "lengthscale of x1")[1:] == [
         BEYOND,
         "given",
-        "f does not vary along it, or linearly",
+        "only its relation to the standard deviation is known",
     ]
 
 

@@ -41,3 +41,12 @@ def test_all_categories_at_once() -> None:
     model = cagp.fit(columns[rows], y[rows], kernel="matern32", **options)
     assert "A linear trend was not tried" in model.record.text
     assert np.abs(model.predict(columns).mean - y).mean() < 0.3
+
+
+@pytest.mark.parametrize("outlier", [0.0, 20.0])
+def test_a_trend_that_was_asked_for_is_judged_without_the_only_row_of_a_category(outlier: float) -> None:
+    y = np.sin(6 * X[:, 0]) + 0.1 * np.random.default_rng(3).normal(size=60) + SINGLE
+    y[20] += outlier
+    model = cagp.fit(np.column_stack([X, SINGLE]), y, mean="linear", uncertainty=False, seconds=1e6, progress=False)
+    assert all(each.crps < 0.1 for each in model.candidates)
+    assert "by the CRPS of 59 of them" in " ".join(model.story.split()) or outlier

@@ -55,7 +55,7 @@ def test_gaps_are_what_candidates_are_judged_in() -> None:
     settings = {"kernel": ["matern32", "matern12"], "mean": "constant", "uncertainty": False, "mixture": False}
     model = cagp.fit(X[~hole], y[~hole], like=X[hole], varying=False, rotate=False, **settings)
     assert "points to be predicted" in model.record.text
-    assert "In 10, 50 and 90% of cases their promised standard deviation is at most" in model.record.text
+    assert "In 10, 50 and 90% of cases its promised standard deviation is at most" in model.record.text
     scores = evaluate(model.predict(X[hole]), y[hole], "observed")
     assert 0.85 < scores.coverage(0.95) <= 1.0
 

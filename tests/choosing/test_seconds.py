@@ -38,6 +38,7 @@ def test_one_candidate_is_fitted_and_judged_whatever_the_budget() -> None:
     told = story.split("not tried: ")[1].split(";")[0]
     assert told == ", ".join(["a transform of the observations", *(step.what for step in left_out)])
     assert "50% intervals hold" in story
+    assert "because one candidate is always fitted to the end" in story
     assert not model.interrupted
     assert np.abs(model.predict(X, progress=False).mean - Y).mean() < 0.2
 
@@ -52,10 +53,10 @@ def test_error_bars_are_judged_by_as_many_as_there_is_time_for() -> None:
     many = np.random.default_rng(2).random((2500, 2))
     y = np.sin(6 * many[:, 0]) + many[:, 1] + 0.1 * np.random.default_rng(3).normal(size=2500)
     story = str(cagp.fit(many, y, kernel="matern32", seconds=NOTHING, progress=False).record.text)
-    assert "There was time for 200 of them." in story
+    assert "only 200 observations were left out for this." in story
     assert "they are those of the prior" not in story
     plenty = str(cagp.fit(many, y, kernel="matern32", seconds=1e6, varying=False, progress=False).record.text)
-    assert "There was time" not in plenty
+    assert "were left out for this" not in plenty
 
 
 def test_the_budget_grows_slowly_with_the_table() -> None:

@@ -40,7 +40,7 @@ def test_the_geometry_of_another_table(folder: Path) -> None:
     """Its columns may come in any order, and it needs no target."""
     result = call("check", folder / "model", "--like", folder / "gap.csv", "--out", folder / "far")
     assert result.exit_code in (0, 3), result.output
-    assert "stand in for points to be predicted" in (folder / "far" / "check.html").read_text(encoding="utf-8")
+    assert "stands in for a point to be predicted" in (folder / "far" / "check.html").read_text(encoding="utf-8")
 
 
 def test_what_cannot_be_asked_is_refused(folder: Path) -> None:

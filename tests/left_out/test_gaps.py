@@ -90,7 +90,10 @@ def test_errors_that_differ_from_gap_to_gap_are_no_proof() -> None:
         found = diagnose(z, gaps=Gaps(number))
         right["gaps"] += found.right
         assert "of the 2,000 values in 20 gaps" in found.sentence
-        assert found.notes[0] == "Within a gap errors go together: the 20 count like 20 of one size."
+        assert found.notes[0] == (
+            "Within a gap errors go together: 2,000 values lie in 20 gaps, parts without data about as wide "
+            "as deep, which tell as much as 20 of one size."
+        )
     assert right["gaps"] >= 38 > 30 > right["points"]
     assert not diagnose(2 * z, gaps=Gaps(number)).right  # which is seen still
 
@@ -99,7 +102,7 @@ def test_one_gap_is_said_to_be_one() -> None:
     z = np.random.default_rng(0).normal(size=200)
     found = diagnose(z, gaps=Gaps(np.zeros(200, dtype=int)))
     assert "of the 200 values in one gap" in found.sentence
-    assert "one gap is one draw. So few do not tell" in found.notes[0]
+    assert "one gap, which is one draw. So few do not tell" in found.notes[0]
     assert found.worth.spread == 1
     assert not from_gap_to_gap(z, Gaps(np.zeros(200, dtype=int)))
 

@@ -66,7 +66,7 @@ def test_other_solvers_leave_out_groups_or_say_who_stands_in() -> None:
     # from four fifths of the data, so about as good
     assert 0.9 < found.std.mean() / exact.std.mean() < 1.3
     stand_ins = prior.condition(X, y, cagp.CalibratedCG(60)).left_out(like=X + 0.01)
-    assert "stand in for points to be predicted" in stand_ins.how
+    assert "stands in for a point to be predicted" in stand_ins.how
 
 
 @given(st.integers(2, 30), st.integers(0, 10**6), st.sampled_from([0, 1]))
@@ -95,6 +95,18 @@ def test_kernels_without_a_distance_and_repeated_points() -> None:
         found = prior.condition(X, y, solver).left_out()
         assert np.isfinite(found.z).all()
         np.testing.assert_array_equal(found.distance, 0.0)
+
+
+@pytest.mark.parametrize("solver", [cagp.Cholesky(), cagp.NearestNeighbours(20), cagp.CalibratedCG()], ids=repr)
+def test_a_category_that_occurs_once_is_not_judged_with_a_trend(solver: cagp.Solver) -> None:
+    prior, X, y = _problem(mean=cagp.Polynomial(1))
+    X = np.column_stack([X, np.arange(60) == 7])
+    for scale in np.linspace(0.1, 1.0, 10):
+        kernel = cagp.Matern32(lengthscale=[scale, scale, 1.0], variance=2.0)
+        found = dataclasses.replace(prior, kernel=kernel).condition(X, y, solver).left_out()
+        assert found.index.tolist() == [*range(7), *range(8, 60)]
+        assert found.std.max() < 2
+        assert "1 is left out of the result" in found.how
 
 
 def test_bad_input() -> None:

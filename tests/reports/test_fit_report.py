@@ -18,10 +18,11 @@ import cagp
 from cagp import InputError, hyperparameters
 from cagp.calibration import Assessment, assess
 from cagp.fit_report import Names, write_check_report, write_fit_report
-from cagp.left_out import Correlation
-from cagp.recalibration.diagnosis import diagnose, effective_size, visible
+from cagp.left_out import Correlation, Gaps
+from cagp.recalibration.diagnosis import diagnose, effective_size, joint_verdict, visible
 from cagp.reports.computational_share import measure, sample_points
 from cagp.reports.held_out import HeldOut, leave_out, left_out_data
+from cagp.reports.judgement import judgement
 from cagp.reports.names import hyperparameters as named
 from cagp.reports.page import new_figure, png
 from cagp.story import Story
@@ -644,3 +645,18 @@ def test_wrong_arguments_are_refused_before_any_work(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="seed"):
         write_fit_report(model, tmp_path / "x", seed=-1)
     assert not (tmp_path / "x").exists()
+
+
+@pytest.mark.parametrize("checked", [True, False])
+def test_few_values_and_few_gaps_tell_too_little_for_a_verdict(checked: bool) -> None:
+    rng = np.random.default_rng(0)
+    method = diagnose(rng.normal(size=400))
+    few, many = diagnose(0.9 * rng.normal(size=15)), diagnose(rng.normal(size=300))
+    gaps = diagnose(0.9 * rng.normal(size=150), gaps=Gaps(np.repeat([0, 1, 2], [130, 10, 10])))
+    method = method if checked else None
+    for found, words in ((few, "15 held-out values"), (gaps, "150 held-out values in 3 gaps, which count like 1.3")):
+        sentence, state = joint_verdict(method, found)
+        assert state == "unknown"
+        assert sentence.startswith(f"Too few to tell: {words}")
+        assert judgement(found)["state"] == "unknown"
+    assert joint_verdict(method, many)[1] == judgement(many)["state"] == "right"

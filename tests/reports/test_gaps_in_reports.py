@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 import cagp
 from cagp.fit_report import CheckReport, write_check_report, write_fit_report
+from reports.pages import Page
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +37,7 @@ def test_a_check_counts_gaps(checked: CheckReport) -> None:
     assert 20 < checked.data.worth.mean < 0.25 * n
     assert f"of the {n:,} values in " in checked.data.sentence
     summary = checked.summary()
-    assert "Within a gap errors go together: the " in summary
+    assert f"Within a gap errors go together: {n:,} values lie in " in summary
     assert "Coverage differs from gap to gap: in eight of ten among 2" in summary
     assert f"the {n:,} values count like" in summary
     page = checked.path.read_text(encoding="utf-8")
@@ -56,3 +58,15 @@ def test_a_report_leaves_out_whole_gaps(data: tuple[cagp.Model, np.ndarray, np.n
     report = write_fit_report(model, tmp_path, like=X, progress=False)
     assert "Coverage differs from gap to gap: in eight of ten among" in report.finding
     assert "gap to gap" not in write_fit_report(model, tmp_path, progress=False).finding
+
+
+def test_a_row_that_stands_in_for_several_points_is_listed_once(tmp_path: Path) -> None:
+    X = np.random.default_rng(0).random((140, 2))
+    like = X[np.argsort(np.hypot(*(X - 0.5).T))[:15]]
+    kept = X[~(X[:, None] == like).all(axis=2).any(axis=1)]
+    model = cagp.fit(kept, np.sin(6 * kept[:, 0]), like=like, kernel="matern32", varying=False, progress=False)
+    told = " ".join(model.story.split())
+    assert re.search(r"of \d+ of them, which stand in \d+ times for 15 points to be predicted", told)
+    write_check_report(model, tmp_path, like=like)
+    rows = [row[0] for row in Page(tmp_path / "check.html").tables["points"][1:]]
+    assert len(rows) == len(set(rows)) == 10

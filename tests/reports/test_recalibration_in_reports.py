@@ -135,7 +135,7 @@ def test_the_geometry_of_other_points(solver: cagp.Solver, tmp_path: Path) -> No
     found = judged_by(model, like=like)
     assert found.after is not None
     np.testing.assert_allclose(found.judged.z, model.left_out(like=like, n=200).z)
-    assert "stand in for points to be predicted" in found.judged.how
+    assert "stands in for a point to be predicted" in found.judged.how
     with pytest.raises(InputError, match="leave one of them out"):
         write_check_report(model, tmp_path, like=like, holdout=(like, like[:, 0]))
     with pytest.raises(InputError, match="like"):

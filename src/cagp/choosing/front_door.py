@@ -106,12 +106,12 @@ def fit(
     array([0.14])
     """
     given = {name: value for name, value in locals().items() if name not in ("X", "y")}
+    started = time.perf_counter()
     from ..shards import fit as fit_shards
     from ..shards import is_source
 
     if is_source(X):
         return cast(Model, fit_shards(X, y, **given))  # predicts, tells its story and is saved like one
-    started = time.perf_counter()
     if is_several(y):
         return fit_quantities(X, y, **given)
     _refuse_together(given)

@@ -88,7 +88,7 @@ def judged(
     if model.transform is None and y.min() >= 0 and below > _A_FEW:
         said += f" {below:.0%} of these 95% intervals begin below 0, where no observation lies; transforms end there."
     if most is not None and most < enough:
-        said += f" There was time for {most:,} of them."
+        said += f" To end in time only {most:,} observations were left out for this."
     if recalibrate is True or not diagnosis.right or local:
         if recalibrate is not True and (harm := _harm(by, seen, seed)):
             return model, f"{said} {harm}"

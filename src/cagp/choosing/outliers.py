@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
+from scipy.linalg import qr
 from scipy.special import ndtr
 
 from ..left_out import leave_out
@@ -115,6 +116,7 @@ def _compared(search: CandidateSearch, plain: FittedCandidate, robust: FittedCan
     """
     size, models = len(search.y), [search.model_of(each) for each in (plain, robust)]
     groups = np.array_split(np.random.default_rng(search.seed).permutation(size), _GROUPS)
+    groups = [each[~np.isin(each, _of_the_trend(models[0]))] for each in groups]
     scores = [_held_out_crps(search, models, group) for group in (groups if size <= _EVERYONE else groups[:1])]
     before, after = np.concatenate(scores, axis=1)
     rows = robust.prior.outliers
@@ -123,9 +125,10 @@ def _compared(search: CandidateSearch, plain: FittedCandidate, robust: FittedCan
     which += f" further from what the others say than chance explains (row{'s' * (len(rows) > 1)} {named}, counted "
     which += "from 0 among those used)"
     digits = 4 if f"{after.mean():.4g}" != f"{before.mean():.4g}" else 7
+    scale = "" if search.transform is None else ", on the transformed scale"
     crps = (
         f"the CRPS of observations that had no part in saying which is {after.mean():.{digits}g} with a noise of their "
-        f"own for such outliers and {before.mean():.{digits}g} without"
+        f"own for such outliers and {before.mean():.{digits}g} without{scale}"
     )
     if not clearly_worse(before, after, _CLEARLY):
         return False, f"{which}, but they keep the noise of the others: {crps}."
@@ -135,6 +138,15 @@ def _compared(search: CandidateSearch, plain: FittedCandidate, robust: FittedCan
         f"Outliers: {which}. Their noise variance is {times} times that of the others, fixed before anything "
         f"is predicted: {crps}. New observations have the noise of the others."
     )
+
+
+def _of_the_trend(model: Model) -> np.ndarray:
+    """Observations that determine a trend by themselves: the others can be left out in groups of any kind."""
+    basis = model.components[0].basis
+    if basis is None or basis.at_training_points.shape[1] == 1:  # a constant is determined by any observation
+        return np.empty(0, dtype=np.int64)
+    H = basis.at_training_points.cpu().numpy()
+    return np.asarray(qr(H.T, mode="r", pivoting=True)[1][: H.shape[1]])
 
 
 def _held_out_crps(search: CandidateSearch, models: list[Model], group: np.ndarray) -> np.ndarray:

@@ -15,7 +15,7 @@ from ..support.advice import all_worded
 from ..support.frames import DAYS
 from ..support.numbers import shortened
 from .candidates import SHORT_AND_LONG, is_short_and_long
-from .search import CandidateSearch, FittedCandidate
+from .search import EXPLORING, CandidateSearch, FittedCandidate
 
 _NAME = 24  # a longer name of a column is cut in sentences that have many
 _SHORT = 0.05  # what took fewer seconds is not told
@@ -68,10 +68,11 @@ def _data(search: CandidateSearch) -> Iterable[str]:
 def _tried(search: CandidateSearch, tried: tuple[Tried, ...]) -> Iterable[str]:
     judges = search.judges
     assert judges is not None
-    where, many = "left out alone", len(judges)
+    where, many = "left out alone", max(len(each.scores.index) for each in search.fits)
     if judges.stand_in:
-        many = len(np.unique(judges.rows))
-        where = f"standing in for {len(judges):,} points to be predicted"
+        assert search.request.like is not None
+        many, wanted = len(np.unique(judges.rows)), len(search.request.like)
+        where = f"which stand in {len(judges):,} times for {wanted:,} points to be predicted"
     several = "1 candidate was" if len(tried) == 1 else f"{len(tried)} candidates were"
     yield (
         f"{several} fitted to {len(search.y):,} observations and judged by the CRPS of {many:,} of them, "
@@ -130,3 +131,5 @@ def _time(search: CandidateSearch, seconds: float) -> Iterable[str]:
     besides = [f"{name} {took:.1f} s" for name, took in search.seconds.items() if took >= _SHORT]
     more = f" Besides the candidates: {', '.join(besides)}." if besides else ""
     yield f"All of it took {seconds:.1f} s of a budget of {budget} s.{more}"
+    if seconds > given and (first := search.fits[0].seconds) > EXPLORING * given:
+        yield f"That is more, because one candidate is always fitted to the end, which took {first:.1f} s."

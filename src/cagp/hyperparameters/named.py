@@ -11,7 +11,7 @@ import numpy as np
 from ..kernels import EARTH_RADIUS, Coregionalised, Rotated, Varying
 from ..kernels.tree import Part
 from ..prior import Prior
-from ..support.numbers import BEYOND, FAR, listed, number, squared, with_error, with_unit
+from ..support.numbers import BESIDES, BEYOND, FAR, listed, number, squared, with_error, with_unit
 
 _ANGLES = ("azimuth of", "dip of", "roll around")
 
@@ -36,7 +36,7 @@ class Hyperparameter:
 
     @property
     def is_beyond(self) -> bool:
-        """Whether it is a lengthscale far longer than the data reach: y does not vary along it, or linearly."""
+        """Whether it is a lengthscale far longer than the data reach, of which they say little by itself."""
         return self.kind == "lengthscale" and 0 < FAR * self.span < self.value
 
     def shown(self, error: float | None = None) -> str:
@@ -139,7 +139,7 @@ def _lengthscales(members: Sequence[Hyperparameter]) -> list[str]:
     near = [f"{each.of} {each.shown()}" for each in members if not each.is_beyond]
     far = ", ".join(each.of for each in members if each.is_beyond)
     said = [f"lengthscales {', '.join(near)}"] if near else []
-    return said + ([f"{BEYOND} along {far}, so that it does not vary there, or linearly"] if far else [])
+    return said + ([f"{BEYOND} along {far}, {BESIDES}"] if far else [])
 
 
 @dataclass(frozen=True)

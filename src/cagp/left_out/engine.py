@@ -14,6 +14,7 @@ from ..errors import InputError, NotPositiveDefiniteError
 from ..predicting.conditioned import Conditioned
 from ..solvers import NearestNeighbours, Solver
 from ..solvers.nearest_neighbours import PreparedNearestNeighbours
+from ..support.orthonormal import orthonormal
 from ..support.progress import progress as progress_bar
 from ..support.threads import share_out
 from ..support.validation import count
@@ -51,6 +52,7 @@ MISSED = 0.005
 
 # Stand-ins have a part of few observations as neighbours, at least so many, and for each function of a trend as many.
 _FEWEST_NEIGHBOURS, _PART, _FOR_TREND = 30, 8, 2
+_ALL_LEVERAGE = 1e-9  # a leverage this close to 1 is 1, but for rounding
 _SECONDS = 8.0  # more neighbours than the stand-in has are not waited for longer than this, on one core
 
 
@@ -218,7 +220,9 @@ def leave_out_of(
     else:
         rows, stand_ins, members = which, None, None
         if affordable(model, solver, len(rows)):
-            return by_folds(model, solver, rows, seed, advance, correlated)
+            lost = _decides_trend(model)[rows]
+            found = by_folds(model, solver, rows[~lost], seed, advance, correlated)
+            return replace(found, how=found.how + _not_determined(lost))
     at, geometry, correlation = torch.from_numpy(rows).to(model.device), Geometry(model, another), None
     if stand_ins is None and closed_form(model):
         compared = some_of(len(rows), size, 1, seed) if correlated else np.empty(0, dtype=np.int64)
@@ -236,8 +240,8 @@ def leave_out_of(
         if correlated:
             correlation = correlation_by_neighbours(model, prepared, geometry, at, members, seed)
     short = "leave-one-out" if stand_ins is None else "stand-ins"
-    found = errors, variances, distances
-    return _result(model, rows, found, how, short=short, stand_ins=stand_ins, correlation=correlation)
+    values = errors, variances, distances
+    return _result(model, rows, values, how, short=short, stand_ins=stand_ins, correlation=correlation)
 
 
 def without_places(model: Conditioned, rows: np.ndarray) -> LeftOut:
@@ -269,16 +273,30 @@ def _result(
 ) -> LeftOut:
     """Training points ``rows`` (n,) with the errors, variances and distances that were ``found``, each (n,)."""
     error, variance, distance = (each.double().cpu().numpy() for each in found)
-    useful = np.isfinite(variance) & (variance > 0) & np.isfinite(distance)
+    useful = np.isfinite(variance) & (variance > 0) & np.isfinite(distance) & ~_decides_trend(model)[rows]
     if not useful.any():
         raise NotPositiveDefiniteError(
             "rounding errors leave no positive variance of a left-out observation: a larger noise_variance helps"
         )
-    if not useful.all():
-        how += f" {int((~useful).sum()):,} are left out of the result: the others do not determine them."
+    how += _not_determined(~useful)
     y, std = model.recipe.y[rows], np.sqrt(np.where(useful, variance, 1.0))
     result = LeftOut(rows, model.recipe.X[rows], y, y - error, std, distance, how, short, **beside)
     return result if useful.all() else result.some(useful)
+
+
+def _decides_trend(model: Conditioned) -> np.ndarray:
+    """Without which training points, a mask (d,), the others determine no trend: their leverage in it is 1."""
+    if model.basis is None:
+        return np.zeros(len(model.y), dtype=bool)
+    Q, _ = orthonormal(model.basis.at_training_points.double())
+    return np.asarray((Q.square().sum(dim=1) > 1 - _ALL_LEVERAGE).cpu().numpy())
+
+
+def _not_determined(lost: np.ndarray) -> str:
+    """How many observations, a mask (n,), are not judged, in a sentence; "" of none."""
+    verb, which = ("is", "it") if lost.sum() == 1 else ("are", "them")
+    told = f" {lost.sum():,} {verb} left out of the result: the others do not determine {which}."
+    return told if lost.any() else ""
 
 
 def _all_of(n: int, size: int) -> str:

@@ -96,7 +96,7 @@ class Matching:
         self._by_error_bar(best, alone, draws)
         good = (best.gap <= _USABLE).cpu().numpy()
         promised, std = (each.sqrt().cpu().numpy() for each in (best.variance, wanted))
-        how = _in_words(promised[good], std, float(best.alone.cpu().numpy()[good].mean()) if good.any() else 0.0)
+        how = _in_words(best, good)
         number, missing = np.arange(len(good)), 1.0 - float(good.mean())
         return StandIns(best.rows, best.members, number, promised, std, missing, how).some(good)
 
@@ -263,20 +263,6 @@ class Matching:
         best.offer(todo[several], alone.rows[one], alone.members[one], alone.variance[one], alone=True)
 
 
-def _in_words(promised: np.ndarray, wanted: np.ndarray, alone: float) -> str:
-    """How stand-ins with ``promised`` (n,) standard deviations are like points with ``wanted`` (T,) ones."""
-    own, theirs = (
-        ", ".join(f"{each:.3g}" for each in np.quantile(values, (0.1, 0.5, 0.9))) if len(values) else "none"
-        for values in (promised, wanted)
-    )
-    return (
-        f"{len(promised):,} observations stand in for points to be predicted: each was predicted from the counterparts "
-        "of such a point's neighbours alone, so that what is missing around the point is missing around it, or, where "
-        f"nothing is ({alone:.0%}), from all its neighbours. In 10, 50 and 90% of cases their promised standard "
-        f"deviation is at most {own}, that of the points {theirs}."
-    )
-
-
 class _Best:
     """The best stand-in so far for each of n points with variances ``wanted`` (n,), from ``m`` members."""
 
@@ -305,3 +291,18 @@ class _Best:
         """Those of another one at the points ``chosen``, a mask (n,)."""
         for name in ("rows", "members", "variance", "gap", "alone"):
             getattr(self, name)[chosen] = getattr(other, name)[chosen]
+
+
+def _in_words(best: _Best, good: np.ndarray) -> str:
+    """How the ``best`` stand-ins, those that are ``good`` (n,), are like their points, on any scale."""
+    rows, alone, found, wanted = (each.cpu().numpy() for each in (best.rows, best.alone, best.variance, best.wanted))
+    if not good.any():
+        return "No observation stands in for points to be predicted."
+    low, half, high = (f"{each:.3g}" for each in np.quantile(np.sqrt(found[good] / wanted[good]), (0.1, 0.5, 0.9)))
+    return (
+        f"{good.sum():,} times one of {len(np.unique(rows[good])):,} observations stands in for a point to be "
+        "predicted: it was predicted from the counterparts of the point's neighbours alone, so that what is missing "
+        f"around the point is missing around it, or, where nothing is missing ({alone[good].mean():.0%}), from all its "
+        f"neighbours. In 10, 50 and 90% of cases its promised standard deviation is at most {low}, {half} and {high} "
+        "times that of the point."
+    )

@@ -79,6 +79,11 @@ class Diagnosis:
         return bool(self.signs)
 
     @property
+    def too_few(self) -> bool:
+        """Whether the values, or the independent ones that they count like, are so few that hardly anything shows."""
+        return min(len(self.z), self.worth.spread) < FEWEST
+
+    @property
     def state(self) -> str:
         """ "right", "suspicious" or "wrong"."""
         return "wrong" if self.failures else ("suspicious" if self.signs else "right")
@@ -154,8 +159,10 @@ def diagnose(
 
 def _together(gaps: Gaps) -> str:
     """That values in gaps are not independent."""
-    several = f"the {len(gaps):,} count like {number(gaps.alike, 2)} of one size"
-    together = f"Within a gap errors go together: {several if len(gaps) > 1 else 'one gap is one draw'}."
+    several = f"{len(gaps):,} gaps, parts without data about as wide as deep, which tell as much as "
+    several += f"{number(gaps.alike, 2)} of one size" if len(gaps) > 1 else ""
+    where = several if len(gaps) > 1 else "one gap, which is one draw"
+    together = f"Within a gap errors go together: {len(gaps.number):,} values lie in {where}."
     return f"{together} So few do not tell how often error bars hold in other gaps." if gaps.few else together
 
 
@@ -172,7 +179,7 @@ def from_gap_to_gap(z: np.ndarray, gaps: Gaps, of: str = "gaps") -> str:
 
 
 def joint_verdict(method: Diagnosis | None, data: Diagnosis | None) -> tuple[str, str]:
-    """What simulations under the prior and ``data`` say, in a sentence; and "right", "suspicious" or "wrong"."""
+    """What simulations under the prior and ``data`` say, in words; and "right", "suspicious", "wrong" or "unknown"."""
     if data is not None and not data.right:
         also = "" if method is None else f". Under its own prior too, {method.sentence}"
         if method is not None and method.right:
@@ -187,17 +194,18 @@ def joint_verdict(method: Diagnosis | None, data: Diagnosis | None) -> tuple[str
     doubts = [f"{where}, {found.sentence}" for where, found in both if found is not None and found.suspicious]
     if doubts:
         return f"Suspicious: {'. Also '.join(doubts)}.", "suspicious"
-    where = "under the method's own prior, and " if method is not None else "the method was not checked, and "
     if data is None:
-        there = "the model was not checked against data"
-    elif len(data.z) < FEWEST:
-        there = f"{len(data.z)} held-out {'values are' if len(data.z) > 1 else 'value is'} too few to say more"
-    else:
-        rows, seen = f"{len(data.z):,} rows{data.where}", number(visible(data.worth))
-        there = f"against data, where {rows} would show errors of about {seen} times what is promised"
-        if method is not None:
-            where = "neither under the method's own prior nor "
-    return f"No sign that the error bars are wrong: {where}{there}.", "right"
+        what = "under the method's own prior; the model was not checked against data"
+        return f"No sign that the error bars are wrong {what}.", "right"
+    n, worth = len(data.z), data.worth.spread
+    if data.too_few:
+        like = f", which count like {number(worth, 2)} independent ones," if worth < 0.9 * n else ""
+        many = "1 held-out value" if n == 1 else f"{n:,} held-out values{data.where}{like}"
+        under = "" if method is None else "; under the method's own prior no test rejects it"
+        return f"Too few to tell: {many} would hardly show error bars that are wrong{under}.", "unknown"
+    where, after = ("neither under the method's own prior nor ", "") if method else ("", "; the method was not checked")
+    seen = f"{n:,} rows{data.where} would show errors of about {number(visible(data.worth))} times what is promised"
+    return f"No sign that the error bars are wrong: {where}against data, where {seen}{after}.", "right"
 
 
 def visible(worth: EffectiveSize) -> float:

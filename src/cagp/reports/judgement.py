@@ -25,7 +25,8 @@ _ROWS = 10
 
 def judgement(found: Diagnosis, **rest: Any) -> dict[str, Any]:
     """What the template of a judgement needs: what was found, and ``how``, ``advice``, ``tables`` and ``pictures``."""
-    return {"state": found.state, "sentence": " ".join([found.whole_sentence, *found.notes]), "parts": []} | rest
+    state = "unknown" if found.state == "right" and found.too_few else found.state
+    return {"state": state, "sentence": " ".join([found.whole_sentence, *found.notes]), "parts": []} | rest
 
 
 def judgement_on_data(found: BeforeAndAfter, given: ReportInputs, place: Folder) -> dict[str, Any]:
@@ -127,7 +128,8 @@ def _z_is(held_out: HeldOut) -> str:
 def _points_table(held_out: HeldOut, names: Names, columns: list[int]) -> PageTable:
     """The held-out observations one by one, those with the largest |z| first: their row, these columns, and z."""
     unit = names.target_unit
-    order = np.argsort(-np.abs(held_out.z), kind="stable")[:_ROWS]
+    order = np.argsort(-np.abs(held_out.z), kind="stable")
+    order = order[np.sort(np.unique(held_out.rows[order], return_index=True)[1])][:_ROWS]  # who stands in twice, once
     ends = np.stack([array(held_out.prediction.mean), *map(array, held_out.prediction.interval(0.95))])
     rows = []
     for i in order:
@@ -135,7 +137,7 @@ def _points_table(held_out: HeldOut, names: Names, columns: list[int]) -> PageTa
         place = (datum(float(held_out.X[i, c])) for c in columns)
         observed, predicted = with_unit(datum(float(held_out.truth[i])), unit), with_unit(f"{lower} to {upper}", unit)
         rows.append((str(held_out.rows[i]), *place, observed, f"{mean} ({predicted})", number(float(held_out.z[i]), 2)))
-    which = "observations with the largest |z|" if len(order) < len(held_out) else "observations"
+    which = "observations with the largest |z|" if len(order) < len(np.unique(held_out.rows)) else "observations"
     caption = f"The {which}. Row: the position in the {held_out.rows_of}, the first is 0 (after the header of a file)."
     if len(columns) < held_out.X.shape[1]:
         caption += f" Of {held_out.X.shape[1]} columns, the {len(columns)} that matter most to the kernel are shown."

@@ -19,7 +19,7 @@ from ..regression import CrossFitted
 from ..support.advice import all_worded
 from ..support.convert import array
 from ..support.memory import human
-from ..support.numbers import BEYOND, datum, number, percent, shortened, with_error, with_unit
+from ..support.numbers import BESIDES, BEYOND, datum, number, percent, shortened, with_error, with_unit
 from .inputs import working
 from .names import Names, hyperparameters
 from .page import PageTable
@@ -170,7 +170,7 @@ def _meaning(parameter: Hyperparameter, names: Names) -> str:
     """What the value says, in a phrase; "" where the label says it all."""
     kind, value = parameter.kind, parameter.value
     if parameter.is_beyond:
-        return "f does not vary along it, or linearly"
+        return BESIDES.removeprefix("where ")
     if kind == "lengthscale" and parameter.column is not None:
         of = parameter.of or shortened(names.features or (), 30)[parameter.column]
         return f"{number(value / parameter.span, 2)} times the range of {of}" if parameter.span else ""
@@ -224,7 +224,7 @@ def _lengthscales(model: Model, prior: Prior, names: Names) -> list[str]:
         elif len(values) > 1 and parameter.value < 0.5 * float(np.median(np.diff(values))):
             short.append(parameter)
     if long:
-        said.append(f"{BEYOND.capitalize()}: {_all_of(long)}. There f does not vary, or linearly.")
+        said.append(f"{BEYOND.capitalize()}: {_all_of(long)}, {BESIDES}.")
     if short:
         said.append(
             f"Shorter than the steps between observations: {_all_of(short)}. The model treats neighbours as "

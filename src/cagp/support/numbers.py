@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 BEYOND = "longer than the data reach"
+BESIDES = "where only its relation to the standard deviation is known"  # how much f varies there
 FAR = 10.0  # a lengthscale of so many ranges of the data is told from a longer one by nothing
 
 
