@@ -103,7 +103,7 @@ def test_a_column_that_is_constant_in_this_fold_is_no_obstacle() -> None:
 
 
 def test_noise_stays_above_rounding() -> None:
-    """Fits begin where others ended, each of which may shrink the noise again: of data without any it does not vanish."""
+    """Fits begin where others ended, each of which may shrink the noise of data without any again."""
     X = np.linspace(0.0, 1.0, 60)[:, None]
     model = cagp.fit(X, np.sin(5 * X[:, 0]), uncertainty=False, transform=None, mean="constant", progress=False)
     for each in model.components:
