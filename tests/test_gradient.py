@@ -92,7 +92,11 @@ def test_every_solver_knows_its_error(case: Case) -> None:
 
 
 @pytest.mark.parametrize("solver", [cagp.Cholesky(), cagp.GaussSeidel(5), cagp.RandomDirections(20)], ids=repr)
-@pytest.mark.parametrize("mean", [3.0, cagp.Polynomial(1), cagp.Polynomial(2), lambda X: np.sin(X[:, 0])], ids=repr)
+@pytest.mark.parametrize(
+    "mean",
+    [3.0, cagp.Polynomial(1), cagp.Polynomial(2), lambda X: np.sin(X[:, 0])],
+    ids=["number", "linear", "quadratic", "function"],
+)
 def test_means_and_trends_against_differences(solver: cagp.Solver, mean: cagp.Mean) -> None:
     """Solvers that are linear in their right-hand side: slopes of predictions are the predicted slopes."""
     prior = cagp.Prior(cagp.Matern52(0.4), mean=mean, noise_variance=0.05)
