@@ -153,10 +153,9 @@ def findings(found: Found) -> str:
         "formulas, which take predictions as normal with the same mean and standard deviation: CRPS "
         f"{facts['normal_crps']:.3f}, interval score {facts['normal_interval_score']:.2f}, 95% hold "
         f"{facts['normal_holds_95']:.1%}.",
-        f"**The real gaps are harder than the left-out ones**: the best candidate had a CRPS of {left_out:.3f} in the "
-        f"latter, and in the former it is {facts['crps']:.3f}, {facts['crps'] / left_out - 1:+.0%}. It is not the "
-        f"choice of the model, for the true parameters give {oracle[3]}; a likely reason is that left-out gaps have "
-        "data on all sides more often than the real ones at the edge of the field.",
+        f"**What left-out observations promised**: the best candidate had a CRPS of {left_out:.3f} for those that stand "
+        f"in for points in the gaps, and in the real gaps it is {facts['crps']:.3f}, "
+        f"{facts['crps'] / left_out - 1:+.0%}.",
         *_ratio(own["model"]["rows"]),
     ]
     return "\n".join(f"- {line}" for line in lines)

@@ -194,7 +194,7 @@ class CandidateSearch:
         options.update(n_restarts=0, standard_errors=False, subset=some, terms=None, progress=False)
         try:
             with ending_at(self.end(self.share)):
-                options["bounds"] = self._bounds(candidate.start)
+                options["bounds"] = self._bounds(candidate)
                 result = fit_hyperparameters(candidate.start, self.X, self.y, fix=self.held(candidate), **options)
         except NotPositiveDefiniteError:
             return -math.inf, candidate
@@ -259,12 +259,12 @@ class CandidateSearch:
         idle = (f"{part.path}.lengthscale[{place}]" for part, column, place in scales if column in self.idle)
         return (*candidate.fixed, *idle)
 
-    def _bounds(self, start: Prior) -> dict[str, tuple[float, float]]:
+    def _bounds(self, candidate: CandidatePrior) -> dict[str, tuple[float, float]]:
         """Those asked for, and that the noise is no smaller than rounding errors of solvers allow."""
-        asked = self.fitting.get("bounds") or {}
-        if np.ndim(start.noise_variance) or self.fitting.get("fix_noise") or "noise_variance" in asked:
-            return dict(asked)
-        own = float(start.noise_variance)
+        asked, noise = dict(self.fitting.get("bounds") or {}), candidate.start.noise_variance
+        if np.ndim(noise) or self.fitting.get("fix_noise") or "noise_variance" in {*asked, *candidate.fixed}:
+            return asked
+        own = float(noise)
         least = min(own, max(own / BOUND_FACTOR, _LEAST_NOISE * self.variance))
         return {"noise_variance": (least, own * BOUND_FACTOR), **asked}
 
@@ -280,7 +280,7 @@ class CandidateSearch:
             "terms": self._shared_terms if self.fits else None,
             **self.fitting,
             **more,
-            "bounds": self._bounds(candidate.start),
+            "bounds": self._bounds(candidate),
         }
         began = time.perf_counter()
         with ending_at(self.end(self.share)):
