@@ -153,8 +153,8 @@ def findings(found: Found) -> str:
         "formulas, which take predictions as normal with the same mean and standard deviation: CRPS "
         f"{facts['normal_crps']:.3f}, interval score {facts['normal_interval_score']:.2f}, 95% hold "
         f"{facts['normal_holds_95']:.1%}.",
-        f"**What left-out observations promised**: the best candidate had a CRPS of {left_out:.3f} for those that stand "
-        f"in for points in the gaps, and in the real gaps it is {facts['crps']:.3f}, "
+        f"**What left-out observations promised**: the best candidate had a CRPS of {left_out:.3f} for those that "
+        f"stand in for points in the gaps, and in the real gaps it is {facts['crps']:.3f}, "
         f"{facts['crps'] / left_out - 1:+.0%}.",
         *_ratio(own["model"]["rows"]),
     ]
