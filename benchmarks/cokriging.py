@@ -53,7 +53,7 @@ def main() -> None:
         prediction = model.predict(X[-NEW:], progress=False)
         each = 1e3 * (time.process_time() - began) / NEW
         errors = np.sqrt(np.square(prediction.mean - F[-NEW:]).mean(axis=0)).round(4)
-        how = "together" if model.together else "by itself"
+        how = "together" if getattr(model, "together", False) else "by itself"
         print(f"{how}: fit {processor:.1f} s of processor time, {wall:.1f} s; {each:.2f} ms a place; RMSE {errors}")
 
 

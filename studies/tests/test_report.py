@@ -15,6 +15,7 @@ import pytest
 
 from cagp import InputError
 from cagp_studies import STUDIES, AnyStudy, run_study
+from cagp_studies.heaton_data import satellite_file
 from cagp_studies.report import duration, write_report
 from cagp_studies.uci import Uci
 from tiny import Squares, all_tiny, drawn_once, simulated
@@ -64,8 +65,8 @@ def test_the_page_needs_nothing_else(made: dict[str, AnyStudy], everything: Path
     images = [value for tag, value in page.found if tag == "img"]
     expected = 2 + 2 + 2 + 1 + 1 + 2 + 2  # rmse and nll twice, histograms twice, p-values, time, hybrid, recalibration
     if Uci.name in made:
-        # uci, maps, timings, histograms, convergence, full, acceleration, heaton, relocated
-        expected += 2 + 2 + 1 + 2 + 2 + 5 + 6 + 4 + 1
+        # uci, maps, timings, histograms, convergence, full, acceleration, heaton (each field), relocated
+        expected += 2 + 2 + 1 + 2 + 2 + 5 + 6 + 4 * (1 if satellite_file() is None else 2) + 1
     assert len(images) == expected
     for image in images:
         head, content = image.split(",", 1)

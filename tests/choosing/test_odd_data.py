@@ -109,3 +109,11 @@ def test_noise_stays_above_rounding() -> None:
     for each in model.components:
         assert float(each.prior.noise_variance) >= 0.99e-9 * np.var(np.sin(5 * X[:, 0]))
     np.testing.assert_allclose(model.predict(X + 0.005).mean, np.sin(5 * (X[:, 0] + 0.005)), atol=1e-3)
+
+
+def test_the_order_in_memory_changes_no_digit() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.random((60, 3))
+    y = np.sin(5 * X[:, 0]) + X[:, 1] + 0.1 * rng.normal(size=60)
+    row, column = (cagp.fit(each, y, progress=False).predict(X[:5]).mean for each in (X, np.asfortranarray(X)))
+    np.testing.assert_array_equal(row, column)

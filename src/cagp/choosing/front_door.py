@@ -54,7 +54,7 @@ def fit(
     seed: int = 0,
     device: str | torch.device | None = None,
     progress: bool | None = None,
-) -> Any:
+) -> Model:
     """A ``Model`` of observations y (n,) at X (n, p) with error bars that hold on the data; nothing needs to be chosen.
 
     Kernels of different roughness are fitted by maximum likelihood, with a constant and a linear trend, and judged by
@@ -113,7 +113,7 @@ def fit(
     if is_source(X):
         return cast(Model, fit_shards(X, y, **given))  # predicts, tells its story and is saved like one
     if is_several(y):
-        return fit_quantities(X, y, **given)
+        return cast(Model, fit_quantities(X, y, **given))  # so does this one, of each quantity
     _refuse_together(given)
     return found(Options(**given).checked(TrainingData.read(X, y, device)), started)
 

@@ -65,7 +65,8 @@ class TrainingData:
         place = torch.device(device)
         encodings = encodings_of(X, "X")
         names = feature_names(X, encodings)
-        train = points(features_of(X, "X", names, encodings), "X", place)
+        # one order in memory, so that the digits of a fit do not depend on how the same numbers lay there
+        train = points(features_of(X, "X", names, encodings), "X", place).contiguous()
         values = targets(y, len(train), place)
         squarable(train, "X")
         squarable(values, "y")

@@ -12,12 +12,13 @@ import os
 import shutil
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from uuid import uuid4
 
 import torch
 
 from ..errors import InputError, SavedModelError
+from ..model import Model
 from ..quantities import QuantitiesModel, Scale
 from ..solvers import Solver
 from ..story import Story
@@ -122,7 +123,7 @@ def load(
     memory_budget: float | None = None,
     solve_dtype: Any = None,
     device: str | torch.device | None = None,
-) -> Any:
+) -> Model:
     """The ``Model`` that ``save`` wrote to ``folder``, on the CPU or on ``device``; a recalibrated one as it was.
 
     ``solver`` and ``solve_dtype`` replace its own: a model that solves in "tf32", which only GPUs do, needs "float32"
@@ -133,5 +134,5 @@ def load(
     given: dict[str, Any] = {"solver": solver, "memory_budget": memory_budget}
     given |= {"solve_dtype": solve_dtype, "device": device}
     if holds_quantities(folder):
-        return read_quantities(folder, **given)[0]
+        return cast(Model, read_quantities(folder, **given)[0])  # of several quantities
     return read(folder).condition(**given)
