@@ -11,6 +11,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import cagp
+from cagp.reports.maps import coastlines
 
 FIGURES = Path(__file__).parent / "figures"
 BLUE, ORANGE, BLACK = "#0072B2", "#E69F00", "#000000"  # Okabe and Ito's
@@ -56,21 +57,23 @@ def temperature() -> None:
     X, y = stations.X[kept], stations.y[kept]
     start = cagp.Prior(cagp.Geographic(cagp.Matern32(0.3, variance=150.0)), mean=cagp.Constant(), noise_variance=2.0)
     prior = start.fit(X, y, subset=600, n_restarts=0)
-    latitude, longitude = np.arange(-88.0, 89.0, 2.0), np.arange(0.0, 360.0, 2.0)
+    latitude, longitude = np.arange(-89.5, 90.0), np.arange(-179.5, 180.0)
     globe = np.stack(np.meshgrid(latitude, longitude, indexing="ij"), axis=-1).reshape(-1, 2)
-    post = prior.condition(X, y, cagp.NearestNeighbours(100)).predict(globe)
+    post = prior.condition(X, y - 273.15, cagp.NearestNeighbours(100)).predict(globe)
 
-    figure = Figure(figsize=(9.6, 2.6), layout="constrained")
-    fields = (post.mean, "viridis", "Posterior mean (K)"), (post.std, "cividis", "Posterior standard deviation (K)")
+    figure = Figure(figsize=(12.0, 3.5), layout="constrained")
+    fields = (post.mean, "RdYlBu_r", "temperature, °C"), (post.std, "cividis", "standard deviation, °C")
     for ax, (field, colours, label) in zip(figure.subplots(1, 2, sharey=True), fields, strict=True):
         shape = len(latitude), len(longitude)
         mesh = ax.pcolormesh(longitude, latitude, field.reshape(shape), cmap=colours, shading="nearest")
-        ax.plot(X[:, 1], X[:, 0], ".", color="white", markersize=1.2, alpha=0.7)
-        ax.set(xlabel="longitude (°E)", xlim=(0, 360), ylim=(-90, 90), aspect="equal")
-        ax.set(xticks=range(0, 361, 90), yticks=range(-60, 61, 30))
+        for line in coastlines():
+            ax.plot(*line.T, color="black" if colours != "cividis" else "white", linewidth=0.6)
+        ax.plot((X[:, 1] + 180) % 360 - 180, X[:, 0], ".", color="0.25", markersize=1.5, alpha=0.6)
+        ax.set(xlabel="longitude, °E", xlim=(-180, 180), ylim=(-90, 90), aspect="equal")
+        ax.set(xticks=range(-180, 181, 60), yticks=range(-60, 61, 30))
         ax.set_title(label, fontsize=10)
         figure.colorbar(mesh, ax=ax, shrink=0.85, pad=0.02)
-    figure.axes[0].set_ylabel("latitude (°N)")
+    figure.axes[0].set_ylabel("latitude, °N")
     figure.savefig(FIGURES / "era5.png", dpi=110)
     print(f"{len(y)} points, {prior.kernel!r}, noise std {prior.noise_variance**0.5:.2f} K")
 
