@@ -140,9 +140,12 @@ def main() -> None:
     columns = ["d", "p", "T", "Auto picked", "s", "excess", "best within 1%", "s", "Auto / best"]
     notes = "Medians of three rounds below 2 s."
     short_ones = table("Auto and the best solver it could have picked", columns, [row for row, _ in found], notes)
-    each = [[*row[:3], details] for row, details in found]
-    all_of_it = table("All that was measured", ["d", "p", "T", "solver, seconds, excess"], each)
-    write(arguments.out, "auto", "Auto counts the cost", [short_ones, all_of_it], arguments.quick)
+    table(
+        "All that was measured",
+        ["d", "p", "T", "solver, seconds, excess"],
+        [[*row[:3], details] for row, details in found],
+    )
+    write(arguments.out, "auto", "Auto counts the cost", [short_ones], arguments.quick)
 
 
 if __name__ == "__main__":

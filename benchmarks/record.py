@@ -43,6 +43,7 @@ def write(folder: Path, name: str, title: str, tables: list[Table], quick: bool)
     machine = ", ".join(
         [found["processor"], f"{torch.get_num_threads()} threads"]
         + [f"{package} {found[package]}" for package in ("Python", "torch", "numpy", "scipy")]
+        + [f"on {time.strftime('%-d %B %Y')}"]
     )
     command = f"python benchmarks/{name}.py" + (" --quick" if quick else "")
     result = {"title": title, "command": command, "machine": machine, "tables": tables}
