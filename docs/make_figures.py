@@ -61,7 +61,7 @@ def temperature() -> None:
     globe = np.stack(np.meshgrid(latitude, longitude, indexing="ij"), axis=-1).reshape(-1, 2)
     post = prior.condition(X, y - 273.15, cagp.NearestNeighbours(100)).predict(globe)
 
-    figure = Figure(figsize=(12.0, 3.5), layout="constrained")
+    figure = Figure(figsize=(9.6, 2.8), layout="constrained")
     fields = (post.mean, "RdYlBu_r", "temperature, °C"), (post.std, "cividis", "standard deviation, °C")
     for ax, (field, colours, label) in zip(figure.subplots(1, 2, sharey=True), fields, strict=True):
         shape = len(latitude), len(longitude)
@@ -74,7 +74,7 @@ def temperature() -> None:
         ax.set_title(label, fontsize=10)
         figure.colorbar(mesh, ax=ax, shrink=0.85, pad=0.02)
     figure.axes[0].set_ylabel("latitude, °N")
-    figure.savefig(FIGURES / "era5.png", dpi=110)
+    figure.savefig(FIGURES / "era5.png", dpi=82)
     print(f"{len(y)} points, {prior.kernel!r}, noise std {prior.noise_variance**0.5:.2f} K")
 
 

@@ -26,6 +26,12 @@ Y = np.sin(6 * X[:, 0]) + X[:, 1] + 0.1 * RNG.normal(size=80)
 NOTHING = 1e-6  # seconds: used up before anything but the first candidate can begin
 
 
+@pytest.fixture(autouse=True)
+def users_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time that users get: other tests have more."""
+    monkeypatch.setattr("cagp.choosing.options._SECONDS", 60.0)
+
+
 def test_one_candidate_is_fitted_and_judged_whatever_the_budget() -> None:
     model = cagp.fit(X, Y, seconds=NOTHING, progress=False)
     story = model.record.text
