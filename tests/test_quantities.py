@@ -13,7 +13,7 @@ import cagp
 from cagp.errors import InputError
 from cagp.kernels import Coregionalised, NoiseByQuantity
 from cagp.means import ByQuantity
-from cagp.quantities import QuantitiesModel, Scale, stacked
+from cagp.quantities import QuantitiesModel, stacked
 from cagp.transforms import Log
 
 NAMES = ("copper", "lead", "zinc")
@@ -56,9 +56,8 @@ def prior() -> cagp.Prior:
     return cagp.Prior(kernel, mean=ByQuantity(3), noise_variance=1.0, noise_pattern=levels)
 
 
-def model(solver: Any = "cholesky", **more: Any) -> QuantitiesModel:
-    X, Y = data()
-    return QuantitiesModel(NAMES, joint=prior().condition(*stacked(X, Y), solver), **more)
+def model(solver: Any = "cholesky") -> QuantitiesModel:
+    return QuantitiesModel(NAMES, prior().condition(*stacked(*data()), solver))
 
 
 @pytest.mark.parametrize("solver", ["cholesky", cagp.NearestNeighbours(200), cagp.CalibratedCG(80)])
@@ -103,8 +102,10 @@ def test_a_quantity_on_its_own_scale() -> None:
     Y[:, 1] = np.exp(Y[:, 1] - 10)
     logged = np.column_stack([Y[:, 0], np.log(Y[:, 1]), Y[:, 2]])
     joint = prior().condition(*stacked(X, logged), "cholesky")
-    plain = QuantitiesModel(NAMES, joint=joint).predict(X[:5]).observed()
-    own = QuantitiesModel(NAMES, joint=joint, scales=(Scale(), Scale(Log()), Scale())).predict(X[:5]).observed()
+    each = QuantitiesModel(NAMES, joint)
+    plain = each.predict(X[:5]).observed()
+    models = [each["copper"], each["lead"].replace(transform=Log()), each["zinc"]]
+    own = QuantitiesModel(NAMES, models).predict(X[:5]).observed()
     np.testing.assert_allclose(own.median[:, 1], np.exp(plain.median[:, 1]))
     np.testing.assert_allclose(own.mean[:, 1], np.exp(plain.mean[:, 1] + plain.variance[:, 1] / 2), rtol=1e-6)
     np.testing.assert_allclose(own.interval(0.9)[0][:, 1], np.exp(plain.interval(0.9)[0][:, 1]))
@@ -114,10 +115,10 @@ def test_a_quantity_on_its_own_scale() -> None:
 
 def test_more_observations_are_like_having_had_them() -> None:
     X, Y = data()
-    first = QuantitiesModel(NAMES, joint=prior().condition(*stacked(X[:20], Y[:20]), "cholesky"))
+    first = QuantitiesModel(NAMES, prior().condition(*stacked(X[:20], Y[:20]), "cholesky"))
     more, whole = first.with_more(X[20:], Y[20:]), model()
     np.testing.assert_allclose(more.predict(X[:3] + 0.01).mean, whole.predict(X[:3] + 0.01).mean)
-    alone = QuantitiesModel(NAMES[:2], models=[simple(X[:20], i) for i in range(2)])
+    alone = QuantitiesModel(NAMES[:2], [simple(X[:20], i) for i in range(2)])
     grown = alone.with_more([[0.5, 0.5]], [[np.nan, 3.0]])
     assert [len(each.y) for each in grown.models] == [20, 21]
     with pytest.raises(InputError, match=r"Y must have shape \(1, 2\)"):
@@ -130,7 +131,7 @@ def simple(X: np.ndarray, i: int) -> cagp.Model:
 
 def test_quantities_by_themselves_know_nothing_of_each_other() -> None:
     X, _ = data()
-    alone = QuantitiesModel(NAMES[:2], models=[simple(X, i) for i in range(2)])
+    alone = QuantitiesModel(NAMES[:2], [simple(X, i) for i in range(2)])
     prediction = alone.predict(X[:4])
     assert not alone.together
     np.testing.assert_array_equal(alone.correlations, np.eye(2))
@@ -151,15 +152,17 @@ def test_torch_in_torch_out() -> None:
 @pytest.mark.parametrize("together", [True, False])
 def test_saved_and_loaded(tmp_path: Path, together: bool) -> None:
     X, _ = data()
-    scales = (Scale(), Scale(Log(), (-3.0, 4.0)), Scale())
-    one = model(scales=scales) if together else QuantitiesModel(NAMES[:2], models=[simple(X, i) for i in range(2)])
+    whole = model()
+    models = [whole["copper"], whole["lead"].replace(transform=Log()), whole["zinc"].recalibrated()]
+    one = QuantitiesModel(NAMES, models) if together else QuantitiesModel(NAMES[:2], [simple(X, i) for i in range(2)])
     one.save(tmp_path / "model")
     with pytest.raises(InputError, match="already holds a model"):
         one.save(tmp_path / "model")
     one.save(tmp_path / "model", overwrite=True)
     again = cagp.load(tmp_path / "model")
     assert isinstance(again, QuantitiesModel)
-    assert (again.names, again.scales, again.together) == (one.names, one.scales, together)
+    assert (again.names, again.together) == (one.names, together)
+    assert [each.transform for each in again.models] == [each.transform for each in one.models]
     np.testing.assert_allclose(again.predict(X[:5]).observed().mean, one.predict(X[:5]).observed().mean)
     np.testing.assert_allclose(again.predict(X[:5]).covariance(), one.predict(X[:5]).covariance())
     with pytest.raises(cagp.SavedModelError, match="several quantities"):
@@ -177,8 +180,8 @@ def test_a_single_model_takes_the_place_of_several(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_is_refused() -> None:
-    with pytest.raises(InputError, match="one model of all quantities, or one for each"):
-        QuantitiesModel(NAMES, models=[])
+    with pytest.raises(InputError, match="one model for each of 3 quantities, or one of all"):
+        QuantitiesModel(NAMES, [])
     with pytest.raises(InputError, match="the quantity must be one of"):
         model().predict([[0.1, 0.2]])["gold"]
     with pytest.raises(InputError, match="X_test has 3 columns"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from typing import Any
@@ -107,7 +106,7 @@ def test_each_quantity_has_the_transform_and_the_outliers_that_it_has_by_itself(
     Y[:, 0] = np.exp(Y[:, 0] - 50)
     Y[17, 1] += 8
     model = cagp.fit(X, Y, kernel="matern32", uncertainty=False, together=True, progress=False)
-    assert model.scales[0].transform is not None
+    assert model["y1"].transform is not None
     assert model.joint is not None
     row = int(
         np.flatnonzero((model.joint.X[:, :2].numpy() == X[17]).all(axis=1) & (model.joint.X[:, 2].numpy() == 1))[0]
@@ -195,8 +194,8 @@ def test_the_command_line(tmp_path: Path) -> None:
     run = CliRunner().invoke
     fitted = run(app, ["fit", str(tmp_path / "data.csv"), "--target", "Cd,Zn", "--out", folder, "--kernel", "matern32"])
     assert fitted.exit_code == 0, fitted.output
-    assert "'Cd' 40, 'Zn' 160" in fitted.output
-    assert json.loads((tmp_path / "model" / "quantities.json").read_text())["together"] is True
+    assert "40 observations of 'Cd' and 160 observations of 'Zn'" in fitted.output
+    assert cagp.load(folder).together
     told = run(app, ["info", folder])
     assert "Correlations at one place" in told.output
     predicted = run(app, ["predict", folder, str(tmp_path / "new.csv"), "--observed"])
