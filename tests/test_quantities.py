@@ -1,11 +1,13 @@
-"""Several quantities at once, against cokriging written down as dense algebra."""
+"""Several quantities at once, against cokriging written down as dense algebra, and against gstat."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -95,6 +97,68 @@ def test_left_out_follows_both_conventions_of_gstat(solver: Any, whole_places: b
             np.testing.assert_allclose(left.mean[at], mean[0], rtol=1e-6, atol=1e-7)
             np.testing.assert_allclose(left.std[at] ** 2, C[0, 0] + NOISE[i], rtol=1e-6)
             np.testing.assert_allclose(left.X[at], places[row])
+
+
+def uniform_of_r(seed: int, n: int) -> np.ndarray:
+    """What ``set.seed(seed); runif(n)`` is in R, whose Mersenne twister starts from a congruential generator."""
+    state = []
+    for _ in range(50 + 625):
+        seed = (69069 * seed + 1) % 2**32
+        state.append(seed)
+    twister = np.random.RandomState()
+    twister.set_state(("MT19937", np.array(state[51:], dtype=np.uint32), 624))
+    return twister.randint(0, 2**32, n, dtype=np.uint64) / 2**32
+
+
+# What tests/cv.Rout.save of gstat prints: min, quartiles, mean and max of predictions, variances, residuals, z scores.
+PRINTED = {
+    True: """4.840 5.368 5.858 5.882 6.353 7.317 0.05409 0.10484 0.13511 0.15125 0.16969 0.79033
+             -1.065578 -0.217605 -0.012082 0.003732 0.218088 1.353119
+             -3.008118 -0.586261 -0.031313 0.008212 0.632272 3.279924""",
+    False: """4.632 5.293 5.767 5.893 6.426 7.674 0.002590 0.005023 0.006181 0.006597 0.007500 0.027236
+              -0.513948 -0.074101 0.010332 -0.007156 0.070512 0.506778
+              -5.45653 -1.05557 0.11046 -0.07335 0.86810 7.37567""",
+}
+
+
+@pytest.mark.skipif("CAGP_DATA" not in os.environ, reason="CAGP_DATA does not name the folder with meuse.csv")
+@pytest.mark.parametrize("remove_all", [True, False])
+def test_the_cross_validation_that_gstat_prints(remove_all: bool) -> None:
+    """Zinc along the Meuse from zinc, lead and copper, 10 neighbours of each; ``sample(5, 155, TRUE)`` are the folds.
+
+    gstat draws the folds after the rows of its data, which are in the order of the flood frequency. Of neighbours at
+    the same distance it takes the later one.
+    """
+    table = pd.read_csv(Path(os.environ["CAGP_DATA"]) / "meuse.csv").sort_values("ffreq", kind="stable")
+    X, Y = table[["x", "y"]].to_numpy(float), np.log(table[["zinc", "lead", "copper"]].to_numpy(float))
+    fold = np.floor(5 * uniform_of_r(13131, 310)).reshape(2, 155)[0 if remove_all else 1]
+    sills = [[0.7132435, 0.6367012, 0.4570044], [0.6367012, 0.6133020, 0.3934910], [0.4570044, 0.3934910, 0.3634211]]
+    noise = NoiseByQuantity((1e-5, 1e-5, 1e-5))
+    kernel = Coregionalised.of(cagp.Spherical(1000.0), sills)
+    own = cagp.Prior(kernel, mean=ByQuantity(3), noise_variance=1.0, noise_pattern=noise)
+    mean, variance = np.empty(155), np.empty(155)
+    for i, place in enumerate(X):
+        order = np.lexsort((-np.arange(155), np.square(X - place).sum(axis=1)))
+        zinc = order[fold[order] != fold[i]][:10]
+        others = zinc if remove_all else order[:10]
+        near = np.union1d(zinc, others)
+        known = np.column_stack([np.isin(near, zinc), np.isin(near, others), np.isin(near, others)])
+        rows = stacked(X[near], np.where(known, Y[near], np.nan))
+        found = QuantitiesModel(("zinc", "lead", "copper"), own.condition(*rows, "cholesky")).predict(place[None])
+        mean[i], variance[i] = found["zinc"].mean[0], found["zinc"].variance[0]
+    residual = Y[:, 0] - mean
+    each = (mean, variance, residual, residual / np.sqrt(variance))
+    summary = [f(one) for one in each for f in (np.min, lower, np.median, np.mean, upper, np.max)]
+    for value, printed in zip(summary, PRINTED[remove_all].split(), strict=True):
+        assert value == pytest.approx(float(printed), abs=1.01 * 10.0 ** -len(printed.partition(".")[2]))
+
+
+def lower(values: np.ndarray) -> float:
+    return float(np.quantile(values, 0.25))
+
+
+def upper(values: np.ndarray) -> float:
+    return float(np.quantile(values, 0.75))
 
 
 def test_a_quantity_on_its_own_scale() -> None:
