@@ -289,6 +289,8 @@ class Model(ModelParts):
         >>> bool(abs(slope.mean[0, 0] - 6 * np.cos(3.0)) < 2 * slope.std[0, 0])
         True
         """
+        if self.quantity is not None:
+            raise InputError("slopes are known of a quantity that is modelled by itself: fit it with together=False")
         if self.transform is not None:
             raise InputError(
                 "the slopes of transformed observations are not those of f, which was modelled on another scale; take "

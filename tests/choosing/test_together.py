@@ -148,7 +148,7 @@ def test_observations_that_cannot_be_are_refused() -> None:
         cagp.fit(X, Y[:, 0], together=True)
     with pytest.raises(InputError, match=r"Y must have shape \(40, quantities\)"):
         cagp.fit(X, Y[:20])
-    with pytest.raises(InputError, match="'y1' has 0 observations"):
+    with pytest.raises(InputError, match="'y1' has too few observations, 0"):
         cagp.fit(X, np.where([True, False], np.nan, Y))
     with pytest.raises(InputError, match="infinite"):
         cagp.fit(X, np.where(Y > 50, np.inf, Y))

@@ -147,8 +147,9 @@ def fit_named(
         raise InputError("noise_variance of each observation is for one quantity; leave it out, or fit each by itself")
     called = list(targets or column_names(y) or [f"y{i + 1}" for i in range(values.shape[1])])
     for name, measured in zip(called, (~np.isnan(values)).sum(axis=0), strict=True):
-        if measured < 2:
-            raise InputError(f"{name!r} has {measured} observations; two at least are needed of each quantity")
+        if measured < 2 or called.count(name) > 1:
+            why = "two columns" if measured > 1 else f"too few observations, {measured}"
+            raise InputError(f"{name!r} has {why}; each quantity needs a name of its own and two observations or more")
     task = SeveralQuantities(own, data, values, called, started)
     return cast(Model, task.model(found))  # predicts, tells its story and is saved like one
 

@@ -217,7 +217,7 @@ def read(folder: str | Path) -> Saved:
     if (place / IN_SHARDS).exists():
         raise SavedModelError(f"{place} has a model of data in shards; cagp.shards.load and `cagp predict` read it")
     if (place / QUANTITIES).is_file():
-        known = "`cagp predict` and `cagp info` read it, and cagp.load in Python"
+        known = f"`cagp predict` and `cagp info` read it, and {place / '0'} and so on hold that of one quantity each"
         raise SavedModelError(f"{place} holds a model of several quantities, which this cannot take; {known}")
     try:
         return _read(place)
