@@ -13,6 +13,7 @@ import torch
 
 import cagp
 from cagp.errors import InputError
+from cagp.fit_report import write_check_report
 from cagp.kernels import Coregionalised, NoiseByQuantity
 from cagp.means import ByQuantity
 from cagp.quantities import QuantitiesModel, stacked
@@ -206,6 +207,46 @@ def test_quantities_by_themselves_know_nothing_of_each_other() -> None:
     assert set(alone.left_out(n=5)) == {"copper", "lead"}
 
 
+def test_a_model_of_one_quantity_knows_the_others(tmp_path: Path) -> None:
+    X, Y = data()
+    whole = model()
+    one, prediction = whole["lead"], whole.predict(X[:6] + 0.01)
+    assert (one.X.shape, one.y.tolist()) == ((30, 2), Y[:, 1].tolist())
+    np.testing.assert_allclose(one.predict(X[:6] + 0.01).mean, prediction.mean[:, 1])
+    np.testing.assert_allclose(one.predict(X[:6] + 0.01).observed().std, prediction.observed().std[:, 1])
+    rows, y = stacked(X, Y)
+    T = X[:6] + 0.01
+    mean, C = cokriged(rows[:, :2], rows[:, 2].astype(int), y, T, np.full(6, 1))
+    average = one.average(T)
+    assert average.mean[0] == pytest.approx(mean.mean())
+    assert average.std[0] ** 2 == pytest.approx(C.mean())
+    more = one.with_more([[0.5, 0.5]], [9.0])
+    assert len(more.y) == 31
+    assert one.recalibrated().margins is not None
+    checked = write_check_report(one, tmp_path / "check", progress=False)
+    assert checked.data is not None
+    assert checked.method is not None
+    assert checked.problems == ()
+    with pytest.raises(InputError, match="slopes are known of a quantity that is modelled by itself"):
+        one.gradient(T)
+    with pytest.raises(InputError, match="not for one quantity of several"):
+        one.left_out(like=T)
+
+
+@pytest.mark.parametrize("solver", ["cholesky", cagp.NearestNeighbours(40)])
+def test_repeated_measurements_are_left_out_with_their_place(solver: Any) -> None:
+    X, y = np.repeat(np.linspace(0, 1, 12), 3)[:, None], np.random.default_rng(0).normal(size=36)
+    own = cagp.Prior(cagp.Matern32(0.2), mean=cagp.Constant(), noise_variance=0.1)
+    found = own.condition(X, y, solver).left_out(whole_places=True)
+    for at in (0, 13, 35):
+        gone = X[:, 0] == X[at, 0]
+        there = own.condition(X[~gone], y[~gone], "cholesky").predict(X[at : at + 1]).observed()
+        np.testing.assert_allclose(found.mean[at], there.mean[0], rtol=1e-6)
+        np.testing.assert_allclose(found.std[at], there.std[0], rtol=1e-6)
+    with pytest.raises(InputError, match="not for whole_places"):
+        own.condition(X, y, solver).left_out(like=X[:3], whole_places=True)
+
+
 def test_torch_in_torch_out() -> None:
     prediction = model().predict(torch.zeros(2, 2, dtype=torch.float64))
     assert isinstance(prediction.mean, torch.Tensor)
@@ -229,6 +270,8 @@ def test_saved_and_loaded(tmp_path: Path, together: bool) -> None:
     assert [each.transform for each in again.models] == [each.transform for each in one.models]
     np.testing.assert_allclose(again.predict(X[:5]).observed().mean, one.predict(X[:5]).observed().mean)
     np.testing.assert_allclose(again.predict(X[:5]).covariance(), one.predict(X[:5]).covariance())
+    alone = cagp.load(tmp_path / "model" / "1")  # the folder of one quantity
+    np.testing.assert_allclose(alone.predict(X[:5]).mean, one.predict(X[:5]).mean[:, 1])
     with pytest.raises(cagp.SavedModelError, match="several quantities"):
         cagp.saving.read(tmp_path / "model")
     changed = (tmp_path / "model" / "quantities.json").read_text().replace("copper", "silver")

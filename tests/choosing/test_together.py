@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 import cagp
 from cagp.cli import app
-from cagp.errors import InputError
+from cagp.errors import InputError, InputTypeError
 from cagp.estimator import CAGPRegressor
 from cagp.kernels import Coregionalised
 from cagp.quantities import QuantitiesModel
@@ -150,6 +150,10 @@ def test_observations_that_cannot_be_are_refused() -> None:
         cagp.fit(X, Y[:20])
     with pytest.raises(InputError, match="'y1' has too few observations, 0"):
         cagp.fit(X, np.where([True, False], np.nan, Y))
+    with pytest.raises(InputError, match="'a' has two columns"):
+        cagp.fit(X, pd.DataFrame(Y, columns=["a", "a"]))
+    with pytest.raises(InputTypeError, match="Y is complex"):
+        cagp.fit(X, Y.astype(complex))
     with pytest.raises(InputError, match="infinite"):
         cagp.fit(X, np.where(Y > 50, np.inf, Y))
 
@@ -207,7 +211,7 @@ def test_the_command_line(tmp_path: Path) -> None:
     assert again.exit_code == 2
     assert "already holds a model" in again.output
     for words in (
-        ["check", folder, str(tmp_path / "data.csv")],
+        ["check", folder],
         ["predict", folder, str(tmp_path / "new.csv"), "--no-std"],
         ["predict", folder, "--grid", "0.1", "--out", str(tmp_path / "map.tif")],
         ["predict", folder, str(tmp_path / "new.csv"), "--map", str(tmp_path / "map.html")],
@@ -215,6 +219,14 @@ def test_the_command_line(tmp_path: Path) -> None:
         refused = run(app, words)
         assert refused.exit_code == 2
         assert "several" in refused.output
+    for words in (
+        ["info", f"{folder}/0"],
+        ["predict", f"{folder}/0", str(tmp_path / "new.csv"), "--out", str(tmp_path / "one.csv"), "--exceed", "50"],
+        ["update", f"{folder}/0", str(tmp_path / "data.csv"), "--out", str(tmp_path / "more"), "--drop-missing"],
+    ):
+        done = run(app, words)
+        assert done.exit_code == 0, done.output
+    np.testing.assert_allclose(pd.read_csv(tmp_path / "one.csv")["mean"], model["Cd"].predict(X[:7]).mean)
     one = run(
         app, ["fit", str(tmp_path / "data.csv"), "--target", "Zn", "--together", "--out", str(tmp_path / "other")]
     )
