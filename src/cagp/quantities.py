@@ -71,7 +71,8 @@ class QuantitiesModel:
         self.names, self.record = tuple(names), story
         if isinstance(models, Model):
             columns = models.column_names and models.column_names[:-1]
-            models = [models.replace(quantity=i, column_names=columns) for i in range(len(self.names))]
+            named = enumerate(self.names)
+            models = [models.replace(quantity=i, target_name=name, column_names=columns) for i, name in named]
         self.models = tuple(models)
         if len(self.models) != len(self.names) or not self.models:
             raise InputError(f"there must be one model for each of {len(self.names)} quantities, or one of all")

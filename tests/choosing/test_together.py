@@ -51,7 +51,7 @@ def test_a_sparse_quantity_is_predicted_from_a_dense_one(joint: QuantitiesModel)
     alone = cagp.fit(X[~missing], Y[~missing, 0], **QUICK).predict(X[missing])
     prediction = joint.predict(X[missing])
     assert joint.together
-    assert joint.names == ("Cd", "Zn")
+    assert [each.target_name for each in joint.models] == ["Cd", "Zn"]
     error, before = (np.abs(each - F[missing, 0]).mean() for each in (prediction["Cd"].mean, alone.mean))
     assert error < 0.6 * before
     z = (prediction["Cd"].mean - F[missing, 0]) / prediction["Cd"].std

@@ -182,7 +182,8 @@ class _Comparison:
             why = ["To model them together would not pay.", *self._compared(best.scores)]
             return task.told(self.separate, said, [" ".join(why), _OWN_STORIES], table=table)
         asked, each = self.options, best.model.models
-        right = [judged(model, None, asked.recalibrate, asked.seed, most=JUDGES) for model in each]
+        most = JUDGES // len(each)
+        right = [judged(model, None, asked.recalibrate, asked.seed, most=most) for model in each]
         error_bars = [f"{name}: {words}" for name, (_, words) in zip(task.names, right, strict=True)]
         return task.told([model for model, _ in right], said, self._chosen(best), error_bars, table)
 
@@ -225,8 +226,8 @@ class _Comparison:
         joint = result.prior.condition(self.X, self.z, self.solver, **settings)
         about = {"column_names": data.names, "encodings": data.encodings, "crs": data.crs, "result": result}
         models = [
-            joint.replace(quantity=i, transform=own.transform, limited=own.limited, **about)
-            for i, own in enumerate(self.separate)
+            joint.replace(quantity=i, target_name=name, transform=own.transform, limited=own.limited, **about)
+            for i, (name, own) in enumerate(zip(self.task.names, self.separate, strict=True))
         ]
         scores = [self._scores(i, model) for i, model in enumerate(models)]
         found = QuantitiesModel(self.task.names, models)
