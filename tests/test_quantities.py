@@ -1,19 +1,22 @@
-"""Several quantities at once, against cokriging written down as dense algebra."""
+"""Several quantities at once, against cokriging written down as dense algebra, and against gstat."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
 import cagp
 from cagp.errors import InputError
+from cagp.fit_report import write_check_report
 from cagp.kernels import Coregionalised, NoiseByQuantity
 from cagp.means import ByQuantity
-from cagp.quantities import QuantitiesModel, Scale, stacked
+from cagp.quantities import QuantitiesModel, stacked
 from cagp.transforms import Log
 
 NAMES = ("copper", "lead", "zinc")
@@ -56,9 +59,8 @@ def prior() -> cagp.Prior:
     return cagp.Prior(kernel, mean=ByQuantity(3), noise_variance=1.0, noise_pattern=levels)
 
 
-def model(solver: Any = "cholesky", **more: Any) -> QuantitiesModel:
-    X, Y = data()
-    return QuantitiesModel(NAMES, joint=prior().condition(*stacked(X, Y), solver), **more)
+def model(solver: Any = "cholesky") -> QuantitiesModel:
+    return QuantitiesModel(NAMES, prior().condition(*stacked(*data()), solver))
 
 
 @pytest.mark.parametrize("solver", ["cholesky", cagp.NearestNeighbours(200), cagp.CalibratedCG(80)])
@@ -98,13 +100,77 @@ def test_left_out_follows_both_conventions_of_gstat(solver: Any, whole_places: b
             np.testing.assert_allclose(left.X[at], places[row])
 
 
+def uniform_of_r(seed: int, n: int) -> np.ndarray:
+    """What ``set.seed(seed); runif(n)`` is in R, whose Mersenne twister starts from a congruential generator."""
+    state = []
+    for _ in range(50 + 625):
+        seed = (69069 * seed + 1) % 2**32
+        state.append(seed)
+    twister = np.random.RandomState()
+    twister.set_state(("MT19937", np.array(state[51:], dtype=np.uint32), 624))
+    return twister.randint(0, 2**32, n, dtype=np.uint64) / 2**32
+
+
+# What tests/cv.Rout.save of gstat prints: min, quartiles, mean and max of predictions, variances, residuals, z scores.
+PRINTED = {
+    True: """4.840 5.368 5.858 5.882 6.353 7.317 0.05409 0.10484 0.13511 0.15125 0.16969 0.79033
+             -1.065578 -0.217605 -0.012082 0.003732 0.218088 1.353119
+             -3.008118 -0.586261 -0.031313 0.008212 0.632272 3.279924""",
+    False: """4.632 5.293 5.767 5.893 6.426 7.674 0.002590 0.005023 0.006181 0.006597 0.007500 0.027236
+              -0.513948 -0.074101 0.010332 -0.007156 0.070512 0.506778
+              -5.45653 -1.05557 0.11046 -0.07335 0.86810 7.37567""",
+}
+
+
+@pytest.mark.skipif("CAGP_DATA" not in os.environ, reason="CAGP_DATA does not name the folder with meuse.csv")
+@pytest.mark.parametrize("remove_all", [True, False])
+def test_the_cross_validation_that_gstat_prints(remove_all: bool) -> None:
+    """Zinc along the Meuse from zinc, lead and copper, 10 neighbours of each; ``sample(5, 155, TRUE)`` are the folds.
+
+    gstat draws the folds after the rows of its data, which are in the order of the flood frequency. Of neighbours at
+    the same distance it takes the later one.
+    """
+    table = pd.read_csv(Path(os.environ["CAGP_DATA"]) / "meuse.csv").sort_values("ffreq", kind="stable")
+    X, Y = table[["x", "y"]].to_numpy(float), np.log(table[["zinc", "lead", "copper"]].to_numpy(float))
+    fold = np.floor(5 * uniform_of_r(13131, 310)).reshape(2, 155)[0 if remove_all else 1]
+    sills = [[0.7132435, 0.6367012, 0.4570044], [0.6367012, 0.6133020, 0.3934910], [0.4570044, 0.3934910, 0.3634211]]
+    noise = NoiseByQuantity((1e-5, 1e-5, 1e-5))
+    kernel = Coregionalised.of(cagp.Spherical(1000.0), sills)
+    own = cagp.Prior(kernel, mean=ByQuantity(3), noise_variance=1.0, noise_pattern=noise)
+    mean, variance = np.empty(155), np.empty(155)
+    for i, place in enumerate(X):
+        order = np.lexsort((-np.arange(155), np.square(X - place).sum(axis=1)))
+        zinc = order[fold[order] != fold[i]][:10]
+        others = zinc if remove_all else order[:10]
+        near = np.union1d(zinc, others)
+        known = np.column_stack([np.isin(near, zinc), np.isin(near, others), np.isin(near, others)])
+        rows = stacked(X[near], np.where(known, Y[near], np.nan))
+        found = QuantitiesModel(("zinc", "lead", "copper"), own.condition(*rows, "cholesky")).predict(place[None])
+        mean[i], variance[i] = found["zinc"].mean[0], found["zinc"].variance[0]
+    residual = Y[:, 0] - mean
+    each = (mean, variance, residual, residual / np.sqrt(variance))
+    summary = [f(one) for one in each for f in (np.min, lower, np.median, np.mean, upper, np.max)]
+    for value, printed in zip(summary, PRINTED[remove_all].split(), strict=True):
+        assert value == pytest.approx(float(printed), abs=1.01 * 10.0 ** -len(printed.partition(".")[2]))
+
+
+def lower(values: np.ndarray) -> float:
+    return float(np.quantile(values, 0.25))
+
+
+def upper(values: np.ndarray) -> float:
+    return float(np.quantile(values, 0.75))
+
+
 def test_a_quantity_on_its_own_scale() -> None:
     X, Y = data()
     Y[:, 1] = np.exp(Y[:, 1] - 10)
     logged = np.column_stack([Y[:, 0], np.log(Y[:, 1]), Y[:, 2]])
     joint = prior().condition(*stacked(X, logged), "cholesky")
-    plain = QuantitiesModel(NAMES, joint=joint).predict(X[:5]).observed()
-    own = QuantitiesModel(NAMES, joint=joint, scales=(Scale(), Scale(Log()), Scale())).predict(X[:5]).observed()
+    each = QuantitiesModel(NAMES, joint)
+    plain = each.predict(X[:5]).observed()
+    models = [each["copper"], each["lead"].replace(transform=Log()), each["zinc"]]
+    own = QuantitiesModel(NAMES, models).predict(X[:5]).observed()
     np.testing.assert_allclose(own.median[:, 1], np.exp(plain.median[:, 1]))
     np.testing.assert_allclose(own.mean[:, 1], np.exp(plain.mean[:, 1] + plain.variance[:, 1] / 2), rtol=1e-6)
     np.testing.assert_allclose(own.interval(0.9)[0][:, 1], np.exp(plain.interval(0.9)[0][:, 1]))
@@ -114,10 +180,10 @@ def test_a_quantity_on_its_own_scale() -> None:
 
 def test_more_observations_are_like_having_had_them() -> None:
     X, Y = data()
-    first = QuantitiesModel(NAMES, joint=prior().condition(*stacked(X[:20], Y[:20]), "cholesky"))
+    first = QuantitiesModel(NAMES, prior().condition(*stacked(X[:20], Y[:20]), "cholesky"))
     more, whole = first.with_more(X[20:], Y[20:]), model()
     np.testing.assert_allclose(more.predict(X[:3] + 0.01).mean, whole.predict(X[:3] + 0.01).mean)
-    alone = QuantitiesModel(NAMES[:2], models=[simple(X[:20], i) for i in range(2)])
+    alone = QuantitiesModel(NAMES[:2], [simple(X[:20], i) for i in range(2)])
     grown = alone.with_more([[0.5, 0.5]], [[np.nan, 3.0]])
     assert [len(each.y) for each in grown.models] == [20, 21]
     with pytest.raises(InputError, match=r"Y must have shape \(1, 2\)"):
@@ -130,7 +196,7 @@ def simple(X: np.ndarray, i: int) -> cagp.Model:
 
 def test_quantities_by_themselves_know_nothing_of_each_other() -> None:
     X, _ = data()
-    alone = QuantitiesModel(NAMES[:2], models=[simple(X, i) for i in range(2)])
+    alone = QuantitiesModel(NAMES[:2], [simple(X, i) for i in range(2)])
     prediction = alone.predict(X[:4])
     assert not alone.together
     np.testing.assert_array_equal(alone.correlations, np.eye(2))
@@ -139,6 +205,46 @@ def test_quantities_by_themselves_know_nothing_of_each_other() -> None:
     np.testing.assert_allclose(np.diagonal(C, axis1=1, axis2=2), prediction.observed().variance)
     assert (C[:, 0, 1] == 0).all()
     assert set(alone.left_out(n=5)) == {"copper", "lead"}
+
+
+def test_a_model_of_one_quantity_knows_the_others(tmp_path: Path) -> None:
+    X, Y = data()
+    whole = model()
+    one, prediction = whole["lead"], whole.predict(X[:6] + 0.01)
+    assert (one.X.shape, one.y.tolist()) == ((30, 2), Y[:, 1].tolist())
+    np.testing.assert_allclose(one.predict(X[:6] + 0.01).mean, prediction.mean[:, 1])
+    np.testing.assert_allclose(one.predict(X[:6] + 0.01).observed().std, prediction.observed().std[:, 1])
+    rows, y = stacked(X, Y)
+    T = X[:6] + 0.01
+    mean, C = cokriged(rows[:, :2], rows[:, 2].astype(int), y, T, np.full(6, 1))
+    average = one.average(T)
+    assert average.mean[0] == pytest.approx(mean.mean())
+    assert average.std[0] ** 2 == pytest.approx(C.mean())
+    more = one.with_more([[0.5, 0.5]], [9.0])
+    assert len(more.y) == 31
+    assert one.recalibrated().margins is not None
+    checked = write_check_report(one, tmp_path / "check", progress=False)
+    assert checked.data is not None
+    assert checked.method is not None
+    assert checked.problems == ()
+    with pytest.raises(InputError, match="slopes are known of a quantity that is modelled by itself"):
+        one.gradient(T)
+    with pytest.raises(InputError, match="not for one quantity of several"):
+        one.left_out(like=T)
+
+
+@pytest.mark.parametrize("solver", ["cholesky", cagp.NearestNeighbours(40)])
+def test_repeated_measurements_are_left_out_with_their_place(solver: Any) -> None:
+    X, y = np.repeat(np.linspace(0, 1, 12), 3)[:, None], np.random.default_rng(0).normal(size=36)
+    own = cagp.Prior(cagp.Matern32(0.2), mean=cagp.Constant(), noise_variance=0.1)
+    found = own.condition(X, y, solver).left_out(whole_places=True)
+    for at in (0, 13, 35):
+        gone = X[:, 0] == X[at, 0]
+        there = own.condition(X[~gone], y[~gone], "cholesky").predict(X[at : at + 1]).observed()
+        np.testing.assert_allclose(found.mean[at], there.mean[0], rtol=1e-6)
+        np.testing.assert_allclose(found.std[at], there.std[0], rtol=1e-6)
+    with pytest.raises(InputError, match="not for whole_places"):
+        own.condition(X, y, solver).left_out(like=X[:3], whole_places=True)
 
 
 def test_torch_in_torch_out() -> None:
@@ -151,17 +257,21 @@ def test_torch_in_torch_out() -> None:
 @pytest.mark.parametrize("together", [True, False])
 def test_saved_and_loaded(tmp_path: Path, together: bool) -> None:
     X, _ = data()
-    scales = (Scale(), Scale(Log(), (-3.0, 4.0)), Scale())
-    one = model(scales=scales) if together else QuantitiesModel(NAMES[:2], models=[simple(X, i) for i in range(2)])
+    whole = model()
+    models = [whole["copper"], whole["lead"].replace(transform=Log()), whole["zinc"].recalibrated()]
+    one = QuantitiesModel(NAMES, models) if together else QuantitiesModel(NAMES[:2], [simple(X, i) for i in range(2)])
     one.save(tmp_path / "model")
     with pytest.raises(InputError, match="already holds a model"):
         one.save(tmp_path / "model")
     one.save(tmp_path / "model", overwrite=True)
     again = cagp.load(tmp_path / "model")
     assert isinstance(again, QuantitiesModel)
-    assert (again.names, again.scales, again.together) == (one.names, one.scales, together)
+    assert (again.names, again.together) == (one.names, together)
+    assert [each.transform for each in again.models] == [each.transform for each in one.models]
     np.testing.assert_allclose(again.predict(X[:5]).observed().mean, one.predict(X[:5]).observed().mean)
     np.testing.assert_allclose(again.predict(X[:5]).covariance(), one.predict(X[:5]).covariance())
+    alone = cagp.load(tmp_path / "model" / "1")  # the folder of one quantity
+    np.testing.assert_allclose(alone.predict(X[:5]).mean, one.predict(X[:5]).mean[:, 1])
     with pytest.raises(cagp.SavedModelError, match="several quantities"):
         cagp.saving.read(tmp_path / "model")
     changed = (tmp_path / "model" / "quantities.json").read_text().replace("copper", "silver")
@@ -177,8 +287,8 @@ def test_a_single_model_takes_the_place_of_several(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_is_refused() -> None:
-    with pytest.raises(InputError, match="one model of all quantities, or one for each"):
-        QuantitiesModel(NAMES, models=[])
+    with pytest.raises(InputError, match="one model for each of 3 quantities, or one of all"):
+        QuantitiesModel(NAMES, [])
     with pytest.raises(InputError, match="the quantity must be one of"):
         model().predict([[0.1, 0.2]])["gold"]
     with pytest.raises(InputError, match="X_test has 3 columns"):

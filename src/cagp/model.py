@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -288,6 +289,8 @@ class Model(ModelParts):
         >>> bool(abs(slope.mean[0, 0] - 6 * np.cos(3.0)) < 2 * slope.std[0, 0])
         True
         """
+        if self.quantity is not None:
+            raise InputError("slopes are known of a quantity that is modelled by itself: fit it with together=False")
         if self.transform is not None:
             raise InputError(
                 "the slopes of transformed observations are not those of f, which was modelled on another scale; take "
@@ -423,7 +426,13 @@ class Model(ModelParts):
     # --- error bars on the data -----------------------------------------------------------------------------------
 
     def left_out(
-        self, like: ArrayLike | None = None, n: int | None = None, seed: int = 0, *, progress: bool | None = None
+        self,
+        like: ArrayLike | None = None,
+        n: int | None = None,
+        seed: int = 0,
+        *,
+        whole_places: bool = False,
+        progress: bool | None = None,
     ) -> LeftOut:
         """Training observations predicted from the others: how the error bars of the priors hold on the data.
 
@@ -435,10 +444,20 @@ class Model(ModelParts):
         Single observations judge predictions next to data. With ``like`` = X_test (T, p) observations, by default up to
         2,000, stand in for these points: what is missing around a point is missing around them; ``stand_ins`` of the
         result has what each was predicted from. Outliers have a noise of their own, which these very errors chose.
+
+        With ``whole_places`` each is left out together with all else at its place: repeated measurements, and other
+        quantities where the model is one of several.
         """
+        if like is not None and (whole_places or self.quantity is not None):
+            what = "whole_places" if whole_places else "one quantity of several"
+            raise InputError(f"like lets single observations stand in for points, not for {what}; leave like out")
         test = None if like is None else self.test_points(like, "like")[0]
+        places = self.recipe.X if self.quantity is None else self.recipe.X[:, :-1]
+        place = np.unique(places, axis=0, return_inverse=True)[1].reshape(-1) if whole_places else None
         with self._threads():
-            return left_out(self, test, n, seed, progress)
+            at = None if place is None else torch.from_numpy(place).to(self.device)
+            found = left_out(self, test, n, seed, progress, place=at)
+        return found if self.quantity is None else replace(found, X=found.X[:, :-1])
 
     def recalibrated(
         self,

@@ -48,12 +48,16 @@ class ModelParts:
         encodings: tuple[Encoding, ...] = (),
         crs: str | None = None,
         target_name: str | None = None,
+        quantity: int | None = None,
     ) -> None:
         share = np.asarray(weights, dtype=np.float64)
         if share.shape != (len(components),) or not len(components):
             raise InputError(f"weights must be one for each of {len(components)} components, got shape {share.shape}")
         if not (share > 0).all() or not np.isclose(share.sum(), 1.0):
             raise InputError(f"weights must be positive, with the sum 1, got {share}")
+        if quantity is not None:
+            own = np.flatnonzero(components[0].recipe.X[:, -1] == quantity)
+            components = [each.judged_by(own) for each in components]
         order = np.argsort(-share, kind="stable")
         self.components = tuple(components[i] for i in order)
         self.weights = share[order]
@@ -62,14 +66,17 @@ class ModelParts:
         self.column_names, self.encodings = column_names, encodings  # of the features, where they have names
         heaviest = self.components[0]
         self.prior, self.solver, self.device = heaviest.prior, heaviest.solver, heaviest.device
-        self.gram, self.X = heaviest.gram, heaviest.X
+        self.gram, self.X, self.quantity = heaviest.gram, heaviest.X, quantity
+        if quantity is not None:
+            self.X = self.X[own, :-1]
 
     def replace(self, **parts: Any) -> Self:
         """The same model with other ``parts``: ``model.replace(margins=None)`` has the error bars of its priors.
 
-        They are ``components``, ``weights``, ``margins``, ``transform``, ``limited``, ``story`` and ``result``.
+        They are ``components``, ``weights``, ``margins``, ``transform``, ``limited``, ``story`` and ``result``; and
+        ``quantity``, of which a model of points (x, i) is then: it takes places x, and its data are those of i.
         """
-        names = ("components", "weights", "margins", "transform", "limited", "result")
+        names = ("components", "weights", "margins", "transform", "limited", "result", "quantity")
         own = {name: getattr(self, name) for name in (*names, "column_names", "encodings", "crs", "target_name")}
         return type(self)(**{**own, "story": self.record, **parts})
 
@@ -98,7 +105,7 @@ class ModelParts:
     @property
     def y(self) -> torch.Tensor:
         """The observations (d,), in float64, on their own scale; the model's own, not to be changed."""
-        y = self.components[0].y
+        y = self.components[0].y if self.quantity is None else self.components[0].y[self.recipe.judging]
         return y if self.transform is None else self.transform.inverse(y)
 
     @property
@@ -161,7 +168,10 @@ class ModelParts:
         """X_test (T, p), checked, on the device of the model; and how results go out: as X_test came in."""
         require_known_system(X_test, name, self.crs, self.column_names)
         given = features_of(X_test, name, self.column_names, self.encodings)
-        return points(given, name, self.device, columns=self.recipe.X.shape[1]), Output.like(X_test)
+        test = points(given, name, self.device, columns=self.X.shape[1])
+        if self.quantity is not None:
+            test = torch.cat([test, test.new_full((len(test), 1), self.quantity)], dim=1)
+        return test, Output.like(X_test)
 
     def _modelled(self, y: torch.Tensor, name: str = "y") -> torch.Tensor:
         """Observations y (n,) on the scale that was modelled."""

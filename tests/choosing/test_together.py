@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from typer.testing import CliRunner
 
 import cagp
 from cagp.cli import app
-from cagp.errors import InputError
+from cagp.errors import InputError, InputTypeError
 from cagp.estimator import CAGPRegressor
 from cagp.kernels import Coregionalised
 from cagp.quantities import QuantitiesModel
@@ -52,7 +51,7 @@ def test_a_sparse_quantity_is_predicted_from_a_dense_one(joint: QuantitiesModel)
     alone = cagp.fit(X[~missing], Y[~missing, 0], **QUICK).predict(X[missing])
     prediction = joint.predict(X[missing])
     assert joint.together
-    assert joint.names == ("Cd", "Zn")
+    assert [each.target_name for each in joint.models] == ["Cd", "Zn"]
     error, before = (np.abs(each - F[missing, 0]).mean() for each in (prediction["Cd"].mean, alone.mean))
     assert error < 0.6 * before
     z = (prediction["Cd"].mean - F[missing, 0]) / prediction["Cd"].std
@@ -107,7 +106,7 @@ def test_each_quantity_has_the_transform_and_the_outliers_that_it_has_by_itself(
     Y[:, 0] = np.exp(Y[:, 0] - 50)
     Y[17, 1] += 8
     model = cagp.fit(X, Y, kernel="matern32", uncertainty=False, together=True, progress=False)
-    assert model.scales[0].transform is not None
+    assert model["y1"].transform is not None
     assert model.joint is not None
     row = int(
         np.flatnonzero((model.joint.X[:, :2].numpy() == X[17]).all(axis=1) & (model.joint.X[:, 2].numpy() == 1))[0]
@@ -149,8 +148,12 @@ def test_observations_that_cannot_be_are_refused() -> None:
         cagp.fit(X, Y[:, 0], together=True)
     with pytest.raises(InputError, match=r"Y must have shape \(40, quantities\)"):
         cagp.fit(X, Y[:20])
-    with pytest.raises(InputError, match="'y1' has 0 observations"):
+    with pytest.raises(InputError, match="'y1' has too few observations, 0"):
         cagp.fit(X, np.where([True, False], np.nan, Y))
+    with pytest.raises(InputError, match="'a' has two columns"):
+        cagp.fit(X, pd.DataFrame(Y, columns=["a", "a"]))
+    with pytest.raises(InputTypeError, match="Y is complex"):
+        cagp.fit(X, Y.astype(complex))
     with pytest.raises(InputError, match="infinite"):
         cagp.fit(X, np.where(Y > 50, np.inf, Y))
 
@@ -195,8 +198,8 @@ def test_the_command_line(tmp_path: Path) -> None:
     run = CliRunner().invoke
     fitted = run(app, ["fit", str(tmp_path / "data.csv"), "--target", "Cd,Zn", "--out", folder, "--kernel", "matern32"])
     assert fitted.exit_code == 0, fitted.output
-    assert "'Cd' 40, 'Zn' 160" in fitted.output
-    assert json.loads((tmp_path / "model" / "quantities.json").read_text())["together"] is True
+    assert "40 observations of 'Cd' and 160 observations of 'Zn'" in fitted.output
+    assert cagp.load(folder).together
     told = run(app, ["info", folder])
     assert "Correlations at one place" in told.output
     predicted = run(app, ["predict", folder, str(tmp_path / "new.csv"), "--observed"])
@@ -208,7 +211,7 @@ def test_the_command_line(tmp_path: Path) -> None:
     assert again.exit_code == 2
     assert "already holds a model" in again.output
     for words in (
-        ["check", folder, str(tmp_path / "data.csv")],
+        ["check", folder],
         ["predict", folder, str(tmp_path / "new.csv"), "--no-std"],
         ["predict", folder, "--grid", "0.1", "--out", str(tmp_path / "map.tif")],
         ["predict", folder, str(tmp_path / "new.csv"), "--map", str(tmp_path / "map.html")],
@@ -216,6 +219,14 @@ def test_the_command_line(tmp_path: Path) -> None:
         refused = run(app, words)
         assert refused.exit_code == 2
         assert "several" in refused.output
+    for words in (
+        ["info", f"{folder}/0"],
+        ["predict", f"{folder}/0", str(tmp_path / "new.csv"), "--out", str(tmp_path / "one.csv"), "--exceed", "50"],
+        ["update", f"{folder}/0", str(tmp_path / "data.csv"), "--out", str(tmp_path / "more"), "--drop-missing"],
+    ):
+        done = run(app, words)
+        assert done.exit_code == 0, done.output
+    np.testing.assert_allclose(pd.read_csv(tmp_path / "one.csv")["mean"], model["Cd"].predict(X[:7]).mean)
     one = run(
         app, ["fit", str(tmp_path / "data.csv"), "--target", "Zn", "--together", "--out", str(tmp_path / "other")]
     )

@@ -14,7 +14,7 @@ from ..errors import InputError
 from ..hyperparameters.result import told_by_a_constant, warn
 from ..kernels import Kernel
 from ..model import Model
-from ..quantities import QuantitiesModel, is_several
+from ..quantities import is_several
 from ..solvers import Solver
 from ..support.encodings import Encoding
 from ..support.frames import units_of
@@ -106,77 +106,52 @@ def fit(
     array([0.14])
     """
     given = {name: value for name, value in locals().items() if name not in ("X", "y")}
-    started = time.perf_counter()
     from ..shards import fit as fit_shards
     from ..shards import is_source
 
     if is_source(X):
         return cast(Model, fit_shards(X, y, **given))  # predicts, tells its story and is saved like one
-    if is_several(y):
-        return cast(Model, fit_quantities(X, y, **given))  # so does this one, of each quantity
-    _refuse_together(given)
-    return found(Options(**given).checked(TrainingData.read(X, y, device)), started)
+    return fit_named(X, y, **given)
 
 
 def fit_named(
     X: ArrayLike,
     y: ArrayLike,
-    names: Sequence[str] | None,
+    names: Sequence[str] | None = None,
     units: Sequence[str] = (),
     encodings: Sequence[Encoding] = (),
     crs: str | None = None,
     whole: np.ndarray | None = None,
+    targets: Sequence[str] | None = None,
     **options: Any,
 ) -> Model:
     """``fit`` to an array X (n, p) whose columns have these ``names`` and ``units``, in which the story is told.
 
+    Without ``names`` X speaks for itself. ``targets`` are those of several quantities, the columns of y (n, q).
     ``encodings`` say how they were made of columns of a data frame, which the model then takes, ``crs`` is the
     coordinate system that two of the columns are in, called as ``coordinate_names`` says. ``whole`` (m,) are the rows
     that may be left out, see ``TrainingData``.
     """
-    started = time.perf_counter()
-    _refuse_together(options)
-    data = TrainingData.read(X, y, options.get("device"))
-    own = None if names is None else list(names)
-    units = units or units_of(own, encodings, crs)
-    more: dict[str, Any] = {"encodings": tuple(encodings), "crs": crs, "whole": whole}
-    data = dataclasses.replace(data, names=own, units=units, **more)
-    return found(Options(**options).checked(data), started)
-
-
-def fit_quantities(
-    X: ArrayLike,
-    Y: ArrayLike,
-    names: Sequence[str] | None = None,
-    units: Sequence[str] | None = None,
-    columns: Sequence[str] | None = None,
-    encodings: Sequence[Encoding] = (),
-    crs: str | None = None,
-    **options: Any,
-) -> QuantitiesModel:
-    """A model of observations Y (n, q) at X (n, p), NaN where a quantity was not measured; see ``cagp.fit``.
-
-    ``names`` are those of the quantities, ``columns``, ``units``, ``encodings`` and ``crs`` those of X, where these are
-    not in the data.
-    """
-    started, own = time.perf_counter(), Options(**options)
+    started, own, several = time.perf_counter(), Options(**options), is_several(y)
+    values = quantities(y, len(X)) if several else None
+    data = TrainingData.read(X, y if values is None else np.zeros(len(values)), own.device)
+    if names is not None:
+        known: dict[str, Any] = {"names": list(names), "units": units or units_of(list(names), encodings, crs)}
+        data = dataclasses.replace(data, **known, encodings=tuple(encodings), crs=crs)
+    data = dataclasses.replace(data, whole=whole)
+    if values is None:
+        if own.together is True:
+            raise InputError("together=True is for several quantities, observations of shape (n, q); there is one")
+        return found(own.checked(data), started)
     if isinstance(own.noise_variance, np.ndarray):
         raise InputError("noise_variance of each observation is for one quantity; leave it out, or fit each by itself")
-    values = quantities(Y, len(X))
-    data = TrainingData.read(X, np.zeros(len(values)), own.device)
-    if columns is not None:
-        units = units or units_of(list(columns), encodings, crs)
-        data = dataclasses.replace(data, names=list(columns), units=units, encodings=tuple(encodings), crs=crs)
-    called = list(names or column_names(Y) or [f"y{i + 1}" for i in range(values.shape[1])])
-    for i, name in enumerate(called):
-        if (measured := int((~np.isnan(values[:, i])).sum())) < 2:
-            raise InputError(f"{name!r} has {measured} observations; two at least are needed of each quantity")
-    return SeveralQuantities(own, data, values, called, started).model(found)
-
-
-def _refuse_together(options: Mapping[str, Any]) -> None:
-    if options.get("together") is True:
-        raise InputError("together=True is for several quantities, observations of shape (n, q); there is one")
+    called = list(targets or column_names(y) or [f"y{i + 1}" for i in range(values.shape[1])])
+    for name, measured in zip(called, (~np.isnan(values)).sum(axis=0), strict=True):
+        if measured < 2 or called.count(name) > 1:
+            why = "two columns" if measured > 1 else f"too few observations, {measured}"
+            raise InputError(f"{name!r} has {why}; each quantity needs a name of its own and two observations or more")
+    task = SeveralQuantities(own, data, values, called, started)
+    return cast(Model, task.model(found))  # predicts, tells its story and is saved like one
 
 
 def found(request: FitRequest, started: float) -> Model:

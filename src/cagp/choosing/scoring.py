@@ -23,7 +23,8 @@ class JudgingSet:
     predicted. ``geometry`` is that of the first candidate. A ``crowd`` of them err together: so many count like one.
 
     Scores are on the scale of the observations before a ``transform``, where there is one. ``note`` says how
-    well stand-ins match, and where nothing can be judged.
+    well stand-ins match, and where nothing can be judged. With ``place`` (d,), where each training point is, all others
+    at their places are left out with them.
     """
 
     which: np.ndarray | StandIns
@@ -31,6 +32,7 @@ class JudgingSet:
     crowd: float = 1.0
     transform: Transform | None = None
     note: str = ""
+    place: torch.Tensor | None = None
 
     @classmethod
     def chosen(
@@ -59,7 +61,7 @@ class JudgingSet:
 
     def left_out(self, model: Model) -> LeftOut:
         """What a model predicts for them, without those that it takes for outliers."""
-        return ordinary(leave_out(model, self.which, another=self.geometry), model)
+        return ordinary(leave_out(model, self.which, another=self.geometry, place=self.place), model)
 
     def scores(self, model: Model) -> LeftOutScores:
         """The scores of a model here."""

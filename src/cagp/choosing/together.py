@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,12 +19,11 @@ from ..hyperparameters.named import in_sentences
 from ..hyperparameters.search_space import NOISE
 from ..hyperparameters.starting_prior import NOISE_SHARE, scale_of, starting_kernel
 from ..kernels import Coregionalised, Kernel, NoiseByQuantity, Sum
-from ..left_out import LeftOut, StandIns, leave_out, who_judges
+from ..left_out import Geometry, StandIns
 from ..means import ByQuantity
 from ..model import Model
 from ..prior import Prior
-from ..quantities import QuantitiesModel, Scale, on_scales, stacked
-from ..recalibration.learning import ordinary
+from ..quantities import QuantitiesModel, on_scales, stacked
 from ..solvers import NearestNeighbours
 from ..solvers.exact import EXACT_UP_TO
 from ..story import Story, Tried, table_of
@@ -34,7 +33,7 @@ from ..support.numbers import number as number_of
 from .candidates import SHORT_AND_LONG, in_kind
 from .judging import judged
 from .options import FitRequest, Options, TrainingData, solver_for
-from .scoring import LeftOutScores, clearly_worse
+from .scoring import JudgingSet, LeftOutScores, clearly_worse
 from .search import JUDGES
 
 _SEPARATE = 0.6  # the share of the budget for models of each quantity by itself
@@ -46,6 +45,11 @@ _STANDING_IN = 500  # and so many stand in for others, whose members are of all 
 _NEIGHBOURS_EACH = 50  # of so many times q + 1 neighbours each quantity has enough
 _DEGREES = {None: 0, "constant": 0, "linear": 1, "quadratic": 2}
 _NEIGHBOURS, _TOLERANCE = 30, 1e-5
+_TRIED = (
+    "Models of all quantities together were compared with each by itself by left-out observations. The CRPS is in "
+    "units of that of each by itself, on average over the quantities; less is better."
+)
+_OWN_STORIES = "Each quantity has a model by itself, which tells its own story: models[0].story and so on."
 
 
 @dataclass(frozen=True)
@@ -58,11 +62,6 @@ class _Candidate:
     scores: list[LeftOutScores]
     seconds: float
 
-    def relative(self, separate: Sequence[LeftOutScores]) -> float:
-        """Its CRPS as a multiple of those of quantities by themselves, on average over the quantities."""
-        ratios = [own.crps.mean() / alone.crps.mean() for own, alone in zip(self.scores, separate, strict=True)]
-        return float(np.mean(ratios))
-
 
 class SeveralQuantities:
     """Observations Y (n, q), called ``names``, at the places of ``data``, and what ``options`` ask for."""
@@ -72,154 +71,171 @@ class SeveralQuantities:
     ) -> None:
         self.options, self.data, self.Y, self.names, self.started = options, data, Y, names, started
         self.known = ~np.isnan(Y)
-        self.requests = [options.checked(self._of(i)) for i in range(len(names))]
+        self.each = [
+            replace(data, X=data.X[own], y=y[own], target=name)
+            for own, y, name in zip(self.known.T, Y.T, names, strict=True)
+        ]
+        self.requests = [options.checked(own) for own in self.each]
         self.seconds = max(request.seconds for request in self.requests)
-        self.rows = np.full(Y.shape, -1)
-        self.rows[self.known] = np.arange(self.known.sum())
-        if options.together is True and (why := self.why_not):
-            raise InputError(f"together=True, but {why}; leave it out, or leave out together")
-
-    def _of(self, i: int) -> TrainingData:
-        """The observations of one quantity."""
-        known = self.known[:, i]
-        return replace(self.data, X=self.data.X[known], y=self.Y[known, i])
-
-    @property
-    def why_not(self) -> str:
-        """What was asked for that is about one quantity, "" where nothing was."""
-        given = self.requests[0]
-        if given.given is not None:
-            return "a whole kernel was given, which is that of one quantity"
-        if given.by_hand or self.options.mean not in _DEGREES:
-            return "noise, a known mean or hyperparameters were given, which are those of one quantity"
-        return ""
+        self.why_not = _why_not(self.requests[0])
+        if options.together is True and self.why_not:
+            raise InputError(f"together=True, but {self.why_not}; leave it out, or leave out together")
 
     def model(self, found: Callable[[FitRequest, float], Model]) -> QuantitiesModel:
         """The model of all quantities together where it pays, or of each by itself, as the search ``found`` it."""
-        separate = []
-        for i in range(len(self.names)):
-            left = self.started + _SEPARATE * self.seconds - time.perf_counter()
-            share = max(left / (len(self.names) - i), 0.05 * self.seconds)
-            asked = dataclasses.replace(self.options, seconds=share if self._tries else self.options.seconds)
-            separate.append(found(asked.checked(self._of(i)), time.perf_counter()))
-        if not self._tries or any(each.interrupted for each in separate):
-            why = f"They were not modelled together: {self.why_not}." if self.why_not else ""
-            return self.alone(separate, why)
-        return _Race(self, separate).winner()
+        separate, tries = list[Model](), self.options.together is not False and not self.why_not
+        end = self.started + (_SEPARATE if tries else 1.0) * self.seconds
+        for i, own in enumerate(self.each):
+            share = max((end - time.perf_counter()) / (len(self.each) - i), 0.05 * self.seconds)
+            seconds = share if tries or self.options.seconds is not None else None
+            asked = dataclasses.replace(self.options, seconds=seconds)
+            separate.append(found(asked.checked(own), time.perf_counter()))
+        if tries and not any(each.interrupted for each in separate):
+            return _Comparison(self, separate).winner()
+        why = f"They were not modelled together: {self.why_not}." if self.why_not else ""
+        return self.told(separate, [], [why, _OWN_STORIES])
 
-    @property
-    def _tries(self) -> bool:
-        return self.options.together is not False and not self.why_not
-
-    def alone(
-        self, separate: Sequence[Model], why: str, tried: str = "", table: Sequence[Tried] = ()
+    def told(
+        self,
+        models: Sequence[Model],
+        tried: Iterable[str],
+        chosen: Iterable[str],
+        error_bars: Iterable[str] = (),
+        table: tuple[Tried, ...] = (),
     ) -> QuantitiesModel:
-        """The model of each quantity by itself, and its story: ``why``, and what was ``tried``."""
-        each = "Each quantity has a model by itself, which tells its own story: models[0].story and so on."
-        sections = [self.in_words, tried, "\n".join(["What was chosen", *filter(None, [why]), each]), self.time]
-        story = Story("\n\n".join(filter(None, sections)), tuple(table))
-        return QuantitiesModel(self.names, models=separate, story=story)
-
-    @property
-    def in_words(self) -> str:
-        """The data, in words."""
-        n, each = len(self.Y), self.known.sum(axis=0)
-        counts = listed([f"{name} at {count:,}" for name, count in zip(self.names, each, strict=True)])
-        return f"Data\n{len(self.names)} quantities at {n:,} places: {counts}."
-
-    @property
-    def time(self) -> str:
-        """How long it took, in words."""
-        return f"Time\nAll of it took {time.perf_counter() - self.started:.1f} s of a budget of {self.seconds:.3g} s."
+        """The model of these of each quantity, with its story."""
+        counts = [f"{name} at {count:,}" for name, count in zip(self.names, self.known.sum(axis=0), strict=True)]
+        took = time.perf_counter() - self.started
+        sections = {
+            "Data": [f"{len(self.names)} quantities at {len(self.Y):,} places: {listed(counts)}."],
+            "What was tried": [*tried],
+            "What was chosen": [*filter(None, chosen)],
+            "Error bars": [*error_bars],
+            "Time": [f"All of it took {took:.1f} s of a budget of {self.seconds:.3g} s."],
+        }
+        story = Story("\n\n".join("\n".join([name, *said]) for name, said in sections.items() if said), table)
+        joint = models[0].quantity is not None
+        return QuantitiesModel(
+            self.names, [each.replace(story=story) if joint else each for each in models], story=story
+        )
 
 
-class _Race:
+def _why_not(request: FitRequest) -> str:
+    """What was asked for that is about one quantity, "" where nothing was."""
+    if request.given is not None:
+        return "a whole kernel was given, which is that of one quantity"
+    if request.by_hand or request.options.mean not in _DEGREES:
+        return "noise, a known mean or hyperparameters were given, which are those of one quantity"
+    return ""
+
+
+class _Comparison:
     """Models of all quantities together against the ``separate`` ones, judged by the same left-out observations."""
 
     def __init__(self, task: SeveralQuantities, separate: Sequence[Model]) -> None:
-        self.task, self.separate = task, separate
-        self.scales = [Scale(each.transform, each.reach) for each in separate]
-        self.Z = on_scales(task.Y, self.scales)
-        self.X, self.z = stacked(task.data.X, self.Z)
+        self.task, self.separate, self.options, data = task, separate, task.options, task.data
+        self.Z = on_scales(task.Y, separate)
+        self.X, self.z = stacked(data.X, self.Z)
         neighbours = NearestNeighbours(_NEIGHBOURS_EACH * (len(separate) + 1))
-        self.solver = solver_for(task.options.solver, len(self.z), neighbours)
-        self.judges = [self._judges(i) for i in range(len(separate))]
-        self.alone = [self._scores(i, self._left_out_alone(i)) for i in range(len(separate))]
-        self.end = task.started + task.seconds
-
-    # --- the candidates -------------------------------------------------------------------------------------------
+        self.solver = solver_for(self.options.solver, len(self.z), neighbours)
+        self.rows = np.full(self.Z.shape, -1)  # of the observations in the model of all
+        self.rows[task.known] = np.arange(len(self.z))
+        self.scales = [scale_of(z[~np.isnan(z)]) for z in self.Z.T]
+        many = JUDGES if len(self.z) <= EXACT_UP_TO else _JUDGED
+        self.others_known = [self._others_known(i) for i in range(len(separate))]
+        self.judges = [
+            JudgingSet.chosen(model, None if known else own.like, n, self.options.seed, model.transform)
+            for model, own, known in zip(separate, task.requests, self.others_known, strict=True)
+            for n in [many if known or own.like is None else _STANDING_IN]
+        ]
+        self.alone = [judges.scores(model) for judges, model in zip(self.judges, separate, strict=True)]
 
     def winner(self) -> QuantitiesModel:
         """What is taken: the best of the candidates where it pays, or each quantity by itself."""
-        asked, task, tried = self.task.options, self.task, list[_Candidate]()
-        kinds = task.requests[0].kinds
-        kinds = kinds[:1] + ((SHORT_AND_LONG,) if asked.kernel is None else kinds[1:])
-        start, missing = self._start(), list[str]()
+        task, tried, missing = self.task, list[_Candidate](), list[str]()
+        kinds, end = task.requests[0].kinds, task.started + task.seconds
+        kinds = kinds[:1] + ((SHORT_AND_LONG,) if self.options.kernel is None else kinds[1:])
+        kernel = self._start()
         with Interrupt() as interrupt:
             for kind in kinds:
-                if tried and (interrupt.requested or time.perf_counter() + tried[-1].seconds > self.end):
+                late = tried and time.perf_counter() + tried[-1].seconds > end
+                if tried and (interrupt.requested or late):
                     missing.append(kind)
                     continue
-                first = tried[0].result.prior.kernel if tried else start
                 try:
-                    tried.append(self._tried(kind, _as_kind(first, kind), math.inf if not tried else self.end))
+                    tried.append(self._tried(kind, _as_kind(kernel, kind), end if tried else math.inf))
+                    found = tried[0].result.prior.kernel  # where others start, unless it is a sum
+                    kernel = found if isinstance(found, Coregionalised) else kernel
                 except NotPositiveDefiniteError:
                     missing.append(kind)
         if not tried:
-            return task.alone(self.separate, "A model of all together could not be fitted.")
-        best = min(tried, key=lambda each: each.relative(self.alone))
-        pays = self._pays(best)
-        table = (*self._rows(), *(self._row(each, each is best and (pays or asked.together is True)) for each in tried))
-        if not pays and asked.together is not True:
-            why = f"To model them together would not pay. {' '.join(self._compared(best))}"
-            return task.alone(self.separate, why, self._tried_in_words(table), table)
-        return self._taken(best, table, missing)
+            return task.told(self.separate, [], ["A model of all together could not be fitted.", _OWN_STORIES])
+        best = min(tried, key=lambda each: self._relative(each.scores)[0])
+        taken = self.options.together is True or self._pays(best.scores)
+        separate = sum(each.seconds for model in self.separate for each in model.candidates)
+        rows = [("each by itself", self.alone, separate, 0.0)]
+        rows += [(each.name, each.scores, each.seconds, float(taken and each is best)) for each in tried]
+        table = tuple(Tried(name, *self._relative(scores), took, share) for name, scores, took, share in rows)
+        untried = [f"Not tried, for want of time: {', '.join(missing)}."] if missing else []
+        said = [_TRIED, table_of(table), *untried]
+        if not taken:
+            why = ["To model them together would not pay.", *self._compared(best.scores)]
+            return task.told(self.separate, said, [" ".join(why), _OWN_STORIES], table=table)
+        asked, each = self.options, best.model.models
+        most = JUDGES // len(each)
+        right = [judged(model, None, asked.recalibrate, asked.seed, most=most) for model in each]
+        error_bars = [f"{name}: {words}" for name, (_, words) in zip(task.names, right, strict=True)]
+        return task.told([model for model, _ in right], said, self._chosen(best), error_bars, table)
+
+    # --- the candidates -------------------------------------------------------------------------------------------
 
     def _start(self) -> Kernel:
         """All quantities with a kernel of the spread of the data, half as much alike as their values are."""
         kernel, _ = starting_kernel(self.task.requests[0].groups, 1.0)
-        deviations = [scale_of(z[~np.isnan(z)]) ** 0.5 for z in self.Z.T]
-        alike = np.eye(len(deviations))
-        for i in range(len(alike)):
-            for j in range(i):
-                both = self.Z[self.task.known[:, i] & self.task.known[:, j]][:, [i, j]]
-                if len(both) > 2 and (np.ptp(both, axis=0) > 0).all():
-                    alike[i, j] = alike[j, i] = _ALIKE * np.corrcoef(both.T)[0, 1]
+        deviations, alike = np.sqrt(self.scales), np.eye(len(self.scales))
+        for i, j in zip(*np.tril_indices(len(alike), -1), strict=True):
+            both = self.Z[self.task.known[:, i] & self.task.known[:, j]][:, [i, j]]
+            if len(both) > 2 and (np.ptp(both, axis=0) > 0).all():
+                alike[i, j] = alike[j, i] = _ALIKE * np.corrcoef(both.T)[0, 1]
         return Coregionalised.of(kernel, (1 - NOISE_SHARE) * alike * np.outer(deviations, deviations))
 
     def _prior(self, kernel: Kernel) -> Prior:
         """The prior with a mean and a noise for each quantity, to be fitted; outliers are as for each by itself."""
-        noise = [(NOISE_SHARE * scale_of(z[~np.isnan(z)])) ** 0.5 for z in self.Z.T]
         factors = np.ones(self.Z.shape)
-        for i, each in enumerate(self.separate):
-            if each.prior.noise_factors is not None:
-                factors[self.task.known[:, i], i] = each.prior.noise_factors
-        own = factors[self.task.known]
+        for own, known, model in zip(factors.T, self.task.known.T, self.separate, strict=True):
+            if model.prior.noise_factors is not None:
+                own[known] = model.prior.noise_factors
+        all_factors = factors[self.task.known]
         return Prior(
             kernel,
-            mean=ByQuantity(len(self.separate), _DEGREES[self.task.options.mean]),  # type: ignore[index]
+            mean=ByQuantity(len(self.separate), _DEGREES[self.options.mean]),
             noise_variance=1.0,
-            noise_pattern=NoiseByQuantity(tuple(noise)),
-            noise_factors=own if (own != 1).any() else None,
+            noise_pattern=NoiseByQuantity(tuple(np.sqrt(NOISE_SHARE * np.array(self.scales)).tolist())),
+            noise_factors=all_factors if (all_factors != 1).any() else None,
         )
 
     def _tried(self, kind: str, kernel: Kernel, end: float) -> _Candidate:
         """A candidate fitted and judged."""
-        began, options = time.perf_counter(), self.task.options
+        began, options, data = time.perf_counter(), self.options, self.task.data
         how: dict[str, Any] = {"n_neighbours": _NEIGHBOURS, "tolerance": _TOLERANCE, "n_restarts": 0}
-        how |= {"likelihood": options.likelihood, "seed": options.seed, "device": self.task.data.device}
+        how |= {"likelihood": options.likelihood, "seed": options.seed, "device": data.device}
         how |= {**(options.fit_options or {}), "fix": ["variance", NOISE], "standard_errors": False, "progress": False}
         with ending_at(end):
             result = fit_hyperparameters(self._prior(kernel), self.X, self.z, **how)
-        settings = {"device": self.task.data.device, **(options.condition_options or {})}
+        settings = {"device": data.device, **(options.condition_options or {})}
         joint = result.prior.condition(self.X, self.z, self.solver, **settings)
-        model = QuantitiesModel(self.task.names, joint=joint, scales=self.scales)
-        scores = [self._scores(i, self._left_out(model, i)) for i in range(len(self.separate))]
-        return _Candidate(f"{kind}, together", model, result, scores, time.perf_counter() - began)
+        about = {"column_names": data.names, "encodings": data.encodings, "crs": data.crs, "result": result}
+        models = [
+            joint.replace(quantity=i, target_name=name, transform=own.transform, limited=own.limited, **about)
+            for i, (name, own) in enumerate(zip(self.task.names, self.separate, strict=True))
+        ]
+        scores = [self._scores(i, model) for i, model in enumerate(models)]
+        found = QuantitiesModel(self.task.names, models)
+        return _Candidate(f"{kind}, together", found, result, scores, time.perf_counter() - began)
 
     # --- judging ----------------------------------------------------------------------------------------------------
 
-    def others_known(self, i: int) -> bool:
+    def _others_known(self, i: int) -> bool:
         """Whether a quantity is wanted where others were measured: many of the places lack it, or those of ``like``."""
         known, like = self.task.known, self.task.requests[0].like
         lacking = ~known[:, i] & known.any(axis=1)
@@ -228,135 +244,70 @@ class _Race:
         there = {row.tobytes() for row in self.task.data.X[lacking]}
         return float(np.mean([row.tobytes() in there for row in like.cpu().numpy()])) > 0.5
 
-    def _judges(self, i: int) -> np.ndarray | StandIns:
-        """Who is left out of the observations of a quantity by itself."""
-        like = None if self.others_known(i) else self.task.requests[i].like
-        many = JUDGES if len(self.z) <= EXACT_UP_TO else _JUDGED
-        n = many if like is None else _STANDING_IN
-        return who_judges(self.separate[i].components[0], like, n, self.task.options.seed)[0]
-
-    def _left_out_alone(self, i: int) -> LeftOut:
-        return ordinary(leave_out(self.separate[i], self.judges[i]), self.separate[i])
-
-    def _left_out(self, model: QuantitiesModel, i: int) -> LeftOut:
-        """The same observations predicted from all quantities, numbered as those of the quantity by itself."""
-        assert model.joint is not None
-        which, rows = self.judges[i], self.task.rows[self.task.known[:, i]]  # (observations, q)
+    def _scores(self, i: int, model: Model) -> LeftOutScores:
+        """Those of what judges a quantity by itself, predicted from all quantities, and numbered as by itself."""
+        alone, own = self.judges[i], self.rows[self.task.known[:, i]]  # (observations, q)
+        which, geometry, place = alone.which, Geometry(model.components[0]), None
         if isinstance(which, StandIns):  # members are places, with all that was measured there
-            own = torch.from_numpy(rows).to(which.rows.device)
-            members = torch.where((which.members < 0)[:, :, None], -1, own[which.members]).flatten(1)
-            return ordinary(
-                leave_out(model.joint, replace(which, rows=own[which.rows, i], members=members)), model.joint
-            )
-        found = model.left_out_of(i, rows[which, i], whole_places=not self.others_known(i))
-        found = ordinary(found, model.joint)
-        return replace(found, index=np.searchsorted(rows[:, i], found.index))
+            at = torch.from_numpy(own).to(which.rows.device)
+            members = torch.where((which.members < 0)[:, :, None], -1, at[which.members]).flatten(1)
+            moved = replace(which, rows=at[which.rows, i], members=members)
+            return replace(alone, which=moved, geometry=geometry).scores(model)
+        if not self.others_known[i]:
+            number = np.unique(self.X[:, :-1], axis=0, return_inverse=True)[1].reshape(-1)
+            place = torch.from_numpy(number).to(model.device)
+        found = replace(alone, which=own[which, i], geometry=geometry, place=place).scores(model)
+        return replace(found, index=np.searchsorted(own[:, i], found.index))
 
-    def _scores(self, i: int, found: LeftOut) -> LeftOutScores:
-        """Those of left-out observations of a quantity, on the scale of the observations."""
-        scale = self.scales[i]
-        if scale.transform is None:
-            return LeftOutScores.of(found)
-        return LeftOutScores.carried_over(found, scale.transform, scale.reach)
-
-    def _pays(self, best: _Candidate) -> bool:
+    def _pays(self, scores: Sequence[LeftOutScores]) -> bool:
         """Whether observations of some quantity are predicted better together, beyond chance, and all not worse."""
         clear = []
-        for own, alone in zip(best.scores, self.alone, strict=True):
+        for own, alone in zip(scores, self.alone, strict=True):
             index = np.intersect1d(own.index, alone.index)
             before, after = alone.at(index).crps, own.at(index).crps
             clear.append(after.mean() < (1 - _BETTER) * before.mean() and clearly_worse(before, after, _ERRORS))
-        return any(clear) and best.relative(self.alone) < 1
+        return any(clear) and self._relative(scores)[0] < 1
+
+    def _relative(self, scores: Sequence[LeftOutScores]) -> tuple[float, float]:
+        """CRPS in units of those of quantities by themselves, and log scores, on average over the quantities."""
+        crps = np.mean([own.crps.mean() / alone.crps.mean() for own, alone in zip(scores, self.alone, strict=True)])
+        return float(crps), float(np.mean([own.log_score.mean() for own in scores]))
 
     # --- in words -----------------------------------------------------------------------------------------------------
 
-    def _taken(self, best: _Candidate, table: tuple[Tried, ...], missing: Sequence[str]) -> QuantitiesModel:
-        """The model of all together, with error bars that hold, and its story."""
-        assert best.model.joint is not None
-        task, asked = self.task, self.task.options
-        joint, said = judged(best.model.joint, None, asked.recalibrate, asked.seed, most=JUDGES)
-        names = None if task.data.names is None else [*task.data.names, "quantity"]
-        joint = joint.replace(result=best.result, column_names=names, encodings=task.data.encodings, crs=task.data.crs)
-        model = QuantitiesModel(task.names, joint=joint, scales=self.scales)
-        noise = [
-            f"{name} {math.sqrt(float(each)):.4g}"
-            for name, each in zip(task.names, _levels(best.result.prior), strict=True)
-        ]
-        chosen = [
-            f"Chosen: {best.name}. One model of all quantities predicts each of them from all.",
-            *self._compared(best),
-            *self._terms(best.result.prior.kernel),
-            f"Correlations at one place, without noise: {_pairs(task.names, model.correlations)}.",
-            f"Noise: standard deviations {listed(noise)}.",
-            *self._transformed(),
-            f"Predictions are made with {self.solver!r}.",
-        ]
-        tried = [f"Not tried, for want of time: {', '.join(missing)}."] if missing else []
-        sections = task.in_words, self._tried_in_words(table, tried), "\n".join(["What was chosen", *chosen])
-        text = "\n\n".join([*sections, f"Error bars\n{said}", task.time])
-        return QuantitiesModel(task.names, joint=joint, scales=self.scales, story=Story(text, table))
-
-    def _transformed(self) -> Iterator[str]:
-        for name, scale in zip(self.task.names, self.scales, strict=True):
-            if scale.transform is not None:
-                yield f"{name} is transformed, as by itself: {scale.transform.in_words}."
-
-    def _terms(self, kernel: Kernel) -> Iterator[str]:
-        """Each term of the kernel in a sentence: its places, and the quantities there."""
-        X, names = self.task.data.X, self.task.names
-        columns = self.task.data.names or [f"x{i + 1}" for i in range(X.shape[1])]
-        terms = [part.kernel for part in kernel.walk() if isinstance(part.kernel, Coregionalised)]
-        for number, term in enumerate(terms, start=1):
-            said, *_ = in_sentences(Prior(term.kernel), columns, self.task.data.units, X)
-            said = said.removeprefix("Kernel: ").replace("standard deviation 1.00; ", "").rstrip(".")
-            deviations = [f"{name} {number_of(each)}" for name, each in zip(names, term.deviations, strict=True)]
-            yield (
-                f"{f'Term {number}' if len(terms) > 1 else 'Kernel'}: {said}; standard deviations "
-                f"{listed(deviations)}; correlations {_pairs(names, term.correlations)}."
-            )
-
-    def _tried_in_words(self, table: tuple[Tried, ...], more: Sequence[str] = ()) -> str:
-        """The section of the story about the candidates."""
-        said = (
-            "Models of all quantities together were compared with each by itself by left-out observations. The CRPS is "
-            "in units of that of each by itself, on average over the quantities; less is better."
-        )
-        return "\n".join(["What was tried", said, table_of(table), *more])
-
-    def _compared(self, best: _Candidate) -> list[str]:
+    def _compared(self, scores: Sequence[LeftOutScores]) -> list[str]:
         """The scores of each quantity in a sentence."""
         said = []
-        for i, (name, own, alone) in enumerate(zip(self.task.names, best.scores, self.alone, strict=True)):
-            if self.others_known(i):
-                where = "left out where the others are known"
-            elif isinstance(self.judges[i], StandIns):
-                where = "standing in for the points of like"
-            else:
-                where = "left out with all else at their places"
+        for i, (name, own, alone) in enumerate(zip(self.task.names, scores, self.alone, strict=True)):
+            where = "left out where the others are known"
+            if not self.others_known[i]:
+                whole = "left out with all else at their places"
+                where = "standing in for the points of like" if self.judges[i].stand_in else whole
             both = f"{own.crps.mean():.4g} together and {alone.crps.mean():.4g} by itself"
             said.append(f"{name}: the CRPS of observations {where} is {both}.")
         return said
 
-    def _rows(self) -> tuple[Tried, ...]:
-        seconds = sum(each.seconds for model in self.separate for each in model.candidates)
-        return (Tried("each by itself", *_relative(self.alone, self.alone), seconds, 0.0),)
-
-    def _row(self, candidate: _Candidate, taken: bool) -> Tried:
-        relative = _relative(candidate.scores, self.alone)
-        return Tried(candidate.name, *relative, candidate.seconds, float(taken))
-
-
-def _relative(scores: Sequence[LeftOutScores], alone: Sequence[LeftOutScores]) -> tuple[float, float]:
-    """CRPS as multiples of those of quantities by themselves, and log scores, on average over the quantities."""
-    pairs = list(zip(scores, alone, strict=True))
-    crps = np.mean([each.crps.mean() / other.crps.mean() for each, other in pairs])
-    return float(crps), float(np.mean([each.log_score.mean() for each, _ in pairs]))
-
-
-def _levels(prior: Prior) -> np.ndarray:
-    """The noise variance of each quantity (q,)."""
-    assert isinstance(prior.noise_pattern, NoiseByQuantity)
-    return np.asarray(prior.noise_variance * np.square(prior.noise_pattern.values))
+    def _chosen(self, best: _Candidate) -> Iterator[str]:
+        """What was chosen, in sentences: each term of the kernel, its places and the quantities there, and the rest."""
+        (X, names), prior = (self.task.data.X, self.task.names), best.result.prior
+        columns = self.task.data.names or [f"x{i + 1}" for i in range(X.shape[1])]
+        yield f"Chosen: {best.name}. One model of all quantities predicts each of them from all."
+        yield from self._compared(best.scores)
+        kernels = [part.kernel for part in prior.kernel.walk() if isinstance(part.kernel, Coregionalised)]
+        for number, term in enumerate(kernels, start=1):
+            said, *_ = in_sentences(Prior(term.kernel), columns, self.task.data.units, X)
+            said = said.removeprefix("Kernel: ").replace("standard deviation 1.00; ", "").rstrip(".")
+            called = f"Term {number}" if len(kernels) > 1 else "Kernel"
+            alike = f"correlations {_pairs(names, term.correlations)}"
+            yield f"{called}: {said}; {_deviations(names, term.deviations)}; {alike}."
+        yield f"Correlations at one place, without noise: {_pairs(names, best.model.correlations)}."
+        assert isinstance(prior.noise_pattern, NoiseByQuantity)
+        level = math.sqrt(float(prior.noise_variance))
+        yield f"Noise: {_deviations(names, [level * each for each in prior.noise_pattern.values])}."
+        for name, model in zip(names, self.separate, strict=True):
+            if model.transform is not None:
+                yield f"{name} is transformed, as by itself: {model.transform.in_words}."
+        yield f"Predictions are made with {self.solver!r}."
 
 
 def _as_kind(kernel: Kernel, kind: str) -> Kernel:
@@ -368,6 +319,11 @@ def _as_kind(kernel: Kernel, kind: str) -> Kernel:
     assert isinstance(inner, Sum)
     half = tuple(each / 2**0.5 for each in kernel.deviations)
     return Sum(tuple(Coregionalised(each.scaled(2.0), half, kernel.angle) for each in inner.kernels))
+
+
+def _deviations(names: Sequence[str], values: Sequence[float]) -> str:
+    each = [f"{name} {number_of(value)}" for name, value in zip(names, values, strict=True)]
+    return f"standard deviations {listed(each)}"
 
 
 def _pairs(names: Sequence[str], matrix: np.ndarray) -> str:

@@ -108,7 +108,8 @@ def fit(
         how = columns_asked(categories, dates, impute)
         training = read_training(data[0], target, features, exclude, noise_column, drop_missing, wished, printer, how)
         if training.quantities and (no_fit or report):
-            raise InputError("several targets are fitted, and have no report: leave out --no-fit and --report")
+            one = "reports are of one quantity, see `cagp check MODEL/0`"
+            raise InputError(f"several targets are fitted, and {one}: leave out --no-fit and --report")
         check_rows(options, len(training.y))
         about = training.about
         at_first = saving.Saved(wished.some_prior(training), training.X, training.y, chosen_solver, about=about)

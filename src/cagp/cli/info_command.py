@@ -25,9 +25,8 @@ def info(folder: flags.Folder, debug: flags.Debug = False) -> None:
             return
         saved = read(folder)
         printer.table(("", ""), _facts(saved), title=str(folder))
-        columns = [*zip(_features(saved), saved.X.T, strict=True), (saved.about.target or "target", saved.observations)]
-        rows = []
-        for name, values in columns:
+        names, rows = (*_features(saved), saved.about.target or "target"), []
+        for name, values in zip(names, (*saved.places.T, saved.observations), strict=True):
             numbers = (f"{value:.6g}" for value in (values.min(), values.mean(), values.max()))
             rows.append((name, saved.about.units.get(name, ""), *numbers))
         printer.table(("column", "unit", "least", "mean", "greatest"), rows)
@@ -47,7 +46,7 @@ def _facts(saved: Saved) -> list[tuple[str, str]]:
     from ..support.coordinate_systems import worded
     from ..support.memory import available_bytes, human
 
-    d, p = saved.X.shape
+    d, p = len(saved.X), saved.places.shape[1]
     noise = saved.prior.noise_variance
     noises = (
         [("noise variance", f"one per observation, {noise.min():.3g} … {noise.max():.3g}")] if np.ndim(noise) else []
@@ -68,10 +67,10 @@ def _facts(saved: Saved) -> list[tuple[str, str]]:
     kept = "kept in memory" if dense <= 0.75 * free / 2 else "too large for half of that: recomputed in tiles"
     places = [("coordinate system", worded(saved.about.crs))] if saved.about.crs is not None else []
     if globe := geographic_columns(saved.prior.kernel, range(p)):
-        (south, north), (west, east) = ((saved.X[:, c].min(), saved.X[:, c].max()) for c in globe[0])
+        (south, north), (west, east) = ((saved.places[:, c].min(), saved.places[:, c].max()) for c in globe[0])
         places += [("region", f"latitude {south:g} … {north:g}, longitude {west:g} … {east:g} degrees")]
     places += [
-        ("direction", sentence) for sentence in directions_in_words(saved.prior.kernel, _features(saved), saved.X)
+        ("direction", sentence) for sentence in directions_in_words(saved.prior.kernel, _features(saved), saved.places)
     ]
     facts = [
         ("data", f"{d:,} observations of {saved.about.target or 'y'}, {p} features"),
@@ -91,14 +90,14 @@ def _facts(saved: Saved) -> list[tuple[str, str]]:
         found = f"{fit.likelihood} likelihood of {fit.size:,} observations, log p = {fit.log_likelihood:.6g}"
         facts.append(("fit", found))
     values, errors = (fit.values, fit.standard_errors) if fit is not None else (None, None)
-    for name, of, value in hyperparameter_rows(saved.prior, saved.X, saved.about, values, errors):
+    for name, of, value in hyperparameter_rows(saved.prior, saved.places, saved.about, values, errors):
         facts.append((f"  {name}", f"{of}: {value}" if of else value))
     facts += [(f"column {each.column}", words) for each in saved.about.encodings if (words := each.in_words)]
     return [*facts, *saved.about.notes.items()]
 
 
 def _features(saved: Saved) -> tuple[str, ...]:
-    return saved.about.features or tuple(f"column {i}" for i in range(saved.X.shape[1]))
+    return saved.about.features or tuple(f"column {i}" for i in range(saved.places.shape[1]))
 
 
 def solvers() -> None:

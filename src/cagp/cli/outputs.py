@@ -28,11 +28,11 @@ def beside(data: Path) -> Path:
     return data.with_name(f"{data.name[: -len(ending)]}-predicted{data.name[-len(ending) :]}")
 
 
-def notes_on(raw: RawColumns, target: str, missing: int, copied: int) -> dict[str, str]:
+def notes_on(raw: RawColumns, target: str | None, missing: int, copied: int) -> dict[str, str]:
     """What ``cagp fit`` notes about its data, for people and for the attributes of predictions."""
     from ..interop.xarray_conventions import COPIES, DESCRIBING, MISSING
 
-    attributes = raw.attributes.get(target, {})
+    attributes = {} if target is None else raw.attributes.get(target, {})
     notes = {"data file": str(raw.path)}
     notes |= {f"target {name}": attributes[name] for name in DESCRIBING if name in attributes}
     return notes | {name: str(count) for name, count in ((MISSING, missing), (COPIES, copied)) if count}

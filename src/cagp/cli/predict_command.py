@@ -153,7 +153,7 @@ def _require_map(page: Path | None, saved: Saved, std: bool, overwrite: bool) ->
 
     if not std:
         raise InputError("--map shows error bars, which the mean alone does not have; leave out --no-std")
-    require_map(page, saved.prior.kernel, saved.X.shape[1])
+    require_map(page, saved.prior.kernel, saved.places.shape[1])
     require_new(page, overwrite)
 
 

@@ -22,9 +22,10 @@ def predict_quantities(command: Callable[..., Any], given: Mapping[str, Any], pr
     from ..saving import read_quantities
 
     folder, data, prefix, observed = (given[name] for name in ("folder", "data", "prefix", "observed"))
-    asked_beside(command, given, _KNOWN, f"a model of several quantities, which {folder} is")
+    one = f"a model of several quantities, which {folder} is"
+    asked_beside(command, given, _KNOWN, one)
     if data is None:
-        raise InputError("DATA must be a table with the places, for a model of several quantities")
+        raise InputError(f"DATA must be a table with the places, for {one}")
     out, level = given["out"] or beside(data), share_in(given["interval"])
     tables.ending_of(out)
     require_new(out, given["overwrite"])
@@ -32,7 +33,7 @@ def predict_quantities(command: Callable[..., Any], given: Mapping[str, Any], pr
         raise InputError(f"--out {out} is the input itself; choose another name")
     model, about = read_quantities(folder)
     raw = tables.read_columns(data)
-    features = about.features or tuple(f"x{i}" for i in range(model.places.shape[1]))
+    features = about.features or tuple(f"x{i}" for i in range(model.models[0].X.shape[1]))
     table = tables.read_table(data, list(features), drop_missing=given["drop_missing"], encodings=about.encodings)
     tell_reading(table, printer)
     if not observed:

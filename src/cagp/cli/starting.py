@@ -14,7 +14,7 @@ import torch
 
 from .. import tables
 from ..choosing.candidates import KINDS, SHORT_AND_LONG, TRENDS
-from ..choosing.front_door import fit_named, fit_quantities
+from ..choosing.front_door import fit_named
 from ..choosing.options import LIKELIHOODS, Options, check_recalibrate
 from ..errors import InputError
 from ..hyperparameters import averaged_rows
@@ -28,7 +28,6 @@ from ..support.coordinate_systems import coordinate_names
 from ..support.numbers import listed
 from ..support.validation import choice, positive, squarable
 from ..tables.columns import ColumnsAsked
-from ..tables.table import RawColumns, Table
 from ..transforms import KINDS as TRANSFORMS
 from .expressions import KERNEL_NAMES, evaluated
 from .flags import Listed
@@ -262,16 +261,15 @@ def read_training(
     globe = globe_among(wished.globe, raw, columns, printer) if own is None else None
     on_globe = globe if own is None else globe_of(own, columns)
     on_globe = on_globe or (raw.globe if wished.globe is None else None)
-    X, y = table.matrix(columns), table.matrix(targets)
-    y = y[:, 0] if len(targets) == 1 else y
-    kept = no_copies(X, y, on_globe, columns, printer) if len(targets) == 1 else np.ones(len(X), dtype=bool)
+    X, y, only = table.matrix(columns), table.matrix(targets), None if len(targets) > 1 else targets[0]
+    kept = np.ones(len(X), dtype=bool) if only is None else no_copies(X, y[:, 0], on_globe, columns, printer)
     if kept.sum() < 2:
         raise InputError(f"{data} has {kept.sum()} row; at least two are needed")
     X, y, noise = X[kept], y[kept], wished.noise if noisy is None else table.columns[noisy][kept]
-    if len(targets) > 1:
-        return _several(raw, table, columns, targets, y, globe, printer)
-    target = targets[0]
-    printer(f"{len(y):,} observations of {target!r} at {', '.join(map(repr, columns))}.")
+    y = y if only is None else y[:, 0]
+    counts = zip(targets, (~np.isnan(y)).sum(axis=0, keepdims=True).ravel(), strict=True)
+    several = listed([f"{count:,} observations of {name!r}" for name, count in counts])
+    printer(f"{several} at {', '.join(map(repr, columns))}.")
     different = len(np.unique(X, axis=0))
     if isinstance(noise, np.ndarray) and different < len(y) and (noise > 0).all():
         found = averaged_rows(X, y, noise)
@@ -282,33 +280,14 @@ def read_training(
         )
     elif different < len(y):
         printer(f"They are at {different:,} different points; each is an observation of its own, with its own noise.")
-    for values, what in ((X, "the features"), (y, "the target")):
+    for values, what in ((X, "the features"), (y[~np.isnan(y)], "the target")):
         squarable(torch.from_numpy(values), what)
-    units = {name: table.units[name] for name in (*columns, target) if name in table.units}
-    notes = notes_on(raw, target, table.dropped, int((~kept).sum()))
+    units = {name: table.units[name] for name in (*columns, *targets) if name in table.units}
+    notes = notes_on(raw, only, table.dropped, int((~kept).sum()))
     placed = raw.crs is not None and set(coordinate_names(raw.crs)) <= set(columns)
-    about = About(tuple(columns), target, units, notes, encodings=table.encodings, crs=raw.crs if placed else None)
-    return Training(columns, X, y, noise, None if globe is None else tuple(map(columns.index, globe)), about)
-
-
-def _several(
-    raw: RawColumns,
-    table: Table,
-    columns: list[str],
-    targets: list[str],
-    Y: np.ndarray,
-    globe: tuple[str, str] | None,
-    printer: Printer,
-) -> Training:
-    """Observations Y (n, q) of several quantities, NaN where one was not measured."""
-    counts = [f"{name!r} {count:,}" for name, count in zip(targets, (~np.isnan(Y)).sum(axis=0), strict=True)]
-    printer(f"Observations in {len(Y):,} rows at {', '.join(map(repr, columns))}: {', '.join(counts)}.")
-    units = {name: table.units[name] for name in columns if name in table.units}
-    encodings = tuple(each for each in table.encodings if set(each.features) <= set(columns))
-    crs = raw.crs if raw.crs is not None and set(coordinate_names(raw.crs)) <= set(columns) else None
-    about = About(tuple(columns), None, units, {"data file": str(raw.path)}, encodings=encodings, crs=crs)
-    places = None if globe is None else tuple(map(columns.index, globe))
-    return Training(columns, table.matrix(columns), Y, None, places, about, targets)
+    about = About(tuple(columns), only, units, notes, encodings=table.encodings, crs=raw.crs if placed else None)
+    numbers = None if globe is None else tuple(map(columns.index, globe))
+    return Training(columns, X, y, noise, numbers, about, targets if only is None else ())
 
 
 def search_options(
@@ -347,8 +326,5 @@ def search(wished: PriorAsked, training: Training, options: Mapping[str, Any], p
     prior, given = wished.for_fit(training), options["fit_options"]
     told = {**options, "fit_options": {**given, "fix": (*prior.pop("fix"), *given["fix"])}, **prior}
     units = [training.about.units.get(each, "") for each in training.columns]
-    crs = training.about.crs
-    if training.quantities:
-        names: dict[str, Any] = {"names": training.quantities, "columns": training.columns, "units": units, "crs": crs}
-        return fit_quantities(training.X, training.y, **names, **told, progress=progress)
-    return fit_named(training.X, training.y, training.columns, units, crs=crs, **told, progress=progress)
+    about: dict[str, Any] = {"crs": training.about.crs, "targets": training.quantities}
+    return fit_named(training.X, training.y, training.columns, units, **about, **told, progress=progress)

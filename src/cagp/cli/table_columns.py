@@ -76,7 +76,7 @@ def matched(saved: Saved, folder: Path, raw: RawColumns, printer: Printer) -> tu
     The latitude and longitude of a NetCDF file are known by their attributes, features without names are x0, x1, ….
     """
     if saved.about.features is None:
-        numbered = tuple(f"x{i}" for i in range(saved.X.shape[1]))
+        numbered = tuple(f"x{i}" for i in range(saved.places.shape[1]))
         if set(numbered) <= set(raw.names):
             return numbered, saved.about.target or "y"
         about_of(saved, folder)  # refuses
@@ -126,7 +126,8 @@ def about_of(saved: Saved, folder: Path) -> tuple[tuple[str, ...], str]:
     """The names of features and target that tables are matched by."""
     about = saved.about
     if about.features is None or about.target is None:
-        numbered = f", or, to predict, call the columns of the table x0 … x{saved.X.shape[1] - 1}, in the order of X"
+        last = saved.places.shape[1] - 1
+        numbered = f", or, to predict, call the columns of the table x0 … x{last}, in the order of X"
         raise InputError(
             f"{folder} does not say what its {'columns are' if about.features is None else 'target is'} called, so no "
             'table can be matched to it. Save it in Python with about=cagp.saving.About(features=[...], target="...")'

@@ -55,8 +55,8 @@ def update(
         # in a gridded field what is missing is what is to be predicted, as for `cagp fit`
         table = read_for(saved, data, [*features, target, *noisy], drop_missing or bool(raw.dims), printer)
         X, y = table.matrix(features), table.columns[target]
-        both = np.concatenate([saved.X, X]), np.concatenate([saved.observations, y])
-        new = no_copies(*both, globe_of(saved.prior.kernel, features), features, printer, first=len(saved.y))
+        both = np.concatenate([saved.places, X]), np.concatenate([saved.observations, y])
+        new = no_copies(*both, globe_of(saved.prior.kernel, features), features, printer, first=len(saved.places))
         if not new.any():
             raise InputError(f"{data} has no further observation for {folder}")
         noise = table.columns[noisy[0]][new] if noisy else None
@@ -72,7 +72,7 @@ def update(
         about = dataclasses.replace(whole.about, notes={**whole.about.notes, _ADDED: added})
         saving.write(dataclasses.replace(whole, about=about), out, overwrite=overwrite)
         printer(
-            f"Observations of {target!r} added: {new.sum():,}, to {len(saved.y):,} that were there. Nothing is "
+            f"Observations of {target!r} added: {new.sum():,}, to {len(saved.places):,} that were there. Nothing is "
             "fitted anew: hyperparameters and error bars are what they were found to be before.\n"
             f"Model: {out}"
         )

@@ -7,7 +7,7 @@ import numbers
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -16,7 +16,7 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
 from sklearn.gaussian_process.kernels import WhiteKernel
 
-from ..choosing.front_door import fit_named, fit_quantities
+from ..choosing.front_door import fit_named
 from ..choosing.options import Options
 from ..errors import InputError, InputTypeError
 from ..hyperparameters import FitResult, FitWarning
@@ -188,35 +188,21 @@ class HowToLearn:
 
 
 def chosen(
-    estimator: Any,
-    X: np.ndarray,
-    Y: np.ndarray,
-    noise: Any,
-    like: Any,
-    how: HowToLearn,
-    columns: Mapping[str, Any],
-) -> list[Model]:
+    estimator: Any, X: np.ndarray, Y: np.ndarray, noise: Any, like: Any, how: HowToLearn, about: Mapping[str, Any]
+) -> list[Model] | QuantitiesModel:
     """For each column of Y (n, outputs) the model that ``cagp.fit`` chooses, by the parameters of the estimator.
 
-    ``columns`` are what ``fit_named`` is told about these of X beside their values.
+    Several may be modelled together. ``about`` is what ``fit_named`` is told beside the values.
     """
     options, fitted = _options(estimator, len(X), noise, like, how), []
+    if Y.shape[1] > 1 and estimator.together is not False:
+        found: Any = fit_named(X, Y, **about, crs=estimator.crs_, **options | {"together": estimator.together})
+        return cast(QuantitiesModel, found)
     for column in Y.T:
-        fitted.append(fit_named(X, column, **columns, crs=estimator.crs_, **options))
+        fitted.append(fit_named(X, column, **about, crs=estimator.crs_, **options))
         result = fitted[-1].result
         warn(result if result is not None and not result.converged else None)
     return fitted
-
-
-def chosen_together(
-    estimator: Any, X: np.ndarray, Y: np.ndarray, noise: Any, like: Any, how: HowToLearn, about: Mapping[str, Any]
-) -> QuantitiesModel:
-    """What ``cagp.fit`` makes of all columns of Y (n, outputs) together, by the parameters of the estimator.
-
-    ``about`` are what ``fit_quantities`` is told beside the values.
-    """
-    options = _options(estimator, len(X), noise, like, how) | {"together": estimator.together}
-    return fit_quantities(X, Y, **about, crs=estimator.crs_, **options)
 
 
 def _options(estimator: Any, n: int, noise: Any, like: Any, how: HowToLearn) -> dict[str, Any]:

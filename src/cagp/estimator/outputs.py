@@ -15,7 +15,6 @@ from ..errors import NotPositiveDefiniteError
 from ..model import Model
 from ..prediction import Prediction
 from ..prior import Prior
-from ..quantities import QuantitiesModel
 
 _NUMBERS_AT_ONCE = 2**24  # of weights (d, T) in memory at a time, where the means are taken from them
 
@@ -42,7 +41,8 @@ class Outputs:
         """log p(y) of all outputs together, each under its own prior, with the slope of a transform in it."""
         total = 0.0
         for model in self.models:
-            total += model.prior.log_likelihood(model.recipe.X, model.recipe.y, **options)
+            if not model.quantity:  # those of one model have one prior
+                total += model.prior.log_likelihood(model.recipe.X, model.recipe.y, **options)
             if model.transform is not None:
                 total += float(model.transform.log_slope(model.y).sum())
         return total
@@ -80,12 +80,13 @@ class Outputs:
 
     def noises(self, X: np.ndarray) -> np.ndarray:
         """The noise variance of new observations at X (T, p), (T, outputs): the average one of a mixture."""
-        places = torch.from_numpy(X)
 
-        def noise(prior: Prior) -> np.ndarray:  # of new observations: no factors of those that it has seen
-            return replace(prior, noise_factors=None).noise(places).numpy()
+        def noise(prior: Prior, places: torch.Tensor) -> np.ndarray:  # of new observations, without factors of old ones
+            return replace(prior, noise_factors=None).noise(places).cpu().numpy()
 
-        each = [np.stack([noise(part.prior) for part in model.components]) for model in self.models]
+        points = [model.test_points(X)[0] for model in self.models]
+        both = list(zip(self.models, points, strict=True))
+        each = [np.stack([noise(part.prior, places) for part in model.components]) for model, places in both]
         return np.column_stack([model.weights @ noise for model, noise in zip(self.models, each, strict=True)])
 
     def covariances(self, X: np.ndarray, noise: Any) -> np.ndarray:
@@ -93,53 +94,6 @@ class Outputs:
         different = self.models[:1] if self._one_variance else self.models
         found = np.stack([_whole(model.replace(margins=None), X).covariance() for model in different], axis=2)
         found = np.repeat(found, len(self.models) // len(different), axis=2)
-        return found + np.broadcast_to(noise, found.shape[1:])[:, None] * np.eye(len(X))[:, :, None]
-
-
-@dataclass(frozen=True)
-class TogetherOutputs(Outputs):
-    """Outputs that one model of points (x, i) predicts, for each of which ``models`` has that model."""
-
-    together: QuantitiesModel
-
-    @classmethod
-    def of(cls, together: QuantitiesModel) -> TogetherOutputs:
-        assert together.joint is not None
-        return cls([together.joint] * len(together.names), "", False, together)
-
-    @property
-    def transformed(self) -> bool:
-        return any(scale.transform is not None for scale in self.together.scales)
-
-    def _of(self, i: int, X: np.ndarray) -> np.ndarray:
-        """Points (x, i) of an output at X (T, p)."""
-        return np.column_stack([X, np.full(len(X), float(i))])
-
-    def log_likelihood(self, **options: Any) -> float:
-        """log p(y) of all outputs together, with the slopes of transforms in it."""
-        joint = self.models[0]
-        total = joint.prior.log_likelihood(joint.recipe.X, joint.recipe.y, **options)
-        for i, scale in enumerate(self.together.scales):
-            own = torch.from_numpy(joint.recipe.y[joint.recipe.X[:, -1] == i])
-            if scale.transform is not None:
-                total += float(scale.transform.log_slope(scale.inverse(own)).sum())
-        return total
-
-    def means(self, X: np.ndarray) -> np.ndarray:
-        return np.asarray(self.together.predict(X, progress=False).mean)
-
-    def predictions(self, X: np.ndarray) -> list[Prediction]:
-        found = [_whole(model, self._of(i, X)) for i, model in enumerate(self.models)]
-        scales = self.together.scales
-        return [each.carried_back(own.transform, own.reach) for each, own in zip(found, scales, strict=True)]
-
-    def noises(self, X: np.ndarray) -> np.ndarray:
-        prior = replace(self.models[0].prior, noise_factors=None)
-        return np.column_stack([prior.noise(torch.from_numpy(self._of(i, X))) for i in range(len(self.models))])
-
-    def covariances(self, X: np.ndarray, noise: Any) -> np.ndarray:
-        plain = self.models[0].replace(margins=None)
-        found = np.stack([_whole(plain, self._of(i, X)).covariance() for i in range(len(self.models))], axis=2)
         return found + np.broadcast_to(noise, found.shape[1:])[:, None] * np.eye(len(X))[:, :, None]
 
 

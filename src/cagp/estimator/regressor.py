@@ -16,7 +16,7 @@ from ..hyperparameters import log_likelihood
 from ..hyperparameters.result import warn
 from ..model import Model
 from ..prediction import Prediction
-from ..quantities import is_several
+from ..quantities import QuantitiesModel, is_several
 from ..solvers import Solver, as_solver
 from ..support.coordinate_systems import require_known_system, system_of, without_geometry
 from ..support.encodings import Encoding
@@ -27,7 +27,6 @@ from .fitting import (
     HowToLearn,
     Start,
     chosen,
-    chosen_together,
     learn,
     log_likelihood_at,
     prior_prediction,
@@ -36,7 +35,7 @@ from .fitting import (
     start_from,
 )
 from .nested_parameters import nested_parameters, split_nested
-from .outputs import Outputs, TogetherOutputs, outputs_of, sklearn_draws
+from .outputs import Outputs, outputs_of, sklearn_draws
 
 _EXACT_EVIDENCE = 8_000  # up to this many observations ``log_marginal_likelihood_value_`` is exact
 _OF = ("latent", "observed")
@@ -245,17 +244,19 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self._evidence: float | None = None
         self._start: Start | None = None
         self._white = 0.0
-        columns = {"names": self._features, "encodings": self._encodings}
-        if several:
-            about = {"names": names, "columns": self._features, "encodings": self._encodings}
-            interrupted = self._fit_together(X, Y, like, how, noise_variance, about)
-        elif not self._has_kernel and self.optimizer is not None:
-            fitted = chosen(self, X, Y, noise_variance, like, how, columns)
-            self._outputs = Outputs([*fitted], "", shared=False)
-            self.fit_result_, self.fit_message_ = fitted[0].result, "\n\n".join(each.story for each in fitted)
-            self.prior_ = fitted[0].prior
+        if not self._has_kernel and self.optimizer is not None:
+            about = {"names": self._features, "encodings": self._encodings, "targets": names}
+            fitted = chosen(self, X, Y, noise_variance, like, how, about)
+            if isinstance(fitted, QuantitiesModel):
+                self.quantities_, self.fit_message_, fitted = fitted, fitted.story, [*fitted.models]
+            else:
+                self.fit_message_ = "\n\n".join(each.story for each in fitted)
+            self._outputs = Outputs(fitted, "", shared=False)
+            self.fit_result_, self.prior_ = fitted[0].result, fitted[0].prior
             self.kernel_ = self.prior_.kernel
             interrupted = any(model.interrupted for model in fitted)
+        elif several:
+            raise InputError("together is for kernels that are chosen; leave kernel and optimizer out, or together")
         else:
             if like is not None:
                 raise InputError("like is for kernels that are chosen; leave the kernel out, or leave out like")
@@ -276,24 +277,6 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "model_")
         warnings.warn("recalibrated_models_ is now models_, the models that predict", FutureWarning, stacklevel=2)
         return self.models_
-
-    def _fit_together(
-        self, X: np.ndarray, Y: np.ndarray, like: Any, how: HowToLearn, noise: Any, about: dict[str, Any]
-    ) -> bool:
-        """Fit several outputs to one model, or each to its own where that is as good; whether Ctrl-C ended it."""
-        if self._has_kernel or self.optimizer is None:
-            raise InputError("together is for kernels that are chosen; leave kernel and optimizer out, or together")
-        self.quantities_ = chosen_together(self, X, Y, noise, like, how, about)
-        joint = self.quantities_.joint
-        self._outputs = (
-            Outputs([*self.quantities_.models], "", shared=False)
-            if joint is None
-            else TogetherOutputs.of(self.quantities_)
-        )
-        first = self._outputs.models[0]
-        self.fit_result_, self.prior_, self.kernel_ = first.result, first.prior, first.prior.kernel
-        self.fit_message_ = self.quantities_.story
-        return any(model.interrupted for model in self._outputs.models)
 
     def _fit_given(self, X: np.ndarray, Y: np.ndarray, noise_variance: Any, how: HowToLearn, solver: Solver) -> bool:
         """Fit the kernel that was given, as GaussianProcessRegressor does; whether Ctrl-C ended it."""

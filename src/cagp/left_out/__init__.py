@@ -14,7 +14,6 @@ from .engine import (
     matching,
     stand_ins_for,
     who_judges,
-    without_places,
 )
 from .gaps import MANY, NEAR, Gaps
 from .geometry import Geometry, blocks_like
@@ -45,5 +44,4 @@ __all__ = [
     "matching",
     "stand_ins_for",
     "who_judges",
-    "without_places",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -23,15 +23,7 @@ from .gaps import Gaps
 from .geometry import Geometry
 from .result import LeftOut
 from .stand_ins import Matching, StandIns
-from .ways import (
-    affordable,
-    by_folds,
-    by_neighbours,
-    closed_form,
-    correlation_by_neighbours,
-    in_closed_form,
-    places_in_closed_form,
-)
+from .ways import affordable, by_folds, by_neighbours, closed_form, correlation_by_neighbours, in_closed_form
 
 MOST = 100_000
 """So many are left out where nothing else is said: more take minutes and say no more."""
@@ -89,10 +81,11 @@ def left_out(
     progress: bool | None = None,
     *,
     correlated: bool = False,
+    place: torch.Tensor | None = None,
 ) -> LeftOut:
     """``n`` training observations, drawn at random, predicted from the others; see ``Model.left_out``.
 
-    Where ``correlated``, the result knows the average correlation of the errors.
+    Where ``correlated``, the result knows the average correlation of the errors. ``place`` is as in ``leave_out``.
     """
     first = mixture.components[0]
     size = len(first.y)
@@ -108,7 +101,7 @@ def left_out(
     else:
         which = stand_ins_for(first, like, min(asked, STANDING_IN) if n is None else asked, count(seed, "seed"))
     with progress_bar("left out", len(which), progress) as advance:
-        return leave_out(mixture, which, advance, seed, correlated)
+        return leave_out(mixture, which, advance, seed, correlated, place=place)
 
 
 def who_judges(model: Conditioned, like: torch.Tensor | None, n: int, seed: int) -> tuple[np.ndarray | StandIns, str]:
@@ -177,19 +170,21 @@ def leave_out(
     seed: int = 0,
     correlated: bool = False,
     another: Geometry | None = None,
+    place: torch.Tensor | None = None,
 ) -> LeftOut:
     """Training points ``which`` (n,) predicted from the others, or stand-ins from their members.
 
-    ``another`` geometry of the same data may know who is near.
+    ``another`` geometry of the same data may know who is near. ``place`` (d,) says where each training point is: with
+    it, points are predicted without all others at their place.
     """
     first, *others = mixture.components
-    found = [leave_out_of(first, which, advance, seed, correlated, another)]
+    found = [leave_out_of(first, which, advance, seed, correlated, another, place)]
     if not others:
         return found[0]
     more: dict[int, LeftOut] = {}
 
     def one(i: int) -> None:
-        more[i] = leave_out_of(others[i], which, seed=seed, another=another)
+        more[i] = leave_out_of(others[i], which, seed=seed, another=another, place=place)
 
     # exact ones, of few observations, at the same time: threads inside do not pay
     if all(closed_form(each) for each in others) and first.device.type == "cpu":
@@ -212,6 +207,7 @@ def leave_out_of(
     seed: int = 0,
     correlated: bool = False,
     another: Geometry | None = None,
+    place: torch.Tensor | None = None,
 ) -> LeftOut:
     """Training points ``which`` (n,) predicted from the others, or stand-ins from their members, by one prior."""
     solver, size = model.prepared.picked or model.solver, len(model.y)
@@ -219,69 +215,47 @@ def leave_out_of(
         rows, stand_ins, members = which.rows.cpu().numpy(), which, which.members
     else:
         rows, stand_ins, members = which, None, None
-        if affordable(model, solver, len(rows)):
+        if place is None and affordable(model, solver, len(rows)):
             lost = _decides_trend(model)[rows]
             found = by_folds(model, solver, rows[~lost], seed, advance, correlated)
             return replace(found, how=found.how + _not_determined(lost))
     at, geometry, correlation = torch.from_numpy(rows).to(model.device), Geometry(model, another), None
     if stand_ins is None and closed_form(model):
         compared = some_of(len(rows), size, 1, seed) if correlated else np.empty(0, dtype=np.int64)
-        errors, variances, correlation = in_closed_form(model, at, compared)
-        distances = geometry.distance_of(geometry.others(at, 1), at)
+        errors, variances, correlation = in_closed_form(model, at, compared, place)
+        near = _elsewhere(geometry.others(at, 1 if place is None else int(place.bincount().max())), at, place)
+        distances = geometry.distance_of(near, at)
         how = f"{_all_of(len(rows), size)} in closed form, each from all the others: new weights."
         advance(len(rows))
     else:
         if stand_ins is None:
             prepared, words = _neighbours(model, solver, len(rows))
             how = f"{_all_of(len(rows), size)} with {words}"
+            if place is not None:
+                members = _elsewhere(prepared.members(partial(geometry.others, at)), at, place)
         else:
             prepared, how = _prepared(model, STAND_IN), stand_ins.how
         errors, variances, distances = by_neighbours(model, prepared, geometry, at, members, advance)
         if correlated:
             correlation = correlation_by_neighbours(model, prepared, geometry, at, members, seed)
-    short = "leave-one-out" if stand_ins is None else "stand-ins"
-    values = errors, variances, distances
-    return _result(model, rows, values, how, short=short, stand_ins=stand_ins, correlation=correlation)
-
-
-def without_places(model: Conditioned, rows: np.ndarray) -> LeftOut:
-    """Training points ``rows`` (n,) of several quantities predicted without all quantities at their places.
-
-    The last column of the points is the number of the quantity.
-    """
-    place = torch.from_numpy(np.unique(model.recipe.X[:, :-1], axis=0, return_inverse=True)[1].reshape(-1))
-    place, at, geometry = place.to(model.device), torch.from_numpy(rows).to(model.device), Geometry(model)
-    if closed_form(model):
-        errors, variances = places_in_closed_form(model, at, place)
-        others = geometry.others(at, int(place.bincount().max()))
-        by = "in closed form, each from all other places: new weights."
-    else:
-        solver = model.prepared.picked or model.solver
-        prepared, by = _neighbours(model, solver, len(rows))
-        others = prepared.members(partial(geometry.others, at))
-    others = others.masked_fill(place[others] == place[at, None], -1)
-    if closed_form(model):
-        distances = geometry.distance_of(others, at)
-    else:
-        errors, variances, distances = by_neighbours(model, prepared, geometry, at, others, lambda steps: None)
-    how = f"{_all_of(len(rows), len(model.y))} without what else was measured at their places, {by}"
-    return _result(model, rows, (errors, variances, distances), how, short="leave-one-place-out")
-
-
-def _result(
-    model: Conditioned, rows: np.ndarray, found: tuple[torch.Tensor, ...], how: str, short: str, **beside: Any
-) -> LeftOut:
-    """Training points ``rows`` (n,) with the errors, variances and distances that were ``found``, each (n,)."""
-    error, variance, distance = (each.double().cpu().numpy() for each in found)
+    error, variance, distance = (each.double().cpu().numpy() for each in (errors, variances, distances))
     useful = np.isfinite(variance) & (variance > 0) & np.isfinite(distance) & ~_decides_trend(model)[rows]
     if not useful.any():
         raise NotPositiveDefiniteError(
             "rounding errors leave no positive variance of a left-out observation: a larger noise_variance helps"
         )
+    how += " What else was measured at their places was left out with them." if place is not None else ""
     how += _not_determined(~useful)
+    short = "leave-one-out" if stand_ins is None else "stand-ins"
+    short = short if place is None else "leave-one-place-out"
     y, std = model.recipe.y[rows], np.sqrt(np.where(useful, variance, 1.0))
-    result = LeftOut(rows, model.recipe.X[rows], y, y - error, std, distance, how, short, **beside)
+    result = LeftOut(rows, model.recipe.X[rows], y, y - error, std, distance, how, short, stand_ins, correlation)
     return result if useful.all() else result.some(useful)
+
+
+def _elsewhere(others: torch.Tensor, rows: torch.Tensor, place: torch.Tensor | None) -> torch.Tensor:
+    """Training points ``others`` (n, k), −1 for those at the ``place`` of each of ``rows`` (n,)."""
+    return others if place is None else others.masked_fill(place[others] == place[rows, None], -1)
 
 
 def _decides_trend(model: Conditioned) -> np.ndarray:

@@ -88,21 +88,13 @@ def _array(values: torch.Tensor) -> np.ndarray:
 
 
 def in_closed_form(
-    model: Conditioned, rows: torch.Tensor, compared: np.ndarray
+    model: Conditioned, rows: torch.Tensor, compared: np.ndarray, place: torch.Tensor | None = None
 ) -> tuple[torch.Tensor, torch.Tensor, Correlation | None]:
     """The errors y − mean of the training points ``rows`` (n,), and their variances, noise included, each (n,).
 
-    With the correlation of those ``compared`` (m,), places in rows.
+    With the correlation of those ``compared`` (m,), places in rows. Where others at the same ``place`` (d,) are left
+    out with each, the errors at g are P[g, g]⁻¹ (P b)[g], with the covariance P[g, g]⁻¹.
     """
-    P = _inverse(model)
-    b, group = model.unseeing
-    residual, diagonal = (P @ b.T)[rows, group[rows]], P.diagonal()[rows]
-    some = rows[torch.from_numpy(compared).to(rows.device)]
-    return residual / diagonal, 1 / diagonal, Correlation.within(P[some[:, None], some])
-
-
-def _inverse(model: Conditioned) -> torch.Tensor:
-    """P (d, d), see above."""
     require(COPIES * model.gram.dense_bytes, model.gram.budget, "left-out predictions in closed form", "lower n")
     factor = model.prepared.factor
     assert factor is not None
@@ -111,25 +103,17 @@ def _inverse(model: Conditioned) -> torch.Tensor:
         H = model.basis.at_training_points.to(P.dtype)
         PH = P @ H
         P -= PH @ torch.linalg.solve(H.T @ PH, PH.T)
-    return P
-
-
-def places_in_closed_form(
-    model: Conditioned, rows: torch.Tensor, place: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """The errors of the training points ``rows`` (n,) without all others at the same ``place`` (d,), and variances.
-
-    Of those at one place, g, the errors are P[g, g]⁻¹ (P b)[g], with the covariance P[g, g]⁻¹.
-    """
-    P = _inverse(model)
-    residual, errors, variances = P @ model.b, [], []
-    for row in rows.tolist():
-        group = (place == place[row]).nonzero()[:, 0]
-        own = torch.linalg.inv(P[group[:, None], group])
-        at = int((group == row).nonzero()[0, 0])
-        errors.append(own[at] @ residual[group])
-        variances.append(own[at, at])
-    return torch.stack(errors), torch.stack(variances)
+    b, group = model.unseeing
+    projected, some = P @ b.T, rows[torch.from_numpy(compared).to(rows.device)]
+    residual, diagonal = projected[rows, group[rows]], P.diagonal()[rows]
+    errors, variances = residual / diagonal, 1 / diagonal
+    if place is not None:
+        for at in place[rows].unique():
+            g, here = (place == at).nonzero()[:, 0], place[rows] == at
+            own, which = torch.linalg.inv(P[g[:, None], g]), torch.searchsorted(g, rows[here])
+            errors[here] = (own @ projected[g][:, group[rows[here]]])[which, torch.arange(len(which))]
+            variances[here] = own.diagonal()[which]
+    return errors, variances, Correlation.within(P[some[:, None], some])
 
 
 def closed_form(model: Conditioned) -> bool:

@@ -189,6 +189,12 @@ class Conditioned:
         offset = prior.mean.fit(torch.from_numpy(self.recipe.X), torch.from_numpy(self.recipe.y))
         return Conditioned(replace(self.recipe, prior=prior, offset=offset), self.device)
 
+    def judged_by(self, rows: np.ndarray | None) -> Conditioned:
+        """The same, of whose training points only ``rows`` (m,) may be left out; None for all."""
+        found = copy.copy(self)
+        found.recipe = replace(self.recipe, whole=rows)
+        return found
+
     def rebuilt(self, kept: np.ndarray | None = None, **settings: Any) -> Conditioned:
         """Once more, on training points ``kept`` (n,) or all, with other settings, in half the free memory."""
         recipe = self.recipe if kept is None else self.recipe.restricted(kept)

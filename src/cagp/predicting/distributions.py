@@ -15,6 +15,7 @@ import numpy as np
 import torch
 
 from ..errors import InputError
+from ..kernels import NoiseByQuantity
 from ..transforms import Transform
 from .conditioned import Conditioned
 
@@ -268,8 +269,12 @@ def reach_of(component: Conditioned, transform: Transform) -> tuple[float, float
     """How far the mean of a transform looks: twice the noise beyond all observations but outliers where g⁻¹ is the
     steeper, and at the other end as far as they are apart.
     """
-    y = torch.from_numpy(np.delete(component.recipe.y, component.prior.outliers))
-    noise = float(np.mean(component.prior.noise_variance)) ** 0.5
+    recipe, prior = component.recipe, component.prior
+    y, variance = torch.from_numpy(np.delete(recipe.y, prior.outliers)), prior.noise_variance
+    if isinstance(prior.noise_pattern, NoiseByQuantity):  # of one quantity, whose observations may be left out
+        y = torch.from_numpy(recipe.y[np.setdiff1d(recipe.judging, prior.outliers)])
+        variance = np.asarray(prior.new_noise(torch.from_numpy(recipe.X[recipe.judging[:1]])))
+    noise = float(np.mean(variance)) ** 0.5
     low, high = y.min(), y.max()
     ends = transform.inverse(torch.stack([low - _BEYOND * noise, low, high, high + _BEYOND * noise]))
     apart = ends[2] - ends[1]

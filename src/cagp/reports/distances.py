@@ -19,7 +19,8 @@ def readable(distance: np.ndarray, component: Conditioned, names: Names) -> tupl
 
     They stay as they are where the lengthscales of a component differ, and no number says how far that is.
     """
-    X, columns = component.X, range(component.X.shape[1])
+    X = component.X[:, : len(names.features or ()) or None]  # without the number of a quantity
+    columns = range(X.shape[1])
     globe = geographic_columns(component.prior.kernel, columns)
     if globe and set(globe[0]) == set(columns):
         known, unit = EARTH_RADIUS * unit_sphere(X[:, list(globe[0])]), "km"

@@ -135,7 +135,7 @@ def _of_holdout(model: Model, holdout: HoldoutData, seed: int) -> BeforeAndAfter
         noise = np.mean(model.prior.noise_variance)
         how += " The training observations each have a noise variance of their own, which says nothing about new ones: "
         how += "their average was used."
-    X, short = array(holdout.X), "held-out data"
+    X, short = array(holdout.X)[:, : model.X.shape[1]], "held-out data"
     found = model.replace(margins=None).predict(X, progress=False)
     kept = [np.stack([array(getattr(each, name)) for each in found.components]) for name in ("mean", "variance")]
     rough = _roughness(model, lambda k: geometry.search.query(geometry.coordinates(holdout.X), k))
@@ -150,7 +150,7 @@ def _of_holdout(model: Model, holdout: HoldoutData, seed: int) -> BeforeAndAfter
         tried = "Recalibration was not tried: there is no sign that it is needed."
     else:
         try:
-            margins = learn(model, holdout.X, min(len(component.y), _POINTS), seed, progress=False)
+            margins = learn(model, holdout.X, min(len(model.y), _POINTS), seed, progress=False)
             tried = f"For the recalibration, only training observations were used. {margins.how}"
         except InputError as error:
             tried = f"Recalibration was not tried: {error}."
@@ -183,7 +183,7 @@ def _of_training_data(model: Model, like: torch.Tensor | None, seed: int) -> Bef
 
 def leave_out(model: Model, like: torch.Tensor | None, seed: int) -> LeftOut:
     """Some training observations predicted from the others before any recalibration."""
-    size = len(model.recipe.y)
+    size = len(model.y)
     fewer = min(size, _FEWER_POINTS)
     most = _POINTS if len(model.components) == 1 else _POINTS_OF_MIXTURES
     by_folds = like is None and affordable(model.components[0], working(model), fewer)
@@ -197,7 +197,9 @@ def left_out_data(model: Model, found: LeftOut) -> HeldOut:
     geometry, rows = Geometry(component), torch.from_numpy(found.index).to(component.device)
     rough = _roughness(model, lambda k: geometry.others(rows, k))
     prediction = found.prediction.carried_back(model.transform, model.reach)
-    data, how = (found.X, array(model.y[rows]), prediction, found.distance, rough), f"{found.how} {_KINDER}"
+    z, X = component.y[rows], found.X[:, : model.X.shape[1]]
+    y = array(z if model.transform is None else model.transform.inverse(z))
+    data, how = (X, y, prediction, found.distance, rough), f"{found.how} {_KINDER}"
     transformed = model.transform is not None
     gaps = None if found.stand_ins is None else Gaps.of_left_out(geometry, found)
     return HeldOut(*data, found.index, "training data", how, found.short, found.correlation, transformed, gaps)
@@ -205,6 +207,8 @@ def left_out_data(model: Model, found: LeftOut) -> HeldOut:
 
 def _roughness(model: Model, nearest: Callable[[int], torch.Tensor]) -> np.ndarray | None:
     """The standard deviation of the ``nearest`` k observations at each of n points (n, k), shape (n,); None if few."""
+    if model.quantity is not None:  # neighbours are of others, too
+        return None
     around = nearest(min(_AROUND, len(model.y) - 1))
     known = around.shape[1] > 1 and bool((around >= 0).all())
     return array(model.y[around].double().std(dim=1)) if known else None

@@ -83,7 +83,7 @@ def _checked_holdout(model: Model, holdout: Any) -> HoldoutData | None:
     # a transformed model, which have been there and back, and were rounded
     own, theirs = model.components[0].y, y if model.transform is None else model.transform.of(y, "holdout y")
     candidates = torch.isin(own, theirs)  # few, so that millions of training rows cost one pass
-    training = set(_as_keys(model.X[candidates], own[candidates]))
+    training = set(_as_keys(model.components[0].X[candidates], own[candidates]))
     new = np.array([key not in training for key in _as_keys(X, theirs)])
     known = len(new) - int(new.sum())
     if 2 * known > len(new):

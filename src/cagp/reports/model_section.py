@@ -238,8 +238,10 @@ def _all_of(parameters: Sequence[Hyperparameter]) -> str:
 
 
 def _noise(model: Model) -> list[str]:
-    noise = float(np.delete(array(model.prior.noise(model.X)), model.prior.outliers).mean())
-    signal = float(model.gram.kernel_diagonal().double().mean())
+    component, own = model.components[0], model.recipe.judging
+    usual = np.setdiff1d(own, model.prior.outliers)
+    noise = float(array(model.prior.noise(component.X))[usual].mean())
+    signal = float(array(model.gram.kernel_diagonal().double())[own].mean())
     said = f"Noise makes up {percent(noise / (noise + signal))} of the variance that the prior expects."
     if noise > signal:
         said = f"The noise variance is {number(noise / signal, 2)} times that of the function: most of what is "

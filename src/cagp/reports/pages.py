@@ -223,15 +223,16 @@ def write_check_report(
 
 def simulate(model: Model, seed: int) -> tuple[SimulationResult, str]:
     """Simulation-based calibration at some of the model's training inputs, predicting at others; how, in sentences."""
-    solver, size = working(model), len(model.y)
+    solver, size = working(model), len(model.recipe.y)
     most, n = (400, 1000) if solver.calibrated else (200, 300)  # where every simulation needs a solve of its own
-    rng, X = np.random.default_rng(seed), array(model.X)
+    rng, X = np.random.default_rng(seed), model.recipe.X
     order = rng.permutation(size)
     train, test = np.sort(order[:most]), X[order[most : most + _TEST]]
     where = f"{len(test)} further inputs of the data"
     if not len(test):  # all are in use: points between random pairs of them
-        first, second = (X[rng.integers(size, size=_TEST)] for _ in range(2))
-        test = first + rng.uniform(0.2, 0.8, (_TEST, 1)) * (second - first)
+        own = array(model.X)
+        first, second = (own[rng.integers(len(own), size=_TEST)] for _ in range(2))
+        test = array(model.test_points(first + rng.uniform(0.2, 0.8, (_TEST, 1)) * (second - first))[0])
         where = f"{_TEST} points between them"
     chosen = solver.for_points(train, size)
     result = simulation_based_calibration(

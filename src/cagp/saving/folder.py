@@ -11,6 +11,7 @@ import json
 import os
 import re
 import shutil
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -89,7 +90,6 @@ def write(saved: Saved, folder: str | Path, *, overwrite: bool = False) -> Path:
     if (place / QUANTITIES).is_file():  # to be replaced as a whole
         shutil.rmtree(place)
     arrays, description = _content(saved)
-    description["created"] = datetime.now(UTC).isoformat(timespec="seconds")
     with named_as(place):
         if place.exists():
             _fill(place, arrays, description, overwrite)
@@ -120,7 +120,6 @@ def _content(saved: Saved) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     return arrays, {
         "format": FORMAT,
         "format_version": 5 if learned else 4 if outlying else 3 if patterned else 2 if parts else 1,
-        "cagp_version": __version__,
         "about": saved.about.to_json(),
         "prior": encode_prior(saved.prior, "", "noise_variance", arrays),
         "solver": {"asked": encode(saved.solver, "solver", arrays), "picked": encode(saved.picked, "picked", arrays)},
@@ -153,12 +152,18 @@ def _fill(place: Path, arrays: dict[str, np.ndarray], description: dict[str, Any
         finally:
             temporary.unlink(missing_ok=True)
         data = {"file": name, "bytes": size, "sha256": digest, "arrays": _shapes_of(arrays)}
-        content = {**description, "data": data}
-        text = json.dumps({**content, "sha256": own_hash(content)}, indent=1, ensure_ascii=False, allow_nan=False)
-        with whole_file(place / DESCRIPTION) as file:
-            file.write_text(text + "\n", encoding="utf-8")
+        write_description(place / DESCRIPTION, {**description, "data": data})
         if before and before != name:  # and no other: it may be what another process is about to describe
             (place / before).unlink(missing_ok=True)
+
+
+def write_description(path: Path, content: dict[str, Any]) -> None:
+    """Write what a folder holds as JSON, with who wrote it and when, and a hash of all of it."""
+    created = datetime.now(UTC).isoformat(timespec="seconds")
+    content = {**content, "cagp_version": __version__, "created": created}
+    text = json.dumps({**content, "sha256": own_hash(content)}, indent=1, ensure_ascii=False, allow_nan=False)
+    with whole_file(path) as file:
+        file.write_text(text + "\n", encoding="utf-8")
 
 
 def _write_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:
@@ -212,7 +217,7 @@ def read(folder: str | Path) -> Saved:
     if (place / IN_SHARDS).exists():
         raise SavedModelError(f"{place} has a model of data in shards; cagp.shards.load and `cagp predict` read it")
     if (place / QUANTITIES).is_file():
-        known = "`cagp predict` and `cagp info` read it, and cagp.load in Python"
+        known = f"`cagp predict` and `cagp info` read it, and {place / '0'} and so on hold that of one quantity each"
         raise SavedModelError(f"{place} holds a model of several quantities, which this cannot take; {known}")
     try:
         return _read(place)
@@ -224,7 +229,7 @@ def read(folder: str | Path) -> Saved:
 def _read(place: Path) -> Saved:
     """What the folder holds now."""
     try:
-        content = _description(place)
+        content = description_in(place, DESCRIPTION, FORMAT, _ENTRIES_OF)
         described = content["data"]
         name = described["file"]
         if not isinstance(name, str) or not _DATA_NAME.fullmatch(name):
@@ -246,28 +251,29 @@ def _inside(place: Path, name: str) -> Path:
     return path
 
 
-def _description(place: Path) -> dict[str, Any]:
-    path = _inside(place, DESCRIPTION)
+def description_in(place: Path, name: str, kind: str, entries: Mapping[int, Sequence[set[str]]]) -> dict[str, Any]:
+    """What ``write_description`` wrote to the file ``name``, checked; ``entries`` are those of each version."""
+    path, newest = _inside(place, name), max(entries)
     if path.stat().st_size > _LARGEST_DESCRIPTION:
-        raise SavedModelError(f"{DESCRIPTION} has {path.stat().st_size} bytes; cagp writes a few thousand")
+        raise SavedModelError(f"{name} has {path.stat().st_size} bytes; cagp writes a few thousand")
     try:
         content = json.loads(path.read_bytes().decode("utf-8"))
     except (ValueError, RecursionError) as error:
-        raise SavedModelError(f"{DESCRIPTION} is not readable JSON ({error}); it is damaged or truncated") from error
-    if not isinstance(content, dict) or content.get("format") != FORMAT:
-        raise SavedModelError(f"{DESCRIPTION} does not describe a cagp model")
+        raise SavedModelError(f"{name} is not readable JSON ({error}); it is damaged or truncated") from error
+    if not isinstance(content, dict) or content.get("format") != kind:
+        raise SavedModelError(f"{name} does not describe a {kind}")
     version = content.get("format_version")
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:
         raise SavedModelError(f"its format version is {version!r}, which is none")
-    if version > FORMAT_VERSION:
+    if version > newest:
         raise SavedModelError(
             f"it has format version {version}, written by cagp {content.get('cagp_version')}; this cagp reads up to "
-            f"{FORMAT_VERSION}: use a newer cagp"
+            f"{newest}: use a newer cagp"
         )
     if content.pop("sha256", None) != own_hash(content):
-        raise SavedModelError(f"{DESCRIPTION} does not have the hash written with it; it was changed or damaged")
-    if set(content) not in (expected := _ENTRIES_OF[version]):
-        raise SavedModelError(f"{DESCRIPTION} has the entries {sorted(content)}, expected were {sorted(expected[-1])}")
+        raise SavedModelError(f"{name} does not have the hash written with it; it was changed or damaged")
+    if set(content) not in (expected := entries[version]):
+        raise SavedModelError(f"{name} has the entries {sorted(content)}, expected were {sorted(expected[-1])}")
     return content
 
 

@@ -24,7 +24,7 @@ from ..recalibration.margins import saved_array
 from ..solvers import NearestNeighbours, Solver, as_solver
 from ..story import Story
 from ..support.coordinate_systems import coordinate_units, require_same_system
-from ..support.validation import ArrayLike
+from ..support.validation import ArrayLike, count
 from ..transforms import KINDS, Transform
 from .about import About
 from .objects import decode_prior, encode_prior, require_entries
@@ -40,17 +40,19 @@ class Parts:
     transform: Transform | None = None
     limited: bool = False
     story: Story | None = None
+    quantity: int | None = None
 
     @classmethod
     def of(cls, model: Model) -> Parts:
         """Those of a model."""
         others = tuple(component.prior for component in model.components[1:])
-        return cls(others, tuple(model.weights.tolist()), model.margins, model.transform, model.limited, model.record)
+        parts = model.margins, model.transform, model.limited, model.record, model.quantity
+        return cls(others, tuple(model.weights.tolist()), *parts)
 
     def around(self, first: Model) -> Model:
         """The whole model, given the one of its first component alone; all are conditioned in the same way."""
         components = [first.components[0], *(first.components[0].with_prior(prior) for prior in self.others)]
-        parts: Any = {name: getattr(self, name) for name in ("margins", "transform", "limited", "story")}
+        parts: Any = {name: getattr(self, name) for name in ("margins", "transform", "limited", "story", "quantity")}
         return first.replace(components=components, weights=self.weights, **parts)
 
     def guarantee(self, solver: Solver, prior: Prior) -> Guarantee:
@@ -84,11 +86,13 @@ class Parts:
                 own = {}
                 found.append((margins.name, margins.to_json(own), own))
         if self.transform is not None:
-            own_content = transform_to_json(self.transform)
+            content = {"kind": self.transform.name} | dataclasses.asdict(self.transform)  # type: ignore[call-overload]
             limited = {"limited": True} if self.limited else {}
-            found.append(("transform", {"transform": own_content, **held, **limited}, {}))
+            found.append(("transform", {"transform": content, **held, **limited}, {}))
         if self.story is not None:
             found.append(("story", self.story.to_json() | held, {}))
+        if self.quantity is not None:
+            found.append(("quantity", {"number": self.quantity}, {}))
         for i, (_, _, own) in enumerate(found):
             arrays |= {f"layers[{i}].{name}": np.ascontiguousarray(array) for name, array in own.items()}
         return [{"layer": name} | content for name, content, _ in found]
@@ -119,7 +123,7 @@ class Saved:
     def __post_init__(self) -> None:
         if not isinstance(self.about, About):
             raise InputTypeError(f"about must be a cagp.saving.About, got {self.about!r}")
-        names, columns = self.about.features, self.X.shape[1]
+        names, columns = self.about.features, self.places.shape[1]
         if names is not None and len(names) != columns:
             raise InputError(f"about.features has {len(names)} names, the points have {columns} columns")
 
@@ -145,10 +149,17 @@ class Saved:
         return cls(first.prior, recipe.X, recipe.y, first.solver, recipe.storage, **types, **rest)
 
     @property
+    def places(self) -> np.ndarray:
+        """The points of the observations (n, p): ``X``, or of a model of several quantities those of its own one."""
+        own = self.parts.quantity
+        return self.X if own is None else self.X[self.X[:, -1] == own, :-1]
+
+    @property
     def observations(self) -> np.ndarray:
-        """The observations (d,) on their own scale: ``y`` is what a transform made of them, where there is one."""
-        transform = self.parts.transform
-        return self.y if transform is None else transform.inverse(torch.from_numpy(self.y)).numpy()
+        """The observations (n,) on their own scale: ``y`` is what a transform made of them, where there is one."""
+        transform, own = self.parts.transform, self.parts.quantity
+        y = self.y if own is None else self.y[self.X[:, -1] == own]
+        return y if transform is None else transform.inverse(torch.from_numpy(y)).numpy()
 
     @property
     def guarantee(self) -> Guarantee:
@@ -214,7 +225,7 @@ def decoded(content: Any, arrays: Mapping[str, np.ndarray], size: int) -> Parts:
     if "conformal" in found:
         margins = dataclasses.replace(found["conformal"], recalibration=margins)
     transform, limited = found.get("transform", (None, False))
-    return Parts(others, weights, margins, transform, limited, found.get("story"))
+    return Parts(others, weights, margins, transform, limited, found.get("story"), found.get("quantity"))
 
 
 class _Used(UserDict[str, np.ndarray]):
@@ -246,24 +257,19 @@ def _mixture(content: Any, arrays: Mapping[str, np.ndarray], size: int) -> tuple
 
 def _transform(content: Any) -> tuple[Transform, bool]:
     require_entries({"limited": False, **content}, ["transform", "held", "limited"], "a transform")
-    return transform_from_json(content["transform"]), content.get("limited") is True
-
-
-def transform_to_json(transform: Transform) -> dict[str, Any]:
-    """A transform with its parameters as plain JSON values."""
-    return {"kind": transform.name} | dataclasses.asdict(transform)  # type: ignore[call-overload]
-
-
-def transform_from_json(content: Any) -> Transform:
-    """What ``transform_to_json`` gave."""
-    own = dict(content)
+    own = dict(content["transform"])
     kind = own.pop("kind", None)
     if kind not in KINDS:
         raise InputError(f"the transform {kind!r} is unknown; known are {', '.join(KINDS)}")
     wanted = {each.name for each in dataclasses.fields(KINDS[kind])}  # type: ignore[arg-type]
     if set(own) != wanted:
         raise InputError(f"the transform {kind} must have exactly the parameters {', '.join(sorted(wanted))}")
-    return KINDS[kind](**own)
+    return KINDS[kind](**own), content.get("limited") is True
+
+
+def _quantity(content: Any) -> int:
+    require_entries(content, ["number"], "a quantity")
+    return count(content["number"], "the number of the quantity")
 
 
 _DECODERS: dict[str, Callable[[Any, Mapping[str, np.ndarray], int], Any]] = {
@@ -272,5 +278,6 @@ _DECODERS: dict[str, Callable[[Any, Mapping[str, np.ndarray], int], Any]] = {
     "conformal": Conformal.from_json,
     "transform": lambda content, arrays, size: _transform(content),
     "story": lambda content, arrays, size: Story.from_json(content),
+    "quantity": lambda content, arrays, size: _quantity(content),
 }
 """What reads each layer, in their order."""

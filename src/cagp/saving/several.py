@@ -1,16 +1,15 @@
 """The door to model folders of any kind; and folders of several quantities.
 
-These hold ``quantities.json``, and folders of models of one quantity each, or of one model of all. The file is written
-last: without it a folder holds nothing.
+These hold ``quantities.json`` and a model folder for each quantity, 0, 1, …, each of which is read by itself as well.
+Where one model of all is seen from each, they share its data. ``quantities.json`` is written last: without it a folder
+holds nothing.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 import shutil
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 from uuid import uuid4
@@ -19,19 +18,15 @@ import torch
 
 from ..errors import InputError, SavedModelError
 from ..model import Model
-from ..quantities import QuantitiesModel, Scale
+from ..quantities import QuantitiesModel
 from ..solvers import Solver
 from ..story import Story
-from ..support.atomic_files import whole_file
-from ..support.version import __version__
 from .about import About
-from .folder import QUANTITIES, own_hash, read, require_writable, write
-from .objects import require_entries
-from .saved import Saved, transform_from_json, transform_to_json
+from .folder import QUANTITIES, description_in, read, require_writable, write, write_description
+from .saved import Saved
 
 _FORMAT, _VERSION = "cagp quantities", 1
-_ENTRIES = ("format", "format_version", "cagp_version", "created", "names", "together", "scales", "story", "sha256")
-_LARGEST = 16 * 2**20
+_ENTRIES = {"format", "format_version", "cagp_version", "created", "names", "story"}
 
 
 def holds_quantities(folder: str | Path) -> bool:
@@ -44,40 +39,17 @@ def write_quantities(
 ) -> Path:
     """Write a model of several quantities, whole or not at all; ``about`` is that of the places."""
     place, about = require_writable(folder, overwrite), about or About()
-    names = list(model.names)
-    scales = [
-        {"transform": None if each.transform is None else transform_to_json(each.transform), "reach": each.reach}
-        for each in model.scales
-    ]
-    content = {
-        "format": _FORMAT,
-        "format_version": _VERSION,
-        "cagp_version": __version__,
-        "created": datetime.now(UTC).isoformat(timespec="seconds"),
-        "names": names,
-        "together": model.together,
-        "scales": scales,
-        "story": None if model.record is None else model.record.to_json(),
-    }
-    place.parent.mkdir(parents=True, exist_ok=True)
-    temporary = place.with_name(f".partial-{uuid4().hex}-{place.name}")
+    story = None if model.record is None else model.record.to_json()
+    temporary, old = (place.with_name(f".partial-{uuid4().hex}-{name}") for name in (place.name, "old"))
     try:
-        temporary.mkdir()
-        if model.joint is not None:
-            own = dataclasses.replace(about, features=about.features and (*about.features, "quantity"), target=None)
-            write(Saved.of(model.joint, own), temporary / "0")
-        for i, (name, each) in enumerate(zip(names, model.models, strict=bool(model.models))):
+        for i, (name, each) in enumerate(zip(model.names, model.models, strict=True)):
             write(Saved.of(each, dataclasses.replace(about, target=name)), temporary / str(i))
-        text = json.dumps({**content, "sha256": own_hash(content)}, indent=1, ensure_ascii=False, allow_nan=False)
-        with whole_file(temporary / QUANTITIES) as file:
-            file.write_text(text + "\n", encoding="utf-8")
+        content = {"format": _FORMAT, "format_version": _VERSION, "names": list(model.names), "story": story}
+        write_description(temporary / QUANTITIES, content)
         if place.exists():
-            old = place.with_name(f".partial-{uuid4().hex}-old-{place.name}")
             os.rename(place, old)
-            os.rename(temporary, place)
-            shutil.rmtree(old)
-        else:
-            os.rename(temporary, place)
+        os.rename(temporary, place)
+        shutil.rmtree(old, ignore_errors=True)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     return place
@@ -86,34 +58,18 @@ def write_quantities(
 def read_quantities(folder: str | Path, **how: Any) -> tuple[QuantitiesModel, About]:
     """What ``write_quantities`` wrote, checked, and what it says of the first; ``how`` is as in ``Saved.condition``."""
     place = Path(folder)
-    path = place / QUANTITIES
     try:
-        if path.stat().st_size > _LARGEST:
-            raise InputError(f"{QUANTITIES} has {path.stat().st_size} bytes; cagp writes a few thousand")
-        content = json.loads(path.read_text(encoding="utf-8"))
-        require_entries(content, _ENTRIES, QUANTITIES)
-        if content.pop("sha256") != own_hash(content) or content["format"] != _FORMAT:
-            raise InputError(f"{QUANTITIES} does not have the hash written with it; it was changed or damaged")
-        if content["format_version"] != _VERSION:
-            version = f"format version {content['format_version']}, written by cagp {content['cagp_version']}"
-            raise InputError(f"it has {version}; this cagp reads version {_VERSION}: use a newer cagp")
+        content = description_in(place, QUANTITIES, _FORMAT, {_VERSION: (_ENTRIES,)})
         names = [str(each) for each in content["names"]]
-        scales = [
-            Scale(each["transform"] and transform_from_json(each["transform"]), each["reach"] and tuple(each["reach"]))
-            for each in content["scales"]
-        ]
         story = None if content["story"] is None else Story.from_json(content["story"])
-    except (InputError, KeyError, TypeError, ValueError, OSError, RecursionError) as error:
+    except (InputError, SavedModelError, KeyError, TypeError, OSError) as error:
         raise SavedModelError(f"{place} cannot be loaded: {error}") from error
-    saved = [read(place / str(i)) for i in range(1 if content["together"] else len(names))]
-    models = [each.condition(**how) for each in saved]
-    about = saved[0].about
-    if content["together"]:
-        features = None if about.features is None else about.features[:-1]
-        return QuantitiesModel(names, joint=models[0], scales=scales, story=story), dataclasses.replace(
-            about, features=features
-        )
-    return QuantitiesModel(names, models=models, scales=scales, story=story), about
+    saved = [read(place / str(i)) for i in range(len(names))]
+    models = [saved[0].condition(**how)]
+    for each in saved[1:]:  # of one model of all, all others are other views
+        models.append(each.condition(**how) if each.parts.quantity is None else each.parts.around(models[0]))
+        models[-1].target_name = each.about.target
+    return QuantitiesModel(names, models, story=story), saved[0].about
 
 
 def load(

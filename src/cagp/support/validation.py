@@ -134,6 +134,8 @@ def quantities(Y: ArrayLike, n: int, names: Sequence[str] | None = None, name: s
     if names is not None and found is not None and list(found) != list(names):
         raise InputError(f"{name} has the columns {found}, the quantities are {list(names)}; put them in that order")
     given = Y.detach().cpu().numpy() if isinstance(Y, torch.Tensor) else _as_numpy(Y, name)
+    if np.iscomplexobj(given):
+        raise InputTypeError(f"{name} is complex; cagp works with real numbers: pass the real part you mean")
     if given.ndim != 2 or given.shape[0] != n or given.shape[1] != (given.shape[1] if names is None else len(names)):
         wanted = "quantities" if names is None else len(names)
         raise InputError(f"{name} must have shape ({n}, {wanted}), one row a place, got {given.shape}")
