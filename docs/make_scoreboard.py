@@ -1,6 +1,6 @@
 """Run the scoreboard at full size and bring docs/scoreboard.md up to date; no number between its marks is by hand.
 
-    CAGP_DATA=... python docs/make_scoreboard.py --out board   # goes on where it stopped; a kill loses one fit
+    CAGP_DATA=... python docs/make_scoreboard.py               # in a new folder, or with --out FOLDER in one that is kept
     python docs/make_scoreboard.py --page                      # the page alone, from docs/scoreboard.json
 
 The table of all fits is kept in docs/scoreboard.json, with the machine; the figure goes to docs/figures.

@@ -97,7 +97,9 @@ def test_the_study(made: tuple[Record, pd.DataFrame]) -> None:
         line = table[(table["part"] == part) & (table["what"] == LINEAR)].iloc[0]
         A, A_test = (np.column_stack([X, np.ones(len(X))]) for X in (problem.X, problem.X_test))
         normal = np.linalg.solve(A.T @ A, A.T @ problem.y)
-        assert line["rmse"] == pytest.approx(np.sqrt(np.square(problem.truth - A_test @ normal)[known].mean()))
+        spread = np.sqrt(np.square(problem.y - A @ normal).sum() / (50 - 3))
+        expected = score((A_test @ normal)[known], np.full(29, spread), problem.truth[known])
+        assert [line[name] for name in AVERAGES] == pytest.approx([getattr(expected, name) for name in AVERAGES])
         oracle = table[(table["part"] == part) & (table["what"] == ORACLE)].iloc[0]
         G = covariance(problem.X, problem.X) + NOISE * np.eye(50)
         V = covariance(problem.X_test, problem.X)
@@ -109,7 +111,7 @@ def test_the_study(made: tuple[Record, pd.DataFrame]) -> None:
         assert oracle["holds_80"] == expected.coverage(0.8)
     scores, oracle_table = record.comparisons
     crps = table.loc[table["what"] == OURS, "crps"]
-    assert scores.rows[0][:3] == ["a made field", "50 → 29", "2 draws"]
+    assert scores.rows[0][:3] == ("a made field", "50 → 29", "2 draws")
     value, _, error = scores.rows[0][3].split()
     assert float(value) == pytest.approx(crps.mean(), abs=crps.sem())
     assert float(error) == pytest.approx(crps.sem(), rel=0.06)  # with two digits
