@@ -1,7 +1,7 @@
 """Run the scoreboard at full size and bring docs/scoreboard.md up to date; no number between its marks is by hand.
 
-    CAGP_DATA=... python docs/make_scoreboard.py               # in a new folder, or with --out FOLDER in one that is kept
-    python docs/make_scoreboard.py --page                      # the page alone, from docs/scoreboard.json
+    CAGP_DATA=... python docs/make_scoreboard.py    # in a new folder, or with --out in one that is kept
+    python docs/make_scoreboard.py --page           # the page alone, from docs/scoreboard.json
 
 The table of all fits is kept in docs/scoreboard.json, with the machine; the figure goes to docs/figures.
 """
@@ -20,6 +20,7 @@ import pandas as pd
 from cagp_studies import STUDIES, load_all, run_study
 from cagp_studies.markdown import between_marks, table
 from cagp_studies.scoreboard_results import beside_others, findings, predictors, protocol, remarks, scores, verdicts
+from cagp_studies.scoreboard_sets import SETS
 from cagp_studies.study import Comparison
 
 HERE = Path(__file__).parent
@@ -55,7 +56,7 @@ def parts(found: Found) -> dict[str, str]:
         "findings": "\n".join(f"- {line}" for line in findings(own)),
         "others": _shown(beside_others(verdicts(own))),
         "predictors": _shown(predictors(own)),
-        "remarks": "\n".join(f"- {line}" for line in remarks(own, whole=True, missing=[])),
+        "remarks": "\n".join(f"- {line}" for line in remarks(own, tuple(SETS), whole=True)),
     }
 
 

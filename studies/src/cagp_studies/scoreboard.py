@@ -25,7 +25,6 @@ from .problem import Problem, generator
 from .scoreboard_sets import SETS, ScoredSet
 from .study import Presentation, Study, Tables
 
-_NEIGHBOURS = 60  # of the oracle, which has as many far ones in gaps
 _SECONDS = 1800.0  # so many that no clock decides what is tried; what the default allows stands beside what was used
 _WARM = (100, 2100)  # rows of fits that are not measured: with the second the likelihood by terms is compiled, too
 
@@ -62,15 +61,18 @@ class Scoreboard(Study[ScoreboardConfig, ScoreboardPiece]):
 
     def pieces(self, config: ScoreboardConfig) -> Mapping[str, ScoreboardPiece]:
         content = satellite_content()
-        found = {}
-        for name in config.sets:
-            satellite = "satellite" in name  # another file makes other pieces, and none makes none
-            if not SETS[name].here() or (satellite and content is None):
-                continue
-            parts = SETS[name].parts if config.parts is None else min(config.parts, SETS[name].parts)
-            for part in range(parts):
-                found[f"{name}{f'-{content}' if satellite else ''}-{part:02d}"] = ScoreboardPiece(name, part)
-        return found
+        endings = {  # another file of the satellite makes other pieces, and none makes none
+            name: f"-{content}" if "satellite" in name else ""
+            for name in config.sets
+            if SETS[name].here() and ("satellite" not in name or content is not None)
+        }
+        most = max(SETS[name].parts for name in config.sets)
+        return {  # the first part of every set first
+            f"{name}{ending}-{part:02d}": ScoreboardPiece(name, part)
+            for part in range(most if config.parts is None else min(most, config.parts))
+            for name, ending in endings.items()
+            if part < SETS[name].parts
+        }
 
     def run(self, config: ScoreboardConfig, piece: ScoreboardPiece, seed: int) -> Tables:
         chosen = SETS[piece.set]
@@ -139,7 +141,7 @@ def fit_and_predict(chosen: ScoredSet, X: np.ndarray, y: np.ndarray, X_test: np.
 def _oracle(chosen: ScoredSet, problem: Problem) -> Prediction:
     """What nobody can do: predicted with the prior that the data were drawn from."""
     assert chosen.oracle is not None
-    solver = cagp.NearestNeighbours(_NEIGHBOURS, far=_NEIGHBOURS if chosen.gaps else 0)
+    solver = cagp.NearestNeighbours(chosen.neighbours, far=chosen.neighbours if chosen.gaps else 0)
     model = chosen.oracle.condition(problem.X, problem.y, solver)
     return model.predict(problem.X_test, progress=False).observed()
 

@@ -75,7 +75,7 @@ def protocol(table: pd.DataFrame) -> str:
     """Twelve digits of all that decides what is measured: data, splits, seeds, options, scores, what stands beside."""
     own = table[table["what"] == OURS].sort_values(["set", "part"])
     rows = own[["set", "part", "seed", "train", "test", "data", "options"]].to_dict(orient="split")["data"]
-    beside = {name: repr(SETS[name].oracle) for name in sorted(set(own["set"]))}
+    beside = {name: [repr(SETS[name].oracle), SETS[name].neighbours] for name in sorted(set(own["set"]))}
     decisive = [rows, list(AVERAGES), list(LEVELS), beside, LINEAR]
     return hashlib.sha256(json.dumps(decisive).encode()).hexdigest()[:12]
 
@@ -128,8 +128,7 @@ def presentation(table: pd.DataFrame, sets: Sequence[str], whole: bool) -> Prese
         "central intervals hold, dashed what is promised; seconds of the processor for fit and prediction. Bars are "
         "standard errors over folds or masks."
     )
-    missing = [SETS[name].title for name in sets if name not in set(table["set"])]
-    return Presentation({"scores": Drawing(_figure(table), caption)}, comparisons, remarks(table, whole, missing))
+    return Presentation({"scores": Drawing(_figure(table), caption)}, comparisons, remarks(table, sets, whole))
 
 
 def scores(table: pd.DataFrame, whole: bool) -> Comparison:
@@ -187,7 +186,7 @@ def predictors(table: pd.DataFrame) -> Comparison:
     own = table[table["what"] == OURS]
     rows = [
         (SETS[each.set].title, str(each.part + 1), each.model, f"{each.processor:.1f}", f"{each.budget:.0f}")
-        for each in own.itertuples()
+        for each in own.assign(order=own["set"].map(list(SETS).index)).sort_values(["order", "part"]).itertuples()
     ]
     columns = ("set", "part", "model", "seconds of the processor", "default budget")
     return Comparison("What cagp.fit took, with weights, and whether the default budget allows it.", columns, rows)
@@ -222,8 +221,18 @@ def findings(table: pd.DataFrame) -> list[str]:
     return lines
 
 
-def remarks(table: pd.DataFrame, whole: bool, missing: Sequence[str]) -> list[str]:
-    """How to read it."""
+def _missing(table: pd.DataFrame, sets: Sequence[str], whole: bool) -> list[str]:
+    """Sets without a row and, where all are wanted, those that lack some of their parts."""
+    done = table[table["what"] == OURS]["set"].value_counts()
+    return [
+        SETS[name].title + (f" ({parts - found} of {parts} {SETS[name].of})" if found else "")
+        for name in sets
+        if (found := done.get(name, 0)) < (parts := SETS[name].parts if whole else 1)
+    ]
+
+
+def remarks(table: pd.DataFrame, sets: Sequence[str], whole: bool) -> list[str]:
+    """How to read it; ``sets`` are those that were asked for."""
     own = table[table["what"] == OURS]
     dates = sorted(set(own["date"]))
     when, minutes = " to ".join(dict.fromkeys((dates[0], dates[-1]))), own["processor"].sum() / 60
@@ -242,8 +251,8 @@ def remarks(table: pd.DataFrame, whole: bool, missing: Sequence[str]) -> list[st
     late = own[own["processor"] > own["budget"]]
     if over := [f"{SETS[each.set].title}, part {each.part + 1}" for each in late.itertuples()]:
         found.append(f"More seconds of the processor than the default budget of cagp.fit has: {'; '.join(over)}.")
-    if missing:
-        found.append(f"Not here, for want of their files in the folder CAGP_DATA: {', '.join(missing)}.")
+    if missing := _missing(table, sets, whole):
+        found.append(f"Not run, or without their files in the folder CAGP_DATA: {', '.join(missing)}.")
     if not whole:
         found.insert(0, "QUICK: few rows and one part of each set. No number of this run is one of the scoreboard.")
     return found
