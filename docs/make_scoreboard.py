@@ -69,8 +69,8 @@ def _setting(own: pd.DataFrame, environments: list[dict[str, str]]) -> str:
         f"cagp {each['cagp']}, torch {each['torch']} and Python {each['Python']} on one thread of {each['processor']}"
         for each in environments
     ]
-    dates = own["date"].dropna()
-    return f"**Protocol `{protocol(own)}`**, measured {dates.min()} to {dates.max()} with {'; '.join(machines)}."
+    dates = " to ".join(sorted({own["date"].dropna().min(), own["date"].dropna().max()}))
+    return f"**Protocol `{protocol(own)}`**, measured {dates} with {'; '.join(machines)}."
 
 
 def main() -> None:

@@ -218,7 +218,7 @@ def test_verdicts(monkeypatch: pytest.MonkeyPatch) -> None:
     assert said[2].startswith("**Worse than the best published figure**: a made field, CRPS 0.55 (0.5, +10.0%); ")
     assert said[3] == "**Better than 0.2.0, which was blind**: a made field, CRPS 0.55 (0.6, -8.3%)."
     assert said[4].endswith(": nowhere.")
-    assert said[-1].endswith(": a made field (90.0%).")
+    assert said[-1].endswith(": a made field (90.0% of 5).")
 
 
 def test_fits_beyond_the_default_budget_are_named() -> None:
@@ -231,7 +231,7 @@ def test_fits_beyond_the_default_budget_are_named() -> None:
 def test_what_is_missing_is_said() -> None:
     table = pd.DataFrame(rows("made", OURS, [1.0]))
     assert "Not run" not in " ".join(remarks(table, ["made"], whole=False))
-    assert remarks(table, ["made", "jura"], whole=True)[-1].endswith(": a made field (1 of 2 draws), Jura, cadmium.")
+    assert remarks(table, ["made", "jura"], whole=True)[-1].endswith(": a made field (1 of 2 draws); Jura, cadmium.")
 
 
 def test_the_first_part_of_every_set_is_run_first(tmp_path: Path) -> None:

@@ -50,6 +50,8 @@ def _of_the_competition(field: str) -> list[Other]:
     """The rows of the competition's table that have numbers."""
     found = []
     for who, _, *cells, source in PUBLISHED[field]:
+        if not source.startswith(("blind", "published")):
+            continue
         numbers = dict(zip(("rmse", "crps", "interval_score"), cells[:3], strict=True))
         scores = {name: float(cell) for name, cell in numbers.items() if cell != "–"}
         found.append(Other(BLIND if source.startswith("blind") else who, scores))
@@ -138,7 +140,7 @@ def scores(table: pd.DataFrame, whole: bool) -> Comparison:
     for name in dict.fromkeys(table["set"]):
         ours, line = means.loc[(name, OURS)], means.loc[(name, LINEAR)]
         oracle = f"{means.loc[(name, ORACLE), 'crps']:.4g}" if (name, ORACLE) in means.index else "–"
-        told = f"{ours['parts']:.0f} {SETS[name].of}" if SETS[name].of else "1"
+        told = _parts(name, int(ours["parts"]))
         cells = [_with_error(ours[score], ours[f"{score}_se"]) for score in AVERAGES]
         holds = " ".join(f"{100 * ours[level]:.1f}" for level in LEVELS)
         error = f" (± {100 * ours['holds_95_se']:.1f})" if ours["parts"] > 1 else ""
@@ -153,6 +155,11 @@ def scores(table: pd.DataFrame, whole: bool) -> Comparison:
         "50 80 95% intervals hold, %", "seconds: processor / clock",
     )  # fmt: skip
     return Comparison(f"{quick}Protocol {protocol(table)}.", columns, rows)
+
+
+def _parts(name: str, found: int) -> str:
+    of, parts = SETS[name].of, SETS[name].parts
+    return "1" if not of else f"{parts} {of}" if found == parts else f"{found} of {parts} {of}"
 
 
 def _with_error(value: float, error: float) -> str:
@@ -216,7 +223,7 @@ def findings(table: pd.DataFrame) -> list[str]:
     means = summary(table)
     ours = means.xs(OURS, level="what")
     off = ours[(ours["holds_95"] - 0.95).abs() > _FAR_OFF]
-    told = [f"{SETS[name].title} ({100 * row['holds_95']:.1f}%)" for name, row in off.iterrows()]
+    told = [f"{SETS[name].title} ({100 * row['holds_95']:.1f}% of {row['test']:,.0f})" for name, row in off.iterrows()]
     lines.append(f"**95% intervals hold less than 93% or more than 97%**: {', '.join(told) or 'nowhere'}.")
     return lines
 
@@ -252,7 +259,7 @@ def remarks(table: pd.DataFrame, sets: Sequence[str], whole: bool) -> list[str]:
     if over := [f"{SETS[each.set].title}, part {each.part + 1}" for each in late.itertuples()]:
         found.append(f"More seconds of the processor than the default budget of cagp.fit has: {'; '.join(over)}.")
     if missing := _missing(table, sets, whole):
-        found.append(f"Not run, or without their files in the folder CAGP_DATA: {', '.join(missing)}.")
+        found.append(f"Not run, or without their files in the folder CAGP_DATA: {'; '.join(missing)}.")
     if not whole:
         found.insert(0, "QUICK: few rows and one part of each set. No number of this run is one of the scoreboard.")
     return found
@@ -274,7 +281,7 @@ def _figure(table: pd.DataFrame) -> Figure:
     _draw_coverage(middle, means, names)
     seconds = [means.loc[(name, OURS), "processor"] for name in names]
     right.plot(seconds, range(len(names)), "o", color="#0072B2", markersize=5)
-    right.set(xscale="log", xlabel="seconds of the processor, fit and prediction")
+    right.set(xscale="log", xlabel="seconds of the processor")
     left.set_yticks(range(len(names)), [SETS[name].title for name in names])
     left.invert_yaxis()
     for ax in (left, middle, right):
@@ -306,4 +313,4 @@ def _draw_coverage(ax: Axes, means: pd.DataFrame, names: Sequence[str]) -> None:
         error = 100 * np.nan_to_num([means.loc[(name, OURS), f"{level}_se"] for name in names])
         ax.axvline(100 * promised, color=_COLOURS[level], linewidth=1, linestyle="--")
         ax.errorbar(held, rows, xerr=error, fmt="o", color=_COLOURS[level], markersize=5)
-    ax.set(xlabel="50%, 80% and 95% intervals hold, %")
+    ax.set(xlabel="intervals that hold, %")
