@@ -4,7 +4,7 @@ VENV := .venv
 RUN := $(VENV)/bin/python
 READY := $(VENV)/.ready
 
-.PHONY: demo docs test test-all lint bench competition peers clean
+.PHONY: demo docs test test-all lint bench competition scoreboard peers clean
 
 $(READY): pyproject.toml studies/pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit("cagp needs Python 3.11 or newer, this is " + sys.version.split()[0] + "; try: make PYTHON=python3.11") if sys.version_info < (3, 11) else None'
@@ -53,6 +53,9 @@ bench: $(READY)  ## speed, as ratios taken side by side; rewrites docs/performan
 
 competition: $(READY)  ## the competition of Heaton et al. at full size; rewrites docs/competition.md and its figures
 	$(RUN) docs/make_competition.py
+
+scoreboard: $(READY)  ## one frozen protocol on all sets, needs CAGP_DATA; rewrites docs/scoreboard.md
+	$(RUN) docs/make_scoreboard.py
 
 # other packages live in an environment of their own, at the versions of the extra "peers"
 PEERS := .venv-peers

@@ -24,6 +24,7 @@ from cagp_studies import STUDIES, load_all, run_study
 from cagp_studies.heaton_data import SATELLITE, SIMULATED
 from cagp_studies.heaton_figures import binned
 from cagp_studies.heaton_results import PUBLISHED, SOURCES, TRUTH
+from cagp_studies.markdown import between_marks, table
 
 HERE = Path(__file__).parent
 RESULTS, PAGE, FIGURES = HERE / "competition.json", HERE / "competition.md", HERE / "figures"
@@ -73,11 +74,6 @@ def shrink(source: Path, target: Path) -> None:
 
 
 # --- from the file to the page ----------------------------------------------------------------------------------------
-
-
-def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table in Markdown."""
-    return "\n".join(f"| {' | '.join(line)} |" for line in (columns, ["---"] * len(columns), *rows))
 
 
 def scores(found: Found) -> str:
@@ -215,12 +211,7 @@ PARTS: dict[str, Callable[[Found], str]] = {
 
 def refreshed(text: str, found: Found) -> str:
     """The page with each part between its marks written anew."""
-    for name, part in PARTS.items():
-        start, end = f"<!-- {name} -->\n", f"<!-- /{name} -->"
-        before, rest = text.split(start)
-        _, after = rest.split(end)
-        text = f"{before}{start}{part(found)}\n{end}{after}"
-    return text
+    return between_marks(text, {name: part(found) for name, part in PARTS.items()})
 
 
 def main() -> None:

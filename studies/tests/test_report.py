@@ -65,8 +65,8 @@ def test_the_page_needs_nothing_else(made: dict[str, AnyStudy], everything: Path
     images = [value for tag, value in page.found if tag == "img"]
     expected = 2 + 2 + 2 + 1 + 1 + 2 + 2  # rmse and nll twice, histograms twice, p-values, time, hybrid, recalibration
     if Uci.name in made:
-        # uci, maps, timings, histograms, convergence, full, acceleration, heaton (each field), relocated
-        expected += 2 + 2 + 1 + 2 + 2 + 5 + 6 + 4 * (1 if satellite_file() is None else 2) + 1
+        # uci, maps, timings, histograms, convergence, full, acceleration, heaton (each field), relocated, scoreboard
+        expected += 2 + 2 + 1 + 2 + 2 + 5 + 6 + 4 * (1 if satellite_file() is None else 2) + 1 + 1
     assert len(images) == expected
     for image in images:
         head, content = image.split(",", 1)
@@ -96,6 +96,7 @@ def test_the_table_of_figures_is_true(made: dict[str, AnyStudy], everything: Pat
         "recalibration",
         "heaton",
         "relocated",
+        "scoreboard",
         "era5-full",
         "era5-full-hyperparameters",
     }

@@ -33,6 +33,7 @@ from cagp_studies.hybrid import Hybrid, HybridConfig
 from cagp_studies.recalibration import RecalibrationConfig, RecalibrationStudy
 from cagp_studies.relocated import Relocated, RelocatedConfig
 from cagp_studies.sbc import Sbc, SbcIterations
+from cagp_studies.scoreboard import Scoreboard, ScoreboardConfig
 from cagp_studies.simulated import Case, SimulatedConfig
 from cagp_studies.study import Tables
 from cagp_studies.timing import Time, TimeConfig
@@ -206,6 +207,10 @@ class TinyRelocated(Relocated):
     scales = both(RelocatedConfig(("simulated", "era5"), every=16, places=2))  # type: ignore[assignment]
 
 
+class TinyScoreboard(Scoreboard):
+    scales = both(ScoreboardConfig(("concrete", "heaton-simulated"), rows=60, tests=30, parts=2))  # type: ignore[assignment]
+
+
 class SmallerRecalibration(RecalibrationStudy):
     """On simulated data alone."""
 
@@ -240,6 +245,7 @@ def on_real_data() -> dict[str, AnyStudy]:
         TinyRecalibration(),
         TinyHeaton(),
         TinyRelocated(),
+        TinyScoreboard(),
     )
     return {study.name: study for study in studies}
 

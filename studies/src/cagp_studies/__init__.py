@@ -18,6 +18,7 @@ from .relocated import Relocated
 from .report import Record, load_all
 from .runner import run_study
 from .sbc import Sbc, SbcIterations
+from .scoreboard import Scoreboard
 from .study import SCALES, AnyStudy, Comparison, Drawing, Presentation, Study
 from .timing import Time
 from .uci import Uci
@@ -43,6 +44,7 @@ STUDIES: dict[str, AnyStudy] = {
         RecalibrationStudy(),
         Relocated(),
         Heaton(),
+        Scoreboard(),
     )
 }
 """All studies by name, in the order of the report."""

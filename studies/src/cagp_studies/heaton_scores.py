@@ -31,6 +31,7 @@ def scores_of(prediction: Prediction, truth: np.ndarray) -> dict[str, float]:
         "crps": own.crps,
         "interval_score": own.interval_score,
         "holds_50": own.coverage(0.5),
+        "holds_80": own.coverage(0.8),
         "holds_95": own.coverage(0.95),
         "log_score": own.log_score,
         "normal_crps": normal.crps,
