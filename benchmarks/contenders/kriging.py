@@ -1,6 +1,6 @@
 """The geostatistical packages: a variogram model is fitted to the experimental variogram, then ordinary kriging.
 
-The kriging variance of all three is that of a new observation: the nugget is part of it.
+The kriging variance of all four is that of a new observation: the nugget is part of it.
 """
 
 from __future__ import annotations
@@ -9,13 +9,16 @@ import os
 
 import numpy as np
 
-from .contender import Contender, Gaussian, Predict
+from .contender import FIELD, Contender, Gaussian, Predict
 
 NEIGHBOURS = 30
 """Points of a moving window."""
 
 PAIRS_OF = 10_000
 """An experimental variogram looks at all pairs of so many observations at most, where the package lets one choose."""
+
+BLOCK = 25
+"""Rows and columns of a block of xarray-spatial's raster."""
 
 REACH, LAGS = 0.3, 30
 """Largest distance in the experimental variogram, in the unit of the diagonal of the data, and its number of bins."""
@@ -102,6 +105,28 @@ def gstlearn(X: np.ndarray, y: np.ndarray) -> Predict:
     return predict
 
 
+def xarray_spatial(X: np.ndarray, y: np.ndarray) -> Predict:
+    import dask.array as da
+    import xarray
+    from xrspatial.interpolate import kriging
+
+    def predict(X_test: np.ndarray) -> Gaussian:
+        # it fits and predicts in one call, on a raster. So the raster has a row and a column for each test point, it is
+        # made of lazy blocks, and of these only the ones on the diagonal, which hold the test points, are computed
+        rows = len(X_test)
+        lazy = da.zeros((rows, rows), chunks=BLOCK)
+        raster = xarray.DataArray(lazy, coords={"y": X_test[:, 1], "x": X_test[:, 0]}, dims=("y", "x"))
+        found = kriging(*X.T, y, raster, return_variance=True)
+        blocks = range(lazy.numblocks[0])
+        mean, variance = (
+            np.concatenate([each.data.blocks[i, i].compute(scheduler="synchronous").diagonal() for i in blocks])
+            for each in found
+        )
+        return Gaussian(mean, np.sqrt(np.maximum(variance, 0.0)))
+
+    return predict
+
+
 _WINDOW = f"Ordinary kriging in a moving window of the {NEIGHBOURS} nearest points."
 _SOME = f"The experimental variogram has {LAGS} bins and at most {PAIRS_OF:,} observations, taken at random."
 
@@ -115,7 +140,7 @@ CONTENDERS = (
         f"variogram of 2,000 observations best. It looks at all pairs and keeps them, in {PYKRIGE_LAGS} bins, which "
         "are as wide as those of the other two; its default is 6. This was settled with test scores in sight: on the "
         "field of 2,000, 6, 30, 60 and 100 bins had a CRPS of 0.375, 0.244, 0.200 and 0.200.",
-        on_tables=False,
+        kinds=(FIELD,),
     ),
     Contender(
         "gstools",
@@ -124,7 +149,7 @@ CONTENDERS = (
         gstools,
         f"Ordinary kriging with all points: it has no moving window. Matérn, with the smoothness fitted. {_SOME} The "
         "matrix is inverted, not pseudo-inverted (its default), which takes much longer; compiled by its Rust core.",
-        on_tables=False,
+        kinds=(FIELD,),
     ),
     Contender(
         "gstlearn",
@@ -132,6 +157,15 @@ CONTENDERS = (
         "gstlearn",
         gstlearn,
         f"{_WINDOW} Nugget and Matérn, with the smoothness fitted. {_SOME}",
-        on_tables=False,
+        kinds=(FIELD,),
+    ),
+    Contender(
+        "xarray-spatial",
+        "xarray-spatial",
+        "xarray-spatial",
+        xarray_spatial,
+        "Ordinary kriging with all points; its default variogram, spherical in 15 bins over half the largest distance. "
+        "It predicts rasters, and fits in the same call: all its time is that of the prediction. It needs Python 3.12.",
+        kinds=(FIELD,),
     ),
 )
