@@ -14,7 +14,7 @@ from pathlib import Path
 from contenders import ALL, ours
 from contenders.contender import LEVELS, Contender
 from contenders.problems import LENGTHSCALE, NOISE_VARIANCE, ROWS, SHORT, TESTS, TITLES, VARIANCE
-from peers import RESULTS, Cell, Result, read, told
+from peers import RESULTS, Cell, Result, cells, read, told
 
 PAGE = Path(__file__).parents[1] / "docs" / "comparison.md"
 BEGIN = "<!-- made by benchmarks/peers_page.py -->"
@@ -67,25 +67,31 @@ def answer(results: Results) -> str:
 def _listed(cells: list[Cell], results: Results) -> str:
     said = [
         f"{ALL[key].title} on {SHORT[name]} ({number(_seconds(results[key, name]))} s against "
-        f"{number(_seconds(results['cagp', name]))} s, CRPS {_crps(results[key, name]):.4g} against "
-        f"{_crps(results['cagp', name]):.4g})"
+        f"{number(_seconds(results['cagp', name]))} s, CRPS {_crps(results[key, name]):#.4g} against "
+        f"{_crps(results['cagp', name]):#.4g})"
         for key, name in cells
     ]
     return f": {'; '.join(said)}" if said else ""
 
 
 def _span(shares: list[float]) -> str:
-    return f", by {100 * min(shares):.2g}% to {100 * max(shares):.2g}%" if shares else ""
+    if not shares:
+        return ""
+    low, high = (f"{100 * each:.1f}%" if each < 0.1 else f"{100 * each:.0f}%" for each in (min(shares), max(shares)))
+    return f", by {low} to {high}"
 
 
 def introduction(results: Results) -> str:
+    versions = " and ".join(
+        sorted({f"Python{result['machine'].partition(', Python')[2]}" for result in results.values()})
+    )
     limits, memory = ([result[each] for result in results.values()] for each in ("limit", "memory_limit"))
     return (
         "Times are seconds of the processor (user and system) with one thread for every package, in a process of its "
         "own, after a small problem that loads and compiles: they hardly depend on what else the machine does. A cell "
         f"had {max(limits):g} s and {max(memory):g} GiB; who went beyond stands below the table, and was not tried "
         "with as many rows or more. Hyperparameters were estimated by each package from the training data, by the "
-        "means that its documentation shows, never from test values.\n\n"
+        f"means that its documentation shows, never from test values. cagp ran with {versions}.\n\n"
         f"The field is drawn from a Gaussian process with a Matérn 3/2 kernel on the unit square, lengthscale "
         f"{LENGTHSCALE:g}, variance {VARIANCE:g}, noise variance {NOISE_VARIANCE:g}; a fifth of its {TESTS:,} test "
         "points lie in gaps without data. Packages with a Matérn 3/2 kernel were given it, so they know more than "
@@ -106,8 +112,8 @@ def number(value: float) -> str:
 def row(contender: Contender, result: Result, gaps: bool) -> list[str]:
     scores = result["scores"]
     cells = [number(result["fit"]), number(result["predict"]), number(result["memory"] / 2**30)]
-    cells += [f"{scores['rmse']:.4g}", f"{scores['crps']:.4g}"]
-    cells += [f"{result['gaps']['crps']:.4g}"] if gaps else []
+    cells += [f"{scores['rmse']:#.4g}", f"{scores['crps']:#.4g}"]
+    cells += [f"{result['gaps']['crps']:#.4g}"] if gaps else []
     return [contender.title, *cells, *(f"{100 * scores[level]:.1f}" for level in LEVELS)]
 
 
@@ -124,9 +130,12 @@ def table(name: str, results: Results) -> str:
     lines = [columns, ["---"] * len(columns), *(row(contender, result, gaps) for contender, result in done.items())]
     dates, machines = (sorted({result[each] for result in found.values()}) for each in ("date", "machine"))
     days = " to ".join(dict.fromkeys([dates[0], dates[-1]]))
-    text = f"**{TITLES[name]}** ({days}; {'; '.join(machines)})\n\n"
+    where = sorted({each.partition(", Python")[0] for each in machines})
+    text = f"**{TITLES[name]}** ({days}; {'; '.join(where)})\n\n"
     text += "\n".join(f"| {' | '.join(line)} |" for line in lines)
     without = [f"{each.title} ({_why(result)})" for each, result in found.items() if each not in done]
+    lacking = [ALL[key].title for key, problem in cells() if problem == name and (key, name) not in results]
+    without += [f"not measured yet: {', '.join(lacking)}"] if lacking else []
     return text + (f"\n\nWithout a result: {'; '.join(without)}." if without else "")
 
 

@@ -74,7 +74,7 @@ TITLES = {
 
 SHORT = {
     **{field_name(n): f"the field of {n:,}" for n in SIZES},
-    "film": "the film",
+    "film": "the field at ten times",
     **{name: name.capitalize() if name != "kin40k" else name for name in TABLES},
 }
 """The problems within a sentence."""

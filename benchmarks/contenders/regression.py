@@ -109,7 +109,7 @@ CONTENDERS = (
         "gpboost",
         gpboost,
         "Matérn 3/2, an intercept, its default optimiser and numbers of neighbours; a lengthscale a column in tables, "
-        "`matern_space_time` for the film.",
+        "`matern_space_time` for the field at ten times.",
     ),
     Contender(
         "gpboost-vif",
