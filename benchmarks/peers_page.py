@@ -135,12 +135,12 @@ def table(name: str, results: Results) -> str:
     text += "\n".join(f"| {' | '.join(line)} |" for line in lines)
     without = [f"{each.title} ({_why(result)})" for each, result in found.items() if each not in done]
     lacking = [ALL[key].title for key, problem in cells() if problem == name and (key, name) not in results]
-    without += [f"not measured yet: {', '.join(lacking)}"] if lacking else []
+    without += [f"{each} (not measured yet)" for each in lacking]
     return text + (f"\n\nWithout a result: {'; '.join(without)}." if without else "")
 
 
 def _why(result: Result) -> str:
-    return f"{told(result)}: {result['reason']}" if result["status"] == "failed" else told(result)
+    return f"{told(result)}: {' '.join(result['reason'].split())}" if result["status"] == "failed" else told(result)
 
 
 def used(results: Results) -> str:
