@@ -4,7 +4,7 @@
 
 The problems are those of ``contenders/``: every fit sees the training data alone, and the CRPS is that of held-out
 data. Numbers go to results/budgets.jsonl, the figure to docs/figures/seconds.png; ``--draw`` draws what is there.
-Other packages stand where they have once measured, on the same kind of machine.
+Other packages stand where ``peers.py`` has them, by its seconds of the processor with one thread.
 """
 
 from __future__ import annotations

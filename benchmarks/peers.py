@@ -3,30 +3,36 @@
     make peers                                              # sets itself up, measures what is missing, writes the page
     CAGP_DATA=... python benchmarks/peers.py                # the same in an environment with cagp[peers]
     python benchmarks/peers.py --only gpboost --size 100000 # one cell again
+    python benchmarks/peers.py --only xarray-spatial --python other/bin/python  # what needs an interpreter of its own
 
 Every package fits its hyperparameters itself, by the means that its documentation shows, and sees no test value; how
 it was used, and which of our settings were changed after a look at scores, stands in ``contenders/`` and on the page.
-Every cell of the tables is a process of its own, with the same number of threads, a time limit and a memory limit.
-Results are appended to benchmarks/results/peers.jsonl as they come, and the last line of a cell counts: a run that was
-interrupted goes on where it stopped. ``peers_page.py`` writes docs/comparison.md from that file. Linux only: memory is
-read from /proc.
+Every cell of the tables is a process of its own with one thread, a limit in seconds of the processor and one in memory;
+seconds of the processor hardly depend on what else the machine does, those on the wall are kept beside them. As many
+cells as there are cores run at a time, all in half an hour on two. Results are appended to
+benchmarks/results/peers.jsonl as they come, and the last line of a cell counts: a run that was interrupted goes on
+where it stopped. ``peers_page.py`` writes docs/comparison.md from that file. Linux only: it reads /proc.
 """
 
 from __future__ import annotations
 
 import argparse
+import datetime
 import json
 import os
 import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from contenders import ALL
-from contenders.problems import ROWS, SIZES, field_name, problem
+from contenders.contender import LEVELS
+from contenders.problems import KIND, ROWS, SIZES, field_name, problem
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "peers.jsonl"
@@ -34,6 +40,8 @@ THREAD_VARIABLES = ("OMP", "MKL", "OPENBLAS", "NUMBA", "RAYON", "NUMEXPR")
 Result = dict[str, Any]
 Cell = tuple[str, str]
 """A contender and a problem, by name."""
+WALL = 10
+"""A cell that has used less of the processor than its limit is ended after so many times the limit on the wall."""
 
 
 def read(path: Path) -> dict[Cell, Result]:
@@ -56,7 +64,7 @@ def cells() -> list[Cell]:
         (name, chosen)
         for chosen in sorted(ROWS, key=lambda each: ROWS[each])
         for name, contender in ALL.items()
-        if (contender.on_fields if chosen.startswith("field") else contender.on_tables)
+        if KIND[chosen] in contender.kinds
     ]
 
 
@@ -85,16 +93,13 @@ def told(result: Result) -> str:
 def measure(name: str, data: Path, folder: Path, arguments: argparse.Namespace) -> Result:
     """Run one cell and watch over it."""
     out = folder / "result.json"
-    ready = out.with_suffix(".ready")
-    for old in (out, ready):
-        old.unlink(missing_ok=True)
-    environment = dict(os.environ) | {f"{each}_NUM_THREADS": str(arguments.threads) for each in THREAD_VARIABLES}
+    environment = dict(os.environ) | {f"{each}_NUM_THREADS": "1" for each in THREAD_VARIABLES}
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(HERE), environment.get("PYTHONPATH", "")]))
-    command = [sys.executable, "-m", "contenders.cell", name, str(data), str(out)]
+    command = [arguments.python, "-m", "contenders.cell", name, str(data), str(out)]
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
         try:
-            stopped = _watched(process, ready, arguments)
+            stopped = _watched(process, out.with_suffix(".ready"), arguments)
         finally:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
@@ -109,17 +114,29 @@ def measure(name: str, data: Path, folder: Path, arguments: argparse.Namespace) 
 
 def _watched(process: subprocess.Popen[bytes], ready: Path, arguments: argparse.Namespace) -> str:
     """Wait for the end; "over time" or "over memory" where a limit was passed, which the caller then enforces."""
-    clock = time.perf_counter()
+    clock, used = time.perf_counter(), 0.0
     running = False
     while process.poll() is None:
+        if arguments.ending.is_set():
+            raise InterruptedError("the run was ended")
         if not running and ready.exists():
-            running, clock = True, time.perf_counter()
-        if time.perf_counter() - clock > arguments.limit:
+            running, clock, used = True, time.perf_counter(), processor_seconds(process.pid)
+        over = processor_seconds(process.pid) - used > arguments.limit
+        if over or time.perf_counter() - clock > WALL * arguments.limit:
             return "over time"
         if resident(process.pid) > arguments.memory * 2**30:
             return "over memory"
         time.sleep(0.05)
     return ""
+
+
+def processor_seconds(pid: int) -> float:
+    """Of all threads of a process and the children that it waited for; 0 when it has just ended."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
 
 
 def resident(pid: int) -> int:
@@ -136,7 +153,7 @@ def machine(threads: int) -> str:
 
     found = describe()
     versions = [f"{package} {found[package]}" for package in ("Python", "torch", "numpy", "scipy")]
-    return ", ".join([found["processor"], f"{threads} threads", *versions])
+    return ", ".join([found["processor"], f"{threads} thread{'s' if threads > 1 else ''}", *versions])
 
 
 def matches(name: str, wanted: list[str]) -> bool:
@@ -157,9 +174,10 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--only", default="", help=f"contenders to measure again: {', '.join(ALL)}")
     parser.add_argument("--problem", default="", help=f"problems, of {', '.join(ROWS)}")
     parser.add_argument("--size", type=int, action="append", help=f"sizes of the field, of {SIZES}")
-    parser.add_argument("--limit", type=float, default=120.0, help="seconds for fit and prediction of a cell")
-    parser.add_argument("--memory", type=float, default=12.0, help="GiB of a cell")
-    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--limit", type=float, default=100.0, help="seconds of the processor for a cell")
+    parser.add_argument("--memory", type=float, default=8.0, help="GiB of a cell")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="cells at a time")
+    parser.add_argument("--python", default=sys.executable, help="the interpreter of the cells; this one by default")
     parser.add_argument("--results", type=Path, default=RESULTS)
     arguments = parser.parse_args()
     arguments.only = [each for each in arguments.only.split(",") if each]
@@ -175,30 +193,48 @@ def parsed() -> argparse.Namespace:
 
 
 def main() -> None:
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that a cell that is running is ended, too
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that cells that are running are ended, too
     arguments = parsed()
-    where = machine(arguments.threads)
+    arguments.ending = threading.Event()
+    where = machine(1)
+    wanted = [
+        (name, chosen)
+        for name, chosen in cells()
+        if (not arguments.only or matches(name, arguments.only))
+        and (not arguments.problem or chosen in arguments.problem)
+        and due(read(arguments.results).get((name, chosen)), arguments)
+    ]
+    writing = threading.Lock()
     with tempfile.TemporaryDirectory() as temporary:
-        folder = Path(temporary)
-        for name, chosen in cells():
-            known = read(arguments.results)
-            if arguments.only and not matches(name, arguments.only):
-                continue
-            if arguments.problem and chosen not in arguments.problem:
-                continue
-            if not due(known.get((name, chosen)), arguments):
-                continue
-            data = folder / f"{chosen}.npz"
+
+        def run(cell: Cell) -> None:
+            name, chosen = cell
+            data = Path(temporary) / f"{chosen}.npz"
+            with writing:
+                known = read(arguments.results)
+                if not data.exists():
+                    problem(chosen).save(data)
             if reason := "" if arguments.only else hopeless(name, chosen, known, arguments.limit):
                 result: Result = {"status": "not tried", "reason": reason}
             else:
-                if not data.exists():
-                    problem(chosen).save(data)
+                folder = Path(temporary) / f"{name}-{chosen}"
+                folder.mkdir()
                 result = measure(name, data, folder, arguments)
             setting = {"limit": arguments.limit, "memory_limit": arguments.memory, "machine": where}
+            setting["date"] = datetime.date.today().isoformat()
             result = {"contender": name, "problem": chosen, **setting, **result}
-            append(arguments.results, result)
-            print(f"{chosen:15} {name:16} {summary(result)}", flush=True)
+            with writing:
+                append(arguments.results, result)
+                print(f"{chosen:15} {name:16} {summary(result)}", flush=True)
+
+        with ThreadPoolExecutor(arguments.jobs) as pool:
+            try:
+                for each in [pool.submit(run, cell) for cell in wanted]:
+                    each.result()
+            except BaseException:
+                arguments.ending.set()
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
 
 
 def summary(result: Result) -> str:
@@ -206,7 +242,8 @@ def summary(result: Result) -> str:
         return told(result) + (f" ({result['reason']})" if result["status"] == "failed" else "")
     scores = result["scores"]
     times = f"fit {result['fit']:8.2f} s, predict {result['predict']:6.2f} s, {result['memory'] / 2**30:5.2f} GiB"
-    return f"{times}, RMSE {scores['rmse']:.4f}, CRPS {scores['crps']:.4f}, {scores['50']:.3f}, {scores['95']:.3f}"
+    held = ", ".join(f"{scores[name]:.3f}" for name in LEVELS)
+    return f"{times}, RMSE {scores['rmse']:.4f}, CRPS {scores['crps']:.4f}, {held}"
 
 
 if __name__ == "__main__":

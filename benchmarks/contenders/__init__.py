@@ -1,6 +1,6 @@
 """The packages that ``peers.py`` runs side by side. Importing this needs none of them."""
 
-from . import gpytorch_models, kriging, ours, regression
+from . import gpytorch_models, kriging, ours, regression, trees
 from .contender import Contender
 
 ALL: dict[str, Contender] = {
@@ -10,5 +10,6 @@ ALL: dict[str, Contender] = {
         *regression.CONTENDERS,
         *kriging.CONTENDERS,
         *gpytorch_models.CONTENDERS,
+        *trees.CONTENDERS,
     )
 }

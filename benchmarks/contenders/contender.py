@@ -7,10 +7,16 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from scipy.special import ndtr
+from scipy.special import ndtr, ndtri
 
 Scores = dict[str, float]
-"""rmse, crps, and the shares "50" and "95" of observations within the central intervals of those levels."""
+"""rmse, crps, and the shares "50", "80" and "95" of observations within the central intervals of those levels."""
+
+LEVELS = {"50": 0.5, "80": 0.8, "95": 0.95}
+"""The central intervals that are scored."""
+
+FIELD, TABLE, SPACE_TIME = KINDS = ("field", "table", "space-time")
+"""Kinds of problems: two coordinates; columns of any meaning; two coordinates and a time."""
 
 
 class Predicted(Protocol):
@@ -37,11 +43,39 @@ class Gaussian:
         z = error / std
         density = np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi)
         crps = std * (z * (2 * ndtr(z) - 1) + 2 * density - 1 / np.sqrt(np.pi))
-        within = {name: np.abs(z) <= bound for name, bound in (("50", 0.6744897501960817), ("95", 1.959963984540054))}
         return {
             "rmse": float(np.sqrt(np.mean(error**2))),
             "crps": float(crps.mean()),
-            **{name: float(each.mean()) for name, each in within.items()},
+            **{name: float(np.mean(np.abs(z) <= ndtri((1 + level) / 2))) for name, level in LEVELS.items()},
+        }
+
+
+@dataclass(frozen=True)
+class Quantiles:
+    """Predictions by means (T,) and by quantiles (k, T) at ``levels`` (k,), which hold those of ``LEVELS``.
+
+    Between them the quantile function is linear, beyond them constant, and quantiles that cross are sorted.
+    """
+
+    mean: np.ndarray
+    levels: np.ndarray
+    quantiles: np.ndarray
+
+    def scores(self, y: np.ndarray, chosen: np.ndarray) -> Scores:
+        values, y = np.sort(self.quantiles[:, chosen], axis=0), y[chosen]
+        if not np.isfinite(values).all():
+            raise FloatingPointError("a predicted quantile is not a number")
+        fine = (np.arange(200) + 0.5) / 200
+        within = np.stack([np.interp(fine, self.levels, each) for each in values.T], axis=1)
+        pinball = np.where(y >= within, fine[:, None], fine[:, None] - 1) * (y - within)
+        low, high = (
+            {name: values[np.argmin(np.abs(self.levels - (1 + sign * level) / 2))] for name, level in LEVELS.items()}
+            for sign in (-1, 1)
+        )
+        return {
+            "rmse": float(np.sqrt(np.mean((y - self.mean[chosen]) ** 2))),
+            "crps": float(2 * pinball.mean()),  # the integral of twice the pinball loss over all levels
+            **{name: float(np.mean((low[name] <= y) & (y <= high[name]))) for name in LEVELS},
         }
 
 
@@ -54,7 +88,7 @@ Fit = Callable[[np.ndarray, np.ndarray], Predict]
 class Contender:
     """One row of the tables. ``note`` says how the package was used; ``note`` and ``title`` are Markdown.
 
-    ``warm_up`` is what a small problem is fitted with before the clock runs, where ``fit`` itself would take long.
+    ``warm_up`` is what the first ``warm_up_rows`` are fitted with before the clock runs, where ``fit`` would take long.
     """
 
     name: str
@@ -62,9 +96,9 @@ class Contender:
     package: str
     fit: Fit
     note: str
-    on_tables: bool = True
-    on_fields: bool = True
+    kinds: tuple[str, ...] = KINDS
     warm_up: Fit | None = None
+    warm_up_rows: int = 100
 
 
 @dataclass(frozen=True)

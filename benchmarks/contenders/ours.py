@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
+import time
 from dataclasses import dataclass
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
-from .contender import Contender, Predict, Scores
+from .contender import FIELD, LEVELS, SPACE_TIME, Contender, Predict, Scores
 from .problems import LENGTHSCALE, NOISE_VARIANCE, VARIANCE
 
 
@@ -24,8 +27,8 @@ class Ours:
 
         some = self.prediction if chosen.all() else self.model.predict(self.X_test[chosen], progress=False).observed()
         found = evaluate(some, y[chosen], "observed")
-        half, most = found.coverage([0.5, 0.95])
-        return {"rmse": float(found.rmse), "crps": float(found.crps), "50": float(half), "95": float(most)}
+        held = {name: float(found.coverage(level)) for name, level in LEVELS.items()}
+        return {"rmse": float(found.rmse), "crps": float(found.crps), **held}
 
 
 def _predicts(model: Any) -> Predict:
@@ -37,18 +40,18 @@ def _predicts(model: Any) -> Predict:
     return predict
 
 
-def front_door(X: np.ndarray, y: np.ndarray) -> Predict:
+def front_door(X: np.ndarray, y: np.ndarray, **options: Any) -> Predict:
     import cagp
 
-    return _predicts(cagp.fit(X, y, progress=False))
+    # its budget of seconds is one of the wall: on a machine that others use, too, count those that it gets
+    with patch("time.perf_counter", time.process_time):
+        return _predicts(cagp.fit(X, y, progress=False, **options))
 
 
 def one_kernel(X: np.ndarray, y: np.ndarray) -> Predict:
-    import cagp
-
     plain: dict[str, Any] = {"mixture": False, "uncertainty": False, "recalibrate": False, "transform": None}
     plain |= {"varying": False, "rotate": False}
-    return _predicts(cagp.fit(X, y, kernel="matern32", mean="constant", progress=False, **plain))
+    return front_door(X, y, kernel="matern32", mean="constant", **plain)
 
 
 def true_parameters(X: np.ndarray, y: np.ndarray) -> Predict:
@@ -58,23 +61,43 @@ def true_parameters(X: np.ndarray, y: np.ndarray) -> Predict:
     return _predicts(prior.condition(X, y, cagp.NearestNeighbours(200)))
 
 
+_WARM: dict[str, Any] = {"warm_up": functools.partial(front_door, seconds=1.0), "warm_up_rows": 2_100}
+"""So many rows compile what is for many rows, too."""
+
 CONTENDERS = (
-    Contender("cagp", "cagp, `cagp.fit(X, y)`", "cagp", front_door, "Nothing was set."),
+    Contender(
+        "cagp",
+        "cagp, `cagp.fit(X, y)`",
+        "cagp",
+        front_door,
+        "Nothing was set. Its default budget of seconds is counted on the processor, too.",
+        **_WARM,
+    ),
+    Contender(
+        "cagp-times",
+        "cagp, `times=[2]`",
+        "cagp",
+        functools.partial(front_door, times=[2]),
+        "`cagp.fit` told which column is a time.",
+        kinds=(SPACE_TIME,),
+        **_WARM,
+    ),
     Contender(
         "cagp-matern32",
         "cagp, one kernel",
         "cagp",
         one_kernel,
         "`cagp.fit` with Matérn 3/2, a constant trend, and no mixture, integration over hyperparameters, "
-        "recalibration or transform: the same model as most of the others fit.",
+        "recalibration or transform: the model that most of the others fit.",
+        **_WARM,
     ),
     Contender(
         "truth",
         "the true parameters",
         "cagp",
         true_parameters,
-        "Not a contender: the parameters that the field was drawn with, predicted by `cagp.NearestNeighbours(200)`. "
-        "About the lowest CRPS that one can expect, up to chance.",
-        on_tables=False,
+        "Not a contender: the parameters that the field was drawn with, predicted by `cagp.NearestNeighbours(200)`; "
+        "about the lowest CRPS that one can expect, up to chance.",
+        kinds=(FIELD,),
     ),
 )

@@ -1,22 +1,26 @@
-"""The problems of ``peers.py``: a field in the plane at four sizes with a known truth, and two public tables.
+"""The problems of ``peers.py``: a field in the plane at three sizes with a known truth, a film and three tables.
 
 The field is Gaussian with a Matérn 3/2 covariance, drawn exactly by FFT (circulant embedding) at the nodes of a fine
 grid. Training points are nodes at random, none of them in the gaps; a fifth of the test points lie in gaps. A smaller
-size is a part of a larger one, and the test points are the same for all.
+size is a part of a larger one, and the test points are the same for all. The film is a public field in space and time
+with values missing at random, from the file that ``FILM`` names in the folder CAGP_DATA.
 """
 
 from __future__ import annotations
 
 import functools
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from .contender import FIELD, SPACE_TIME, TABLE
+
 LENGTHSCALE, VARIANCE, NOISE_VARIANCE = 0.05, 1.0, 0.04
 """The truth of the field; distances are those of the unit square."""
 
-SIZES = (2_000, 10_000, 100_000, 1_000_000)
+SIZES = (1_000, 10_000, 100_000)
 TESTS = 5_000
 _SIDE, _GAPS, _GAP_RADIUS = 1_500, 12, 0.04
 
@@ -31,10 +35,6 @@ class Problem:
     X_test: np.ndarray
     y_test: np.ndarray
     in_gap: np.ndarray
-
-    @property
-    def spatial(self) -> bool:
-        return self.name.startswith("field")
 
     def first(self, n: int) -> Problem:
         """The same with the first ``n`` training and test points at most: something small to begin with."""
@@ -53,24 +53,49 @@ def field_name(n: int) -> str:
     return f"field-{n}"
 
 
-TABLES = {"concrete": 927, "kin40k": 10_000}
-"""The tables, and how many rows are for training. The rest of Concrete is for testing, 5,000 rows of kin40k."""
+TABLES = {"concrete": 927, "kin40k": 10_000, "bike": 15_000}
+"""The tables, and how many rows are for training. All others are for testing, or 5,000 of them."""
 
-ROWS = {**{field_name(n): n for n in SIZES}, **TABLES}
+FILM, TIMES = "kaust2022_2a_4.csv.gz", 10
+"""The film of KAUST's competition of 2022, 1,000 places in the unit square, and how many of its 100 times are taken."""
+
+ROWS = {**{field_name(n): n for n in SIZES}, "film": 8_987, **TABLES}
 """All problems by name, with the number of training rows."""
+
+KIND = {name: FIELD if name.startswith("field") else SPACE_TIME if name == "film" else TABLE for name in ROWS}
 
 TITLES = {
     **{field_name(n): f"A field in the plane, {n:,} observations" for n in SIZES},
+    "film": "A field in the plane at ten times, 8,987 observations",
     "concrete": "Concrete, 927 rows, 8 columns",
     "kin40k": "kin40k, 10,000 rows, 8 columns",
+    "bike": "Bike sharing, 15,000 rows, 12 columns",
 }
+
+SHORT = {
+    **{field_name(n): f"the field of {n:,}" for n in SIZES},
+    "film": "the field at ten times",
+    **{name: name.capitalize() if name != "kin40k" else name for name in TABLES},
+}
+"""The problems within a sentence."""
 
 
 def problem(name: str) -> Problem:
     """The problem of that name."""
     if name in TABLES:
         return _table(name)
-    return field(int(name.removeprefix("field-")))
+    return film() if name == "film" else field(int(name.removeprefix("field-")))
+
+
+def film() -> Problem:
+    """The first times of the film; a tenth of its values, at random, are for testing."""
+    folder = os.environ.get("CAGP_DATA")
+    if not folder:
+        raise FileNotFoundError(f"{FILM} is sought in the folder CAGP_DATA, which is not set")
+    table = np.loadtxt(Path(folder) / FILM, delimiter=",", skiprows=1)
+    table = table[table[:, 2] <= TIMES]
+    train, test = (table[table[:, 4] == flag] for flag in (0, 1))
+    return Problem("film", train[:, :3], train[:, 3], test[:, :3], test[:, 3], np.zeros(len(test), bool))
 
 
 def field(n: int, side: int = _SIDE, tests: int = TESTS, seed: int = 0) -> Problem:

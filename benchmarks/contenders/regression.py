@@ -1,31 +1,39 @@
-"""GPBoost, MuyGPyS and scikit-learn: Gaussian process regression by likelihood or cross-validation."""
+"""GPBoost, MuyGPyS and scikit-learn: Gaussian process regression by likelihood or cross-validation.
+
+Three columns are those of the film: two of a place, then a time.
+"""
 
 from __future__ import annotations
 
+import functools
 import os
 
 import numpy as np
 
-from .contender import Contender, Gaussian, Predict, Standardised
+from .contender import SPACE_TIME, Contender, Gaussian, Predict, Standardised
 
 
-def gpboost(X: np.ndarray, y: np.ndarray) -> Predict:
+def gpboost(X: np.ndarray, y: np.ndarray, approximation: str = "vecchia", kernel: str = "") -> Predict:
     import gpboost as gpb
 
     form = Standardised.of(X, y)
-    kind = "matern" if X.shape[1] == 2 else "matern_ard"
+    kind = kernel or {2: "matern", 3: "matern_space_time"}.get(X.shape[1], "matern_ard")
+
+    def coordinates(points: np.ndarray) -> np.ndarray:
+        return np.roll(form.points(points), 1 if X.shape[1] == 3 else 0, axis=1)  # it wants the time first
+
     model = gpb.GPModel(
-        gp_coords=form.points(X),
+        gp_coords=coordinates(X),
         cov_function=kind,
         cov_fct_shape=1.5,
-        gp_approx="vecchia",
+        gp_approx=approximation,
         num_parallel_threads=int(os.environ.get("OMP_NUM_THREADS", "1")),
     )
     model.fit(y=form.values(y), X=np.ones((len(y), 1)))
 
     def predict(X_test: np.ndarray) -> Gaussian:
         found = model.predict(
-            gp_coords_pred=form.points(X_test),
+            gp_coords_pred=coordinates(X_test),
             X_pred=np.ones((len(X_test), 1)),
             predict_var=True,
             predict_response=True,
@@ -100,7 +108,25 @@ CONTENDERS = (
         "GPBoost, Vecchia",
         "gpboost",
         gpboost,
-        "Matérn 3/2, an intercept, its default optimiser and numbers of neighbours; a lengthscale a column in tables.",
+        "Matérn 3/2, an intercept, its default optimiser and numbers of neighbours; a lengthscale a column in tables, "
+        "`matern_space_time` for the field at ten times.",
+    ),
+    Contender(
+        "gpboost-vif",
+        "GPBoost, VIF",
+        "gpboost",
+        functools.partial(gpboost, approximation="vif"),
+        'The same with `gp_approx="vif"`, its 200 inducing points and 30 neighbours.',
+        warm_up=gpboost,  # 200 inducing points are more than the small problem has rows
+    ),
+    Contender(
+        "gpboost-gneiting",
+        "GPBoost, Gneiting",
+        "gpboost",
+        functools.partial(gpboost, kernel="space_time_gneiting"),
+        "The same as the first with `space_time_gneiting`, whose seven parameters are estimated.",
+        kinds=(SPACE_TIME,),
+        warm_up=gpboost,
     ),
     Contender(
         "muygps",
