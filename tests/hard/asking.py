@@ -14,7 +14,6 @@ from hard.laws import check_prediction, numbers
 from hard.ugly import pick, scale
 
 
-
 def mixed(problem: Problem) -> cagp.Model:
     """A model of a problem; at times a mixture, at times recalibrated."""
     rng, model = problem.rng, problem.model()

@@ -55,7 +55,7 @@ def test_too_few_iterations_are_told(sample):
 @pytest.mark.parametrize("likelihood", ["exact", "nearest-neighbours"])
 def test_a_variance_without_a_square_is_refused_before_work(sample, likelihood):
     X, y = sample
-    with pytest.raises(cagp.InputError, match="no square in torch.float64; rescale y"):
+    with pytest.raises(cagp.InputError, match=r"no square in torch\.float64; rescale y"):
         fit(cagp.Prior(cagp.RBF(0.5, 1e-160), noise_variance=1e-161), X, 1e-80 * y, likelihood=likelihood)
 
 

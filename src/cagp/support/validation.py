@@ -241,6 +241,6 @@ def whole_numbers(values: Any, name: str) -> tuple[int, ...]:
 
 def choice(value: Any, name: str, options: Sequence[str]) -> str:
     """``value`` as one of ``options``."""
-    if value not in options:
+    if not isinstance(value, str) or value not in options:
         raise InputError(f"{name} must be one of {', '.join(map(repr, options))}, got {value!r}")
     return str(value)
