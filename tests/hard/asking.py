@@ -20,12 +20,12 @@ def mixed(problem: Problem) -> cagp.Model:
     if rng.random() < 0.4:
         others = [problem.prior().condition(model.X, model.y, model.solver).components[0] for _ in range(2)]
         model = model.replace(components=[*model.components, *others], weights=rng.dirichlet(np.ones(3)))
-    return model.recalibrated(progress=False) if rng.random() < 0.2 else model
+    return model.recalibrated(progress=False) if len(problem.y) > 20 and rng.random() < 0.3 else model
 
 
 def questions(seed: int, folder: Path) -> str:
     """Slopes, thresholds, where to measure next, further observations, fewer components."""
-    problem = Problem(np.random.default_rng([8, seed]), 25)
+    problem = Problem(np.random.default_rng([8, seed]), 40, calm=0.5)
     question = pick(problem.rng, (_slopes, _thresholds, _design, _compact, _further))
     question(problem, mixed(problem))
     return question.__name__.strip("_")
@@ -141,23 +141,25 @@ def maps(seed: int, folder: Path) -> str:
     import rasterio
     import xarray
 
-    problem = Problem(np.random.default_rng([10, seed]), 20)
+    problem = Problem(
+        np.random.default_rng([10, seed]), 40, calm=0.7, p=int(np.random.default_rng(seed).integers(4) > 2) + 2
+    )
     rng = problem.rng
     model = mixed(problem)
     spread = float(np.ptp(problem.X, axis=0).max()) or problem.x_unit
     side: Any = spread / float(10.0 ** rng.uniform(-1, 1.5))
-    side = pick(rng, (side, side, side, f"{side!r}", f"{side!r}m", f"{side!r}km", -1.0, "wide", np.nan, 1e-30, 1e300))
+    if rng.random() < 0.2:
+        side = pick(rng, (f"{side!r}", f"{side!r}m", f"{side!r}km", -1.0, "wide", np.nan, 1e-30, 1e300))
     names: Any = pick(rng, (None, None, ("x", "y", "z"), ("latitude", "longitude", "height"), ("a", "b", "c")))
-    about = About(
-        features=names and names[: problem.p], crs=pick(rng, (None, None, "EPSG:28992", "EPSG:4326", "EPSG:0", "x"))
-    )
+    crs = pick(rng, (*(None,) * 6, "EPSG:28992", "EPSG:4326", "EPSG:0", "x"))
+    about = About(features=names and names[: problem.p], crs=crs)
     asked = {
         "observed": bool(rng.random() < 0.3),
         "level": pick(rng, (0.95, 0.5, 0.95, 95, 0.0)) if rng.random() < 0.2 else 0.95,
-        "exceed": pick(rng, ((), (), 0.0, [0.0, problem.y_unit], [np.nan], "high")),
+        "exceed": pick(rng, ((), (), (), 0.0, [0.0, problem.y_unit], [0.5, -1.0], [np.nan], "high")),
         "share": bool(rng.random() < 0.2),
     }
-    out = folder / f"map{pick(rng, ('.tif', '.tif', '.nc', '.zarr', '.png'))}"
+    out = folder / f"map{pick(rng, ('.tif', '.tif', '.nc', '.zarr', '.tif', '.png'))}"
     cagp.write_map(model, out, side, about=about, progress=False, **asked)
     if out.suffix == ".tif":
         with rasterio.open(out) as file:

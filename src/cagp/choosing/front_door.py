@@ -19,7 +19,7 @@ from ..solvers import Solver
 from ..support.encodings import Encoding
 from ..support.frames import units_of
 from ..support.threads import threads_for
-from ..support.validation import ArrayLike, column_names, quantities
+from ..support.validation import ArrayLike, column_names, quantities, squarable
 from ..transforms import Transform
 from .options import FitRequest, Options, TrainingData
 from .search import CandidateSearch, run_steps
@@ -169,8 +169,10 @@ def fit_quantities(
         data = dataclasses.replace(data, names=list(columns), units=units, encodings=tuple(encodings), crs=crs)
     called = list(names or column_names(Y) or [f"y{i + 1}" for i in range(values.shape[1])])
     for i, name in enumerate(called):
-        if (measured := int((~np.isnan(values[:, i])).sum())) < 2:
-            raise InputError(f"{name!r} has {measured} observations; two at least are needed of each quantity")
+        measured = torch.from_numpy(values[~np.isnan(values[:, i]), i])
+        if len(measured) < 2:
+            raise InputError(f"{name!r} has {len(measured)} observations; two at least are needed of each quantity")
+        squarable(measured, repr(name))
     return SeveralQuantities(own, data, values, called, started).model(found)
 
 

@@ -8,12 +8,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
-import shutil
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
-from uuid import uuid4
 
 import torch
 
@@ -22,15 +19,16 @@ from ..model import Model
 from ..quantities import QuantitiesModel, Scale
 from ..solvers import Solver
 from ..story import Story
-from ..support.atomic_files import whole_file
+from ..support.atomic_files import fill_folder, one_writer, write_atomically
 from ..support.version import __version__
 from .about import About
-from .folder import QUANTITIES, own_hash, read, require_writable, write
+from .folder import QUANTITIES, new_parts, own_hash, read, require_parts, require_writable, write
 from .objects import require_entries
 from .saved import Saved, transform_from_json, transform_to_json
 
 _FORMAT, _VERSION = "cagp quantities", 1
-_ENTRIES = ("format", "format_version", "cagp_version", "created", "names", "together", "scales", "story", "sha256")
+_MADE = ("format", "format_version", "cagp_version", "created")
+_ENTRIES = (*_MADE, "names", "together", "scales", "story", "parts", "sha256")
 _LARGEST = 16 * 2**20
 
 
@@ -59,33 +57,41 @@ def write_quantities(
         "scales": scales,
         "story": None if model.record is None else model.record.to_json(),
     }
-    place.parent.mkdir(parents=True, exist_ok=True)
-    temporary = place.with_name(f".partial-{uuid4().hex}-{place.name}")
-    try:
-        temporary.mkdir()
-        if model.joint is not None:
-            own = dataclasses.replace(about, features=about.features and (*about.features, "quantity"), target=None)
-            write(Saved.of(model.joint, own), temporary / "0")
-        for i, (name, each) in enumerate(zip(names, model.models, strict=bool(model.models))):
-            write(Saved.of(each, dataclasses.replace(about, target=name)), temporary / str(i))
-        text = json.dumps({**content, "sha256": own_hash(content)}, indent=1, ensure_ascii=False, allow_nan=False)
-        with whole_file(temporary / QUANTITIES) as file:
-            file.write_text(text + "\n", encoding="utf-8")
-        if place.exists():
-            old = place.with_name(f".partial-{uuid4().hex}-old-{place.name}")
-            os.rename(place, old)
-            os.rename(temporary, place)
-            shutil.rmtree(old)
-        else:
-            os.rename(temporary, place)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
-    return place
+
+    def fill(at: Path) -> None:
+        with new_parts(at, QUANTITIES, overwrite) as parts:
+            if model.joint is not None:
+                own = dataclasses.replace(about, features=about.features and (*about.features, "quantity"), target=None)
+                write(Saved.of(model.joint, own), parts / "0")
+            for i, (name, each) in enumerate(zip(names, model.models, strict=bool(model.models))):
+                write(Saved.of(each, dataclasses.replace(about, target=name)), parts / str(i))
+            named = {**content, "parts": parts.name}
+            text = json.dumps({**named, "sha256": own_hash(named)}, indent=1, ensure_ascii=False, allow_nan=False)
+            write_atomically(at / QUANTITIES, f"{text}\n".encode())
+
+    return fill_folder(place, fill)
 
 
 def read_quantities(folder: str | Path, **how: Any) -> tuple[QuantitiesModel, About]:
     """What ``write_quantities`` wrote, checked, and what it says of the first; ``how`` is as in ``Saved.condition``."""
     place = Path(folder)
+    try:
+        names, together, scales, story, saved = _read(place)
+    except SavedModelError:
+        with one_writer(place):  # another process may have replaced the model meanwhile; now none does
+            names, together, scales, story, saved = _read(place)
+    models = [each.condition(**how) for each in saved]
+    about = saved[0].about
+    if together:
+        features = None if about.features is None else about.features[:-1]
+        return QuantitiesModel(names, joint=models[0], scales=scales, story=story), dataclasses.replace(
+            about, features=features
+        )
+    return QuantitiesModel(names, models=models, scales=scales, story=story), about
+
+
+def _read(place: Path) -> tuple[list[str], bool, list[Scale], Story | None, list[Saved]]:
+    """The names of the quantities, whether one model is of all of them, their scales, the story, and the models."""
     path = place / QUANTITIES
     try:
         if path.stat().st_size > _LARGEST:
@@ -105,15 +111,8 @@ def read_quantities(folder: str | Path, **how: Any) -> tuple[QuantitiesModel, Ab
         story = None if content["story"] is None else Story.from_json(content["story"])
     except (InputError, KeyError, TypeError, ValueError, OSError, RecursionError) as error:
         raise SavedModelError(f"{place} cannot be loaded: {error}") from error
-    saved = [read(place / str(i)) for i in range(1 if content["together"] else len(names))]
-    models = [each.condition(**how) for each in saved]
-    about = saved[0].about
-    if content["together"]:
-        features = None if about.features is None else about.features[:-1]
-        return QuantitiesModel(names, joint=models[0], scales=scales, story=story), dataclasses.replace(
-            about, features=features
-        )
-    return QuantitiesModel(names, models=models, scales=scales, story=story), about
+    parts, together = place / require_parts(content["parts"]), bool(content["together"])
+    return names, together, scales, story, [read(parts / str(i)) for i in range(1 if together else len(names))]
 
 
 def load(
