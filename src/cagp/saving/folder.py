@@ -210,12 +210,12 @@ def _described(place: Path) -> list[str]:
 def _settle(place: Path, description: str, kept: str, before: Sequence[str], alone: bool) -> None:
     """Leave a model with its ``description`` and what that is about, ``kept``, and nothing of what was ``before``.
 
-    Where nobody else can be at work, nothing that kills may have left either.
+    Where nobody else can be at work, parts that kills have left go as well; data may be about to be described.
     """
     for other in {DESCRIPTION, QUANTITIES, IN_SHARDS} - {description}:
         (place / other).unlink(missing_ok=True)
-    left = [each.name for each in place.iterdir() if _LEFT.fullmatch(each.name)] if alone else before
-    for name in left:
+    others = [each.name for each in place.iterdir() if _LEFT.fullmatch(each.name)] if alone else []
+    for name in {*before, *(each for each in others if not _DATA_NAME.fullmatch(each))}:
         if name != kept:
             remove(place / name)
 
