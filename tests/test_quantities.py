@@ -178,7 +178,7 @@ def test_a_single_model_takes_the_place_of_several(tmp_path: Path) -> None:
 
 def test_what_cannot_be_is_refused() -> None:
     X, Y = data()
-    with pytest.raises(InputError, match="'y2' has values of magnitude .* whose squares overflow"):
+    with pytest.raises(InputError, match=r"'y2' has values of magnitude .* whose squares overflow"):
         cagp.fit(X, Y * [1.0, 1e160, 1.0], progress=False)
     with pytest.raises(InputError, match="one model of all quantities, or one for each"):
         QuantitiesModel(NAMES, models=[])

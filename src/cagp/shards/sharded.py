@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
@@ -29,7 +30,7 @@ from ..solvers import NearestNeighbours
 from ..solvers.nearest_neighbours import PreparedNearestNeighbours
 from ..solvers.neighbourhoods import FarSubset, far_rows, with_far
 from ..support.atomic_files import fill_folder, one_writer, remove_partial, whole_file, write_atomically
-from ..support.validation import ArrayLike
+from ..support.validation import ArrayLike, count
 from .sources import Part, is_frame, parts_of
 from .store import Rows, Store
 from .surroundings import Far, Metric, Surroundings
@@ -37,6 +38,7 @@ from .work import Workers, workers
 
 _PIECE = 250_000  # points of a file of predictions, at most: a kill loses what is under way
 _MODEL, _JOB, _POINTS = "_model", "_job.json", "_points"  # names that readers of Parquet folders pass over
+_DAMAGED = (OSError, ValueError, LookupError, TypeError, RuntimeError, EOFError, BadZipFile)  # of a file to read
 _OWN = (_MODEL, _POINTS, ".partial-")  # before the job is known
 
 
@@ -170,7 +172,7 @@ class ShardedModel:
         asked = [observed, interval, self.key, [(each.path, each.rows) for each in pieces]]
         key = hashlib.sha256(json.dumps(asked).encode()).hexdigest()
         if (place / _JOB).exists():
-            if json.loads((place / _JOB).read_text(encoding="utf-8")) != key:
+            if (place / _JOB).read_bytes() != json.dumps(key).encode():
                 raise InputError(
                     f"{place} has predictions of another model, or for other points; choose another folder"
                 )
@@ -226,15 +228,20 @@ def _read(place: Path) -> ShardedModel:
         learned = load_model(parts / "learned")
         around = []
         for i, (component, near) in enumerate(zip(learned.components, known["near"], strict=True)):
-            with np.load(parts / f"around-{i}.npz") as file:
+            content = io.BytesIO((parts / f"around-{i}.npz").read_bytes())  # np.load leaves a damaged file open
+            with np.load(content) as file:
                 origin, low, high, *others = (file[name] for name in file.files)
             arrays = [torch.from_numpy(each) for each in others]
             pairs = tuple(zip(near, arrays[: len(near)], strict=True))
-            far = [(rows, *each) for rows, each in zip(arrays[len(near) :], known["far"][i], strict=True)]
+            far = [
+                (rows, count(take, "far"), count(ask, "far"))
+                for rows, (take, ask) in zip(arrays[len(near) :], known["far"][i], strict=True)
+            ]
             metric = Metric(component.prior.kernel, torch.from_numpy(origin), pairs)
+            metric(origin[None])  # whose terms are those of the kernel
             around.append(Surroundings(store, metric, low, high, far))
         return ShardedModel(learned, store, Rows.read(parts / "far.parquet", None, store.names), tuple(around))
-    except (OSError, ValueError, KeyError, TypeError, IndexError, RecursionError, EOFError, BadZipFile) as error:
+    except _DAMAGED as error:
         raise SavedModelError(f"{place} holds no model of data in shards that can be read ({error})") from error
 
 
