@@ -41,6 +41,7 @@ ROWS: list[tuple[str, Callable[[], object], str]] = [
     ("X objects", lambda: condition(X=P.X.astype(object)), "X has type object, which is not numeric"),
     ("X text", lambda: condition(X=P.X.astype(str)), "X has type .* not numeric"),
     ("X ragged", lambda: condition(X=[[1, 2], [3]]), "X is not a rectangular array"),
+    ("y ragged", lambda: cagp.fit([[0.0], [1.0]], [1.0, [2.0, 3.0]]), "y is not a rectangular array"),
     ("X wide floats", lambda: condition(X=P.X.astype(np.longdouble)), "wider than float64"),
     ("X huge integers", lambda: condition(X=np.full((10, 2), 2**60)), r"integers beyond 2\*\*53"),
     ("X huge unsigned", lambda: condition(X=np.full((10, 2), 2**63, np.uint64)), r"integers beyond 2\*\*53"),

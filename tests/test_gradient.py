@@ -171,6 +171,24 @@ def test_a_mixture_is_that_of_the_slopes() -> None:
     assert_allclose(found.exceedance(0.0), rises, rtol=1e-9)
 
 
+def test_a_column_that_a_part_of_a_mixture_does_not_see() -> None:
+    """Its slope is zero for certain there: one more normal distribution beside it, without a width."""
+    X, y = np.random.default_rng(0).random((20, 2)), np.arange(20.0)
+    kernels = cagp.Matern32(0.5), cagp.Matern32(0.5).on(1)
+    one, other = (cagp.Prior(kernel, noise_variance=0.1).condition(X, y, "cholesky") for kernel in kernels)
+    model = one.replace(components=[*one.components, *other.components], weights=[0.6, 0.4])
+    slopes, alone = model.gradient(X[:3]), one.gradient(X[:3])
+    mean, std = alone.mean[:, 0], alone.std[:, 0]
+    for threshold in (-1.0, 2.0):
+        wanted = 0.6 * ndtr((mean - threshold) / std) + 0.4 * (threshold < 0)
+        assert_allclose(slopes.exceedance(threshold)[:, 0], wanted, rtol=1e-10)
+        density = np.log(0.6) + alone.log_density(threshold)[:, 0]
+        assert_allclose(slopes.log_density(threshold)[:, 0], density, rtol=1e-10)
+    assert_allclose(slopes.exceedance(0.0)[:, 0], 0.6 * ndtr(mean / std) + 0.4 / 2, rtol=1e-10)
+    lower, upper = slopes.interval(0.9)
+    assert (lower < upper).all()
+
+
 def test_shapes_and_what_is_inherited() -> None:
     model = PROBLEM.prior.condition(PROBLEM.X, PROBLEM.y, cagp.GaussSeidel(4))
     found = model.gradient(PROBLEM.X_test)

@@ -20,6 +20,20 @@ def post() -> cagp.Posterior:
     return PROBLEM.prior.condition(PROBLEM.X, PROBLEM.y, cagp.GaussSeidel(2)).predict(PROBLEM.X_test)
 
 
+@pytest.mark.parametrize("solver", ["cholesky", "gauss-seidel"])
+def test_a_value_that_is_certain_under_the_prior(solver: str) -> None:
+    """A function from FractionalBrownian is zero at zero."""
+    prior = cagp.Prior(cagp.FractionalBrownian(), noise_variance=0.1)
+    post = prior.condition([[1.0], [2.0]], [1.0, 2.5], solver).predict([[0.0], [0.5]])
+    assert (post.mean[0], post.std[0]) == (0.0, 0.0)
+    assert_allclose(np.diag(post.covariance()), post.variance)
+    assert post.computational_variance.upper[0] == 0.0
+    assert_allclose(post.exceedance(0.0)[0], 0.5)
+    assert_allclose(post.exceedance(-1e-9)[0], 1.0)
+    assert post.log_density([1.0, 1.0])[0] == -np.inf
+    assert_allclose(post.sample(3)[:, 0], 0.0)
+
+
 def test_cholesky_is_scikit_learn() -> None:
     theirs = GaussianProcessRegressor(1.7 * Matern(0.3, nu=1.5), alpha=0.05, optimizer=None).fit(PROBLEM.X, PROBLEM.y)
     mean, covariance = theirs.predict(PROBLEM.X_test, return_cov=True)

@@ -270,8 +270,10 @@ def test_saved_and_loaded(tmp_path: Path, together: bool) -> None:
     assert [each.transform for each in again.models] == [each.transform for each in one.models]
     np.testing.assert_allclose(again.predict(X[:5]).observed().mean, one.predict(X[:5]).observed().mean)
     np.testing.assert_allclose(again.predict(X[:5]).covariance(), one.predict(X[:5]).covariance())
-    alone = cagp.load(tmp_path / "model" / "1")  # the folder of one quantity
+    alone = cagp.load(tmp_path / "model" / "lead")
     np.testing.assert_allclose(alone.predict(X[:5]).mean, one.predict(X[:5]).mean[:, 1])
+    with pytest.raises(cagp.SavedModelError, match="no quantity 'gold'; it has 'copper', 'lead'"):
+        cagp.load(tmp_path / "model" / "gold")
     with pytest.raises(cagp.SavedModelError, match="several quantities"):
         cagp.saving.read(tmp_path / "model")
     changed = (tmp_path / "model" / "quantities.json").read_text().replace("copper", "silver")
@@ -287,6 +289,9 @@ def test_a_single_model_takes_the_place_of_several(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_is_refused() -> None:
+    X, Y = data()
+    with pytest.raises(InputError, match=r"'y2' has values of magnitude .* whose squares overflow"):
+        cagp.fit(X, Y * [1.0, 1e160, 1.0], progress=False)
     with pytest.raises(InputError, match="one model for each of 3 quantities, or one of all"):
         QuantitiesModel(NAMES, [])
     with pytest.raises(InputError, match="the quantity must be one of"):

@@ -15,6 +15,7 @@ pytest.importorskip("sklearn")
 
 from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
 from sklearn.linear_model import Ridge
+from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeRegressor
@@ -137,6 +138,15 @@ def test_blocks_are_as_wide_as_the_gaps() -> None:
     assert blocks_like(geometry, torch.from_numpy(among), 0) is None
 
 
+def test_blocks_of_few_places_that_are_far_from_the_points() -> None:
+    """Rows that are the same place, or are one beside the width of the gap, are never apart."""
+    places = np.repeat([[0.0, 0.0], [1.0, 1.0], [1.0, 1.0 + 1e-12]], 4, axis=0)
+    model = cagp.Prior(cagp.Matern32(5.0)).condition(places, np.zeros(12), "nearest-neighbours")
+    block = blocks_like(Geometry(model.components[0]), torch.full((1, 2), 1e7, dtype=torch.float64), 0)
+    assert block is not None
+    assert len(np.unique(block)) == 2
+
+
 def test_fit_takes_regressors_pipelines_and_trees() -> None:
     pipeline = make_pipeline(StandardScaler(), Ridge())
     for given, name in ((pipeline, "Pipeline"), (Means(), "Means"), ("trees", "trees")):
@@ -197,5 +207,7 @@ def test_what_cannot_be_is_refused() -> None:
         def predict(self, X: np.ndarray) -> np.ndarray:
             return np.zeros((len(X), 2))
 
+    with pytest.raises(InputError, match=r"KNeighborsRegressor\(n_neighbors=80\).* refuses .* take another mean"):
+        cagp.fit(X, Y, mean=KNeighborsRegressor(80), progress=False)
     with pytest.raises(InputError, match="must predict shape"):
         cagp.fit(X, Y, mean=Wide(), progress=False)

@@ -178,7 +178,9 @@ class Prediction:
 
     @property
     def _scale(self) -> torch.Tensor:
-        return self._modelled.std / self.mixture.std
+        under_prior = self.mixture.std
+        # what is known for certain, as a function that begins at zero there, stays so
+        return torch.where(under_prior > 0, self._modelled.std / under_prior, 1.0)
 
     def covariance(self) -> Any:
         """The covariance of the errors at all test points, shape (T, T); a recalibration scales that of the prior."""

@@ -12,7 +12,7 @@ from .errors import InputError, InputTypeError
 from .kernels import Kernel, NoiseByQuantity, Pattern
 from .means import Mean, Zero, as_mean
 from .solvers import Solver
-from .support.convert import Output
+from .support.convert import Output, as_device
 from .support.memory import require, resolve_budget
 from .support.positive_definite import joint_draws
 from .support.validation import ArrayLike, as_float64, count, points, positive, targets
@@ -123,7 +123,7 @@ class Prior:
         if device is None:
             device = X.device if isinstance(X, torch.Tensor) else "cpu"
         how = {"storage": storage, "memory_budget": memory_budget, "dtype": dtype, "solve_dtype": solve_dtype}
-        return Model.of(self, X, y, solver, torch.device(device), **how)
+        return Model.of(self, X, y, solver, as_device(device), **how)
 
     def sample(self, X: ArrayLike, n: int = 1, seed: int = 0, *, memory_budget: float | None = None) -> Any:
         """``n`` joint draws of f at X (T, p), without noise, shape (n, T). The same ``seed`` gives the same draws."""

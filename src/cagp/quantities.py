@@ -36,7 +36,10 @@ _LEFT_OUT = 2000  # observations of each quantity that are left out where nothin
 
 def is_several(y: ArrayLike) -> bool:
     """Whether observations are of several quantities: (n, q) with q > 1."""
-    shape = np.shape(y)
+    try:
+        shape = np.shape(y)
+    except ValueError:  # ragged, which is refused where it is read
+        return False
     return len(shape) == 2 and shape[1] > 1
 
 

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import copy
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -213,7 +214,8 @@ class CrossFitted(Mean):
         key = hashlib.sha256(X.tobytes() + y.tobytes()).digest()
         if key not in self.known:
             member = copy.deepcopy(self.regressor)
-            member.fit(X, y)
+            with _told(member, len(y)):
+                member.fit(X, y)
             self.known[key] = member
         return self.known[key]
 
@@ -238,8 +240,20 @@ def _keys(X: np.ndarray) -> np.ndarray:
     return rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1])))[:, 0]
 
 
+@contextmanager
+def _told(member: Any, n: int) -> Iterator[None]:
+    """Says that it was the regressor which refused."""
+    try:
+        yield
+    except ValueError as error:
+        who = f"the regressor {' '.join(repr(member).split())}, which is fitted to a part of the observations"
+        raise InputError(f"{who}, refuses {n} points: {error}; take another mean") from error
+
+
 def _predicted(member: Any, X: np.ndarray) -> np.ndarray:
-    values = as_float64(member.predict(X), "the regressor's predictions").cpu().numpy()
+    with _told(member, len(X)):
+        found = member.predict(X)
+    values = as_float64(found, "the regressor's predictions").cpu().numpy()
     if values.size != len(X):
         raise InputError(f"the regressor must predict shape ({len(X)},), one value a point, got {values.shape}")
     return values.reshape(-1)

@@ -85,7 +85,16 @@ def rows_of(page: str, heading: str) -> str:
         ({"likelihood": "guess"}, "likelihood must be one of"),
         ({"mean": "cubic"}, "mean must be one of"),
         ({"kernel": "matern"}, "kernel must be a kernel, or names among"),
+        ({"kernel": 5}, "kernel must be a kernel, or names among"),
         ({"globe": [0]}, "globe must be two columns"),
+        ({"globe": [[0], [1]]}, "globe must be two columns"),
+        ({"ard": "no"}, "ard must be True, False or None"),
+        ({"recalibrate": np.array([True, False])}, 'recalibrate must be True, False or "auto"'),
+        ({"likelihood": np.array(["exact", "auto"])}, "likelihood must be one of"),
+        ({"device": "abacus"}, 'device must be such as "cpu"'),
+        ({"fit_options": 3}, "fit_options must be a dict"),
+        ({"fit_options": {"max_iteration": 3}}, "fit_options has 'max_iteration'; known are .*max_iterations"),
+        ({"condition_options": {"budget": 1e9}}, "condition_options has 'budget'; known are .*memory_budget"),
         ({"times": [5]}, "times must be columns among 0 to 1"),
         ({"solver": "magic"}, "solver"),
         ({"seed": -1}, "seed"),
@@ -121,7 +130,7 @@ class Elsewhere(torch.Tensor):
 @pytest.mark.skipif(torch.cuda.is_available(), reason="tells where the work is done by what fails without a GPU")
 def test_the_work_is_done_where_the_data_are() -> None:
     there = torch.from_numpy(X).as_subclass(Elsewhere)
-    with pytest.raises((AssertionError, RuntimeError), match=r"(?i)cuda|nvidia"):
+    with pytest.raises(InputError, match=r"(?i)device.*(cuda|nvidia)"):
         cagp.fit(there, Y, **QUICK)
 
 

@@ -26,11 +26,12 @@ METHODS = ("auto", "dense", "circulant", "vecchia")
 class Problem:
     """Points X, observations y and test points of one seed, with their units."""
 
-    def __init__(self, rng: np.random.Generator, largest: int = 40) -> None:
+    def __init__(self, rng: np.random.Generator, largest: int = 40, calm: float = 0.0, p: int | None = None) -> None:
+        """A share ``calm`` of them is in ordinary units: what is far out, many a door refuses at once."""
         self.rng = rng
         n = int(rng.integers(1, 6) if rng.random() < 0.4 else rng.integers(1, largest + 1))
-        self.p = int(rng.integers(1, 4))
-        self.x_unit, self.y_unit = scale(rng), scale(rng)
+        self.p = p or int(rng.integers(1, 4))
+        self.x_unit, self.y_unit = (1.0, 1.0) if calm and rng.random() < calm else (scale(rng), scale(rng))
         self.X = locations(rng, n, self.p, self.x_unit)
         self.y = observations(rng, self.X, self.y_unit)
         T = int(rng.integers(1, 8))

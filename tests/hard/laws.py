@@ -50,6 +50,7 @@ def lawful(problem: Callable[..., str], *arguments: Any, told: bool = False) -> 
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.simplefilter("ignore", FitWarning)
+        warnings.filterwarnings("ignore", "`torch.jit.script` is deprecated", DeprecationWarning)  # by torch itself
         try:
             return problem(*arguments)
         except cagp.CagpError as error:

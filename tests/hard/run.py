@@ -12,12 +12,14 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from hard.asking import ASKING
+from hard.doors import DOORS
 from hard.kinds import KINDS
 from hard.laws import lawful
 from hard.memory import memory
 from hard.whole import command, front
 
-PROBLEMS = {**KINDS, "front": front, "command": command, "memory": memory}
+PROBLEMS = {**KINDS, **ASKING, **DOORS, "front": front, "command": command, "memory": memory}
 
 
 LONGEST = 120  # seconds of a single problem; all are small

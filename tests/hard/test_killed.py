@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
+from pyarrow import parquet as pq
 
 import cagp
+from cagp.quantities import QuantitiesModel
+from cagp.shards import ShardedModel
+from cagp.shards import load as shards_load
+from cagp.shards.work import Workers
+from cagp.shards.writing import write
 from cagp.tables import read_table
 from cli.small import VALUES, write_small
 from hard.killing import done, dying_at, killed_after, start
@@ -102,6 +111,59 @@ def test_a_command_that_is_killed_at_once_says_nothing(tmp_path: Path, monkeypat
     running = start(log, "info")
     assert running.wait() == -signal.SIGKILL
     assert running.said == ""
+
+
+def models_of(kind: str, folder: Path) -> tuple[Any, Any]:
+    """Two models, of which the second is to take the place of the first."""
+    X = np.random.default_rng(0).random((30, 2))
+
+    def simple(y: float, solver: Any = "cholesky") -> cagp.Model:
+        return cagp.Prior(cagp.Matern32(0.3), noise_variance=0.1 + y).condition(X, y + X[:, 0], solver)
+
+    def several(y: float) -> QuantitiesModel:
+        return QuantitiesModel(["a", "b"], models=[simple(y), simple(2 * y)])
+
+    if kind != "shards":
+        made = {"one": simple, "several": several}
+        first, then = kind.split(" over ")[::-1]
+        return made[first](0.0), made[then](5.0)
+    columns = dict(zip(("x0", "x1", "z"), (*X.T, X[:, 0]), strict=True))
+    pq.write_table(pa.table(columns), folder / "table.parquet")
+    store = write(folder / "table.parquet", "z", folder / "store", Workers())
+    solver = cagp.NearestNeighbours(10, shared=False)
+    return tuple(ShardedModel.of(simple(y, solver), store, Workers()) for y in (0.0, 5.0))
+
+
+@pytest.mark.parametrize(
+    "kind", ["one over one", "several over several", "one over several", "several over one", "shards"]
+)
+@pytest.mark.parametrize("there", [True, False])
+def test_saving_is_killed_before_every_file_operation(kind: str, there: bool, tmp_path: Path) -> None:
+    """The model is the old one or the new one, and the same call again ends with the new one and nothing else."""
+    models, out, at = models_of(kind, tmp_path), tmp_path / "out", [[0.2, 0.3]]
+    load: Any = shards_load if kind == "shards" else cagp.load
+    before, after = (np.asarray(each.predict(at).mean) for each in models)
+    for operation in range(60):
+        shutil.rmtree(out, ignore_errors=True)
+        if there:
+            models[0].save(out)
+        pid = os.fork()
+        if not pid:
+            try:
+                dying_at(operation)()
+                models[1].save(out, overwrite=True)
+            finally:
+                os._exit(0)
+        code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        now = np.asarray(load(out).predict(at).mean) if there or code == 0 else after
+        assert any(np.array_equal(now, each) for each in (before, after)), "neither the old one nor the new one"
+        models[1].save(out, overwrite=True)
+        assert np.array_equal(load(out).predict(at).mean, after)
+        if code == 0:
+            break
+    assert code == 0, "more file operations than were tried"
+    models[1].save(tmp_path / "fresh")
+    assert len(list(out.rglob("*"))) == len(list((tmp_path / "fresh").rglob("*"))), "something is left behind"
 
 
 @pytest.mark.slow

@@ -52,6 +52,20 @@ def test_too_few_iterations_are_told(sample):
         cagp.Prior(cagp.RBF(0.5), noise_variance=0.05).fit(X, y, n_restarts=0, max_iterations=2)
 
 
+@pytest.mark.parametrize("likelihood", ["exact", "nearest-neighbours"])
+def test_a_variance_without_a_square_is_refused_before_work(sample, likelihood):
+    X, y = sample
+    with pytest.raises(cagp.InputError, match=r"no square in torch\.float64; rescale y"):
+        fit(cagp.Prior(cagp.RBF(0.5, 1e-160), noise_variance=1e-161), X, 1e-80 * y, likelihood=likelihood)
+
+
+def test_a_likelihood_beyond_float64_is_none(sample):
+    X, y = sample
+    bounds = {"variance": (1e-300, 1.0), "noise_variance": (1e-300, 1.0)}
+    result = fit(cagp.Prior(cagp.RBF(0.5, 1e-152), noise_variance=1e-153), X, 1e-100 * y, bounds=bounds, n_restarts=0)
+    assert np.isfinite(result.log_likelihood)  # and no warning of NumPy on the way
+
+
 def test_no_start_where_g_is_positive_definite_is_an_error(sample):
     X, y = sample
     prior = cagp.Prior(cagp.RBF(50.0), noise_variance=1e-20)

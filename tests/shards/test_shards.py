@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -251,11 +253,36 @@ def test_a_saved_model_predicts_the_same(model: ShardedModel, tmp_path: Path) ->
     folder = model.save(tmp_path / "model")
     assert_allclose(load(folder).predict(test).mean, model.predict(test).mean, rtol=1e-10, atol=1e-12)
     assert load(folder).key == model.key
-    with pytest.raises(InputError, match="there already"):
+    with pytest.raises(InputError, match="already holds a model"):
         model.save(folder)
     model.save(folder, overwrite=True)
     with pytest.raises(SavedModelError, match="no model of data in shards"):
         load(tmp_path)
+
+
+def test_what_was_damaged_is_refused(model: ShardedModel, tmp_path: Path) -> None:
+    """Whatever zip archives, Parquet files and JSON say of it."""
+    folder = model.save(tmp_path / "model")
+    known = json.loads((folder / "shards.json").read_text())
+    for key, value in (("parts", "../model"), ("near", [[{}]]), ("near", [[[9]]]), ("far", [[["x", 1]]]), ("store", 3)):
+        changed = known | {key: value}
+        (folder / "shards.json").write_text(json.dumps(changed))
+        with pytest.raises(SavedModelError, match="no model of data in shards"):
+            load(folder)
+    (folder / "shards.json").write_text(json.dumps(known))
+    rng = np.random.default_rng(0)
+    for file in [*folder.glob("parts-*/around-*.npz"), *folder.glob("parts-*/far.parquet")]:
+        content = file.read_bytes()
+        for flip in rng.integers(8 * len(content), size=60).tolist():
+            damaged = bytearray(content)
+            damaged[flip // 8] ^= 1 << flip % 8
+            file.write_bytes(damaged)
+            with suppress(SavedModelError):
+                load(folder)
+        file.write_bytes(content[: len(content) // 2])
+        with pytest.raises(SavedModelError, match="no model of data in shards"):
+            load(folder)
+        file.write_bytes(content)
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {

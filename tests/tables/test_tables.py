@@ -104,6 +104,8 @@ def test_a_late_change_of_type(tmp_path: Path) -> None:
         ("a,b\n1,-1e999\n", "infinite"),
         ("a,b\n1,9007199254740993\n", r"integer 9007199254740993, beyond 2\*\*53.*offset"),
         ("a,b\n1,123456789012345678901\n", r"beyond 2\*\*53"),
+        (f"a,b\n1,{'9' * 350}\n", r"integer 9{40}…, beyond 2\*\*53"),
+        (f"a,b\n1,{'9' * 5000}\n", r"beyond 2\*\*53"),
         ("1.5,2\n3,4\n", "begins with numbers"),
         ('a,"b\n1,2\n', "CSV"),
         (b"\x00\x01\x02\x03", "."),

@@ -19,7 +19,7 @@ from ..solvers import Solver
 from ..support.encodings import Encoding
 from ..support.frames import units_of
 from ..support.threads import threads_for
-from ..support.validation import ArrayLike, column_names, quantities
+from ..support.validation import ArrayLike, column_names, quantities, squarable
 from ..transforms import Transform
 from .options import FitRequest, Options, TrainingData
 from .search import CandidateSearch, run_steps
@@ -146,10 +146,12 @@ def fit_named(
     if isinstance(own.noise_variance, np.ndarray):
         raise InputError("noise_variance of each observation is for one quantity; leave it out, or fit each by itself")
     called = list(targets or column_names(y) or [f"y{i + 1}" for i in range(values.shape[1])])
-    for name, measured in zip(called, (~np.isnan(values)).sum(axis=0), strict=True):
-        if measured < 2 or called.count(name) > 1:
-            why = "two columns" if measured > 1 else f"too few observations, {measured}"
+    for i, name in enumerate(called):
+        measured = torch.from_numpy(values[~np.isnan(values[:, i]), i])
+        if len(measured) < 2 or called.count(name) > 1:
+            why = "two columns" if len(measured) > 1 else f"too few observations, {len(measured)}"
             raise InputError(f"{name!r} has {why}; each quantity needs a name of its own and two observations or more")
+        squarable(measured, repr(name))
     task = SeveralQuantities(own, data, values, called, started)
     return cast(Model, task.model(found))  # predicts, tells its story and is saved like one
 

@@ -7,15 +7,17 @@ a line in each of the doors that have it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
+from inspect import signature
 from typing import Any
 
 import numpy as np
 import torch
 
-from ..errors import InputError
+from ..errors import InputError, InputTypeError
+from ..hyperparameters import fit as fit_hyperparameters
 from ..hyperparameters.directions import turned
 from ..hyperparameters.starting_prior import column_groups, starting_kernel
 from ..kernels import Kernel, geographic_columns
@@ -25,6 +27,7 @@ from ..prior import Prior
 from ..regression import TREES, CrossFitted, Regression, as_regression
 from ..solvers import Auto, Cholesky, NearestNeighbours, Solver, as_solver
 from ..solvers.exact import EXACT_UP_TO
+from ..support.convert import as_device
 from ..support.coordinate_systems import GLOBE, is_globe, require_known_system, system_of
 from ..support.encodings import Encoding
 from ..support.frames import encodings_of, feature_names, features_of, series_name, units_of
@@ -33,6 +36,7 @@ from ..transforms import KINDS as TRANSFORMS
 from ..transforms import Transform, named
 from .candidates import DEFAULT_KINDS, KINDS, PER_COLUMN, TRENDS, CandidatePrior, first_candidate
 
+FURTHER: dict[str, Any] = {"fit_options": fit_hyperparameters, "condition_options": Prior.condition}
 LIKELIHOODS = ("auto", "exact", "nearest-neighbours")
 
 _SECONDS, _ENTRIES = 60.0, 10_000  # how long a search may take for so many entries; for sixteen times as many, twice
@@ -62,7 +66,7 @@ class TrainingData:
         """As they were given; the device is that of X unless another is said."""
         if device is None:
             device = X.device if isinstance(X, torch.Tensor) else "cpu"
-        place = torch.device(device)
+        place = as_device(device)
         encodings = encodings_of(X, "X")
         names = feature_names(X, encodings)
         # one order in memory, so that the digits of a fit do not depend on how the same numbers lay there
@@ -141,6 +145,10 @@ def check_option(name: str, value: Any, data: TrainingData) -> None:
         _flag_or_auto(value, name)
     if name == "mixture" and not isinstance(value, (bool, np.bool_)):
         raise InputError(f"mixture must be True or False, got {value!r}")
+    if name == "ard" and not (value is None or isinstance(value, (bool, np.bool_))):
+        raise InputError(f"ard must be True, False or None, got {value!r}")
+    if name in FURTHER and value is not None:
+        _further_options(value, name)
     if name == "uncertainty" and value is True and n > EXACT_UP_TO:
         raise InputError(
             f"uncertainty=True is for at most {EXACT_UP_TO:,} observations, got {n:,}; with so many the "
@@ -170,6 +178,14 @@ def check_option(name: str, value: Any, data: TrainingData) -> None:
         data.places(value, name)
 
 
+def _further_options(value: Any, name: str) -> None:
+    """Refuse what are no options of the function that an option is for."""
+    if not isinstance(value, Mapping):
+        raise InputTypeError(f'{name} must be a dict such as {{"memory_budget": 1e9}}, got {value!r}')
+    if unknown := set(value) - (known := {*signature(FURTHER[name]).parameters} - {"self", "prior", "X", "y"}):
+        raise InputError(f"{name} has {', '.join(map(repr, unknown))}; known are {', '.join(sorted(known))}")
+
+
 def check_recalibrate(recalibrate: Any, n: int) -> None:
     """Refuse what cannot be: another word than "auto", or a recalibration by too few of n observations."""
     _flag_or_auto(recalibrate, "recalibrate")
@@ -180,7 +196,7 @@ def check_recalibrate(recalibrate: Any, n: int) -> None:
 
 
 def _flag_or_auto(value: Any, name: str) -> None:
-    if not isinstance(value, (bool, np.bool_)) and value != "auto":
+    if not isinstance(value, (bool, np.bool_)) and not (isinstance(value, str) and value == "auto"):
         raise InputError(f'{name} must be True, False or "auto", got {value!r}')
 
 
@@ -281,7 +297,8 @@ def solver_for(solver: Solver | str | None, n: int, many: Solver | None = None) 
 
 def kernel_names(kernel: Any) -> tuple[str, ...]:
     """The kinds of kernels that a name, several names or None stand for."""
-    kinds = DEFAULT_KINDS if kernel is None else (kernel,) if isinstance(kernel, str) else tuple(kernel)
+    several = isinstance(kernel, Iterable) and not isinstance(kernel, str)
+    kinds = DEFAULT_KINDS if kernel is None else tuple(kernel) if several else (kernel,)
     known = (*KINDS, DEFAULT_KINDS[-1])
     if not kinds or any(kind not in known for kind in kinds):
         raise InputError(f"kernel must be a kernel, or names among {', '.join(known)}; got {kernel!r}")
@@ -292,8 +309,8 @@ def column_numbers(given: Any, option: str, data: TrainingData) -> tuple[int, ..
     """Columns named by number or by name, as numbers; two of them for the globe."""
     names, p = data.names, data.X.shape[1]
     known: dict[Any, int] = {name: i for i, name in enumerate(names or [])} | {i: i for i in range(p)}
-    asked = [given] if isinstance(given, (str, int)) else list(given)
-    if len(set(asked)) != len(asked) or not set(asked) <= set(known) or (option == "globe" and len(asked) != 2):
+    asked = list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [given]
+    if any(asked.count(each) > 1 or each not in [*known] for each in asked) or (option == "globe" and len(asked) != 2):
         which = ", ".join(map(repr, names)) if names else f"0 to {p - 1}"
         wanted = "two columns, latitude and longitude," if option == "globe" else "columns"
         raise InputError(f"{option} must be {wanted} among {which}; got {given!r}")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
-from .shared import Printer, asked_beside, share_in
+from .shared import Printer, asked_beside, require_place, share_in
 
 # What the commands know of such data: another option that was given is refused.
 _SAME = {
@@ -38,15 +38,14 @@ _WHAT = "data in a folder of Parquet files"
 
 def fit(command: Callable[..., Any], given: Mapping[str, Any], printer: Printer) -> None:
     """A model of files, by the arguments that were ``given`` to ``cagp fit``, in a folder."""
-    from ..shards import fit, is_sharded
+    from ..shards import fit
     from ..shards.sources import parts_of
     from .expressions import as_solver
     from .starting import PriorAsked
     from .table_columns import names_in
 
     asked, out = asked_beside(command, given, _FIT, _WHAT), given["out"]
-    if out.exists() and not (given["overwrite"] and is_sharded(out)):
-        raise InputError(f"{out} is there already; choose another name, or --overwrite a model of such data")
+    require_place(out, given["overwrite"])
     source, target = given["data"] if len(given["data"]) > 1 else given["data"][0], given["target"]
     left_out = {target, *names_in(given["exclude"])}
     features = names_in(given["features"]) or [name for name in parts_of(source)[1] if name not in left_out]

@@ -13,6 +13,7 @@ from ..kernels import NoiseByQuantity
 from ..kernels.coregionalised import quantity_of
 from ..means import Mean
 from ..prior import Prior
+from ..support.convert import as_device
 from ..support.validation import ArrayLike, not_negative_each, outputs, points, real, squarable, targets
 
 
@@ -86,7 +87,7 @@ def observations(
     """What a user hands over, checked; the mean is not filled in yet."""
     if real(jitter, "jitter") < 0:
         raise InputError(f"jitter must not be negative, got {jitter!r}")
-    place = torch.device(device) if device is not None else X.device if isinstance(X, torch.Tensor) else None
+    place = as_device(device) if device is not None else X.device if isinstance(X, torch.Tensor) else None
     train = points(X, "X", place)
     n = train.shape[0]
     values = outputs(y, n, train.device)

@@ -86,7 +86,10 @@ class _Run:
             raise _Stopped
         values = tuple(self._likelihood.space.values(log_values))
         try:
-            evaluation = self._likelihood(log_values)
+            with np.errstate(over="ignore", invalid="ignore"):  # beyond float64 nothing is finite, which is looked at
+                evaluation = self._likelihood(log_values)
+            if not np.isfinite([evaluation.log_likelihood, *evaluation.gradient]).all():
+                raise NotPositiveDefiniteError(f"the likelihood is beyond float64 at {values}; rescale y, and X")
         except NotPositiveDefiniteError:
             self.trace.append(TraceStep(self._start, values, -np.inf, (np.nan,) * len(values)))
             if self.best is None:

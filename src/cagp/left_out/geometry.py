@@ -141,10 +141,11 @@ def blocks_like(geometry: Geometry, test: torch.Tensor, seed: int) -> np.ndarray
     if far <= _AMONG * usual:
         return None
     width = _WIDER * far
-    corner = own.amin(dim=0) - width * torch.rand(own.shape[1], generator=draws).to(own)
+    apart = (own - own.amin(dim=0) + width * torch.rand(own.shape[1], generator=draws).to(own)).cpu().numpy()
+    wanted = min(_BLOCKS, len(np.unique(apart, axis=0)))  # no width tells places that are the same apart
     while True:  # fewer than a few blocks for each fold are halved
-        _, block = np.unique(((own - corner) / width).floor().cpu().numpy(), axis=0, return_inverse=True)
-        if block.max() + 1 >= min(_BLOCKS, len(own)):
+        _, block = np.unique(np.floor(apart / width), axis=0, return_inverse=True)
+        if block.max() + 1 >= wanted:
             return np.asarray(block.reshape(-1))
         width = width / 2
 

@@ -87,7 +87,8 @@ def computational_variance(cross: Cross, weights: Weights, P: PreparedPreconditi
     # between nothing and all of the variance, because the exact one is not negative
     most = (cross.prior_variance() - weights.reduction).clamp_min(0)
     found = ComputationalVariance(lower, estimate, lower + rest)
-    return found.map(lambda part: torch.minimum((gained + part).clamp_min(0), most))
+    # nothing of no variance, whatever comes of its steps
+    return found.map(lambda part: torch.where(most > 0, torch.minimum((gained + part).clamp_min(0), most), 0.0))
 
 
 def _start(cross: Cross, weights: Weights) -> tuple[torch.Tensor, torch.Tensor]:

@@ -19,7 +19,7 @@ from ..prior import Prior
 from ..solvers import Prepared, Solver
 from ..support.convert import tf32_refused
 from ..support.memory import available_bytes, human
-from ..support.validation import magnitude
+from ..support.validation import ROOM, largest_squared, magnitude, squarable_variance
 from ..workers.pool import Parcel, Pool
 from .recipe import Recipe
 from .trend import Constrained, EstimatedTrend, TrendBasis, UnbiasedTrend
@@ -28,8 +28,6 @@ _MAX_INDUCING = 1000
 _STEP = 6e-6  # of the spread of the data: the cube root of the rounding, where both errors of a difference are small
 Known = dict[int, torch.Tensor]
 """What the functions that components share, trends and offsets, are at the test points of one prediction."""
-
-_ROOM = 10.0  # so many times less than a float type has: squares are summed, and products of two variances occur
 
 
 class Conditioned:
@@ -248,15 +246,10 @@ def _copy(recipe: Recipe, device: str) -> Conditioned:
     return Conditioned(recipe, place)
 
 
-def _largest(dtype: torch.dtype) -> float:
-    """The largest coordinate, in lengthscales, and the largest variance that can be squared in this arithmetic."""
-    return float(torch.finfo(dtype).max) ** 0.5 / _ROOM
-
-
 def _require_coordinates(embedding: Embedding, dtype: torch.dtype, name: str) -> None:
     """Refuse points whose squared distances, in the coordinates of the kernel, would overflow."""
     furthest = max((magnitude(leaf) for leaf in embedding_leaves(embedding) if leaf.numel()), default=0.0)
-    if not furthest <= _largest(dtype):
+    if not furthest <= largest_squared(dtype):
         raise InputError(
             f"{name} is too far out for its kernel: a coordinate of {furthest:g}, counted from the middle of the "
             f"training points in lengthscales, has no square in {dtype}; rescale the points, or give a longer "
@@ -269,11 +262,6 @@ def _require_variances(diagonal: torch.Tensor, noise: torch.Tensor, y: torch.Ten
     if bool((noise.to(dtype) < torch.finfo(dtype).tiny).any()):
         remedy = "give a larger one, or rescale y" if dtype == torch.float64 else "solve in float64"
         raise InputError(f"noise_variance is so small that it is as good as zero in {dtype}; {remedy}")
-    widest = float(diagonal.max())
-    if not torch.finfo(dtype).tiny ** 0.5 <= widest <= _largest(dtype):
-        raise InputError(
-            f"the variance of an observation under the prior, {widest:g}, has no square in {dtype}; rescale y, and "
-            "the kernel and the noise with it"
-        )
-    if not magnitude(y) <= torch.finfo(dtype).max / _ROOM:
+    squarable_variance(float(diagonal.max()), dtype)
+    if not magnitude(y) <= torch.finfo(dtype).max / ROOM:
         raise InputError(f"y has the magnitude {magnitude(y):g}, too large for {dtype}; rescale y")

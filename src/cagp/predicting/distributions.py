@@ -109,11 +109,20 @@ class NormalMixture(Distribution):
         return NormalMixture(self.means[:, columns], self.variances[:, columns], self.weights)
 
     def scores(self, values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        z = (values[:, None] - self.means) / self._stds
+        z = self._standardised(values)
         log_densities = -0.5 * (z.square() + math.log(2 * math.pi)) - self._stds.log()
+        log_densities = log_densities.nan_to_num(-math.inf, math.inf, -math.inf)  # beside what is known for certain
         if len(self.weights) == 1:
             return z[:, 0], log_densities[:, 0]
         return self._score(z), (log_densities + self.weights.log()[:, None]).logsumexp(dim=1)
+
+    def _standardised(self, values: torch.Tensor) -> torch.Tensor:
+        """How far ``values`` (k, T) are from the means of the parts in their standard deviations, (k, m, T).
+
+        At the mean itself it is zero, also where a part knows it for certain.
+        """
+        z = (values[:, None] - self.means) / self._stds
+        return z.nan_to_num(0.0, math.inf, -math.inf)
 
     def _score(self, z: torch.Tensor) -> torch.Tensor:
         """The normal score of the mixture (k, T) from those of its parts (k, m, T), from the nearer tail."""
@@ -130,7 +139,7 @@ class NormalMixture(Distribution):
         wanted = scores.clamp(-_FURTHEST_KNOWN, _FURTHEST_KNOWN)
         value = (self.mean + self.std * wanted).clamp(low, high)
         for _ in range(_NEWTON):  # Newton's steps in normal scores, which are nearly linear, kept inside
-            z = (value[:, None] - self.means) / self._stds
+            z = self._standardised(value)
             score = self._score(z)
             excess = score - wanted
             if bool((excess.abs() <= _CLOSE).all()):

@@ -10,8 +10,8 @@ import hashlib
 import json
 import os
 import re
-import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from ..errors import InputError, SavedModelError
 from ..gram import STORAGES
 from ..solvers import Solver
 from ..support.advice import optional
-from ..support.atomic_files import named_as, one_writer, whole_file
+from ..support.atomic_files import fill_folder, one_writer, remove, whole_file
 from ..support.convert import float_type, solving_type
 from ..support.validation import choice, points, targets
 from ..support.version import __version__
@@ -42,8 +42,9 @@ IN_SHARDS = "shards.json"  # is there instead where the observations are in shar
 QUANTITIES = "quantities.json"  # of several models, see ``several.py``
 
 _DATA_NAME = re.compile(r"data-[0-9a-f]{16}\.safetensors")
+_PART = re.compile(rf"{_DATA_NAME.pattern}|parts-[0-9a-f]{{32}}")
 # what a kill may leave in a folder that was empty before
-_LEFT = re.compile(r"data-[0-9a-f]{16}\.safetensors$|\.partial-[0-9a-f]{32}")
+_LEFT = re.compile(rf"{_PART.pattern}|\.partial-[0-9a-f]{{32}}[^/]*")
 _LARGEST_DESCRIPTION = 16 * 2**20
 _LARGEST_HEADER = 2**20
 _ENTRIES = {"format", "format_version", "cagp_version", "created", "data", "prior", "solver", "settings", "about"}
@@ -58,8 +59,8 @@ _ENTRIES_OF = {
 
 
 def is_model_folder(folder: str | Path) -> bool:
-    """Whether the folder claims to hold a model, of one quantity or several; ``read`` finds out whether it does."""
-    if (Path(folder) / QUANTITIES).is_file():
+    """Whether the folder claims to hold a model, of whatever kind; who reads it finds out whether it does."""
+    if any((Path(folder) / name).is_file() for name in (QUANTITIES, IN_SHARDS)):
         return True
     try:
         with open(Path(folder) / DESCRIPTION, "rb") as file:
@@ -78,7 +79,7 @@ def require_writable(folder: str | Path, overwrite: bool) -> Path:
     if is_model_folder(place):
         if not overwrite:
             raise InputError(f"{place} already holds a model; overwrite it on purpose, or choose another name")
-    elif any(not _LEFT.match(each.name) for each in place.iterdir()):
+    elif any(not _LEFT.fullmatch(each.name) for each in place.iterdir()):
         raise InputError(f"{place} is a folder with other things in it, not a model; choose a new name")
     return place
 
@@ -87,27 +88,8 @@ def write(saved: Saved, folder: str | Path, *, overwrite: bool = False) -> Path:
     """Write a model folder. What cannot be saved is refused before anything is written."""
     optional("safetensors.numpy", "saving and loading models", "cli")
     place = require_writable(folder, overwrite)
-    if (place / QUANTITIES).is_file():  # to be replaced as a whole
-        shutil.rmtree(place)
     arrays, description = _content(saved)
-    with named_as(place):
-        if place.exists():
-            _fill(place, arrays, description, overwrite)
-            return place
-        place.parent.mkdir(parents=True, exist_ok=True)
-        temporary = place.with_name(f".partial-{uuid4().hex}-{place.name}")
-        try:
-            temporary.mkdir()
-            _fill(temporary, arrays, description, overwrite)
-            try:
-                os.rename(temporary, place)
-            except OSError:
-                if not place.exists():
-                    raise
-                _fill(place, arrays, description, overwrite)  # another process was quicker
-        finally:
-            shutil.rmtree(temporary, ignore_errors=True)
-    return place
+    return fill_folder(place, lambda at: _fill(at, arrays, description, overwrite))
 
 
 def _content(saved: Saved) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
@@ -140,9 +122,9 @@ def fingerprint_of(saved: Saved) -> str:
 
 def _fill(place: Path, arrays: dict[str, np.ndarray], description: dict[str, Any], overwrite: bool) -> None:
     """The two files, the description last: without it a folder is not a model."""
-    with one_writer(place):
+    with one_writer(place) as alone:
         require_writable(place, overwrite)  # again: another process may have been here since
-        before = _data_of(place)
+        before = _described(place)
         temporary = place / f".partial-{uuid4().hex}.safetensors"
         try:
             _write_arrays(temporary, arrays)
@@ -153,8 +135,7 @@ def _fill(place: Path, arrays: dict[str, np.ndarray], description: dict[str, Any
             temporary.unlink(missing_ok=True)
         data = {"file": name, "bytes": size, "sha256": digest, "arrays": _shapes_of(arrays)}
         write_description(place / DESCRIPTION, {**description, "data": data})
-        if before and before != name:  # and no other: it may be what another process is about to describe
-            (place / before).unlink(missing_ok=True)
+        _settle(place, DESCRIPTION, name, before, alone)
 
 
 def write_description(path: Path, content: dict[str, Any]) -> None:
@@ -193,13 +174,54 @@ def _shapes_of(arrays: dict[str, np.ndarray]) -> dict[str, Any]:
     return {name: {"dtype": str(array.dtype), "shape": list(array.shape)} for name, array in arrays.items()}
 
 
-def _data_of(place: Path) -> str:
-    """The name of the data file of the model in a folder; empty where there is none."""
-    try:
-        name = json.loads((place / DESCRIPTION).read_bytes())["data"]["file"]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return ""
-    return name if isinstance(name, str) and _DATA_NAME.fullmatch(name) else ""
+@contextmanager
+def new_parts(place: Path, description: str, overwrite: bool) -> Iterator[Path]:
+    """A folder in the model folder ``place`` for the parts of a model, which its ``description`` is to name last.
+
+    What that takes the place of is removed once the description is there.
+    """
+    with one_writer(place) as alone:
+        require_writable(place, overwrite)
+        before, own = _described(place), place / f"parts-{uuid4().hex}"
+        try:
+            own.mkdir()
+            yield own
+        except BaseException:
+            remove(own)
+            raise
+        _settle(place, description, own.name, before, alone)
+
+
+def require_parts(name: Any) -> str:
+    """The name of a folder of parts, if it is one, and leads nowhere else."""
+    if not isinstance(name, str) or not re.fullmatch(r"parts-[0-9a-f]{32}", name):
+        raise SavedModelError(
+            f"the folder with its parts is called {name!r}; cagp writes parts-<32 hexadecimal digits>"
+        )
+    return name
+
+
+def _described(place: Path) -> list[str]:
+    """The names of what the descriptions in a folder are about."""
+    names = []
+    for description in (DESCRIPTION, QUANTITIES, IN_SHARDS):
+        with suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
+            content = json.loads((place / description).read_bytes())
+            names.append(content["data"]["file"] if description == DESCRIPTION else content["parts"])
+    return [name for name in names if isinstance(name, str) and _PART.fullmatch(name)]
+
+
+def _settle(place: Path, description: str, kept: str, before: Sequence[str], alone: bool) -> None:
+    """Leave a model with its ``description`` and what that is about, ``kept``, and nothing of what was ``before``.
+
+    Where nobody else can be at work, parts that kills have left go as well; data may be about to be described.
+    """
+    for other in {DESCRIPTION, QUANTITIES, IN_SHARDS} - {description}:
+        (place / other).unlink(missing_ok=True)
+    others = [each.name for each in place.iterdir() if _LEFT.fullmatch(each.name)] if alone else []
+    for name in {*before, *(each for each in others if not _DATA_NAME.fullmatch(each))}:
+        if name != kept:
+            remove(place / name)
 
 
 def own_hash(content: dict[str, Any]) -> str:
@@ -209,21 +231,36 @@ def own_hash(content: dict[str, Any]) -> str:
 
 
 def read(folder: str | Path) -> Saved:
-    """What a model folder holds, checked, without conditioning on it."""
+    """What a model folder holds, checked, without conditioning on it; ``model/Cd`` is one of several quantities."""
     optional("safetensors.numpy", "saving and loading models", "cli")
-    place = Path(folder)
+    place = _of_quantity(Path(folder))
     if not place.is_dir():
         raise SavedModelError(f"{place} is not a folder; a model is a folder that `cagp fit` or model.save wrote")
     if (place / IN_SHARDS).exists():
         raise SavedModelError(f"{place} has a model of data in shards; cagp.shards.load and `cagp predict` read it")
     if (place / QUANTITIES).is_file():
-        known = f"`cagp predict` and `cagp info` read it, and {place / '0'} and so on hold that of one quantity each"
+        known = ff"`cagp predict` and `cagp info` read it; {place / 'NAME'} is the model of the quantity NAME"
         raise SavedModelError(f"{place} holds a model of several quantities, which this cannot take; {known}")
     try:
         return _read(place)
     except SavedModelError:
         with one_writer(place):  # another process may have replaced the model meanwhile; now none does
             return _read(place)
+
+
+def _of_quantity(place: Path) -> Path:
+    """The folder of one quantity, where ``place`` is that of several with its name behind it."""
+    several = place.parent
+    if place.exists() or not (several / QUANTITIES).is_file():
+        return place
+    try:
+        content = json.loads((several / QUANTITIES).read_bytes())
+        names = list(map(str, content["names"]))
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise SavedModelError(f"{several} cannot be loaded: {error}") from error
+    if place.name not in names:
+        raise SavedModelError(f"{several} has no quantity {place.name!r}; it has {', '.join(map(repr, names))}")
+    return several / require_parts(content.get("parts")) / str(names.index(place.name))
 
 
 def _read(place: Path) -> Saved:

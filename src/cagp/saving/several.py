@@ -1,18 +1,15 @@
 """The door to model folders of any kind; and folders of several quantities.
 
-These hold ``quantities.json`` and a model folder for each quantity, 0, 1, …, each of which is read by itself as well.
-Where one model of all is seen from each, they share its data. ``quantities.json`` is written last: without it a folder
-holds nothing.
+These hold ``quantities.json`` and, in a folder that it names, a model folder for each quantity, 0, 1, …; ``read`` finds
+them by the names of the quantities. Where one model of all is seen from each, they share its data. ``quantities.json``
+is written last: without it a folder holds nothing.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import os
-import shutil
 from pathlib import Path
 from typing import Any, cast
-from uuid import uuid4
 
 import torch
 
@@ -21,12 +18,22 @@ from ..model import Model
 from ..quantities import QuantitiesModel
 from ..solvers import Solver
 from ..story import Story
+from ..support.atomic_files import fill_folder, one_writer
 from .about import About
-from .folder import QUANTITIES, description_in, read, require_writable, write, write_description
+from .folder import (
+    QUANTITIES,
+    description_in,
+    new_parts,
+    read,
+    require_parts,
+    require_writable,
+    write,
+    write_description,
+)
 from .saved import Saved
 
 _FORMAT, _VERSION = "cagp quantities", 1
-_ENTRIES = {"format", "format_version", "cagp_version", "created", "names", "story"}
+_ENTRIES = {"format", "format_version", "cagp_version", "created", "names", "story", "parts"}
 
 
 def holds_quantities(folder: str | Path) -> bool:
@@ -39,37 +46,47 @@ def write_quantities(
 ) -> Path:
     """Write a model of several quantities, whole or not at all; ``about`` is that of the places."""
     place, about = require_writable(folder, overwrite), about or About()
-    story = None if model.record is None else model.record.to_json()
-    temporary, old = (place.with_name(f".partial-{uuid4().hex}-{name}") for name in (place.name, "old"))
-    try:
-        for i, (name, each) in enumerate(zip(model.names, model.models, strict=True)):
-            write(Saved.of(each, dataclasses.replace(about, target=name)), temporary / str(i))
-        content = {"format": _FORMAT, "format_version": _VERSION, "names": list(model.names), "story": story}
-        write_description(temporary / QUANTITIES, content)
-        if place.exists():
-            os.rename(place, old)
-        os.rename(temporary, place)
-        shutil.rmtree(old, ignore_errors=True)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
-    return place
+    content = {
+        "format": _FORMAT,
+        "format_version": _VERSION,
+        "names": list(model.names),
+        "story": None if model.record is None else model.record.to_json(),
+    }
+
+    def fill(at: Path) -> None:
+        with new_parts(at, QUANTITIES, overwrite) as parts:
+            for i, (name, each) in enumerate(zip(model.names, model.models, strict=True)):
+                write(Saved.of(each, dataclasses.replace(about, target=name)), parts / str(i))
+            write_description(at / QUANTITIES, {**content, "parts": parts.name})
+
+    return fill_folder(place, fill)
 
 
 def read_quantities(folder: str | Path, **how: Any) -> tuple[QuantitiesModel, About]:
     """What ``write_quantities`` wrote, checked, and what it says of the first; ``how`` is as in ``Saved.condition``."""
     place = Path(folder)
     try:
-        content = description_in(place, QUANTITIES, _FORMAT, {_VERSION: (_ENTRIES,)})
-        names = [str(each) for each in content["names"]]
-        story = None if content["story"] is None else Story.from_json(content["story"])
-    except (InputError, SavedModelError, KeyError, TypeError, OSError) as error:
-        raise SavedModelError(f"{place} cannot be loaded: {error}") from error
-    saved = [read(place / str(i)) for i in range(len(names))]
+        names, story, saved = _read(place)
+    except SavedModelError:
+        with one_writer(place):  # another process may have replaced the model meanwhile; now none does
+            names, story, saved = _read(place)
     models = [saved[0].condition(**how)]
     for each in saved[1:]:  # of one model of all, all others are other views
         models.append(each.condition(**how) if each.parts.quantity is None else each.parts.around(models[0]))
         models[-1].target_name = each.about.target
     return QuantitiesModel(names, models, story=story), saved[0].about
+
+
+def _read(place: Path) -> tuple[list[str], Story | None, list[Saved]]:
+    """The names of the quantities, the story, and the model of each."""
+    try:
+        content = description_in(place, QUANTITIES, _FORMAT, {_VERSION: (_ENTRIES,)})
+        names = [str(each) for each in content["names"]]
+        story = None if content["story"] is None else Story.from_json(content["story"])
+        parts = place / require_parts(content["parts"])
+    except (InputError, SavedModelError, KeyError, TypeError, OSError) as error:
+        raise SavedModelError(f"{place} cannot be loaded: {error}") from error
+    return names, story, [read(parts / str(i)) for i in range(len(names))]
 
 
 def load(

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
-import shutil
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 import torch
@@ -24,12 +25,12 @@ from ..prediction import Prediction
 from ..saving import About, Saved
 from ..saving import load as load_model
 from ..saving import write as write_model
-from ..saving.folder import IN_SHARDS
+from ..saving.folder import IN_SHARDS, new_parts, require_parts, require_writable
 from ..solvers import NearestNeighbours
 from ..solvers.nearest_neighbours import PreparedNearestNeighbours
 from ..solvers.neighbourhoods import FarSubset, far_rows, with_far
-from ..support.atomic_files import remove_partial, whole_file, write_atomically
-from ..support.validation import ArrayLike
+from ..support.atomic_files import fill_folder, one_writer, remove_partial, whole_file, write_atomically
+from ..support.validation import ArrayLike, count
 from .sources import Part, is_frame, parts_of
 from .store import Rows, Store
 from .surroundings import Far, Metric, Surroundings
@@ -37,6 +38,8 @@ from .work import Workers, workers
 
 _PIECE = 250_000  # points of a file of predictions, at most: a kill loses what is under way
 _MODEL, _JOB, _POINTS = "_model", "_job.json", "_points"  # names that readers of Parquet folders pass over
+_DAMAGED = (OSError, ValueError, LookupError, TypeError, RuntimeError, EOFError, BadZipFile)  # of a file to read
+_OWN = (_MODEL, _POINTS, ".partial-")  # before the job is known
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,15 +172,14 @@ class ShardedModel:
         asked = [observed, interval, self.key, [(each.path, each.rows) for each in pieces]]
         key = hashlib.sha256(json.dumps(asked).encode()).hexdigest()
         if (place / _JOB).exists():
-            if json.loads((place / _JOB).read_text(encoding="utf-8")) != key:
+            if (place / _JOB).read_bytes() != json.dumps(key).encode():
                 raise InputError(
                     f"{place} has predictions of another model, or for other points; choose another folder"
                 )
-        elif place.exists() and any(each.name not in (_MODEL, _POINTS) for each in place.iterdir()):
+        elif place.exists() and any(not each.name.startswith(_OWN) for each in place.iterdir()):
             raise InputError(f"{place} is a folder with other things in it; choose another one")
         else:
-            shutil.rmtree(place / _MODEL, ignore_errors=True)
-            self.save(place / _MODEL)
+            self.save(place / _MODEL, overwrite=True)
             write_atomically(place / _JOB, json.dumps(key).encode())
         paths = [place / f"part-{number:05d}.parquet" for number in range(len(pieces))]
         calls = [(place / _MODEL, *each, observed, interval) for each in zip(pieces, paths, strict=True)]
@@ -190,39 +192,56 @@ class ShardedModel:
 
     def save(self, folder: str | Path, *, about: About | None = None, overwrite: bool = False) -> Path:
         """Save the model as a folder that ``cagp.shards.load`` reads; the observations stay where they are."""
-        place = Path(folder)
-        if place.exists() and not (overwrite and is_sharded(place)):
-            raise InputError(f"{place} is there already; overwrite a model on purpose, or choose another name")
-        write_model(Saved.of(self.learned, about), place / "learned", overwrite=overwrite)
-        self.far.write(place / "far.parquet", self.store.names)
-        for i, each in enumerate(self.around):
-            scales, rows = [scale.numpy() for _, scale in each.metric.near], [own.numpy() for own, _, _ in each.far]
-            np.savez(place / f"around-{i}.npz", each.metric.origin.numpy(), each.low, each.high, *scales, *rows)
-        near = [[leaf for leaf, _ in each.metric.near] for each in self.around]
-        far = [[counts for _, *counts in each.far] for each in self.around]
-        known = {"store": str(self.store.folder), "near": near, "far": far}
-        write_atomically(place / IN_SHARDS, json.dumps(known, indent=1).encode())
-        return place
+        place = require_writable(folder, overwrite)
+
+        def fill(at: Path) -> None:
+            with new_parts(at, IN_SHARDS, overwrite) as parts:
+                write_model(Saved.of(self.learned, about), parts / "learned")
+                self.far.write(parts / "far.parquet", self.store.names)
+                for i, each in enumerate(self.around):
+                    scales = [scale.numpy() for _, scale in each.metric.near]
+                    rows = [own.numpy() for own, _, _ in each.far]
+                    np.savez(parts / f"around-{i}.npz", each.metric.origin.numpy(), each.low, each.high, *scales, *rows)
+                near = [[leaf for leaf, _ in each.metric.near] for each in self.around]
+                far = [[counts for _, *counts in each.far] for each in self.around]
+                known = {"store": str(self.store.folder), "parts": parts.name, "near": near, "far": far}
+                write_atomically(at / IN_SHARDS, json.dumps(known, indent=1).encode())
+
+        return fill_folder(place, fill)
 
 
 def load(folder: str | Path) -> ShardedModel:
     """The model of observations in shards that was saved in a folder; its store has to be where it was."""
     place = Path(folder)
     try:
+        return _read(place)
+    except SavedModelError:
+        with one_writer(place):  # another process may have replaced the model meanwhile; now none does
+            return _read(place)
+
+
+def _read(place: Path) -> ShardedModel:
+    """What the folder holds now."""
+    try:
         known = json.loads((place / IN_SHARDS).read_text(encoding="utf-8"))
-        store = Store.open(known["store"])
-        learned = load_model(place / "learned")
+        store, parts = Store.open(known["store"]), place / require_parts(known["parts"])
+        learned = load_model(parts / "learned")
         around = []
         for i, (component, near) in enumerate(zip(learned.components, known["near"], strict=True)):
-            with np.load(place / f"around-{i}.npz") as file:
+            content = io.BytesIO((parts / f"around-{i}.npz").read_bytes())  # np.load leaves a damaged file open
+            with np.load(content) as file:
                 origin, low, high, *others = (file[name] for name in file.files)
             arrays = [torch.from_numpy(each) for each in others]
             pairs = tuple(zip(near, arrays[: len(near)], strict=True))
-            far = [(rows, *each) for rows, each in zip(arrays[len(near) :], known["far"][i], strict=True)]
+            far = [
+                (rows, count(take, "far"), count(ask, "far"))
+                for rows, (take, ask) in zip(arrays[len(near) :], known["far"][i], strict=True)
+            ]
             metric = Metric(component.prior.kernel, torch.from_numpy(origin), pairs)
+            metric(origin[None])  # whose terms are those of the kernel
             around.append(Surroundings(store, metric, low, high, far))
-        return ShardedModel(learned, store, Rows.read(place / "far.parquet", None, store.names), tuple(around))
-    except (OSError, ValueError, KeyError) as error:
+        return ShardedModel(learned, store, Rows.read(parts / "far.parquet", None, store.names), tuple(around))
+    except _DAMAGED as error:
         raise SavedModelError(f"{place} holds no model of data in shards that can be read ({error})") from error
 
 

@@ -51,8 +51,9 @@ def write(
     parts, _ = parts_of(source, [*chosen, target])
     key = _key(parts, chosen, target, tile, block)
     if (place / DESCRIPTION).exists():
+        found = Store.open(place)
         _require(json.loads((place / DESCRIPTION).read_text(encoding="utf-8")).get("key") == key, place)
-        return Store.open(place)
+        return found
     columns = (*chosen, target)
     size = sum(part.rows for part in parts)
     boxes = _boxes(place, parts, columns, key, size, tile, by)
@@ -96,9 +97,13 @@ def _boxes(
     """How space is split: [column, value, left, right], whose leaves are numbers; the sample is written, too."""
     path = place / "split.json"
     if path.exists():
-        known = json.loads(path.read_text(encoding="utf-8"))
-        _require(known["key"] == key, place)
-        return known["boxes"]
+        try:
+            known = json.loads(path.read_text(encoding="utf-8"))
+            same, boxes = known["key"] == key, known["boxes"]
+        except (ValueError, LookupError, TypeError) as error:
+            raise InputError(f"{path} is damaged; remove the folder {place}, or choose another one") from error
+        _require(same, place)
+        return boxes
     found = Rows.joined(by.all_of(_some_of, [(part, columns, size) for part in parts], "sampling"))
     found.write(place / "sample.parquet", columns)
     spread = found.X.std(axis=0)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator
+import shutil
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
@@ -21,24 +22,56 @@ def named_as(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def one_writer(folder: Path) -> Iterator[None]:
-    """One process at a time writes to a folder, where the system locks folders; a kill lets go of the lock."""
+def one_writer(folder: Path) -> Iterator[bool]:
+    """One process at a time writes to a folder, where the system locks folders, which is told; a kill lets go."""
     try:
         import fcntl
     except ImportError:  # Windows
-        yield
+        yield False
         return
     with ExitStack() as stack:
+        alone = False
         with suppress(OSError):  # a file system without locks, a folder that is gone
             stack.callback(os.close, handle := os.open(folder, os.O_RDONLY))
             fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
+            alone = True
+        yield alone
 
 
 def remove_partial(folder: Path) -> None:
-    """Remove what processes that were killed have left of files in a folder; nobody may be writing there."""
+    """Remove what processes that were killed have left in a folder; nobody may be writing there."""
     for path in folder.glob(".partial-*"):
+        remove(path)
+
+
+def remove(path: Path) -> None:
+    """Remove a file, or a folder with all that is in it; what another process removes first is no error."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
         path.unlink(missing_ok=True)
+
+
+def fill_folder(place: Path, fill: Callable[[Path], None]) -> Path:
+    """A new folder is there once ``fill`` has written all of it; one that is there is filled as it is."""
+    with named_as(place):
+        if place.exists():
+            fill(place)
+            return place
+        place.parent.mkdir(parents=True, exist_ok=True)
+        temporary = place.with_name(f".partial-{uuid4().hex}-{place.name}")
+        try:
+            temporary.mkdir()
+            fill(temporary)
+            try:
+                os.rename(temporary, place)
+            except OSError:
+                if not place.exists():
+                    raise
+                fill(place)  # another process was quicker
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+    return place
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..errors import InputTypeError
+from ..errors import InputError, InputTypeError
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,17 @@ class Output:
 def array(values: Any) -> np.ndarray:
     """Results in either form as float64 in numpy."""
     return np.asarray(values.detach().cpu() if isinstance(values, torch.Tensor) else values, dtype=np.float64)
+
+
+def as_device(device: Any) -> torch.device:
+    """``device`` as torch knows it, if it is there."""
+    try:
+        found = torch.device(device)
+        torch.empty(0, device=found)
+    except (RuntimeError, TypeError, AssertionError, NotImplementedError) as error:
+        why = str(error).split("\n")[0]
+        raise InputError(f'device must be such as "cpu" or "cuda:0" and be there, got {device!r}: {why}') from error
+    return found
 
 
 def float_type(dtype: Any, name: str) -> torch.dtype:

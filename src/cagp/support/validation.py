@@ -22,6 +22,9 @@ ArrayLike = Any
 
 _SQUARABLE = 1e150
 
+ROOM = 10.0
+"""So many times less than a float type has: squares are summed, and products of two variances occur."""
+
 
 def as_float64(array: ArrayLike, name: str, device: torch.device | None = None) -> torch.Tensor:
     """``array`` as a float64 tensor, exactly; refuses what has no exact float64 value."""
@@ -113,6 +116,20 @@ def squarable(tensor: torch.Tensor, name: str) -> None:
         raise InputError(f"{name} has values of magnitude {furthest:g} at most, whose squares vanish; rescale {name}")
     if furthest > _SQUARABLE:
         raise InputError(f"{name} has values of magnitude {furthest:g}, whose squares overflow; rescale {name}")
+
+
+def largest_squared(dtype: torch.dtype) -> float:
+    """The largest coordinate, in lengthscales, and the largest variance that can be squared in this arithmetic."""
+    return float(torch.finfo(dtype).max) ** 0.5 / ROOM
+
+
+def squarable_variance(widest: float, dtype: torch.dtype) -> None:
+    """Refuse a variance of an observation under the prior whose square would overflow, or vanish."""
+    if not torch.finfo(dtype).tiny ** 0.5 <= widest <= largest_squared(dtype):
+        raise InputError(
+            f"the variance of an observation under the prior, {widest:g}, has no square in {dtype}; rescale y, and "
+            "the kernel and the noise with it"
+        )
 
 
 def outputs(Y: ArrayLike, n: int, device: torch.device | None = None, name: str = "y") -> torch.Tensor:
@@ -226,6 +243,6 @@ def whole_numbers(values: Any, name: str) -> tuple[int, ...]:
 
 def choice(value: Any, name: str, options: Sequence[str]) -> str:
     """``value`` as one of ``options``."""
-    if value not in options:
+    if not isinstance(value, str) or value not in options:
         raise InputError(f"{name} must be one of {', '.join(map(repr, options))}, got {value!r}")
     return str(value)

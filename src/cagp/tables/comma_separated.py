@@ -25,6 +25,7 @@ from .texts import as_numbers
 
 _MISSING = ("", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "None", "-nan", "-NaN", "#N/A")
 _MOST_PACKED = 1032  # bytes that one byte of a compressed file may stand for
+_DIGITS = 300  # of integers that float64 may have
 _INTEGER = re.compile(r"[+-]?\d{16,}")
 
 # The comma comes last: where another one cuts every line alike, commas are decimal commas or part of a text.
@@ -211,7 +212,7 @@ def _take(layout: Layout, names: Sequence[str]) -> Taken:
     for name, values in columns.items():
         if isinstance(values, np.ndarray) and len(values) and np.nanmax(np.abs(values), initial=0.0) >= 2**53:
             for text in _texts(layout, [name])[0][name].drop_null().to_pylist():
-                if _INTEGER.fullmatch(text) and int(text) != int(float(text)):
+                if _INTEGER.fullmatch(text) and (len(text) > _DIGITS or int(text) != int(float(text))):
                     raise too_large(layout.path, name, text)
     return columns, tuple(f"{layout.path}: {note}" for note in (*layout.notes, *notes))
 

@@ -225,7 +225,8 @@ def exact(values: np.ndarray, path: Path, name: str) -> np.ndarray:
 def too_large(path: Path, name: str, value: object) -> TableError:
     """The refusal of an integer that float64 cannot hold."""
     why = "beyond 2**53, which float64 cannot represent; subtract an offset first, or leave the column out"
-    return TableError(f"{path}: column {name!r} holds the integer {value}, {why}")
+    said = str(value) if len(str(value)) <= 40 else f"{str(value)[:40]}…"
+    return TableError(f"{path}: column {name!r} holds the integer {said}, {why}")
 
 
 def unreadable(path: Path, kind: str, error: Exception, why: str = "truncated") -> TableError:
