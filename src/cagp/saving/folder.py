@@ -239,7 +239,7 @@ def read(folder: str | Path) -> Saved:
     if (place / IN_SHARDS).exists():
         raise SavedModelError(f"{place} has a model of data in shards; cagp.shards.load and `cagp predict` read it")
     if (place / QUANTITIES).is_file():
-        known = ff"`cagp predict` and `cagp info` read it; {place / 'NAME'} is the model of the quantity NAME"
+        known = f"`cagp predict` and `cagp info` read it; {place / 'NAME'} is the model of the quantity NAME"
         raise SavedModelError(f"{place} holds a model of several quantities, which this cannot take; {known}")
     try:
         return _read(place)
