@@ -43,6 +43,20 @@ def test_cholesky_is_scikit_learn() -> None:
     assert_allclose(post.std, theirs.predict(PROBLEM.X_test, return_std=True)[1], rtol=1e-8)
 
 
+def test_many_test_points_are_solved_a_few_at_a_time_and_are_as_exact() -> None:
+    X = np.random.default_rng(0).random((5000, PROBLEM.X.shape[1]))
+    theirs = GaussianProcessRegressor(1.7 * Matern(0.3, nu=1.5), alpha=0.05, optimizer=None).fit(PROBLEM.X, PROBLEM.y)
+    mean, std = theirs.predict(X, return_std=True)
+    model = PROBLEM.prior.condition(PROBLEM.X, PROBLEM.y, cagp.Cholesky())
+    component = model.components[0]
+    assert len(component.prepared.pieces(component.cross(model.test_points(X)[0]))) > 1
+    post = model.predict(X)
+    assert_allclose(post.mean, mean, rtol=1e-8, atol=1e-9)
+    assert_allclose(post.std, std, rtol=1e-8)
+    assert (post.iterations == 1).all()
+    assert_allclose(post.computational_variance.upper, 0, atol=1e-10)
+
+
 def test_intervals_are_gaussian(post: cagp.Posterior) -> None:
     lower, upper = post.interval(0.9)
     assert_allclose(lower, norm.ppf(0.05, post.mean, post.std), rtol=1e-9)

@@ -353,6 +353,7 @@ class Model(ModelParts):
         path: str | Path,
         *,
         like: ArrayLike | None = None,
+        mask: Any = None,
         cells: int = 40_000,
         level: float = 0.95,
         observed: bool = False,
@@ -363,15 +364,16 @@ class Model(ModelParts):
         """Write a map to look at, one HTML page without a network: mean, std, probability of more than a threshold.
 
         For a model of two columns, or with latitude and longitude: at about so many ``cells``, over the extent of the
-        data or of points ``like`` (n, p), with all other columns at their medians there. The page has the distribution
-        of each cell: its mean, std and interval of this ``level`` stand at the pointer, the threshold is moved by a
-        slider that starts at ``threshold``, and places of which the data say little are hatched. It is about f, with
-        ``observed`` about new observations. ``names`` are those of ``cagp.fit_report.Names``. Returns ``path``.
+        data or of points ``like`` (n, p), with all other columns at their medians there. ``mask`` are polygons, as for
+        ``cagp.write_map``: the map is of their extent, without ``like``, and empty outside of them. The page has the
+        distribution of each cell: its mean, std and interval of this ``level`` stand at the pointer, the threshold is
+        moved by a slider that starts at ``threshold``, and places of which the data say little are hatched. It is about
+        f, with ``observed`` about new observations. ``names`` are those of ``cagp.fit_report.Names``. Returns ``path``.
         """
         from .reports.map_page import write_map_page
 
         about: Any = {"level": level, "observed": observed, "threshold": threshold, "names": names}
-        return write_map_page(self, path, like=like, cells=cells, progress=progress, **about)
+        return write_map_page(self, path, like=like, mask=mask, cells=cells, progress=progress, **about)
 
     # --- where to measure next ------------------------------------------------------------------------------------
 

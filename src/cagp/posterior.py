@@ -28,6 +28,7 @@ from .predicting.memory_plan import MemoryPlan
 from .predicting.solving import Iterates, Solved, joined, run, run_to
 from .predicting.status import Status, status_of
 from .prediction import Prediction, guarantee_of
+from .solvers import Solver
 from .stopping import Rule
 from .support.convert import Output
 from .support.interrupt import Interrupt
@@ -262,13 +263,22 @@ def _operations(components: Sequence[Conditioned], tests: int) -> float:
     size = len(components[0].recipe.y)
     if any(component.undecided for component in components):
         return float(size**3)
-    solvers = (component.prepared.picked or component.solver for component in components)
     most = 0.0
-    for solver in {id(each): each for each in solvers}.values():
-        all_of_it, before = (solver.operations(size, n) for n in (tests, 0))
-        in_all = all_of_it.flops - before.flops + _VALUE * (all_of_it.kernel_values - before.kernel_values)
-        most = max(most, solver.worth_threads * in_all)
+    for component in components:
+        flops, values = _flops_and_values(component, tests)
+        most = max(most, _at_work(component).worth_threads * (flops + _VALUE * values))
     return most
+
+
+def _flops_and_values(component: Conditioned, tests: int) -> tuple[float, float]:
+    """About how many operations of algebra, and how many values of a kernel, predictions at ``tests`` points take."""
+    all_of_it, before = (_at_work(component).operations(len(component.recipe.y), n) for n in (tests, 0))
+    return all_of_it.flops - before.flops, all_of_it.kernel_values - before.kernel_values
+
+
+def _at_work(component: Conditioned) -> Solver:
+    """The solver, or what ``Auto`` has picked."""
+    return component.prepared.picked or component.solver
 
 
 def solve_each(
@@ -285,7 +295,11 @@ def solve_each(
     ``seen`` are those of ``Conditioned.ready_for``, ``offsets`` their prior means (T,).
     """
     started, plan = time.perf_counter(), MemoryPlan([component for component, _, _ in seen])
+    values = sum(
+        _flops_and_values(component, cross.size)[1] for component, cross, _ in seen
+    )  # one code for all of them
     for i, ((component, cross, expected), offset) in enumerate(zip(seen, offsets, strict=True)):
+        cross.gram.expect(values, in_short_rows=False)
         begun, where = time.perf_counter(), ""
         rule = stop if component.prepared.limit > 1 else None  # one step cannot be stopped
         size, keep = plan.batch(cross.size, batch_size, rule), plan.keeps(cross.size)

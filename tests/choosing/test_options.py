@@ -159,7 +159,7 @@ def test_the_command_hands_on_what_it_takes(tmp_path: Path, monkeypatch: pytest.
     table.write_text("a,b,y\n" + "".join(f"{i},{i * i % 7},{i % 5}\n" for i in range(30)))
     CliRunner().invoke(app, ["fit", str(table), "--target", "y", "--out", str(tmp_path / "model")])
     table = {each.name: each.default for each in fields(Options) if each.metadata["command"] is not None}
-    assert not set(table) - set(handed), "cli/fit_command.py takes these, and hands them to cagp.fit in `flagged`"
+    assert not set(table) - set(handed), "cli/fit_command.py takes these, and hands them to cagp.fit by `_FLAGGED`"
     other = {name: handed[name] for name in table if handed[name] != table[name]}
     assert other == {"solver": "auto"}, "a flag that was not given is the default of cagp.fit"  # "auto" is None there
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import signal
 from pathlib import Path
 
@@ -12,9 +13,10 @@ import rasterio
 import shapely
 
 import cagp
-from cagp import tables
+from cagp import saving, tables
 from cli.small import call, start
 from maps.places import DEGREES, RD, stations
+from reports.pages import sent
 
 VALUES = ("--no-fit", "--variance", 1, "--noise-variance", 0.01, "--mean", "zero", "--no-report", "--no-recalibrate")
 
@@ -133,6 +135,90 @@ def test_units_and_names_go_from_the_file_to_the_map(tmp_path: Path) -> None:
     with rasterio.open(tmp_path / "map.tif") as file:
         assert file.units == ("mg/kg",) * 4
         assert file.tags(2)["long_name"] == "posterior standard deviation of zinc in soil"
+
+
+def test_a_csv_says_its_system_on_the_command_line(folder: Path) -> None:
+    """A CSV of eastings and northings with --crs makes the map, and refuses the systems, that a GeoPackage does."""
+    frame = stations()
+    table = {"easting": frame.geometry.x.to_numpy(), "northing": frame.geometry.y.to_numpy(), "zinc": frame["zinc"]}
+    tables.write_table(folder / "stations.csv", {name: np.asarray(values) for name, values in table.items()})
+    asked = ["--target", "zinc", "--lengthscale", "600", *VALUES, "--crs", RD]
+    ok("fit", folder / "stations.csv", "--out", folder / "plain", *asked)
+    about = saving.read(folder / "plain").about
+    assert (about.crs, about.units) == (RD, {"easting": "m", "northing": "m"})
+    for name in ("plain", "model"):
+        ok("predict", folder / name, "--grid", "200m", "--out", folder / f"{name}.tif")
+    with rasterio.open(folder / "plain.tif") as one, rasterio.open(folder / "model.tif") as two:
+        assert (one.crs, one.transform, one.shape) == (two.crs, two.transform, two.shape)
+        np.testing.assert_allclose(one.read(), two.read(), rtol=1e-9)
+    ok("predict", folder / "plain", folder / "stations.gpkg", "--out", folder / "points.gpkg")
+    np.testing.assert_allclose(
+        gpd.read_file(folder / "points.gpkg")["mean"],
+        cagp.load(folder / "model").predict(frame.geometry).mean,
+        rtol=1e-9,
+    )
+    frame.to_crs(DEGREES).to_file(folder / "degrees.gpkg")
+    refused = call("predict", folder / "plain", folder / "degrees.gpkg")
+    assert refused.exit_code == 2
+    assert "is EPSG:4326 (WGS 84), that of the model EPSG:28992 (Amersfoort / RD New)" in refused.output
+
+
+def test_degrees_of_a_csv_are_on_the_globe(tmp_path: Path) -> None:
+    frame = stations().to_crs(DEGREES)
+    columns = {"lon": frame.geometry.x, "lat": frame.geometry.y, "zinc": frame["zinc"]}
+    tables.write_table(tmp_path / "stations.csv", {name: np.asarray(values) for name, values in columns.items()})
+    asked = ["--target", "zinc", "--lengthscale", "0.6", *VALUES, "--crs", DEGREES]
+    said = ok("fit", tmp_path / "stations.csv", "--out", tmp_path / "model", *asked)
+    assert "'lat' and 'lon' are degrees: distance is measured on the globe" in said
+    ok("predict", tmp_path / "model", "--grid", "0.01", "--out", tmp_path / "map.tif")
+    model = cagp.load(tmp_path / "model")
+    with rasterio.open(tmp_path / "map.tif") as file:
+        assert file.crs.to_epsg() == 4326
+        x, y = file.xy(1, 2)
+        np.testing.assert_allclose(file.read(1)[1, 2], model.predict([[x, y]]).mean[0], rtol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("header", "crs", "words"),
+    [
+        ("x,y,zinc", "banana", "crs 'banana' is no coordinate system that pyproj knows; write it as EPSG:28992"),
+        ("lon,lat,zinc", RD, "'lat' and 'lon' are names of degrees, and EPSG:28992 (Amersfoort / RD New) has none"),
+        ("a,b,zinc", DEGREES, "their names do not say which; call them x and y"),
+        ("gpkg", DEGREES, "--crs is EPSG:4326 (WGS 84), and stations.gpkg is in EPSG:28992 (Amersfoort / RD New)"),
+    ],
+)
+def test_a_system_that_cannot_be(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, header: str, crs: str, words: str
+) -> None:
+    monkeypatch.chdir(folder)
+    Path("table.csv").write_text(f"{header}\n" + "".join(f"{i},{i * i % 7},{i % 5}\n" for i in range(30)))
+    source = "stations.gpkg" if header == "gpkg" else "table.csv"
+    refused = call("fit", source, "--target", "zinc", "--out", "new", "--lengthscale", "6", *VALUES, "--crs", crs)
+    assert refused.exit_code == 2
+    assert words in " ".join(refused.output.split())
+    assert not Path("new").exists()
+
+
+def test_a_page_of_a_mask(folder: Path) -> None:
+    area = gpd.GeoDataFrame(geometry=[shapely.Point(180_000, 331_500).buffer(500)], crs=RD)
+    area.to_file(folder / "area.gpkg")
+    page = folder / "map.html"
+    ok("predict", folder / "model", folder / "stations.gpkg", "--map", page, "--mask", folder / "area.gpkg")
+    data = sent(page)
+    x, y = (data[a]["first"] + data[a]["step"] * np.arange(data[a]["n"]) for a in ("across", "down"))
+    np.testing.assert_allclose([x[0], y[-1]], [179_500, 332_000], atol=10)  # the extent of the mask
+    outside = np.frombuffer(base64.b64decode(data["outside"]), np.uint8).reshape(len(y), len(x)) > 0
+    xs, ys = np.meshgrid(x, y)
+    np.testing.assert_array_equal(~outside, shapely.contains_xy(area.geometry.iloc[0], xs, ys))
+    inside = cagp.load(folder / "model").predict(np.c_[xs[~outside], ys[~outside]]).mean
+    low, high = data["meanEnds"]
+    assert inside.min() - 1e-6 <= low <= high <= inside.max() + 1e-6
+    area.to_crs(DEGREES).to_file(folder / "other.gpkg")
+    refused = call(
+        "predict", folder / "model", folder / "stations.gpkg", "--map", page, "--mask", folder / "other.gpkg"
+    )
+    assert refused.exit_code == 2
+    assert "is EPSG:4326 (WGS 84), that of the model EPSG:28992" in " ".join(refused.output.split())
 
 
 def test_a_killed_map_goes_on(folder: Path) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy.spatial.distance import cdist
@@ -70,3 +73,12 @@ def smooth(d: int = 120, p: int = 2, seed: int = 0, noise: float = 0.1) -> tuple
 
 def prior(noise: float = 0.01, **settings: object) -> cagp.Prior:
     return cagp.Prior(cagp.Matern32(0.5), noise_variance=noise, **settings)
+
+
+def sent(page: Path) -> dict[str, Any]:
+    """What the page of a map is made from."""
+    content = re.search(r'<script type="application/json" id="data">(.*?)</script>', page.read_text("utf-8"), re.DOTALL)
+    assert content
+    result = json.loads(content[1])
+    assert isinstance(result, dict)
+    return result

@@ -20,7 +20,7 @@ from cagp.fit_report import Names, write_fit_report
 from cagp.reports import map_page
 from cagp.support.convert import array
 from cagp.transforms import BoxCox, Log
-from reports.pages import RANDOM, Page, prior, smooth
+from reports.pages import RANDOM, Page, prior, sent, smooth
 
 NAMES = Names(("depth", "age"), "flow", ("m", "m"), "l/s")
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
@@ -58,15 +58,6 @@ def does(page: Path, program: str, width: int = 1200) -> dict[str, Any]:
     content = re.search("FOUND(.*)END", done.stdout)
     assert content, done.stdout[-3000:] + done.stderr[-3000:]
     result = json.loads(unquote(base64.b64decode(content[1]).decode()))
-    assert isinstance(result, dict)
-    return result
-
-
-def sent(page: Path) -> dict[str, Any]:
-    """What the page is made from."""
-    content = re.search(r'<script type="application/json" id="data">(.*?)</script>', page.read_text("utf-8"), re.DOTALL)
-    assert content
-    result = json.loads(content[1])
     assert isinstance(result, dict)
     return result
 

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from ..hyperparameters import FitResult
     from ..model import Model
     from ..saving import About
+    from ..solvers import Solver
+    from .starting import PriorAsked, Training
 
 
 def fit(
@@ -45,6 +47,7 @@ def fit(
     impute: flags.Impute = None,
     kernel: flags.Kernel = "auto",
     globe: flags.Globe = None,
+    crs: flags.Crs = None,
     ard: flags.Ard = None,
     rotate: flags.Rotate = None,
     mean: flags.Mean = "auto",
@@ -87,38 +90,19 @@ def fit(
     """
     given = dict(locals())
     with errors_reported(debug):
-        if in_files(data):
-            fit_shards(fit, given, Printer(quiet))
-            return
-        from .. import saving
-        from .expressions import as_solver
-        from .starting import PriorAsked, check_rows, columns_asked, read_training, search, search_options
-
         printer = Printer(quiet)
-        flagged = {"uncertainty": uncertainty, "recalibrate": recalibrate, "varying": varying, "mixture": mixture}
-        flagged |= {"together": together}
-        options = search_options(no_fit, transform, likelihood, subset, restarts, fix, seconds=seconds, **flagged)
-        chosen_solver = with_iterations(as_solver(solver), iterations)
-        where = renamed("--geo", geo, "--globe", globe)
-        level = renamed("--noise", noise, "--noise-variance", noise_variance)
-        wished = PriorAsked(kernel, mean, where, ard, lengthscale, variance, level, rotate)
-        if no_fit:
-            wished.require_values(noisy=bool(noise_column))
-        require_place(out, overwrite)
-        how = columns_asked(categories, dates, impute)
-        training = read_training(data[0], target, features, exclude, noise_column, drop_missing, wished, printer, how)
-        if training.quantities and (no_fit or report):
-            one = "reports are of one quantity, see `cagp check MODEL/0`"
-            raise InputError(f"several targets are fitted, and {one}: leave out --no-fit and --report")
-        check_rows(options, len(training.y))
+        if in_files(data):
+            fit_shards(fit, given, printer)
+            return
+        wished, options, chosen_solver = _wishes(given)
+        training = _observations(given, wished, chosen_solver, options, printer)
         about = training.about
-        at_first = saving.Saved(wished.some_prior(training), training.X, training.y, chosen_solver, about=about)
-        options |= {"seed": seed, "like": like and places(like, at_first, out, drop_missing, printer)}
         if no_fit:
             plain = wished.whole_prior_for(training).condition(training.X, training.y, chosen_solver)
             model, about = _as_given(plain, about, out, overwrite, options, printer, debug)
         else:
-            options["solver"] = solver if solver == "auto" else chosen_solver  # by its name, the default of `cagp.fit`
+            from .starting import search
+
             model = search(wished, training, options, printer.progress)
             if training.quantities:
                 printer(str(model))
@@ -128,6 +112,50 @@ def fit(
         printer(f"Model: {out}")
         if not no_report:
             _report(model, about, report, out, options, printer, debug)
+
+
+_SEARCH = ("no_fit", "transform", "likelihood", "subset", "restarts", "fix")
+_FLAGGED = ("uncertainty", "recalibrate", "varying", "mixture", "together", "seconds")  # as `cagp.fit` calls them
+
+
+def _wishes(given: dict[str, Any]) -> tuple[PriorAsked, dict[str, Any], Solver]:
+    """What the flags say of the prior, the options of the search, the solver; refuses what no table allows."""
+    from .expressions import as_solver
+    from .starting import PriorAsked, search_options
+
+    options = search_options(**{name: given[name] for name in (*_SEARCH, *_FLAGGED)})
+    solver = with_iterations(as_solver(given["solver"]), given["iterations"])
+    # by its name, the default of `cagp.fit`
+    options |= {} if given["no_fit"] else {"solver": "auto" if given["solver"] == "auto" else solver}
+    where = renamed("--geo", given["geo"], "--globe", given["globe"])
+    level = renamed("--noise", given["noise"], "--noise-variance", given["noise_variance"])
+    kinds, scales = (given["kernel"], given["mean"], where, given["ard"]), (given["lengthscale"], given["variance"])
+    wished = PriorAsked(*kinds, *scales, level, given["rotate"])
+    if given["no_fit"]:
+        wished.require_values(noisy=bool(given["noise_column"]))
+    require_place(given["out"], given["overwrite"])
+    return wished, options, solver
+
+
+def _observations(
+    given: dict[str, Any], wished: PriorAsked, solver: Solver, options: dict[str, Any], printer: Printer
+) -> Training:
+    """The observations of the table; with ``like`` and the seed, which need them, the ``options`` are complete."""
+    from ..saving import Saved
+    from .starting import check_rows, columns_asked, read_training
+
+    how = columns_asked(given["categories"], given["dates"], given["impute"])
+    names = ("target", "features", "exclude", "noise_column", "drop_missing", "crs")
+    read: dict[str, Any] = {name: given[name] for name in names}
+    training = read_training(given["data"][0], **read, wished=wished, printer=printer, asked=how)
+    if training.quantities and (given["no_fit"] or given["report"]):
+        one = "reports are of one quantity, see `cagp check MODEL/NAME`"
+        raise InputError(f"several targets are fitted, and {one}: leave out --no-fit and --report")
+    check_rows(options, len(training.y))
+    at_first = Saved(wished.some_prior(training), training.X, training.y, solver, about=training.about)
+    like, drop_missing = given["like"], given["drop_missing"]
+    options |= {"seed": given["seed"], "like": like and places(like, at_first, given["out"], drop_missing, printer)}
+    return training
 
 
 def _as_given(

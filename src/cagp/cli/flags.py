@@ -59,6 +59,8 @@ _KINDS = "auto, matern12, matern32, matern52, rbf, rationalquadratic, periodic, 
 Kernel = Annotated[str, Option(help=f"{_KINDS}, several with commas, or an expression.")]
 _GLOBE = "Latitude and longitude in degrees: 'lat,lon'. In NetCDF found by itself, unless 'none'."
 Globe = Annotated[str | None, Option(help=_GLOBE)]
+_CRS = "Coordinate system of the columns of places in a table without one: EPSG:28992, EPSG:4326."
+Crs = Annotated[str | None, Option(metavar="EPSG:CODE", help=_CRS)]
 _ARD = "One lengthscale for each feature, or one for all; by default the former from ten rows for each."
 Ard = Annotated[bool | None, Option(help=_ARD)]
 _ROTATE = "Lengthscales along turned axes of two or three features; by default where left-out errors say so."

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
@@ -35,7 +37,9 @@ if TYPE_CHECKING:
     from ..model import Model
     from ..prediction import Prediction
     from ..saving import Saved
+    from ..solvers import Solver
     from ..stopping import Rule
+    from ..tables.table import RawColumns, Table
 
 _SMALLEST_BATCH, _PIECES = 4000, 100
 
@@ -76,61 +80,100 @@ def predict(
     """
     given = dict(locals())
     with errors_reported(debug, KEPT):
-        from .. import tables
-        from ..interop.xarray_conventions import exceedances
         from ..saving import holds_quantities
         from ..shards import is_sharded
-        from ..stopping import ComputationalShare
 
         printer = Printer(quiet)
         if is_sharded(folder):
             predict_shards(predict, given, printer)
-            return
-        if holds_quantities(folder):
+        elif holds_quantities(folder):
             predict_quantities(predict, given, printer)
-            return
-        if grid is not None or data is None:
-            unknown = {"DATA": data, "--no-std": not std, "--batch": batch, "--prefix": prefix, "--map": map_page}
-            unknown |= {"--drop-missing": drop_missing}
-            asked = MapAsked(folder, grid, out, mask, share_in(interval), exceed, observed, share)
-            asked.write(solver, iterations, stop_share, overwrite, unknown, printer)
-            return
-        if mask is not None or share:
-            raise InputError("--mask and --share are for maps, which --grid asks for")
-        level, thresholds = share_in(interval) if std else None, exceedances(names_in(exceed), "--exceed")
+        elif grid is not None or data is None:
+            _raster(given, printer)
+        else:
+            _Rows.of(given, data, printer).write(printer)
+
+
+def _raster(given: dict[str, Any], printer: Printer) -> None:
+    """--grid: a map in a file; the options of tables are refused."""
+    unknown = {"DATA": given["data"], "--no-std": not given["std"], "--map": given["map_page"]}
+    unknown |= {f"--{name.replace('_', '-')}": given[name] for name in ("batch", "prefix", "drop_missing")}
+    what = ("folder", "grid", "out", "mask", "exceed", "observed", "share")
+    asked = MapAsked(level=share_in(given["interval"]), **{name: given[name] for name in what})
+    how: dict[str, Any] = {name: given[name] for name in ("solver", "iterations", "stop_share", "overwrite")}
+    asked.write(**how, unknown=unknown, printer=printer)
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """The rows X (T, p) of a table that are to be predicted by ``model``, and all that was asked about them.
+
+    ``names`` are those of the new columns, ``features`` and ``target`` the table's; without a ``level`` it is the mean.
+    """
+
+    given: dict[str, Any]
+    out: Path
+    saved: Saved
+    raw: RawColumns
+    table: Table
+    target: str
+    X: np.ndarray
+    solver: Solver
+    rule: Rule | None
+    level: float | None
+    thresholds: Mapping[str, float]
+    names: Mapping[str, str]
+
+    @classmethod
+    def of(cls, given: dict[str, Any], data: Path, printer: Printer) -> _Rows:
+        """From the arguments of ``predict``, all checked, and nothing computed."""
+        from ..interop.xarray_conventions import exceedances
+        from ..stopping import ComputationalShare
+
+        std, prefix = given["std"], given["prefix"]
+        if given["share"] or (given["mask"] is not None and given["map_page"] is None):
+            raise InputError("--mask and --share are for maps, which --grid asks for; --map takes a --mask, too")
+        level, thresholds = (
+            share_in(given["interval"]) if std else None,
+            exceedances(names_in(given["exceed"]), "--exceed"),
+        )
         if thresholds and not std:
             raise InputError("--exceed asks for probabilities, which the mean alone does not have; leave out --no-std")
-        out = out or beside(data)
-        rule = None if stop_share is None else ComputationalShare(stop_share)
-        saved, raw, features, target, own = opened(folder, data, out, solver, observed, printer, points=True)
-        _require_map(map_page, saved, std, overwrite)
+        out = given["out"] or beside(data)
+        rule = None if given["stop_share"] is None else ComputationalShare(given["stop_share"])
+        observed = given["observed"]
+        saved, raw, features, target, own = opened(
+            given["folder"], data, out, given["solver"], observed, printer, points=True
+        )
+        _require_map(given["map_page"], given["mask"], saved, std, given["overwrite"])
         names = columns_of(out, level, thresholds, prefix)
         if clash := {*names.values(), f"{prefix}iterations"} & set(features):
             raise InputError(f"the feature {min(clash)!r} is called like a new column; try --prefix predicted_")
         places = () if raw.crs is None else coordinate_names(raw.crs)  # of the geometry that is written
-        table = read_for(saved, data, list(dict.fromkeys([*features, *places])), drop_missing, printer)
+        table = read_for(saved, data, list(dict.fromkeys([*features, *places])), given["drop_missing"], printer)
         X = table.matrix(features)
-        chosen = with_iterations(own.for_test_points(len(X)), iterations)
-        size = batch or max(_SMALLEST_BATCH, -(-len(X) // _PIECES))
-        pieces = Pieces(out, key_of(saved, X, "predict", chosen, rule, size))
-        require_new(out, overwrite or pieces.started)
-        printer(f"{len(X):,} rows with {chosen!r}.")
-        if not observed and std:
+        solver = with_iterations(own.for_test_points(len(X)), given["iterations"])
+        return cls(given, out, saved, raw, table, target, X, solver, rule, level, thresholds, names)
+
+    def write(self, printer: Printer) -> None:
+        """Predict, write the table and, where it is asked for, the page; ends the command where Ctrl-C came."""
+        from .. import tables
+
+        given, out, level, observed = self.given, self.out, self.level, self.given["observed"]
+        size = given["batch"] or max(_SMALLEST_BATCH, -(-len(self.X) // _PIECES))
+        pieces = Pieces(out, key_of(self.saved, self.X, "predict", self.solver, self.rule, size))
+        require_new(out, given["overwrite"] or pieces.started)
+        printer(f"{len(self.X):,} rows with {self.solver!r}.")
+        if not observed and level is not None:
             printer("Intervals are about the function; --observed makes them about new observations, noise included.")
-        model = saved.condition(chosen)
-        if not std and stop_share is None and model.means_are_cheap:
-            new_columns, message, stopped = {names["mean"]: model.predict_mean(X)}, "", False
-        else:
-            found, message, stopped = _in_batches(model, X, rule, size, pieces, printer)
-            predicted = model.prediction_of(X, found["means"], found["variances"])
-            new_columns = shown(predicted, observed, level, names, thresholds)
-            if stopped or rule is not None:
-                new_columns[f"{prefix}iterations"] = found["iterations"]
-        columns = {name: table.given[name] for name in raw.names if name in table.given}  # as the table has them
-        how: dict[str, Any] = {"level": level, "observed": observed, "message": message, "names": names}
-        about = described(saved.about, target, model, table.grid, **how, prefix=prefix)
-        about["units"] = table.units | about["units"]
-        tables.write_table(out, columns | new_columns, grid=table.grid, rows=table.rows, crs=raw.crs, **about)
+        model = self.saved.condition(self.solver)
+        new_columns, message, stopped = self._columns(model, size, pieces, printer)
+        columns = {name: self.table.given[name] for name in self.raw.names if name in self.table.given}  # as they are
+        how: dict[str, Any] = {"level": level, "observed": observed, "message": message, "names": self.names}
+        about = described(self.saved.about, self.target, model, self.table.grid, **how, prefix=given["prefix"])
+        about["units"] = self.table.units | about["units"]
+        written: dict[str, Any] = {"grid": self.table.grid, "rows": self.table.rows, "crs": self.raw.crs}
+        tables.write_table(out, columns | new_columns, **written, **about)
         if stopped:
             pieces.keep()
             typer.echo(message, err=True)
@@ -138,18 +181,33 @@ def predict(
             raise typer.Exit(INTERRUPTED)
         pieces.remove()
         printer(f"{message}\nWritten: {out}".strip())
-        if map_page is not None:
-            shows: dict[str, Any] = {"level": level, "threshold": min(thresholds.values(), default=None)}
-            shows |= {"observed": observed, "names": labels(saved.about), "progress": printer.progress}
-            model.map(map_page, like=X, **shows)
-            printer(f"Written: {map_page}")
+        if (page := given["map_page"]) is not None:
+            shows: dict[str, Any] = {"level": level, "threshold": min(self.thresholds.values(), default=None)}
+            shows |= {"observed": observed, "names": labels(self.saved.about), "progress": printer.progress}
+            model.map(page, like=self.X if given["mask"] is None else None, mask=given["mask"], **shows)
+            printer(f"Written: {page}")
+
+    def _columns(self, model: Model, size: int, pieces: Pieces, printer: Printer) -> tuple[dict[str, Any], str, bool]:
+        """The new columns, ``size`` rows at a time; what the solver said; whether it was stopped."""
+        if self.level is None and self.rule is None and model.means_are_cheap:
+            return {self.names["mean"]: model.predict_mean(self.X)}, "", False
+        found, message, stopped = _in_batches(model, self.X, self.rule, size, pieces, printer)
+        predicted = model.prediction_of(self.X, found["means"], found["variances"])
+        new = shown(predicted, self.given["observed"], self.level, self.names, self.thresholds)
+        if stopped or self.rule is not None:
+            new[f"{self.given['prefix']}iterations"] = found["iterations"]
+        return new, message, stopped
 
 
-def _require_map(page: Path | None, saved: Saved, std: bool, overwrite: bool) -> None:
+def _require_map(page: Path | None, mask: Path | None, saved: Saved, std: bool, overwrite: bool) -> None:
     """Refuse a --map that cannot be made, before any work is done."""
     if page is None:
         return
+    from ..maps.area import Area
     from ..reports.map_page import require_map
+
+    if mask is not None:
+        Area.of(mask, saved.about.crs)
 
     if not std:
         raise InputError("--map shows error bars, which the mean alone does not have; leave out --no-std")

@@ -28,12 +28,13 @@ from ..support.coordinate_systems import coordinate_names
 from ..support.numbers import listed
 from ..support.validation import choice, positive, squarable
 from ..tables.columns import ColumnsAsked
+from ..tables.table import RawColumns
 from ..transforms import KINDS as TRANSFORMS
 from .expressions import KERNEL_NAMES, evaluated
 from .flags import Listed
 from .outputs import notes_on
 from .shared import Printer
-from .table_columns import distinct, find_column, globe_among, globe_of, names_in, tell_reading, varying
+from .table_columns import distinct, find_column, globe_among, globe_of, in_system, names_in, tell_reading, varying
 
 
 @dataclass(frozen=True, eq=False)
@@ -220,6 +221,7 @@ def read_training(
     wished: PriorAsked,
     printer: Printer,
     asked: ColumnsAsked,
+    crs: str | None = None,
 ) -> Training:
     """The observations in a table, by the options that say what to read; says what was assumed and left out."""
     raw = tables.read_columns(data)
@@ -241,6 +243,7 @@ def read_training(
         raise InputError(f"{min(clash)!r} cannot be a feature: it is the target or excluded")
     if not columns:
         raise InputError(f"{data} has no column left to predict {listed(targets)} from")
+    raw = raw if crs is None else in_system(raw, crs, columns)
     categories = tuple(find_column(raw, each, "--categories") for each in asked.categories)
     if strange := [each for each in categories if each not in columns]:
         raise InputError(f"--categories: {strange[0]!r} is not a feature; it is the target or excluded")
@@ -282,12 +285,19 @@ def read_training(
         printer(f"They are at {different:,} different points; each is an observation of its own, with its own noise.")
     for values, what in ((X, "the features"), (y[~np.isnan(y)], "the target")):
         squarable(torch.from_numpy(values), what)
+    table = dataclasses.replace(table, units={**table.units, **{each: raw.units[each] for each in raw.coordinates}})
     units = {name: table.units[name] for name in (*columns, *targets) if name in table.units}
     notes = notes_on(raw, only, table.dropped, int((~kept).sum()))
-    placed = raw.crs is not None and set(coordinate_names(raw.crs)) <= set(columns)
-    about = About(tuple(columns), only, units, notes, encodings=table.encodings, crs=raw.crs if placed else None)
+    about = About(tuple(columns), only, units, notes, encodings=table.encodings, crs=_system_of(raw, columns))
     numbers = None if globe is None else tuple(map(columns.index, globe))
     return Training(columns, X, y, noise, numbers, about, targets if only is None else ())
+
+
+def _system_of(raw: RawColumns, columns: Sequence[str]) -> str | None:
+    """The coordinate system of a table, if its coordinates are among the columns of the model."""
+    if raw.crs is None or not set(raw.coordinates or coordinate_names(raw.crs)) <= set(columns):
+        return None
+    return raw.crs
 
 
 def search_options(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +12,15 @@ import numpy as np
 
 from ..errors import InputError
 from ..support.advice import suggestion
-from ..support.coordinate_systems import require_same_system
+from ..support.coordinate_systems import (
+    coordinate_units,
+    east_and_north,
+    is_globe,
+    parsed,
+    require_same_system,
+    same_system,
+    worded,
+)
 from .flags import Listed
 from .shared import Printer
 
@@ -43,6 +52,26 @@ def find_column(raw: RawColumns, name: str, option: str) -> str:
         raise InputError(f"{option} {name!r} may be {' or '.join(map(repr, close))}; write more of the name")
     has = f"it has {', '.join(map(repr, raw.names))}{suggestion(name, raw.names)}"
     raise InputError(f"{option}: {raw.path} has no column {name!r}; {has}")
+
+
+def in_system(raw: RawColumns, crs: str, columns: Sequence[str]) -> RawColumns:
+    """A table two of whose ``columns`` are in the system that --crs says; refuses another one than the file's own."""
+    system = str(parsed(crs).to_string())
+    if raw.crs is not None:
+        if not same_system(raw.crs, system):
+            raise InputError(f"--crs is {worded(system)}, and {raw.path} is in {worded(raw.crs)}; leave --crs out")
+        return raw
+    found = east_and_north(columns, system)
+    if found is None and (len(columns) != 2 or is_globe(system)):
+        raise InputError(
+            f"--crs {crs} is about two of the features, and their names do not say which; call them x and y, easting "
+            f"and northing, or longitude and latitude. The features are {', '.join(map(repr, columns))}"
+        )
+    east, north = (columns[i] for i in found or (0, 1))
+    units = dict(zip((north, east), coordinate_units(system).values(), strict=False))  # of the latitude first
+    globe = (north, east) if is_globe(system) else None
+    placed = dataclasses.replace(raw, crs=system, coordinates=(east, north), globe=globe)
+    return dataclasses.replace(placed, units={**raw.units, **units})
 
 
 def opened(
@@ -89,8 +118,12 @@ def matched(saved: Saved, folder: Path, raw: RawColumns, printer: Printer) -> tu
         close = [each for each in raw.names if each.strip() == name.strip()]
         if name not in encoded and name not in raw.names and len(close) == 1:
             names[i] = close[0]
-    if raw.globe is not None and not set(features) <= set(raw.names):
-        for name, here in zip(globe_of(saved.prior.kernel, names) or (), raw.globe, strict=False):
+    if not set(features) <= set(raw.names):
+        pairs = list(zip(globe_of(saved.prior.kernel, names) or (), raw.globe or (), strict=False))
+        if raw.crs is not None and saved.about.crs is not None:
+            own, theirs = east_and_north(names, saved.about.crs), east_and_north(raw.names, raw.crs)
+            pairs += [(names[i], raw.names[j]) for i, j in zip(own or (), theirs or (), strict=False)]
+        for name, here in pairs:
             if name not in raw.names and here not in names:
                 printer(f"{name!r} of the model is {here!r} in {raw.path}.")
                 names[names.index(name)] = here

@@ -96,10 +96,10 @@ class Covariances:
             self._entries.fill_cross(A, B, out, compiled=self.compiled is not None)
             yield out
 
-    def expect(self, values: float) -> None:
-        """So many values will be asked of ``systems`` and ``between``: many are computed by compiled code then on."""
+    def expect(self, values: float, in_short_rows: bool = True) -> None:
+        """So many values will be asked of ``systems``, ``between``, …: many are computed by compiled code then on."""
         # loading it takes a fraction of a second, compiling it several seconds; values differ in the last digits
-        self._compiles = self._compiles or values >= _SHORT_ROWS * plan.COMPILED_FROM
+        self._compiles = self._compiles or values >= (_SHORT_ROWS if in_short_rows else 1) * plan.COMPILED_FROM
 
     @property
     def compiled(self) -> CompiledCovariances | None:

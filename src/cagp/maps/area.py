@@ -44,6 +44,13 @@ class Area:
         east, north = each[:, 2:].max(axis=0)
         return float(west), float(south), float(east), float(north)
 
+    def holds(self, x: np.ndarray, y: np.ndarray, globe: bool) -> np.ndarray:
+        """Which points (n,) lie in one of the polygons; longitudes in any turn on the ``globe``."""
+        shapely = optional("shapely", "a mask", "geo")
+        turns = (0, 360, -360) if globe else (0,)
+        whole = shapely.union_all(self.polygons)
+        return np.asarray(np.any([shapely.contains_xy(whole, x + turn, y) for turn in turns], axis=0))
+
     def inside(self, cells: Cells, tile: Tile) -> np.ndarray:
         """Which cells of a tile have their centre inside, (rows, columns)."""
         features = optional("rasterio.features", "a mask", "geo")

@@ -21,7 +21,7 @@ from ..model import Model
 from ..prediction import Prediction
 from ..saving import About, Saved, fingerprint_of
 from ..stopping import Rule, require_rule
-from ..support.coordinate_systems import GLOBE, coordinate_names, is_globe
+from ..support.coordinate_systems import coordinate_names, east_and_north, is_globe
 from ..support.pieces import Pieces
 from ..support.progress import progress as progress_bar
 from ..support.validation import fraction
@@ -30,8 +30,6 @@ from .area import Area
 from .cells import Cells, Tile, opened, require_cells_of, side_of
 from .files import Layout, writer_for
 
-_EAST = ("x", "east", "easting", "lon", "long", "longitude")
-_NORTH = ("y", "north", "northing", "lat", "latitude")
 _DEGREES = "EPSG:4326"  # of a model on the globe that does not say which degrees its coordinates are
 
 
@@ -50,13 +48,10 @@ class Columns:
         names = about.features or tuple(model.column_names or (f"x{i}" for i in range(p)))
         if found := [each for each in geographic_columns(model.prior.kernel, range(p)) if len(each) == 2]:
             return cls(names, found[0][1], found[0][0])
-        own = model.column_names or []
-        if about.crs is not None and set(called := coordinate_names(about.crs)) <= {*own}:
-            first, second = map(own.index, called)
-            return cls(names, *((second, first) if called == GLOBE else (first, second)))
-        known = [[i for i, name in enumerate(names) if name.strip().lower() in kind] for kind in (_EAST, _NORTH)]
-        if all(len(each) == 1 for each in known):
-            return cls(names, known[0][0], known[1][0])
+        own = model.column_names or ()
+        called = about.crs is not None and set(coordinate_names(about.crs)) <= {*own}
+        if known := east_and_north(own if called else names, about.crs if called else None):
+            return cls(names, *known)
         if p != 2 or (about.crs is not None and is_globe(about.crs)):
             raise InputError(
                 f"the model has the columns {', '.join(map(repr, names))}, and a map needs to know which are the "

@@ -25,7 +25,8 @@ _CLOSE = 1e-10  # a quantile of a mixture is found where its normal score is rig
 _BEYOND = 2.0  # so many standard deviations of the noise beyond all observations a mean still looks
 _FURTHEST_KNOWN = 37.0  # beyond this normal score probabilities cannot be written in float64
 # So many numbers are worked on at once in means over normal scores, of which there are so many at a point.
-_ENTRIES, _GRID = 2**22, 449
+_ENTRIES, _GRID = 2**17, 449
+_BOUNDED = 10.0  # means of what has a largest and a smallest value need no normal scores beyond
 
 
 class Distribution(ABC):
@@ -61,9 +62,12 @@ class Distribution(ABC):
         """Values (n, T) as ``mean`` and ``std`` count them."""
         return values
 
-    def grid(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Values (g, T) and weights (g,), such that weights @ f(values) is the mean of a smooth f."""
-        scores, weights = normal_grid(self.furthest, self.mean.device)
+    def grid(self, furthest: float = math.inf) -> tuple[torch.Tensor, torch.Tensor]:
+        """Values (g, T) and weights (g,), such that weights @ f(values) is the mean of a smooth f.
+
+        For an f that is bounded, or nearly, normal scores up to ``furthest`` are enough.
+        """
+        scores, weights = normal_grid(min(furthest, self.furthest), self.mean.device)
         return self.values(scores[:, None].expand(-1, len(self.mean))), weights
 
     @abstractmethod
@@ -150,9 +154,9 @@ class NormalMixture(Distribution):
             value = torch.where((newton >= low) & (newton <= high), newton, (low + high) / 2)
         return value
 
-    def grid(self) -> tuple[torch.Tensor, torch.Tensor]:
+    def grid(self, furthest: float = math.inf) -> tuple[torch.Tensor, torch.Tensor]:
         """That of each component: they are smooth where quantiles of the mixture need not be."""
-        scores, weights = normal_grid(self.furthest, self.means.device)
+        scores, weights = normal_grid(min(furthest, self.furthest), self.means.device)
         values = self.means + scores[:, None, None] * self._stds
         return values.flatten(0, 1), torch.outer(weights, self.weights).flatten()
 
@@ -182,7 +186,7 @@ class Transformed(Distribution):
             def moments(
                 of: Distribution, low: torch.Tensor, high: torch.Tensor, centre: torch.Tensor
             ) -> list[torch.Tensor]:
-                values, weights = of.grid()
+                values, weights = of.grid(_BOUNDED if self.reach else math.inf)
                 # from the median, so that digits of the variance stay
                 apart = self.transform.inverse(values.clamp(low, high)) - centre
                 return [weights @ apart, weights @ apart.square()]

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import InputError, InputTypeError
+from ..maps.area import Area
 from ..support.atomic_files import write_atomically
 from ..support.convert import array
 from ..support.validation import ArrayLike, count, fraction, real
@@ -45,6 +46,7 @@ def write_map_page(
     path: str | os.PathLike[str],
     *,
     like: ArrayLike | None = None,
+    mask: Any = None,
     cells: int = 40_000,
     level: float = 0.95,
     observed: bool = False,
@@ -62,15 +64,31 @@ def write_map_page(
         raise InputError("observed: this model has one noise variance per training row, none for new ones")
     level, cells = fraction(level, "level"), count(cells, "cells", minimum=4)
     names = (names or Names()).filled_in(model)
+    crs = model.crs or ("EPSG:4326" if place.geographic else None)
+    area = None if mask is None else Area.of(mask, crs)
     X = array(model.X if like is None else model.test_points(like, "like")[0])
+    if area is not None and like is None:
+        X = _corners(place, X, area)
     across, down, points = place.grid(X, cells, aspect(place, X, names))
     plain = model.replace(transform=None)
     before = plain.prior_at(points)
     found = plain.predict(points, progress=progress)
     about: Any = {"level": level, "observed": observed, "threshold": threshold}
+    if area is not None:
+        about["inside"] = area.holds(points[:, place.across], points[:, place.down], place.geographic)
+        if not about["inside"].any():
+            raise InputError("no cell of the map has its middle in the mask; take more cells or another mask")
     out = Path(path)
     write_atomically(out, map_page(model, place, (across, down), X, before, found, names, **about).encode())
     return out
+
+
+def _corners(place: Map, X: np.ndarray, area: Area) -> np.ndarray:
+    """Points from corner to corner of an area, with all other columns at their medians in X (n, p)."""
+    west, south, east, north = area.bounds
+    found = np.tile(np.median(X, axis=0), (361, 1))  # so near each other that no gap is wider than what is beyond
+    found[:, place.across], found[:, place.down] = np.linspace(west, east, 361), np.linspace(south, north, 361)
+    return found
 
 
 def require_map(path: str | os.PathLike[str], kernel: Kernel, columns: int) -> Map:
@@ -112,14 +130,17 @@ def map_page(
     observed: bool = False,
     threshold: float | None = None,
     note: str = "",
+    inside: np.ndarray | None = None,
 ) -> str:
     """The page of a ``grid`` of middles across (a,) and down (b,), for points like X (n, p).
 
     ``found`` and ``before`` are the predictions of f in its b a cells, with the data and without, on the scale that was
-    modelled; ``names`` are filled in.
+    modelled; ``names`` are filled in. Cells that are not ``inside`` (b a,) are empty.
     """
     spread = float(array(model.components[0].y).std()) or np.inf
     far = array(found.std) > FAR * np.minimum(array(before.std), spread)
+    wanted = np.ones(len(far), dtype=bool) if inside is None else inside
+    far &= wanted
     base = found.observed() if observed else found
     shown = base.carried_back(model.transform, model.reach)
     y, mean, std = array(model.y), array(shown.mean), array(shown.std)
@@ -134,11 +155,12 @@ def map_page(
         "target": {"name": names.target, "unit": names.target_unit},
         "mean": _floats(mean),
         "std": _floats(std),
-        "meanEnds": _colours(mean, y.min() - 0.2 * np.ptp(y), y.max() + 0.2 * np.ptp(y)),
-        "stdEnds": _colours(std, 0.0, 1.5 * float(y.std())),
+        "meanEnds": _colours(mean[wanted], y.min() - 0.2 * np.ptp(y), y.max() + 0.2 * np.ptp(y)),
+        "stdEnds": _colours(std[wanted], 0.0, 1.5 * float(y.std())),
         "level": level,
         "stops": stops,
         "far": _encoded(far.astype(np.uint8)) if far.any() else "",
+        "outside": "" if wanted.all() else _encoded((~wanted).astype(np.uint8)),
         "observations": seen,
         "coast": _encoded(_joined(coastlines())) if place.geographic else "",
         "colours": {name: _colour_map(name) for name in ("viridis", "cividis")},

@@ -12,6 +12,7 @@ from ..errors import InputError, InputTypeError
 from ..hyperparameters.named import Hyperparameter, named
 from ..kernels import geographic_columns
 from ..prior import Prior
+from ..support.coordinate_systems import coordinate_units
 from ..support.numbers import datum, shortened, with_unit
 from .page import printable
 
@@ -57,6 +58,9 @@ class Names:
             if value is not None and len(value) != columns:
                 raise InputError(f"names.{field} has {len(value)} entries for {columns} columns; give one per column")
         own_names, own_units = [f"x{i + 1}" for i in range(columns)], [""] * columns
+        if model.crs is not None:
+            known = coordinate_units(model.crs)
+            own_units = [known.get(name, "") for name in model.column_names or own_names]
         for pair in geographic_columns(model.prior.kernel, range(columns))[:1]:
             for column, name, unit in zip(pair, ("latitude", "longitude"), ("°N", "°E"), strict=True):
                 own_names[column], own_units[column] = name, unit

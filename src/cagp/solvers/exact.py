@@ -20,6 +20,9 @@ from .base import CalibratedSolver, Description, Prepared, Solver, renumbered
 # Up to so many observations everything that is chosen is exact: the likelihood, the posterior of hyperparameters (its
 # standard errors are too small to be felt beyond), predictions.
 EXACT_UP_TO = 2000
+# More test points than this are solved a few at a time: their weights stay in the cache, and are not kept for what is
+# only asked of few points. A piece has so many numbers, and so many points at least, for which the factor is read once.
+_AT_ONCE, _PIECE, _FEWEST = 4096, 2**17, 512
 
 
 @dataclass(frozen=True, repr=False)
@@ -77,6 +80,12 @@ class _PreparedCholesky(Prepared):
 
     def final(self, cross: Cross) -> Weights:
         return next(self.corrections(cross.matrix))
+
+    def pieces(self, cross: Cross) -> list[torch.Tensor]:
+        """A few of many test points at a time, so that they stay in the cache."""
+        if cross.size <= _AT_ONCE or self.gram.device.type != "cpu":
+            return super().pieces(cross)
+        return list(torch.arange(cross.size).split(max(_FEWEST, _PIECE // self.gram.size)))
 
     def coefficients(self, b: torch.Tensor) -> Iterator[torch.Tensor]:
         yield torch.zeros_like(b)

@@ -6,6 +6,7 @@ longitude); other systems are a plane, (x, y).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ..errors import InputError
@@ -13,6 +14,9 @@ from .advice import optional
 
 GLOBE, PLANE = ("latitude", "longitude"), ("x", "y")
 """What the coordinates of a geometry are called."""
+
+_DEGREES_EAST, _DEGREES_NORTH = ("lon", "long", "longitude"), ("lat", "latitude")
+_EAST, _NORTH = ("x", "east", "easting", *_DEGREES_EAST), ("y", "north", "northing", *_DEGREES_NORTH)
 
 
 def parsed(system: str) -> Any:
@@ -61,6 +65,24 @@ def coordinate_units(system: str) -> dict[str, str]:
     axes = parsed(system).axis_info
     unit = {"metre": "m", "kilometre": "km"}.get(axes[0].unit_name, axes[0].unit_name) if axes else ""
     return dict.fromkeys(PLANE, unit) if unit else {}
+
+
+def east_and_north(names: Sequence[str], system: str | None = None) -> tuple[int, int] | None:
+    """Which of the columns lead east and north, by what a geometry in the ``system`` calls them, or by usual names.
+
+    None where the names do not say; refuses names of degrees for a system that is a plane.
+    """
+    called = None if system is None else coordinate_names(system)
+    if called is not None and set(called) <= {*names}:
+        first, second = map(list(names).index, called)
+        return (second, first) if called == GLOBE else (first, second)
+    known = [[i for i, name in enumerate(names) if name.strip().lower() in kind] for kind in (_EAST, _NORTH)]
+    if any(len(each) != 1 for each in known):
+        return None
+    east, north = known[0][0], known[1][0]
+    if system is not None and called == PLANE and names[east].strip().lower() in _DEGREES_EAST:
+        raise InputError(f"{names[north]!r} and {names[east]!r} are names of degrees, and {worded(system)} has none")
+    return east, north
 
 
 def system_of(X: Any, name: str) -> str | None:

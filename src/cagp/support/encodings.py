@@ -92,7 +92,7 @@ class Encoding:
         if unseen := [i for i, text in enumerate(texts) if text not in self.levels]:
             row = int(np.isin(codes, unseen).argmax())
             words = f"a category that the model has never seen, it knows {', '.join(map(repr, self.levels))}"
-            remedy = "leave such rows out, or fit again with data that have it"
+            remedy = "leave such rows out, fit again with data that have it, or join rare categories to one before"
             raise source.refused(self.column, row, texts[codes[row]], f"{words}; {remedy}")
         place = {text: i for i, text in enumerate(texts)}
         pairs = zip(self.features, self.shown, strict=True)

@@ -36,7 +36,7 @@ class RawColumns:
 
     ``dims`` names the dimensions of each column of a grid, ``globe`` the columns (latitude, longitude) where the file
     says so. ``attributes`` are the texts that it has about a column. ``place_of(row)`` says where a row stands. ``crs``
-    is the coordinate system of a geometry, whose coordinates are columns.
+    is the coordinate system of a geometry, whose coordinates are columns, or of the two columns ``coordinates``.
     """
 
     path: Path
@@ -49,6 +49,7 @@ class RawColumns:
     attributes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     place_of: Callable[[int], str] = lambda row: f"row {row + 1}"
     crs: str | None = None
+    coordinates: tuple[str, ...] = ()
 
     def unfit(self, name: str, words: str) -> TableError:
         """The refusal of a column."""

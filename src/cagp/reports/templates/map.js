@@ -13,6 +13,7 @@ function level(sent) {  // a function of the cell; one number for all where no c
 
 const across = data.across, down = data.down, nx = across.n, ny = down.n;
 const mean = floats(data.mean), std = floats(data.std), far = new Uint8Array(bytes(data.far));
+const outside = new Uint8Array(bytes(data.outside));  // of the mask: nothing is drawn or read there
 // on the scale that was modelled, which is the same where there is no transform
 const location_ = data.location ? floats(data.location) : mean, scale = data.scale ? floats(data.scale) : std;
 const interval = data.interval.map(level), scores = data.scores, levels = data.levels.map(level);
@@ -97,6 +98,9 @@ const slider = element("slider"), typed = element("typed"), stops = data.stops;
 const canvas = element("map"), places = Math.max(0, -Math.floor(Math.log10(stops.step) + 1e-9));
 let view = "mean", threshold = stops.start, cursor = { column: nx >> 1, row: ny >> 1 }, held = false;
 const shown = new Float64Array(nx * ny);
+for (let i = cursor.row * nx + cursor.column, k = 0; outside[i] && k < nx * ny; k++) {  // begin inside of the mask
+  i = (i + 1) % (nx * ny); cursor = { column: i % nx, row: Math.floor(i / nx) };
+}
 const weights = Array.from({ length: ny }, (_, row) =>
   (data.geographic ? Math.cos((down.first + row * down.step) * Math.PI / 180) : 1));
 const thresholdText = () =>
@@ -130,8 +134,8 @@ function painted(target, pixel) {  // one pixel a cell, north up
 
 function paint() {
   const value = { mean: (i) => mean[i], std: (i) => std[i], exceeds: probability() }[view];
-  for (let i = 0; i < shown.length; i++) shown[i] = value(i);
-  painted(raster, (i) => [...colourOf(shown[i], VIEWS[view]), 255]);
+  for (let i = 0; i < shown.length; i++) shown[i] = outside[i] ? NaN : value(i);
+  painted(raster, (i) => [...colourOf(outside[i] ? 0 : shown[i], VIEWS[view]), outside[i] ? 0 : 255]);
   if (view === "exceeds") share((i) => shown[i]);
 }
 
@@ -221,7 +225,9 @@ function coastlines(c) {
 function dots(c) {
   const radius = Math.min(3.6, Math.max(1.2, 0.16 * Math.sqrt(frame.w * frame.h / seen.n)));
   for (let k = 0; k < seen.n; k++) {
-    const [x, y] = pixel(seen.x[k], seen.y[k]), empty = view === "exceeds" && !(seen.values[k] > threshold);
+    const [x, y] = pixel(seen.x[k], seen.y[k]), off = [x - frame.x, frame.x + frame.w - x, y - frame.y, frame.y + frame.h - y];
+    if (Math.min(...off) < -0.5) continue;  // beyond the map, where axes are
+    const empty = view === "exceeds" && !(seen.values[k] > threshold);
     c.beginPath(); c.arc(x, y, radius, 0, 7);
     c.fillStyle = view === "mean" ? `rgb(${colourOf(seen.values[k], VIEWS.mean).join()})` : empty ? "#000" : "#fff";
     Object.assign(c, { lineWidth: Math.max(0.7, radius / 3), strokeStyle: view === "mean" ? "#fff" : empty ? "#fff" : "#000" });
@@ -277,7 +283,7 @@ function bar() {
     const at = left + width * (value - ends[0]) / (ends[1] - ends[0]);
     c.beginPath(); c.moveTo(at, 14); c.lineTo(at, 18); c.stroke();
     const text = view === "exceeds" ? `${Math.round(100 * value)}%` : number(value, 10 * step);
-    c.fillText(text, Math.min(Math.max(at, left + 8), left + width - 8), 20);
+    c.fillText(text, Math.min(Math.max(at, left + 8), target.clientWidth - 2 - c.measureText(text).width / 2), 20);
   }
   const what = { mean: "mean", std: "standard deviation", exceeds: `probability of more than ${thresholdText()}` }[view];
   const of = view === "exceeds" ? what : `${what} of ${data.target.name}${data.target.unit ? ` [${data.target.unit}]` : ""}`;
@@ -298,18 +304,20 @@ function nearest() {  // the observation closest to the cursor, if it is within 
 
 function read() {
   const i = cursor.row * nx + cursor.column, near = nearest(), spread = std[i];
+  const empty = outside[i] ? "outside of the mask" : "";
   const said = {
     place: placeOf(cursor.column, cursor.row),
-    mean: `${number(mean[i], spread)} ± ${valued(number(spread, spread))}`,
-    interval: `${number(end(i, 0), spread)} to ${valued(number(end(i, 1), spread))}`,
+    mean: empty || `${number(mean[i], spread)} ± ${valued(number(spread, spread))}`,
+    interval: empty ? "–" : `${number(end(i, 0), spread)} to ${valued(number(end(i, 1), spread))}`,
     of: thresholdText(),
-    probability: percent(probability()(i)),
+    probability: empty ? "–" : percent(probability()(i)),
     observed: near < 0 ? "none" : valued(number(seen.values[near], spread)),
   };
   for (const [id, text] of Object.entries(said)) element(id).textContent = text;
   element("warning").hidden = !far[i];
   canvas.setAttribute("aria-label", `Map of ${data.target.name}, cursor at ${said.place}`);
   curve(i);
+  if (empty) return `${said.place}: ${empty}`;
   return `${said.place}: mean ${said.mean.replace("±", "plus or minus")}, interval ${said.interval}, probability of more than ` +
     `${said.of} ${said.probability}${near < 0 ? "" : `, observed nearby ${said.observed}`}${far[i] ? ", the data say little here" : ""}`;
 }
@@ -327,6 +335,7 @@ function curve(i) {
   Object.assign(c, { textAlign: "center", textBaseline: "top" });
   for (const value of found) c.fillText(number(value, 10 * step), Math.min(Math.max(at(value), left + 6), left + w - 8), 112);
   Object.assign(c, { strokeStyle: accent, lineWidth: 2, fillStyle: accent });
+  if (outside[i]) return;
   c.beginPath();
   for (let k = 0; k <= w; k++) {
     const t = stops.first + (stops.last - stops.first) * k / w;
@@ -342,7 +351,7 @@ function curve(i) {
 function share(of) {  // the mean of the probabilities, by area, is the expected share of the area
   let total = 0, whole = 0;
   for (let row = 0; row < ny; row++) for (let column = 0; column < nx; column++) {
-    if (far[row * nx + column]) continue;  // nobody knows what is there
+    if (far[row * nx + column] || outside[row * nx + column]) continue;  // nobody knows what is there, or asks
     total += weights[row] * of(row * nx + column);
     whole += weights[row];
   }
