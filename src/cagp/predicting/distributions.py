@@ -22,6 +22,7 @@ _STEP = 0.125  # means over normal scores are sums so far apart: what is smooth 
 _NEWTON = 60
 _CLOSE = 1e-10  # a quantile of a mixture is found where its normal score is right to so much
 _BEYOND = 2.0  # so many standard deviations of the noise beyond all observations a mean still looks
+_FURTHEST_OF_BOUNDED = 10.0  # what lies beyond this normal score counts for nothing in the mean of a bounded function
 _FURTHEST_KNOWN = 37.0  # beyond this normal score probabilities cannot be written in float64
 # So many numbers are worked on at once in means over normal scores, of which there are so many at a point.
 _ENTRIES, _GRID = 2**22, 449
@@ -60,9 +61,9 @@ class Distribution(ABC):
         """Values (n, T) as ``mean`` and ``std`` count them."""
         return values
 
-    def grid(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Values (g, T) and weights (g,), such that weights @ f(values) is the mean of a smooth f."""
-        scores, weights = normal_grid(self.furthest, self.mean.device)
+    def grid(self, furthest: float) -> tuple[torch.Tensor, torch.Tensor]:
+        """Values (g, T) up to a normal score, and weights (g,): weights @ f(values) is the mean of a smooth f."""
+        scores, weights = normal_grid(min(furthest, self.furthest), self.mean.device)
         return self.values(scores[:, None].expand(-1, len(self.mean))), weights
 
     @abstractmethod
@@ -140,9 +141,9 @@ class NormalMixture(Distribution):
             value = torch.where((newton >= low) & (newton <= high), newton, (low + high) / 2)
         return value
 
-    def grid(self) -> tuple[torch.Tensor, torch.Tensor]:
+    def grid(self, furthest: float) -> tuple[torch.Tensor, torch.Tensor]:
         """That of each component: they are smooth where quantiles of the mixture need not be."""
-        scores, weights = normal_grid(self.furthest, self.means.device)
+        scores, weights = normal_grid(min(furthest, self.furthest), self.means.device)
         values = self.means + scores[:, None, None] * self._stds
         return values.flatten(0, 1), torch.outer(weights, self.weights).flatten()
 
@@ -168,11 +169,13 @@ class Transformed(Distribution):
             prior = base if self.reach is None else base.under_prior  # models of earlier versions have no reach
             low, median, high = _reached(prior, self.reach)
             centre = self.transform.inverse(median)
+            ends = self.transform.inverse(torch.stack([low, high]))
+            furthest = _FURTHEST_OF_BOUNDED if bool(ends.isfinite().all()) else base.furthest
 
             def moments(
                 of: Distribution, low: torch.Tensor, high: torch.Tensor, centre: torch.Tensor
             ) -> list[torch.Tensor]:
-                values, weights = of.grid()
+                values, weights = of.grid(furthest)
                 # from the median, so that digits of the variance stay
                 apart = self.transform.inverse(values.clamp(low, high)) - centre
                 return [weights @ apart, weights @ apart.square()]
