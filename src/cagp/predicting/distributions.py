@@ -173,17 +173,17 @@ class Transformed(Distribution):
             furthest = _FURTHEST_OF_BOUNDED if bool(ends.isfinite().all()) else base.furthest
 
             def moments(
-                of: Distribution, low: torch.Tensor, high: torch.Tensor, centre: torch.Tensor
+                of: Distribution, low: torch.Tensor, high: torch.Tensor, centre: torch.Tensor, furthest: float
             ) -> list[torch.Tensor]:
                 values, weights = of.grid(furthest)
                 # from the median, so that digits of the variance stay
                 apart = self.transform.inverse(values.clamp(low, high)) - centre
                 return [weights @ apart, weights @ apart.square()]
 
-            first, second = moments(prior, low, high, centre)
+            first, second = moments(prior, low, high, centre, furthest)
             variance = second - first.square()
             if base is not prior:  # the error of the mean under the prior
-                own, second = moments(base, low, high, centre)
+                own, second = moments(base, low, high, centre, furthest)
                 variance = second - 2 * first * own + first.square()
             variance = torch.where(second.isfinite(), variance, torch.inf).clamp_min(0.0)
             # a median beyond float64 is infinite, and so is the mean

@@ -234,7 +234,8 @@ class OnePlace:
         self._whole = self._whole or {name: getattr(batch, name).new_empty(self._size) for name in _PER_POINT}
         for name, values in self._whole.items():
             values[part] = getattr(batch, name)
-        return replace(batch, **{name: values[part] for name, values in self._whole.items()})
+        here: Any = {name: values[part] for name, values in self._whole.items()}
+        return replace(batch, **here)
 
 
 _PER_POINT = ("iterations", "stopped", "mean", "variance", "at_rounding")
