@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from numpy.testing import assert_allclose
 
 import cagp
 from cagp.errors import InputError
-from cagp.recalibration import Recalibration
+from cagp.recalibration import Recalibration, learned_in_seconds
 from cagp.story import Story, Tried
 
 RNG = np.random.default_rng(0)
@@ -36,8 +37,36 @@ def test_a_mixture_grows_in_all_of_its_models(tmp_path: Path) -> None:
     assert_allclose(loaded.predict(X_TEST).mean, noisy.predict(X_TEST).mean, rtol=1e-9)
 
 
-def test_a_recalibration_is_kept_and_says_so(tmp_path: Path) -> None:
+def test_a_recalibration_is_learned_anew(tmp_path: Path) -> None:
+    """From all observations, as if nothing had been learned before; of a loaded folder as well."""
     model = mixture(50).recalibrated(progress=False)
+    wanted = mixture(70).recalibrated(progress=False)
+    saved = cagp.saving.read(model.save(tmp_path / "before")).with_more(X[50:], Y[50:])
+    cagp.saving.write(saved, tmp_path / "after")
+    for found in (model.with_more(X[50:], Y[50:]), cagp.load(tmp_path / "after")):
+        assert found.guarantee == wanted.guarantee
+        assert found.margins.in_words == wanted.margins.in_words
+        assert_allclose(found.predict(X_TEST).std, wanted.predict(X_TEST).std, rtol=1e-7)
+    few = model.margins.after(0)
+    assert learned_in_seconds(few, cagp.Cholesky(), 2, 1000)
+    assert not learned_in_seconds(few, cagp.Cholesky(), 2, 3000)
+    assert learned_in_seconds(few, cagp.NearestNeighbours(), 2, 10**6)
+    assert not learned_in_seconds(replace(few, single=10_001), cagp.NearestNeighbours(), 2, 10**6)
+
+
+def test_one_of_many_observations_teaches_nothing_anew() -> None:
+    model = PRIOR.condition(np.linspace(0, 9, 300)[:, None], np.sin(np.arange(300)), "cholesky")
+    model = model.recalibrated(progress=False)
+    one = model.with_more([[9.1]], [0.0])
+    assert one.margins.added == 1
+    assert one.margins.bands == model.margins.bands
+    four = one.with_more([[9.2], [9.3], [9.4]], [0.0, 0.1, 0.0])
+    assert four.margins.added == 0
+    assert four.margins.single == 304
+
+
+def test_a_recalibration_for_certain_points_is_kept_and_says_so(tmp_path: Path) -> None:
+    model = mixture(50).recalibrated(like=X_TEST, progress=False)
     more = model.with_more(X[50:60], Y[50:60]).with_more(X[60:], Y[60:])
     before, after = model.margins, more.margins
     assert isinstance(before, Recalibration)
@@ -79,7 +108,7 @@ def test_the_story_goes_on(tmp_path: Path) -> None:
     assert more.candidates == model.candidates
     assert more.result is result
     assert more.prior == model.prior
-    assert "Observations added to the model since this was learned: 20." in str(more.guarantee)
+    assert "since this was learned" not in str(more.guarantee)
     loaded = cagp.load(more.save(tmp_path / "fitted"))
     assert loaded.story == more.story
     assert_allclose(loaded.predict(X_TEST).mean, more.predict(X_TEST).mean, rtol=1e-9)

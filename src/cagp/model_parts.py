@@ -160,6 +160,8 @@ class ModelParts:
         each = [component.prior.new_noise(X) for component in self.components]
         if any(noise is None for noise in each):
             return None
+        if not any(np.ndim(noise) for noise in each):
+            return torch.tensor([float(noise) for noise in each], dtype=torch.float64, device=X.device)[:, None]
         columns = [torch.as_tensor(noise, dtype=torch.float64, device=X.device).reshape(-1) for noise in each]
         widest = max(len(column) for column in columns)
         return torch.stack([column.expand(widest) for column in columns])

@@ -11,9 +11,9 @@ import numpy as np
 import cagp
 from hard.ugly import pick
 
-LATITUDE = 140 * 2**20
+LATITUDE = 64 * 2**20
 """What a process takes beside the arrays that the budget counts: tiles and scratch of fixed size, code that
-is loaded, the arenas of malloc. Up to 128 MiB were measured, so a budget below some hundred MiB is not kept to a tenth.
+is loaded, the arenas of malloc. Up to 40 MiB were measured, so a budget below some hundred MiB is not kept to a tenth.
 """
 
 SOLVERS = (

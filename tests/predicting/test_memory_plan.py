@@ -79,3 +79,13 @@ def test_what_auto_picked_is_told_wherever_it_stands() -> None:
     chain = PRIOR.condition(X, Y, cagp.Chain([cagp.Auto(), cagp.GaussSeidel(1)]))
     assert chain.prepared.picked == cagp.Chain([cagp.Cholesky(), cagp.GaussSeidel(1)])
     assert PRIOR.condition(X, Y, cagp.Chain([cagp.Cholesky(), cagp.GaussSeidel(1)])).prepared.picked is None
+
+
+def test_numbers_of_batches_lie_in_one_place() -> None:
+    """Between the large arrays of one batch they would keep malloc from using that memory for the next."""
+    model = PRIOR.condition(X, Y, cagp.GaussSeidel(2), storage="tiles", memory_budget=BUDGET)
+    found, whole = model.predict(X_TEST, batch_size=7), model.predict(X_TEST[:7])
+    for name in ("mean", "variance", "iterations", "stopped", "at_rounding"):
+        places = {getattr(batch, name).untyped_storage().data_ptr() for batch in found._batches}
+        assert len(places) == 1
+        np.testing.assert_array_equal(getattr(found._batches[0], name), getattr(whole._batches[0], name))

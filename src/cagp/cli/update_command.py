@@ -29,12 +29,13 @@ def update(
 ) -> None:
     """Add the rows of a table to the observations of a model, and keep it as a new model.
 
-    Nothing is fitted: hyperparameters, the choice among kernels, a transform and a recalibration stay as they are, and
-    `cagp info` tells from how many observations. The table has the columns of the model. To fit anew, give `cagp fit`
-    all rows.
+    Nothing is fitted: hyperparameters, the choice among kernels and a transform stay as they are. A recalibration is
+    learned anew where that takes seconds; `cagp info` tells from how many observations. The table has the columns of
+    the model. To fit anew, give `cagp fit` all rows.
     """
     with errors_reported(debug):
         from .. import saving, tables
+        from ..recalibration import Recalibration
         from .starting import no_copies
 
         printer = Printer(quiet)
@@ -62,8 +63,8 @@ def update(
         noise = table.columns[noisy[0]][new] if noisy else None
         whole = saved.with_more(X[new], y[new], noise_variance=noise)
         rows = [row.tobytes() for row in np.column_stack([whole.X, whole.y])]
-        known = set(rows[: len(saved.y)])
-        if again := sum(row in known for row in rows[len(saved.y) :]):
+        known = set(rows[: len(saved.places)])
+        if again := sum(row in known for row in rows[len(saved.places) :]):
             printer(
                 f"Note: {again:,} of the rows repeat an observation that the model has, place and value; each counts "
                 "as a further one with its own noise. Was this table added before?"
@@ -71,8 +72,12 @@ def update(
         added = "; ".join(filter(None, [whole.about.notes.get(_ADDED), f"{new.sum()} from {data}"]))
         about = dataclasses.replace(whole.about, notes={**whole.about.notes, _ADDED: added})
         saving.write(dataclasses.replace(whole, about=about), out, overwrite=overwrite)
+        margins = whole.parts.margins
+        anew = isinstance(margins, Recalibration) and not margins.added
+        kept = "hyperparameters are" if anew else "hyperparameters and error bars are"
         printer(
             f"Observations of {target!r} added: {new.sum():,}, to {len(saved.places):,} that were there. Nothing is "
-            "fitted anew: hyperparameters and error bars are what they were found to be before.\n"
-            f"Model: {out}"
+            f"fitted anew: {kept} what they were found to be before."
+            + (" The recalibration was learned anew from all observations." if anew else "")
+            + f"\nModel: {out}"
         )

@@ -250,7 +250,7 @@ class ComponentSimulator:
         every, solved, started = [], [], time.perf_counter()
         offset = model.offset(self._test)
         for cross in self._crosses:
-            for piece in model.prepared.pieces(cross):
+            for piece in model.prepared.pieces(cross) or [torch.arange(cross.size)]:
                 rows, part = first + piece, cross.rows(piece.to(model.device))
                 if self._iterations is None:
                     outcome = run(model, part, [], Interrupt(), lambda steps: None)

@@ -164,7 +164,9 @@ class Radial(Kernel):
         return out if self.variance == 1.0 else out.mul_(self.variance)
 
     def diagonal(self, A: Any) -> torch.Tensor:
-        return self.variance * torch.ones(A.shape[1], dtype=A.dtype, device=A.device)
+        if isinstance(self.variance, float):
+            return A.new_full((A.shape[1],), self.variance)
+        return self.variance * A.new_ones(A.shape[1])
 
     def at_itself(self, A: Any, slopes: Any) -> Jet:
         if self.scalar_profile is None:

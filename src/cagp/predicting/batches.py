@@ -20,7 +20,7 @@ from ..workers.pool import Parcel, Pool, find_pool, received
 from .bounds import ComputationalVariance, bounds_of, joined_bounds
 from .conditioned import Conditioned
 from .memory_plan import MemoryPlan
-from .solving import Iterates, Solved, run, run_to, watches_of
+from .solving import Iterates, OnePlace, Solved, run, run_to, watches_of
 
 # Enough for a progress bar that moves and for workers of different speed, few enough that each pays off.
 _BATCHES_PER_WORKER = 4
@@ -65,11 +65,12 @@ class Batches:
 
     def solve(self, interrupt: Interrupt, advance: Advance) -> list[Solved]:
         """One batch after another, in this process."""
-        watches, keep = watches_of(self.rule), self.keep and self.size >= self.cross.size
-        return [
-            _solved(self.model, cross, mean, watches, interrupt, advance, keep=keep)
-            for cross, mean in self._cut(self.size)
-        ]
+        watches, whole = watches_of(self.rule), self.size >= self.cross.size
+        work: Any = {"watches": watches, "interrupt": interrupt, "advance": advance, "keep": self.keep and whole}
+        if whole:
+            return [_solved(self.model, self.cross, self.prior_mean, **work)]
+        place = OnePlace(self.cross.size)
+        return [place.put(_solved(self.model, cross, mean, **work)) for cross, mean in self._cut(self.size)]
 
     def solve_with(
         self, workers: Workers | Devices, asked: bool, interrupt: Interrupt, advance: Advance

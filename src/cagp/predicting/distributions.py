@@ -23,10 +23,10 @@ _STEP = 0.125  # means over normal scores are sums so far apart: what is smooth 
 _NEWTON = 60
 _CLOSE = 1e-10  # a quantile of a mixture is found where its normal score is right to so much
 _BEYOND = 2.0  # so many standard deviations of the noise beyond all observations a mean still looks
+_FURTHEST_OF_BOUNDED = 10.0  # what lies beyond this normal score counts for nothing in the mean of a bounded function
 _FURTHEST_KNOWN = 37.0  # beyond this normal score probabilities cannot be written in float64
 # So many numbers are worked on at once in means over normal scores, of which there are so many at a point.
 _ENTRIES, _GRID = 2**17, 449
-_BOUNDED = 10.0  # means of what has a largest and a smallest value need no normal scores beyond
 
 
 class Distribution(ABC):
@@ -62,11 +62,8 @@ class Distribution(ABC):
         """Values (n, T) as ``mean`` and ``std`` count them."""
         return values
 
-    def grid(self, furthest: float = math.inf) -> tuple[torch.Tensor, torch.Tensor]:
-        """Values (g, T) and weights (g,), such that weights @ f(values) is the mean of a smooth f.
-
-        For an f that is bounded, or nearly, normal scores up to ``furthest`` are enough.
-        """
+    def grid(self, furthest: float) -> tuple[torch.Tensor, torch.Tensor]:
+        """Values (g, T) up to a normal score, and weights (g,): weights @ f(values) is the mean of a smooth f."""
         scores, weights = normal_grid(min(furthest, self.furthest), self.mean.device)
         return self.values(scores[:, None].expand(-1, len(self.mean))), weights
 
@@ -154,7 +151,7 @@ class NormalMixture(Distribution):
             value = torch.where((newton >= low) & (newton <= high), newton, (low + high) / 2)
         return value
 
-    def grid(self, furthest: float = math.inf) -> tuple[torch.Tensor, torch.Tensor]:
+    def grid(self, furthest: float) -> tuple[torch.Tensor, torch.Tensor]:
         """That of each component: they are smooth where quantiles of the mixture need not be."""
         scores, weights = normal_grid(min(furthest, self.furthest), self.means.device)
         values = self.means + scores[:, None, None] * self._stds
@@ -182,19 +179,21 @@ class Transformed(Distribution):
             prior = base if self.reach is None else base.under_prior  # models of earlier versions have no reach
             low, median, high = _reached(prior, self.reach)
             centre = self.transform.inverse(median)
+            ends = self.transform.inverse(torch.stack([low, high]))
+            furthest = _FURTHEST_OF_BOUNDED if bool(ends.isfinite().all()) else base.furthest
 
             def moments(
-                of: Distribution, low: torch.Tensor, high: torch.Tensor, centre: torch.Tensor
+                of: Distribution, low: torch.Tensor, high: torch.Tensor, centre: torch.Tensor, furthest: float
             ) -> list[torch.Tensor]:
-                values, weights = of.grid(_BOUNDED if self.reach else math.inf)
+                values, weights = of.grid(furthest)
                 # from the median, so that digits of the variance stay
                 apart = self.transform.inverse(values.clamp(low, high)) - centre
                 return [weights @ apart, weights @ apart.square()]
 
-            first, second = moments(prior, low, high, centre)
+            first, second = moments(prior, low, high, centre, furthest)
             variance = second - first.square()
             if base is not prior:  # the error of the mean under the prior
-                own, second = moments(base, low, high, centre)
+                own, second = moments(base, low, high, centre, furthest)
                 variance = second - 2 * first * own + first.square()
             variance = torch.where(second.isfinite(), variance, torch.inf).clamp_min(0.0)
             # a median beyond float64 is infinite, and so is the mean

@@ -107,7 +107,10 @@ class UnbiasedTrend:
         else:
             VS = cross.columns(self._support) @ self._S[:, self._support].T
         gain = 2 * (VS - weights.apply(self._GS.T)) - D @ self.covariance
-        return replace(weights, reduction=weights.reduction + (D * gain).sum(dim=1), upper=None, shift=(D, self._S))
+        reduction = weights.reduction + (D * gain).sum(dim=1)
+        if weights.indices is None and weights.order is None:  # rows as long as those of S
+            return replace(weights, values=torch.addmm(weights.values, D, self._S), reduction=reduction, upper=None)
+        return replace(weights, reduction=reduction, upper=None, shift=(D, self._S))
 
     def estimate(self, b: torch.Tensor) -> torch.Tensor:
         """The coefficients (q,) in b = Hβ + f + noise (d,); ``covariance`` (q, q) is that of their error."""

@@ -1,7 +1,16 @@
 """Error bars that hold on the data: scaled and shaped by left-out predictions, or by a calibration set."""
 
 from .conformal import Conformal, jackknife_interval
-from .learning import GROUPS, cross_recalibrated, in_whole_gaps, learn, learned_from, ordinary
+from .learning import (
+    GROUPS,
+    brought_up_to_date,
+    cross_recalibrated,
+    in_whole_gaps,
+    learn,
+    learned_from,
+    learned_in_seconds,
+    ordinary,
+)
 from .margins import Margins, PlacedMargins
 from .recalibrated import Recalibration
 
@@ -11,10 +20,12 @@ __all__ = [
     "Margins",
     "PlacedMargins",
     "Recalibration",
+    "brought_up_to_date",
     "cross_recalibrated",
     "in_whole_gaps",
     "jackknife_interval",
     "learn",
     "learned_from",
+    "learned_in_seconds",
     "ordinary",
 ]

@@ -27,6 +27,7 @@ from ..left_out import (
 )
 from ..predicting.conditioned import Conditioned
 from ..prediction import Prediction
+from ..solvers import NearestNeighbours, Solver
 from ..support.progress import progress as progress_bar
 from ..support.validation import ArrayLike, count, points
 from .bands import DistanceBand
@@ -41,6 +42,9 @@ _WIDER = 3.0  # the gaps of a band are up to so many times as wide as those of t
 # More bands of single observations need so many in each, at distances so many times apart, and so much better a score.
 _IN_BAND, _APART, _WORTH_IT = 500, 1.1, 0.01
 _IN_BAND_OF_STAND_INS = 50  # independent ones: several bands of fewer would be learned from chance
+# Margins are learned anew when so large a share is new, in at most so many predictions from neighbours, or operations
+# of factors: seconds.
+_NEW, _PREDICTED, _OPERATIONS = 0.01, 20_000, 3e10
 _FEWEST_IN_GAPS = 100  # where many are wrong together, more are needed than FEWEST
 
 GROUPS = 5
@@ -95,7 +99,33 @@ def learn(
         how += " Others were left out with all that is near them, for gaps of all widths." if len(bands) > known else ""
     if len(bands) > len(near):
         how += f" Error bars are known up to a distance of {bands[-1].distance:.3g} lengthscales from the data."
-    return Recalibration(tuple(bands), how, seed)
+    by_itself = seen is None or seen.stand_ins is None
+    return Recalibration(tuple(bands), how, seed, single=asked if by_itself else None)
+
+
+def learned_in_seconds(margins: Margins | None, solver: Solver, components: int, size: int) -> bool:
+    """Whether margins are learned anew when observations are added: what the data alone taught, where it takes seconds.
+
+    ``solver`` is that of so many ``components`` of ``size`` observations.
+    """
+    if not isinstance(margins, Recalibration) or margins.single is None:
+        return False
+    if isinstance(solver, NearestNeighbours):
+        return components * margins.single <= _PREDICTED
+    return components * size**3 <= _OPERATIONS
+
+
+def brought_up_to_date(mixture: Mixture, margins: Margins | None) -> Margins | None:
+    """The margins of a model that has grown: learned anew where that takes seconds, and one in a hundred is new."""
+    first = mixture.components[0]
+    size, solver = len(first.y), first.picked or first.solver
+    if not learned_in_seconds(margins, solver, len(mixture.components), size):
+        return margins
+    assert isinstance(margins, Recalibration)
+    if margins.added < _NEW * size:
+        return margins
+    all_of_them = margins.single == size - margins.added
+    return learn(mixture, None, None if all_of_them else margins.single, margins.seed, progress=False)
 
 
 def ordinary(found: LeftOut, mixture: Mixture) -> LeftOut:

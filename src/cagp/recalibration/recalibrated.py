@@ -23,6 +23,7 @@ from .shape import scores_at, values_at
 
 _ROWS = 2**17  # test points that are worked on at once
 _TINY = torch.finfo(torch.float64).tiny
+_LATER = ("added", "single")  # what a model folder has only where there is something to say
 
 EMPIRICAL = Guarantee(
     "empirical",
@@ -35,7 +36,9 @@ EMPIRICAL = Guarantee(
 class Recalibration(Margins):
     """Bands of left-out observations, from near the data to far from it; ``how`` they were found, in sentences.
 
-    ``seed`` is that of random choices. Nothing was learned from ``added`` observations, which came later.
+    ``seed`` is that of random choices. Nothing was learned from ``added`` observations, which came later. So many
+    ``single`` observations were left out by the data alone; None where others stood in for certain points, which are
+    not kept, or where an earlier version did not say.
     """
 
     name = "recalibration"
@@ -44,6 +47,7 @@ class Recalibration(Margins):
     how: str
     seed: int
     added: int = 0
+    single: int | None = None
 
     @property
     def in_words(self) -> str:
@@ -60,12 +64,12 @@ class Recalibration(Margins):
 
     def to_json(self, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
         bands = [band.to_json(f"bands[{i}]", arrays) for i, band in enumerate(self.bands)]
-        later = {"added": self.added} if self.added else {}
+        later = {name: value for name in _LATER if (value := getattr(self, name))}  # earlier versions know none
         return {"bands": bands, "how": self.how, "seed": self.seed, **later}
 
     @classmethod
     def from_json(cls, content: Any, arrays: Mapping[str, np.ndarray], size: int) -> Recalibration:
-        if not isinstance(content, dict) or set(content) - {"added"} != {"bands", "how", "seed"}:
+        if not isinstance(content, dict) or set(content) - {*_LATER} != {"bands", "how", "seed"}:
             raise InputError("a recalibration must have exactly the entries bands, how and seed")
         if not isinstance(content["bands"], list) or not content["bands"]:
             raise InputError("the bands of a recalibration must be a list with at least one entry")
@@ -74,7 +78,8 @@ class Recalibration(Margins):
         if any(first.distance >= second.distance for first, second in pairwise(bands)):
             raise InputError("the bands of a recalibration must lie ever further from the data")
         seed, added = (count(content.get(name, 0), name) for name in ("seed", "added"))
-        return cls(bands, str(content["how"]), seed, added)
+        single = content.get("single")
+        return cls(bands, str(content["how"]), seed, added, None if single is None else count(single, "single"))
 
     def __repr__(self) -> str:
         distances = ", ".join(f"{band.distance:.3g}" for band in self.bands)

@@ -19,7 +19,7 @@ from ..errors import InputError, InputTypeError, SavedModelError
 from ..model import Model
 from ..prediction import Guarantee, guarantee_of
 from ..prior import Prior
-from ..recalibration import Conformal, Margins, Recalibration
+from ..recalibration import Conformal, Margins, Recalibration, learned_in_seconds
 from ..recalibration.margins import saved_array
 from ..solvers import NearestNeighbours, Solver, as_solver
 from ..story import Story
@@ -193,9 +193,18 @@ class Saved:
         return self.parts.around(model)
 
     def with_more(self, X: ArrayLike, y: ArrayLike, *, noise_variance: Any = None) -> Saved:
-        """The same with further observations y (m,) at X (m, p), as ``Model.with_more``; nothing is solved for it."""
-        quick = self.condition(NearestNeighbours(1), solve_dtype=self.dtype)
-        found = Saved.of(quick.with_more(X, y, noise_variance=noise_variance), self.about)
+        """The same with further observations y (m,) at X (m, p), as ``Model.with_more``.
+
+        Nothing is solved for it, but where a recalibration is learned anew.
+        """
+        solver, size, margins = self.picked or self.solver, len(self.y) + len(X), self.parts.margins
+        if learned_in_seconds(margins, solver, len(self.parts.weights), size):
+            grown = self.condition(solve_dtype=self.dtype).with_more(X, y, noise_variance=noise_variance)
+        else:
+            kept = None if margins is None else margins.after(len(X))
+            quick = self.condition(NearestNeighbours(1), solve_dtype=self.dtype).replace(margins=None)
+            grown = quick.with_more(X, y, noise_variance=noise_variance).replace(margins=kept)
+        found = Saved.of(grown, self.about)
         return dataclasses.replace(found, solver=self.solver, picked=self.picked, solve_dtype=self.solve_dtype)
 
     def __repr__(self) -> str:
