@@ -9,9 +9,9 @@ Every package fits its hyperparameters itself, by the means that its documentati
 it was used, and which of our settings were changed after a look at scores, stands in ``contenders/`` and on the page.
 Every cell of the tables is a process of its own with one thread, a limit in seconds of the processor and one in memory;
 seconds of the processor hardly depend on what else the machine does, those on the wall are kept beside them. As many
-cells as there are cores run at a time, all in half an hour on two. Results are appended to
-benchmarks/results/peers.jsonl as they come, and the last line of a cell counts: a run that was interrupted goes on
-where it stopped. ``peers_page.py`` writes docs/comparison.md from that file. Linux only: it reads /proc.
+cells as there are cores run at a time: on two about half an hour for all, by the sum of their times. Results are
+appended to benchmarks/results/peers.jsonl as they come, and the last line of a cell counts: a run that was interrupted
+goes on where it stopped. ``peers_page.py`` writes docs/comparison.md from that file. Linux only: it reads /proc.
 """
 
 from __future__ import annotations
