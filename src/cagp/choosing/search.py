@@ -121,8 +121,9 @@ class CandidateSearch:
         self.result: FitResult | None = None
 
     def end(self, share: float) -> float:
-        """The moment when this share of the budget is used up; never, as long as there is no candidate."""
-        return self.started + share * self.request.seconds if self.fits else math.inf
+        """The moment when this share of the budget is used up; without ``seconds`` not before there is a candidate."""
+        waits = self.request.options.seconds is None and not self.fits
+        return math.inf if waits else self.started + share * self.request.seconds
 
     @property
     def is_over(self) -> bool:
@@ -193,7 +194,7 @@ class CandidateSearch:
         options = {"likelihood": "exact", "tolerance": _SKETCHED, "max_iterations": _FEW_STEPS, **self.fitting}
         options.update(n_restarts=0, standard_errors=False, subset=some, terms=None, progress=False)
         try:
-            with ending_at(self.end(self.share)):
+            with ending_at(self.end(self.share) if self.fits else math.inf):
                 options["bounds"] = self._bounds(candidate)
                 result = fit_hyperparameters(candidate.start, self.X, self.y, fix=self.held(candidate), **options)
         except NotPositiveDefiniteError:
@@ -270,6 +271,8 @@ class CandidateSearch:
 
     def fit(self, candidate: CandidatePrior, **more: Any) -> FitResult:
         """The candidate by its likelihood of the data, or by ``more``."""
+        if not self.fits and self.request.options.seconds is not None:  # time may be up after one evaluation with all
+            candidate = self.sketched(candidate)[1]
         options = {
             **self._objective(),
             "n_restarts": 0,
