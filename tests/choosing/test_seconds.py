@@ -13,7 +13,9 @@ from typer.testing import CliRunner
 
 import cagp
 from cagp import saving
+from cagp.choosing.candidates import CandidatePrior
 from cagp.choosing.options import Options, TrainingData
+from cagp.choosing.search import CandidateSearch
 from cagp.choosing.steps import steps_for
 from cagp.cli import app
 from cagp.estimator import CAGPRegressor
@@ -64,6 +66,15 @@ def test_the_first_candidate_starts_small_and_looks_at_the_clock(monkeypatch: py
     most = (0.8 * 70.0 - sum(few) / 100) / 6.0  # until nothing more is made of it
     assert most <= len(sizes) - len(few) <= most + 1
     assert "Their fit ended when its time was up" in " ".join(story.split())
+
+
+def test_a_start_that_few_observations_like_and_all_do_not_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    def singular(search: CandidateSearch, candidate: CandidatePrior) -> tuple[float, CandidatePrior]:
+        return 0.0, candidate.starting_at(cagp.Prior(cagp.RBF((1e3, 1e3), 1e9), noise_variance=1e-9))
+
+    monkeypatch.setattr(CandidateSearch, "sketched", singular)
+    model = cagp.fit(X, Y, kernel="rbf", seconds=NOTHING, progress=False)
+    assert np.isfinite(model.predict(X, progress=False).mean).all()
 
 
 def test_the_default_budget_is_told_and_leaves_nothing_out() -> None:

@@ -71,7 +71,7 @@ def fit(
     and refuses a category that it has not seen.
 
     Everything can be said by hand: ``kernel`` is a kernel whose values are the start of the fit, the name of one
-    ("matern12", "matern32", "matern52", "rbf", "rationalquadratic", "short and long"), or several names to choose from;
+    ("matern12", "matern32", "matern52", "rbf", "rationalquadratic", "spherical", "short and long"), or several of them;
     ``mean`` a mean, "zero", "constant", "linear" or "quadratic", or any regressor with ``fit`` and ``predict``, or
     "trees", whose trend is cross-fitted (``cagp.Regression``); ``noise_variance`` where the noise starts, or the known
     noise of each observation (n,); ``solver`` what predicts, by default Cholesky up to 2,000 observations and

@@ -131,8 +131,13 @@ class CandidateSearch:
         return self.interrupt.requested or time.perf_counter() > self.end(self.share)
 
     def run(self, candidate: CandidatePrior) -> FittedCandidate | None:
-        """Fit a candidate and judge it; None where that fails."""
-        return self.keep(candidate, self.tried(candidate))
+        """Fit a candidate and judge it; None where that fails.
+
+        Time may be up after one evaluation: with ``seconds`` the first one starts from what a few observations like.
+        """
+        quick = not self.fits and self.request.options.seconds is not None
+        found = self.tried(self.sketched(candidate)[1]) if quick else ""
+        return self.keep(candidate, self.tried(candidate) if isinstance(found, str) else found)
 
     def tried(self, candidate: CandidatePrior, charge: float = 0.0) -> FittedCandidate | str:
         """The candidate as ``run`` fits it, or why it failed; nothing is kept yet but who judges.
@@ -271,8 +276,6 @@ class CandidateSearch:
 
     def fit(self, candidate: CandidatePrior, **more: Any) -> FitResult:
         """The candidate by its likelihood of the data, or by ``more``."""
-        if not self.fits and self.request.options.seconds is not None:  # time may be up after one evaluation with all
-            candidate = self.sketched(candidate)[1]
         options = {
             **self._objective(),
             "n_restarts": 0,
