@@ -36,9 +36,9 @@ def main() -> None:
     size = 100 if parser.parse_args().quick else 1
     rng = np.random.default_rng(1)
     # with a gap Auto takes 800 neighbours, whose predictions alone take minutes
-    solvers = cagp.NearestNeighbours(50), cagp.NearestNeighbours()
-    known = [(gap, solver) for solver in solvers for gap in (False, True)]
-    for gap, solver in [*known, (False, "auto")]:
+    fifty, own = cagp.NearestNeighbours(50), cagp.NearestNeighbours()
+    runs: list[tuple[bool, cagp.Solver | str]] = [(gap, each) for each in (fifty, own) for gap in (False, True)]
+    for gap, solver in [*runs, (False, "auto")]:
         model = conditioned(100_000 // size, gap, solver, 0.05)
         for _ in range(2):  # the first compiles, and sets up neighbours
             candidates, region = rng.random((10_000 // size, 2)), rng.random((max(30, 1000 // size), 2))
