@@ -1,7 +1,8 @@
 """``python benchmarks/design.py``: how long it takes to choose where to measure next, and what near candidates miss.
 
 10⁴ candidates for a region of 10³ places, 20 choices, with 10⁵ observations of a Matérn 3/2 field, spread evenly or
-with a gap, by nearest neighbours and by what ``Auto`` picks: seconds, and processor seconds, of the second call. Then,
+with a gap, by 50 nearest neighbours, by those that ``cagp.fit`` takes by default, and by what ``Auto`` picks: seconds,
+and processor seconds, of the second call. Then,
 with 2·10⁴ observations, where all covariances can be computed: how much of the gain choices have that look at near
 candidates only.
 """
@@ -35,7 +36,9 @@ def main() -> None:
     size = 100 if parser.parse_args().quick else 1
     rng = np.random.default_rng(1)
     # with a gap Auto takes 800 neighbours, whose predictions alone take minutes
-    for gap, solver in ((False, cagp.NearestNeighbours(50)), (True, cagp.NearestNeighbours(50)), (False, "auto")):
+    fifty, own = cagp.NearestNeighbours(50), cagp.NearestNeighbours()
+    runs: list[tuple[bool, cagp.Solver | str]] = [(gap, each) for each in (fifty, own) for gap in (False, True)]
+    for gap, solver in [*runs, (False, "auto")]:
         model = conditioned(100_000 // size, gap, solver, 0.05)
         for _ in range(2):  # the first compiles, and sets up neighbours
             candidates, region = rng.random((10_000 // size, 2)), rng.random((max(30, 1000 // size), 2))

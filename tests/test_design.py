@@ -105,6 +105,24 @@ def test_margins_and_transforms_change_nothing() -> None:
     assert driven.where_next(CANDIDATES, 1).guarantee.kind == "none"
 
 
+@pytest.mark.parametrize(
+    "options", [{}, {"transform": "log", "mean": "linear"}, {"recalibrate": True, "uncertainty": False}], ids=str
+)
+def test_promises_of_what_is_fitted_by_default_are_kept(options: dict[str, Any]) -> None:
+    """With several candidates, hyperparameters that are integrated over, a trend, a transform, learned margins."""
+    rng = np.random.default_rng(6)
+    X = rng.random((60, 2))
+    y = np.exp(np.sin(6 * X[:, 0]) + X[:, 1] + 0.1 * rng.normal(size=60))
+    model = cagp.fit(X, y, kernel=["matern32", "matern52"], progress=False, **options)
+    assert (len(model.components) > 1) == options.get("uncertainty", True)
+    found = model.where_next(CANDIDATES, 3, region=PROBLEM.X_test)
+    more = model.with_more(CANDIDATES[found.chosen], rng.uniform(1, 5, 3)).replace(transform=None, margins=None)
+    parts = more.predict(PROBLEM.X_test, progress=False).components
+    variance = sum(w * np.asarray(part.variance) for w, part in zip(more.weights, parts, strict=True))
+    assert_allclose(found.variance, variance, rtol=1e-7)
+    assert_allclose(found.average_variance[-1], np.mean(variance), rtol=1e-7)
+
+
 # --- choices ----------------------------------------------------------------------------------------------------------
 
 

@@ -115,6 +115,16 @@ def test_what_cannot_be_is_refused_before_work(
         cagp.fit(X, Y, **options)
 
 
+def test_a_spherical_kernel_is_one_of_several_in_space_and_refused_at_once_in_more_columns(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model = cagp.fit(X, Y, mixture=False, **{**QUICK, "kernel": ["matern32", "spherical"]})
+    assert {each.name.split(",")[0] for each in model.candidates} >= {"matern32", "spherical"}
+    monkeypatch.setattr(front_door, "run_steps", lambda *arguments: pytest.fail("work was done"))
+    with pytest.raises(InputError, match="Spherical is positive definite in up to 3 columns"):
+        cagp.fit(np.hstack([X, X]), Y, kernel=["matern32", "spherical"])
+
+
 def test_like_with_columns_in_another_order_is_refused() -> None:
     frame = pd.DataFrame(X, columns=["east", "north"])
     with pytest.raises(InputError, match=r"like has the columns \['north', 'east'\]"):

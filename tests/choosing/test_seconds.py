@@ -13,11 +13,13 @@ from typer.testing import CliRunner
 
 import cagp
 from cagp import saving
+from cagp.choosing.candidates import CandidatePrior
 from cagp.choosing.options import Options, TrainingData
+from cagp.choosing.search import CandidateSearch
 from cagp.choosing.steps import steps_for
 from cagp.cli import app
 from cagp.estimator import CAGPRegressor
-from cagp.hyperparameters import fit
+from cagp.hyperparameters import fit, optimise
 from cagp.support.interrupt import Interrupt, ending_at
 
 RNG = np.random.default_rng(0)
@@ -44,9 +46,41 @@ def test_one_candidate_is_fitted_and_judged_whatever_the_budget() -> None:
     told = story.split("not tried: ")[1].split(";")[0]
     assert told == ", ".join(["a transform of the observations", *(step.what for step in left_out)])
     assert "50% intervals hold" in story
-    assert "because one candidate is always fitted to the end" in story
+    assert "because one candidate is always fitted" in story
     assert not model.interrupted
     assert np.abs(model.predict(X, progress=False).mean - Y).mean() < 0.2
+
+
+def test_the_first_candidate_starts_small_and_looks_at_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a clock on which an evaluation takes as many seconds as there are observations, in hundreds."""
+    now, sizes, evaluate = [0.0], list[int](), optimise._Run.evaluate
+
+    def counted(run: optimise._Run, at: np.ndarray) -> object:
+        sizes.append(run.size)
+        now[0] += run.size / 100
+        return evaluate(run, at)
+
+    monkeypatch.setattr(optimise._Run, "evaluate", counted)
+    monkeypatch.setattr(time, "perf_counter", lambda: now[0])
+    many = np.random.default_rng(2).random((600, 2))
+    y = np.sin(6 * many[:, 0]) + many[:, 1] + 0.1 * np.random.default_rng(3).normal(size=600)
+    alone = {"kernel": "matern32", "transform": None, "uncertainty": False, "varying": False, "progress": False}
+    story = str(cagp.fit(many, y, seconds=70.0, **alone).story)
+    few = [size for size in sizes if size < 600]
+    assert few
+    assert sizes == [*few, *[600] * (len(sizes) - len(few))]
+    most = (0.8 * 70.0 - sum(few) / 100) / 6.0  # until nothing more is made of it
+    assert most <= len(sizes) - len(few) <= most + 1
+    assert "Their fit ended when its time was up" in " ".join(story.split())
+
+
+def test_a_start_that_few_observations_like_and_all_do_not_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    def singular(search: CandidateSearch, candidate: CandidatePrior) -> tuple[float, CandidatePrior]:
+        return 0.0, candidate.starting_at(cagp.Prior(cagp.RBF((1e3, 1e3), 1e9), noise_variance=1e-9))
+
+    monkeypatch.setattr(CandidateSearch, "sketched", singular)
+    model = cagp.fit(X, Y, kernel="rbf", seconds=NOTHING, progress=False)
+    assert np.isfinite(model.predict(X, progress=False).mean).all()
 
 
 def test_the_default_budget_is_told_and_leaves_nothing_out() -> None:

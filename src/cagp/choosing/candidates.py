@@ -11,7 +11,7 @@ import numpy as np
 from ..errors import InputError
 from ..hyperparameters.directions import map_radial, turned
 from ..hyperparameters.starting_prior import NOISE_SHARE, Group, scale_of, starting_kernel
-from ..kernels import RBF, Kernel, Matern12, Matern32, Matern52, Radial, RationalQuadratic, Rotated, Varying
+from ..kernels import RBF, Kernel, Matern12, Matern32, Matern52, Radial, RationalQuadratic, Rotated, Spherical, Varying
 from ..means import Constant, Mean, Polynomial, Zero
 from ..prior import Prior
 
@@ -21,6 +21,7 @@ KINDS: dict[str, type[Radial]] = {
     "matern52": Matern52,
     "rbf": RBF,
     "rationalquadratic": RationalQuadratic,
+    "spherical": Spherical,
 }
 """By name; the first is tried first, and the others start from where it ended."""
 

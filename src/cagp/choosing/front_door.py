@@ -71,7 +71,7 @@ def fit(
     and refuses a category that it has not seen.
 
     Everything can be said by hand: ``kernel`` is a kernel whose values are the start of the fit, the name of one
-    ("matern12", "matern32", "matern52", "rbf", "rationalquadratic", "short and long"), or several names to choose from;
+    ("matern12", "matern32", "matern52", "rbf", "rationalquadratic", "spherical", "short and long"), or several of them;
     ``mean`` a mean, "zero", "constant", "linear" or "quadratic", or any regressor with ``fit`` and ``predict``, or
     "trees", whose trend is cross-fitted (``cagp.Regression``); ``noise_variance`` where the noise starts, or the known
     noise of each observation (n,); ``solver`` what predicts, by default Cholesky up to 2,000 observations and
@@ -93,8 +93,9 @@ def fit(
     observations say that one quantity tells about another. ``fit_options`` and ``condition_options`` are further
     options of ``cagp.hyperparameters.fit`` and ``Prior.condition``. ``device`` is by default that of X. ``seconds`` is
     the budget, by default 60 for up to 10,000 entries and growing slowly: after it the best so far is kept and judged,
-    and the story says what was not tried. One candidate is always fitted. Ctrl-C ends the search as well. ``seed``
-    decides all chance, ``progress`` shows a bar.
+    and the story says what was not tried. Where it is given, the first fit starts from a few hundred observations, and
+    one candidate is always fitted and judged. Ctrl-C ends the search as well. ``seed`` decides all chance, ``progress``
+    shows a bar.
 
     X may be a folder of Parquet files, several files, or a Dask data frame, and y the name of a column: data that no
     process holds as a whole, see ``cagp.shards.fit``, which gives a ``cagp.shards.ShardedModel``.

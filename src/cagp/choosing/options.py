@@ -34,7 +34,7 @@ from ..support.frames import encodings_of, feature_names, features_of, series_na
 from ..support.validation import ArrayLike, choice, count, points, positive, squarable, targets
 from ..transforms import KINDS as TRANSFORMS
 from ..transforms import Transform, named
-from .candidates import DEFAULT_KINDS, KINDS, PER_COLUMN, TRENDS, CandidatePrior, first_candidate
+from .candidates import DEFAULT_KINDS, KINDS, PER_COLUMN, TRENDS, CandidatePrior, first_candidate, in_kind
 
 FURTHER: dict[str, Any] = {"fit_options": fit_hyperparameters, "condition_options": Prior.condition}
 LIKELIHOODS = ("auto", "exact", "nearest-neighbours")
@@ -221,6 +221,8 @@ class FitRequest:
         asked = options.globe if options.globe is not None or self.given is not None else data.globe
         globe = None if asked is None else column_numbers(asked, "globe", data)
         self.groups = column_groups(data.X, globe, column_numbers(options.times, "times", data), each)
+        for kind in self.kinds if self.given is None else ():  # spherical ones have no more than three columns
+            in_kind(starting_kernel(self.groups, 1.0)[0], kind)(data.X[:1], data.X[:1])
         self.like = None if options.like is None else data.places(options.like, "like")
         trend = open_mean or (isinstance(mean, str) and mean != "zero")
         noise = options.noise_variance is not None

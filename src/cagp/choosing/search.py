@@ -121,8 +121,9 @@ class CandidateSearch:
         self.result: FitResult | None = None
 
     def end(self, share: float) -> float:
-        """The moment when this share of the budget is used up; never, as long as there is no candidate."""
-        return self.started + share * self.request.seconds if self.fits else math.inf
+        """The moment when this share of the budget is used up; without ``seconds`` not before there is a candidate."""
+        waits = self.request.options.seconds is None and not self.fits
+        return math.inf if waits else self.started + share * self.request.seconds
 
     @property
     def is_over(self) -> bool:
@@ -130,8 +131,13 @@ class CandidateSearch:
         return self.interrupt.requested or time.perf_counter() > self.end(self.share)
 
     def run(self, candidate: CandidatePrior) -> FittedCandidate | None:
-        """Fit a candidate and judge it; None where that fails."""
-        return self.keep(candidate, self.tried(candidate))
+        """Fit a candidate and judge it; None where that fails.
+
+        Time may be up after one evaluation: with ``seconds`` the first one starts from what a few observations like.
+        """
+        quick = not self.fits and self.request.options.seconds is not None
+        found = self.tried(self.sketched(candidate)[1]) if quick else ""
+        return self.keep(candidate, self.tried(candidate) if isinstance(found, str) else found)
 
     def tried(self, candidate: CandidatePrior, charge: float = 0.0) -> FittedCandidate | str:
         """The candidate as ``run`` fits it, or why it failed; nothing is kept yet but who judges.
@@ -193,7 +199,7 @@ class CandidateSearch:
         options = {"likelihood": "exact", "tolerance": _SKETCHED, "max_iterations": _FEW_STEPS, **self.fitting}
         options.update(n_restarts=0, standard_errors=False, subset=some, terms=None, progress=False)
         try:
-            with ending_at(self.end(self.share)):
+            with ending_at(self.end(self.share) if self.fits else math.inf):
                 options["bounds"] = self._bounds(candidate)
                 result = fit_hyperparameters(candidate.start, self.X, self.y, fix=self.held(candidate), **options)
         except NotPositiveDefiniteError:

@@ -13,6 +13,7 @@ from ..solvers.exact import EXACT_UP_TO
 from ..story import Story, Tried, table_of
 from ..support.advice import all_worded
 from ..support.frames import DAYS
+from ..support.interrupt import TIME_IS_UP
 from ..support.numbers import shortened
 from .candidates import SHORT_AND_LONG, is_short_and_long
 from .search import EXPLORING, CandidateSearch, FittedCandidate
@@ -106,6 +107,8 @@ def _chosen(search: CandidateSearch) -> Iterable[str]:
     yield from in_sentences(prior, columns, units, search.X)
     yield from directions_in_words(prior.kernel, columns, search.X)
     if search.result is not None:
+        if TIME_IS_UP in search.result.story:
+            yield "Their fit ended when its time was up; more seconds= take it further."
         flat = (each for each in search.result.advice if each.kind == "flat")
         yield from all_worded(flat, called=naming(named(prior, columns, units)))
     if isinstance(prior.mean, CrossFitted):
@@ -132,4 +135,4 @@ def _time(search: CandidateSearch, seconds: float) -> Iterable[str]:
     more = f" Besides the candidates: {', '.join(besides)}." if besides else ""
     yield f"All of it took {seconds:.1f} s of a budget of {budget} s.{more}"
     if seconds > given and (first := search.fits[0].seconds) > EXPLORING * given:
-        yield f"That is more, because one candidate is always fitted to the end, which took {first:.1f} s."
+        yield f"That is more, because one candidate is always fitted and judged, which took {first:.1f} s."

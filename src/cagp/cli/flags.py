@@ -55,7 +55,7 @@ Exclude = Annotated[Listed, Option(help="Columns to leave out of the features: '
 Categories = Annotated[Listed, Option(help="Numbers that are names of categories: 'zone,type'.")]
 Dates = Annotated[str | None, Option(help="How 03/04/2024 is read: day-first or month-first.")]
 Impute = Annotated[str | None, Option(help="'median' fills missing features in, and says so.")]
-_KINDS = "auto, matern12, matern32, matern52, rbf, rationalquadratic, periodic, 'short and long'"
+_KINDS = "auto, matern12, matern32, matern52, rbf, rationalquadratic, spherical, periodic, 'short and long'"
 Kernel = Annotated[str, Option(help=f"{_KINDS}, several with commas, or an expression.")]
 _GLOBE = "Latitude and longitude in degrees: 'lat,lon'. In NetCDF found by itself, unless 'none'."
 Globe = Annotated[str | None, Option(help=_GLOBE)]

@@ -63,8 +63,8 @@ def update(
         noise = table.columns[noisy[0]][new] if noisy else None
         whole = saved.with_more(X[new], y[new], noise_variance=noise)
         rows = [row.tobytes() for row in np.column_stack([whole.X, whole.y])]
-        known = set(rows[: len(saved.places)])
-        if again := sum(row in known for row in rows[len(saved.places) :]):
+        known = set(rows[: len(saved.y)])
+        if again := sum(row in known for row in rows[len(saved.y) :]):
             printer(
                 f"Note: {again:,} of the rows repeat an observation that the model has, place and value; each counts "
                 "as a further one with its own noise. Was this table added before?"

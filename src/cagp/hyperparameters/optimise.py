@@ -189,7 +189,7 @@ def maximise(
         except NotPositiveDefiniteError as error:
             failure = error
         except _Stopped:
-            pass
+            ending = replace(ending, reason=interrupt.reason)
         advance(max_iterations - ending.steps)
         trace += run.trace
         finals.append(-np.inf if run.best is None else run.best[1].log_likelihood)

@@ -17,6 +17,7 @@ from ..errors import InputError
 from ..means import Constant
 from ..prior import Prior
 from ..support.advice import Advice, all_worded
+from ..support.interrupt import TIME_IS_UP
 from .likelihood import Likelihood
 from .optimise import Optimum, TraceStep
 from .search_space import Space
@@ -240,7 +241,8 @@ def _story(end: Ending, log_errors: Errors | None) -> str:
 
 
 def _advice(space: Space, optimum: Optimum, at_bounds: dict[str, str], log_errors: Errors | None) -> list[Advice]:
-    found = [] if optimum.converged else [Advice("not converged", detail=optimum.reason.lower())]
+    settled = optimum.converged or optimum.reason == TIME_IS_UP  # who said when it is up needs no advice
+    found = [] if settled else [Advice("not converged", detail=optimum.reason.lower())]
     found += [Advice("at a bound", name, end) for name, end in at_bounds.items()]
     steps = np.array([step.gradient for step in optimum.trace if step.log_likelihood > -np.inf])
     for i, name in enumerate(space.names):

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+TIME_IS_UP = "time is up"
+
 
 class _Here(threading.local):
     """The moment when the work that this thread does has to end."""
@@ -47,6 +49,11 @@ class Interrupt:
     @requested.setter
     def requested(self, asked: bool) -> None:
         self._asked = asked
+
+    @property
+    def reason(self) -> str:
+        """Why to stop, where that is requested."""
+        return "interrupted" if self._asked else TIME_IS_UP
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         self.insisted = self._asked
