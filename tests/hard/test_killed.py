@@ -30,6 +30,8 @@ KILLS = int(os.environ.get("CAGP_KILLS", "25"))
 
 FIT = ("--target", "height", "--no-report", "--kernel", "matern32", "--no-mixture", "--no-uncertainty")
 
+MODELS = ("fit", "update")  # what writes a model, and not a table
+
 
 class Place:
     """A folder with a model, a table to predict from, and what each command gives where nobody kills it."""
@@ -45,6 +47,8 @@ class Place:
     def command(self, verb: str, out: Path) -> tuple[object, ...]:
         if verb == "fit":
             return ("fit", self.folder / "train.csv", "--out", out, *FIT, "--overwrite")
+        if verb == "update":
+            return ("update", self.folder / "model", self.folder / "other.csv", "--out", out, "--overwrite")
         more: dict[str, tuple[object, ...]] = {
             "predict": ("--batch", self.batch, "--solver", "GaussSeidel(60)"),
             "simulate": ("--n", 20, "--batch", 1),
@@ -56,14 +60,14 @@ class Place:
         """The numbers of an output that is there; it must be whole."""
         if not out.exists():
             return None
-        if verb == "fit":
+        if verb in MODELS:
             return np.asarray(cagp.load(out).predict(np.linspace(0, 1, 8).reshape(4, 2)).mean)
         name = "mean" if verb != "simulate" else "height_19"
         return read_table(out, [name]).columns[name]
 
     def old(self, verb: str, out: Path) -> None:
         """Something that was there before."""
-        if verb == "fit":
+        if verb in MODELS:
             done("fit", self.folder / "other.csv", "--out", out, *VALUES, *FIT[:3], "--overwrite")
         else:
             out.write_text("mean,height_19\n1.0,1.0\n")
@@ -72,7 +76,7 @@ class Place:
 def killed_often(tmp_path: Path, verb: str, times: int, rows: int) -> tuple[int, int]:
     """How many kills found the command at work, and how many of its outputs there were; all laws hold."""
     place = Place(tmp_path, rows, 20)
-    out = tmp_path / ("out" if verb == "fit" else "out.csv")
+    out = tmp_path / ("out" if verb in MODELS else "out.csv")
     done(*place.command(verb, out))
     began = time.monotonic()
     assert start(place.log, *place.command(verb, out)).wait() == 0
@@ -89,7 +93,7 @@ def killed_often(tmp_path: Path, verb: str, times: int, rows: int) -> tuple[int,
         share = rng.uniform(0.7, 1.1) if i % 2 else rng.uniform(0.0, 1.0)
         said = killed_after(share * seconds, place.log, *place.command(verb, out))
         now = place.content(verb, out)
-        reported = ("Model: " if verb == "fit" else "Written: ") in said
+        reported = ("Model: " if verb in MODELS else "Written: ") in said
         assert now is not None, "what was there before is gone"
         whole = now.shape == right.shape and np.allclose(now, right, rtol=1e-9, atol=0)
         assert whole or np.array_equal(now, np.asarray(before)), "neither the old one nor the new one"
@@ -135,9 +139,14 @@ def models_of(kind: str, folder: Path) -> tuple[Any, Any]:
 
 
 @pytest.mark.parametrize(
-    "kind", ["one over one", "several over several", "one over several", "several over one", "shards"]
+    "kind",
+    [
+        "several over one",
+        *(pytest.param(each, marks=pytest.mark.slow) for each in ("one over one", "several over several", "shards")),
+        "one over several",
+    ],
 )
-@pytest.mark.parametrize("there", [True, False])
+@pytest.mark.parametrize("there", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_saving_is_killed_before_every_file_operation(kind: str, there: bool, tmp_path: Path) -> None:
     """The model is the old one or the new one, and the same call again ends with the new one and nothing else."""
     models, out, at = models_of(kind, tmp_path), tmp_path / "out", [[0.2, 0.3]]
@@ -167,7 +176,7 @@ def test_saving_is_killed_before_every_file_operation(kind: str, there: bool, tm
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("verb", ["fit", "predict", "simulate", "average"])
+@pytest.mark.parametrize("verb", ["fit", "update", "predict", "simulate", "average"])
 def test_killed_often(tmp_path: Path, verb: str) -> None:
     at_work, finished = killed_often(tmp_path, verb, KILLS, 3000)
     assert at_work

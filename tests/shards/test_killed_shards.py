@@ -15,8 +15,8 @@ import psutil
 import pytest
 from numpy.testing import assert_allclose
 
-from cagp.errors import MemoryBudgetError
-from cagp.shards import ShardedModel, sharded, work
+from cagp.errors import InputError, MemoryBudgetError
+from cagp.shards import ShardedModel, load, sharded, work
 from cagp.shards.work import workers
 from cagp.shards.writing import write
 from shards.test_shards import HERE, NEAR, PRIORS, plane, table
@@ -89,6 +89,17 @@ def test_the_first_process_is_killed(kills: int, place: Place, tmp_path: Path) -
     assert {path: path.stat().st_mtime_ns for path in done} == done
     assert_allclose(place.read(tmp_path / "out"), place.wanted, rtol=1e-10, atol=1e-12)
     assert not list((tmp_path / "out").glob(".partial-*"))
+
+
+def test_what_a_kill_has_left_before_the_first_file_is_not_in_the_way(place: Place, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    for left in (".partial-0-_job.json", ".partial-1-_model/parts"):
+        (out / left).mkdir(parents=True)
+    with pytest.raises(InputError, match="other things in it"):
+        load(place.folder).predict_to(place.points, tmp_path, n_jobs=1)
+    load(place.folder).predict_to(place.points, out, n_jobs=1)
+    assert_allclose(place.read(out), place.wanted, rtol=1e-10, atol=1e-12)
+    assert not list(out.glob(".partial-*"))
 
 
 def test_nobody_is_left_when_the_first_process_is_killed(place: Place, tmp_path: Path) -> None:
