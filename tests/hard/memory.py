@@ -52,7 +52,7 @@ def memory(seed: int, folder: Path) -> str:
     X, X_test, y = rng.random((n, p)), rng.random((T, p)), rng.normal(size=n)
     prior = cagp.Prior(pick(rng, (cagp.Matern32(0.2), cagp.RBF(0.1) + cagp.Matern12(0.5))), noise_variance=0.05)
     load()
-    prior.condition(X[:50], y[:50], solver).predict(X_test[:5], progress=False)  # what is loaded once
+    prior.condition(X[:300], y[:300], solver).predict(X_test[:5], progress=False)  # what is loaded once
     receiver, sender = os.pipe()
     pid = os.fork()
     if not pid:
