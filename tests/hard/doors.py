@@ -126,7 +126,7 @@ def shards(seed: int, folder: Path) -> str:
             columns[odd] = pick(
                 rng,
                 (
-                    columns[odd].astype(np.float32),
+                    np.clip(columns[odd], -1e38, 1e38).astype(np.float32),
                     np.round(np.clip(columns[odd], -1e9, 1e9)).astype(np.int32),
                     columns[odd].astype(str),
                     [None] * len(rows),
