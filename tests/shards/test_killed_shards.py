@@ -28,7 +28,8 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="kill -9")
 PIECE, POINTS = 100, 3000
 SCRIPT = """
 import os, signal, sys
-from cagp.shards import load, sharded
+from cagp import load
+from cagp.shards import sharded
 
 folder, points, out, n_jobs, die = *sys.argv[1:4], int(sys.argv[4]), int(sys.argv[5])
 sharded._PIECE, whole, begun = 100, sharded.whole_file, []
