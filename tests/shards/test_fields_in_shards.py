@@ -18,7 +18,7 @@ from shards.test_shards import HERE, NEAR, agree
 xr = pytest.importorskip("xarray")
 da = pytest.importorskip("dask.array")
 pytest.importorskip("zarr")
-pytest.importorskip("pyarrow.parquet")
+parquet = pytest.importorskip("pyarrow.parquet")
 
 import cagp.interop.xarray  # noqa: E402
 from cagp.interop.xarray_field import observed  # noqa: E402
@@ -106,6 +106,22 @@ def test_files_of_grids_are_sources(ending: str, tmp_path: Path) -> None:
     X = observed(field.isel(time=[3, 5]), ("x", "y", "time"), "D", None).X
     assert_allclose(values["mean"].values.ravel(), found.predict(X).mean, rtol=1e-12)
     assert values["mean"].dims == field.dims
+
+
+def test_several_files_are_one_grid(tmp_path: Path) -> None:
+    field = cube()
+    for number, some in enumerate((field.isel(time=slice(5, None)), field.isel(time=slice(5)))):
+        some.to_dataset().to_netcdf(tmp_path / f"{number}.nc", engine="h5netcdf")
+    paths = sorted(tmp_path.glob("*.nc"))
+    lazy = fields.LazyField.opened(paths, "level")
+    lazy.write(tmp_path / "pieces", HERE)
+    rows = np.concatenate([parquet.read_table(each).to_pandas() for each in (tmp_path / "pieces").glob("piece-*")])
+    wanted = observed(field, ("x", "y", "time"), "D", None)
+    assert_array_equal(ordered(rows), ordered(np.column_stack([wanted.X, wanted.y])))
+    with pytest.raises(InputError, match="has no variable 'other'"):
+        fields.LazyField.opened(paths, "other")
+    with pytest.raises(InputError, match="does not exist"):
+        cagp.fit(tmp_path / "nowhere.zarr", "level")
 
 
 def test_a_lazy_field_goes_to_shards_where_memory_has_no_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ import psutil
 import pytest
 from numpy.testing import assert_allclose
 
-from cagp.errors import MemoryBudgetError
+from cagp.errors import InputError, MemoryBudgetError
 from cagp.shards import ShardedModel, sharded, work
 from cagp.shards.work import workers
 from cagp.shards.writing import write
@@ -135,6 +135,33 @@ def test_a_worker_that_fails_says_why(tmp_path: Path) -> None:
 
     with workers(2, 2**30, False) as by, pytest.raises(ValueError, match="number"):
         by.all_of(failing, [(1,), (2,)], "numbers")
+
+
+def test_workers_have_the_memory_limit_that_was_given() -> None:
+    def limit(number: int) -> int:
+        from distributed import get_worker
+
+        return int(get_worker().memory_manager.memory_limit)
+
+    with workers(2, 5e8, False) as by:
+        assert by.all_of(limit, [(1,), (2,)], "limits") == [500_000_000] * 2
+
+
+def test_a_client_that_is_there_does_the_work() -> None:
+    import joblib
+    from distributed import Client
+
+    def address(number: int) -> str:
+        from distributed import get_worker
+
+        return str(get_worker().address)
+
+    with Client(n_workers=1, processes=False, dashboard_address=None) as client, joblib.parallel_config(backend="dask"):
+        own = set(client.scheduler_info()["workers"])
+        with workers(None, None, False) as by:
+            assert set(by.all_of(address, [(1,), (2,)], "addresses")) == own
+        with pytest.raises(InputError, match="have limits of their own"), workers(None, 1e9, False):
+            pass
 
 
 @pytest.mark.slow
