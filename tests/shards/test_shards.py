@@ -326,11 +326,26 @@ def test_data_that_cannot_be_are_refused(tmp_path: Path, model: ShardedModel) ->
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["trend", "globe"])
-def test_a_million_observations_are_predicted_as_in_memory(name: str, tmp_path: Path) -> None:
-    X, y = globe(1_200_000) if name == "globe" else plane(1_100_000)
-    prior, rng = PRIORS[name], np.random.default_rng(1)
-    test = rng.uniform([-90, -180], [90, 180], (20_000, 2)) if name == "globe" else rng.uniform(-0.1, 1.2, (20_000, 2))
-    store = write(table(tmp_path / "table", X, y), "z", tmp_path / "store", HERE, tile=200_000)
+@pytest.mark.parametrize("size", [100_000, 1_000_000])
+@pytest.mark.parametrize("name", ["gaps", "trend", "globe", "recalibrated mixture"])
+def test_many_observations_are_predicted_as_in_memory(
+    name: str, size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    X, y = globe(size * 6 // 5) if name == "globe" else plane(size * 11 // 10)
+    low, high = {"globe": ([-90, -180], [90, 180]), "gaps": (0.46, 0.74)}.get(name, (-0.1, 1.2))
+    test, source = np.random.default_rng(1).uniform(low, high, (20_000, 2)), table(tmp_path / "table", X, y)
+    if name == "recalibrated mixture":
+        few(monkeypatch, 20_000)
+        found = fit(
+            source, "z", n_jobs=1, kernel="matern32", varying=False, rotate=False, solver=NEAR, recalibrate=True
+        )
+        first = found.learned.components[0]
+        other = first.with_prior(replace(first.prior, kernel=cagp.Matern12(0.4, 0.5)))
+        mixed = found.learned.replace(components=[first, other], weights=[0.7, 0.3])
+        found = ShardedModel.of(mixed, found.store, HERE)
+        agree(found.predict(test).observed(), in_memory(found, X, y).predict(test).observed())
+        return
+    prior = PRIORS["known mean" if name == "gaps" else name]
+    store = write(source, "z", tmp_path / "store", HERE, tile=200_000)
     found = ShardedModel.of(prior.condition(X[:200], y[:200], NEAR), store, HERE)
     agree(found.predict(test), prior.condition(X, y, NEAR).predict(test))
