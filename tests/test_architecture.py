@@ -66,6 +66,8 @@ EXCEPTIONS = {
     ("model", "saving"): "and Model.save: a model can save itself",
     ("model", "reports"): "and Model.map: a model can be looked at",
     ("choosing.front_door", "shards"): "cagp.fit is the one door, also for data that are read in parts",
+    ("saving.several", "shards"): "cagp.load is the one door to saved models",
+    ("interop.xarray", "shards"): "field.cagp.fit is cagp.fit of a field, also of one that is read in parts",
     ("quantities", "saving"): "and QuantitiesModel.save",
 }
 """Imports upwards that stay, as (who, whom); each has a room or a module on either side."""

@@ -103,6 +103,11 @@ class ModelParts:
         return self.components[0].prepared
 
     @property
+    def size(self) -> int:
+        """How many observations predict."""
+        return len(self.recipe.y)
+
+    @property
     def y(self) -> torch.Tensor:
         """The observations (d,), in float64, on their own scale; the model's own, not to be changed."""
         y = self.components[0].y if self.quantity is None else self.components[0].y[self.recipe.judging]

@@ -145,7 +145,7 @@ def shards(seed: int, folder: Path) -> str:
     assert not np.isnan(mean).any(), "mean is NaN"
     assert (np.asarray(model.predict(problem.X_test).std) >= 0).all()
     model.save(folder / "m")
-    again = cagp.shards.load(folder / "m")
+    again = cagp.load(folder / "m")
     assert np.array_equal(mean, np.asarray(again.predict(problem.X_test).mean), equal_nan=True), "not as saved"
     points = folder / "points.parquet"
     parquet.write_table(pa.table(dict(zip(names, problem.X_test.T, strict=True))), points)

@@ -17,7 +17,6 @@ from pyarrow import parquet as pq
 import cagp
 from cagp.quantities import QuantitiesModel
 from cagp.shards import ShardedModel
-from cagp.shards import load as shards_load
 from cagp.shards.work import Workers
 from cagp.shards.writing import write
 from cagp.tables import read_table
@@ -150,7 +149,6 @@ def models_of(kind: str, folder: Path) -> tuple[Any, Any]:
 def test_saving_is_killed_before_every_file_operation(kind: str, there: bool, tmp_path: Path) -> None:
     """The model is the old one or the new one, and the same call again ends with the new one and nothing else."""
     models, out, at = models_of(kind, tmp_path), tmp_path / "out", [[0.2, 0.3]]
-    load: Any = shards_load if kind == "shards" else cagp.load
     before, after = (np.asarray(each.predict(at).mean) for each in models)
     for operation in range(60):
         shutil.rmtree(out, ignore_errors=True)
@@ -164,10 +162,10 @@ def test_saving_is_killed_before_every_file_operation(kind: str, there: bool, tm
             finally:
                 os._exit(0)
         code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-        now = np.asarray(load(out).predict(at).mean) if there or code == 0 else after
+        now = np.asarray(cagp.load(out).predict(at).mean) if there or code == 0 else after
         assert any(np.array_equal(now, each) for each in (before, after)), "neither the old one nor the new one"
         models[1].save(out, overwrite=True)
-        assert np.array_equal(load(out).predict(at).mean, after)
+        assert np.array_equal(cagp.load(out).predict(at).mean, after)
         if code == 0:
             break
     assert code == 0, "more file operations than were tried"

@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import cagp
-from cagp.shards import ShardedModel, load
+from cagp.shards import ShardedModel
 from cli.small import call
 from shards.test_shards import plane, table
 
@@ -43,13 +43,14 @@ def test_the_command_line_fits_and_predicts(place: Path) -> None:
     options = ("--kernel", "matern32", "--no-varying", "--seconds", 5, "--exclude", "x1")
     said = quick("fit", *files, "--target", "z", "--out", place / "other", *options)
     assert "0-shards-z" in said
-    assert load(place / "other").store.features == ("x0",)
+    assert cagp.load(place / "other").store.features == ("x0",)
     assert "Written" in quick("predict", place / "model", place / "new", "--observed", "--interval", 90)
     found = parquet.read_table(place / "new-predicted")
     X, _ = plane(2500)
-    wanted = load(place / "model").predict(X[:50]).observed()
+    wanted = cagp.load(place / "model").predict(X[:50]).observed()
     assert_allclose(found["upper_90"].to_numpy(), wanted.interval(0.9)[1], rtol=1e-10, atol=1e-12)
     assert "Written" in quick("predict", place / "model", place / "new", "--observed", "--interval", 90)
+    assert "predictions come from the nearest of all" in quick("info", place / "model")
 
 
 @pytest.mark.parametrize(
@@ -60,7 +61,7 @@ def test_the_command_line_fits_and_predicts(place: Path) -> None:
         (("fit", "table", "--target", "height", "--out", "m"), "no column 'height'"),
         (("predict", "model", "new", "--out", "p", "--solver", "cholesky"), "--solver is not known"),
         (("predict", "model", "new", "--out", "table"), "other things in it"),
-        (("info", "model"), "has a model of data in shards"),
+        (("check", "model", "new"), "fit one to the observations around the places in question"),
         (("predict", "model", "nowhere", "--out", "p"), "does not exist"),
     ],
 )

@@ -15,8 +15,9 @@ import psutil
 import pytest
 from numpy.testing import assert_allclose
 
+import cagp
 from cagp.errors import InputError, MemoryBudgetError
-from cagp.shards import ShardedModel, load, sharded, work
+from cagp.shards import ShardedModel, sharded, work
 from cagp.shards.work import workers
 from cagp.shards.writing import write
 from shards.test_shards import HERE, NEAR, PRIORS, plane, table
@@ -28,7 +29,8 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="kill -9")
 PIECE, POINTS = 100, 3000
 SCRIPT = """
 import os, signal, sys
-from cagp.shards import load, sharded
+from cagp import load
+from cagp.shards import sharded
 
 folder, points, out, n_jobs, die = *sys.argv[1:4], int(sys.argv[4]), int(sys.argv[5])
 sharded._PIECE, whole, begun = 100, sharded.whole_file, []
@@ -96,8 +98,8 @@ def test_what_a_kill_has_left_before_the_first_file_is_not_in_the_way(place: Pla
     for left in (".partial-0-_job.json", ".partial-1-_model/parts"):
         (out / left).mkdir(parents=True)
     with pytest.raises(InputError, match="other things in it"):
-        load(place.folder).predict_to(place.points, tmp_path, n_jobs=1)
-    load(place.folder).predict_to(place.points, out, n_jobs=1)
+        cagp.load(place.folder).predict_to(place.points, tmp_path, n_jobs=1)
+    cagp.load(place.folder).predict_to(place.points, out, n_jobs=1)
     assert_allclose(place.read(out), place.wanted, rtol=1e-10, atol=1e-12)
     assert not list(out.glob(".partial-*"))
 
@@ -145,6 +147,33 @@ def test_a_worker_that_fails_says_why(tmp_path: Path) -> None:
 
     with workers(2, 2**30, False) as by, pytest.raises(ValueError, match="number"):
         by.all_of(failing, [(1,), (2,)], "numbers")
+
+
+def test_workers_have_the_memory_limit_that_was_given() -> None:
+    def limit(number: int) -> int:
+        from distributed import get_worker
+
+        return int(get_worker().memory_manager.memory_limit)
+
+    with workers(2, 5e8, False) as by:
+        assert by.all_of(limit, [(1,), (2,)], "limits") == [500_000_000] * 2
+
+
+def test_a_client_that_is_there_does_the_work() -> None:
+    import joblib
+    from distributed import Client
+
+    def address(number: int) -> str:
+        from distributed import get_worker
+
+        return str(get_worker().address)
+
+    with Client(n_workers=1, processes=False, dashboard_address=None) as client, joblib.parallel_config(backend="dask"):
+        own = set(client.scheduler_info()["workers"])
+        with workers(None, None, False) as by:
+            assert set(by.all_of(address, [(1,), (2,)], "addresses")) == own
+        with pytest.raises(InputError, match="have limits of their own"), workers(None, 1e9, False):
+            pass
 
 
 @pytest.mark.slow

@@ -17,7 +17,7 @@ from scipy.spatial import cKDTree
 import cagp
 from cagp.errors import InputError, InputTypeError, SavedModelError
 from cagp.model import Model
-from cagp.shards import ShardedModel, Store, fit, fitting, load, sharded, writing
+from cagp.shards import ShardedModel, Store, fit, fitting, sharded, writing
 from cagp.shards.fitting import working_set
 from cagp.shards.work import Workers
 from cagp.shards.writing import write
@@ -133,7 +133,7 @@ def test_who_judges_has_all_neighbours(tmp_path: Path, monkeypatch: pytest.Monke
     few(monkeypatch, 6000)
     X, y = plane(12_000)
     store = write(table(tmp_path / "table", X, y), "z", tmp_path / "store", HERE, tile=1500, block=100)
-    rows, whole = working_set(store, HERE, {"solver": cagp.NearestNeighbours(20, shared=False)})
+    rows, whole, _ = working_set(store, HERE, {"solver": cagp.NearestNeighbours(20, shared=False)})
     assert_array_equal(rows.X, X[rows.row])
     assert_array_equal(rows.y, y[rows.row])
     assert {int(y.argmin()), int(y.argmax())} <= set(rows.row)
@@ -168,8 +168,12 @@ def test_a_dask_data_frame_is_read_and_predicted(tmp_path: Path) -> None:
     pandas = pytest.importorskip("pandas")
     X, y = plane(2500)
     frame = frames.from_pandas(pandas.DataFrame({"x0": X[:, 0], "x1": X[:, 1], "z": y}), npartitions=3)
-    found = fit(frame, "z", store=tmp_path / "store", n_jobs=1, kernel="matern32", solver=NEAR, seconds=5)
+    options: dict[str, Any] = {"store": tmp_path / "store", "n_jobs": 1, "kernel": "matern32", "seconds": 5}
+    found = fit(frame, "z", solver=NEAR, **options)
     assert found.store.size == len(X)
+    assert fit(frame, "z", solver=NEAR, **options).store == found.store  # which is not written again
+    with pytest.raises(InputError, match="shards of other data"):
+        fit(frame.assign(z=0 * frame.z), "z", solver=NEAR, **options)
     out = found.predict_to(frame[["x0", "x1"]], tmp_path / "out", n_jobs=1)
     assert_allclose(parquet.read_table(out)["mean"].to_numpy(), found.predict(X).mean, rtol=1e-10, atol=1e-12)
 
@@ -190,7 +194,7 @@ def test_predictions_are_written_in_the_order_of_the_points(
     test = np.random.default_rng(1).uniform(0, 1, (2000, 2))
     folder, points = model.save(tmp_path / "model"), table(tmp_path / "points", test)
     how: dict[str, Any] = {"observed": True, "interval": 0.8, "n_jobs": 1}
-    out = load(folder).predict_to(points, tmp_path / "out", **how)
+    out = cagp.load(folder).predict_to(points, tmp_path / "out", **how)
     found, wanted = parquet.read_table(out), model.predict(test).observed()
     assert found.column_names == ["x0", "x1", "mean", "std", "lower_80", "upper_80"]
     assert_array_equal(found["x0"].to_numpy(), test[:, 0])
@@ -200,11 +204,11 @@ def test_predictions_are_written_in_the_order_of_the_points(
     assert len(parts) > 6
     before = {path: path.stat().st_mtime_ns for path in parts}
     parts[2].unlink()
-    load(folder).predict_to(points, out, **how)
+    cagp.load(folder).predict_to(points, out, **how)
     again = {path: path.stat().st_mtime_ns for path in parts}
     assert [path for path in parts if before[path] != again[path]] == [parts[2]]
     with pytest.raises(InputError, match="another model, or for other points"):
-        load(folder).predict_to(points, out, n_jobs=1)
+        cagp.load(folder).predict_to(points, out, n_jobs=1)
 
 
 def test_a_store_has_every_row_once(tmp_path: Path) -> None:
@@ -251,13 +255,30 @@ def test_writing_goes_on_where_it_was_killed(after: str, tmp_path: Path, monkeyp
 def test_a_saved_model_predicts_the_same(model: ShardedModel, tmp_path: Path) -> None:
     test = np.random.default_rng(1).uniform(0, 1, (200, 2))
     folder = model.save(tmp_path / "model")
-    assert_allclose(load(folder).predict(test).mean, model.predict(test).mean, rtol=1e-10, atol=1e-12)
-    assert load(folder).key == model.key
+    assert_allclose(cagp.load(folder).predict(test).mean, model.predict(test).mean, rtol=1e-10, atol=1e-12)
+    assert cagp.load(folder).key == model.key
     with pytest.raises(InputError, match="already holds a model"):
         model.save(folder)
     model.save(folder, overwrite=True)
+    with pytest.raises(InputError, match="device is not known"):
+        cagp.load(folder, device="cpu")
+    (folder / "shards.json").write_text("{}")
     with pytest.raises(SavedModelError, match="no model of data in shards"):
-        load(tmp_path)
+        cagp.load(folder)
+
+
+def test_what_needs_a_model_in_memory_is_refused(model: ShardedModel, tmp_path: Path) -> None:
+    for name in ("average", "simulate", "with_more", "left_out", "recalibrated"):
+        assert not hasattr(model, name)
+        with pytest.raises(InputError, match=f"no {name}.*model.learned.prior.condition"):
+            getattr(model, name)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = model.nothing
+    assert model.prior is model.learned.prior
+    with pytest.raises(InputError, match="stop is for solvers with iterations"):
+        model.predict(np.zeros((1, 2)), stop=1)  # type: ignore[arg-type]
+    with pytest.raises(SavedModelError, match="fit one to the observations around the places in question"):
+        cagp.saving.read(model.save(tmp_path / "model"))
 
 
 def test_what_was_damaged_is_refused(model: ShardedModel, tmp_path: Path) -> None:
@@ -268,7 +289,7 @@ def test_what_was_damaged_is_refused(model: ShardedModel, tmp_path: Path) -> Non
         changed = known | {key: value}
         (folder / "shards.json").write_text(json.dumps(changed))
         with pytest.raises(SavedModelError, match="no model of data in shards"):
-            load(folder)
+            cagp.load(folder)
     (folder / "shards.json").write_text(json.dumps(known))
     rng = np.random.default_rng(0)
     for file in [*folder.glob("parts-*/around-*.npz"), *folder.glob("parts-*/far.parquet")]:
@@ -278,17 +299,18 @@ def test_what_was_damaged_is_refused(model: ShardedModel, tmp_path: Path) -> Non
             damaged[flip // 8] ^= 1 << flip % 8
             file.write_bytes(damaged)
             with suppress(SavedModelError):
-                load(folder)
+                cagp.load(folder)
         file.write_bytes(content[: len(content) // 2])
         with pytest.raises(SavedModelError, match="no model of data in shards"):
-            load(folder)
+            cagp.load(folder)
         file.write_bytes(content)
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "solver": ({"solver": "cholesky"}, "solver must be NearestNeighbours"),
     "no neighbours": ({"solver": cagp.NearestNeighbours(0)}, "solver must be NearestNeighbours"),
-    "like": ({"like": np.zeros((3, 2))}, "like"),
+    "like": ({"like": np.zeros((3, 5))}, "like"),
+    "device": ({"device": "cuda"}, "device is not known"),
     "noise": ({"noise_variance": np.ones(50)}, "noise_variance must be one number"),
     "target": ({"target": "height"}, "no column 'height'"),
     "no target": ({"target": None}, "y must be the name of the column"),
@@ -331,11 +353,26 @@ def test_data_that_cannot_be_are_refused(tmp_path: Path, model: ShardedModel) ->
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["trend", "globe"])
-def test_a_million_observations_are_predicted_as_in_memory(name: str, tmp_path: Path) -> None:
-    X, y = globe(1_200_000) if name == "globe" else plane(1_100_000)
-    prior, rng = PRIORS[name], np.random.default_rng(1)
-    test = rng.uniform([-90, -180], [90, 180], (20_000, 2)) if name == "globe" else rng.uniform(-0.1, 1.2, (20_000, 2))
-    store = write(table(tmp_path / "table", X, y), "z", tmp_path / "store", HERE, tile=200_000)
+@pytest.mark.parametrize("size", [100_000, 1_000_000])
+@pytest.mark.parametrize("name", ["gaps", "trend", "globe", "recalibrated mixture"])
+def test_many_observations_are_predicted_as_in_memory(
+    name: str, size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    X, y = globe(size * 6 // 5) if name == "globe" else plane(size * 11 // 10)
+    low, high = {"globe": ([-90, -180], [90, 180]), "gaps": (0.46, 0.74)}.get(name, (-0.1, 1.2))
+    test, source = np.random.default_rng(1).uniform(low, high, (20_000, 2)), table(tmp_path / "table", X, y)
+    if name == "recalibrated mixture":
+        few(monkeypatch, 20_000)
+        found = fit(
+            source, "z", n_jobs=1, kernel="matern32", varying=False, rotate=False, solver=NEAR, recalibrate=True
+        )
+        first = found.learned.components[0]
+        other = first.with_prior(replace(first.prior, kernel=cagp.Matern12(0.4, 0.5)))
+        mixed = found.learned.replace(components=[first, other], weights=[0.7, 0.3])
+        found = ShardedModel.of(mixed, found.store, HERE)
+        agree(found.predict(test).observed(), in_memory(found, X, y).predict(test).observed())
+        return
+    prior = PRIORS["known mean" if name == "gaps" else name]
+    store = write(source, "z", tmp_path / "store", HERE, tile=200_000)
     found = ShardedModel.of(prior.condition(X[:200], y[:200], NEAR), store, HERE)
     agree(found.predict(test), prior.condition(X, y, NEAR).predict(test))

@@ -97,8 +97,9 @@ def fit(
     one candidate is always fitted and judged. Ctrl-C ends the search as well. ``seed`` decides all chance, ``progress``
     shows a bar.
 
-    X may be a folder of Parquet files, several files, or a Dask data frame, and y the name of a column: data that no
-    process holds as a whole, see ``cagp.shards.fit``, which gives a ``cagp.shards.ShardedModel``.
+    X may be a folder of Parquet files, several files, a Dask data frame, a Zarr store or NetCDF files, and y the name
+    of a column or variable: data that no process holds as a whole, see ``cagp.shards.fit``, which gives a
+    ``cagp.shards.ShardedModel``.
 
     >>> import numpy as np, cagp
     >>> X = np.linspace(0, 1, 30)[:, None]
@@ -111,7 +112,9 @@ def fit(
     from ..shards import is_source
 
     if is_source(X):
-        return cast(Model, fit_shards(X, y, **given))  # predicts, tells its story and is saved like one
+        usual = {each.name: each.default for each in dataclasses.fields(Options)}
+        asked = {name: value for name, value in given.items() if value is not usual[name]}
+        return cast(Model, fit_shards(X, y, **asked))  # predicts, tells its story and is saved like one
     return fit_named(X, y, **given)
 
 

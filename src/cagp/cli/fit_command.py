@@ -86,7 +86,7 @@ def fit(
     judged by observations that are left out, and stand in for those of --like. Where errors are not as promised, the
     error bars are recalibrated. The command tells all of this, and prints the hyperparameters with standard errors, and
     what needs a look. Ctrl-C during the fit writes the best model so far, and no report. Data in a folder of Parquet
-    files, or in several, may be larger than memory: a local Dask cluster cuts them into shards, beside the folder.
+    files, in several files or in a Zarr store may be larger than memory: a local Dask cluster cuts them into shards.
     """
     given = dict(locals())
     with errors_reported(debug):

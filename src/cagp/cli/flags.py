@@ -45,7 +45,7 @@ Exceed = Annotated[Listed, Option(help=_EXCEED)]
 _MAP = "Page with a map of the rows' extent: mean, std, probability of more than a threshold; map.html."
 MapPage = Annotated[Path | None, Option("--map", dir_okay=False, help=_MAP)]
 
-_FILES = "Table: .csv, .csv.gz, .parquet, .nc, .gpkg or .geojson; or a folder of .parquet files, or several of them."
+_FILES = "Table: .csv, .csv.gz, .parquet, .nc, .gpkg or .geojson; or a folder of .parquet files, a .zarr, several."
 Data = Annotated[list[Path], Argument(metavar="DATA", help=_FILES)]
 _TARGET = "Column to predict; the beginning of its name is enough. Or several: 'Cd,Ni,Zn'."
 Target = Annotated[str, Option(help=_TARGET)]

@@ -16,9 +16,14 @@ if TYPE_CHECKING:
 def info(folder: flags.Folder, debug: flags.Debug = False) -> None:
     """Show what a model is: data, prior, solver, fit, versions, and the memory it will need."""
     with errors_reported(debug):
-        from ..saving import holds_quantities, read, read_quantities
+        from ..saving import holds_quantities, load, read, read_quantities
+        from ..shards import is_sharded
 
         printer = Printer(quiet=False)
+        if is_sharded(folder):
+            sharded = load(folder)
+            printer(f"{folder}: {sharded!r}\n\n{sharded.story}")
+            return
         if holds_quantities(folder):
             model, _ = read_quantities(folder)
             printer(f"{folder}: {model!r}\n\n{model.story}")

@@ -76,7 +76,7 @@ def predict(
     beside OUT until all is done: after Ctrl-C or a crash the same command continues. --map also writes a page to look
     at, for models of two columns or on the globe. With --grid OUT is a map for a GIS with the bands mean, std, lower
     and upper, in the coordinate system of the model. With a model of data in shards, DATA is a folder of Parquet files,
-    or one, and OUT a folder.
+    or one, and OUT a folder; or a Zarr store or NetCDF file with a grid, and OUT a Zarr store.
     """
     given = dict(locals())
     with errors_reported(debug, KEPT):

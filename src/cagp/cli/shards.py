@@ -1,10 +1,10 @@
-"""``cagp fit`` and ``cagp predict`` for folders of Parquet files: data that no process holds as a whole."""
+"""``cagp fit`` and ``cagp predict`` for Parquet folders and Zarr stores: data that no process holds as a whole."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from ..errors import InputError
 from .shared import Printer, asked_beside, require_place, share_in
@@ -19,6 +19,7 @@ _SAME = {
     "recalibrate",
     "varying",
     "seconds",
+    "like",
     "seed",
 }
 _FIT = {
@@ -33,13 +34,12 @@ _FIT = {
     "overwrite",
     "no_report",
 }
-_WHAT = "data in a folder of Parquet files"
+_WHAT = "data in a folder of Parquet files or a Zarr store"
 
 
 def fit(command: Callable[..., Any], given: Mapping[str, Any], printer: Printer) -> None:
     """A model of files, by the arguments that were ``given`` to ``cagp fit``, in a folder."""
-    from ..shards import fit
-    from ..shards.sources import parts_of
+    from ..shards import columns_of, fit
     from .expressions import as_solver
     from .starting import PriorAsked
     from .table_columns import names_in
@@ -48,7 +48,9 @@ def fit(command: Callable[..., Any], given: Mapping[str, Any], printer: Printer)
     require_place(out, given["overwrite"])
     source, target = given["data"] if len(given["data"]) > 1 else given["data"][0], given["target"]
     left_out = {target, *names_in(given["exclude"])}
-    features = names_in(given["features"]) or [name for name in parts_of(source)[1] if name not in left_out]
+    features: list[str] | None = names_in(given["features"]) or None
+    if features is None and len(left_out) > 1:
+        features = [name for name in columns_of(source, target) if name not in left_out]
     own = PriorAsked(given["kernel"], given["mean"], None, None, None, None, None).own_kernel
     options = {name: value for name, value in asked.items() if name in _SAME}
     if "kernel" in asked:
@@ -56,7 +58,7 @@ def fit(command: Callable[..., Any], given: Mapping[str, Any], printer: Printer)
     if "mean" in asked:
         options["mean"] = given["mean"]
     if "globe" in asked:
-        options["globe"] = names_in([given["globe"]])
+        options["globe"] = None if given["globe"].lower() == "none" else names_in([given["globe"]])
     if "solver" in asked:
         options["solver"] = as_solver(given["solver"])
     if "transform" in asked:
@@ -69,15 +71,17 @@ def fit(command: Callable[..., Any], given: Mapping[str, Any], printer: Printer)
 
 def predict(command: Callable[..., Any], given: Mapping[str, Any], printer: Printer) -> None:
     """Predictions as a folder of files, by the arguments that were ``given`` to ``cagp predict``."""
-    from ..shards import load
+    from ..saving import load
+    from ..shards import ShardedModel, is_grid
 
     asked_beside(command, given, {"interval", "observed"}, _WHAT)
     data: Path | None = given["data"]
     if data is None:
-        raise InputError("DATA must be a Parquet file, or a folder of them, for a model of data in shards")
-    out = given["out"] or data.with_name(f"{data.name.removesuffix('.parquet')}-predicted")
-    level = share_in(given["interval"])
-    load(given["folder"]).predict_to(data, out, observed=given["observed"], interval=level, progress=printer.progress)
+        raise InputError("DATA must be a Parquet file, a folder of them, or a grid, for a model of data in shards")
+    ending = ".zarr" if is_grid(data) else ""
+    out = given["out"] or data.with_name(f"{data.stem}-predicted{ending}")
+    model, level = cast(ShardedModel, load(given["folder"])), share_in(given["interval"])
+    model.predict_to(data, out, observed=given["observed"], interval=level, progress=printer.progress)
     printer(f"Written: {out}")
 
 

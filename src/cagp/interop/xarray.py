@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
+import torch
 
 from ..choosing.front_door import fit_named
 from ..choosing.judging import judged
@@ -19,15 +21,18 @@ from ..model import Model
 from ..prior import Prior
 from ..solvers import Solver
 from ..support.coordinate_systems import require_same_system
+from ..support.memory import available_bytes
 
 try:
     import xarray as xr
 except ImportError as error:
     raise ImportError("predictions on grids need xarray: pip install 'cagp[xarray]'") from error
 
-from .xarray_conventions import Gridded, check_geographic, find_axes, system_of_grid
-from .xarray_field import ConditionedField, observed
+from .xarray_conventions import Gridded, check_geographic, find_axes, fit_options, system_of_grid
+from .xarray_field import ConditionedField, laid_out, observed
 from .xarray_prediction import points_on, require_grid
+
+_BYTES_EACH = 600  # that a model in memory takes for each observation, as ten million of them were measured
 
 
 def condition(
@@ -94,6 +99,7 @@ def fit(
     like: Gridded | None = None,
     noise_variance: Any = None,
     time_unit: str = "D",
+    store: str | Path | None = None,
     **options: Any,
 ) -> ConditionedField:
     """A model of a gridded field with everything chosen that is not said: ``cagp.fit`` on the field's coordinates.
@@ -102,25 +108,40 @@ def fit(
     Latitude and longitude are taken together, on the globe; every time has a factor of its own in the kernel. What is
     chosen, and the error bars, are right for points like those of the grid ``like``. The other ``options`` are those of
     ``cagp.fit``; ``model.story`` of the result tells what was done.
+
+    A lazy field, backed by dask, of which a model in memory would take more than half of what is free, at 600 bytes a
+    cell, is never held as a whole: its observations go into shards on disk, in the folder ``store``, and the model is a
+    ``cagp.shards.ShardedModel``, whose story says so. With a ``store`` every lazy field does.
     """
+    if isinstance(noise_variance, (int, float, np.number)):
+        options["fit_options"] = {"fix_noise": True, **(options.get("fit_options") or {})}
+    if _in_shards(field, store):
+        from ..shards import LazyField
+        from ..shards import fit as fit_shards
+
+        lazy = LazyField(*laid_out(field, coords, time_unit))
+        own: Any = {"like": like, "noise_variance": noise_variance, "store": store}
+        return conditioned_for(cast(Model, fit_shards(lazy, lazy.names[-1], **own, **options)), field, None)
     seen = observed(field, coords, time_unit, noise_variance)
     if not float(np.var(seen.y)) > 0:
         raise InputError("the field is constant, which no hyperparameters can be fitted to; give a prior")
     if flat := [axis.name for axis, column in zip(seen.axes, seen.X.T, strict=True) if not np.std(column) > 0]:
         raise InputError(f"all observations have the same {flat}: no lengthscale can be fitted; leave it out of coords")
-    roles = [axis.role for axis in seen.axes]
-    on_globe = {"latitude", "longitude"} <= set(roles)
-    globe = (roles.index("latitude"), roles.index("longitude")) if on_globe else None
-    times = [column for column, role in enumerate(roles) if role == "time"]
-    if noise_variance is not None and np.ndim(seen.noise) == 0:
-        options["fit_options"] = {"fix_noise": True, **(options.get("fit_options") or {})}
+    on_globe = {"latitude", "longitude"} <= {axis.role for axis in seen.axes}
     longitudes = None if on_globe else seen.longitudes
     places = None if like is None else points_on(seen.axes, longitudes, like)
-    names, told = [str(axis.name) for axis in seen.axes], {"globe": globe, "times": times} | options
-    time = {"D": "days", "h": "hours", "m": "minutes", "s": "seconds"}[time_unit]
-    units = [time if role == "time" else "" for role in roles]
-    model = fit_named(seen.X, seen.y, names, units, like=places, noise_variance=seen.noise, **told)
+    known, units = fit_options(seen.axes, options.get("kernel"))
+    names = [str(axis.name) for axis in seen.axes]
+    model = fit_named(seen.X, seen.y, names, units, like=places, noise_variance=seen.noise, **known | options)
     return ConditionedField(model, seen.axes, seen.source, longitudes)
+
+
+def _in_shards(field: Any, store: Any) -> bool:
+    """Whether a field is read piece by piece: where that was asked for, or memory has no room for a model of all."""
+    lazy = isinstance(field, xr.DataArray) and field.chunks is not None
+    if store is not None and not lazy:
+        raise InputError("store is for lazy fields, which are read in pieces; open this one with chunks={}")
+    return lazy and (store is not None or _BYTES_EACH * field.size > available_bytes(torch.device("cpu")) / 2)
 
 
 def average(
@@ -132,7 +153,7 @@ def average(
     **options: Any,
 ) -> xr.Dataset:
     """``ConditionedField.average`` over regions of ``grid``, also from any cagp model; ``coords`` as in ``predict``."""
-    return _conditioned(model, grid, coords).average(grid, by, **options)
+    return conditioned_for(model, grid, coords).average(grid, by, **options)
 
 
 def predict(
@@ -143,25 +164,29 @@ def predict(
     For such a model ``coords`` names the coordinates that are its columns, by default those called as its columns are,
     or latitude and longitude.
     """
-    return _conditioned(model, grid, coords).predict(grid, **options)
+    return conditioned_for(model, grid, coords).predict(grid, **options)
 
 
 def simulate(
     model: ConditionedField | Model, grid: Gridded, n: int = 1, *, coords: Sequence[str] | None = None, **options: Any
 ) -> xr.DataArray:
     """``ConditionedField.simulate`` on ``grid``, also from any cagp model; ``coords`` is as in ``predict``."""
-    return _conditioned(model, grid, coords).simulate(grid, n, **options)
+    return conditioned_for(model, grid, coords).simulate(grid, n, **options)
 
 
-def _conditioned(model: ConditionedField | Model, grid: Gridded, coords: Sequence[str] | None) -> ConditionedField:
+def conditioned_for(model: ConditionedField | Model, grid: Gridded, coords: Sequence[str] | None) -> ConditionedField:
     """The model with what the coordinates of the grid are."""
     if isinstance(model, ConditionedField):
         if coords is not None:
             raise InputError(f"coords were chosen with the field: {[axis.name for axis in model.axes]}; leave them out")
         return model
-    if not isinstance(model, Model):
+    from ..shards import ShardedModel
+
+    if not isinstance(model, (Model, ShardedModel)):
         raise InputTypeError(f"model must be a conditioned field or a cagp.Model, got {type(model).__name__}")
     require_grid(grid, "grid")
+    if isinstance(model, ShardedModel) and (own := model.store.field) is not None and coords is None:
+        return ConditionedField(cast(Model, model), own.axes, own.source, own.longitudes)
     if model.crs is not None:
         require_same_system(system_of_grid(grid), model.crs, "the grid")
     if coords is None and set(names := model.column_names or ("",)) <= set(grid.coords):

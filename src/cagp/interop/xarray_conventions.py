@@ -146,6 +146,18 @@ def coordinates_along(grid: Gridded, dims: Sequence[Hashable]) -> xr.Dataset:
     return dataset.drop_vars([name for name, c in dataset.coords.items() if not set(c.dims) <= set(dims)])
 
 
+def fit_options(axes: tuple[Axis, ...], kernel: Any = None) -> tuple[dict[str, Any], list[str]]:
+    """What ``cagp.fit`` is to know of points with these columns, and their units: latitude and longitude are on the
+    globe together, and every time has a factor of its own, unless a whole ``kernel`` was given, which says that itself.
+    """
+    roles = [axis.role for axis in axes]
+    units = [axis.units.split(" since")[0] if axis.role == "time" else "" for axis in axes]
+    if isinstance(kernel, Kernel):
+        return {}, units
+    globe = (roles.index("latitude"), roles.index("longitude")) if {"latitude", "longitude"} <= set(roles) else None
+    return {"globe": globe, "times": [column for column, role in enumerate(roles) if role == "time"]}, units
+
+
 def check_geographic(kernel: Kernel, axes: tuple[Axis, ...]) -> bool:
     """Whether longitudes go through Geographic; refuses a Geographic on columns other than (latitude, longitude)."""
     found = geographic_columns(kernel, range(len(axes)))
@@ -160,24 +172,33 @@ def check_geographic(kernel: Kernel, axes: tuple[Axis, ...]) -> bool:
     return bool(found)
 
 
+def maybe_copies(X: np.ndarray, axes: tuple[Axis, ...], longitudes: np.ndarray | None = None) -> np.ndarray:
+    """Which of these observations may repeat others under another longitude, (n,): those at a pole, and those on a
+    meridian that has two names among ``longitudes``, by default their own.
+    """
+    roles = [axis.role for axis in axes]
+    if not {"latitude", "longitude"} <= set(roles):
+        return np.zeros(len(X), dtype=bool)
+    longitude = X[:, roles.index("longitude")]
+    labels = np.unique(longitude if longitudes is None else longitudes)
+    _, meridian, sharing = np.unique(np.mod(labels, 360), return_inverse=True, return_counts=True)
+    pole = np.abs(X[:, roles.index("latitude")]) == 90
+    return np.asarray(pole | np.isin(longitude, labels[sharing[meridian] > 1]))
+
+
 def copies(X: np.ndarray, y: np.ndarray, axes: tuple[Axis, ...]) -> np.ndarray:
     """Which observations repeat another one under a different longitude, at a pole or a meridian given twice, (n,).
 
     Taken as independent observations, such copies would make the error bars too small.
     """
-    copied = np.zeros(len(y), dtype=bool)
-    roles = [axis.role for axis in axes]
-    if not {"latitude", "longitude"} <= set(roles):
-        return copied
-    column = roles.index("longitude")
-    pole, longitude = np.abs(X[:, roles.index("latitude")]) == 90, X[:, column]
-    labels, label = np.unique(longitude, return_inverse=True)
-    _, meridian, sharing = np.unique(np.mod(labels, 360), return_inverse=True, return_counts=True)
-    suspects = np.flatnonzero(pole | (sharing[meridian] > 1)[label])
+    copied, suspects = np.zeros(len(y), dtype=bool), np.flatnonzero(maybe_copies(X, axes))
     if not len(suspects):
         return copied
-    key = X[suspects].copy()
-    key[:, column] = np.where(pole[suspects], 0.0, np.mod(longitude[suspects], 360))
+    roles = [axis.role for axis in axes]
+    column = roles.index("longitude")
+    key, longitude = X[suspects].copy(), X[:, column]
+    pole = np.abs(key[:, roles.index("latitude")]) == 90
+    key[:, column] = np.where(pole, 0.0, np.mod(longitude[suspects], 360))
     _, first, group = np.unique(np.column_stack([key, y[suspects]]), axis=0, return_index=True, return_inverse=True)
     copied[suspects] = longitude[suspects] != longitude[suspects[first[group.reshape(-1)]]]
     return copied
@@ -279,7 +300,7 @@ def provenance(source: Source, model: Model, observed: bool, status: str) -> dic
         "Conventions": "CF-1.11",
         "title": f"Gaussian process prediction of {source.label}",
         "source": f"Gaussian process regression with cagp {__version__}",
-        "history": f"{now} cagp {__version__}: predicted from {len(model.recipe.y)} observations",
+        "history": f"{now} cagp {__version__}: predicted from {model.size} observations",
         "cagp_version": __version__,
         "cagp_prior": repr(model.prior),
         "cagp_solver": solver,
@@ -287,7 +308,7 @@ def provenance(source: Source, model: Model, observed: bool, status: str) -> dic
         "cagp_guarantee": f"{model.guarantee.kind}: {model.guarantee}",
         "cagp_status": status,
         "cagp_predicted": "new observations, with noise" if observed else "the field without noise",
-        "cagp_observations": len(model.recipe.y),
+        "cagp_observations": model.size,
         "cagp_observations_missing": source.missing,
         "cagp_observations_copies": source.copies,
     }

@@ -92,7 +92,7 @@ class ConditionedField:
         Where the grid is backed by dask, or ``chunks`` cuts it (``{"lat": 100}``), each block is predicted when it is
         asked for, one at a time, by the stopping rule for itself. The numbers are the same.
         """
-        request = self._request(grid, observed, noise_variance, level, exceed)
+        request = self.request(grid, observed, noise_variance, level, exceed)
         return predict_on(replace(request, stop=stop, batch_size=batch_size), grid, chunks, progress)
 
     def average(
@@ -116,7 +116,7 @@ class ConditionedField:
         the cosine of the latitude where there is one. ``covariance`` adds that between regions. ``observed`` is about
         means of new observations, one in each cell. For the rest see ``predict`` and ``Model.average``.
         """
-        request = self._request(grid, observed, noise_variance, level, exceed)
+        request = self.request(grid, observed, noise_variance, level, exceed)
         if request.thresholds:
             require_probabilities(self.model.of_fields.margins is not None)
         if isinstance(by, Mapping):
@@ -172,9 +172,9 @@ class ConditionedField:
         Where the grid is backed by dask, or ``chunks`` cuts the realisations (``{"realisation": 10}``), nothing is
         drawn yet; the fields are the same. For the rest see ``Model.simulate`` and ``predict``.
         """
-        return simulate_on(self._request(grid, observed, noise_variance), grid, n, seed, chunks, progress)
+        return simulate_on(self.request(grid, observed, noise_variance), grid, n, seed, chunks, progress)
 
-    def _request(
+    def request(
         self, grid: Gridded, observed: bool, given: float | None, level: float | None = None, exceed: Any = ()
     ) -> Request:
         """What is asked of the model, with the noise variance that was ``given``; refuses what says nothing."""
@@ -206,8 +206,8 @@ class Observed:
     longitudes: tuple[float, float] | None
 
 
-def observed(field: Any, coords: Sequence[str] | None, time_unit: str, noise_variance: Any) -> Observed:
-    """The observations in a field; the arguments are those of ``condition``."""
+def laid_out(field: Any, coords: Sequence[str] | None, time_unit: str) -> tuple[xr.DataArray, tuple[Axis, ...]]:
+    """The field along the dimensions of its points alone, and what their columns are; no value of it is read."""
     if not isinstance(field, xr.DataArray):
         remedy = 'choose a variable: dataset["t2m"]' if isinstance(field, xr.Dataset) else "pass a DataArray"
         raise InputTypeError(f"field must be an xarray DataArray, got {type(field).__name__}; {remedy}")
@@ -221,7 +221,19 @@ def observed(field: Any, coords: Sequence[str] | None, time_unit: str, noise_var
             f"the field also varies along {long}, which coords={tuple(axis.name for axis in axes)} leaves out; add a "
             f"coordinate along it to coords, or choose one: field.isel({long[0]}=0)"
         )
-    flat = field.squeeze(spare, drop=True)
+    return field.squeeze(spare, drop=True), axes
+
+
+def cells_of(flat: xr.DataArray, axes: tuple[Axis, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """The points (n, p) and the values (n,) of all cells of what ``laid_out`` gives, or of a part of it."""
+    places = [xr.Variable(flat.coords[axis.name].dims, axis.numbers(flat.coords[axis.name].values)) for axis in axes]
+    X = np.column_stack([each.set_dims(dict(flat.sizes)).values.ravel() for each in places])
+    return X, np.asarray(flat.values, dtype=np.float64).ravel()
+
+
+def observed(field: Any, coords: Sequence[str] | None, time_unit: str, noise_variance: Any) -> Observed:
+    """The observations in a field; the arguments are those of ``condition``."""
+    flat, axes = laid_out(field, coords, time_unit)
     noise, sizes = noise_variance, dict(flat.sizes)
     if isinstance(noise, xr.DataArray):
         noise = _flat(noise, flat, sizes, "noise_variance", "field")
@@ -230,9 +242,7 @@ def observed(field: Any, coords: Sequence[str] | None, time_unit: str, noise_var
             given = np.shape(noise)
             raise InputError(f"noise_variance has shape {given}, the field has {flat.shape}; give one value each")
         noise = np.asarray(noise).ravel()
-    places = [xr.Variable(flat.coords[axis.name].dims, axis.numbers(flat.coords[axis.name].values)) for axis in axes]
-    X = np.column_stack([each.set_dims(sizes).values.ravel() for each in places])
-    y = np.asarray(flat.values, dtype=np.float64).ravel()
+    X, y = cells_of(flat, axes)
     present = ~np.isnan(y)
     if not present.any():
         raise InputError(f"all {y.size} values of the field are NaN; there is nothing to condition on")

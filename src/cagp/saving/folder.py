@@ -237,7 +237,12 @@ def read(folder: str | Path) -> Saved:
     if not place.is_dir():
         raise SavedModelError(f"{place} is not a folder; a model is a folder that `cagp fit` or model.save wrote")
     if (place / IN_SHARDS).exists():
-        raise SavedModelError(f"{place} has a model of data in shards; cagp.shards.load and `cagp predict` read it")
+        known = "`cagp predict` and `cagp info` read it, and cagp.load in Python"
+        raise SavedModelError(
+            f"{place} has a model of data in shards, which this cannot take; {known}. Averages, simulations, checks "
+            "and maps need a model in memory: fit one to the observations around the places in question; to add "
+            "observations, write them beside the others and fit again"
+        )
     if (place / QUANTITIES).is_file():
         known = f"`cagp predict` and `cagp info` read it; {place / 'NAME'} is the model of the quantity NAME"
         raise SavedModelError(f"{place} holds a model of several quantities, which this cannot take; {known}")

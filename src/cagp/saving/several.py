@@ -97,15 +97,21 @@ def load(
     solve_dtype: Any = None,
     device: str | torch.device | None = None,
 ) -> Model:
-    """The ``Model`` that ``save`` wrote to ``folder``, on the CPU or on ``device``; a recalibrated one as it was.
+    """The model that ``save`` wrote to ``folder``, on the CPU or on ``device``; a recalibrated one as it was.
 
     ``solver`` and ``solve_dtype`` replace its own: a model that solves in "tf32", which only GPUs do, needs "float32"
     on a CPU. Its predictions are, to rounding, those of the model that was saved (on the same kind of machine, with as
     many threads and as much memory). A model made with ``solver="auto"`` keeps the solver that was picked. Of several
-    quantities it is a ``QuantitiesModel``.
+    quantities it is a ``QuantitiesModel``, of data in shards, which have to be where they were, a ``ShardedModel``.
     """
+    from ..shards import is_sharded, read_sharded
+
     given: dict[str, Any] = {"solver": solver, "memory_budget": memory_budget}
     given |= {"solve_dtype": solve_dtype, "device": device}
+    if is_sharded(folder):
+        if said := [name for name, value in given.items() if value is not None]:
+            raise InputError(f"{said[0]} is not known for a model of data in shards; leave it out, or fit another one")
+        return cast(Model, read_sharded(folder))
     if holds_quantities(folder):
         return cast(Model, read_quantities(folder, **given)[0])  # of several quantities
     return read(folder).condition(**given)

@@ -1,8 +1,9 @@
 """What is learned about observations in shards: from a working set of them, by the same search as in memory.
 
-The working set is a sample of all, for long distances, and patches around places drawn at random, each with all that is
-nearest to them. Who lies so deep in a patch that all its neighbours do as well, which is checked, can be left out as if
-all observations were here: these judge kernels, and teach error bars. Up to ``WORKING`` observations it is all of them.
+The working set is a sample of all, for long distances, and patches around places drawn at random, or around points like
+those to be predicted, each with all that is nearest to them. Who lies so deep in a patch that all its neighbours do as
+well, which is checked, can be left out as if all observations were here: these judge kernels, and teach error bars. Up
+to ``WORKING`` observations it is all of them.
 """
 
 from __future__ import annotations
@@ -20,10 +21,12 @@ from ..choosing.front_door import fit_named
 from ..choosing.options import FitRequest, Options, TrainingData
 from ..errors import InputError
 from ..hyperparameters import fit as fit_hyperparameters
+from ..interop.xarray_conventions import fit_options
 from ..kernels.nearness import near_coordinates
 from ..solvers import NearestNeighbours, as_solver
+from .fields import FieldAxes, LazyField, is_grid, opened, some_points
 from .sharded import ShardedModel
-from .sources import is_frame, parts_of
+from .sources import is_frame, is_source, names_of, parts_of
 from .store import DESCRIPTION, SAMPLE, Rows, Store
 from .surroundings import Metric, Surroundings
 from .work import Workers, workers
@@ -33,6 +36,8 @@ WORKING = 500_000
 """So many observations are learned from, at most, the patches and the sample."""
 
 _PATCH, _DEEP = 4.0, 1.25  # rows of a patch, and those around one that is left out, as multiples of the neighbours
+_AROUND_ONE = 2.0  # and rows around a point to be predicted
+_LIKE = 100_000  # so many points of files or grids say where predictions are wanted
 _PILOT: dict[str, Any] = {
     "n_neighbours": 20,
     "terms": 2000,
@@ -48,6 +53,7 @@ def fit(
     source: Any,
     target: str | None = None,
     *,
+    like: Any = None,
     store: str | Path | None = None,
     features: Sequence[str] | None = None,
     n_jobs: int | None = None,
@@ -58,53 +64,96 @@ def fit(
     """A model of observations that no process ever holds as a whole, as ``cagp.fit`` makes one.
 
     ``source`` is a folder of Parquet files, or several files, or a Dask data frame: the column ``target``, and all
-    others or those of ``features``. They are cut into shards in the folder ``store``, by default beside the source;
-    a ``source`` may be such a store, too. ``n_jobs`` workers of a local cluster do the work, with ``memory_limit``
-    bytes each, by default one for each core and half the free memory together; 1 is this process; where a Dask client
-    is there, its workers do. After a kill the same call goes on. ``options`` are those of ``cagp.fit``.
+    others or those of ``features``. Or it is a Zarr store or NetCDF files: the variable ``target``, whose coordinates
+    are the columns. They are cut into shards in the folder ``store``, by default beside the source; a ``source`` may be
+    such a store, too. ``like`` are points, or Parquet files of points, or a grid, where predictions are wanted.
+    ``n_jobs`` workers of a local cluster do the work, with ``memory_limit`` bytes each, by default one for each core
+    and half the free memory together; 1 is this process; where a Dask client is there, its workers do. After a kill the
+    same call goes on. ``options`` are those of ``cagp.fit``.
     """
     solver = as_solver(options.get("solver") or NearestNeighbours())
     if not isinstance(solver, NearestNeighbours) or not solver.k:
         raise InputError(f"solver must be NearestNeighbours(k) for data in shards, got {options['solver']!r}")
-    for name, why in (("like", "points to be predicted"), ("device", "another device")):
-        if options.get(name) is not None:
-            raise InputError(f"{name}, for {why}, is not known for data in shards; leave it out")
+    if options.get("device") is not None:
+        raise InputError("device is not known for data in shards, which are worked on by CPUs; leave it out")
     if options.get("noise_variance") is not None and np.ndim(options["noise_variance"]):
         raise InputError("noise_variance must be one number for data in shards, got one per observation")
     options["solver"] = dataclasses.replace(solver, shared=False)
+    known = _there(source, target)
+    if known is None and not isinstance(target, str):
+        raise InputError(f"y must be the name of the column that is to be predicted, got {type(target).__name__}")
+    data = (
+        source
+        if known is not None or not (is_source(source) and is_grid(source))
+        else LazyField.opened(source, str(target), features)
+    )
+    field: LazyField | FieldAxes | None = (
+        data if isinstance(data, LazyField) else None if known is None else known.field
+    )
+    units = list[str]()
+    if field is not None:
+        told, units = fit_options(field.axes, options.get("kernel"))
+        options = told | options
+    names = list(known.features if known else features or [name for name in names_of(data) if name != target])
+    options["like"] = _places(like, names, field)
+    if known is None and not is_frame(data):
+        _checked(_beginning(data, [*names, str(target)]), names, options)
     with workers(n_jobs, memory_limit, progress) as by:
-        kept = _store(source, target, store, features, by, options)
-        rows, whole = working_set(kept, by, options)
-        learned = fit_named(rows.X, rows.y, kept.features, whole=whole, progress=progress, **options)
+        kept = known or write(data, str(target), store or _beside(source, str(target)), by, names)
+        rows, whole, options["like"] = working_set(kept, by, options)
+        learned = fit_named(rows.X, rows.y, kept.features, units, whole=whole, progress=progress, **options)
         return ShardedModel.of(learned, kept, by)
 
 
-def _store(
-    source: Any,
-    target: str | None,
-    folder: str | Path | None,
-    features: Sequence[str] | None,
-    by: Workers,
-    options: dict[str, Any],
-) -> Store:
-    """The source as a store, made where it is none; ``options`` that cannot be are refused before."""
-    if isinstance(source, (str, Path)) and (Path(source) / DESCRIPTION).exists():
-        found = Store.open(source)
-        if target not in (None, found.target):
-            raise InputError(f"{source} has shards for the target {found.target!r}, not for {target!r}")
-        return found
-    if not isinstance(target, str):
-        raise InputError(f"y must be the name of the column that is to be predicted, got {type(target).__name__}")
-    if folder is None:
-        beside = Path() if is_frame(source) else Path(source if isinstance(source, (str, Path)) else source[0])
-        folder = beside.resolve().parent if beside.name else beside
-        folder = folder / f"{beside.stem or 'cagp'}-shards-{target}"
-    if not is_frame(source):
-        chosen = list(features or (name for name in parts_of(source)[1] if name != target))
-        parts, _ = parts_of(source, [*chosen, target])
-        some = parts[0].cut(_PILOTED)[0].read([*chosen, target])
-        _checked(Rows(some[:, :-1], some[:, -1], np.arange(len(some))), chosen, options)
-    return write(source, target, folder, by, features)
+def columns_of(source: Any, target: str) -> list[str]:
+    """The names of all columns of files or a grid, with that of the ``target``."""
+    return names_of(LazyField.opened(source, target) if is_grid(source) else source)
+
+
+def _there(source: Any, target: str | None) -> Store | None:
+    """The source, where it is a store already."""
+    if not isinstance(source, (str, Path)) or not (Path(source) / DESCRIPTION).exists():
+        return None
+    found = Store.open(source)
+    if target not in (None, found.target):
+        raise InputError(f"{source} has shards for the target {found.target!r}, not for {target!r}")
+    return found
+
+
+def _beside(source: Any, target: str) -> Path:
+    """Where shards are put when nothing is said: beside the files, or where this process works."""
+    if isinstance(source, LazyField):
+        said = source.flat.encoding.get("source")
+        source = said if isinstance(said, str) and Path(said).exists() else ""
+    first = "" if is_frame(source) else source if isinstance(source, (str, Path)) else source[0]
+    beside = Path(first)
+    folder = beside.resolve().parent if beside.name else beside
+    return folder / f"{beside.stem or 'cagp'}-shards-{target}"
+
+
+def _beginning(data: Any, columns: list[str]) -> Rows:
+    """Some of the rows, before there are shards."""
+    if isinstance(data, LazyField):
+        some = data.some(_PILOTED)
+    else:
+        some = parts_of(data, columns)[0][0].cut(_PILOTED)[0].read(columns)
+    return Rows(some[:, :-1], some[:, -1], np.arange(len(some)))
+
+
+def _places(like: Any, names: Sequence[str], field: LazyField | FieldAxes | None) -> Any:
+    """Points (T, p) where predictions are wanted: as they were given, or those of files or a grid, some of many."""
+    if is_grid(like):
+        if field is None:
+            raise InputError("like is a grid, and the observations are not; give points, or Parquet files of points")
+        return some_points(field.axes, field.longitudes, opened(like), _LIKE)
+    if not is_source(like):
+        return like
+    parts, _ = parts_of(like, names)
+    size = sum(part.rows for part in parts)
+    chosen = np.sort(np.random.default_rng(0).choice(size, min(size, _LIKE), replace=False))
+    ends = np.searchsorted(chosen, [part.first + part.rows for part in parts[:-1]])
+    own = zip(parts, np.split(chosen, ends), strict=True)
+    return np.concatenate([part.read(names)[rows - part.first] for part, rows in own if len(rows)])
 
 
 def _checked(some: Rows, names: Sequence[str], options: dict[str, Any]) -> FitRequest:
@@ -112,18 +161,27 @@ def _checked(some: Rows, names: Sequence[str], options: dict[str, Any]) -> FitRe
     return Options(**options).checked(TrainingData(some.X, some.y, list(names), torch.device("cpu")))
 
 
-def working_set(store: Store, by: Workers, options: dict[str, Any]) -> tuple[Rows, np.ndarray]:
-    """The observations that are learned from, and which of them (m,) can be left out as if these were all."""
+def working_set(store: Store, by: Workers, options: dict[str, Any]) -> tuple[Rows, np.ndarray, Any]:
+    """The observations that are learned from, which of them (m,) can be left out as if these were all, and some of the
+    points that ``options`` say to be ``like`` those to be predicted: all that is near these is among them.
+    """
     if store.size <= WORKING:
         rows = store.take(np.arange(store.size), by)
-        return rows, np.arange(len(rows.y))
+        return rows, np.arange(len(rows.y)), options.get("like")
     k = options["solver"].k
-    size, deep = int(_PATCH * k), int(_DEEP * k)
-    sample, draws = store.sample, np.random.default_rng(options.get("seed", 0))
-    around = _pilot(store, by, options)
-    centres = draws.choice(len(sample.y), max(1, (WORKING - SAMPLE) // size), replace=False)
+    size, around_one, deep = int(_PATCH * k), int(_AROUND_ONE * k), int(_DEEP * k)
+    sample, draws, room = store.sample, np.random.default_rng(options.get("seed", 0)), WORKING - SAMPLE
+    around, like = _pilot(store, by, options)
+    batches = []
+    if like is not None:
+        like = like[np.sort(draws.choice(len(like), min(len(like), max(1, room // 2 // around_one)), replace=False))]
+        room -= len(like) * around_one
+        at = around.metric(like)
+        batches = [(around, at[batch], around_one) for batch in around.batches(at, _TOGETHER)]
+    wanted = len(batches)
+    centres = draws.choice(len(sample.y), max(1, room // size), replace=False)
     at = around.metric(sample.X[np.sort(centres)])
-    batches = [(around, at[batch], size) for batch in around.batches(at, _TOGETHER)]
+    batches += [(around, at[batch], size) for batch in around.batches(at, _TOGETHER)]
     patches = by.all_of(_patch, batches, "patches")
     rows = Rows.joined([sample, *(found for found, _, _ in patches)])
     points = around.metric(rows.X)
@@ -136,14 +194,15 @@ def working_set(store: Store, by: Workers, options: dict[str, Any]) -> tuple[Row
         reach[hopeful] = tree.query(points[inside[hopeful]], deep + 1)[0][:, -1]
         # a ball that lies in a ball of which everything is known
         whole.append(inside[distance + reach <= distance[:, -1:]])
-    centre = [np.searchsorted(rows.row, found.row)[near[:, 0]] for found, near, _ in patches]
-    return rows, np.unique(np.concatenate([*whole, *centre]))
+    centre = [np.searchsorted(rows.row, found.row)[near[:, 0]] for found, near, _ in patches[wanted:]]
+    return rows, np.unique(np.concatenate([*whole, *centre])), like
 
 
-def _pilot(store: Store, by: Workers, options: dict[str, Any]) -> Surroundings:
-    """Who is near, by the kernel that is tried first, fitted to a part of the sample."""
+def _pilot(store: Store, by: Workers, options: dict[str, Any]) -> tuple[Surroundings, np.ndarray | None]:
+    """Who is near, by the kernel that is tried first, fitted to a part of the sample; and the points ``like``."""
     some = store.sample.at(np.random.default_rng(0).permutation(len(store.sample.y))[:_PILOTED])
-    first = _checked(some, store.features, options).first_candidate(some.y)
+    request = _checked(some, store.features, options)
+    first = request.first_candidate(some.y)
     prior = fit_hyperparameters(
         first.start, some.X, some.y, likelihood="nearest-neighbours", fix=first.fixed, progress=False, **_PILOT
     ).prior
@@ -153,7 +212,7 @@ def _pilot(store: Store, by: Workers, options: dict[str, Any]) -> Surroundings:
     if not near:
         raise InputError(f"kernel must have a part that falls with distance for data in shards, got {prior.kernel!r}")
     (found,) = Surroundings.of(store, [Metric(prior.kernel, origin, near)], by)
-    return found
+    return found, None if request.like is None else request.like.numpy()
 
 
 def _patch(around: Surroundings, at: np.ndarray, size: int) -> tuple[Rows, np.ndarray, np.ndarray]:

@@ -30,16 +30,30 @@ from ..solvers import NearestNeighbours
 from ..solvers.nearest_neighbours import PreparedNearestNeighbours
 from ..solvers.neighbourhoods import FarSubset, far_rows, with_far
 from ..support.atomic_files import fill_folder, one_writer, remove_partial, whole_file, write_atomically
+from ..support.progress import progress as progress_bar
 from ..support.validation import ArrayLike, count
+from .fields import is_grid
+from .grids import predict_grid
 from .sources import Part, is_frame, parts_of
 from .store import Rows, Store
 from .surroundings import Far, Metric, Surroundings
 from .work import Workers, workers
 
+_BATCH = 8192  # places that are looked at together
 _PIECE = 250_000  # points of a file of predictions, at most: a kill loses what is under way
 _MODEL, _JOB, _POINTS = "_model", "_job.json", "_points"  # names that readers of Parquet folders pass over
 _DAMAGED = (OSError, ValueError, LookupError, TypeError, RuntimeError, EOFError, BadZipFile)  # of a file to read
 _OWN = (_MODEL, _POINTS, ".partial-")  # before the job is known
+
+
+_LEARNED = (
+    *("components", "weights", "margins", "transform", "prior", "solver", "prepared", "guarantee", "trend", "reach"),
+    *("candidates", "interrupted", "record", "result", "device", "column_names", "encodings", "crs", "target_name"),
+)
+
+
+class UnknownInShardsError(InputError, AttributeError):
+    """What only a model in memory has."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,12 +91,29 @@ class ShardedModel:
         told += [repr((each.metric.near, each.metric.origin)) for each in self.around]
         return hashlib.sha256("\n".join(told).encode()).hexdigest()
 
+    def __getattr__(self, name: str) -> Any:
+        """What was learned, as a ``Model`` has it; what only a model in memory can do is refused with the remedy."""
+        if name in _LEARNED:
+            return getattr(self.learned, name)
+        if name.startswith("_") or not hasattr(Model, name):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        raise UnknownInShardsError(
+            f"a model of data in shards has no {name}, which needs all observations in memory: take those around the "
+            "places in question, model.learned.prior.condition(X, y); to add observations, write them beside the "
+            "others and fit again"
+        )
+
+    @property
+    def size(self) -> int:
+        """How many observations predict."""
+        return self.store.size
+
     @property
     def story(self) -> str:
         """What was tried, chosen and found, in words."""
         return (
-            f"Fitted to {len(self.learned.y):,} of {self.store.size:,} observations; predictions come from the nearest "
-            f"of all of them.\n\n{self.learned.story}"
+            f"Fitted to {len(self.learned.y):,} of {self.size:,} observations; predictions come from the nearest of "
+            f"all of them, which are in shards in {self.store.folder}.\n\n{self.learned.story}"
         )
 
     def __repr__(self) -> str:
@@ -90,22 +121,29 @@ class ShardedModel:
 
     # --- predictions ----------------------------------------------------------------------------------------------
 
-    def predict(self, X_test: ArrayLike) -> Prediction:
-        """What is predicted at X_test (T, p), here; ``predict_to`` is for points in files.
+    def predict(
+        self, X_test: ArrayLike, *, stop: None = None, batch_size: int | None = None, progress: bool | None = None
+    ) -> Prediction:
+        """What is predicted at X_test (T, p), here; ``predict_to`` is for points in files, and for large grids.
 
-        The same as that of a model of all observations in memory with the solver of this one, to rounding.
+        The same as that of a model of all observations in memory with the solver of this one, to rounding. Ctrl-C ends
+        it. ``batch_size`` and ``progress`` are those of ``Model.predict``; there is nothing to ``stop``.
         """
+        if stop is not None:
+            raise InputError(f"stop is for solvers with iterations, and nearest neighbours have none; got {stop!r}")
         test, _ = self.learned.test_points(X_test)
         X = test.cpu().numpy()
         means, variances = np.empty((2, len(self.around), len(X)))
         distance = None if self.learned.margins is None else np.empty(len(X))
-        for i, (component, around) in enumerate(zip(self.learned.components, self.around, strict=True)):
-            at = around.metric(X)
-            for batch in around.batches(at):
-                rows, near, _ = around.find(at[batch], _solver(component).k)
-                means[i, batch], variances[i, batch] = self._solved(component, around, rows, near, X[batch])
-                if i == 0 and distance is not None:
-                    distance[batch] = self._apart(rows.X[near[:, 0]], X[batch])
+        with progress_bar("predict", len(X) * len(self.around), progress) as advance:
+            for i, (component, around) in enumerate(zip(self.learned.components, self.around, strict=True)):
+                at = around.metric(X)
+                for batch in around.batches(at, batch_size or _BATCH):
+                    rows, near, _ = around.find(at[batch], _solver(component).k)
+                    means[i, batch], variances[i, batch] = self._solved(component, around, rows, near, X[batch])
+                    if i == 0 and distance is not None:
+                        distance[batch] = self._apart(rows.X[near[:, 0]], X[batch])
+                    advance(len(batch))
         return self.learned.prediction_of(X_test, means, variances, distance)
 
     def _solved(
@@ -154,17 +192,23 @@ class ShardedModel:
         memory_limit: float | None = None,
         progress: bool | None = None,
     ) -> Path:
-        """Predict at the rows of Parquet files or of a Dask data frame, and write the folder ``out`` of Parquet files.
+        """Predict at the rows of Parquet files or of a Dask data frame, and write the folder ``out`` of Parquet files;
+        or at the coordinates of a grid, and write the Zarr store ``out``, block by block.
 
         They have the features and the columns mean, std and the two ends of the ``interval``, such as lower_95, of the
         function or of new observations (``observed``), in the order of the points; so many points make a file.
         ``n_jobs`` and ``memory_limit`` are as for ``cagp.shards.fit``. A file that is there is whole; after a kill the
         same call goes on. Points that are near each other are best in one file: for each file those shards are read
-        that are near its points.
+        that are near its points. A grid is a lazy xarray object, or a Zarr store or NetCDF file; its blocks lie in
+        OUT.parts until all are done.
         """
         if not 0 < interval < 1:
             raise InputError(f"interval must be between 0 and 1, got {interval!r}")
         place = Path(out)
+        if is_grid(points):
+            with workers(n_jobs, memory_limit, progress) as by:
+                predict_grid(self, points, place, observed, interval, _PIECE, loaded, by)
+            return place
         if is_frame(points):
             points.to_parquet(place / _POINTS, write_index=False)
             points = place / _POINTS
@@ -191,7 +235,7 @@ class ShardedModel:
     # --- on disk --------------------------------------------------------------------------------------------------
 
     def save(self, folder: str | Path, *, about: About | None = None, overwrite: bool = False) -> Path:
-        """Save the model as a folder that ``cagp.shards.load`` reads; the observations stay where they are."""
+        """Save the model as a folder that ``cagp.load`` reads; the observations stay where they are."""
         place = require_writable(folder, overwrite)
 
         def fill(at: Path) -> None:
@@ -210,7 +254,7 @@ class ShardedModel:
         return fill_folder(place, fill)
 
 
-def load(folder: str | Path) -> ShardedModel:
+def read_sharded(folder: str | Path) -> ShardedModel:
     """The model of observations in shards that was saved in a folder; its store has to be where it was."""
     place = Path(folder)
     try:
@@ -270,9 +314,14 @@ def _far_of(component: Conditioned, size: int) -> Far:
     return far_rows(size, k, far, solver.seed) if far and k < size else []
 
 
+def loaded(folder: Path) -> ShardedModel:
+    """The model in a folder, which is read once as long as it is the same."""
+    return _read_once(folder, (folder / IN_SHARDS).stat().st_mtime_ns)
+
+
 @lru_cache(maxsize=1)
-def _loaded(folder: Path, changed: int) -> ShardedModel:
-    return load(folder)
+def _read_once(folder: Path, changed: int) -> ShardedModel:
+    return read_sharded(folder)
 
 
 def _predict_piece(folder: Path, piece: Part, path: Path, observed: bool, interval: float) -> None:
@@ -280,7 +329,7 @@ def _predict_piece(folder: Path, piece: Part, path: Path, observed: bool, interv
     import pyarrow as pa
     from pyarrow import parquet
 
-    model = _loaded(folder, (folder / IN_SHARDS).stat().st_mtime_ns)
+    model = loaded(folder)
     X = piece.read(model.store.features)
     found = model.predict(X)
     found = found.observed() if observed else found

@@ -1,4 +1,4 @@
-"""Where rows come from: Parquet files, or a Dask data frame, in parts that are read one at a time."""
+"""Where rows come from: Parquet files, a Dask data frame or a gridded field, in parts that are read one at a time."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import numpy as np
 
 from ..errors import InputError, TableError
 from ..support.advice import optional
+from .fields import LazyField
 
 _PART = 1_000_000  # rows of the row groups that are read together, unless one has more
 
@@ -111,13 +112,20 @@ def _files(source: Any) -> list[Path]:
     return found
 
 
+def names_of(source: Any) -> list[str]:
+    """The names of the columns of a source."""
+    if isinstance(source, LazyField):
+        return source.names
+    return list(source.columns) if is_frame(source) else parts_of(source)[1]
+
+
 def is_frame(source: Any) -> bool:
     """Whether it is a Dask data frame."""
     return type(source).__module__.partition(".")[0] in ("dask", "dask_expr") and hasattr(source, "to_parquet")
 
 
 def is_source(source: Any) -> bool:
-    """Whether it is data that are read in parts: a path, several paths, or a Dask data frame."""
+    """Whether it is data that are read in parts: a path, several paths, a Dask data frame, or a lazy field."""
     if isinstance(source, (list, tuple)):
         return bool(source) and all(isinstance(each, (str, Path)) for each in source)
-    return isinstance(source, (str, Path)) or is_frame(source)
+    return isinstance(source, (str, Path, LazyField)) or is_frame(source)

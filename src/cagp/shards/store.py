@@ -17,6 +17,7 @@ import numpy as np
 
 from ..errors import InputError
 from ..support.atomic_files import whole_file
+from .fields import FieldAxes
 from .work import Workers
 
 FORMAT = "cagp shards"
@@ -72,7 +73,7 @@ PLAIN: dict[str, Any] = {"compression": "none", "use_dictionary": False, "write_
 @dataclass(frozen=True)
 class Store:
     """The observations of a ``folder``: the names of their ``features`` and of the ``target``, how many ``rows`` each
-    tile has, and each ``block`` of it but the last one.
+    tile has, and each ``block`` of it but the last one. ``field`` says what columns are that were coordinates.
     """
 
     folder: Path
@@ -80,6 +81,7 @@ class Store:
     target: str
     rows: tuple[int, ...]
     block: int
+    field: FieldAxes | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         return {each.name: getattr(self, each.name) for each in fields(self)}  # not what was read
@@ -92,7 +94,9 @@ class Store:
             known = json.loads((place / DESCRIPTION).read_text(encoding="utf-8"))
             if known["format"] != FORMAT:
                 raise ValueError
-            return cls(place.resolve(), tuple(known["features"]), known["target"], tuple(known["rows"]), known["block"])
+            field = FieldAxes.from_json(known["field"]) if "field" in known else None
+            names = tuple(known["features"]), known["target"]
+            return cls(place.resolve(), *names, tuple(known["rows"]), known["block"], field)
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise InputError(f"{place} is not a store of shards: its {DESCRIPTION} cannot be read") from error
 

@@ -25,7 +25,7 @@ from .work import Workers
 
 Far: TypeAlias = Sequence[tuple[torch.Tensor, int, int]]
 
-_BATCH, _BLOCKS = 8192, 40  # places that are looked at together, around so many blocks
+_BLOCKS = 40  # places around so many blocks are looked at together
 _KEPT = 160  # blocks that are kept: those, and those around them
 _ROUNDING = 1e-9  # distances are compared up to this
 
@@ -95,7 +95,7 @@ class Surroundings:
 
         return lru_cache(maxsize=_KEPT)(opened)
 
-    def batches(self, at: np.ndarray, most: int = _BATCH) -> list[np.ndarray]:
+    def batches(self, at: np.ndarray, most: int) -> list[np.ndarray]:
         """Places (n, q) in an order in which those near each other are together, so many, or blocks, at a time."""
         block = self._middles.query(at)[1]
         order = block.argsort(kind="stable")

@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from ..errors import MemoryBudgetError
+from ..errors import InputError, MemoryBudgetError
 from ..support.advice import optional
 from ..support.interrupt import Interrupt
 from ..support.memory import available_bytes
@@ -91,6 +91,11 @@ def workers(n_jobs: int | None, memory_limit: float | None, progress: bool | Non
     if n_jobs is None and "distributed" in sys.modules:  # who has not imported it has no client
         with suppress(ValueError):
             client = sys.modules["distributed"].Client.current()
+    if client is not None and memory_limit is not None:
+        raise InputError(
+            f"memory_limit={memory_limit:g} is for workers of a local cluster; those of the Dask client that is there "
+            "have limits of their own: give it where they are started, or n_jobs for a cluster beside them"
+        )
     with ExitStack() as stack:
 
         @cache

@@ -20,7 +20,8 @@ import torch
 from ..errors import InputError
 from ..gram.neighbours import spatial_blocks
 from ..support.atomic_files import remove_partial, whole_file, write_atomically
-from .sources import Part, is_frame, parts_of
+from .fields import FieldAxes, LazyField
+from .sources import Part, is_frame, names_of, parts_of
 from .store import DESCRIPTION, FORMAT, PLAIN, ROW, SAMPLE, Rows, Store
 from .work import Workers
 
@@ -44,16 +45,17 @@ def write(
     Where a call was killed, the same one goes on.
     """
     place = Path(folder)
-    if is_frame(source):
-        source = _as_files(source, place / "source")
-    parts, names = parts_of(source)
-    chosen = list(features or [name for name in names if name != target])
-    parts, _ = parts_of(source, [*chosen, target])
-    key = _key(parts, chosen, target, tile, block)
+    chosen = list(features or [name for name in names_of(source) if name != target])
+    key = _key(source, chosen, target, tile, block)
     if (place / DESCRIPTION).exists():
         found = Store.open(place)
         _require(json.loads((place / DESCRIPTION).read_text(encoding="utf-8")).get("key") == key, place)
         return found
+    field = None
+    if isinstance(source, LazyField) or is_frame(source):
+        field = _as_files(source, place / "source", key, by)
+        source = place / "source"
+    parts, _ = parts_of(source, [*chosen, target])
     columns = (*chosen, target)
     size = sum(part.rows for part in parts)
     boxes = _boxes(place, parts, columns, key, size, tile, by)
@@ -64,6 +66,7 @@ def write(
     calls = [(number, dealt, columns, path, block) for number, path in enumerate(tiles)]
     rows = by.all_of(_gather, calls, "writing tiles")
     known = {"format": FORMAT, "key": key, "features": chosen, "target": target, "rows": rows, "block": block}
+    known |= {} if field is None else {"field": field.to_json()}
     write_atomically(place / DESCRIPTION, json.dumps(known, indent=1).encode())
     remove_partial(place / "tiles")
     shutil.rmtree(place / "dealt")
@@ -71,18 +74,29 @@ def write(
     return Store.open(place)
 
 
-def _as_files(frame: Any, folder: Path) -> Path:
-    """A Dask data frame as Parquet files, partition by partition."""
-    if not (folder / "_whole").exists():
-        frame.to_parquet(folder, write_index=False)
-        (folder / "_whole").touch()
-    return folder
+def _as_files(source: Any, folder: Path, key: str, by: Workers) -> FieldAxes | None:
+    """A field or a Dask data frame as Parquet files, piece by piece; what the columns of a field are."""
+    begun, whole = folder / "_begun", folder / "_whole"
+    if begun.exists():
+        _require(begun.read_text(encoding="utf-8") == key, folder.parent)
+    write_atomically(begun, key.encode())
+    if isinstance(source, LazyField):
+        return source.write(folder, by)
+    if not whole.exists():
+        source.to_parquet(folder, write_index=False)
+        whole.touch()
+    return None
 
 
-def _key(parts: Sequence[Part], features: Sequence[str], target: str, tile: int, block: int) -> str:
+def _key(source: Any, features: Sequence[str], target: str, tile: int, block: int) -> str:
     """What a store is made of, as a hash."""
-    files = {part.path: Path(part.path).stat() for part in parts}
-    about = [(path, each.st_size, each.st_mtime_ns) for path, each in files.items()]
+    if isinstance(source, LazyField):
+        about: Any = source.token
+    elif is_frame(source):
+        about = source._name
+    else:
+        files = {part.path: Path(part.path).stat() for part in parts_of(source)[0]}
+        about = [(path, each.st_size, each.st_mtime_ns) for path, each in files.items()]
     return hashlib.sha256(repr((about, list(features), target, tile, block)).encode()).hexdigest()
 
 

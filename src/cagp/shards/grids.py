@@ -1,0 +1,93 @@
+"""Predictions on a grid that no process holds as a whole, in a Zarr store: who predicts a block writes it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import InputError
+from ..support.advice import optional
+from ..support.atomic_files import write_atomically
+from .fields import Region, cut, opened
+from .work import Workers
+
+Load = Callable[[Path], Any]
+
+_JOB, _MODEL, _DONE, _STORE = "job.json", "model", "done", "store.zarr"
+
+
+def predict_grid(
+    model: Any, points: Any, out: Path, observed: bool, level: float, most: int, load: Load, by: Workers
+) -> None:
+    """The prediction at the coordinates of a grid, ``most`` cells at a time, as the Zarr store ``out``.
+
+    Until all of it is done it lies in OUT.parts. A worker gets the model by ``load``.
+    """
+    from dask.base import tokenize
+
+    from ..interop.xarray import conditioned_for
+    from ..interop.xarray_prediction import predict_on
+
+    zarr = optional("zarr", "predictions on grids", "xarray")
+    if out.suffix != ".zarr":
+        raise InputError(f"{out} must end in .zarr, since the points are a grid")
+    grid = opened(points)
+    conditioned = conditioned_for(model, grid, None)
+    request: Any = conditioned.request(grid, observed, None, level)
+    _, spread, dims = request.columns.within(grid)
+    sizes = tuple(grid.sizes[dim] for dim in dims)
+    template = predict_on(request, grid, _chunks(grid, dims, sizes, most), False)
+    key = str(tokenize(observed, level, model.key, *(each.data for each in spread)))
+    parts = out.with_name(f"{out.name}.parts")
+    if out.exists():
+        if not (out / ".zgroup").is_file() or zarr.open_group(out, mode="r").attrs.get("cagp_job") != key:
+            raise InputError(f"{out} is there already, with something else; choose another name")
+        return
+    if (parts / _JOB).exists():
+        if json.loads((parts / _JOB).read_text(encoding="utf-8")) != key:
+            raise InputError(f"{parts} has predictions of another model, or for another grid; choose another name")
+    else:
+        shutil.rmtree(parts, ignore_errors=True)
+        (parts / _DONE).mkdir(parents=True)
+        model.save(parts / _MODEL)
+        template.attrs["cagp_job"] = key
+        template.to_zarr(parts / _STORE, compute=False, zarr_format=2)
+        write_atomically(parts / _JOB, json.dumps(key).encode())
+    calls = []
+    for number, region in enumerate(cut(template["mean"], 1)):  # each a block
+        if not (parts / _DONE / str(number)).exists():
+            own = [each.isel({dim: at for dim, at in region.items() if each.sizes[dim] > 1}) for each in spread]
+            calls.append((load, replace(request, model=None), own, parts, region, number))
+    by.all_of(_predict_block, calls, "predicting")
+    (parts / _STORE).rename(out)
+    shutil.rmtree(parts)
+
+
+def _chunks(grid: Any, dims: Any, sizes: tuple[int, ...], most: int) -> dict[str, int]:
+    """How the prediction is cut: as the grid is where its chunks are small, else in blocks of about so many cells."""
+    from dask.array.core import normalize_chunks
+
+    own = grid.chunksizes
+    previous = tuple(own.get(dim, (size,)) for dim, size in zip(dims, sizes, strict=True)) if own else None
+    limits: Any = {"limit": 8 * most, "dtype": np.float64, "previous_chunks": previous}
+    blocks = normalize_chunks("auto", shape=sizes, **limits)
+    return {str(dim): max(each) for dim, each in zip(dims, blocks, strict=True)}
+
+
+def _predict_block(load: Load, request: Any, spread: Any, parts: Path, region: Region, number: int) -> None:
+    """A block of a grid, given its coordinates; then a file says that it is done."""
+    import dask
+    import zarr
+
+    with dask.config.set(scheduler="synchronous"):  # a worker has one thread
+        found = replace(request, model=load(parts / _MODEL))(*(each.values for each in spread))
+    group: Any = zarr.open_group(parts / _STORE, mode="r+")
+    for i, name in enumerate(request.names):
+        group[name][tuple(region.values())] = found[..., i]
+    (parts / _DONE / str(number)).touch()
