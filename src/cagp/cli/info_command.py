@@ -51,7 +51,7 @@ def _facts(saved: Saved) -> list[tuple[str, str]]:
     from ..support.coordinate_systems import worded
     from ..support.memory import available_bytes, human
 
-    d, p = len(saved.X), saved.places.shape[1]
+    d, (n, p) = len(saved.X), saved.places.shape
     noise = saved.prior.noise_variance
     noises = (
         [("noise variance", f"one per observation, {noise.min():.3g} … {noise.max():.3g}")] if np.ndim(noise) else []
@@ -78,7 +78,7 @@ def _facts(saved: Saved) -> list[tuple[str, str]]:
         ("direction", sentence) for sentence in directions_in_words(saved.prior.kernel, _features(saved), saved.places)
     ]
     facts = [
-        ("data", f"{d:,} observations of {saved.about.target or 'y'}, {p} features"),
+        ("data", f"{n:,} observations of {saved.about.target or 'y'}, {p} features"),
         *places,
         ("kernel", saved.prior.kernel.in_words(_features(saved))),
         ("mean", repr(saved.prior.mean).replace(", columns=None", "").replace(", coefficients=None", "")),

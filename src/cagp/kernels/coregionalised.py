@@ -133,11 +133,8 @@ class Coregionalised(Kernel):
         deviations = tuple(factor**0.5 * each for each in self.deviations)
         return Coregionalised(self.kernel, deviations, self.angle)
 
-    def columns_below(self, columns: tuple[int, ...]) -> tuple[int, ...]:
-        return columns[:-1]
-
     def in_words(self, columns: Sequence[str]) -> str:
-        return f"{self.kernel.in_words(columns[:-1])}, of {self.quantities} quantities that go together"
+        return f"{self.kernel.in_words(columns)}, of {self.quantities} quantities that go together"
 
     def formula(self, number: WriteNumber) -> str:
         return f"B[i, i′] ({self.kernel.formula(number)})"

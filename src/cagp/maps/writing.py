@@ -44,7 +44,7 @@ class Columns:
     @classmethod
     def of(cls, model: Model, about: About) -> Columns:
         """By the kernel on the globe, by their names, or, where there are two, in their order."""
-        p = model.recipe.X.shape[1]
+        p = model.X.shape[1]
         names = about.features or tuple(model.column_names or (f"x{i}" for i in range(p)))
         if found := [each for each in geographic_columns(model.prior.kernel, range(p)) if len(each) == 2]:
             return cls(names, found[0][1], found[0][0])

@@ -1,0 +1,59 @@
+"""The commands on models of several quantities: MODEL, and MODEL/NAME as the model of one of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import cagp
+from cagp.kernels import Coregionalised
+from cagp.means import ByQuantity
+from cagp.quantities import QuantitiesModel, stacked
+from cagp.saving import About
+from cagp.tables import read_columns, write_table
+
+from cli.small import call
+
+DEGREES, RD = "EPSG:4326", "EPSG:28992"
+
+
+def places(n: int = 12) -> tuple[np.ndarray, np.ndarray]:
+    """Degrees (n, 2), longitudes first, and two quantities (n, 2)."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform([5.0, 51.0], [6.0, 52.0], (n, 2))
+    return X, np.sin(3 * X) + 0.1 * rng.normal(size=(n, 2))
+
+
+def saved(folder: Path, names: tuple[str, str] = ("Cd", "Zn"), together: bool = True, crs: str | None = None) -> Path:
+    """A model of two quantities at longitudes and latitudes, on the globe."""
+    X, Y = places()
+    kernel = cagp.kernels.Geographic(cagp.Matern32(60.0)).on(1, 0)
+    if together:
+        joint = Coregionalised.of(kernel, [[1.0, 0.5], [0.5, 1.0]])
+        models = cagp.Prior(joint, mean=ByQuantity(2), noise_variance=0.1).condition(*stacked(X, Y), "cholesky")
+        model = QuantitiesModel(names, models)
+    else:
+        own = cagp.Prior(kernel, mean=cagp.Constant(), noise_variance=0.1)
+        model = QuantitiesModel(names, [own.condition(X, y, "cholesky") for y in Y.T])
+    return model.save(folder / "model", about=About(("lon", "lat"), crs=crs))
+
+
+def table(path: Path, names: tuple[str, str] = ("lon", "lat"), **more: np.ndarray) -> Path:
+    X, _ = places()
+    write_table(path, dict(zip(names, X.T, strict=True)) | more)
+    return path
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_one_of_several_quantities_on_the_globe(tmp_path: Path, together: bool) -> None:
+    model = saved(tmp_path, together=together)
+    told = call("info", model / "Zn")
+    assert told.exit_code == 0, told.output
+    assert "12 observations of Zn" in told.output
+    assert "region" in told.output
+    data, page = table(tmp_path / "points.csv"), tmp_path / "map.html"
+    drawn = call("predict", model / "Zn", data, "--out", tmp_path / "out.csv", "--map", page)
+    assert drawn.exit_code == 0, drawn.output
+    assert page.exists()
