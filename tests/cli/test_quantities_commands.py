@@ -57,3 +57,25 @@ def test_one_of_several_quantities_on_the_globe(tmp_path: Path, together: bool) 
     drawn = call("predict", model / "Zn", data, "--out", tmp_path / "out.csv", "--map", page)
     assert drawn.exit_code == 0, drawn.output
     assert page.exists()
+
+
+def test_tables_are_matched_to_several_quantities(tmp_path: Path) -> None:
+    """Columns called otherwise, files of points and their coordinate system: as for a model of one quantity."""
+    gpd = pytest.importorskip("geopandas")
+    model, (X, _) = saved(tmp_path, crs=DEGREES), places()
+    frame = gpd.GeoDataFrame(geometry=gpd.points_from_xy(*X.T), crs=DEGREES)
+    frame.to_file(tmp_path / "points.gpkg")
+    frame.to_crs(RD).to_file(tmp_path / "plane.gpkg")
+    refused = call("predict", model, tmp_path / "plane.gpkg", "--out", tmp_path / "out.csv")
+    assert "that of the model EPSG:4326" in " ".join(refused.output.split()), refused.output
+    refused = call("predict", model, table(tmp_path / "points.csv"), "--out", tmp_path / "out.gpkg")
+    assert "which " in refused.output
+    assert "does not say" in " ".join(refused.output.split())
+    for folder, out, prefix in ((model, "out.gpkg", "Zn_"), (model / "Zn", "one.gpkg", "")):
+        found = call("predict", folder, tmp_path / "points.gpkg", "--out", tmp_path / out)
+        assert found.exit_code == 0, found.output
+        assert gpd.read_file(tmp_path / out).crs == DEGREES
+        mean = gpd.read_file(tmp_path / out)[f"{prefix}mean"]
+        np.testing.assert_allclose(mean, cagp.load(model)["Zn"].predict(X).mean)
+    call("predict", model, table(tmp_path / "spaced.csv", (" lon", "lat ")), "--out", tmp_path / "out.csv")
+    assert "Zn_mean" in read_columns(tmp_path / "out.csv").names

@@ -57,7 +57,7 @@ def test_the_command_line_fits_and_predicts(place: Path) -> None:
     ("arguments", "message"),
     [
         (("fit", "table", "--target", "z", "--out", "m", "--lengthscale", 1), "--lengthscale is not known"),
-        (("fit", "table", "--target", "z", "--out", "new"), "is there already"),
+        (("fit", "table", "--target", "z", "--out", "new"), "other things in it"),
         (("fit", "table", "--target", "height", "--out", "m"), "no column 'height'"),
         (("predict", "model", "new", "--out", "p", "--solver", "cholesky"), "--solver is not known"),
         (("predict", "model", "new", "--out", "table"), "other things in it"),

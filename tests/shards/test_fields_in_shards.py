@@ -219,3 +219,11 @@ def test_the_command_line_knows_stores(tmp_path: Path) -> None:
 def test_fields_that_cannot_be_are_refused(make: Any, options: dict[str, Any], message: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=message):
         make().cagp.fit(store=tmp_path / "store", n_jobs=1, **options)
+
+
+def test_a_field_may_begin_with_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cagp.shards.fitting._PILOTED", 20)  # of which all are missing
+    field = sea(9, 13)
+    field[0] = np.nan
+    model = field.chunk().cagp.fit(store=tmp_path / "store", n_jobs=1, **QUICK).model
+    assert model.size == len(observed(field, None, "D", None).y)

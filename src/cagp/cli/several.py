@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..errors import InputError
+from ..support.coordinate_systems import coordinate_names
 from .outputs import beside, columns_of, shown
 from .shared import Printer, asked_beside, require_new, share_in
-from .table_columns import tell_reading
+from .table_columns import matched, read_for, require_system
 
 _KNOWN = ("interval", "observed", "prefix", "overwrite", "drop_missing")
 
@@ -27,15 +28,16 @@ def predict_quantities(command: Callable[..., Any], given: Mapping[str, Any], pr
     if data is None:
         raise InputError(f"DATA must be a table with the places, for {one}")
     out, level = given["out"] or beside(data), share_in(given["interval"])
-    tables.ending_of(out)
+    ending = tables.ending_of(out)
     require_new(out, given["overwrite"])
     if out.exists() and data.exists() and out.samefile(data):
         raise InputError(f"--out {out} is the input itself; choose another name")
-    model, about = read_quantities(folder)
+    model, first = read_quantities(folder)
     raw = tables.read_columns(data)
-    features = about.features or tuple(f"x{i}" for i in range(model.models[0].X.shape[1]))
-    table = tables.read_table(data, list(features), drop_missing=given["drop_missing"], encodings=about.encodings)
-    tell_reading(table, printer)
+    require_system(raw, ending, out, data)
+    features, _ = matched(first, folder, raw, printer)
+    places = () if raw.crs is None else coordinate_names(raw.crs)  # of the geometry that is written
+    table = read_for(first, data, list(dict.fromkeys([*features, *places])), given["drop_missing"], printer)
     if not observed:
         printer("Intervals are about the functions; --observed makes them about new observations, noise included.")
     prediction = model.predict(table.matrix(features), progress=printer.progress)
@@ -47,5 +49,6 @@ def predict_quantities(command: Callable[..., Any], given: Mapping[str, Any], pr
     if clash := set(new) & set(features):
         raise InputError(f"the feature {min(clash)!r} is called like a new column; try --prefix predicted_")
     notes = {"cagp_interval": f"lower and upper hold {100 * level:g}%", "cagp_guarantee": str(model.guarantee)}
-    tables.write_table(out, columns | new, units=table.units, notes=notes, grid=table.grid, rows=table.rows)
+    written: dict[str, Any] = {"grid": table.grid, "rows": table.rows, "crs": raw.crs}
+    tables.write_table(out, columns | new, units=table.units, notes=notes, **written)
     printer(f"{len(table):,} rows of {', '.join(model.names)}. Written: {out}")

@@ -91,12 +91,19 @@ def opened(
         raise InputError(f"--out {out} is the input itself; choose another name")
     saved, raw = read(folder), tables.read_columns(data)
     features, target = matched(saved, folder, raw, printer)
-    if ending in tables.WITH_POINTS and (raw.crs is None or not points):
-        why = f"which {data} does not say" if points else "and what is written here are no points"
-        raise InputError(f"{out} is a file of points with a coordinate system, {why}; choose another ending")
+    require_system(raw, ending, out, data, points)
     if observed and np.ndim(saved.prior.noise_variance):
         raise InputError("--observed: this model has one noise variance per training row, none for new ones")
     return saved, raw, features, target, asked or saved.picked or saved.solver
+
+
+def require_system(raw: RawColumns, ending: str, out: Path, data: Path, points: bool = True) -> None:
+    """Refuse a file of points for what has no coordinate system, or is no ``points``."""
+    from .. import tables
+
+    if ending in tables.WITH_POINTS and (raw.crs is None or not points):
+        why = f"which {data} does not say" if points else "and what is written here are no points"
+        raise InputError(f"{out} is a file of points with a coordinate system, {why}; choose another ending")
 
 
 def matched(saved: Saved, folder: Path, raw: RawColumns, printer: Printer) -> tuple[tuple[str, ...], str]:

@@ -62,8 +62,8 @@ def write_quantities(
     return fill_folder(place, fill)
 
 
-def read_quantities(folder: str | Path, **how: Any) -> tuple[QuantitiesModel, About]:
-    """What ``write_quantities`` wrote, checked, and what it says of the first; ``how`` is as in ``Saved.condition``."""
+def read_quantities(folder: str | Path, **how: Any) -> tuple[QuantitiesModel, Saved]:
+    """What ``write_quantities`` wrote, checked, and the first of it; ``how`` is as in ``Saved.condition``."""
     place = Path(folder)
     try:
         names, story, saved = _read(place)
@@ -74,7 +74,7 @@ def read_quantities(folder: str | Path, **how: Any) -> tuple[QuantitiesModel, Ab
     for each in saved[1:]:  # of one model of all, all others are other views
         models.append(each.condition(**how) if each.parts.quantity is None else each.parts.around(models[0]))
         models[-1].target_name = each.about.target
-    return QuantitiesModel(names, models, story=story), saved[0].about
+    return QuantitiesModel(names, models, story=story), saved[0]
 
 
 def _read(place: Path) -> tuple[list[str], Story | None, list[Saved]]:

@@ -23,6 +23,7 @@ from ..errors import InputError
 from ..hyperparameters import fit as fit_hyperparameters
 from ..interop.xarray_conventions import fit_options
 from ..kernels.nearness import near_coordinates
+from ..left_out import FEWEST
 from ..solvers import NearestNeighbours, as_solver
 from .fields import FieldAxes, LazyField, is_grid, opened, some_points
 from .sharded import ShardedModel
@@ -97,7 +98,9 @@ def fit(
     names = list(known.features if known else features or [name for name in names_of(data) if name != target])
     options["like"] = _places(like, names, field)
     if known is None and not is_frame(data):
-        _checked(_beginning(data, [*names, str(target)]), names, options)
+        some = _beginning(data, [*names, str(target)])
+        if len(some.y) >= FEWEST:  # a field may begin with cells that are missing
+            _checked(some, names, options)
     with workers(n_jobs, memory_limit, progress) as by:
         kept = known or write(data, str(target), store or _beside(source, str(target)), by, names)
         rows, whole, options["like"] = working_set(kept, by, options)
