@@ -79,3 +79,15 @@ def test_tables_are_matched_to_several_quantities(tmp_path: Path) -> None:
         np.testing.assert_allclose(mean, cagp.load(model)["Zn"].predict(X).mean)
     call("predict", model, table(tmp_path / "spaced.csv", (" lon", "lat ")), "--out", tmp_path / "out.csv")
     assert "Zn_mean" in read_columns(tmp_path / "out.csv").names
+
+
+def test_degrees_may_be_a_plane_and_a_trend_goes_together(tmp_path: Path) -> None:
+    _, Y = places()
+    data = table(tmp_path / "data.csv", Cd=Y[:, 0], Zn=Y[:, 1])
+    asked = ("--features", "lon,lat", "--crs", DEGREES, "--globe", "none", "--mean", "constant", "--together")
+    quick = ("--kernel", "matern32", "--no-varying", "--transform", "none", "--no-recalibrate")
+    fitted = call("fit", data, "--target", "Cd,Zn", "--out", tmp_path / "new", *asked, *quick)
+    assert fitted.exit_code == 0, fitted.output
+    kernel = repr(cagp.load(tmp_path / "new")["Zn"].prior.kernel)
+    assert "Coregionalised" in kernel
+    assert "Geographic" not in kernel

@@ -41,6 +41,8 @@ def test_degrees_are_a_globe() -> None:
     other = cagp.fit(values, frame["zinc"].to_numpy(), **QUICK, globe=(0, 1), progress=False)
     assert model.prior.kernel == other.prior.kernel
     np.testing.assert_array_equal(model.predict(frame[["geometry", "height"]]).mean, other.predict(values).mean)
+    plane = cagp.fit(frame[["geometry", "height"]], frame["zinc"], **QUICK, globe=(), progress=False)
+    assert plane.prior.kernel == cagp.fit(values, frame["zinc"].to_numpy(), **QUICK, progress=False).prior.kernel
     # the same degrees in the other order of axes
     same = frame.to_crs("OGC:CRS84")
     np.testing.assert_array_equal(model.predict(same[["geometry", "height"]]).mean, other.predict(values).mean)

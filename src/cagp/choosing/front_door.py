@@ -87,15 +87,15 @@ def fit(
     observations for each. ``rotate`` turns the axes that these belong to, of two or three columns, see
     ``cagp.Rotated``: "auto" tries that with the best candidate where the likelihood promises something, and left-out
     observations judge it. ``globe`` names the columns with latitude and longitude in degrees, by number or by name:
-    distance there is measured in kilometres, by default where X is a GeoDataFrame in degrees. ``times`` names those
-    with times: each has a factor of its own in the kernel. Observations (n, q) are of several quantities, NaN where one
-    was not measured: then it is a ``QuantitiesModel``, ``together`` True, False, or "auto": in one model where left-out
-    observations say that one quantity tells about another. ``fit_options`` and ``condition_options`` are further
-    options of ``cagp.hyperparameters.fit`` and ``Prior.condition``. ``device`` is by default that of X. ``seconds`` is
-    the budget, by default 60 for up to 10,000 entries and growing slowly: after it the best so far is kept and judged,
-    and the story says what was not tried. Where it is given, the first fit starts from a few hundred observations, and
-    one candidate is always fitted and judged. Ctrl-C ends the search as well. ``seed`` decides all chance, ``progress``
-    shows a bar.
+    distance there is measured in kilometres, by default where X is a GeoDataFrame in degrees, never with (). ``times``
+    names those with times: each has a factor of its own in the kernel. Observations (n, q) are of several quantities,
+    NaN where one was not measured: then it is a ``QuantitiesModel``, ``together`` True, False, or "auto": in one model
+    where left-out observations say that one quantity tells about another. ``fit_options`` and ``condition_options`` are
+    further options of ``cagp.hyperparameters.fit`` and ``Prior.condition``. ``device`` is by default that of X.
+    ``seconds`` is the budget, by default 60 for up to 10,000 entries and growing slowly: after it the best so far is
+    kept and judged, and the story says what was not tried. Where it is given, the first fit starts from a few hundred
+    observations, and one candidate is always fitted and judged. Ctrl-C ends the search as well. ``seed`` decides all
+    chance, ``progress`` shows a bar.
 
     X may be a folder of Parquet files, several files, a Dask data frame, a Zarr store or NetCDF files, and y the name
     of a column or variable: data that no process holds as a whole, see ``cagp.shards.fit``, which gives a

@@ -141,14 +141,15 @@ class PriorAsked:
 
     def for_fit(self, training: Training) -> dict[str, Any]:
         """What ``cagp.fit`` is told: the prior where its values or its whole kernel were given, else what is known."""
-        mean = TREES if self.mean == TREES else self._mean
+        mean = None if self.mean == "auto" else self.mean
         known: dict[str, Any] = {"mean": mean, "noise_variance": training.noise, "fix": ()}
         if self.own_kernel is not None or self._valued or self._kernel is Periodic:
             kernel, fixed = self._kernel_for(training)
             return {**known, "kernel": kernel, "fix": fixed}
         kind, rotate = self._kernel, "auto" if self.rotate is None else self.rotate
         names = next(name for name, each in KINDS.items() if each is kind) if isinstance(kind, type) else kind
-        return {**known, "kernel": names, "globe": training.globe, "ard": self.ard, "rotate": rotate}
+        globe = () if (self.globe or "").strip().lower() == "none" else training.globe
+        return {**known, "kernel": names, "globe": globe, "ard": self.ard, "rotate": rotate}
 
     def some_prior(self, training: Training) -> Prior:
         """A prior on the columns of the data, to match other tables by."""
