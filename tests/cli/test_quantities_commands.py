@@ -91,3 +91,19 @@ def test_degrees_may_be_a_plane_and_a_trend_goes_together(tmp_path: Path) -> Non
     kernel = repr(cagp.load(tmp_path / "new")["Zn"].prior.kernel)
     assert "Coregionalised" in kernel
     assert "Geographic" not in kernel
+
+
+def test_names_with_slashes_are_quantities_and_nothing_else_goes_in(tmp_path: Path) -> None:
+    model = saved(tmp_path, ("Cd/kg", "Zn.1"), together=False)
+    X, Y = places()
+    assert call("info", model / "Cd/kg").exit_code == 0
+    np.testing.assert_allclose(cagp.load(model / "Zn.1").y, Y[:, 1])
+    assert "no quantity 'Cd'" in call("info", model / "Cd").output
+    data = table(tmp_path / "more.csv", **{"Zn.1": Y[:, 1] + 1})
+    refused = call("update", model / "Zn.1", data, "--out", model / "Zn.1", "--overwrite")
+    assert "no other goes in there" in " ".join(refused.output.split())
+    assert call("update", model / "Zn.1", data, "--out", tmp_path / "more").exit_code == 0
+    (tmp_path / "quantities.json").write_text("[]")  # of somebody else
+    cagp.load(model).save(tmp_path / "another")
+    cagp.load(model).save(model, overwrite=True)
+    np.testing.assert_allclose(cagp.load(model).predict(X).mean, cagp.load(tmp_path / "another").predict(X).mean)

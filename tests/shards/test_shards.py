@@ -285,7 +285,8 @@ def test_what_was_damaged_is_refused(model: ShardedModel, tmp_path: Path) -> Non
     """Whatever zip archives, Parquet files and JSON say of it."""
     folder = model.save(tmp_path / "model")
     known = json.loads((folder / "shards.json").read_text())
-    for key, value in (("parts", "../model"), ("near", [[{}]]), ("near", [[[9]]]), ("far", [[["x", 1]]]), ("store", 3)):
+    huge = [[[take, 10**30] for take, _ in own] for own in known["far"]]
+    for key, value in (("parts", "../model"), ("near", [[{}]]), ("near", [[[9]]]), ("far", [[["x", 1]]]), ("store", 3), ("far", huge)):
         changed = known | {key: value}
         (folder / "shards.json").write_text(json.dumps(changed))
         with pytest.raises(SavedModelError, match="no model of data in shards"):
@@ -304,6 +305,20 @@ def test_what_was_damaged_is_refused(model: ShardedModel, tmp_path: Path) -> Non
         with pytest.raises(SavedModelError, match="no model of data in shards"):
             cagp.load(folder)
         file.write_bytes(content)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("rows", []), ("rows", [[1]]), ("rows", "ab"), ("block", None), ("block", 3), ("target", 10**30)]
+)
+def test_a_store_that_cannot_be_is_refused(model: ShardedModel, tmp_path: Path, key: str, value: Any) -> None:
+    folder, place = model.save(tmp_path / "model"), model.store.folder / "store.json"
+    known = place.read_text()
+    place.write_text(json.dumps(json.loads(known) | {key: value}))
+    try:
+        with pytest.raises(SavedModelError, match="no model of data in shards"):
+            cagp.load(folder)
+    finally:
+        place.write_text(known)
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {

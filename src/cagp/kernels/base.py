@@ -289,6 +289,8 @@ class OnColumns(Wrapper):
     columns: tuple[int, ...]
 
     def __post_init__(self) -> None:
+        if not isinstance(self.kernel, Kernel):
+            raise InputTypeError(f"OnColumns wraps a kernel, got {self.kernel!r}; write kernel.on(0, 1)")
         if not self.columns:
             raise InputError("on() needs at least one column, for example kernel.on(0)")
         columns = tuple(count(c, "columns") for c in self.columns)

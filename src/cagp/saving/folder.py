@@ -39,7 +39,7 @@ FORMAT_VERSION = 5
 
 DESCRIPTION = "model.json"
 IN_SHARDS = "shards.json"  # is there instead where the observations are in shards
-QUANTITIES = "quantities.json"  # of several models, see ``several.py``
+QUANTITIES, SEVERAL = "quantities.json", "cagp quantities"  # of several models, see ``several.py``
 
 _DATA_NAME = re.compile(r"data-[0-9a-f]{16}\.safetensors")
 _PART = re.compile(rf"{_DATA_NAME.pattern}|parts-[0-9a-f]{{32}}")
@@ -72,6 +72,9 @@ def is_model_folder(folder: str | Path) -> bool:
 def require_writable(folder: str | Path, overwrite: bool) -> Path:
     """``folder`` as a path where a model may be written: new, empty, or a model to be replaced."""
     place = Path(folder)
+    whole = _several_above(place)
+    if whole is not None and not _PART.fullmatch(place.relative_to(whole).parts[0]):
+        raise InputError(f"{whole} holds a model of several quantities, and no other goes in there; choose another name")
     if not place.exists() and not place.is_symlink():
         return place
     if not place.is_dir():
@@ -187,7 +190,8 @@ def new_parts(place: Path, description: str, overwrite: bool) -> Iterator[Path]:
             own.mkdir()
             yield own
         except BaseException:
-            remove(own)
+            if own.name not in _described(place):  # by now it may be the model
+                remove(own)
             raise
         _settle(place, description, own.name, before, alone)
 
@@ -255,17 +259,27 @@ def read(folder: str | Path) -> Saved:
 
 def _of_quantity(place: Path) -> Path:
     """The folder of one quantity, where ``place`` is that of several with its name behind it."""
-    several = place.parent
-    if place.exists() or not (several / QUANTITIES).is_file():
+    several = _several_above(place)
+    if several is None or place.exists():
         return place
+    name = place.relative_to(several).as_posix()
     try:
         content = json.loads((several / QUANTITIES).read_bytes())
         names = list(map(str, content["names"]))
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise SavedModelError(f"{several} cannot be loaded: {error}") from error
-    if place.name not in names:
-        raise SavedModelError(f"{several} has no quantity {place.name!r}; it has {', '.join(map(repr, names))}")
-    return several / require_parts(content.get("parts")) / str(names.index(place.name))
+    if name not in names:
+        raise SavedModelError(f"{several} has no quantity {name!r}; it has {', '.join(map(repr, names))}")
+    return several / require_parts(content.get("parts")) / str(names.index(name))
+
+
+def _several_above(place: Path) -> Path | None:
+    """The model of several quantities that ``place`` is in, or would be: a name of a quantity may have slashes."""
+    for each in place.parents:
+        with suppress(OSError), open(each / QUANTITIES, "rb") as file:
+            if f'"format": "{SEVERAL}"'.encode() in file.read(1000):
+                return each
+    return None
 
 
 def _read(place: Path) -> Saved:
@@ -359,6 +373,8 @@ def _saved(content: dict[str, Any], arrays: dict[str, np.ndarray]) -> Saved:
     picked = None if solver["picked"] is None else decode(solver["picked"], "picked", arrays, Solver)
     about = About.from_json(content["about"])
     parts = decoded(content["layers"], arrays, len(X)) if "layers" in content else Parts()
+    if parts.quantity is not None and not (X[:, -1] == parts.quantity).any():
+        raise SavedModelError(f"it is of the quantity {parts.quantity}, of which there are no observations")
     kept = {name: settings[name] for name in ("storage", "dtype", "solve_dtype")}
     kept |= {name: str(content[name]) for name in ("created", "cagp_version")} | {"fingerprint": own_hash(content)}
     return Saved(prior, X, y, asked, picked=picked, about=about, parts=parts, **kept)

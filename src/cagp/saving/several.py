@@ -22,6 +22,7 @@ from ..support.atomic_files import fill_folder, one_writer
 from .about import About
 from .folder import (
     QUANTITIES,
+    SEVERAL,
     description_in,
     new_parts,
     read,
@@ -32,7 +33,7 @@ from .folder import (
 )
 from .saved import Saved
 
-_FORMAT, _VERSION = "cagp quantities", 1
+_VERSION = 1
 _ENTRIES = {"format", "format_version", "cagp_version", "created", "names", "story", "parts"}
 
 
@@ -47,7 +48,7 @@ def write_quantities(
     """Write a model of several quantities, whole or not at all; ``about`` is that of the places."""
     place, about = require_writable(folder, overwrite), about or About()
     content = {
-        "format": _FORMAT,
+        "format": SEVERAL,
         "format_version": _VERSION,
         "names": list(model.names),
         "story": None if model.record is None else model.record.to_json(),
@@ -80,13 +81,18 @@ def read_quantities(folder: str | Path, **how: Any) -> tuple[QuantitiesModel, Sa
 def _read(place: Path) -> tuple[list[str], Story | None, list[Saved]]:
     """The names of the quantities, the story, and the model of each."""
     try:
-        content = description_in(place, QUANTITIES, _FORMAT, {_VERSION: (_ENTRIES,)})
+        content = description_in(place, QUANTITIES, SEVERAL, {_VERSION: (_ENTRIES,)})
         names = [str(each) for each in content["names"]]
         story = None if content["story"] is None else Story.from_json(content["story"])
         parts = place / require_parts(content["parts"])
+        if not names or len(set(names)) < len(names):
+            raise SavedModelError(f"its quantities are called {content['names']!r}; each has a name of its own")
     except (InputError, SavedModelError, KeyError, TypeError, OSError) as error:
         raise SavedModelError(f"{place} cannot be loaded: {error}") from error
-    return names, story, [read(parts / str(i)) for i in range(len(names))]
+    saved = [read(parts / str(i)) for i in range(len(names))]
+    if len({each.parts.quantity is None for each in saved}) > 1:
+        raise SavedModelError(f"{place} cannot be loaded: some of its quantities have one model of all, others have not")
+    return names, story, saved
 
 
 def load(

@@ -281,8 +281,12 @@ def _read(place: Path) -> ShardedModel:
                 (rows, count(take, "far"), count(ask, "far"))
                 for rows, (take, ask) in zip(arrays[len(near) :], known["far"][i], strict=True)
             ]
+            if not all(1 <= take <= ask <= len(rows) for rows, take, ask in far):
+                raise ValueError("more observations are far than there are")
             metric = Metric(component.prior.kernel, torch.from_numpy(origin), pairs)
-            metric(origin[None])  # whose terms are those of the kernel
+            width = metric(origin[None]).shape[1]  # whose terms are those of the kernel
+            if not low.shape == high.shape == (len(store.blocks), width):
+                raise ValueError(f"it is of other blocks than those in {store.folder}")
             around.append(Surroundings(store, metric, low, high, far))
         return ShardedModel(learned, store, Rows.read(parts / "far.parquet", None, store.names), tuple(around))
     except _DAMAGED as error:

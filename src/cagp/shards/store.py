@@ -17,6 +17,7 @@ import numpy as np
 
 from ..errors import InputError
 from ..support.atomic_files import whole_file
+from ..support.validation import count
 from .fields import FieldAxes
 from .work import Workers
 
@@ -95,8 +96,12 @@ class Store:
             if known["format"] != FORMAT:
                 raise ValueError
             field = FieldAxes.from_json(known["field"]) if "field" in known else None
-            names = tuple(known["features"]), known["target"]
-            return cls(place.resolve(), *names, tuple(known["rows"]), known["block"], field)
+            names, target = tuple(known["features"]), known["target"]
+            rows = tuple(count(each, "rows") for each in known["rows"])
+            if not (names and sum(rows) and all(isinstance(each, str) for each in (*names, target))):
+                raise ValueError
+            block = count(known["block"], "block", minimum=1)
+            return cls(place.resolve(), names, target, rows, block, field)
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise InputError(f"{place} is not a store of shards: its {DESCRIPTION} cannot be read") from error
 
@@ -120,8 +125,8 @@ class Store:
         """The tile of each block, and its row group there, (n, 2)."""
         found = []
         for tile, rows in enumerate(self.rows):
-            count = -(-rows // self.block)
-            found.append(np.column_stack([np.full(count, tile), np.arange(count)]))
+            groups = -(-rows // self.block)
+            found.append(np.column_stack([np.full(groups, tile), np.arange(groups)]))
         return np.concatenate(found)
 
     def tile(self, number: int) -> Path:

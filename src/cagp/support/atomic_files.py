@@ -10,6 +10,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
 
+_NOTHING = ", so that nothing was written"
+
 
 @contextmanager
 def named_as(path: Path) -> Iterator[None]:
@@ -17,8 +19,8 @@ def named_as(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        why = error.strerror or str(error)
-        raise OSError(error.errno or errno.EIO, f"{why}, so that nothing was written", str(path)) from error
+        why = (error.strerror or str(error)).removesuffix(_NOTHING)  # said once, of a file in a folder in a folder
+        raise OSError(error.errno or errno.EIO, f"{why}{_NOTHING}", str(path)) from error
 
 
 @contextmanager
