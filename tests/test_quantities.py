@@ -178,6 +178,16 @@ def test_a_quantity_on_its_own_scale() -> None:
     np.testing.assert_allclose(own.covariance(), plain.covariance())  # of what was modelled
 
 
+def test_the_reach_of_a_quantity_is_that_of_its_own_observations() -> None:
+    """However their noise is said: the copper of 100 has nothing to do with lead."""
+    X, Y = data()
+    one = model()["lead"].replace(transform=Log(), limited=True).recalibrated()
+    levels = NOISE[stacked(X, Y)[0][:, 2].astype(int)]
+    plain = cagp.Prior(prior().kernel, mean=ByQuantity(3), noise_variance=levels)
+    other = QuantitiesModel(NAMES, plain.condition(*stacked(X, Y + np.array([100.0, 0, 0])), "cholesky"))["lead"]
+    np.testing.assert_allclose(other.replace(transform=Log(), limited=True, margins=one.margins).reach, one.reach)
+
+
 def test_more_observations_are_like_having_had_them() -> None:
     X, Y = data()
     first = QuantitiesModel(NAMES, prior().condition(*stacked(X[:20], Y[:20]), "cholesky"))
