@@ -178,6 +178,16 @@ def test_a_quantity_on_its_own_scale() -> None:
     np.testing.assert_allclose(own.covariance(), plain.covariance())  # of what was modelled
 
 
+def test_the_reach_of_a_quantity_is_that_of_its_own_observations() -> None:
+    """However their noise is said: the copper of 100 has nothing to do with lead."""
+    X, Y = data()
+    one = model()["lead"].replace(transform=Log(), limited=True).recalibrated()
+    levels = NOISE[stacked(X, Y)[0][:, 2].astype(int)]
+    plain = cagp.Prior(prior().kernel, mean=ByQuantity(3), noise_variance=levels)
+    other = QuantitiesModel(NAMES, plain.condition(*stacked(X, Y + np.array([100.0, 0, 0])), "cholesky"))["lead"]
+    np.testing.assert_allclose(other.replace(transform=Log(), limited=True, margins=one.margins).reach, one.reach)
+
+
 def test_more_observations_are_like_having_had_them() -> None:
     X, Y = data()
     first = QuantitiesModel(NAMES, prior().condition(*stacked(X[:20], Y[:20]), "cholesky"))
@@ -231,6 +241,36 @@ def test_a_model_of_one_quantity_knows_the_others(tmp_path: Path) -> None:
         one.gradient(T)
     with pytest.raises(InputError, match="not for one quantity of several"):
         one.left_out(like=T)
+
+
+def test_a_model_of_one_quantity_does_what_a_model_does_with_places() -> None:
+    X, Y = data()
+    whole, T = model(), X[:6] + 0.01
+    one = whole["lead"]
+    calibrated = one.recalibrated(calibration=(X + 0.02, Y[:, 1]))
+    assert calibrated.guarantee.kind == "marginal, distribution-free"
+    two = one.replace(components=[one.components[0], one.components[0].with_prior(prior())], weights=(0.5, 0.5))
+    assert len(two.compact(like=T).components) == 1
+    other = QuantitiesModel(NAMES, prior().condition(*stacked(X, Y + np.array([0.0, 0.1, 0.0])), "cholesky"))
+    changed = one.with_observations(Y[:, 1] + 0.1)
+    np.testing.assert_allclose(changed.predict(T).mean, other["lead"].predict(T).mean)
+    assert len(one.replace(quantity=None).left_out()) == len(stacked(X, Y)[1])
+    with pytest.raises(InputError, match="not for one quantity of several"):
+        one.recalibrated(like=T)
+
+
+def test_recalibrations_of_quantities_are_learned_anew() -> None:
+    """From all observations of each, as if nothing had been learned before."""
+    X, Y = data(60)
+    rows = stacked(X[:40], Y[:40])
+    first = QuantitiesModel(NAMES, prior().condition(*rows, "cholesky"))
+    learned = QuantitiesModel(NAMES, [each.recalibrated(progress=False) for each in first.models])
+    grown, one = learned.with_more(X[40:], Y[40:]), learned["lead"].with_more(X[40:], Y[40:, 1])
+    whole = QuantitiesModel(NAMES, prior().condition(*stacked(X, Y), "cholesky"))
+    for found, wanted in ((grown["lead"], whole["lead"]), (one, one.replace(margins=None))):
+        assert (found.margins.single, found.margins.added) == (60, 0)
+        expected = wanted.recalibrated(progress=False).predict(X[:4] + 0.01)
+        np.testing.assert_allclose(found.predict(X[:4] + 0.01).std, expected.std, rtol=1e-6)
 
 
 @pytest.mark.parametrize("solver", ["cholesky", cagp.NearestNeighbours(40)])

@@ -28,9 +28,10 @@ from .predicting.solving import cheap_means, coefficients
 from .predicting.status import Status, joint_status
 from .prediction import Prediction, checked_noise
 from .prior import Prior
-from .recalibration import Conformal, Recalibration, brought_up_to_date, jackknife_interval, learn
+from .recalibration import Conformal, Margins, Recalibration, brought_up_to_date, jackknife_interval, learn
 from .solvers import Solver
 from .stopping import Rule, require_rule
+from .story import Story
 from .support.coordinate_systems import system_of
 from .support.frames import series_name
 from .support.interrupt import Interrupt
@@ -43,6 +44,7 @@ if TYPE_CHECKING:  # a short cut into a room above: a model can save itself
     from .saving import About
 
 _JUDGED = 200  # training points, and as many places between them, judge what is left of a model made compact
+_LIKE = "like lets single observations stand in for points, not for {}; leave like out"
 
 
 class Model(ModelParts):
@@ -453,9 +455,8 @@ class Model(ModelParts):
         quantities where the model is one of several.
         """
         if like is not None and (whole_places or self.quantity is not None):
-            what = "whole_places" if whole_places else "one quantity of several"
-            raise InputError(f"like lets single observations stand in for points, not for {what}; leave like out")
-        test = None if like is None else self.test_points(like, "like")[0]
+            raise InputError(_LIKE.format("whole_places" if whole_places else "one quantity of several"))
+        test = None if like is None else self.places(like, "like")
         places = self.recipe.X if self.quantity is None else self.recipe.X[:, :-1]
         place = np.unique(places, axis=0, return_inverse=True)[1].reshape(-1) if whole_places else None
         with self._threads():
@@ -485,7 +486,9 @@ class Model(ModelParts):
         prediction on top, whose intervals hold at least as often as they promise, if new observations are exchangeable
         with these. The ``guarantee`` of a prediction says which of them holds.
         """
-        test = None if like is None else self.test_points(like, "like")[0]
+        if like is not None and self.quantity is not None:
+            raise InputError(_LIKE.format("one quantity of several"))
+        test = None if like is None else self.places(like, "like")
         unseen = None if calibration is None else self._calibration(calibration)
         # the tails of learned margins are an assumption, which a transform multiplies
         with self._threads():
@@ -535,7 +538,7 @@ class Model(ModelParts):
         tolerance = positive(tolerance, "tolerance")
         some = self.X[torch.randperm(len(self.X), generator=torch.Generator().manual_seed(0))[:_JUDGED].to(self.device)]
         between = torch.cat([some, (some + some.roll(1, 0)) / 2])
-        test = between if like is None else self.test_points(like, "like")[0]
+        test = between if like is None else self.places(like, "like")
         if len(self.components) == 1:
             return self.replace(result=None)
         whole = self.predict(test, progress=False).mixture
@@ -551,8 +554,12 @@ class Model(ModelParts):
     # --- other data -----------------------------------------------------------------------------------------------
 
     def with_observations(self, y: ArrayLike) -> Model:
-        """The same with other observations y (d,), sharing what a calibrated solver did; without margins and story."""
-        observations = self._modelled(targets(y, len(self.recipe.y), self.device))
+        """The same with other observations y (d,), sharing what a calibrated solver did; without margins and story.
+
+        Those of other quantities, where the model is one of several, stay what they are.
+        """
+        observations, own = self.components[0].y.clone(), slice(None) if self.quantity is None else self.recipe.judging
+        observations[own] = self._modelled(targets(y, len(self.X), self.device))
         components = [component.with_observations(observations) for component in self.components]
         return self.replace(components=components, margins=None, story=None, result=None)
 
@@ -584,6 +591,10 @@ class Model(ModelParts):
         with self._threads():
             components = [component.with_more(new, values, noise_variance) for component in self.components]
         story = None if self.record is None else self.record.after(added)
+        return self.grown(components, margins, story)
+
+    def grown(self, components: Sequence[Conditioned], margins: Margins | None, story: Story | None) -> Model:
+        """The model of components that have more observations, with these ``margins`` brought up to date."""
         grown = self.replace(components=components, margins=margins, story=story)
         with self._threads():
             return grown.replace(margins=brought_up_to_date(grown, margins))

@@ -76,6 +76,8 @@ class ModelParts:
         They are ``components``, ``weights``, ``margins``, ``transform``, ``limited``, ``story`` and ``result``; and
         ``quantity``, of which a model of points (x, i) is then: it takes places x, and its data are those of i.
         """
+        if self.quantity is not None and parts.get("quantity", self.quantity) is None:  # about all of them
+            parts["components"] = [each.judged_by(None) for each in parts.get("components", self.components)]
         names = ("components", "weights", "margins", "transform", "limited", "result", "quantity")
         own = {name: getattr(self, name) for name in (*names, "column_names", "encodings", "crs", "target_name")}
         return type(self)(**{**own, "story": self.record, **parts})
@@ -171,11 +173,15 @@ class ModelParts:
         widest = max(len(column) for column in columns)
         return torch.stack([column.expand(widest) for column in columns])
 
-    def test_points(self, X_test: ArrayLike, name: str = "X_test") -> tuple[torch.Tensor, Output]:
-        """X_test (T, p), checked, on the device of the model; and how results go out: as X_test came in."""
+    def places(self, X_test: ArrayLike, name: str = "X_test") -> torch.Tensor:
+        """X_test (T, p), checked, on the device of the model."""
         require_known_system(X_test, name, self.crs, self.column_names)
         given = features_of(X_test, name, self.column_names, self.encodings)
-        test = points(given, name, self.device, columns=self.X.shape[1])
+        return points(given, name, self.device, columns=self.X.shape[1])
+
+    def test_points(self, X_test: ArrayLike, name: str = "X_test") -> tuple[torch.Tensor, Output]:
+        """X_test (T, p), as the components take it; and how results go out: as X_test came in."""
+        test = self.places(X_test, name)
         if self.quantity is not None:
             test = torch.cat([test, test.new_full((len(test), 1), self.quantity)], dim=1)
         return test, Output.like(X_test)
@@ -190,7 +196,7 @@ class ModelParts:
             X, y = given
         except (TypeError, ValueError):
             raise InputError(f"calibration must be a pair (X, y), got {type(given).__name__}") from None
-        test, _ = self.test_points(X, "calibration[0]")
+        test = self.places(X, "calibration[0]")
         return test, self._modelled(targets(y, len(test), self.device, "calibration[1]"), "calibration[1]")
 
     def _threads(self, points: int = 0) -> threads_for:

@@ -85,9 +85,8 @@ class QuantitiesModel:
         """The model of points (x, i), on the scales that were modelled; None where each quantity is by itself."""
         if not self.together:
             return None
-        components = [each.judged_by(None) for each in self.models[0].components]
         plain: Any = dict.fromkeys(("quantity", "margins", "transform", "column_names", "story"))
-        return self.models[0].replace(components=components, encodings=(), **plain)
+        return self.models[0].replace(encodings=(), **plain)
 
     @property
     def together(self) -> bool:
@@ -159,10 +158,10 @@ class QuantitiesModel:
     def with_more(self, X: ArrayLike, Y: ArrayLike) -> QuantitiesModel:
         """The model of its own observations and further ones Y (m, q) at X (m, p), NaN where there is none.
 
-        What was chosen and learned stays as it was: see ``Model.with_more``.
+        What was chosen stays as it was, and recalibrations are learned anew where ``Model.with_more`` does so.
         """
         q = len(self.names)
-        new = self.models[0].test_points(X, "X")[0][:, : self.models[0].X.shape[1]].cpu().numpy()
+        new = self.models[0].places(X, "X").cpu().numpy()
         values = quantities(Y, len(new), self.names)
         story = None if self.record is None else self.record.after(int((~np.isnan(values)).sum()))
         known = [~np.isnan(values[:, i]) for i in range(q)]
@@ -170,12 +169,10 @@ class QuantitiesModel:
         if self.joint is None:
             models = [model.with_more(new[own], y[own]) if own.any() else model for model, own, y in each]
         else:
-            whole = self.joint.with_more(*stacked(new, on_scales(values, self.models)))
             learned = [model.margins and model.margins.after(int(own.sum())) for model, own, _ in each]
-            models = [
-                model.replace(components=whole.components, margins=margins, story=story)
-                for model, margins in zip(self.models, learned, strict=True)
-            ]
+            whole = self.joint.with_more(*stacked(new, on_scales(values, self.models)))
+            both = zip(self.models, learned, strict=True)
+            models = [model.grown(whole.components, margins, story) for model, margins in both]
         return QuantitiesModel(self.names, models, story=story)
 
     def save(self, folder: str | Path, *, about: About | None = None, overwrite: bool = False) -> Path:

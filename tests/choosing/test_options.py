@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 import cagp
 from cagp.choosing import front_door
 from cagp.choosing.candidates import KINDS
-from cagp.choosing.options import Options
+from cagp.choosing.options import Options, TrainingData
 from cagp.cli import app, flags, starting
 from cagp.cli.fit_command import fit as fit_command
 from cagp.errors import InputError
@@ -50,7 +50,7 @@ def test_other_doors_have_the_same_words() -> None:
             assert held, f"CAGPRegressor.__init__ lacks self.{called}"
     assert "like" in inspect.signature(CAGPRegressor.fit).parameters
     # gridded fields hand on what they do not need themselves
-    own = {"field", "coords", "time_unit", "options"}
+    own = {"field", "coords", "time_unit", "store", "options"}
     assert set(inspect.signature(grids.fit).parameters) - own <= {each.name for each in fields(Options)}
 
 
@@ -113,6 +113,11 @@ def test_what_cannot_be_is_refused_before_work(
     monkeypatch.setattr(front_door, "run_steps", lambda *arguments: pytest.fail("work was done"))
     with pytest.raises(InputError, match=words):
         cagp.fit(X, Y, **options)
+
+
+def test_one_column_may_be_said_without_a_list() -> None:
+    data = TrainingData.read(X, Y, None)
+    assert Options(times=1).checked(data).groups == Options(times=[1]).checked(data).groups
 
 
 def test_a_spherical_kernel_is_one_of_several_in_space_and_refused_at_once_in_more_columns(

@@ -183,7 +183,7 @@ def test_the_estimator_predicts_several_outputs_together() -> None:
     assert regressor.sample_y(X[:4], 3).shape == (4, 2, 3)
     assert regressor.predict_interval(X[:4])[0].shape == (4, 2)
     assert np.isfinite(regressor.log_marginal_likelihood_value_)
-    alone = CAGPRegressor(**own).fit(X[~missing], Y[~missing])
+    alone = regressor.set_params(together=False).fit(X[~missing], Y[~missing])
     assert not hasattr(alone, "quantities_")
     with pytest.raises(InputError, match="together is for kernels that are chosen"):
         CAGPRegressor(cagp.RBF(0.3), together=True).fit(X, Y)
@@ -220,9 +220,9 @@ def test_the_command_line(tmp_path: Path) -> None:
         assert refused.exit_code == 2
         assert "several" in refused.output
     for words in (
-        ["info", f"{folder}/0"],
-        ["predict", f"{folder}/0", str(tmp_path / "new.csv"), "--out", str(tmp_path / "one.csv"), "--exceed", "50"],
-        ["update", f"{folder}/0", str(tmp_path / "data.csv"), "--out", str(tmp_path / "more"), "--drop-missing"],
+        ["info", f"{folder}/Cd"],
+        ["predict", f"{folder}/Cd", str(tmp_path / "new.csv"), "--out", str(tmp_path / "one.csv"), "--exceed", "50"],
+        ["update", f"{folder}/Cd", str(tmp_path / "data.csv"), "--out", str(tmp_path / "more"), "--drop-missing"],
     ):
         done = run(app, words)
         assert done.exit_code == 0, done.output

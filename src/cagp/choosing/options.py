@@ -244,7 +244,7 @@ class FitRequest:
     def _check_together(self, on_its_scale: list[str]) -> None:
         """Refuse options that contradict each other, of which some are ``on_its_scale``, that of the observations."""
         options, rotate = self.options, self.options.rotate is True
-        columns = options.globe is not None or len(options.times) or options.ard is not None
+        columns = options.globe is not None or np.size(options.times) > 0 or options.ard is not None
         if self.given is not None and (columns or rotate):
             raise InputError(
                 "globe, times, ard and rotate are for kernels that are chosen here; leave them out beside a whole one"

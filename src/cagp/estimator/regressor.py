@@ -244,6 +244,7 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self._evidence: float | None = None
         self._start: Start | None = None
         self._white = 0.0
+        self.__dict__.pop("quantities_", None)  # of an earlier fit
         if not self._has_kernel and self.optimizer is not None:
             about = {"names": self._features, "encodings": self._encodings, "targets": names}
             fitted = chosen(self, X, Y, noise_variance, like, how, about)

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from ..errors import InputError
-from ..kernels import NoiseByQuantity
+from ..kernels import Coregionalised
 from ..transforms import Transform
 from .conditioned import Conditioned
 
@@ -283,9 +283,9 @@ def reach_of(component: Conditioned, transform: Transform) -> tuple[float, float
     """
     recipe, prior = component.recipe, component.prior
     y, variance = torch.from_numpy(np.delete(recipe.y, prior.outliers)), prior.noise_variance
-    if isinstance(prior.noise_pattern, NoiseByQuantity):  # of one quantity, whose observations may be left out
-        y = torch.from_numpy(recipe.y[np.setdiff1d(recipe.judging, prior.outliers)])
-        variance = np.asarray(prior.new_noise(torch.from_numpy(recipe.X[recipe.judging[:1]])))
+    if any(isinstance(part.kernel, Coregionalised) for part in prior.kernel.walk()):  # of one quantity, whose
+        own = np.setdiff1d(recipe.judging, prior.outliers)  # observations may be left out
+        y, variance = torch.from_numpy(recipe.y[own]), prior.noise(torch.from_numpy(recipe.X)).numpy()[own]
     noise = float(np.mean(variance)) ** 0.5
     low, high = y.min(), y.max()
     ends = transform.inverse(torch.stack([low - _BEYOND * noise, low, high, high + _BEYOND * noise]))

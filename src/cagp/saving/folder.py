@@ -33,9 +33,10 @@ from .objects import decode, decode_prior, encode, encode_prior
 from .saved import Parts, Saved, decoded
 
 FORMAT = "cagp model"
-# 5 with a trend that a regressor has learned, 4 with outliers that have a noise of their own, 3 with a pattern of the
-# noise, 2 with parts such as a recalibration
-FORMAT_VERSION = 5
+# 6 with one quantity of several, or a recalibration that may be learned anew, 5 with a trend that a regressor has
+# learned, 4 with outliers that have a noise of their own, 3 with a pattern of the noise, 2 with parts such as a
+# recalibration
+FORMAT_VERSION = 6
 
 DESCRIPTION = "model.json"
 IN_SHARDS = "shards.json"  # is there instead where the observations are in shards
@@ -55,6 +56,7 @@ _ENTRIES_OF = {
     3: (_ENTRIES, _LAYERED),
     4: (_ENTRIES, _LAYERED),
     5: (_ENTRIES, _LAYERED),
+    6: (_LAYERED,),
 }
 
 
@@ -102,9 +104,10 @@ def _content(saved: Saved) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     patterned = any(prior.noise_pattern is not None for prior in priors)
     outlying, learned = saved.prior.noise_factors is not None, any(prior.mean.learned for prior in priors)
     parts = saved.parts.encoded(saved.picked or saved.solver, saved.prior, arrays)
+    later = any("single" in part or part["layer"] == "quantity" for part in parts)
     return arrays, {
         "format": FORMAT,
-        "format_version": 5 if learned else 4 if outlying else 3 if patterned else 2 if parts else 1,
+        "format_version": 6 if later else 5 if learned else 4 if outlying else 3 if patterned else 2 if parts else 1,
         "about": saved.about.to_json(),
         "prior": encode_prior(saved.prior, "", "noise_variance", arrays),
         "solver": {"asked": encode(saved.solver, "solver", arrays), "picked": encode(saved.picked, "picked", arrays)},
