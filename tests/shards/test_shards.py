@@ -286,7 +286,14 @@ def test_what_was_damaged_is_refused(model: ShardedModel, tmp_path: Path) -> Non
     folder = model.save(tmp_path / "model")
     known = json.loads((folder / "shards.json").read_text())
     huge = [[[take, 10**30] for take, _ in own] for own in known["far"]]
-    for key, value in (("parts", "../model"), ("near", [[{}]]), ("near", [[[9]]]), ("far", [[["x", 1]]]), ("store", 3), ("far", huge)):
+    for key, value in (
+        ("parts", "../model"),
+        ("near", [[{}]]),
+        ("near", [[[9]]]),
+        ("far", [[["x", 1]]]),
+        ("store", 3),
+        ("far", huge),
+    ):
         changed = known | {key: value}
         (folder / "shards.json").write_text(json.dumps(changed))
         with pytest.raises(SavedModelError, match="no model of data in shards"):

@@ -147,14 +147,12 @@ def fit(
     beside: dict[str, Any] = {"refit_mean": refit_mean, "jitter": jitter, "known_noise": known_noise}
     prepared = partial(_Fitting.of, space, X, y, subset, seed, memory_budget, device, **beside)
     task = prepared()
-    some = task.data.X[:_SOME]
-    start = space.prior.kernel.diagonal(space.prior.kernel.embed(some, some.mean(dim=0)))
-    squarable_variance(float(start.max()), torch.float64)
     kind = task.kind(likelihood, terms)
     starts = [space.start, *(space.random_start(task.restarts) for _ in range(n_restarts))]
     show = progress_bar("fit", len(starts) * max_iterations, progress)
     little = kind != "exact" and compiled_plan(space, task.data.X) is not None  # which threads share by themselves
     with _with_gradients(), threads_for(0 if little else task.data.size**3), Interrupt() as interrupt, show as advance:
+        task.require_squarable_start()
         how: dict[str, Any] = {"tolerance": tolerance, "max_iterations": max_iterations}
         search = partial(maximise, interrupt=interrupt, advance=advance, **how)
         ending = task.climbed(kind, starts, terms, n_neighbours, search, interrupt)
@@ -286,6 +284,11 @@ class _Fitting:
         data = data.owned() if subset is None else data.rows(_chosen(subset, data.size, subsets))
         data = data.with_mean(space.prior.mean) if data.basis is None else data
         return cls(space, data, resolve_budget(memory_budget, data.y.device), *others)
+
+    def require_squarable_start(self) -> None:
+        """Refuse a start whose variance, at some of the points, has no square, before all work."""
+        kernel, some = self.space.prior.kernel, self.data.X[:_SOME]
+        squarable_variance(float(kernel.diagonal(kernel.embed(some, some.mean(dim=0))).max()), torch.float64)
 
     def kind(self, likelihood: str, terms: Any = None) -> str:
         """Which likelihood is meant by "auto"."""

@@ -121,7 +121,7 @@ def fit(
 
         lazy = LazyField(*laid_out(field, coords, time_unit))
         own: Any = {"like": like, "noise_variance": noise_variance, "store": store}
-        return conditioned_for(cast(Model, fit_shards(lazy, lazy.names[-1], **own, **options)), field, None)
+        return conditioned_for(cast(Model, fit_shards(lazy, lazy.columns[-1], **own, **options)), field, None)
     seen = observed(field, coords, time_unit, noise_variance)
     if not float(np.var(seen.y)) > 0:
         raise InputError("the field is constant, which no hyperparameters can be fitted to; give a prior")

@@ -76,7 +76,9 @@ def require_writable(folder: str | Path, overwrite: bool) -> Path:
     place = Path(folder)
     whole = _several_above(place)
     if whole is not None and not _PART.fullmatch(place.relative_to(whole).parts[0]):
-        raise InputError(f"{whole} holds a model of several quantities, and no other goes in there; choose another name")
+        raise InputError(
+            f"{whole} holds a model of several quantities, and no other goes in there; choose another name"
+        )
     if not place.exists() and not place.is_symlink():
         return place
     if not place.is_dir():

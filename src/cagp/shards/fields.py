@@ -78,7 +78,7 @@ class LazyField:
         return cls(*found, () if field.chunks else (Path(source),))
 
     @property
-    def names(self) -> list[str]:
+    def columns(self) -> list[str]:
         """The columns: the coordinates, then the values."""
         return [*(axis.name for axis in self.axes), str(self.flat.name or "field")]
 
@@ -90,7 +90,7 @@ class LazyField:
         places = [self.flat.coords[axis.name].values for axis in self.axes]
         every = [path for file in self.files for path in (file, *sorted(file.rglob("*")))]
         seen = [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in every]
-        return str(tokenize(self.names, places, seen, None if self.files else self.flat.data))
+        return str(tokenize(self.columns, places, seen, None if self.files else self.flat.data))
 
     @property
     def _meridians(self) -> np.ndarray:
@@ -125,12 +125,12 @@ class LazyField:
         found = [parquet.read_table(folder / _TWINS.format(i)) for i in range(len(pieces))]
         twins = np.concatenate([np.column_stack([column.to_numpy() for column in each.columns]) for each in found])
         kept = ~copies(twins[:, :-1], twins[:, -1], self.axes)
-        _write_rows(folder / _PIECE.format(len(pieces)), self.names, twins[kept])
+        _write_rows(folder / _PIECE.format(len(pieces)), self.columns, twins[kept])
         rows = sum(parquet.read_metadata(folder / _PIECE.format(i)).num_rows for i in range(len(pieces) + 1))
         if not rows:
             raise InputError(f"all {self.flat.size:,} values of the field are NaN; there is nothing to fit to")
         again = int((~kept).sum())
-        source = Source(self.names[-1], dict(self.flat.attrs), self.flat.size - rows - again, again)
+        source = Source(self.columns[-1], dict(self.flat.attrs), self.flat.size - rows - again, again)
         return FieldAxes(self.axes, source, self.longitudes)
 
 
@@ -211,11 +211,11 @@ def _write_piece(field: LazyField, longitudes: np.ndarray, folder: Path, number:
     rows = _rows_of(field.flat, field.axes)
     y = rows[:, -1]
     if np.isinf(y).any():
-        raise InputError(f"the field {field.names[-1]!r} has infinite values; make them NaN, which are left out")
+        raise InputError(f"the field {field.columns[-1]!r} has infinite values; make them NaN, which are left out")
     there = ~np.isnan(y)
     twins = there & maybe_copies(rows[:, :-1], field.axes, longitudes)
-    _write_rows(folder / _TWINS.format(number), field.names, rows[twins])
-    _write_rows(path, field.names, rows[there & ~twins])
+    _write_rows(folder / _TWINS.format(number), field.columns, rows[twins])
+    _write_rows(path, field.columns, rows[there & ~twins])
 
 
 def _write_rows(path: Path, names: Sequence[str], rows: np.ndarray) -> None:

@@ -114,9 +114,7 @@ def _files(source: Any) -> list[Path]:
 
 def names_of(source: Any) -> list[str]:
     """The names of the columns of a source."""
-    if isinstance(source, LazyField):
-        return source.names
-    return list(source.columns) if is_frame(source) else parts_of(source)[1]
+    return list(source.columns) if isinstance(source, LazyField) or is_frame(source) else parts_of(source)[1]
 
 
 def is_frame(source: Any) -> bool:
