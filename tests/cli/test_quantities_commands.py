@@ -13,7 +13,6 @@ from cagp.means import ByQuantity
 from cagp.quantities import QuantitiesModel, stacked
 from cagp.saving import About
 from cagp.tables import read_columns, write_table
-
 from cli.small import call
 
 DEGREES, RD = "EPSG:4326", "EPSG:28992"
