@@ -91,7 +91,9 @@ def _read(place: Path) -> tuple[list[str], Story | None, list[Saved]]:
         raise SavedModelError(f"{place} cannot be loaded: {error}") from error
     saved = [read(parts / str(i)) for i in range(len(names))]
     if len({each.parts.quantity is None for each in saved}) > 1:
-        raise SavedModelError(f"{place} cannot be loaded: some of its quantities have one model of all, others have not")
+        raise SavedModelError(
+            f"{place} cannot be loaded: some of its quantities have one model of all, others have not"
+        )
     return names, story, saved
 
 
