@@ -87,6 +87,7 @@ def rows_of(page: str, heading: str) -> str:
         ({"kernel": "matern"}, "kernel must be a kernel, or names among"),
         ({"kernel": 5}, "kernel must be a kernel, or names among"),
         ({"globe": [0]}, "globe must be two columns"),
+        ({"globe": 3}, "globe must be two columns"),
         ({"globe": [[0], [1]]}, "globe must be two columns"),
         ({"ard": "no"}, "ard must be True, False or None"),
         ({"recalibrate": np.array([True, False])}, 'recalibrate must be True, False or "auto"'),

@@ -182,8 +182,10 @@ def test_a_grid_is_predicted_block_by_block(
     for name in ("mean", "std", "lower", "upper"):
         assert_allclose(found[name], wanted[name], rtol=1e-10)
         assert found[name].attrs == wanted[name].attrs
-    before = out.stat().st_mtime_ns
+    before, left = out.stat().st_mtime_ns, out.with_name(f"{out.name}.parts")
+    left.mkdir()
     assert model.predict_to(grid, out, observed=True, interval=0.8, n_jobs=1).stat().st_mtime_ns == before
+    assert not left.exists()
     with pytest.raises(InputError, match="with something else"):
         model.predict_to(grid, out, n_jobs=1)
     with pytest.raises(InputError, match=r"must end in \.zarr"):
