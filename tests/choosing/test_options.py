@@ -49,8 +49,8 @@ def test_other_doors_have_the_same_words() -> None:
             held = door is command or own is None or hasattr(CAGPRegressor(), called)
             assert held, f"CAGPRegressor.__init__ lacks self.{called}"
     assert "like" in inspect.signature(CAGPRegressor.fit).parameters
-    # gridded fields hand on what they do not need themselves
-    own = {"field", "coords", "time_unit", "options"}
+    # gridded fields hand on what they do not need themselves; shards are theirs
+    own = {"field", "coords", "time_unit", "store", "options"}
     assert set(inspect.signature(grids.fit).parameters) - own <= {each.name for each in fields(Options)}
 
 
