@@ -49,7 +49,7 @@ def test_other_doors_have_the_same_words() -> None:
             held = door is command or own is None or hasattr(CAGPRegressor(), called)
             assert held, f"CAGPRegressor.__init__ lacks self.{called}"
     assert "like" in inspect.signature(CAGPRegressor.fit).parameters
-    # gridded fields hand on what they do not need themselves
+    # gridded fields hand on what they do not need themselves; shards are theirs
     own = {"field", "coords", "time_unit", "store", "options"}
     assert set(inspect.signature(grids.fit).parameters) - own <= {each.name for each in fields(Options)}
 
@@ -87,6 +87,7 @@ def rows_of(page: str, heading: str) -> str:
         ({"kernel": "matern"}, "kernel must be a kernel, or names among"),
         ({"kernel": 5}, "kernel must be a kernel, or names among"),
         ({"globe": [0]}, "globe must be two columns"),
+        ({"globe": 3}, "globe must be two columns"),
         ({"globe": [[0], [1]]}, "globe must be two columns"),
         ({"ard": "no"}, "ard must be True, False or None"),
         ({"recalibrate": np.array([True, False])}, 'recalibrate must be True, False or "auto"'),

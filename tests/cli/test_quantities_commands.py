@@ -56,6 +56,9 @@ def test_one_of_several_quantities_on_the_globe(tmp_path: Path, together: bool) 
     drawn = call("predict", model / "Zn", data, "--out", tmp_path / "out.csv", "--map", page)
     assert drawn.exit_code == 0, drawn.output
     assert page.exists()
+    checked = call("check", model / "Zn")
+    assert checked.exit_code in (0, 3), checked.output
+    assert (tmp_path / "model-Zn-check" / "check.html").exists()
 
 
 def test_tables_are_matched_to_several_quantities(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ def test_the_command_line_fits_and_predicts(place: Path) -> None:
     shards = place / "table-shards-z"
     assert shards.is_dir()
     files = sorted((place / "table").glob("*.parquet"))
-    options = ("--kernel", "matern32", "--no-varying", "--seconds", 5, "--exclude", "x1")
+    options = ("--kernel", "Matern-32", "--no-varying", "--seconds", 5, "--exclude", "x1")
     said = quick("fit", *files, "--target", "z", "--out", place / "other", *options)
     assert "0-shards-z" in said
     assert cagp.load(place / "other").store.features == ("x0",)
@@ -59,6 +59,8 @@ def test_the_command_line_fits_and_predicts(place: Path) -> None:
         (("fit", "table", "--target", "z", "--out", "m", "--lengthscale", 1), "--lengthscale is not known"),
         (("fit", "table", "--target", "z", "--out", "new"), "other things in it"),
         (("fit", "table", "--target", "height", "--out", "m"), "no column 'height'"),
+        (("fit", "table", "--target", "z", "--out", "m", "--exclude", "x9"), "--exclude: 'x9' is no column"),
+        (("fit", "table-shards-z", "--target", "z", "--out", "m", "--exclude", "x1"), "is a store of the features"),
         (("predict", "model", "new", "--out", "p", "--solver", "cholesky"), "--solver is not known"),
         (("predict", "model", "new", "--out", "table"), "other things in it"),
         (("check", "model", "new"), "fit one to the observations around the places in question"),
@@ -66,7 +68,7 @@ def test_the_command_line_fits_and_predicts(place: Path) -> None:
     ],
 )
 def test_the_command_line_refuses(arguments: tuple[object, ...], message: str, place: Path) -> None:
-    names = {"table", "m", "new", "model", "p", "nowhere"}
+    names = {"table", "table-shards-z", "m", "new", "model", "p", "nowhere"}
     result = call(*(place / str(each) if each in names else each for each in arguments))
     assert result.exit_code == 2
     assert message in " ".join(result.output.split())

@@ -182,8 +182,10 @@ def test_a_grid_is_predicted_block_by_block(
     for name in ("mean", "std", "lower", "upper"):
         assert_allclose(found[name], wanted[name], rtol=1e-10)
         assert found[name].attrs == wanted[name].attrs
-    before = out.stat().st_mtime_ns
+    before, left = out.stat().st_mtime_ns, out.with_name(f"{out.name}.parts")
+    left.mkdir()
     assert model.predict_to(grid, out, observed=True, interval=0.8, n_jobs=1).stat().st_mtime_ns == before
+    assert not left.exists()
     with pytest.raises(InputError, match="with something else"):
         model.predict_to(grid, out, n_jobs=1)
     with pytest.raises(InputError, match=r"must end in \.zarr"):
@@ -221,9 +223,13 @@ def test_fields_that_cannot_be_are_refused(make: Any, options: dict[str, Any], m
         make().cagp.fit(store=tmp_path / "store", n_jobs=1, **options)
 
 
-def test_a_field_may_begin_with_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cagp.shards.fitting._PILOTED", 20)  # of which all are missing
+@pytest.mark.parametrize("beginning", [0, 1, 2])
+def test_a_field_may_begin_with_what_is_missing(
+    beginning: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cagp.shards.fitting._PILOTED", 20)  # of which only so many are there
     field = sea(9, 13)
     field[0] = np.nan
-    model = field.chunk().cagp.fit(store=tmp_path / "store", n_jobs=1, **QUICK).model
+    field[0, 3 : 3 + beginning] = 0.1
+    model = field.chunk().cagp.fit(store=tmp_path / "store", n_jobs=1, **QUICK | {"recalibrate": True}).model
     assert model.size == len(observed(field, None, "D", None).y)

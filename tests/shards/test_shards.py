@@ -337,6 +337,9 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "target": ({"target": "height"}, "no column 'height'"),
     "no target": ({"target": None}, "y must be the name of the column"),
     "features": ({"features": ["x0", "x9"]}, "no column 'x9'"),
+    "features twice": ({"features": ["x0", "x0"]}, "features must be different columns"),
+    "the target": ({"features": ["x0", "z"]}, "and not the target 'z'"),
+    "together": ({"together": True}, "together=True is for several quantities"),
     "n_jobs": ({"n_jobs": 0}, "n_jobs"),
     "kernel": ({"kernel": "matern99"}, "kernel"),
 }
@@ -348,6 +351,7 @@ def test_what_cannot_be_is_refused(name: str, tmp_path: Path) -> None:
     X, y = plane(50)
     with pytest.raises(InputError, match=message):
         fit(table(tmp_path / "table", X, y), **{"target": "z", "n_jobs": 1, **options})
+    assert not (tmp_path / "table-shards-z").exists()  # before any work
 
 
 def test_data_that_cannot_be_are_refused(tmp_path: Path, model: ShardedModel) -> None:
@@ -363,6 +367,9 @@ def test_data_that_cannot_be_are_refused(tmp_path: Path, model: ShardedModel) ->
         fit(model.store.folder, "other", n_jobs=1)
     with pytest.raises(InputError, match="shards of other data"):
         write(table(tmp_path / "more", *plane(60)), "z", model.store.folder, HERE)
+    for more in ({"features": ["x0"]}, {"store": tmp_path / "other"}):
+        with pytest.raises(InputError, match="is a store of the features 'x0', 'x1' already"):
+            fit(model.store.folder, "z", n_jobs=1, **more)
     first = model.learned.prior
     with pytest.raises(InputTypeError, match="predicted by NearestNeighbours"):
         ShardedModel.of(first.condition(X, np.nan_to_num(y), "cholesky"), model.store, HERE)

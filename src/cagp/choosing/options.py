@@ -219,7 +219,7 @@ class FitRequest:
         self.mean = None if open_mean else TRENDS[mean] if isinstance(mean, str) else as_mean(mean)
         each = len(data.y) >= PER_COLUMN * p if options.ard is None else bool(options.ard)
         asked = options.globe if options.globe is not None or self.given is not None else data.globe
-        globe = None if asked is None or not len(asked) else column_numbers(asked, "globe", data)
+        globe = None if asked is None or not np.size(asked) else column_numbers(asked, "globe", data)
         self.groups = column_groups(data.X, globe, column_numbers(options.times, "times", data), each)
         for kind in self.kinds if self.given is None else ():  # spherical ones have no more than three columns
             in_kind(starting_kernel(self.groups, 1.0)[0], kind)(data.X[:1], data.X[:1])

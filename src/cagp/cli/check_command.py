@@ -39,6 +39,7 @@ def check(
     with errors_reported(debug):
         from ..fit_report import write_check_report
         from ..saving import read
+        from ..saving.folder import several_above
         from ..tables import read_columns
         from .expressions import as_solver
 
@@ -58,7 +59,9 @@ def check(
         elif noise_column is not None:
             raise InputError("--noise-column is that of a HOLDOUT table, and none is given")
         model = saved.condition(None if solver is None else as_solver(solver))
-        place = out or folder.resolve().with_name(folder.resolve().name + "-check")
+        here, whole = folder.resolve(), several_above(folder.resolve())
+        here = here if whole is None else whole.with_name(f"{whole.name}-{here.name}")  # beside it, not in it
+        place = out or here.with_name(here.name + "-check")
         report = write_check_report(
             model, place, holdout=given, like=where, names=labels(saved.about), seed=seed, progress=printer.progress
         )

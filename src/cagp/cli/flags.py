@@ -57,7 +57,7 @@ Dates = Annotated[str | None, Option(help="How 03/04/2024 is read: day-first or 
 Impute = Annotated[str | None, Option(help="'median' fills missing features in, and says so.")]
 _KINDS = "auto, matern12, matern32, matern52, rbf, rationalquadratic, spherical, periodic, 'short and long'"
 Kernel = Annotated[str, Option(help=f"{_KINDS}, several with commas, or an expression.")]
-_GLOBE = "Latitude and longitude in degrees: 'lat,lon'. In NetCDF found by itself, unless 'none'."
+_GLOBE = "Latitude and longitude in degrees: 'lat,lon'. Found by itself where a file or --crs says it, unless 'none'."
 Globe = Annotated[str | None, Option(help=_GLOBE)]
 _CRS = "Coordinate system of the columns of places in a table without one: EPSG:28992, EPSG:4326."
 Crs = Annotated[str | None, Option(metavar="EPSG:CODE", help=_CRS)]

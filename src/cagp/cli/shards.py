@@ -47,14 +47,16 @@ def fit(command: Callable[..., Any], given: Mapping[str, Any], printer: Printer)
     asked, out = asked_beside(command, given, _FIT, _WHAT), given["out"]
     require_place(out, given["overwrite"])
     source, target = given["data"] if len(given["data"]) > 1 else given["data"][0], given["target"]
-    left_out = {target, *names_in(given["exclude"])}
-    features: list[str] | None = names_in(given["features"]) or None
-    if features is None and len(left_out) > 1:
-        features = [name for name in columns_of(source, target) if name not in left_out]
-    own = PriorAsked(given["kernel"], given["mean"], None, None, None, None, None).own_kernel
+    left_out, features = names_in(given["exclude"]), names_in(given["features"])
+    if left_out:
+        columns = columns_of(source, target)
+        if wrong := [name for name in left_out if name not in columns or name in features]:
+            raise InputError(f"--exclude: {wrong[0]!r} is no column, or one of --features; there are {columns}")
+        features = features or [name for name in columns if name not in (target, *left_out)]
+    wished = PriorAsked(given["kernel"], given["mean"], None, None, None, None, None)
     options = {name: value for name, value in asked.items() if name in _SAME}
     if "kernel" in asked:
-        options["kernel"] = own or [name.lower() for name in names_in([given["kernel"]])]
+        options["kernel"] = wished.named_kernel
     if "mean" in asked:
         options["mean"] = given["mean"]
     if "globe" in asked:
@@ -63,7 +65,7 @@ def fit(command: Callable[..., Any], given: Mapping[str, Any], printer: Printer)
         options["solver"] = as_solver(given["solver"])
     if "transform" in asked:
         options["transform"] = None if given["transform"] == "none" else given["transform"]
-    model = fit(source, target, features=features, progress=printer.progress, **options)
+    model = fit(source, target, features=features or None, progress=printer.progress, **options)
     printer(model.story)
     model.save(out, overwrite=given["overwrite"])
     printer(f"Model: {out}. It needs its observations, which are in {model.store.folder}.")

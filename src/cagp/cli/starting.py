@@ -126,6 +126,11 @@ class PriorAsked:
         """The kernel where it is an expression, which has its values in it."""
         return self._kernel if isinstance(self._kernel, Kernel) else None
 
+    @property
+    def named_kernel(self) -> Any:
+        """The kernel as ``cagp.fit`` takes it: a kernel, its name, several names, or None for any kind."""
+        return next((name for name, kind in KINDS.items() if kind is self._kernel), self._kernel)
+
     def require_values(self, noisy: bool) -> None:
         """Refuse ``--no-fit`` without the values that it takes; ``noisy`` says that a column has those of the noise."""
         needed: dict[str, object] = {} if noisy else {"--noise-variance": self.noise}
@@ -146,10 +151,9 @@ class PriorAsked:
         if self.own_kernel is not None or self._valued or self._kernel is Periodic:
             kernel, fixed = self._kernel_for(training)
             return {**known, "kernel": kernel, "fix": fixed}
-        kind, rotate = self._kernel, "auto" if self.rotate is None else self.rotate
-        names = next(name for name, each in KINDS.items() if each is kind) if isinstance(kind, type) else kind
+        rotate = "auto" if self.rotate is None else self.rotate
         globe = () if (self.globe or "").strip().lower() == "none" else training.globe
-        return {**known, "kernel": names, "globe": globe, "ard": self.ard, "rotate": rotate}
+        return {**known, "kernel": self.named_kernel, "globe": globe, "ard": self.ard, "rotate": rotate}
 
     def some_prior(self, training: Training) -> Prior:
         """A prior on the columns of the data, to match other tables by."""

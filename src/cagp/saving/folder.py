@@ -74,7 +74,7 @@ def is_model_folder(folder: str | Path) -> bool:
 def require_writable(folder: str | Path, overwrite: bool) -> Path:
     """``folder`` as a path where a model may be written: new, empty, or a model to be replaced."""
     place = Path(folder)
-    whole = _several_above(place)
+    whole = several_above(place)
     if whole is not None and not _PART.fullmatch(place.relative_to(whole).parts[0]):
         raise InputError(
             f"{whole} holds a model of several quantities, and no other goes in there; choose another name"
@@ -264,7 +264,7 @@ def read(folder: str | Path) -> Saved:
 
 def _of_quantity(place: Path) -> Path:
     """The folder of one quantity, where ``place`` is that of several with its name behind it."""
-    several = _several_above(place)
+    several = several_above(place)
     if several is None or place.exists():
         return place
     name = place.relative_to(several).as_posix()
@@ -278,7 +278,7 @@ def _of_quantity(place: Path) -> Path:
     return several / require_parts(content.get("parts")) / str(names.index(name))
 
 
-def _several_above(place: Path) -> Path | None:
+def several_above(place: Path) -> Path | None:
     """The model of several quantities that ``place`` is in, or would be: a name of a quantity may have slashes."""
     for each in place.parents:
         with suppress(OSError), open(each / QUANTITIES, "rb") as file:

@@ -79,6 +79,8 @@ def fit(
         raise InputError("device is not known for data in shards, which are worked on by CPUs; leave it out")
     if options.get("noise_variance") is not None and np.ndim(options["noise_variance"]):
         raise InputError("noise_variance must be one number for data in shards, got one per observation")
+    if options.get("together") is True:
+        raise InputError("together=True is for several quantities, and data in shards are of one; leave it out")
     options["solver"] = dataclasses.replace(solver, shared=False)
     known = _there(source, target)
     if known is None and not isinstance(target, str):
@@ -96,11 +98,19 @@ def fit(
         told, units = fit_options(field.axes, options.get("kernel"))
         options = told | options
     names = list(known.features if known else features or [name for name in names_of(data) if name != target])
+    if known is not None and ((features and names != list(features)) or store):
+        raise InputError(
+            f"{source} is a store of the features {', '.join(map(repr, names))} already; leave out features and store, "
+            "or give the data that it was made of"
+        )
+    if target in names or len({*names}) < len(names):
+        raise InputError(f"features must be different columns, and not the target {target!r}; got {names}")
     options["like"] = _places(like, names, field)
     if known is None and not is_frame(data):
         some = _beginning(data, [*names, str(target)])
-        if len(some.y) >= FEWEST:  # a field may begin with cells that are missing
-            _checked(some, names, options)
+        few = {"recalibrate": "auto"} if len(some.y) < FEWEST else {}  # which says nothing of all rows
+        if len(some.y) > 1:  # a field may begin with cells that are missing
+            _checked(some, names, options | few)
     with workers(n_jobs, memory_limit, progress) as by:
         kept = known or write(data, str(target), store or _beside(source, str(target)), by, names)
         rows, whole, options["like"] = working_set(kept, by, options)
@@ -110,7 +120,8 @@ def fit(
 
 def columns_of(source: Any, target: str) -> list[str]:
     """The names of all columns of files or a grid, with that of the ``target``."""
-    return names_of(LazyField.opened(source, target) if is_grid(source) else source)
+    known = _there(source, target)
+    return list(known.names) if known else names_of(LazyField.opened(source, target) if is_grid(source) else source)
 
 
 def _there(source: Any, target: str | None) -> Store | None:

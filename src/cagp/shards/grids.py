@@ -48,6 +48,7 @@ def predict_grid(
     if out.exists():
         if not (out / ".zgroup").is_file() or zarr.open_group(out, mode="r").attrs.get("cagp_job") != key:
             raise InputError(f"{out} is there already, with something else; choose another name")
+        shutil.rmtree(parts, ignore_errors=True)  # which a kill after the last block may have left
         return
     if (parts / _JOB).exists():
         if json.loads((parts / _JOB).read_text(encoding="utf-8")) != key:
