@@ -287,6 +287,31 @@ def test_repeated_measurements_are_left_out_with_their_place(solver: Any) -> Non
         own.condition(X, y, solver).left_out(like=X[:3], whole_places=True)
 
 
+def test_there_are_neighbours_beyond_any_number_of_repetitions() -> None:
+    X, y = np.repeat(np.linspace(0, 1, 4), 60)[:, None], np.random.default_rng(0).normal(size=240)
+    own = cagp.Prior(cagp.Matern32(0.1), noise_variance=0.1)
+    found, exact = (
+        own.condition(X, y, solver).left_out(whole_places=True) for solver in ("nearest-neighbours", "cholesky")
+    )
+    np.testing.assert_allclose(found.std, exact.std, rtol=0.02)
+    assert len(found) == len(y)
+
+
+@pytest.mark.parametrize("solver", ["cholesky", "nearest-neighbours"])
+def test_a_place_without_which_nothing_determines_a_trend_is_not_judged(solver: str) -> None:
+    rng = np.random.default_rng(0)
+    X = np.column_stack([np.repeat([0.0, 1.0, 0.0], 4), np.repeat([0.0, 0.0, 1.0], 4)])
+    X = np.vstack([X, X[:4] + np.array([2.0, 0.0])])  # the fourth place is on the line of the first two
+    own = cagp.Prior(cagp.Matern32(0.3), mean=cagp.Polynomial(1), noise_variance=0.1)
+    found = own.condition(X, rng.normal(size=16), solver).left_out(whole_places=True)
+    assert found.index.tolist() == [*range(8), *range(12, 16)]
+    assert "4 are left out of the result: the others do not determine them" in found.how
+    with pytest.raises(InputError, match="all observations are at one place"):
+        cagp.Prior(cagp.Matern32(0.3), noise_variance=0.1).condition(X[:4], np.ones(4), solver).left_out(
+            whole_places=True
+        )
+
+
 def test_torch_in_torch_out() -> None:
     prediction = model().predict(torch.zeros(2, 2, dtype=torch.float64))
     assert isinstance(prediction.mean, torch.Tensor)
