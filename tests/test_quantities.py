@@ -243,7 +243,7 @@ def test_a_model_of_one_quantity_knows_the_others(tmp_path: Path) -> None:
         one.left_out(like=T)
 
 
-def test_a_model_of_one_quantity_does_what_a_model_does_with_places() -> None:
+def test_a_model_of_one_quantity_does_what_a_model_does_with_places(tmp_path: Path) -> None:
     X, Y = data()
     whole, T = model(), X[:6] + 0.01
     one = whole["lead"]
@@ -257,6 +257,9 @@ def test_a_model_of_one_quantity_does_what_a_model_does_with_places() -> None:
     assert len(one.replace(quantity=None).left_out()) == len(stacked(X, Y)[1])
     with pytest.raises(InputError, match="not for one quantity of several"):
         one.recalibrated(like=T)
+    with pytest.raises(InputError, match="not for one quantity of several"):
+        write_check_report(one, tmp_path / "check", like=T, progress=False)
+    assert one.map(tmp_path / "map.html", like=T, cells=20, progress=False).exists()
 
 
 def test_recalibrations_of_quantities_are_learned_anew() -> None:
