@@ -243,7 +243,7 @@ def test_a_model_of_one_quantity_knows_the_others(tmp_path: Path) -> None:
         one.left_out(like=T)
 
 
-def test_a_model_of_one_quantity_does_what_a_model_does_with_places() -> None:
+def test_a_model_of_one_quantity_does_what_a_model_does_with_places(tmp_path: Path) -> None:
     X, Y = data()
     whole, T = model(), X[:6] + 0.01
     one = whole["lead"]
@@ -257,6 +257,9 @@ def test_a_model_of_one_quantity_does_what_a_model_does_with_places() -> None:
     assert len(one.replace(quantity=None).left_out()) == len(stacked(X, Y)[1])
     with pytest.raises(InputError, match="not for one quantity of several"):
         one.recalibrated(like=T)
+    with pytest.raises(InputError, match="not for one quantity of several"):
+        write_check_report(one, tmp_path / "check", like=T, progress=False)
+    assert one.map(tmp_path / "map.html", like=T, cells=20, progress=False).exists()
 
 
 def test_recalibrations_of_quantities_are_learned_anew() -> None:
@@ -285,6 +288,31 @@ def test_repeated_measurements_are_left_out_with_their_place(solver: Any) -> Non
         np.testing.assert_allclose(found.std[at], there.std[0], rtol=1e-6)
     with pytest.raises(InputError, match="not for whole_places"):
         own.condition(X, y, solver).left_out(like=X[:3], whole_places=True)
+
+
+def test_there_are_neighbours_beyond_any_number_of_repetitions() -> None:
+    X, y = np.repeat(np.linspace(0, 1, 6), 30)[:, None], np.random.default_rng(0).normal(size=180)
+    own = cagp.Prior(cagp.Matern32(0.1), noise_variance=0.1)
+    few, exact = (
+        own.condition(X, y, each).left_out(whole_places=True) for each in (cagp.NearestNeighbours(10), "cholesky")
+    )
+    assert len(few) == len(y)
+    np.testing.assert_allclose(few.std, exact.std, rtol=0.02)
+
+
+@pytest.mark.parametrize("solver", ["cholesky", "nearest-neighbours"])
+def test_a_place_without_which_nothing_determines_a_trend_is_not_judged(solver: str) -> None:
+    rng = np.random.default_rng(0)
+    X = np.column_stack([np.repeat([0.0, 1.0, 0.0], 4), np.repeat([0.0, 0.0, 1.0], 4)])
+    X = np.vstack([X, X[:4] + np.array([2.0, 0.0])])  # the fourth place is on the line of the first two
+    own = cagp.Prior(cagp.Matern32(0.3), mean=cagp.Polynomial(1), noise_variance=0.1)
+    found = own.condition(X, rng.normal(size=16), solver).left_out(whole_places=True)
+    assert found.index.tolist() == [*range(8), *range(12, 16)]
+    assert "4 are left out of the result: the others do not determine them" in found.how
+    with pytest.raises(InputError, match="all observations are at one place"):
+        cagp.Prior(cagp.Matern32(0.3), noise_variance=0.1).condition(X[:4], np.ones(4), solver).left_out(
+            whole_places=True
+        )
 
 
 def test_torch_in_torch_out() -> None:

@@ -45,6 +45,7 @@ MISSED = 0.005
 # Stand-ins have a part of few observations as neighbours, at least so many, and for each function of a trend as many.
 _FEWEST_NEIGHBOURS, _PART, _FOR_TREND = 30, 8, 2
 _ALL_LEVERAGE = 1e-9  # a leverage this close to 1 is 1, but for rounding
+_ENTRIES = 2**24  # so many neighbours are looked for at a time
 _SECONDS = 8.0  # more neighbours than the stand-in has are not waited for longer than this, on one core
 
 
@@ -91,6 +92,8 @@ def left_out(
     size = len(first.y)
     if size < 2:
         raise InputError("one observation cannot be left out: there is no other to predict it from")
+    if place is not None and not bool(place.any()):
+        raise InputError("all observations are at one place, which cannot be left out: there is no other")
     able = len(first.recipe.judging)
     asked = min(able, MOST) if n is None else count(n, "n", minimum=1)
     which: np.ndarray | StandIns
@@ -223,8 +226,7 @@ def leave_out_of(
     if stand_ins is None and closed_form(model):
         compared = some_of(len(rows), size, 1, seed) if correlated else np.empty(0, dtype=np.int64)
         errors, variances, correlation = in_closed_form(model, at, compared, place)
-        near = _elsewhere(geometry.others(at, 1 if place is None else int(place.bincount().max())), at, place)
-        distances = geometry.distance_of(near, at)
+        distances = geometry.distance_of(_elsewhere(geometry, at, place, 1), at)
         how = f"{_all_of(len(rows), size)} in closed form, each from all the others: new weights."
         advance(len(rows))
     else:
@@ -232,14 +234,14 @@ def leave_out_of(
             prepared, words = _neighbours(model, solver, len(rows))
             how = f"{_all_of(len(rows), size)} with {words}"
             if place is not None:
-                members = _elsewhere(prepared.members(partial(geometry.others, at)), at, place)
+                members = prepared.members(partial(_elsewhere, geometry, at, place))
         else:
             prepared, how = _prepared(model, STAND_IN), stand_ins.how
         errors, variances, distances = by_neighbours(model, prepared, geometry, at, members, advance)
         if correlated:
             correlation = correlation_by_neighbours(model, prepared, geometry, at, members, seed)
     error, variance, distance = (each.double().cpu().numpy() for each in (errors, variances, distances))
-    useful = np.isfinite(variance) & (variance > 0) & np.isfinite(distance) & ~_decides_trend(model)[rows]
+    useful = np.isfinite(variance) & (variance > 0) & np.isfinite(distance) & ~_decides_trend(model, place)[rows]
     if not useful.any():
         raise NotPositiveDefiniteError(
             "rounding errors leave no positive variance of a left-out observation: a larger noise_variance helps"
@@ -253,17 +255,36 @@ def leave_out_of(
     return result if useful.all() else result.some(useful)
 
 
-def _elsewhere(others: torch.Tensor, rows: torch.Tensor, place: torch.Tensor | None) -> torch.Tensor:
-    """Training points ``others`` (n, k), −1 for those at the ``place`` of each of ``rows`` (n,)."""
-    return others if place is None else others.masked_fill(place[others] == place[rows, None], -1)
+def _elsewhere(
+    geometry: Geometry, rows: torch.Tensor, place: torch.Tensor | None, k: int, among: torch.Tensor | None = None
+) -> torch.Tensor:
+    """As ``Geometry.others``, without those at the ``place`` of each of ``rows`` (n,): (n, k), or −1."""
+    if place is None:
+        return geometry.others(rows, k, among)
+    wide = k + int((place if among is None else place[among]).bincount().max())
+    found = []
+    for some in rows.split(max(1, _ENTRIES // wide)):
+        near = geometry.others(some, wide, among)
+        gone = (near < 0) | (place[near] == place[some, None])
+        order = gone.to(torch.uint8).argsort(dim=1, stable=True)
+        found.append(near.masked_fill(gone, -1).gather(1, order)[:, :k])
+    return torch.cat(found)
 
 
-def _decides_trend(model: Conditioned) -> np.ndarray:
-    """Without which training points, a mask (d,), the others determine no trend: their leverage in it is 1."""
+def _decides_trend(model: Conditioned, place: torch.Tensor | None = None) -> np.ndarray:
+    """Without which training points, a mask (d,), the others determine no trend: their leverage in it is 1.
+
+    With a ``place`` (d,) all of a place are gone together, and have a leverage in some direction.
+    """
     if model.basis is None:
         return np.zeros(len(model.y), dtype=bool)
     Q, _ = orthonormal(model.basis.at_training_points.double())
-    return np.asarray((Q.square().sum(dim=1) > 1 - _ALL_LEVERAGE).cpu().numpy())
+    leverage = Q.square().sum(dim=1)
+    if place is not None:
+        q = Q.shape[1]
+        together = Q.new_zeros(int(place.max()) + 1, q, q).index_add_(0, place, Q[:, :, None] * Q[:, None])
+        leverage = torch.linalg.eigvalsh(together)[:, -1][place]
+    return np.asarray((leverage > 1 - _ALL_LEVERAGE).cpu().numpy())
 
 
 def _not_determined(lost: np.ndarray) -> str:

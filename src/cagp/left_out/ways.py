@@ -110,8 +110,8 @@ def in_closed_form(
     if place is not None:
         for at in place[rows].unique():
             g, here = (place == at).nonzero()[:, 0], place[rows] == at
-            own, which = torch.linalg.inv(P[g[:, None], g]), torch.searchsorted(g, rows[here])
-            errors[here] = (own @ projected[g][:, group[rows[here]]])[which, torch.arange(len(which))]
+            own, which = torch.linalg.inv_ex(P[g[:, None], g])[0], torch.searchsorted(g, rows[here])
+            errors[here] = (own[which] * projected[g][:, group[rows[here]]].T).sum(dim=1)
             variances[here] = own.diagonal()[which]
     return errors, variances, Correlation.within(P[some[:, None], some])
 

@@ -63,6 +63,10 @@ def check_inputs(model: Any, fit: Any, holdout: Any, like: Any, names: Any) -> R
         raise InputError(f"{wrong}; condition the prior of the fit: fit.prior.condition(X, y)")
     if like is not None and holdout is not None:
         raise InputError("like says how training data are left out, which a holdout replaces; leave one of them out")
+    if like is not None and model.quantity is not None:
+        raise InputError(
+            "like lets single observations stand in for points, not for one quantity of several; leave it out"
+        )
     heaviest = model.replace(components=model.components[:1], weights=[1.0], margins=None, transform=None)
     places = None if like is None else model.test_points(like, "like")[0]
     names = (names or Names()).filled_in(model)
