@@ -66,7 +66,8 @@ def write_map_page(
     names = (names or Names()).filled_in(model)
     crs = model.crs or ("EPSG:4326" if place.geographic else None)
     area = None if mask is None else Area.of(mask, crs)
-    X = array(model.X if like is None else model.test_points(like, "like")[0])
+    coordinates = model.X.shape[1]  # without the number of a quantity
+    X = array(model.X if like is None else model.test_points(like, "like")[0][:, :coordinates])
     if area is not None and like is None:
         X = _corners(place, X, area)
     across, down, points = place.grid(X, cells, aspect(place, X, names))
