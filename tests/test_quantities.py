@@ -350,6 +350,22 @@ def test_saved_and_loaded(tmp_path: Path, together: bool) -> None:
         cagp.load(tmp_path / "model")
 
 
+def test_maps_of_one_quantity(tmp_path: Path) -> None:
+    """Its points have the number of the quantity behind their coordinates; maps have coordinates alone."""
+    rasterio = pytest.importorskip("rasterio")
+    copper = model()["copper"]
+    cagp.write_map(copper, tmp_path / "copper.tif", 0.25)
+    with rasterio.open(tmp_path / "copper.tif") as file:
+        rows, columns = np.indices(file.shape)
+        cells = np.column_stack(rasterio.transform.xy(file.transform, rows.ravel(), columns.ravel()))
+        found = file.read([1, 2])
+    expected = model().predict(cells)["copper"]
+    np.testing.assert_allclose(found, np.reshape([expected.mean, expected.std], found.shape))
+    some = np.array([[0.1, 0.2], [0.9, 0.7]])
+    page = copper.map(tmp_path / "copper.html", like=some, cells=100, progress=False).read_text()
+    assert "map of copper" in page
+
+
 def test_a_single_model_takes_the_place_of_several(tmp_path: Path) -> None:
     model().save(tmp_path / "model")
     simple(data()[0], 0).save(tmp_path / "model", overwrite=True)

@@ -86,7 +86,7 @@ def test_lengthscales_have_units_or_are_said_in_words(fitted: cagp.Model, tmp_pa
     for found in re.findall(r"lengthscales?[^.;]*", told):
         assert not any(float(each.replace(",", "")) > 1e6 for each in re.findall(r"\d[\d,]*(?:\.\d+)?", found))
     page = Page(tmp_path / "far" / "report.html")
-    assert page.row("hyperparameters", "lengthscale of x1")[1:] == [
+    assert page.row("hyperparameters", "lengthscale of x0")[1:] == [
         BEYOND,
         "given",
         "only its relation to the standard deviation is known",

@@ -153,6 +153,16 @@ def test_what_cannot_be_predicted_at_is_refused(case: str) -> None:
         few.left_out(like=change(FRAME[:2].assign(plot="1")))
 
 
+def test_of_many_categories_a_refusal_names_the_first() -> None:
+    frame = pd.DataFrame({"x": np.arange(40.0), "agent": [f"agent {i % 20:02}" for i in range(40)]})
+    few = cagp.CAGPRegressor(cagp.Matern32(1.0), optimizer=None).fit(frame, np.arange(40.0)).model_
+    with pytest.raises(
+        InputError, match=r"'agent 99'.*it knows 'agent 00', .*'agent 05', …; leave .* join rare"
+    ) as found:
+        few.predict(frame[:1].assign(agent="agent 99"))
+    assert "agent 06" not in str(found.value)
+
+
 def test_sparse_points_are_refused() -> None:
     import scipy.sparse
 

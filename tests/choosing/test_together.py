@@ -219,10 +219,13 @@ def test_the_command_line(tmp_path: Path) -> None:
         refused = run(app, words)
         assert refused.exit_code == 2
         assert "several" in refused.output
+        assert f"{folder}/NAME" in refused.output.replace("\n", "")  # where to go on
     for words in (
         ["info", f"{folder}/Cd"],
         ["predict", f"{folder}/Cd", str(tmp_path / "new.csv"), "--out", str(tmp_path / "one.csv"), "--exceed", "50"],
         ["update", f"{folder}/Cd", str(tmp_path / "data.csv"), "--out", str(tmp_path / "more"), "--drop-missing"],
+        ["predict", f"{folder}/Cd", str(tmp_path / "new.csv"), "--overwrite", "--map", str(tmp_path / "page.html")],
+        ["predict", f"{folder}/Cd", "--grid", "0.1", "--out", str(tmp_path / "map.tif")],
     ):
         done = run(app, words)
         assert done.exit_code == 0, done.output

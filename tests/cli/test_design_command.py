@@ -9,6 +9,7 @@ import pytest
 
 from cagp import saving
 from cagp.tables import read_table, write_table
+from cagp.transforms import Log
 from cli.small import VALUES, call, write_small
 
 
@@ -80,3 +81,13 @@ def test_a_column_of_the_table_is_not_overwritten(folder: Path, tmp_path: Path, 
     result = call("design", folder / "model", tmp_path / "sites.csv", *arguments)
     assert result.exit_code == 2
     assert f"the column {name!r} of" in " ".join(result.output.split())
+
+
+def test_variances_of_a_transformed_target_say_their_scale(folder: Path, tmp_path: Path) -> None:
+    arguments = [tmp_path / "model", folder / "sites.csv", "--n", 2, "--overwrite", "--out", tmp_path / "next.csv"]
+    model, about = saving.load(folder / "model"), saving.About(features=["east", "north"], target="height")
+    for transform, said in ((Log(), "over the region, on the transformed scale: "), (None, "over the region: ")):
+        model.replace(transform=transform).save(tmp_path / "model", about=about, overwrite=True)
+        result = call("design", *arguments)
+        assert result.exit_code == 0, result.output
+        assert said in " ".join(result.output.split())

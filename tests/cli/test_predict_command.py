@@ -185,7 +185,7 @@ def test_a_model_without_names(tmp_path: Path) -> None:
     result = call("predict", tmp_path / "model", tmp_path / "test.csv", "--out", tmp_path / "o.csv")
     assert result.exit_code == 2
     assert "about=cagp.saving.About(features=" in result.stderr
-    assert "x0 … x2" in result.stderr
+    assert "x0, x1 and x2" in " ".join(result.stderr.split())
     test = np.random.default_rng(0).random((4, 3))
     write_table(tmp_path / "x.csv", {f"x{i}": test[:, i] for i in (2, 0, 1)})
     result = call("predict", tmp_path / "model", tmp_path / "x.csv", "--out", tmp_path / "o.csv")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pickle
 import warnings
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,8 +21,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import cagp
-from cagp.estimator import CAGPRegressor
+from cagp.estimator import CAGPRegressor, fitting
 from cagp.hyperparameters import FitWarning
+from cagp.support.advice import Advice
 from optima import assert_optimum
 
 RNG = np.random.default_rng(0)
@@ -338,6 +341,23 @@ def test_pipelines_clones_pickles_and_frames() -> None:
 def test_warnings_of_a_fit_reach_the_user() -> None:
     with pytest.warns(FitWarning, match=r"kernel\.lengthscale ended at its lower bound"):
         CAGPRegressor(sk.RBF(1.0, (0.9, 1.1)) + sk.WhiteKernel(0.1)).fit(X, y)
+
+
+@pytest.mark.parametrize("kind", ["flat", "not converged"])
+def test_only_what_can_be_mended_is_warned_of(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fit that ends in time has not converged, as asked, and what is flat stands in its story."""
+    real, advice = fitting.fit_named, (Advice(kind, "kernel.variance"),)
+
+    def ended(*arguments: Any, **options: Any) -> cagp.Model:
+        model = real(*arguments, **options)
+        assert model.result is not None
+        return model.replace(result=dataclasses.replace(model.result, converged=False, advice=advice))
+
+    monkeypatch.setattr(fitting, "fit_named", ended)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", FitWarning)
+        CAGPRegressor("matern32", seconds=1e-6).fit(X, y)
+    assert any(issubclass(each.category, FitWarning) for each in caught) == (kind == "not converged")
 
 
 @pytest.mark.parametrize("solver", ["cholesky", "gauss-seidel", "calibrated-cg"])

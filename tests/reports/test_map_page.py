@@ -153,7 +153,7 @@ def test_observed_and_like(tmp_path: Path) -> None:
     assert len(base64.b64decode(data["coast"])) > 20_000
     text = Page(path).text
     assert "new observations, noise included" in text
-    assert "All else is held at its median: x3 0.25" in text
+    assert "All else is held at its median: x2 0.25" in text
 
 
 def test_observations_of_another_turn_lie_on_the_globe(tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ def story_of(search: CandidateSearch, seconds: float) -> Story:
 
 
 def _columns(search: CandidateSearch) -> list[str]:
-    return search.request.data.names or [f"x{i + 1}" for i in range(search.X.shape[1])]
+    return search.request.data.names or [f"x{i}" for i in range(search.X.shape[1])]
 
 
 def _called(search: CandidateSearch, found: FittedCandidate) -> str:

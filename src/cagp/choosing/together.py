@@ -290,7 +290,7 @@ class _Comparison:
     def _chosen(self, best: _Candidate) -> Iterator[str]:
         """What was chosen, in sentences: each term of the kernel, its places and the quantities there, and the rest."""
         (X, names), prior = (self.task.data.X, self.task.names), best.result.prior
-        columns = self.task.data.names or [f"x{i + 1}" for i in range(X.shape[1])]
+        columns = self.task.data.names or [f"x{i}" for i in range(X.shape[1])]
         yield f"Chosen: {best.name}. One model of all quantities predicts each of them from all."
         yield from self._compared(best.scores)
         kernels = [part.kernel for part in prior.kernel.walk() if isinstance(part.kernel, Coregionalised)]

@@ -66,14 +66,18 @@ def design(
         printer(f"{n:,} of {len(X):,} candidates for a region of {len(where):,} places with {chosen!r}.")
         paid, noisy = (None if name is None else table.columns[name] for name in (cost, noise))
         options = {"weights": counted, "costs": paid, "noise_variance": noisy}
-        found = saved.condition(chosen).where_next(X, n, region=None if region is None else where, **options)
+        model = saved.condition(chosen)
+        found = model.where_next(X, n, region=None if region is None else where, **options)
         kept = {name: taken_at(table.given[name], found.chosen) for name in raw.names if name in table.given}
         values = (np.arange(1, n + 1), table.rows[found.chosen] + 1, found.average_variance[1:])
         columns = dict(zip(new, values, strict=True))
         message = found.status.worded(IN_OPTIONS)
         tables.write_table(out, kept | columns, units=table.units, notes={"cagp_status": message})
         before, after = found.average_variance[[0, -1]]
-        printer(f"{message}\nAverage variance over the region: {before:.4g} now, {after:.4g} then.\nWritten: {out}")
+        scale = "" if model.transform is None else ", on the transformed scale"
+        printer(
+            f"{message}\nAverage variance over the region{scale}: {before:.4g} now, {after:.4g} then.\nWritten: {out}"
+        )
 
 
 def _region(

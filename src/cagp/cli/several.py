@@ -23,10 +23,10 @@ def predict_quantities(command: Callable[..., Any], given: Mapping[str, Any], pr
     from ..saving import read_quantities
 
     folder, data, prefix, observed = (given[name] for name in ("folder", "data", "prefix", "observed"))
-    one = f"a model of several quantities, which {folder} is"
-    asked_beside(command, given, _KNOWN, one)
+    remedy = f"leave it out, or take {folder}/NAME, the model of the quantity NAME"
+    asked_beside(command, given, _KNOWN, "a model of several quantities", remedy)
     if data is None:
-        raise InputError(f"DATA must be a table with the places, for {one}")
+        raise InputError(f"{folder} is a model of several quantities, and DATA must be a table with the places")
     out, level = given["out"] or beside(data), share_in(given["interval"])
     ending = tables.ending_of(out)
     require_new(out, given["overwrite"])

@@ -205,7 +205,11 @@ def with_iterations(solver: Solver, iterations: int | None) -> Solver:
 
 
 def asked_beside(
-    command: Callable[..., Any], given: Mapping[str, Any], known: Collection[str], what: str
+    command: Callable[..., Any],
+    given: Mapping[str, Any],
+    known: Collection[str],
+    what: str,
+    remedy: str = "leave it out",
 ) -> dict[str, Any]:
     """The options ``given`` to a command that have another value than by default, but for data, folders and messages;
     refuses those that are not ``known`` for ``what`` is asked about.
@@ -215,5 +219,5 @@ def asked_beside(
     asked = {name: value for name, value in given.items() if name not in always and value != usual[name].default}
     if unknown := sorted(set(asked) - set(known)):
         flag = "no-std" if unknown[0] == "std" else unknown[0].removesuffix("_page").replace("_", "-")
-        raise InputError(f"--{flag} is not known for {what}; leave it out")
+        raise InputError(f"--{flag} is not known for {what}; {remedy}")
     return asked

@@ -21,6 +21,7 @@ from ..support.coordinate_systems import (
     same_system,
     worded,
 )
+from ..support.numbers import listed
 from .flags import Listed
 from .shared import Printer
 
@@ -166,8 +167,9 @@ def about_of(saved: Saved, folder: Path) -> tuple[tuple[str, ...], str]:
     """The names of features and target that tables are matched by."""
     about = saved.about
     if about.features is None or about.target is None:
-        last = saved.places.shape[1] - 1
-        numbered = f", or, to predict, call the columns of the table x0 … x{last}, in the order of X"
+        p = saved.places.shape[1]
+        names = listed([f"x{i}" for i in range(p)]) if p < 5 else f"x0 … x{p - 1}"
+        numbered = f", or, to predict, call the columns of the table {names}, in the order of X"
         raise InputError(
             f"{folder} does not say what its {'columns are' if about.features is None else 'target is'} called, so no "
             'table can be matched to it. Save it in Python with about=cagp.saving.About(features=[...], target="...")'

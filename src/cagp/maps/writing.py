@@ -21,6 +21,7 @@ from ..model import Model
 from ..prediction import Prediction
 from ..saving import About, Saved, fingerprint_of
 from ..stopping import Rule, require_rule
+from ..support.convert import array
 from ..support.coordinate_systems import coordinate_names, east_and_north, is_globe
 from ..support.pieces import Pieces
 from ..support.progress import progress as progress_bar
@@ -257,7 +258,7 @@ def _placed(model: Model, columns: Columns, known: str | None, grid: Any, mask: 
         require_cells_of(cells, known, globe)
         return cells, None if mask is None else Area.of(mask, cells.crs)
     area = None if mask is None else Area.of(mask, crs)
-    X = model.recipe.X[:, [columns.east, columns.north]]
+    X = array(model.X)[:, [columns.east, columns.north]]
     (west, south), (east, north) = X.min(axis=0).tolist(), X.max(axis=0).tolist()
     if on_sphere:
         west, east = smallest_arc(X[:, 0])

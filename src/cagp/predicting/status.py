@@ -51,7 +51,7 @@ def joint_status(each: Sequence[Status]) -> Status:
     interrupted = [status for status in each if status.reason == "interrupted"]
     if interrupted:
         return interrupted[0].noting(f" {len(each) - len(interrupted)} of {len(each)} components were done.")
-    return each[0].noting(f" This is the first of {len(each)} components.")
+    return each[0].noting(f" This is about the first of {len(each)} components of the model.")
 
 
 def status_of(

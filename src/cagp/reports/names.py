@@ -51,13 +51,13 @@ class Names:
                 raise InputTypeError(f"{field} must be a text, got {value!r}")
 
     def filled_in(self, model: Model) -> Names:
-        """These names with everything that was left out: from the data frame, the kernel, or x1, x2, …"""
+        """These names with everything that was left out: from the data frame, the kernel, or x0, x1, …"""
         columns = model.X.shape[1]
         for field in ("features", "feature_units"):
             value = getattr(self, field)
             if value is not None and len(value) != columns:
                 raise InputError(f"names.{field} has {len(value)} entries for {columns} columns; give one per column")
-        own_names, own_units = [f"x{i + 1}" for i in range(columns)], [""] * columns
+        own_names, own_units = [f"x{i}" for i in range(columns)], [""] * columns
         if model.crs is not None:
             known = coordinate_units(model.crs)
             own_units = [known.get(name, "") for name in model.column_names or own_names]

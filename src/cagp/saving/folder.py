@@ -85,7 +85,7 @@ def require_writable(folder: str | Path, overwrite: bool) -> Path:
         raise InputError(f"{place} is not a folder; choose another name for the model")
     if is_model_folder(place):
         if not overwrite:
-            raise InputError(f"{place} already holds a model; overwrite it on purpose, or choose another name")
+            raise InputError(f"{place} already holds a model; overwrite=True replaces it, or choose another name")
     elif any(not _LEFT.fullmatch(each.name) for each in place.iterdir()):
         raise InputError(f"{place} is a folder with other things in it, not a model; choose a new name")
     return place

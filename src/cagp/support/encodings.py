@@ -72,13 +72,17 @@ class Encoding:
         return tuple(f"{self.column}={level}" for level in self.shown)
 
     @property
+    def _some(self) -> str:
+        """The levels, or the first of many."""
+        return ", ".join(map(repr, self.levels[:6])) + (", …" if len(self.levels) > 6 else "")
+
+    @property
     def in_words(self) -> str:
         """What is told about the column; nothing about plain numbers."""
         name = self.column
         if self.kind == "category":
-            shown = ", ".join(map(repr, self.levels[:6])) + (", …" if len(self.levels) > 6 else "")
             return (
-                f"{name!r} holds {len(self.levels)} categories ({shown}), one feature of 0 and 1 for each but "
+                f"{name!r} holds {len(self.levels)} categories ({self._some}), one feature of 0 and 1 for each but "
                 f"{self.levels[0]!r}, where all are 0."
             )
         if self.kind == "date":
@@ -91,7 +95,7 @@ class Encoding:
         """The features (n,) of a category from its different ``texts`` and which of them each row has, -1 for none."""
         if unseen := [i for i, text in enumerate(texts) if text not in self.levels]:
             row = int(np.isin(codes, unseen).argmax())
-            words = f"a category that the model has never seen, it knows {', '.join(map(repr, self.levels))}"
+            words = f"a category that the model has never seen, it knows {self._some}"
             remedy = "leave such rows out, fit again with data that have it, or join rare categories to one before"
             raise source.refused(self.column, row, texts[codes[row]], f"{words}; {remedy}")
         place = {text: i for i, text in enumerate(texts)}
