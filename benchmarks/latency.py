@@ -1,7 +1,7 @@
 """A model behind a service: how long a single point takes, how many a second come from threads, loading, memory.
 
 Models of 200 stations, saved and loaded again: one prior, and what ``cagp.fit`` makes of them, which is a mixture;
-recalibrated, of a transform, and made compact. An answer is the mean and the 95% interval of a new observation.
+recalibrated, and of a transform. An answer is the mean and the 95% interval of a new observation.
 scikit-learn's GaussianProcessRegressor gives the mean and the standard deviation, of one prior, on the same data.
 
     python benchmarks/latency.py [--quick]
@@ -56,11 +56,7 @@ def models(X: np.ndarray, y: np.ndarray) -> dict[str, cagp.Model]:
     skewed = cagp.fit(X, np.exp(y), transform="log", seed=0)
     one = cagp.Prior(cagp.Matern32(0.3), noise_variance=0.01).condition(X, y)
     found = {"one prior": one, "mixture": fitted, "mixture, recalibrated": fitted.recalibrated()}
-    return found | {
-        "the same, compact": fitted.recalibrated().compact(),
-        "mixture, recalibrated, of a logarithm": skewed.recalibrated(),
-        "the same of a logarithm, compact": skewed.recalibrated().compact(),
-    }
+    return found | {"mixture, recalibrated, of a logarithm": skewed.recalibrated()}
 
 
 def milliseconds(ask: Answer, at: np.ndarray) -> float:

@@ -6,20 +6,27 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 import cagp
 from cagp.errors import InputError
+from cagp.predicting.compacting import essential
+from cagp.predicting.distributions import NormalMixture
+from cagp.support.interrupt import Interrupt
 
 RNG = np.random.default_rng(5)
 X = RNG.random((60, 2))
 y = np.sin(6 * X[:, 0]) * np.cos(4 * X[:, 1]) + 0.1 * RNG.normal(size=60)
 X_TEST = RNG.random((200, 2))
-MODEL = cagp.fit(X, y, kernel=cagp.Matern32(), seed=0)
+FITTED = cagp.fit(X, y, kernel=cagp.Matern32(), seed=0)
+DRAWN = cagp.choosing.integrated(FITTED.prior, X, y)  # all components that were drawn
+MODEL = FITTED.replace(components=DRAWN.components, weights=DRAWN.weights)
 
 
 def ends(model: cagp.Model) -> np.ndarray:
+    """Medians and ends of intervals of f and of observations (2, 3, T)."""
     prediction = model.predict(X_TEST)
-    return np.array([prediction.median, *prediction.interval(0.95)])
+    return np.array([[each.median, *each.interval(0.95)] for each in (prediction, prediction.observed())])
 
 
 @pytest.mark.parametrize("transform", [None, cagp.transforms.Log()], ids=["plain", "transformed"])
@@ -29,8 +36,8 @@ def test_it_predicts_what_the_whole_predicts(tmp_path: Path, transform: object, 
     some = whole.compact(like=X_TEST)
     assert 1 < len(some.components) < len(whole.components) / 1.5
     plain = MODEL.predict(X_TEST)
-    away = np.abs(ends(some.replace(margins=None)) - ends(MODEL)) / plain.std
-    assert away.max() <= 0.05
+    away = np.abs(ends(some.replace(margins=None)) - ends(MODEL)) / np.array([[plain.std], [plain.observed().std]])
+    assert away.max() <= 0.1
     assert f"move by {away.max():.2g} standard deviations" in " ".join(some.story.split())
     assert f"{len(some.components)} of {len(whole.components)} components are left" in some.story
     assert some.components[0] is whole.components[0]
@@ -49,6 +56,31 @@ def test_components_that_are_alike_are_one() -> None:
     assert some.weights.tolist() == [1.0]
     np.testing.assert_allclose(ends(some), ends(whole), rtol=1e-9)
     assert some.compact().components == some.components
+
+
+def test_far_away_it_says_what_the_whole_says() -> None:
+    some, far = MODEL.compact(), np.array([[40.0, -30.0]])
+    whole = MODEL.predict(far)
+    few = some.predict(far)
+    assert len(some.components) < len(MODEL.components)
+    for one, all_of_them in ((few, whole), (few.observed(), whole.observed())):
+        away = np.subtract(one.interval(0.95), all_of_them.interval(0.95)) / all_of_them.std
+        assert np.abs(away).max() <= 0.1
+
+
+def test_what_is_known_for_certain_counts_for_nothing() -> None:
+    means = torch.tensor([[0.5, 2.0], [0.5 + 1e-9, 2.01]], dtype=torch.float64)  # rounding errors and a hundredth apart
+    variances = torch.tensor([[0.0, 1.0], [0.0, 1.0]], dtype=torch.float64)
+    whole = NormalMixture(means, variances, torch.tensor([0.6, 0.4], dtype=torch.float64))
+    kept, weights, moved = essential(whole, 0.1)
+    assert kept.tolist() == [0]
+    assert weights.tolist() == [1.0]
+    assert moved == pytest.approx(0.004, rel=0.01)
+
+
+def test_ctrl_c_leaves_it_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Interrupt, "requested", True)
+    assert MODEL.compact() is MODEL
 
 
 def test_all_that_matter_stay() -> None:

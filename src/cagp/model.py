@@ -22,6 +22,7 @@ from .posterior import Posterior, at_prior, from_weights, iterated, solve, with_
 from .predicting.batches import find_workers
 from .predicting.compacting import essential
 from .predicting.conditioned import Conditioned
+from .predicting.distributions import NormalMixture
 from .predicting.memory_plan import MemoryPlan
 from .predicting.recipe import Recipe
 from .predicting.solving import cheap_means, coefficients
@@ -43,7 +44,7 @@ if TYPE_CHECKING:  # a short cut into a room above: a model can save itself
     from .reports.names import Names
     from .saving import About
 
-_JUDGED = 200  # training points, and as many places between them, judge what is left of a model made compact
+_JUDGED = 100  # training points, as many places between them, and as many far away, judge a model made compact
 _LIKE = "like lets single observations stand in for points, not for {}; leave like out"
 
 
@@ -527,24 +528,35 @@ class Model(ModelParts):
         lower, upper = ends if self.transform is None else (self.transform.inverse(end) for end in ends)
         return convert(lower), convert(upper)
 
-    def compact(self, like: ArrayLike | None = None, tolerance: float = 0.05) -> Model:
+    def compact(self, like: ArrayLike | None = None, tolerance: float = 0.1) -> Model:
         """The model with only those components that predictions need, which answers so many times faster.
 
-        Their weights are chosen such that medians and the ends of 95% intervals of f, on the scale that was modelled,
-        move by no more than ``tolerance`` standard deviations at ``like`` = X_test (T, p), by default at training
-        points and half-way between them; ``story`` tells how many components are left, and how far that was. What was
-        learned about error bars stays. A model of one component stays as it is; what a fit found on its way is let go.
+        Their weights are chosen such that medians and the ends of 95% intervals of f and of new observations, on the
+        scale that was modelled, move by no more than ``tolerance`` standard deviations at ``like`` = X_test (T, p), by
+        default at training points, half-way between them, and far from all of them; ``story`` tells how many components
+        are left, and how far that was. What was learned about error bars stays. A model of one component stays as it
+        is, and so does any after Ctrl-C; what a fit found on its way is let go. ``cagp.fit`` does this by itself: a
+        larger ``tolerance`` makes its models smaller.
         """
         tolerance = positive(tolerance, "tolerance")
         some = self.X[torch.randperm(len(self.X), generator=torch.Generator().manual_seed(0))[:_JUDGED].to(self.device)]
-        between = torch.cat([some, (some + some.roll(1, 0)) / 2])
-        test = between if like is None else self.places(like, "like")
+        places = torch.cat([some, (some + some.roll(1, 0)) / 2]) if like is None else like
+        test = self.places(places, "like")
         if len(self.components) == 1:
             return self.replace(result=None)
-        whole = self.predict(test, progress=False).mixture
-        kept, weights, moved = essential(whole, tolerance)
+        predictions = [self.predict(places, progress=False)]
+        if predictions[0].status.reason == "interrupted":
+            return self
+        if like is None:
+            predictions.append(self.prior_at(some))  # far away that is all that is known
+        judged = sum(map(len, predictions))
+        if self.new_noise(test) is not None:
+            predictions += [each.observed() for each in predictions]
+        parts = [each.mixture for each in predictions]
+        means, variances = (torch.cat([getattr(part, name) for part in parts], 1) for name in ("means", "variances"))
+        kept, weights, moved = essential(NormalMixture(means, variances, parts[0].weights), tolerance)
         told = (
-            f"{len(kept)} of {len(self.components)} components are left, with weights found anew. At {len(test):,} "
+            f"{len(kept)} of {len(self.components)} components are left, with weights found anew. At {judged:,} "
             f"places medians and ends of 95% intervals move by {moved:.2g} standard deviations at most."
         )
         story = None if self.record is None else self.record.telling("Made compact", told)

@@ -31,6 +31,20 @@ def test_by_default_and_not_when_told() -> None:
     assert np.array_equal(again.predict(T).std, found.predict(T).std)
 
 
+@pytest.mark.parametrize("like", [None, T], ids=["anywhere", "like"])
+def test_no_more_components_than_predictions_need(like: np.ndarray | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    how: dict[str, Any] = {"kernel": "matern32", "mean": "constant", "recalibrate": False, "like": like}
+    few = cagp.fit(X, Y, **how)
+    monkeypatch.setattr(cagp.Model, "compact", lambda self, like, tolerance: self)
+    drawn = cagp.fit(X, Y, **how)
+    assert len(few.components) < len(drawn.components) / 1.5
+    assert f"a mixture of {len(few.components)} models" in few.record.text
+    assert f"as few of {len(drawn.components)} as move medians" in few.record.text
+    one, whole = (model.predict(X if like is None else like) for model in (few, drawn))
+    for p in (0.025, 0.5, 0.975):
+        assert (np.abs(one.quantile(p) - whole.quantile(p)) <= 0.1 * whole.std).all()
+
+
 def test_with_a_mixture_of_kernels_and_a_recalibration() -> None:
     model = cagp.fit(X, Y, kernel=("matern32", "matern52", "rbf"), mean="constant", recalibrate=True)
     assert isinstance(model.margins, Recalibration)

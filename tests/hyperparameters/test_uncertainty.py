@@ -18,7 +18,7 @@ import cagp
 from cagp.choosing import integrated
 from cagp.hyperparameters import Hyperpriors, posterior
 from cagp.hyperparameters.exact import exact_likelihood
-from cagp.hyperparameters.importance import WeightedPoints, few_points
+from cagp.hyperparameters.importance import WeightedPoints, few_points, importance_sample
 
 
 @pytest.mark.parametrize("name", sorted(set(KERNELS) - {"geographic"}))
@@ -93,6 +93,22 @@ def test_prediction_is_the_integral(fixed: tuple[str, ...]) -> None:
     for p in (0.025, 0.25, 0.75, 0.975):
         exact = [_quantile(p, w, m[:, t], s[:, t]) for t in range(2)]
         assert (np.abs(found.quantile(p) - exact) < 0.1 * std).all()
+
+
+def test_a_second_round_is_drawn_only_where_the_first_is_not_enough() -> None:
+    believed = Hyperpriors.of(cagp.Prior(cagp.RBF(0.3)), np.arange(9.0)[:, None] / 9, scale=1.0)
+    centre, root = np.array([-1.0, 0.5, -2.0]), np.diag([0.1, 0.2, 0.3])
+
+    def log_density(points: np.ndarray) -> np.ndarray:
+        return -0.5 * np.square((points - centre) @ np.linalg.inv(root)).sum(axis=1)
+
+    how: dict[str, Any] = {"size": 256, "observations": 10_000, "seed": 0}
+    told = importance_sample(log_density, believed, centre, root @ root, **how)
+    apart = importance_sample(log_density, believed, centre + 1.5 * np.diag(root), root @ root, **how)
+    assert (len(told.points), len(apart.points)) == (128, 256)
+    for found in (told, apart):
+        assert_allclose(found.mean, centre, atol=0.1 * 0.3)
+        assert_allclose(np.sqrt(np.diag(found.covariance)), np.diag(root), rtol=0.1)
 
 
 def test_few_points_have_the_moments_of_many() -> None:

@@ -24,7 +24,8 @@ _FEWEST_COMPONENTS, _FEWEST_EVALUATIONS = 4, 24  # for each of several candidate
 _ASKED = ("fix_noise", "bounds", "memory_budget")  # options of a fit that the posterior has too
 _FEWEST_EFFECTIVE = 4.0  # points that are worth fewer equally weighted ones say nothing of a posterior
 _FLAT, _WELL_TOLD = 0.05, 1.0  # information about a lengthscale that does not matter, and about what is known
-_NEGLIGIBLE = 0.005  # the lightest components that have this share of the weight together are left out
+_TOLERANCE = 0.1  # in standard deviations: where hyperparameters are drawn anew, predictions move by as much and more
+_JUDGED = 400  # so many of the points ``like`` say which components predictions need
 _PLUGGED_IN = "The hyperparameters are plugged in as fitted, as if they were known (uncertainty=False)."
 _ENOUGH = (
     f"The hyperparameters are plugged in as fitted: with more than {EXACT_UP_TO:,} observations what is not known of "
@@ -40,7 +41,7 @@ def integrate(search: CandidateSearch) -> CandidateSearch:
     weights = [weight for _, weight in search.chosen]
     said = _ENOUGH if search.request.options.uncertainty is not False else _PLUGGED_IN
     if search.request.integrates:
-        models, weights, said = _integrated_over(search, models, weights)
+        models, said = _integrated_over(search, models)
     data = search.request.data
     carried: dict[str, Any] = {"transform": search.transform, "limited": search.transform is not None}
     carried |= {"column_names": data.names, "encodings": data.encodings, "crs": data.crs, "target_name": data.target}
@@ -50,8 +51,9 @@ def integrate(search: CandidateSearch) -> CandidateSearch:
 
 
 def mixture_of(models: Sequence[Model], weights: ArrayLike) -> Model:
-    """Models of one component each that predict together."""
-    return models[0].replace(components=[each.components[0] for each in models], weights=weights)
+    """Models that predict together: the weight of each is divided among its components."""
+    shares = np.concatenate([weight * each.weights for each, weight in zip(models, np.asarray(weights), strict=True)])
+    return models[0].replace(components=[part for each in models for part in each.components], weights=shares)
 
 
 def integrated(prior: Prior, X: ArrayLike, y: ArrayLike, solver: Solver | str | None = None, **options: Any) -> Model:
@@ -72,12 +74,10 @@ def integrated(prior: Prior, X: ArrayLike, y: ArrayLike, solver: Solver | str | 
     return mixture_of([each.condition(X, y, used, device=device) for each in found.priors], found.weights)
 
 
-def _integrated_over(
-    search: CandidateSearch, fitted: Sequence[Model], shares: Sequence[float]
-) -> tuple[list[Model], list[float], str]:
-    """The models over the posteriors of the hyperparameters of all parts, weights, and what was done, in a sentence.
+def _integrated_over(search: CandidateSearch, fitted: Sequence[Model]) -> tuple[list[Model], str]:
+    """The parts, each a mixture over the posterior of its hyperparameters, and what was done, in a sentence.
 
-    Each part's weight is divided among its components. Ctrl-C leaves the hyperparameters that are not done as fitted.
+    Each has no more components than predictions need. Ctrl-C leaves the hyperparameters that are not done as fitted.
     """
     several = len(fitted)
     most, size = affordable(len(search.y))
@@ -108,41 +108,40 @@ def _integrated_over(
                 return found if found.sample.effective >= _FEWEST_EFFECTIVE else None
         return None
 
+    like = search.request.like
+    if like is not None:
+        like = like[np.sort(np.random.default_rng(search.seed).permutation(len(like))[:_JUDGED])]
     models: list[Model] = []
-    weights: list[float] = []
     names: set[str] = set()
-    plugged_in = failed = 0
-    for found, model, share in zip(search.together(integrated, range(several)), fitted, shares, strict=True):
+    drawn = failed = plugged_in = 0
+    for found, model in zip(search.together(integrated, range(several)), fitted, strict=True):
         tried = [] if found is None else search.together(partial(_conditioned, search), found.priors)
         shared = [] if found is None else found.weights.tolist()
-        parts = [(each, weight) for each, weight in zip(tried, shared, strict=True) if each is not None]
-        failed += len(tried) - len(parts)
-        plugged_in += not parts
-        names.update(map(_kind, found.names) if found is not None and parts else ())
-        total = sum(weight for _, weight in parts)
-        models += [each for each, _ in parts] or [model]
-        weights += [share * weight / total for _, weight in parts] or [share]
+        parts = {each: weight for each, weight in zip(tried, shared, strict=True) if each is not None}
+        if found is not None and parts:
+            total = sum(parts.values())
+            model = mixture_of(list(parts), [weight / total for weight in parts.values()]).compact(like, _TOLERANCE)
+            names.update(map(_kind, found.names))
+        drawn, failed, plugged_in = drawn + len(parts), failed + len(tried) - len(parts), plugged_in + (not parts)
+        models.append(model)
     if plugged_in == several:
         none = "none of the candidates has a posterior of them that could be sampled"
         why = "the search was interrupted" if search.interrupt.requested else "there was no more time"
         why = why if no_time else none
-        return models, weights, f"The hyperparameters are plugged in as fitted: {why}."
-    weight = np.array(weights)
-    order = np.argsort(weight, kind="stable")
-    kept = np.sort(order[np.cumsum(weight[order]) > _NEGLIGIBLE])
+        return models, f"The hyperparameters are plugged in as fitted: {why}."
     said = (
-        f"Predictions integrate over what is not known of {', '.join(sorted(names))}: a mixture of {len(kept)} models, "
-        "weighted by the restricted likelihood and weakly informative priors"
+        f"Predictions integrate over what is not known of {', '.join(sorted(names))}: a mixture of "
+        f"{sum(len(each.components) for each in models)} models, weighted by the restricted likelihood and weakly "
+        f"informative priors, as few of {drawn} as move medians and ends of 95% intervals by {_TOLERANCE:g} standard "
+        "deviations at most"
     )
-    if len(kept) < len(models):
-        said += f"; {len(models) - len(kept)} more with {_NEGLIGIBLE:.1%} of the weight together were left out"
     if failed:
         said += f"; {failed} could not be computed, rounding errors being too large, and were left out"
     if plugged_in:
         said += f"; {plugged_in} of {several} candidates are plugged in as fitted"
     if fewer:
         said += "; with more seconds= there would be more of them"
-    return [models[i] for i in kept], (weight[kept] / weight[kept].sum()).tolist(), f"{said}."
+    return models, f"{said}."
 
 
 def _conditioned(search: CandidateSearch, prior: Prior) -> Model | None:

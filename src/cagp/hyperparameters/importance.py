@@ -1,9 +1,10 @@
-"""Importance sampling of a posterior in few dimensions: evenly spread points, two rounds, and weights without giants.
+"""Importance sampling of a posterior in few dimensions: evenly spread points, rounds, and weights without giants.
 
 The first round draws from a Student t around the mode and, where observations are few, from the prior as well: what a
-second mode has is then found. The second draws from a t with the mean and the covariance that the first has found. All
-points are weighted together, each by the density of the whole of what was drawn (the balance heuristic). A few of them
-stand for all: they have the same averages of the polynomials that matter most.
+second mode has is then found. Where that t was far from the posterior, a second round draws from one with the mean and
+the covariance that the first has found. All points are weighted together, each by the density of the whole of what was
+drawn (the balance heuristic). A few of them stand for all: they have the same averages of the polynomials that matter
+most.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from .hyperpriors import Hyperpriors
 
 _FREEDOM = 7.0  # degrees of freedom of Student's t: tails heavier than those of a posterior
 _FEW = 50  # with so many observations, a quarter of the points of the first round come from the prior
+_WELL_DRAWN = 0.5  # points of the first round that are worth such a share of equally weighted ones are enough
 # The curvature at the mode counts like so many points for each hyperparameter, when a covariance is estimated.
 _TRUST = 5
 _HIGHEST = 10  # degree of the polynomials whose averages few points keep
@@ -66,7 +68,8 @@ def importance_sample(
     observations: int,
     seed: int,
 ) -> WeightedPoints:
-    """About ``size`` points of the posterior with this ``log_density``, a function of points (n, q), up to a constant.
+    """``size`` points of the posterior with this ``log_density``, a function of points (n, q), up to a constant; half
+    as many where they are drawn well.
 
     ``mode`` (q,) and ``covariance`` (q, q) are what the curvature there says; ``prior`` is part of ``log_density``.
     """
@@ -79,6 +82,8 @@ def importance_sample(
     parts: list[tuple[int, Values]] = [(from_prior, prior.log_density), (half - from_prior, around.logpdf)]
     densities = log_density(first)
     found = _weighted(first, densities, _mixed(parts, first))
+    if found.effective >= _WELL_DRAWN * half:
+        return found
     share = found.effective / (found.effective + _TRUST * q)
     adapted = _student_t(found.mean, share * found.covariance + (1 - share) * covariance)
     second = _t_points(adapted, uniforms[half:])

@@ -98,8 +98,9 @@ def posterior(
 
     The likelihood is exact, with unknown coefficients of the mean integrated out, times ``hyperpriors``, by default
     ``Hyperpriors.of(prior, X, y)``. ``evaluations`` points of the posterior are drawn by importance sampling around its
-    mode, by default 256, and fewer beyond 700 observations; of these at most ``components`` are kept, with weights
-    that give the same averages of polynomials: 30, and fewer beyond 500 observations. ``fix``, ``fix_noise`` and
+    mode, by default 256, and fewer beyond 700 observations, or half as many where the first half says enough; of these
+    at most ``components`` are kept, with weights that give the same averages of polynomials: 30, and fewer beyond 500
+    observations. ``fix``, ``fix_noise`` and
     ``bounds`` are those of ``fit``. The same ``seed`` gives the same result. At most 2,000 observations.
 
     >>> import numpy as np, cagp

@@ -10,6 +10,7 @@ from .distributions import NormalMixture
 
 _ENDS = (0.025, 0.5, 0.975)  # the quantiles that are compared
 _SUM = 100.0  # how much more the sum of the weights counts than a moment at a place
+_CERTAIN = 1e-6  # of the largest standard deviation: what is less is rounding errors
 
 
 def essential(whole: NormalMixture, tolerance: float) -> tuple[np.ndarray, np.ndarray, float]:
@@ -19,25 +20,22 @@ def essential(whole: NormalMixture, tolerance: float) -> tuple[np.ndarray, np.nd
     One component after the other is taken in: the one with which, by weights that are found anew, means and variances
     come closest to those of the whole.
     """
-    centred = (whole.means - whole.mean) / whole.std
-    moments = torch.cat([centred, centred.square() + whole.variances / whole.std.square() - 1], dim=1).cpu().numpy()
-    wanted = np.append(np.zeros(moments.shape[1]), _SUM)
-    columns = np.column_stack([moments, np.full(len(moments), _SUM)]).T
-    chosen = [0]
+    scale = whole.std.clamp(min=_CERTAIN * float(whole.std.max()))
+    centred = (whole.means - whole.mean) / scale
+    spread = (whole.variances - whole.std.square()) / scale.square()
+    moments = torch.cat([centred, centred.square() + spread], dim=1).cpu().numpy()
+    turned, columns = np.linalg.qr(np.column_stack([moments, np.full(len(moments), _SUM)]).T)
+    wanted = _SUM * turned[-1]  # all moments zero, and the sum: as far from the columns as before they were turned
+    ends = torch.tensor(_ENDS, dtype=torch.float64, device=whole.means.device)
+    wanted_ends, chosen = whole.quantiles(ends), [0]
     while len(chosen) < len(moments):
         weights = nnls(columns[:, chosen], wanted)[0]
         kept, share = np.array(chosen)[weights > 0], weights[weights > 0] / weights.sum()
-        moved = _moved(whole, kept, share)
+        rows = torch.from_numpy(kept).to(whole.means.device)
+        some = NormalMixture(whole.means[rows], whole.variances[rows], torch.from_numpy(share).to(whole.weights))
+        moved = float(((some.quantiles(ends) - wanted_ends) / scale).abs().max())
         if moved <= tolerance and kept[share.argmax()] == 0:
             return kept, share, moved
         others = (each for each in range(len(moments)) if each not in chosen)
         chosen.append(min(others, key=lambda each: nnls(columns[:, [*chosen, each]], wanted)[1]))
     return np.arange(len(moments)), whole.weights.cpu().numpy(), 0.0
-
-
-def _moved(whole: NormalMixture, kept: np.ndarray, weights: np.ndarray) -> float:
-    """How far quantiles move, in standard deviations, where only the components ``kept`` (k,) predict."""
-    rows, ends = torch.from_numpy(kept).to(whole.means.device), torch.tensor(_ENDS, dtype=torch.float64)
-    some = NormalMixture(whole.means[rows], whole.variances[rows], torch.from_numpy(weights).to(whole.weights))
-    ends = ends.to(whole.means.device)
-    return float(((some.quantiles(ends) - whole.quantiles(ends)) / whole.std).abs().max())
