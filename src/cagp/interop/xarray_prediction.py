@@ -133,7 +133,7 @@ def predict_on(request: Request, grid: Gridded, chunks: Mapping[str, int] | None
         values, status = request.statistics(post, shape), str(post.status)
     else:
         values = _lazy_blocks(request, spread, blocks)
-        status = "Predicted block by block when the values were needed."
+        status = "Predicted block by block."
     dataset = _frame(request, grid, coordinates, dims)
     dataset.attrs = cf.provenance(request.source, request.model, request.observed, status)
     mapping = cf.grid_mapping(grid, dataset)
