@@ -58,14 +58,25 @@ def test_components_that_are_alike_are_one() -> None:
     assert some.compact().components == some.components
 
 
-def test_far_away_it_says_what_the_whole_says() -> None:
-    some, far = MODEL.compact(), np.array([[40.0, -30.0]])
-    whole = MODEL.predict(far)
-    few = some.predict(far)
-    assert len(some.components) < len(MODEL.components)
-    for one, all_of_them in ((few, whole), (few.observed(), whole.observed())):
-        away = np.subtract(one.interval(0.95), all_of_them.interval(0.95)) / all_of_them.std
-        assert np.abs(away).max() <= 0.1
+FAR = np.array([[40.0, -30.0]])
+
+
+def of_two(first: cagp.Prior, second: cagp.Prior) -> cagp.Model:
+    parts = [each.condition(X, y).components[0] for each in (first, second)]
+    return cagp.Model(parts, [0.6, 0.4])
+
+
+def test_components_that_differ_far_away_stay() -> None:
+    """Two kernels that are alike at short distances predict alike next to data, and not where there are none."""
+    one, other = cagp.Matern32(0.8, variance=1.0), cagp.Matern32(1.6, variance=8.0)
+    whole = of_two(cagp.Prior(one, noise_variance=0.01), cagp.Prior(other, noise_variance=0.01))
+    assert len(whole.compact(like=X, tolerance=0.3).components) == 1
+    assert len(whole.compact(tolerance=0.3).components) == 2
+
+
+def test_components_that_differ_in_noise_alone_stay() -> None:
+    whole = of_two(*(cagp.Prior(cagp.Matern32(0.5), noise_variance=noise) for noise in (0.01, 4.0)))
+    assert len(whole.compact(like=FAR).components) == 2
 
 
 def test_what_is_known_for_certain_counts_for_nothing() -> None:

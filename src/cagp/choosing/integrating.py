@@ -24,7 +24,7 @@ _FEWEST_COMPONENTS, _FEWEST_EVALUATIONS = 4, 24  # for each of several candidate
 _ASKED = ("fix_noise", "bounds", "memory_budget")  # options of a fit that the posterior has too
 _FEWEST_EFFECTIVE = 4.0  # points that are worth fewer equally weighted ones say nothing of a posterior
 _FLAT, _WELL_TOLD = 0.05, 1.0  # information about a lengthscale that does not matter, and about what is known
-_TOLERANCE = 0.1  # in standard deviations: where hyperparameters are drawn anew, predictions move by as much and more
+_TOLERANCE = 0.1  # in standard deviations: mostly predictions move by as much where other hyperparameters are drawn
 _JUDGED = 400  # so many of the points ``like`` say which components predictions need
 _PLUGGED_IN = "The hyperparameters are plugged in as fitted, as if they were known (uncertainty=False)."
 _ENOUGH = (

@@ -100,8 +100,8 @@ def posterior(
     ``Hyperpriors.of(prior, X, y)``. ``evaluations`` points of the posterior are drawn by importance sampling around its
     mode, by default 256, and fewer beyond 700 observations, or half as many where the first half says enough; of these
     at most ``components`` are kept, with weights that give the same averages of polynomials: 30, and fewer beyond 500
-    observations. ``fix``, ``fix_noise`` and
-    ``bounds`` are those of ``fit``. The same ``seed`` gives the same result. At most 2,000 observations.
+    observations. ``fix``, ``fix_noise`` and ``bounds`` are those of ``fit``. The same ``seed`` gives the same result.
+    At most 2,000 observations.
 
     >>> import numpy as np, cagp
     >>> X = np.linspace(0, 1, 12)[:, None]
