@@ -541,7 +541,7 @@ class Model(ModelParts):
         tolerance = positive(tolerance, "tolerance")
         some = self.X[torch.randperm(len(self.X), generator=torch.Generator().manual_seed(0))[:_JUDGED].to(self.device)]
         places = torch.cat([some, (some + some.roll(1, 0)) / 2]) if like is None else like
-        test = self.places(places, "like")
+        test, _ = self.test_points(places, "like")
         if len(self.components) == 1:
             return self.replace(result=None)
         predictions = [self.predict(places, progress=False)]
