@@ -221,8 +221,8 @@ class FitRequest:
         asked = options.globe if options.globe is not None or self.given is not None else data.globe
         globe = None if asked is None or not np.size(asked) else column_numbers(asked, "globe", data)
         self.groups = column_groups(data.X, globe, column_numbers(options.times, "times", data), each)
-        for kind in self.kinds if self.given is None else ():  # spherical ones have no more than three columns
-            in_kind(starting_kernel(self.groups, 1.0)[0], kind)(data.X[:1], data.X[:1])
+        if "spherical" in self.kinds:  # refuses more than three columns
+            in_kind(starting_kernel(self.groups, 1.0)[0], "spherical")(data.X[:1], data.X[:1])
         self.like = None if options.like is None else data.places(options.like, "like")
         trend = open_mean or (isinstance(mean, str) and mean != "zero")
         noise = options.noise_variance is not None
