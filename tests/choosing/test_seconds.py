@@ -62,6 +62,7 @@ def test_the_first_candidate_starts_small_and_looks_at_the_clock(monkeypatch: py
 
     monkeypatch.setattr(optimise._Run, "evaluate", counted)
     monkeypatch.setattr(time, "perf_counter", lambda: now[0])
+    monkeypatch.setattr("cagp.choosing.options._SECONDS", 1e6)  # so that 70 are few
     many = np.random.default_rng(2).random((600, 2))
     y = np.sin(6 * many[:, 0]) + many[:, 1] + 0.1 * np.random.default_rng(3).normal(size=600)
     alone = {"kernel": "matern32", "transform": None, "uncertainty": False, "varying": False, "progress": False}
@@ -158,3 +159,20 @@ def test_the_table_accounts_for_the_time() -> None:
     told += [float(took) for _, took in besides]
     total = float(story.split("All of it took ")[1].split(" s ")[0])
     assert sum(told) == pytest.approx(total, rel=0.05, abs=0.05 * (len(told) + 10))  # each is rounded
+
+
+def test_more_seconds_than_usual_find_what_the_usual_ones_find(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only a search that is hurried starts from a few observations."""
+    sizes, evaluate = list[int](), optimise._Run.evaluate
+
+    def counted(run: optimise._Run, at: np.ndarray) -> object:
+        sizes.append(run.size)
+        return evaluate(run, at)
+
+    monkeypatch.setattr(optimise._Run, "evaluate", counted)
+    many = np.random.default_rng(2).random((600, 2))
+    y = np.sin(6 * many[:, 0]) + many[:, 1] + 0.1 * np.random.default_rng(3).normal(size=600)
+    alone = {"kernel": "matern32", "transform": None, "uncertainty": False, "varying": False, "progress": False}
+    usual, patient = (cagp.fit(many, y, seconds=seconds, recalibrate=False, **alone) for seconds in (None, 1e6))
+    assert patient.prior == usual.prior
+    assert set(sizes) == {600}

@@ -93,9 +93,9 @@ def fit(
     where left-out observations say that one quantity tells about another. ``fit_options`` and ``condition_options`` are
     further options of ``cagp.hyperparameters.fit`` and ``Prior.condition``. ``device`` is by default that of X.
     ``seconds`` is the budget, by default 60 for up to 10,000 entries and growing slowly: after it the best so far is
-    kept and judged, and the story says what was not tried. Where it is given, the first fit starts from a few hundred
-    observations, and one candidate is always fitted and judged. Ctrl-C ends the search as well. ``seed`` decides all
-    chance, ``progress`` shows a bar.
+    kept and judged, and the story says what was not tried. With less than that the first fit starts from a few
+    hundred observations. One candidate is always fitted and judged. Ctrl-C ends the search as well. ``seed`` decides
+    all chance, ``progress`` shows a bar.
 
     X may be a folder of Parquet files, several files, a Dask data frame, a Zarr store or NetCDF files, and y the name
     of a column or variable: data that no process holds as a whole, see ``cagp.shards.fit``, which gives a

@@ -205,7 +205,8 @@ class FitRequest:
 
     ``given`` is a kernel that was given whole, ``kinds`` are the names of those to try, ``groups`` the columns that
     have a kernel together, ``held`` the hyperparameters that are not fitted, ``like`` (T, p) where predictions are
-    wanted, ``seconds`` the budget; ``by_hand`` says that something was given that is on the scale of the observations.
+    wanted, ``seconds`` the budget, ``hurried`` whether that is less than usual; ``by_hand`` says that
+    something was given that is on the scale of the observations.
     """
 
     def __init__(self, options: Options, data: TrainingData) -> None:
@@ -238,6 +239,7 @@ class FitRequest:
         self.solver = solver_for(options.solver, len(data.y))
         usual = _SECONDS * max(1.0, data.X.size / _ENTRIES) ** 0.25
         self.seconds = usual if options.seconds is None else float(options.seconds)
+        self.hurried = self.seconds < usual
         known_mean = not (trend or self.mean is None or self.mean.unknown)
         self._check_together(["noise_variance"] * noise + [f"the known mean {mean!r}"] * known_mean)
 

@@ -121,8 +121,8 @@ class CandidateSearch:
         self.result: FitResult | None = None
 
     def end(self, share: float) -> float:
-        """The moment when this share of the budget is used up; without ``seconds`` not before there is a candidate."""
-        waits = self.request.options.seconds is None and not self.fits
+        """The moment when this share of the budget is used up; if not hurried, not before there is a candidate."""
+        waits = not self.request.hurried and not self.fits
         return math.inf if waits else self.started + share * self.request.seconds
 
     @property
@@ -133,9 +133,9 @@ class CandidateSearch:
     def run(self, candidate: CandidatePrior) -> FittedCandidate | None:
         """Fit a candidate and judge it; None where that fails.
 
-        Time may be up after one evaluation: with ``seconds`` the first one starts from what a few observations like.
+        Time may be up after one evaluation: hurried, the first one starts from what a few observations like.
         """
-        quick = not self.fits and self.request.options.seconds is not None
+        quick = not self.fits and self.request.hurried
         found = self.tried(self.sketched(candidate)[1]) if quick else ""
         return self.keep(candidate, self.tried(candidate) if isinstance(found, str) else found)
 
