@@ -141,6 +141,24 @@ def test_workers_are_killed(kills: int, tmp_path: Path) -> None:
     assert len([path for path in tmp_path.iterdir() if path.name != "done"]) == kills
 
 
+def test_a_worker_that_dies_while_it_is_ended_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended: list[psutil.Process] = []
+
+    def late(process: psutil.Process) -> None:
+        kill(process)
+        ended.append(process)
+        if len(ended) < 3:
+            raise psutil.NoSuchProcess(process.pid)
+
+    with workers(2, 2**30, False) as by:
+        assert by.all_of(abs, [(-1,), (-2,)], "numbers") == [1, 2]
+        others = psutil.Process().children(recursive=True)
+        kill = psutil.Process.kill
+        monkeypatch.setattr(psutil.Process, "kill", late)
+    assert len(ended) > 2
+    assert not psutil.wait_procs(others, timeout=60)[1]
+
+
 def test_a_worker_that_fails_says_why(tmp_path: Path) -> None:
     def failing(number: int) -> None:
         raise ValueError(f"number {number}")

@@ -6,6 +6,7 @@ may be killed and done again: a worker that dies is replaced, and what it did is
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+import psutil
 import torch
 
 from ..errors import InputError, MemoryBudgetError
@@ -26,6 +28,7 @@ from ..support.validation import count
 
 _RETRIES = 2  # of a task that fails for reasons of the machine, such as a file system that is away
 _DEATHS = 10  # of workers, from which a task may be the one that ends them
+_ENDINGS, _MOMENT = 100, 0.05  # so often, with so many seconds between, a worker is ended that is dying by itself
 _SHARE = 0.5  # of the free memory that the workers of a local cluster may have together
 
 
@@ -122,8 +125,15 @@ def _local_cluster(number: int, limit: int) -> Any:
     # by a command of their own, so that they do not read the script again that has started them
     from distributed.deploy.subprocess import SubprocessWorker
 
+    class Keeper(SubprocessWorker):  # type: ignore[misc]
+        async def close(self) -> None:
+            for _ in range(_ENDINGS):  # what ends by itself while it is being ended is an error of psutil
+                with suppress(psutil.NoSuchProcess):
+                    return await super().close()
+                await asyncio.sleep(_MOMENT)
+
     own = {"nthreads": 1, "memory_limit": limit, "host": "127.0.0.1", "silence_logs": logging.ERROR}
-    worker = {"cls": SubprocessWorker, "options": {"worker_class": "distributed.Nanny", "worker_kwargs": own}}
+    worker = {"cls": Keeper, "options": {"worker_class": "distributed.Nanny", "worker_kwargs": own}}
     about = {"host": "127.0.0.1", "port": 0, "allowed_failures": _DEATHS}
     about |= {"dashboard": False, "dashboard_address": "127.0.0.1:0"}  # no port that another cluster may have
     scheduler = {"cls": Scheduler, "options": about}
