@@ -26,7 +26,9 @@ KINDS: dict[str, type[Radial]] = {
 """By name; the first is tried first, and the others start from where it ended."""
 
 SHORT_AND_LONG = "short and long"
-"""Matérn 3/2 of a short range plus Matérn 1/2 of a long one."""
+"""Matérn 3/2 of a short range plus Matérn 1/2 of a long one; from a smoother kernel, Matérn 5/2 plus Matérn 3/2."""
+
+_PAIR, _SMOOTH_PAIR = ("matern32", "matern12"), ("matern52", "matern32")
 
 DEFAULT_KINDS = ("matern32", "matern12", "matern52", "rbf", SHORT_AND_LONG)
 
@@ -160,7 +162,7 @@ def first_candidate(
 def in_kind(kernel: Kernel, kind: str) -> Kernel:
     """The kernel with radial parts of another kind, and the same lengthscales and variances."""
     if kind == SHORT_AND_LONG:
-        short, long = in_kind(kernel, "matern32"), in_kind(kernel, "matern12")
+        short, long = (in_kind(kernel, each) for each in (_SMOOTH_PAIR if is_smooth(kernel) else _PAIR))
         return _scaled(short, 1.0, 0.5) + _scaled(long, _LONGER, 0.5)
     if kind not in KINDS:
         raise InputError(f"kernel must be a kernel, or one of {', '.join((*KINDS, SHORT_AND_LONG))}; got {kind!r}")
@@ -193,6 +195,18 @@ def is_short_and_long(kernel: Kernel, X: np.ndarray) -> bool:
     half = len(scales) // 2
     pairs = zip(scales[:half], scales[half:], strict=True)
     return half > 0 and all(bool((short <= long).all()) for short, long in pairs)
+
+
+def kinds_of(kernel: Kernel) -> list[str]:
+    """The names of its radial parts, each once."""
+    names = {kind: name for name, kind in KINDS.items()}
+    parts = (type(part.kernel) for part in kernel.walk())
+    return [names[part] for part in dict.fromkeys(parts) if part in names]
+
+
+def is_smooth(kernel: Kernel) -> bool:
+    """Whether all its parts are smoother than Matérn 3/2."""
+    return set(kinds_of(kernel)) <= {"matern52", "rbf"}
 
 
 def is_rotated(kernel: Kernel) -> bool:

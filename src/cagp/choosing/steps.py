@@ -6,7 +6,7 @@ A further one is a function of the same shape, here or in a file of its own, and
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -16,7 +16,7 @@ from scipy.special import gammaincc, logsumexp, ndtri
 from ..errors import NotPositiveDefiniteError
 from ..hyperparameters.directions import promise
 from ..solvers.exact import EXACT_UP_TO
-from .candidates import CandidatePrior, is_rotated, unlike_columns
+from .candidates import CandidatePrior, is_rotated, is_smooth, unlike_columns
 from .integrating import integrate
 from .judging import judge_error_bars
 from .options import FitRequest
@@ -82,23 +82,22 @@ def fit_kernels(search: CandidateSearch) -> CandidateSearch:
     """Kernels of other kinds, from where the first one ended; where there are several starts, what predicts best."""
     search.idle  # noqa: B018  found once, before several ask for it at the same time
     kinds = search.request.kinds[1:]
-    few = len(search.y) <= EXACT_UP_TO
-    starts = [
-        (kind, start) for kind in kinds for start in (_starts(search, kind) if few else _starts(search, kind)[:1])
-    ]
+    few, done = len(search.y) <= EXACT_UP_TO, search.fits.copy()
+    starts = [(kind, start) for kind in kinds for start in _starts(search, kind, done)[: None if few else 1]]
     if few:  # at the same time: sums, which take long, first
         starts.reverse()
 
     def tried(of: tuple[str, Callable[[], CandidatePrior]]) -> FittedCandidate | str | None:
-        return None if search.is_over else search.tried(of[1]())
+        fit = None if search.is_over else search.tried(of[1]())
+        done.extend([fit] if isinstance(fit, FittedCandidate) else [])
+        return fit
 
     found: dict[str, list[FittedCandidate | str | None]] = {kind: [] for kind in kinds}
     for (kind, _), fit in zip(starts, search.together(tried, starts), strict=True):
         found[kind].append(fit)
-    everyone = [*search.fits, *(fit for fits in found.values() for fit in fits)]
-    best = min(fit.crps for fit in everyone if isinstance(fit, FittedCandidate))
+    best = min(fit.crps for fit in done)
     for kind, fits in found.items():
-        others = [] if few else _starts(search, kind)[1:]
+        others = [] if few else _starts(search, kind, done)[1:]
         if isinstance(first := fits[0], FittedCandidate) and first.crps < _HOPEFUL * best:
             fits += [tried((kind, start)) for start in others]
         good = [fit for fit in fits if isinstance(fit, FittedCandidate)]
@@ -113,19 +112,22 @@ def fit_kernels(search: CandidateSearch) -> CandidateSearch:
     return search
 
 
-def _starts(search: CandidateSearch, kind: str) -> list[Callable[[], CandidatePrior]]:
-    """Where the kernel of a kind starts: several places for a sum, which has many optima."""
-    first = search.start.starting_at(search.fits[0].prior)
-    spread, scale = search.spread, search.variance
+def _starts(search: CandidateSearch, kind: str, done: Sequence[FittedCandidate]) -> list[Callable[[], CandidatePrior]]:
+    """Where the kernel of a kind starts: several places for a sum, which has many optima.
+
+    It is where the first candidate ended, or, one after another, the best of those that are ``done``, if it is smooth.
+    """
+    spread, scale, few = search.spread, search.variance, len(search.y) <= EXACT_UP_TO
 
     def within(spreads: float) -> CandidatePrior:
-        return search.start.from_values_of(first.within(spreads, spread).start, kind)
+        best = min(done, key=lambda fit: fit.crps)
+        ended = search.fits[0] if few or not is_smooth(best.prior.kernel) else best
+        return search.start.from_values_of(search.start.starting_at(ended.prior).within(spreads, spread).start, kind)
 
     def alone() -> CandidatePrior:  # from where one column is alone, if a few observations like that best
         starts = [within(_SPREADS), *(within(_SPREADS).long_along(column, spread, scale) for column in columns)]
         return max((search.sketched(each) for each in starts), key=lambda each: each[0])[1]
 
-    few = len(search.y) <= EXACT_UP_TO
     columns = [column for column in range(len(spread)) if column not in search.idle]
     plain = partial(within, _SPREADS if few else math.inf)
     if not plain().is_sum_by_columns or len(columns) < _FEWEST_COLUMNS:

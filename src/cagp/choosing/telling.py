@@ -15,7 +15,7 @@ from ..support.advice import all_worded
 from ..support.frames import DAYS
 from ..support.interrupt import TIME_IS_UP
 from ..support.numbers import shortened
-from .candidates import SHORT_AND_LONG, is_short_and_long
+from .candidates import SHORT_AND_LONG, is_short_and_long, kinds_of
 from .search import EXPLORING, CandidateSearch, FittedCandidate
 
 _NAME = 24  # a longer name of a column is cut in sentences that have many
@@ -51,7 +51,7 @@ def _called(search: CandidateSearch, found: FittedCandidate) -> str:
     name = found.candidate.name
     if not name.startswith(SHORT_AND_LONG) or is_short_and_long(found.prior.kernel, search.X):
         return name
-    return name.replace(SHORT_AND_LONG, "matern32 + matern12", 1)
+    return name.replace(SHORT_AND_LONG, " + ".join(kinds_of(found.prior.kernel)), 1)
 
 
 def _data(search: CandidateSearch) -> Iterable[str]:

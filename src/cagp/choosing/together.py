@@ -36,7 +36,8 @@ from .options import FitRequest, Options, TrainingData, solver_for
 from .scoring import JudgingSet, LeftOutScores, clearly_worse
 from .search import JUDGES
 
-_SEPARATE = 0.6  # the share of the budget for models of each quantity by itself
+_SEPARATE = 0.6  # the share of the budget for models of each quantity by itself,
+_CANDIDATES = 0.85  # and the share at which those of all together end, since error bars are judged after them
 _ALIKE = 0.5  # of the empirical correlations, where the fit of all quantities starts
 _HETEROTOPIC = 0.05  # the share of places without a quantity, from which on the others are known where it is wanted
 _BETTER, _ERRORS = 0.01, 2.5  # by so much, and so many standard errors, a score is better where it pays
@@ -153,7 +154,7 @@ class _Comparison:
     def winner(self) -> QuantitiesModel:
         """What is taken: the best of the candidates where it pays, or each quantity by itself."""
         task, tried, missing = self.task, list[_Candidate](), list[str]()
-        kinds, end = task.requests[0].kinds, task.started + task.seconds
+        kinds, end = task.requests[0].kinds, task.started + _CANDIDATES * task.seconds
         kinds = kinds[:1] + ((SHORT_AND_LONG,) if self.options.kernel is None else kinds[1:])
         kernel = self._start()
         with Interrupt() as interrupt:
