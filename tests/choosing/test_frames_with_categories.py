@@ -168,3 +168,25 @@ def test_sparse_points_are_refused() -> None:
 
     with pytest.raises(InputError, match=r"X is sparse, csr_array.*write X.toarray\(\)"):
         cagp.fit(scipy.sparse.csr_array(ENCODED), Y)
+
+
+@pytest.mark.parametrize("made", [pd.DataFrame, pa.Table.from_pandas])
+def test_what_is_predicted_may_be_a_column_of_the_frame(made: Callable[[pd.DataFrame], Any]) -> None:
+    both = FRAME[["x", "plot"]].assign(y=Y)
+    expected = cagp.fit(FRAME[["x", "plot"]], Y, **QUICK).predict(FRAME[["x", "plot"]])
+    model = cagp.fit(made(both), "y", **QUICK)
+    np.testing.assert_allclose(model.predict(made(both[["x", "plot"]])).mean, expected.mean, rtol=1e-9)
+    with pytest.raises(InputError, match=r"take these alone: X_test\[\['x', 'plot'\]\]"):
+        model.predict(made(both))
+    with pytest.raises(InputError, match="add 'plot'"):
+        model.predict(made(both[["x", "y"]]))
+    several = cagp.fit(made(both.assign(z=-Y)), ["y", "z"], together=False, **QUICK)
+    assert [*several.names] == ["y", "z"]
+    np.testing.assert_allclose(several["y"].predict(made(both[["x", "plot"]])).mean, expected.mean, rtol=1e-9)
+
+
+def test_a_column_that_is_not_there_is_refused() -> None:
+    with pytest.raises(InputError, match=r"y='price' names a column .* has the columns \['x', 'soil'\]"):
+        cagp.fit(FRAME[["x", "soil"]], "price")
+    with pytest.raises(InputError, match="y='price' names a column of a data frame, and X is no data frame"):
+        cagp.fit(ENCODED, "price")

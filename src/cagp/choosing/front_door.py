@@ -17,7 +17,7 @@ from ..model import Model
 from ..quantities import is_several
 from ..solvers import Solver
 from ..support.encodings import Encoding
-from ..support.frames import units_of
+from ..support.frames import units_of, without_target
 from ..support.threads import threads_for
 from ..support.validation import ArrayLike, column_names, quantities, squarable
 from ..transforms import Transform
@@ -66,9 +66,9 @@ def fit(
     say that the error bars are wrong, they are recalibrated. ``story`` tells all of this, ``candidates`` is the table.
     The command line, ``CAGPRegressor`` and gridded fields do the same.
 
-    X may be a data frame: of columns of texts or categories each level but the first becomes a column of 0 and 1, yes
-    and no become 1 and 0, dates days since 1970-01-01. The model remembers this, takes frames with the same columns,
-    and refuses a category that it has not seen.
+    X may be a data frame, and y the name of one of its columns, or a list of names. Of columns of texts or categories
+    each level but the first becomes a column of 0 and 1, yes and no become 1 and 0, dates days since 1970-01-01. The
+    model remembers this, takes frames with the same columns, and refuses a category that it has not seen.
 
     Everything can be said by hand: ``kernel`` is a kernel whose values are the start of the fit, the name of one
     ("matern12", "matern32", "matern52", "rbf", "rationalquadratic", "spherical", "short and long"), or several of them;
@@ -115,7 +115,7 @@ def fit(
         usual = {each.name: each.default for each in dataclasses.fields(Options)}
         asked = {name: value for name, value in given.items() if value is not usual[name]}
         return cast(Model, fit_shards(X, y, **asked))  # predicts, tells its story and is saved like one
-    return fit_named(X, y, **given)
+    return fit_named(*without_target(X, y), **given)
 
 
 def fit_named(

@@ -16,6 +16,7 @@ import numpy as np
 from ..errors import InputError, InputTypeError
 from .coordinate_systems import coordinate_names, coordinate_units, system_of, without_geometry
 from .encodings import Encoding, category, different, is_number, sources_of, yes_or_no
+from .numbers import listed
 
 DAYS = "days since 1970-01-01"  # the unit of dates and times, in the words of the CF conventions
 
@@ -45,6 +46,23 @@ def series_name(y: Any) -> str | None:
     """The name of a series; None for what has none."""
     name = getattr(y, "name", None)
     return name if isinstance(name, str) and name else None
+
+
+def without_target(X: Any, y: Any) -> tuple[Any, Any]:
+    """A data frame without the columns that y names, one or a list of them, and these; anything else as it is."""
+    columns = column_names(X)
+    if isinstance(y, str) and (columns is None or y not in columns):
+        has = "is no data frame" if columns is None else f"has the columns {columns}"
+        raise InputTypeError(
+            f"y={y!r} names a column of a data frame, and X {has}; give the observations, or their name"
+        )
+    names = [y] if isinstance(y, str) else y
+    if columns is None or not isinstance(names, list) or not names or not all(each in columns for each in names):
+        return X, y
+    if hasattr(X, "iloc"):  # pandas, whose frames keep their geometry
+        return X.drop(columns=names), X[y]
+    rest = [each for each in columns if each not in names]
+    return X.select(rest), X[y] if isinstance(y, str) else X.select(names)
 
 
 def frame_numbers(X: Any, name: str) -> np.ndarray:
@@ -118,10 +136,10 @@ def features_of(X: Any, argument: str, known: list[str] | None, encodings: Seque
         system = system_of(given, argument)
         pair = () if system is None else coordinate_names(system)
         columns = list(dict.fromkeys(given.geometry.name if each in pair else each for each in sources))
-        raise InputError(
-            f"{argument} has the columns {names}, the training points have {sources}; put them in the same order: "
-            f"{argument}[{columns}]"
-        )
+        missing, more = [each for each in sources if each not in names], len(names) > len(sources)
+        order = "take these alone" if more else "put them in the same order"
+        remedy = f"add {listed(list(map(repr, missing)))}" if missing else f"{order}: {argument}[{columns}]"
+        raise InputError(f"{argument} has the columns {names}, the training points have {sources}; {remedy}")
     by_column = {each.column: each for each in encodings if each.column in names}
     if not by_column:
         return X
