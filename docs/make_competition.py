@@ -146,8 +146,8 @@ def findings(found: Found) -> str:
         f"{facts['interval_score']:.2f} against {oracle[4]}.",
         f"**Intervals**: 95% hold {facts['holds_95']:.1%}, and 50% hold {facts['holds_50']:.1%}. With the true "
         f"parameters 95% hold {oracle[5]}. By the competition's own formulas, for normal predictions with the same "
-        f"mean and standard deviation: CRPS {facts['normal_crps']:.3f}, interval score {facts['normal_interval_score']:.2f}, 95% hold "
-        f"{facts['normal_holds_95']:.1%}.",
+        f"mean and standard deviation: CRPS {facts['normal_crps']:.3f}, interval score "
+        f"{facts['normal_interval_score']:.2f}, 95% hold {facts['normal_holds_95']:.1%}.",
         f"**What left-out observations promised**: the best candidate had a CRPS of {left_out:.3f} for those that "
         f"stand in for points in the gaps, and in the real gaps it is {facts['crps']:.3f}, "
         f"{facts['crps'] / left_out - 1:+.0%}.",
