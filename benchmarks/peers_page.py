@@ -87,20 +87,19 @@ def introduction(results: Results) -> str:
     )
     limits, memory = ([result[each] for result in results.values()] for each in ("limit", "memory_limit"))
     return (
-        "Times are seconds of the processor (user and system) with one thread for every package, in a process of its "
-        "own, after a small problem that loads and compiles: they hardly depend on what else the machine does. A cell "
-        f"had {max(limits):g} s and {max(memory):g} GiB; who went beyond stands below the table, and was not tried "
-        "with as many rows or more. Hyperparameters were estimated by each package from the training data, by the "
-        f"means that its documentation shows, never from test values. cagp ran with {versions}.\n\n"
+        "Times are seconds of the processor (user and system) with one thread, in a process of its own, after a small "
+        f"problem that loads and compiles. A package had {max(limits):g} s and {max(memory):g} GiB; where it needed "
+        "more, it was not tried with as many rows or more. Each package estimated hyperparameters from the training "
+        "data alone, by the means that its documentation shows, in tables with a lengthscale for each column. cagp "
+        f"ran with {versions}.\n\n"
         f"The field is drawn from a Gaussian process with a Matérn 3/2 kernel on the unit square, lengthscale "
         f"{LENGTHSCALE:g}, variance {VARIANCE:g}, noise variance {NOISE_VARIANCE:g}; a fifth of its {TESTS:,} test "
-        "points lie in gaps without data. Packages with a Matérn 3/2 kernel were given it, so they know more than "
-        "`cagp.fit`, which tries several. The field at ten times is the beginning of a set of KAUST's competition of "
+        "points lie in gaps without data. Packages that have this kernel were given it; `cagp.fit` tries several. The "
+        "field at ten times is the beginning of a set of KAUST's competition of "
         "2022, with a tenth of the values missing at random. Of Concrete 103 rows, of kin40k 5,000 and of Bike sharing "
         "2,379 are held out.\n\n"
-        "What is predicted and scored are noisy observations: every package's error bars include its own estimate of "
-        "the noise. A lower CRPS is better; the shares within intervals of 50%, 80% and 95% are best at these numbers. "
-        "GiB is the largest resident size of the process, libraries included."
+        "Scored are predictions of noisy observations. A lower CRPS is better; intervals of 50%, 80% and 95% should "
+        "hold these shares. GiB is the largest resident size of the process, libraries included."
     )
 
 
@@ -133,10 +132,14 @@ def table(name: str, results: Results) -> str:
     where = sorted({each.partition(", Python")[0] for each in machines})
     text = f"**{TITLES[name]}** ({days}; {'; '.join(where)})\n\n"
     text += "\n".join(f"| {' | '.join(line)} |" for line in lines)
-    without = [f"{each.title} ({_why(result)})" for each, result in found.items() if each not in done]
+    without = {each.title: _why(result) for each, result in found.items() if each not in done}
     lacking = [ALL[key].title for key, problem in cells() if problem == name and (key, name) not in results]
-    without += [f"{each} (not measured yet)" for each in lacking]
-    return text + (f"\n\nWithout a result: {'; '.join(without)}." if without else "")
+    without |= dict.fromkeys(lacking, "not measured yet")
+    parts = [
+        f" *{why}*: {'; '.join(title for title, other in without.items() if other == why)}."
+        for why in dict.fromkeys(without.values())
+    ]
+    return text + (f"\n\nWithout a result:{''.join(parts)}" if parts else "")
 
 
 def _why(result: Result) -> str:

@@ -79,7 +79,7 @@ def shrink(source: Path, target: Path) -> None:
 def scores(found: Found) -> str:
     own = found["fields"][SIMULATED]["scores"]
     rows = [[f"**{cell}**" if row[0].startswith("cagp") else cell for cell in row] for row in own["rows"]]
-    return table(own["columns"], rows) + "\n\n" + "\n".join(f"- {each}" for each in SOURCES[:1])
+    return table(own["columns"], rows) + "\n\nThe sources are listed below the next table."
 
 
 def satellite(found: Found) -> str:
@@ -142,13 +142,12 @@ def findings(found: Found) -> str:
     left_out = float(own["candidates"]["rows"][0][1])
     lines = [
         f"**RMSE {facts['rmse']:.3f}: {abs(change):.0%} {word} the best published one** ({best[0]}, {best[2]}). "
-        f"Whoever knows the true parameters gets {oracle[2]}; CRPS {facts['crps']:.3f} against {oracle[3]}, interval "
-        f"score {facts['interval_score']:.2f} against {oracle[4]}. What is left to gain is small.",
+        f"With the true parameters it is {oracle[2]}; CRPS {facts['crps']:.3f} against {oracle[3]}, interval score "
+        f"{facts['interval_score']:.2f} against {oracle[4]}.",
         f"**Intervals**: 95% hold {facts['holds_95']:.1%}, and 50% hold {facts['holds_50']:.1%}. With the true "
-        f"parameters 95% hold {oracle[5]}: one field in large gaps is few independent errors. By the competition's own "
-        "formulas, which take predictions as normal with the same mean and standard deviation: CRPS "
-        f"{facts['normal_crps']:.3f}, interval score {facts['normal_interval_score']:.2f}, 95% hold "
-        f"{facts['normal_holds_95']:.1%}.",
+        f"parameters 95% hold {oracle[5]}. By the competition's own formulas, for normal predictions with the same "
+        f"mean and standard deviation: CRPS {facts['normal_crps']:.3f}, interval score "
+        f"{facts['normal_interval_score']:.2f}, 95% hold {facts['normal_holds_95']:.1%}.",
         f"**What left-out observations promised**: the best candidate had a CRPS of {left_out:.3f} for those that "
         f"stand in for points in the gaps, and in the real gaps it is {facts['crps']:.3f}, "
         f"{facts['crps'] / left_out - 1:+.0%}.",

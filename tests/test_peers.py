@@ -167,8 +167,8 @@ def test_the_page_says_who_is_ahead() -> None:
     assert "- 1 were neither" in page
     assert "**Concrete, 927 rows, 8 columns** (2026-11-01; a machine)" in page
     assert "| GPBoost, Vecchia | 1.0 | 1.0 | 1.0 | 0.4000 | 0.2500 | 50.0 | 80.0 | 90.0 |" in page
-    failed = "Without a result: GPBoost, Vecchia (over 120 s); gstlearn, moving window (failed: ValueError: no); "
-    assert f"{failed}cagp, one kernel (not measured yet); the true parameters (not measured yet)" in page
+    failed = "Without a result: *over 120 s*: GPBoost, Vecchia. *failed: ValueError: no*: gstlearn, moving window. "
+    assert f"{failed}*not measured yet*: cagp, one kernel; the true parameters; " in page
     assert "- *GPBoost, Vecchia* (1.0): Matérn 3/2" in page
     for table in page.split("**")[2::2]:
         assert len({line.count("|") for line in table.splitlines() if line.startswith("|")}) <= 1

