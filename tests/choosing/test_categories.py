@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import cagp
+from cagp.choosing.scoring import alone, clearly_worse
 from cagp.choosing.steps import determines_trend
 
 RNG = np.random.default_rng(0)
@@ -50,3 +51,32 @@ def test_a_trend_that_was_asked_for_is_judged_without_the_only_row_of_a_category
     model = cagp.fit(np.column_stack([X, SINGLE]), y, mean="linear", uncertainty=False, seconds=1e6, progress=False)
     assert all(each.crps < 0.1 for each in model.candidates)
     assert "by the CRPS of 59 of them" in " ".join(model.story.split()) or outlier
+
+
+def test_who_is_alone_in_a_category() -> None:
+    only_other = np.where(np.arange(60) == 0, 0.0, 1.0)
+    columns = np.column_stack([X, HOT, SINGLE, only_other, np.full(60, 3.0), np.arange(60) < 2])
+    expected = [i for i in range(60) if (np.ptp(np.delete(columns, i, 0), 0) == 0).sum() > 1]  # one always is constant
+    assert alone(columns).tolist() == expected == [0, 7]
+
+
+@pytest.mark.parametrize("transform", ["auto", "log"])
+def test_who_is_alone_in_a_category_does_not_judge(transform: str) -> None:
+    """Nothing is known of a category without its only row: through a logarithm its CRPS is beyond all numbers."""
+    rng = np.random.default_rng(3)
+    rare = np.arange(120) == 7
+    x = rng.random((120, 2))
+    y = np.exp(9 + np.sin(5 * x[:, 0]) + x[:, 1] + 2 * rare + 0.15 * rng.normal(size=120))
+    model = cagp.fit(np.column_stack([x, rare]), y, transform=transform, uncertainty=False, progress=False)
+    assert model.transform is not None
+    story = " ".join(model.story.split())
+    assert "judged by the CRPS of 119 of them" in story
+    assert "1 of the observations is alone in a category" in story
+    assert all(each.crps < y.max() for each in model.candidates)
+
+
+def test_infinite_scores_are_the_worst() -> None:
+    finite, infinite = np.ones(10), np.where(np.arange(10) == 3, np.inf, 0.0)
+    assert clearly_worse(infinite, finite)
+    assert not clearly_worse(finite, infinite)
+    assert not clearly_worse(infinite, infinite)

@@ -42,7 +42,12 @@ class JudgingSet:
         component = model.components[0]
         (which, note), geometry = who_judges(component, like, n, seed), Geometry(component)
         if not isinstance(which, StandIns):
-            return cls(which, geometry, 1.0, transform, note)
+            lone = alone(component.X.cpu().numpy())
+            if 0 < len(lone) < len(which):
+                which = np.setdiff1d(which, lone)
+                said = f"{len(lone)} of the observations are" if len(lone) > 1 else "1 of the observations is"
+                note = f"{said} alone in a category, of which nothing is known without: it is not left out. {note}"
+            return cls(which, geometry, 1.0, transform, note.strip())
         seen = leave_out_of(component, which, seed=seed, correlated=True)
         return cls(which, geometry, len(seen) / seen.worth, transform, f"{which.how} {note}".strip())
 
@@ -106,7 +111,10 @@ class LeftOutScores:
         # the CRPS is twice the average pinball loss of all quantiles
         pinball = 2 * ((y <= quantiles).double() - torch.special.ndtr(scores)[:, None]) * (quantiles - y)
         log_score = -predicted.scores(y[None])[1][0]
-        return cls(found.number, (weights @ pinball).numpy(), log_score.numpy(), (predicted.mean - y).square().numpy())
+        # a tail beyond all numbers is infinitely bad
+        bad = ((weights @ pinball).numpy(), (predicted.mean - y).square().numpy())
+        crps, squared = (np.where(np.isnan(each), np.inf, each) for each in bad)
+        return cls(found.number, crps, log_score.numpy(), squared)
 
     def charged(self, share: float) -> LeftOutScores:
         """Made worse: the CRPS by that share of it, the log score by as many nats."""
@@ -121,6 +129,14 @@ class LeftOutScores:
         """Those of the observations ``index`` (m,)."""
         there = np.isin(self.index, index)
         return LeftOutScores(self.index[there], self.crps[there], self.log_score[there], self.squared[there])
+
+
+def alone(X: np.ndarray) -> np.ndarray:
+    """The rows of X (n, p) without which a column is constant, such as that of a category with one observation."""
+    other = (X[0] != X).sum(axis=0)  # (p,)
+    found = [int((X[:, j] != X[0, j]).argmax()) for j in np.flatnonzero(other == 1)]
+    found += [0 for j in np.flatnonzero(other == len(X) - 1) if np.ptp(X[1:, j]) == 0]
+    return np.unique(np.array(found, dtype=np.int64))
 
 
 def as_new(found: LeftOut, mixture: Mixture) -> LeftOut:
@@ -145,9 +161,12 @@ def normal_crps(error: np.ndarray, std: np.ndarray) -> np.ndarray:
 
 def clearly_worse(one: np.ndarray, best: np.ndarray, by: float = 2.0) -> bool:
     """Whether scores ``one`` (n,) are worse than ``best`` (n,) by so many standard errors of the average difference."""
-    difference = one - best
+    with np.errstate(invalid="ignore"):  # of two infinite ones
+        difference = one - best
     if len(difference) < 2:  # one of them has no standard error
         return False
+    if not np.isfinite(difference).all():
+        return bool(np.isposinf(difference).any() and not np.isneginf(difference).any())
     return float(difference.mean()) > by * float(difference.std(ddof=1)) / len(difference) ** 0.5
 
 

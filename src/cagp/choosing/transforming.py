@@ -133,8 +133,13 @@ def _aligned(one: LeftOutScores, other: LeftOutScores) -> tuple[LeftOutScores, L
 
 
 def _clearly_better(one: LeftOutScores, other: LeftOutScores, crowd: float) -> bool:
-    """Whether the CRPS of the one is better than that of the other by more than chance, and by enough to matter."""
-    return one.crps.mean() < (1 - _BETTER) * other.crps.mean() and clearly_worse(other.crps, one.crps, 2.0 * crowd**0.5)
+    """Whether the CRPS of the one is better than that of the other by enough to matter, and not by chance: clearly by
+    the CRPS, which a few large observations decide where there are some, or by the log score, where all count alike.
+    """
+    if not one.crps.mean() < (1 - _BETTER) * other.crps.mean():
+        return False
+    pairs = [(other.crps, one.crps), (other.log_score, one.log_score)]
+    return any(clearly_worse(*pair, 2.0 * crowd**0.5) for pair in pairs)
 
 
 def _proposal(prior: Prior, X: np.ndarray, y: np.ndarray, seed: int) -> Transform | None:
