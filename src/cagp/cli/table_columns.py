@@ -13,6 +13,8 @@ import numpy as np
 from ..errors import InputError
 from ..support.advice import suggestion
 from ..support.coordinate_systems import (
+    LATITUDES,
+    LONGITUDES,
     coordinate_units,
     east_and_north,
     is_globe,
@@ -30,8 +32,6 @@ if TYPE_CHECKING:
     from ..saving import Saved
     from ..solvers import Solver
     from ..tables.table import RawColumns, Table
-
-_LATITUDES, _LONGITUDES = ("lat", "latitude"), ("lon", "long", "longitude")
 
 
 def names_in(texts: Listed) -> list[str]:
@@ -224,7 +224,7 @@ def globe_among(geo: str | None, raw: RawColumns, columns: list[str], printer: P
     if raw.globe is not None and set(raw.globe) <= set(columns):
         printer(f"{raw.globe[0]!r} and {raw.globe[1]!r} are degrees: distance is measured on the globe, in kilometres.")
         return raw.globe
-    north, east = ([c for c in columns if c.strip().lower() in kind] for kind in (_LATITUDES, _LONGITUDES))
+    north, east = ([c for c in columns if c.strip().lower() in kind] for kind in (LATITUDES, LONGITUDES))
     if north and east:
         lat, lon = north[0], east[0]
         printer(f"Note: if {lat!r} and {lon!r} are degrees, --globe '{lat},{lon}' measures on the globe.")

@@ -15,8 +15,9 @@ from .advice import optional
 GLOBE, PLANE = ("latitude", "longitude"), ("x", "y")
 """What the coordinates of a geometry are called."""
 
-_DEGREES_EAST, _DEGREES_NORTH = ("lon", "long", "longitude"), ("lat", "latitude")
-_EAST, _NORTH = ("x", "east", "easting", *_DEGREES_EAST), ("y", "north", "northing", *_DEGREES_NORTH)
+LATITUDES, LONGITUDES = ("lat", "latitude"), ("lon", "long", "longitude")
+"""The usual names of degrees, in small letters."""
+_EAST, _NORTH = ("x", "east", "easting", *LONGITUDES), ("y", "north", "northing", *LATITUDES)
 
 
 def parsed(system: str) -> Any:
@@ -80,7 +81,7 @@ def east_and_north(names: Sequence[str], system: str | None = None) -> tuple[int
     if any(len(each) != 1 for each in known):
         return None
     east, north = known[0][0], known[1][0]
-    if system is not None and called == PLANE and names[east].strip().lower() in _DEGREES_EAST:
+    if system is not None and called == PLANE and names[east].strip().lower() in LONGITUDES:
         raise InputError(f"{names[north]!r} and {names[east]!r} are names of degrees, and {worded(system)} has none")
     return east, north
 
