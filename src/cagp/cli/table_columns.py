@@ -13,11 +13,10 @@ import numpy as np
 from ..errors import InputError
 from ..support.advice import suggestion
 from ..support.coordinate_systems import (
-    LATITUDES,
-    LONGITUDES,
     coordinate_units,
     east_and_north,
     is_globe,
+    maybe_degrees,
     parsed,
     require_same_system,
     same_system,
@@ -224,8 +223,6 @@ def globe_among(geo: str | None, raw: RawColumns, columns: list[str], printer: P
     if raw.globe is not None and set(raw.globe) <= set(columns):
         printer(f"{raw.globe[0]!r} and {raw.globe[1]!r} are degrees: distance is measured on the globe, in kilometres.")
         return raw.globe
-    north, east = ([c for c in columns if c.strip().lower() in kind] for kind in (LATITUDES, LONGITUDES))
-    if north and east:
-        lat, lon = north[0], east[0]
-        printer(f"Note: if {lat!r} and {lon!r} are degrees, --globe '{lat},{lon}' measures on the globe.")
+    if note := maybe_degrees(columns, "--globe '{lat},{lon}'"):
+        printer(note)
     return None

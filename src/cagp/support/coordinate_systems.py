@@ -86,6 +86,17 @@ def east_and_north(names: Sequence[str], system: str | None = None) -> tuple[int
     return east, north
 
 
+def maybe_degrees(names: Sequence[str], option: str) -> str:
+    """What to say of columns with the usual names of degrees that are taken for a plane: the ``option`` with both names
+    for {lat} and {lon} takes them for the globe. Nothing where there are none.
+    """
+    north, east = ([name for name in names if name.strip().lower() in kind] for kind in (LATITUDES, LONGITUDES))
+    if not north or not east:
+        return ""
+    asked = option.format(lat=north[0], lon=east[0])
+    return f"Note: if {north[0]!r} and {east[0]!r} are degrees, {asked} measures on the globe."
+
+
 def system_of(X: Any, name: str) -> str | None:
     """The system of a data frame or series with a geometry; None where there is no geometry."""
     if not has_geometry(X):
