@@ -13,6 +13,7 @@ import numpy as np
 from ..errors import InputError, InputTypeError
 from ..kernels import Kernel, geographic_columns
 from ..model import Model
+from ..predicting.distributions import MEANS_REACH, MEDIANS_DO_NOT
 from ..support.coordinate_systems import LATITUDES, LONGITUDES, parsed
 from ..support.validation import choice, real
 from ..support.version import __version__
@@ -324,6 +325,7 @@ def provenance(source: Source, model: Model, observed: bool, status: str) -> dic
         "cagp_guarantee": f"{model.guarantee.kind}: {model.guarantee}",
         "cagp_status": status,
         "cagp_predicted": "new observations, with noise" if observed else "the field without noise",
+        **({} if model.reach is None else {"comment": f"{MEANS_REACH} {MEDIANS_DO_NOT}"}),
         "cagp_observations": model.size,
         "cagp_observations_missing": source.missing,
         "cagp_observations_copies": source.copies,
@@ -340,6 +342,7 @@ def simulated(
     if source.standard_name:
         attributes["standard_name"] = source.standard_name
     notes = provenance(source, model, observed, f"Fields drawn {how}." if how else "Fields drawn before.")
+    notes.pop("comment", None)  # about means
     notes["title"] = f"Gaussian process simulation of {source.label}"
     notes["cagp_seed"] = seed
     return attributes, notes

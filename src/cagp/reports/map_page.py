@@ -17,6 +17,7 @@ import numpy as np
 
 from ..errors import InputError, InputTypeError
 from ..maps.area import Area
+from ..predicting.distributions import MEANS_REACH, MEDIANS_DO_NOT
 from ..support.atomic_files import write_atomically
 from ..support.convert import array
 from ..support.validation import ArrayLike, count, fraction, real
@@ -143,6 +144,8 @@ def map_page(
     far &= wanted
     base = found.observed() if observed else found
     shown = base.carried_back(model.transform, model.reach)
+    lowest, highest = model.reach or (-np.inf, np.inf)
+    beyond = (array(base.median) < lowest) | (array(base.median) > highest)
     y, mean, std = array(model.y), array(shown.mean), array(shown.std)
     stops = _stops(model, y, threshold)
     seen = _observations(model, place, grid)
@@ -160,6 +163,7 @@ def map_page(
         "level": level,
         "stops": stops,
         "far": _encoded(far.astype(np.uint8)) if far.any() else "",
+        "beyond": _encoded(beyond.astype(np.uint8)) if beyond.any() else "",
         "outside": "" if wanted.all() else _encoded((~wanted).astype(np.uint8)),
         "observations": seen,
         "others": _shown_at(place, grid, _of_others(model)),
@@ -170,6 +174,7 @@ def map_page(
     }
     interrupted = base.status.message if base.status.reason == "interrupted" else ""
     notes = {
+        "limited": "" if model.reach is None else f"{MEANS_REACH} {MEDIANS_DO_NOT}",
         "of": "new observations, noise included" if observed else "the function, without the noise of observations",
         "guarantee": str(model.guarantee),
         "held": medians(X, others, names),

@@ -13,6 +13,7 @@ function level(sent) {  // a function of the cell; one number for all where no c
 
 const across = data.across, down = data.down, nx = across.n, ny = down.n;
 const mean = floats(data.mean), std = floats(data.std), far = new Uint8Array(bytes(data.far));
+const beyond = new Uint8Array(bytes(data.beyond));  // the median is beyond all observations
 const outside = new Uint8Array(bytes(data.outside));  // of the mask: nothing is drawn or read there
 // on the scale that was modelled, which is the same where there is no transform
 const location_ = data.location ? floats(data.location) : mean, scale = data.scale ? floats(data.scale) : std;
@@ -329,6 +330,7 @@ function read() {
   };
   for (const [id, text] of Object.entries(said)) element(id).textContent = text;
   element("warning").hidden = !far[i];
+  element("further").hidden = !beyond[i];
   canvas.setAttribute("aria-label", `Map of ${data.target.name}, cursor at ${said.place}`);
   curve(i);
   if (empty) return `${said.place}: ${empty}`;
