@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -77,6 +78,43 @@ def test_components_that_differ_far_away_stay() -> None:
 def test_components_that_differ_in_noise_alone_stay() -> None:
     whole = of_two(*(cagp.Prior(cagp.Matern32(0.5), noise_variance=noise) for noise in (0.01, 4.0)))
     assert len(whole.compact(like=FAR).components) == 2
+
+
+def test_a_first_component_that_others_outweigh_is_tied_with_them() -> None:
+    """All of the spread is in components that differ from the first: still no more than are needed."""
+    means = torch.linspace(-1, 1, 9, dtype=torch.float64)[:, None]
+    order = torch.tensor([8, 0, 1, 2, 3, 4, 5, 6, 7])  # the first is at one end of them
+    whole = NormalMixture(means[order], torch.ones(9, 1, dtype=torch.float64), torch.full((9,), 1 / 9).double())
+    counts = []
+    for tolerance in (0.02, 0.1, 0.4):
+        kept, weights, moved = essential(whole, tolerance)
+        some = NormalMixture(whole.means[kept], whole.variances[kept], torch.from_numpy(weights))
+        quantiles = torch.tensor([0.025, 0.5, 0.975], dtype=torch.float64)
+        away = ((some.quantiles(quantiles) - whole.quantiles(quantiles)) / whole.std).abs().max()
+        assert moved == pytest.approx(float(away), rel=1e-9)
+        assert moved <= tolerance
+        assert kept[0] == 0
+        assert weights[0] == weights.max()
+        counts.append(len(kept))
+    assert counts[0] > counts[1] >= counts[2] > 1, counts
+    assert counts[1] < len(means)
+
+
+def test_nothing_lies_between_yes_and_no(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[np.ndarray] = []
+    predict = cagp.Model.predict
+
+    def noting(self: cagp.Model, X_test: torch.Tensor, **how: Any) -> cagp.Prediction:
+        seen.append(X_test.numpy())
+        return predict(self, X_test, **how)
+
+    monkeypatch.setattr(cagp.Model, "predict", noting)
+    yes = (X[:, :1] > 0.5).astype(float)
+    priors = [cagp.Prior(cagp.Matern32(scale), noise_variance=0.01) for scale in (0.5, 1.0)]
+    parts = [prior.condition(np.hstack([X, yes]), y).components[0] for prior in priors]
+    cagp.Model(parts, [0.6, 0.4]).compact()
+    assert np.unique(seen[0][:, 2]).tolist() == [0.0, 1.0]
+    assert len(np.unique(seen[0][:, 0])) == 2 * len(X)  # and half-way between the others
 
 
 def test_what_is_known_for_certain_counts_for_nothing() -> None:

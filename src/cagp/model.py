@@ -540,7 +540,9 @@ class Model(ModelParts):
         """
         tolerance = positive(tolerance, "tolerance")
         some = self.X[torch.randperm(len(self.X), generator=torch.Generator().manual_seed(0))[:_JUDGED].to(self.device)]
-        places = torch.cat([some, (some + some.roll(1, 0)) / 2]) if like is None else like
+        either = (self.X.eq(self.X.amin(0)) | self.X.eq(self.X.amax(0))).all(0)  # yes or no: nothing lies between
+        between = torch.where(either, some, (some + some.roll(1, 0)) / 2)
+        places = torch.cat([some, between]) if like is None else like
         test, _ = self.test_points(places, "like")
         if len(self.components) == 1:
             return self.replace(result=None)

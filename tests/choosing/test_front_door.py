@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -111,6 +113,25 @@ def test_bad_input(wrong: dict[str, object], words: str) -> None:
     X, y = _field(cagp.Matern32(0.3), 30)
     with pytest.raises(cagp.InputError, match=words):
         cagp.fit(X, y, **wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("names", "options", "noted"),
+    [
+        (["lon", "lat"], {}, True),
+        (["Longitude", "LATITUDE"], {}, True),
+        (["lon", "lat"], {"globe": ()}, False),
+        (["lon", "lat"], {"globe": ("lat", "lon")}, False),
+        (["east", "north"], {}, False),
+    ],
+)
+def test_degrees_on_a_plane_are_noted(names: list[str], options: dict[str, Any], noted: bool) -> None:
+    X, y = _field(cagp.Matern32(0.3), 30)
+    quick: Any = {"kernel": "matern32", "mean": "constant", "uncertainty": False, "varying": False, "transform": None}
+    model = cagp.fit(pd.DataFrame(X, columns=names), y, **quick, **options, rotate=False, progress=False)
+    east, north = names
+    note = f"if {north!r} and {east!r} are degrees, globe=({north!r}, {east!r}) measures on the globe."
+    assert (note in model.record.text) == noted
 
 
 def test_stacking() -> None:

@@ -436,6 +436,9 @@ def test_globe_and_more_features(tmp_path: Path) -> None:
     written = "Geographic(Matern32(300.0, 1.0), radius=6371.0).on(1, 2) * Matern32(2.0).on(0)"
     assert call(*arguments, "--no-fit", "--kernel", written, "--noise-variance", 0.1, "--overwrite").exit_code == 0
     assert "if 'lat' and 'lon' are degrees" in call(*arguments, *VALUES, "--overwrite").stdout
+    flat = call(*arguments, *ONE, "--overwrite").stdout
+    assert "if 'lat' and 'lon' are degrees, --globe 'lat,lon' measures on the globe." in flat
+    assert "globe=(" not in flat  # the story, which has the words of Python
 
 
 @pytest.mark.parametrize(

@@ -79,7 +79,7 @@ def test_what_cannot_be_is_refused_in_words(kind: str) -> None:
     regressor = clone(KINDS[kind]).fit(FRAME, Y)
     with pytest.raises(InputError, match="'soil' of X holds 'gravel' at index 0, a category that the model has never"):
         regressor.predict(FRAME.assign(soil="gravel"))
-    with pytest.warns(UserWarning, match="feature names"), pytest.raises(InputError, match="X must be a data frame"):
+    with pytest.raises(InputError, match="X has 4 columns, the training points have 5; they were made of a data frame"):
         regressor.predict(np.ones((2, 4)))
     with pytest.raises(ValueError, match="feature names"):
         regressor.predict(FRAME[["soil", "x", "when", "wet"]])
@@ -87,6 +87,33 @@ def test_what_cannot_be_is_refused_in_words(kind: str) -> None:
         regressor.fit(scipy.sparse.csr_array(ENCODED), Y)
     with pytest.raises(InputError, match="leave out return_std"):
         regressor.predict(FRAME, return_std=True, interval=0.9)
+
+
+def test_texts_in_arrays_are_refused_with_what_to_do() -> None:
+    """Arrays of objects, as a ColumnTransformer makes them of texts, and columns as they were before encoding."""
+    plain = FRAME[["x", "soil"]]
+    regressor = cagp.CAGPRegressor(cagp.RBF(), noise_variance=0.01, optimizer=None)
+    pipeline = make_pipeline(make_column_transformer(("passthrough", ["soil", "x"])), regressor)
+    remedy = r"texts \(could not convert string to float: .*set_output\(transform=\"pandas\"\).*OneHotEncoder"
+    with pytest.raises(InputError, match=remedy):
+        pipeline.fit(plain, Y)
+    with pytest.raises(InputError, match=remedy):
+        clone(KINDS["chosen"]).fit(plain.to_numpy(), np.column_stack([Y, Y]))
+    regressor.fit(plain, Y)
+    for refusing, name in ((regressor.predict, "X"), (regressor.model_.predict, "X_test")):
+        for array in (plain.to_numpy(), np.ones((2, 2))):
+            words = f"{name} has 2 columns, the training points have 3; .* data frame with the columns .'x', 'soil'.;"
+            with pytest.raises(InputError, match=words):
+                refusing(array)
+    two = SOIL != "peat"  # and as many features as columns
+    regressor.fit(plain[two], Y[two])
+    for refusing in (regressor.predict, regressor.model_.predict):
+        with pytest.raises(InputError, match=r"has texts; .* data frame with the columns"):
+            refusing(plain.to_numpy())
+    truths = FRAME[["x", "wet"]]
+    regressor.fit(truths, Y)
+    with pytest.warns(UserWarning, match="feature names"):
+        np.testing.assert_array_equal(regressor.predict(truths.to_numpy()), regressor.predict(truths))
 
 
 WEIGHTS = RNG.integers(0, 4, N)

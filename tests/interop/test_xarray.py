@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -159,6 +160,29 @@ def test_recognised_by_attributes_or_names() -> None:
     strange.phi.attrs["units"] = "degrees_north"
     strange["lambda"].attrs["standard_name"] = "longitude"
     np.testing.assert_array_equal(interop.condition(strange, PRIOR).predict(grid())["mean"], expected)
+
+
+@pytest.mark.parametrize("names", [["lon", "lat"], ["Lat", "long"], ["east", "north"], None])
+def test_columns_of_a_model_are_found_by_what_they_mean(names: list[str] | None) -> None:
+    """In the order of the columns, whatever the grid calls them; the name of the observations is kept."""
+    observed, east_first = field(), names is None or names[0] != "Lat"
+    lat, lon = (a.ravel() for a in np.meshgrid(observed.lat, observed.lon, indexing="ij"))
+    X = np.column_stack([lon, lat] if east_first else [lat, lon])
+    kernel = PRIOR.kernel.on(1, 0) if east_first else PRIOR.kernel
+    y = pd.Series(observed.values.ravel(), name=None if names is None else "temperature")
+    prior = dataclasses.replace(PRIOR, kernel=kernel)
+    model = prior.condition(X if names is None else pd.DataFrame(X, columns=names), y)
+    expected = by_hand(observed, grid(), cagp.Cholesky())
+    for called in [("lat", "lon"), ("latitude", "longitude"), ("phi", "lambda")]:
+        target = grid().rename(dict(zip(("lat", "lon"), called, strict=True)))
+        target[called[0]].attrs["units"] = "degrees_north"
+        target[called[1]].attrs["standard_name"] = "longitude"
+        found = target.cagp.predict(model)
+        np.testing.assert_allclose(found["mean"].transpose(*called).values.ravel(), expected.mean, rtol=1e-6)
+    assert found.attrs["title"].endswith("of field" if names is None else "of temperature")
+    assert found["mean"].attrs["long_name"] == f"posterior mean of {'field' if names is None else 'temperature'}"
+    with pytest.raises(InputError, match="name coords in the order of the columns"):
+        target.cagp.predict(model, coords=called if east_first else called[::-1])
 
 
 def test_ambiguous_coordinates_are_refused() -> None:

@@ -17,6 +17,11 @@ from scipy.stats import norm
 
 import cagp
 from cagp.fit_report import Names, write_fit_report
+from cagp.interop.xarray_conventions import Source, provenance
+from cagp.kernels import Coregionalised
+from cagp.means import ByQuantity
+from cagp.predicting.distributions import MEANS_REACH, MEDIANS_DO_NOT
+from cagp.quantities import QuantitiesModel, stacked
 from cagp.reports import map_page
 from cagp.support.convert import array
 from cagp.transforms import BoxCox, Log
@@ -165,6 +170,95 @@ def test_observations_of_another_turn_lie_on_the_globe(tmp_path: Path) -> None:
     shown = data["across"]["first"] + data["across"]["step"] * x
     np.testing.assert_allclose((shown - X[:, 1] + 180) % 360, 180, atol=1e-3)
     assert np.abs(shown).max() <= 180
+
+
+def of_a_steep_slope() -> cagp.Model:
+    """Of logarithms, whose trend goes far beyond the observations where there are none."""
+    X = RANDOM(1).random((120, 2))
+    X = X[X.sum(axis=1) < 1]
+    y = np.exp(4 * X.sum(axis=1) + 0.1 * RANDOM(2).normal(size=len(X)))
+    quick: Any = {"uncertainty": False, "varying": False, "recalibrate": False, "rotate": False, "progress": False}
+    return cagp.fit(X, y, kernel="matern32", mean="linear", transform="log", **quick)
+
+
+def test_limited_means_are_told(tmp_path: Path) -> None:
+    """Means look no further than observations support, and medians do: the page and files say so."""
+    model = of_a_steep_slope()
+    data = sent(path := model.map(tmp_path / "map.html", cells=400))
+    predicted, largest = model.predict(middles(data)), array(model.y).max()
+    beyond = np.frombuffer(base64.b64decode(data["beyond"]), np.uint8).astype(bool)
+    assert 0.1 < beyond.mean() < 0.9
+    assert (predicted.median[beyond] > largest).all()
+    assert (predicted.mean[beyond] < predicted.median[beyond]).all()
+    assert (predicted.median[~beyond] < 2 * largest).all()
+    assert f"<p>{MEANS_REACH} {MEDIANS_DO_NOT}</p>" in path.read_text("utf-8")
+    comment = provenance(Source(), model, False, "")["comment"]
+    assert comment == f"{MEANS_REACH} {MEDIANS_DO_NOT}"
+    plain = normal()
+    assert "comment" not in provenance(Source(), plain, False, "")
+    path = plain.map(tmp_path / "plain.html", cells=400)
+    assert sent(path)["beyond"] == ""
+    assert MEANS_REACH not in path.read_text("utf-8")
+
+
+@in_a_browser
+def test_limited_means_are_told_at_the_cursor(tmp_path: Path) -> None:
+    found = does(
+        of_a_steep_slope().map(tmp_path / "map.html", cells=400),
+        """
+        for (const [name, x, y] of [["near", 0.1, 0.9], ["far", 0.99, 0.01]]) {
+          point("pointermove", x, y); found[name] = !element("further").hidden; }
+        """,
+    )
+    assert found == {"near": False, "far": True}
+
+
+def of_two_quantities() -> tuple[cagp.Model, np.ndarray]:
+    """A model of the first of two, and the places where only the second was observed."""
+    X, y = smooth(20, seed=6)
+    Y = np.column_stack([y, 2 * y])
+    Y[:6, 0] = np.nan
+    kernel = Coregionalised.of(cagp.Matern32(0.5), np.array([[1.0, 1.8], [1.8, 4.0]]))
+    prior = cagp.Prior(kernel, mean=ByQuantity(2), noise_variance=0.1)
+    return QuantitiesModel(("flow", "level"), prior.condition(*stacked(X, Y)))["flow"], X[:6]
+
+
+def test_places_of_other_quantities_are_told(tmp_path: Path) -> None:
+    model, elsewhere = of_two_quantities()
+    path = model.map(tmp_path / "map.html", cells=400)
+    data = sent(path)
+    assert data["observations"]["n"] == 14
+    each = [
+        data[axis]["first"] + data[axis]["step"] * np.frombuffer(base64.b64decode(data["others"][name]), "<f4")
+        for axis, name in (("across", "x"), ("down", "y"))
+    ]
+    columns = [0, 1] if data["across"]["name"] == "x0" else [1, 0]
+    np.testing.assert_allclose(np.sort(each[0]), np.sort(elsewhere[:, columns[0]]), atol=1e-5)
+    assert "6 places of other quantities" in path.read_text("utf-8")
+    assert "Crosses are places" in path.read_text("utf-8")
+    of_one = normal().map(tmp_path / "one.html", cells=400)
+    assert sent(of_one)["others"]["n"] == 0
+    assert "other quantities</span>" not in of_one.read_text("utf-8")
+
+
+@in_a_browser
+def test_places_of_other_quantities_are_drawn(tmp_path: Path) -> None:
+    model, _ = of_two_quantities()
+    found = does(
+        model.map(tmp_path / "map.html", cells=10_000),
+        """
+        const k = 2, [px, py] = pixel(others.x[k], others.y[k]);  // far from what was observed of this one
+        point("pointermove", (px - frame.x) / frame.w, (py - frame.y) / frame.h);
+        found.alone = said("observed");
+        const [qx, qy] = pixel(seen.x[3], seen.y[3]);
+        point("pointermove", (qx - frame.x) / frame.w, (qy - frame.y) / frame.h);
+        found.own = said("observed");
+        const drawn = canvas.toDataURL(); others.n = 0; now(); found.crosses = drawn !== canvas.toDataURL();
+        """,
+    )
+    assert found["alone"] == "none; other quantities observed here"
+    assert re.match(r"[−\d]", found["own"])
+    assert found["crosses"]
 
 
 @pytest.mark.parametrize("kind", ["mixture", "recalibrated", "conformal", "log"])

@@ -12,6 +12,7 @@ from ..regression import CrossFitted
 from ..solvers.exact import EXACT_UP_TO
 from ..story import Story, Tried, table_of
 from ..support.advice import all_worded
+from ..support.coordinate_systems import maybe_degrees
 from ..support.frames import DAYS
 from ..support.interrupt import TIME_IS_UP
 from ..support.numbers import shortened
@@ -60,6 +61,8 @@ def _data(search: CandidateSearch) -> Iterable[str]:
     one = "column" if len(columns) == 1 else "columns"
     several = "1 observation" if len(search.y) == 1 else f"{len(search.y):,} observations"
     yield f"{several} at {len(columns)} {one}: {', '.join(columns[:_LISTED])}{more}."
+    if not search.request.on_globe and search.request.options.globe is None and search.request.given is None:
+        yield maybe_degrees(_columns(search), "globe=({lat!r}, {lon!r})")
     dated = [name for name, unit in zip(_columns(search), data.units, strict=False) if unit == DAYS]
     if dated:
         yield f"Dates and times in {', '.join(map(repr, dated))} are counted in {DAYS}."

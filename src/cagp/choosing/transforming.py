@@ -9,6 +9,7 @@ import torch
 
 from ..errors import NotPositiveDefiniteError
 from ..hyperparameters.transform_fitting import Profile, most_likely
+from ..predicting.distributions import MEANS_REACH
 from ..prior import Prior
 from ..transforms import BoxCox, Log, Logit, SinhArcsinh, Transform, YeoJohnson, named
 from .outliers import withstand_outliers
@@ -21,7 +22,6 @@ _BETTER = 0.02  # by so much of the score without it a transform must be better 
 # By so much the root mean square error of the mean may be worse with a transform; beyond chance, and in any case.
 _WORSE, _MUCH_WORSE = 0.02, 0.1
 _SMALL_POWER = 0.35  # powers up to this one have the square root as a milder one
-_MEAN_SEEN = "In means, values beyond all observations by more than twice the noise count as no further away."
 
 
 def choose_transform(search: CandidateSearch) -> CandidateSearch:
@@ -40,7 +40,7 @@ def choose_transform(search: CandidateSearch) -> CandidateSearch:
     if isinstance(kind, type) and kind.free and (first := changed.run(changed.start)) is not None:
         found, _ = most_likely(found, Profile(first.prior, X, y, found, search.seed))
         changed = CandidateSearch(request, found, search.started)
-    changed.findings["transform"] = f"The observations are transformed: {found.in_words}, as asked for. {_MEAN_SEEN}"
+    changed.findings["transform"] = f"The observations are transformed: {found.in_words}, as asked for. {MEANS_REACH}"
     return changed
 
 
@@ -84,7 +84,7 @@ def _better_of_two(search: CandidateSearch) -> CandidateSearch:
         words, better, worse = _compared((first if explains else robust).scores, other.scores, judges.crowd)
         exceptions = explains and _clearly_better(*_aligned(robust.scores, other.scores), judges.crowd)
         if better and not worse and not exceptions:
-            said = f"The observations are transformed: {transform.in_words}; {words}. {_MEAN_SEEN}"
+            said = f"The observations are transformed: {transform.in_words}; {words}. {MEANS_REACH}"
             left = f"Left out, since it would make their means worse: {'; '.join(tried)}." if tried else ""
             changed.findings["transform"] = f"{said} {left}".strip()
             return changed

@@ -152,8 +152,7 @@ class PriorAsked:
             kernel, fixed = self._kernel_for(training)
             return {**known, "kernel": kernel, "fix": fixed}
         rotate = "auto" if self.rotate is None else self.rotate
-        globe = () if (self.globe or "").strip().lower() == "none" else training.globe
-        return {**known, "kernel": self.named_kernel, "globe": globe, "ard": self.ard, "rotate": rotate}
+        return {**known, "kernel": self.named_kernel, "globe": training.globe or (), "ard": self.ard, "rotate": rotate}
 
     def some_prior(self, training: Training) -> Prior:
         """A prior on the columns of the data, to match other tables by."""

@@ -16,6 +16,7 @@ from ..support.coordinate_systems import (
     coordinate_units,
     east_and_north,
     is_globe,
+    maybe_degrees,
     parsed,
     require_same_system,
     same_system,
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
     from ..saving import Saved
     from ..solvers import Solver
     from ..tables.table import RawColumns, Table
-
-_LATITUDES, _LONGITUDES = ("lat", "latitude"), ("lon", "long", "longitude")
 
 
 def names_in(texts: Listed) -> list[str]:
@@ -224,8 +223,6 @@ def globe_among(geo: str | None, raw: RawColumns, columns: list[str], printer: P
     if raw.globe is not None and set(raw.globe) <= set(columns):
         printer(f"{raw.globe[0]!r} and {raw.globe[1]!r} are degrees: distance is measured on the globe, in kilometres.")
         return raw.globe
-    north, east = ([c for c in columns if c.strip().lower() in kind] for kind in (_LATITUDES, _LONGITUDES))
-    if north and east:
-        lat, lon = north[0], east[0]
-        printer(f"Note: if {lat!r} and {lon!r} are degrees, --globe '{lat},{lon}' measures on the globe.")
+    if note := maybe_degrees(columns, "--globe '{lat},{lon}'"):
+        printer(note)
     return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numbers
 import warnings
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin, clone
@@ -20,7 +20,7 @@ from ..quantities import QuantitiesModel, is_several
 from ..solvers import Solver, as_solver
 from ..support.coordinate_systems import require_known_system, system_of, without_geometry
 from ..support.encodings import Encoding
-from ..support.frames import column_names, encodings_of, feature_names, features_of, frame_numbers
+from ..support.frames import column_names, encodings_of, feature_names, features_of, frame_numbers, holds_texts
 from ..support.validation import ArrayLike, as_float64, choice, count, not_negative_each, quantities
 from .fitting import (
     COPIES_AGREE,
@@ -384,16 +384,15 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         X = without_geometry(X, "X")
         self._encodings = encodings_of(X, "X")
         self._features = feature_names(X, self._encodings)
-        if gaps:
-            features = self._features is not None
-            known = (
-                validate_data(self, X, skip_check_array=True) if features else validate_data(self, X, dtype=np.float64)
-            )
-            numbers = self._features_of(X) if features else known
-            return numbers, quantities(y, len(numbers), name="y")
         if self._features is None:
-            return validate_data(self, X, y, **how)
+            if not gaps:
+                return cast(tuple[np.ndarray, np.ndarray], self._array(X, y, **how))
+            numbers = self._array(X)
+            return numbers, quantities(y, len(numbers), name="y")
         validate_data(self, X, skip_check_array=True)  # the names and number of its columns, not of its features
+        if gaps:
+            numbers = self._features_of(X)
+            return numbers, quantities(y, len(numbers), name="y")
         return check_X_y(self._features_of(X), y, estimator=self, **how)
 
     def _numbers(self, X: Any) -> np.ndarray:
@@ -403,11 +402,20 @@ class CAGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         if column_names(X) is not None:
             validate_data(self, X, skip_check_array=True, reset=False)
             return check_array(self._features_of(X), dtype=np.float64, estimator=self, input_name="X")
-        numbers = validate_data(self, X, dtype=np.float64, reset=False)
-        if self._features is not None and numbers.shape[1] != len(self._features):
-            columns = [*self.feature_names_in_]
-            raise InputError(f"X must be a data frame with the columns {columns}, of which some hold categories")
-        return numbers
+        return cast(np.ndarray, self._array(features_of(X, "X", self._features, self._encodings), reset=False))
+
+    def _array(self, *arrays: Any, **how: Any) -> Any:
+        """X, and y where it is given, as numbers that scikit-learn has checked; of texts the error has a remedy."""
+        try:
+            return validate_data(self, *arrays, **{"dtype": np.float64, **how})
+        except ValueError as error:
+            if "could not convert string" not in str(error) or not holds_texts(arrays[0]):
+                raise
+            remedy = (
+                "data frames may have columns of texts, and in a Pipeline steps before hand these on with set_output("
+                'transform="pandas"); or make columns of 0 and 1 of them, with OneHotEncoder'
+            )
+            raise InputError(f"X is an array with texts ({error}); {remedy}") from error
 
     def _features_of(self, X: Any) -> np.ndarray:
         made = features_of(X, "X", self._features, self._encodings)

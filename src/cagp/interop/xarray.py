@@ -28,7 +28,15 @@ try:
 except ImportError as error:
     raise ImportError("predictions on grids need xarray: pip install 'cagp[xarray]'") from error
 
-from .xarray_conventions import Gridded, check_geographic, find_axes, fit_options, system_of_grid
+from .xarray_conventions import (
+    Gridded,
+    Source,
+    check_geographic,
+    coordinates_of,
+    find_axes,
+    fit_options,
+    system_of_grid,
+)
 from .xarray_field import ConditionedField, laid_out, observed
 from .xarray_prediction import points_on, require_grid
 
@@ -52,7 +60,7 @@ def condition(
 
     ``coords`` names the coordinates, one for each column of the points the kernel sees: dimensions, or coordinates
     along them, such as latitudes of stations. By default latitude and longitude, known by their CF attributes or names
-    (lat, latitude, lon, longitude). Times are numbers of ``time_unit`` ("D", "h", "m" or "s") since 1970. Other
+    (lat, latitude, lon, long, longitude). Times are numbers of ``time_unit`` ("D", "h", "m" or "s") since 1970. Other
     dimensions must have size one, and are dropped.
 
     Without a prior everything is chosen, as ``fit`` does; a mapping given as ``fit`` is then its ``fit_options``.
@@ -162,7 +170,7 @@ def predict(
     """``ConditionedField.predict`` at the coordinates of ``grid``, also from any cagp model.
 
     For such a model ``coords`` names the coordinates that are its columns, by default those called as its columns are,
-    or latitude and longitude.
+    and the latitude and longitude, whatever they are called.
     """
     return conditioned_for(model, grid, coords).predict(grid, **options)
 
@@ -189,13 +197,14 @@ def conditioned_for(model: ConditionedField | Model, grid: Gridded, coords: Sequ
         return ConditionedField(cast(Model, model), own.axes, own.source, own.longitudes)
     if model.crs is not None:
         require_same_system(system_of_grid(grid), model.crs, "the grid")
-    if coords is None and set(names := model.column_names or ("",)) <= set(grid.coords):
-        coords = names
+    if coords is None:
+        names = model.column_names or [""] * model.X.shape[1]
+        coords = coordinates_of(grid, names, model.prior.kernel)
     axes = find_axes(grid, coords, "D")
     if any(axis.role == "time" for axis in axes):
         raise InputError("a model made without xarray does not know its unit of time; give the grid numbers instead")
     check_geographic(model.prior.kernel, axes)
-    return ConditionedField(model, axes)
+    return ConditionedField(model, axes, Source(model.target_name or Source.name))
 
 
 def register_xarray() -> None:

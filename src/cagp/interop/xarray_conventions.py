@@ -13,7 +13,8 @@ import numpy as np
 from ..errors import InputError, InputTypeError
 from ..kernels import Kernel, geographic_columns
 from ..model import Model
-from ..support.coordinate_systems import parsed
+from ..predicting.distributions import MEANS_REACH, MEDIANS_DO_NOT
+from ..support.coordinate_systems import LATITUDES, LONGITUDES, parsed
 from ..support.validation import choice, real
 from ..support.version import __version__
 
@@ -26,7 +27,7 @@ Gridded: TypeAlias = "xr.DataArray | xr.Dataset"
 
 TIME_UNITS = {unit: np.timedelta64(1, unit) for unit in ("D", "h", "m", "s")}
 _EPOCH = np.datetime64("1970-01-01T00:00:00", "s")
-_NAMES = {"lat": "latitude", "latitude": "latitude", "lon": "longitude", "longitude": "longitude"}
+_NAMES = dict.fromkeys(LATITUDES, "latitude") | dict.fromkeys(LONGITUDES, "longitude")
 _UNITS = {
     f"{degree}{mark}": role
     for role, marks in {"latitude": ("_north", "_N", "N"), "longitude": ("_east", "_E", "E")}.items()
@@ -114,6 +115,21 @@ def find_axes(grid: Gridded, names: Sequence[str] | None, time_unit: str) -> tup
     )
 
 
+def coordinates_of(grid: Gridded, columns: Sequence[str], kernel: Kernel) -> list[str] | None:
+    """The coordinates of ``grid`` that are the ``columns`` of a model: of the same name, or the only latitude or
+    longitude, which the ``kernel`` and the names of the columns tell. None where they do not tell.
+    """
+    roles = [_NAMES.get(name.lower(), "") for name in columns]
+    for pair in geographic_columns(kernel, range(len(columns))):
+        for column, role in zip(pair, _UNITS_OF, strict=False):
+            roles[column] = role
+    if any(not role and name not in grid.coords for name, role in zip(columns, roles, strict=True)):
+        return None
+    return [
+        name if name in grid.coords else _only(grid, role, hint=True) for name, role in zip(columns, roles, strict=True)
+    ]
+
+
 def matching(grid: Gridded, axis: Axis) -> xr.DataArray:
     """The coordinate of ``grid`` that goes with ``axis``: of the same name, or the only one of the same role."""
     named = grid.coords.get(axis.name)
@@ -166,8 +182,9 @@ def check_geographic(kernel: Kernel, axes: tuple[Axis, ...]) -> bool:
         if roles != ["latitude", "longitude"]:
             names = tuple(axes[c].name for c in columns)
             raise InputError(
-                f"Geographic needs (latitude, longitude), the coordinates are {names}, which are {roles}; put them in "
-                "that order in coords, use Geographic(kernel).on(columns), or set their units"
+                f"Geographic needs (latitude, longitude) in the columns {columns}, those of the grid are {names}, "
+                f"which are {roles}; name coords in the order of the columns, use Geographic(kernel).on(columns), or "
+                "set their units"
             )
     return bool(found)
 
@@ -308,6 +325,7 @@ def provenance(source: Source, model: Model, observed: bool, status: str) -> dic
         "cagp_guarantee": f"{model.guarantee.kind}: {model.guarantee}",
         "cagp_status": status,
         "cagp_predicted": "new observations, with noise" if observed else "the field without noise",
+        **({} if model.reach is None else {"comment": f"{MEANS_REACH} {MEDIANS_DO_NOT}"}),
         "cagp_observations": model.size,
         "cagp_observations_missing": source.missing,
         "cagp_observations_copies": source.copies,
@@ -324,6 +342,7 @@ def simulated(
     if source.standard_name:
         attributes["standard_name"] = source.standard_name
     notes = provenance(source, model, observed, f"Fields drawn {how}." if how else "Fields drawn before.")
+    notes.pop("comment", None)  # about means
     notes["title"] = f"Gaussian process simulation of {source.label}"
     notes["cagp_seed"] = seed
     return attributes, notes

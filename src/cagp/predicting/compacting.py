@@ -29,13 +29,29 @@ def essential(whole: NormalMixture, tolerance: float) -> tuple[np.ndarray, np.nd
     ends = torch.tensor(_ENDS, dtype=torch.float64, device=whole.means.device)
     wanted_ends, chosen = whole.quantiles(ends), [0]
     while len(chosen) < len(moments):
-        weights = nnls(columns[:, chosen], wanted)[0]
+        weights = _first_heaviest(columns[:, chosen], wanted)
         kept, share = np.array(chosen)[weights > 0], weights[weights > 0] / weights.sum()
         rows = torch.from_numpy(kept).to(whole.means.device)
         some = NormalMixture(whole.means[rows], whole.variances[rows], torch.from_numpy(share).to(whole.weights))
         moved = float(((some.quantiles(ends) - wanted_ends) / scale).abs().max())
-        if moved <= tolerance and kept[share.argmax()] == 0:
+        if moved <= tolerance:
             return kept, share, moved
         others = (each for each in range(len(moments)) if each not in chosen)
         chosen.append(min(others, key=lambda each: nnls(columns[:, [*chosen, each]], wanted)[1]))
     return np.arange(len(moments)), whole.weights.cpu().numpy(), 0.0
+
+
+def _first_heaviest(columns: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """Weights (k,) with which columns (m, k) come close to what is ``wanted`` (m,), none larger than the first.
+
+    Those that would be heavier are given the weight of the first: they share a column with it.
+    """
+    tied = np.zeros(columns.shape[1], dtype=bool)
+    tied[0] = True
+    while True:
+        found = nnls(np.column_stack([columns[:, tied].sum(axis=1), columns[:, ~tied]]), wanted)[0]
+        weights = np.empty(len(tied))
+        weights[tied], weights[~tied] = found[0], found[1:]
+        if not (heavier := weights > found[0]).any():
+            return weights
+        tied |= heavier

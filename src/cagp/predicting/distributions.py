@@ -277,6 +277,11 @@ class Sampled(Distribution):
         return torch.lerp(ranked.gather(0, low), ranked.gather(0, (low + 1).clamp_max(n - 1)), place - low)
 
 
+MEANS_REACH = "In means, values beyond all observations by more than twice the noise count as no further away."
+"""What ``reach_of`` does, in words."""
+MEDIANS_DO_NOT = "Intervals and probabilities count them in full, so that a mean far out may lie below the median."
+
+
 def reach_of(component: Conditioned, transform: Transform) -> tuple[float, float]:
     """How far the mean of a transform looks: twice the noise beyond all observations but outliers where g⁻¹ is the
     steeper, and at the other end as far as they are apart.

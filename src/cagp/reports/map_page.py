@@ -17,6 +17,7 @@ import numpy as np
 
 from ..errors import InputError, InputTypeError
 from ..maps.area import Area
+from ..predicting.distributions import MEANS_REACH, MEDIANS_DO_NOT
 from ..support.atomic_files import write_atomically
 from ..support.convert import array
 from ..support.validation import ArrayLike, count, fraction, real
@@ -143,6 +144,8 @@ def map_page(
     far &= wanted
     base = found.observed() if observed else found
     shown = base.carried_back(model.transform, model.reach)
+    lowest, highest = model.reach or (-np.inf, np.inf)
+    beyond = (array(base.median) < lowest) | (array(base.median) > highest)
     y, mean, std = array(model.y), array(shown.mean), array(shown.std)
     stops = _stops(model, y, threshold)
     seen = _observations(model, place, grid)
@@ -160,8 +163,10 @@ def map_page(
         "level": level,
         "stops": stops,
         "far": _encoded(far.astype(np.uint8)) if far.any() else "",
+        "beyond": _encoded(beyond.astype(np.uint8)) if beyond.any() else "",
         "outside": "" if wanted.all() else _encoded((~wanted).astype(np.uint8)),
         "observations": seen,
+        "others": _shown_at(place, grid, _of_others(model)),
         "coast": _encoded(_joined(coastlines())) if place.geographic else "",
         "colours": {name: _colour_map(name) for name in ("viridis", "cividis")},
         **_distribution(base, level, NUMBERS - len(mean) * (6 if model.transform is None else 10)),
@@ -169,6 +174,7 @@ def map_page(
     }
     interrupted = base.status.message if base.status.reason == "interrupted" else ""
     notes = {
+        "limited": "" if model.reach is None else f"{MEANS_REACH} {MEDIANS_DO_NOT}",
         "of": "new observations, noise included" if observed else "the function, without the noise of observations",
         "guarantee": str(model.guarantee),
         "held": medians(X, others, names),
@@ -278,15 +284,30 @@ def _colours(values: np.ndarray, least: float, most: float) -> list[float]:
 
 
 def _observations(model: Model, place: Map, grid: tuple[np.ndarray, np.ndarray]) -> dict[str, Any]:
-    """Observations, drawn at random where there are many: places in cells from the middle of the first, and values."""
+    """Observations, drawn at random where there are many: their places and values."""
     X, y = array(model.X), array(model.y)
     chosen = np.sort(np.random.default_rng(0).choice(len(y), min(len(y), _SHOWN), replace=False))
+    return {**_shown_at(place, grid, X[chosen]), "values": _floats(y[chosen])}
+
+
+def _of_others(model: Model) -> np.ndarray:
+    """The places (m, p) where other quantities of the model were observed, and the one that it is about was not."""
+    places = array(model.recipe.X)
+    if model.quantity is None:
+        return places[:0]
+    own = places[:, -1] == model.quantity
+    found, first = np.unique(places[:, :-1], axis=0, return_inverse=True)
+    return found[~np.isin(np.arange(len(found)), first.reshape(-1)[own])][:_SHOWN]
+
+
+def _shown_at(place: Map, grid: tuple[np.ndarray, np.ndarray], X: np.ndarray) -> dict[str, Any]:
+    """How many points X (n, p) there are, and where: in cells from the middle of the first."""
     steps = [middles[1] - middles[0] for middles in grid]
-    x, up = X[chosen, place.across] - grid[0][0], X[chosen, place.down] - grid[1][0]
+    x, up = X[:, place.across] - grid[0][0], X[:, place.down] - grid[1][0]
     if place.geographic:  # the same meridian, whatever turn it is counted in
         x = (x + steps[0] / 2) % 360 - steps[0] / 2
     codes = [_encoded((each / step).astype(np.float32)) for each, step in zip((x, up), steps, strict=True)]
-    return {"n": len(chosen), "x": codes[0], "y": codes[1], "values": _floats(y[chosen])}
+    return {"n": len(X), "x": codes[0], "y": codes[1]}
 
 
 def _joined(lines: list[np.ndarray]) -> np.ndarray:

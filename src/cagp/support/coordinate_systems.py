@@ -15,8 +15,9 @@ from .advice import optional
 GLOBE, PLANE = ("latitude", "longitude"), ("x", "y")
 """What the coordinates of a geometry are called."""
 
-_DEGREES_EAST, _DEGREES_NORTH = ("lon", "long", "longitude"), ("lat", "latitude")
-_EAST, _NORTH = ("x", "east", "easting", *_DEGREES_EAST), ("y", "north", "northing", *_DEGREES_NORTH)
+LATITUDES, LONGITUDES = ("lat", "latitude"), ("lon", "long", "longitude")
+"""The usual names of degrees, in small letters."""
+_EAST, _NORTH = ("x", "east", "easting", *LONGITUDES), ("y", "north", "northing", *LATITUDES)
 
 
 def parsed(system: str) -> Any:
@@ -80,9 +81,20 @@ def east_and_north(names: Sequence[str], system: str | None = None) -> tuple[int
     if any(len(each) != 1 for each in known):
         return None
     east, north = known[0][0], known[1][0]
-    if system is not None and called == PLANE and names[east].strip().lower() in _DEGREES_EAST:
+    if system is not None and called == PLANE and names[east].strip().lower() in LONGITUDES:
         raise InputError(f"{names[north]!r} and {names[east]!r} are names of degrees, and {worded(system)} has none")
     return east, north
+
+
+def maybe_degrees(names: Sequence[str], option: str) -> str:
+    """What to say of columns with the usual names of degrees that are taken for a plane: the ``option`` with both names
+    for {lat} and {lon} takes them for the globe. Nothing where there are none.
+    """
+    north, east = ([name for name in names if name.strip().lower() in kind] for kind in (LATITUDES, LONGITUDES))
+    if not north or not east:
+        return ""
+    asked = option.format(lat=north[0], lon=east[0])
+    return f"Note: if {north[0]!r} and {east[0]!r} are degrees, {asked} measures on the globe."
 
 
 def system_of(X: Any, name: str) -> str | None:

@@ -65,6 +65,12 @@ def without_target(X: Any, y: Any) -> tuple[Any, Any]:
     return X.select(rest), X[y] if isinstance(y, str) else X.select(names)
 
 
+def holds_texts(X: Any) -> bool:
+    """Whether an array or a list holds texts."""
+    values = np.asarray(X) if isinstance(X, (np.ndarray, list, tuple)) else np.empty(0)
+    return values.dtype.kind in "US" or (values.dtype.kind == "O" and any(isinstance(v, str) for v in values.flat))
+
+
 def frame_numbers(X: Any, name: str) -> np.ndarray:
     """The columns of a data frame side by side, float64 (n, p), NaN where a value is missing."""
     X = without_geometry(X, name)
@@ -129,9 +135,16 @@ def features_of(X: Any, argument: str, known: list[str] | None, encodings: Seque
     """
     given, X = X, without_geometry(X, argument)
     names = column_names(X)
-    if names is None or known is None:
+    if known is None:
         return X
     sources = sources_of(known, encodings)
+    if names is None:
+        wrong = len(np.shape(X)) == 2 and np.shape(X)[1] != len(known)
+        if encodings and (wrong or holds_texts(X)):
+            held = f"{np.shape(X)[1]} columns, the training points have {len(known)}" if wrong else "texts"
+            wanted = f"they were made of a data frame with the columns {sources}; pass one with these"
+            raise (InputError if wrong else InputTypeError)(f"{argument} has {held}; {wanted}")
+        return X
     if names not in (known, sources):
         system = system_of(given, argument)
         pair = () if system is None else coordinate_names(system)

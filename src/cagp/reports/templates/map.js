@@ -13,14 +13,16 @@ function level(sent) {  // a function of the cell; one number for all where no c
 
 const across = data.across, down = data.down, nx = across.n, ny = down.n;
 const mean = floats(data.mean), std = floats(data.std), far = new Uint8Array(bytes(data.far));
+const beyond = new Uint8Array(bytes(data.beyond));  // the median is beyond all observations
 const outside = new Uint8Array(bytes(data.outside));  // of the mask: nothing is drawn or read there
 // on the scale that was modelled, which is the same where there is no transform
 const location_ = data.location ? floats(data.location) : mean, scale = data.scale ? floats(data.scale) : std;
 const interval = data.interval.map(level), scores = data.scores, levels = data.levels.map(level);
 const table = data.table && { y: new Float64Array(bytes(data.table.y)), z: new Float64Array(bytes(data.table.z)) };
 const coast = new Int16Array(bytes(data.coast));
-const seen = { n: data.observations.n, values: floats(data.observations.values),
-  x: new Float32Array(bytes(data.observations.x)), y: new Float32Array(bytes(data.observations.y)) };
+const placed = (sent) => ({ n: sent.n, x: new Float32Array(bytes(sent.x)), y: new Float32Array(bytes(sent.y)) });
+const seen = { ...placed(data.observations), values: floats(data.observations.values) };
+const others = placed(data.others);  // where only other quantities were observed
 
 // --- distributions ------------------------------------------------------------------------------------------------------
 function upto(sorted, value) {  // how many of them are at most value
@@ -224,11 +226,23 @@ function coastlines(c) {
 
 function dots(c) {
   const radius = Math.min(3.6, Math.max(1.2, 0.16 * Math.sqrt(frame.w * frame.h / seen.n)));
+  const point = ({ x, y }, k, cross) => {
+    const [px, py] = pixel(x[k], y[k]), off = [px - frame.x, frame.x + frame.w - px, py - frame.y, frame.y + frame.h - py];
+    c.beginPath();
+    if (!cross) c.arc(px, py, radius, 0, 7);
+    else for (const d of [-radius, radius]) { c.moveTo(px - radius, py - d); c.lineTo(px + radius, py + d); }
+    return Math.min(...off) >= -0.5;  // beyond the map are axes
+  };
+  for (let k = 0; k < others.n; k++) {
+    if (!point(others, k, true)) continue;
+    for (const [colour, line] of [["rgba(0,0,0,.5)", 2.5], ["rgba(255,255,255,.8)", 1.2]]) {
+      Object.assign(c, { lineWidth: line, strokeStyle: colour });
+      c.stroke();
+    }
+  }
   for (let k = 0; k < seen.n; k++) {
-    const [x, y] = pixel(seen.x[k], seen.y[k]), off = [x - frame.x, frame.x + frame.w - x, y - frame.y, frame.y + frame.h - y];
-    if (Math.min(...off) < -0.5) continue;  // beyond the map, where axes are
+    if (!point(seen, k)) continue;
     const empty = view === "exceeds" && !(seen.values[k] > threshold);
-    c.beginPath(); c.arc(x, y, radius, 0, 7);
     c.fillStyle = view === "mean" ? `rgb(${colourOf(seen.values[k], VIEWS.mean).join()})` : empty ? "#000" : "#fff";
     Object.assign(c, { lineWidth: Math.max(0.7, radius / 3), strokeStyle: view === "mean" ? "#fff" : empty ? "#fff" : "#000" });
     c.fill(); c.stroke();
@@ -292,7 +306,7 @@ function bar() {
 }
 
 // --- what is read at the cursor -------------------------------------------------------------------------------------------
-function nearest() {  // the observation closest to the cursor, if it is within a dozen pixels
+function nearest(seen) {  // the point closest to the cursor, if it is within a dozen pixels
   const [x, y] = pixel(cursor.column, cursor.row);
   let best = -1, least = 12 ** 2;
   for (let k = 0; k < seen.n; k++) {
@@ -303,7 +317,7 @@ function nearest() {  // the observation closest to the cursor, if it is within 
 }
 
 function read() {
-  const i = cursor.row * nx + cursor.column, near = nearest(), spread = std[i];
+  const i = cursor.row * nx + cursor.column, near = nearest(seen), spread = std[i];
   const empty = outside[i] ? "outside of the mask" : "";
   const said = {
     place: placeOf(cursor.column, cursor.row),
@@ -311,15 +325,17 @@ function read() {
     interval: empty ? "–" : `${number(end(i, 0), spread)} to ${valued(number(end(i, 1), spread))}`,
     of: thresholdText(),
     probability: empty ? "–" : percent(probability()(i)),
-    observed: near < 0 ? "none" : valued(number(seen.values[near], spread)),
+    observed: near >= 0 ? valued(number(seen.values[near], spread)) :
+      nearest(others) >= 0 ? "none; other quantities observed here" : "none",
   };
   for (const [id, text] of Object.entries(said)) element(id).textContent = text;
   element("warning").hidden = !far[i];
+  element("further").hidden = !beyond[i];
   canvas.setAttribute("aria-label", `Map of ${data.target.name}, cursor at ${said.place}`);
   curve(i);
   if (empty) return `${said.place}: ${empty}`;
   return `${said.place}: mean ${said.mean.replace("±", "plus or minus")}, interval ${said.interval}, probability of more than ` +
-    `${said.of} ${said.probability}${near < 0 ? "" : `, observed nearby ${said.observed}`}${far[i] ? ", the data say little here" : ""}`;
+    `${said.of} ${said.probability}${said.observed === "none" ? "" : `, observed nearby ${said.observed}`}${far[i] ? ", the data say little here" : ""}`;
 }
 
 function curve(i) {
