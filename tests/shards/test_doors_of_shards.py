@@ -45,7 +45,8 @@ def test_the_command_line_fits_and_predicts(place: Path) -> None:
     # nothing beside them in their folder, which others read as a whole
     assert sorted((place / "files").iterdir()) == files
     assert cagp.load(place / "other").store.features == ("x0",)
-    assert "Written" in quick("predict", place / "model", place / "new", "--observed", "--interval", 90)
+    assert "Written" in quick("predict", place / "model", place / "new", "--observed", "--interval", 90, "--batch", 30)
+    assert len(list((place / "new-predicted").glob("part-*"))) == 3  # of files of 17, 17 and 16 rows
     found = parquet.read_table(place / "new-predicted")
     X, _ = plane(2500)
     wanted = cagp.load(place / "model").predict(X[:50]).observed()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -17,10 +18,11 @@ from scipy.spatial import cKDTree
 import cagp
 from cagp.errors import InputError, InputTypeError, SavedModelError
 from cagp.model import Model
-from cagp.shards import ShardedModel, Store, fit, fitting, sharded, writing
+from cagp.shards import ShardedModel, Store, fit, fitting, writing
 from cagp.shards.fitting import working_set
 from cagp.shards.work import Workers
 from cagp.shards.writing import write
+from cagp.support import progress
 
 pa = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
@@ -188,12 +190,14 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> ShardedModel:
 
 
 def test_predictions_are_written_in_the_order_of_the_points(
-    model: ShardedModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    model: ShardedModel, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sharded, "_PIECE", 300)
+    caplog.set_level("INFO", "cagp")
+    monkeypatch.setattr(progress, "_EVERY", 0.0)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: False)
     test = np.random.default_rng(1).uniform(0, 1, (2000, 2))
     folder, points = model.save(tmp_path / "model"), table(tmp_path / "points", test)
-    how: dict[str, Any] = {"observed": True, "interval": 0.8, "n_jobs": 1}
+    how: dict[str, Any] = {"observed": True, "interval": 0.8, "batch_size": 300, "n_jobs": 1}
     out = cagp.load(folder).predict_to(points, tmp_path / "out", **how)
     found, wanted = parquet.read_table(out), model.predict(test).observed()
     assert found.column_names == ["x0", "x1", "mean", "std", "lower_80", "upper_80"]
@@ -207,7 +211,14 @@ def test_predictions_are_written_in_the_order_of_the_points(
     cagp.load(folder).predict_to(points, out, **how)
     again = {path: path.stat().st_mtime_ns for path in parts}
     assert [path for path in parts if before[path] != again[path]] == [parts[2]]
-    with pytest.raises(InputError, match="another model, or for other points"):
+    cagp.load(folder).predict_to(points, out, **how)
+    said = [record.getMessage().partition(" after ")[0] for record in caplog.records]
+    end, n = "predicting: ended", len(parts)
+    assert said[said.index(end) - 1] == "predicting: 100%"
+    assert said[-5:-1] == [f"{n - 1} of {n} files were done; going on", "predicting: 89%", "predicting: 100%", end]
+    assert said[-1] == f"all {n} files were there"
+    assert {each.partition(":")[0] for each in said[: n + 1]} == {"predicting"}  # nothing from inside
+    with pytest.raises(InputError, match="another model, for other points, or in other batches"):
         cagp.load(folder).predict_to(points, out, n_jobs=1)
 
 

@@ -61,7 +61,7 @@ def predict(
     stop_share: Annotated[
         float | None, Option(help="Stop each row when at most so much of its variance is computational: 0.05.")
     ] = None,
-    batch: Annotated[int | None, Option(min=1, help="Rows in a piece of work; a kill loses at most one.")] = None,
+    batch: Annotated[int | None, Option(min=1, help="Rows in a piece of work; a kill loses those under way.")] = None,
     prefix: Annotated[str, Option(help="Put before the names of the new columns.")] = "",
     overwrite: flags.OverwriteTable = False,
     drop_missing: flags.DropMissing = False,

@@ -76,14 +76,15 @@ def predict(command: Callable[..., Any], given: Mapping[str, Any], printer: Prin
     from ..saving import load
     from ..shards import ShardedModel, is_grid
 
-    asked_beside(command, given, {"interval", "observed"}, _WHAT)
+    asked_beside(command, given, {"interval", "observed", "batch"}, _WHAT)
     data: Path | None = given["data"]
     if data is None:
         raise InputError("DATA must be a Parquet file, a folder of them, or a grid, for a model of data in shards")
     ending = ".zarr" if is_grid(data) else ""
     out = given["out"] or data.with_name(f"{data.stem}-predicted{ending}")
     model, level = cast(ShardedModel, load(given["folder"])), share_in(given["interval"])
-    model.predict_to(data, out, observed=given["observed"], interval=level, progress=printer.progress)
+    how: dict[str, Any] = {"batch_size": given["batch"], "progress": printer.progress}
+    model.predict_to(data, out, observed=given["observed"], interval=level, **how)
     printer(f"Written: {out}")
 
 

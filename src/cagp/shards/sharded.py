@@ -188,6 +188,7 @@ class ShardedModel:
         *,
         observed: bool = False,
         interval: float = 0.95,
+        batch_size: int | None = None,
         n_jobs: int | None = None,
         memory_limit: float | None = None,
         progress: bool | None = None,
@@ -196,29 +197,30 @@ class ShardedModel:
         or at the coordinates of a grid, and write the Zarr store ``out``, block by block.
 
         They have the features and the columns mean, std and the two ends of the ``interval``, such as lower_95, of the
-        function or of new observations (``observed``), in the order of the points; so many points make a file.
-        ``n_jobs`` and ``memory_limit`` are as for ``cagp.shards.fit``. A file that is there is whole; after a kill the
-        same call goes on. Points that are near each other are best in one file: for each file those shards are read
-        that are near its points. A grid is a lazy xarray object, or a Zarr store or NetCDF file; its blocks lie in
-        OUT.parts until all are done.
+        function or of new observations (``observed``), in the order of the points. Up to ``batch_size`` points, by
+        default 250,000, make a file, or a block. ``n_jobs`` and ``memory_limit`` are as for ``cagp.shards.fit``. A file
+        that is there is whole; after a kill the same call goes on, and says so. Points that are near each other are
+        best in one file: for each file those shards are read that are near its points. A grid is a lazy xarray object,
+        or a Zarr store or NetCDF file; its blocks lie in OUT.parts until all are done.
         """
         if not 0 < interval < 1:
             raise InputError(f"interval must be between 0 and 1, got {interval!r}")
-        place = Path(out)
+        place, most = Path(out), _PIECE if batch_size is None else count(batch_size, "batch_size", minimum=1)
         if is_grid(points):
             with workers(n_jobs, memory_limit, progress) as by:
-                predict_grid(self, points, place, observed, interval, _PIECE, loaded, by)
+                predict_grid(self, points, place, observed, interval, most, loaded, by)
             return place
         if is_frame(points):
             points.to_parquet(place / _POINTS, write_index=False)
             points = place / _POINTS
-        pieces = [piece for part in parts_of(points, self.store.features)[0] for piece in part.cut(_PIECE)]
+        pieces = [piece for part in parts_of(points, self.store.features)[0] for piece in part.cut(most)]
         asked = [observed, interval, self.key, [(each.path, each.rows) for each in pieces]]
         key = hashlib.sha256(json.dumps(asked).encode()).hexdigest()
         if (place / _JOB).exists():
             if (place / _JOB).read_bytes() != json.dumps(key).encode():
                 raise InputError(
-                    f"{place} has predictions of another model, or for other points; choose another folder"
+                    f"{place} has predictions of another model, for other points, or in other batches; choose another "
+                    "folder"
                 )
         elif place.exists() and any(not each.name.startswith(_OWN) for each in place.iterdir()):
             raise InputError(f"{place} is a folder with other things in it; choose another one")
@@ -227,8 +229,9 @@ class ShardedModel:
             write_atomically(place / _JOB, json.dumps(key).encode())
         paths = [place / f"part-{number:05d}.parquet" for number in range(len(pieces))]
         calls = [(place / _MODEL, *each, observed, interval) for each in zip(pieces, paths, strict=True)]
+        left = [call for call in calls if not call[2].exists()]
         with workers(n_jobs, memory_limit, progress) as by:
-            by.all_of(_predict_piece, [call for call in calls if not call[2].exists()], "predicting")
+            by.all_of(_predict_piece, left, "predicting", done=len(calls) - len(left))
         remove_partial(place)
         return place
 
@@ -335,7 +338,7 @@ def _predict_piece(folder: Path, piece: Part, path: Path, observed: bool, interv
 
     model = loaded(folder)
     X = piece.read(model.store.features)
-    found = model.predict(X)
+    found = model.predict(X, progress=False)
     found = found.observed() if observed else found
     ends, level = found.interval(interval), f"{100 * interval:g}"
     new = {"mean": found.mean, "std": found.std, f"lower_{level}": ends[0], f"upper_{level}": ends[1]}
