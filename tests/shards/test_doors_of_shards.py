@@ -78,6 +78,8 @@ def test_the_command_line_refuses(arguments: tuple[object, ...], message: str, p
 
 def test_predictions_of_arrays_are_given_as_arrays(place: Path) -> None:
     X, _ = plane(2500)
-    found = cagp.fit(place / "table-shards-z", None, kernel="matern12", varying=False, seconds=5, progress=False)
+    found = cagp.fit(
+        place / "table-shards-z", None, kernel="matern12", varying=False, seconds=5, progress=False, n_jobs=1
+    )
     assert np.asarray(found.predict(X[:7]).mean).shape == (7,)
     assert "matern12" in found.story
