@@ -13,7 +13,7 @@ import torch
 
 from .averages import SCALED, Average, Functional, LinearAverage, SimulatedAverage, solve_functionals
 from .design import Design, choose, each_of
-from .errors import InputError
+from .errors import InputError, InputTypeError
 from .fields import ComponentSimulator, Found, Simulation, Simulator
 from .gradient import Gradient, solve_slopes
 from .left_out import LeftOut, left_out
@@ -46,6 +46,15 @@ if TYPE_CHECKING:  # a short cut into a room above: a model can save itself
 
 _JUDGED = 100  # training points, as many places between them, and as many far away, judge a model made compact
 _LIKE = "like lets single observations stand in for points, not for {}; leave like out"
+
+
+def require_model(model: Any) -> None:
+    """Refuse what is no ``Model``; other kinds of models say as ``instead`` what is one."""
+    if isinstance(model, Model):
+        return
+    remedy = f"; {model.instead}" if hasattr(type(model), "instead") else ""
+    remedy = "; its model_ is one" if isinstance(getattr(model, "model_", None), Model) else remedy
+    raise InputTypeError(f"model must be a cagp.Model, got {type(model).__name__}{remedy}")
 
 
 class Model(ModelParts):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import torch
 
-from .errors import InputError
+from .errors import InputError, UnknownHereError
 from .kernels import Coregionalised
 from .left_out import LeftOut
 from .model import Model
@@ -112,6 +112,18 @@ class QuantitiesModel:
         B = sum(each.B for each in kernels if isinstance(each, Coregionalised))
         deviations = np.sqrt(np.diagonal(B))
         return np.asarray(B / np.outer(deviations, deviations))
+
+    @property
+    def instead(self) -> str:
+        """What has all that a ``Model`` has."""
+        return f"ask one of its quantities, model[{self.names[0]!r}]"
+
+    def __getattr__(self, name: str) -> Any:
+        """What only the model of one quantity can do is refused with the remedy."""
+        some = self.__dict__.get("models", ())
+        if name.startswith("_") or not any(name in vars(each) or hasattr(type(each), name) for each in some):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        raise UnknownHereError(f"a model of several quantities has no {name}; {self.instead}.{name}")
 
     def __getitem__(self, quantity: str | int) -> Model:
         return self.models[_number(quantity, self.names)]

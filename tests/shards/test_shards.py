@@ -283,6 +283,8 @@ def test_what_needs_a_model_in_memory_is_refused(model: ShardedModel, tmp_path: 
         assert not hasattr(model, name)
         with pytest.raises(InputError, match=f"no {name}.*model.learned.prior.condition"):
             getattr(model, name)
+    with pytest.raises(InputTypeError, match=r"got ShardedModel; take those around .* model.learned.prior.condition"):
+        cagp.write_map(model, tmp_path / "map.tif", 1.0)
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = model.nothing
     assert model.prior is model.learned.prior

@@ -14,7 +14,7 @@ from zipfile import BadZipFile
 import numpy as np
 import torch
 
-from ..errors import InputError, InputTypeError, SavedModelError
+from ..errors import InputError, InputTypeError, SavedModelError, UnknownHereError
 from ..gram.neighbours import search
 from ..kernels.nearness import looked_at
 from ..left_out import Geometry
@@ -50,10 +50,6 @@ _LEARNED = (
     *("components", "weights", "margins", "transform", "prior", "solver", "prepared", "guarantee", "trend", "reach"),
     *("candidates", "interrupted", "record", "result", "device", "column_names", "encodings", "crs", "target_name"),
 )
-
-
-class UnknownInShardsError(InputError, AttributeError):
-    """What only a model in memory has."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,11 +93,15 @@ class ShardedModel:
             return getattr(self.learned, name)
         if name.startswith("_") or not hasattr(Model, name):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        raise UnknownInShardsError(
-            f"a model of data in shards has no {name}, which needs all observations in memory: take those around the "
-            "places in question, model.learned.prior.condition(X, y); to add observations, write them beside the "
-            "others and fit again"
+        raise UnknownHereError(
+            f"a model of data in shards has no {name}, which needs all observations in memory: {self.instead}; to add "
+            "observations, write them beside the others and fit again"
         )
+
+    @property
+    def instead(self) -> str:
+        """What has all that a ``Model`` has."""
+        return "take those around the places in question, model.learned.prior.condition(X, y)"
 
     @property
     def size(self) -> int:
