@@ -66,11 +66,15 @@ def test_the_command_line_fits_and_predicts(place: Path) -> None:
         (("predict", "model", "new", "--out", "p", "--solver", "cholesky"), "--solver is not known"),
         (("predict", "model", "new", "--out", "table"), "other things in it"),
         (("check", "model", "new"), "fit one to the observations around the places in question"),
+        (("predict", "model", "new", "--out", "p", "--exceed", 1), "cagp.load(MODEL).predict(X).exceedance(50)"),
+        (("predict", "model", "new", "--out", "p", "--drop-missing"), "leave them out of the files before"),
+        (("predict", "model", "new.csv", "--out", "p"), "pandas.read_csv('new.csv').to_parquet('new.parquet')"),
         (("predict", "model", "nowhere", "--out", "p"), "does not exist"),
     ],
 )
 def test_the_command_line_refuses(arguments: tuple[object, ...], message: str, place: Path) -> None:
-    names = {"table", "table-shards-z", "m", "new", "model", "p", "nowhere"}
+    names = {"table", "table-shards-z", "m", "new", "new.csv", "model", "p", "nowhere"}
+    (place / "new.csv").write_text("x0,x1\n1,2\n")
     result = call(*(place / str(each) if each in names else each for each in arguments))
     assert result.exit_code == 2
     assert message in " ".join(result.output.split())

@@ -196,16 +196,20 @@ def test_predictions_are_written_in_the_order_of_the_points(
     monkeypatch.setattr(progress, "_EVERY", 0.0)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: False)
     test = np.random.default_rng(1).uniform(0, 1, (2000, 2))
-    folder, points = model.save(tmp_path / "model"), table(tmp_path / "points", test)
+    folder, points = model.save(tmp_path / "model"), tmp_path / "points.parquet"
+    names = [f"p{i}" for i in range(2000)]
+    given = pa.table({"id": names, "x1": test[:, 1], "std": test[:, 0], "x0": test[:, 0]})
+    parquet.write_table(given, points, row_group_size=700)
     how: dict[str, Any] = {"observed": True, "interval": 0.8, "batch_size": 300, "n_jobs": 1}
     out = cagp.load(folder).predict_to(points, tmp_path / "out", **how)
     found, wanted = parquet.read_table(out), model.predict(test).observed()
-    assert found.column_names == ["x0", "x1", "mean", "std", "lower_80", "upper_80"]
+    assert found.column_names == ["id", "x1", "x0", "mean", "std", "lower_80", "upper_80"]
+    assert found["id"].to_pylist() == names
     assert_array_equal(found["x0"].to_numpy(), test[:, 0])
     assert_allclose(found["mean"].to_numpy(), wanted.mean, rtol=1e-10, atol=1e-12)
     assert_allclose(found["upper_80"].to_numpy(), wanted.interval(0.8)[1], rtol=1e-10, atol=1e-12)
     parts = sorted(out.glob("part-*.parquet"))
-    assert len(parts) > 6
+    assert len(parts) == 7
     before = {path: path.stat().st_mtime_ns for path in parts}
     parts[2].unlink()
     cagp.load(folder).predict_to(points, out, **how)
@@ -215,7 +219,8 @@ def test_predictions_are_written_in_the_order_of_the_points(
     said = [record.getMessage().partition(" after ")[0] for record in caplog.records]
     end, n = "predicting: ended", len(parts)
     assert said[said.index(end) - 1] == "predicting: 100%"
-    assert said[-5:-1] == [f"{n - 1} of {n} files were done; going on", "predicting: 89%", "predicting: 100%", end]
+    share = f"predicting: {100 * (n - 1) / n:.0f}%"
+    assert said[-5:-1] == [f"{n - 1} of {n} files were done; going on", share, "predicting: 100%", end]
     assert said[-1] == f"all {n} files were there"
     assert {each.partition(":")[0] for each in said[: n + 1]} == {"predicting"}  # nothing from inside
     with pytest.raises(InputError, match="another model, for other points, or in other batches"):

@@ -196,8 +196,9 @@ class ShardedModel:
         """Predict at the rows of Parquet files or of a Dask data frame, and write the folder ``out`` of Parquet files;
         or at the coordinates of a grid, and write the Zarr store ``out``, block by block.
 
-        They have the features and the columns mean, std and the two ends of the ``interval``, such as lower_95, of the
-        function or of new observations (``observed``), in the order of the points. Up to ``batch_size`` points, by
+        They have all columns of the points, as they are, and mean, std and the two ends of the ``interval``, such as
+        lower_95, in place of what was called so before, of the function or of new observations (``observed``), in the
+        order of the points. Up to ``batch_size`` points, by
         default 250,000, make a file, or a block. ``n_jobs`` and ``memory_limit`` are as for ``cagp.shards.fit``. A file
         that is there is whole; after a kill the same call goes on, and says so. Points that are near each other are
         best in one file: for each file those shards are read that are near its points. A grid is a lazy xarray object,
@@ -213,6 +214,8 @@ class ShardedModel:
         if is_frame(points):
             points.to_parquet(place / _POINTS, write_index=False)
             points = place / _POINTS
+        if clash := {"mean", "std", *_ends(interval)} & set(self.store.features):
+            raise InputError(f"the feature {min(clash)!r} is called like a new column; fit to one of another name")
         pieces = [piece for part in parts_of(points, self.store.features)[0] for piece in part.cut(most)]
         asked = [observed, interval, self.key, [(each.path, each.rows) for each in pieces]]
         key = hashlib.sha256(json.dumps(asked).encode()).hexdigest()
@@ -331,17 +334,23 @@ def _read_once(folder: Path, changed: int) -> ShardedModel:
     return read_sharded(folder)
 
 
+def _ends(interval: float) -> tuple[str, str]:
+    """What the columns with the two ends of an interval are called."""
+    return f"lower_{100 * interval:g}", f"upper_{100 * interval:g}"
+
+
 def _predict_piece(folder: Path, piece: Part, path: Path, observed: bool, interval: float) -> None:
     """The file of some points; ``folder`` has the model."""
     import pyarrow as pa
     from pyarrow import parquet
 
     model = loaded(folder)
-    X = piece.read(model.store.features)
-    found = model.predict(X, progress=False)
+    table = piece.table()
+    found = model.predict(piece.numbers(table, model.store.features), progress=False)
     found = found.observed() if observed else found
-    ends, level = found.interval(interval), f"{100 * interval:g}"
-    new = {"mean": found.mean, "std": found.std, f"lower_{level}": ends[0], f"upper_{level}": ends[1]}
-    columns = dict(zip(model.store.features, np.ascontiguousarray(X.T), strict=True)) | new
+    new = {"mean": found.mean, "std": found.std} | dict(zip(_ends(interval), found.interval(interval), strict=True))
+    table = table.drop_columns([name for name in new if name in table.column_names])
+    for name, values in new.items():
+        table = table.append_column(name, pa.array(values))
     with whole_file(path) as temporary:
-        parquet.write_table(pa.table(columns), temporary, use_dictionary=False)
+        parquet.write_table(table, temporary, use_dictionary=[name for name in table.column_names if name not in new])
