@@ -54,6 +54,8 @@ class MapAsked:
         asked: Any = {"mask": self.mask, "observed": self.observed, "level": self.level, "share": self.share}
         asked |= {"exceed": names_in(self.exceed), "stop": rule, "about": saved.about, "overwrite": overwrite}
         made = MapOfModel.of(saved.condition(chosen), self.out, self.grid, **asked)
+        if made.area is not None and made.area.told:
+            printer(made.area.told)
         cells = made.cells
         printer(f"{cells.rows:,} × {cells.columns:,} cells of {cells.dx:g} × {-cells.dy:g} with {chosen!r}.")
         if made.finished:

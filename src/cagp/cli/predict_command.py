@@ -145,7 +145,7 @@ class _Rows:
         saved, raw, features, target, own = opened(
             given["folder"], data, out, given["solver"], observed, printer, points=True
         )
-        _require_map(given["map_page"], given["mask"], saved, std, given["overwrite"])
+        _require_map(given, saved, printer)
         names = columns_of(out, level, thresholds, prefix)
         if clash := {*names.values(), f"{prefix}iterations"} & set(features):
             raise InputError(f"the feature {min(clash)!r} is called like a new column; try --prefix predicted_")
@@ -199,20 +199,20 @@ class _Rows:
         return new, message, stopped
 
 
-def _require_map(page: Path | None, mask: Path | None, saved: Saved, std: bool, overwrite: bool) -> None:
-    """Refuse a --map that cannot be made, before any work is done."""
+def _require_map(given: dict[str, Any], saved: Saved, printer: Printer) -> None:
+    """Refuse a --map that cannot be made, before any work is done; says what is converted."""
+    page, mask = given["map_page"], given["mask"]
     if page is None:
         return
     from ..maps.area import Area
     from ..reports.map_page import require_map
 
-    if mask is not None:
-        Area.of(mask, saved.about.crs)
-
-    if not std:
+    if mask is not None and (told := Area.of(mask, saved.about.crs).told):
+        printer(told)
+    if not given["std"]:
         raise InputError("--map shows error bars, which the mean alone does not have; leave out --no-std")
     require_map(page, saved.prior.kernel, saved.places.shape[1])
-    require_new(page, overwrite)
+    require_new(page, given["overwrite"])
 
 
 def _in_batches(
