@@ -115,6 +115,14 @@ def test_a_map_has_the_numbers_of_the_library(folder: Path) -> None:
     said = ok(*arguments, "--out", folder / "map.tif", "--exceed", "5", "--interval", 80, "--share")
     assert "20 × 15 cells of 100 × 100 with Cholesky()." in said
     assert "converted" not in said
+    refused = call(*arguments, "--out", folder / "map.tif")
+    assert "is there already; --overwrite replaces it" in " ".join(refused.output.split())
+    page = folder / "both.html"
+    arguments += ["--out", folder / "map.tif", "--overwrite", "--exceed", 5, "--interval", 80, "--share"]
+    assert said.count("Written") + 1 == ok(*arguments, "--map", page).count("Written")
+    shown = sent(page)
+    assert (shown["level"], shown["stops"]["start"]) == (0.8, 5)
+    assert shown["outside"] == ""  # the mask is a box
     model = cagp.load(folder / "model")
     names = ("mean", "std", "lower", "upper", "exceeds_5", "share")
     same = {"mask": polygon, "observed": True, "level": 0.8, "exceed": 5, "share": True}

@@ -114,7 +114,7 @@ class MapOfModel:
         asked: Any = (bool(observed), fraction(level, "level"), exceedances(exceed, "exceed"), bool(share), stop)
         made = cls(model, place, cells, columns, found, area, *asked)
         if place.exists() and not (overwrite or made.pieces.started):
-            raise InputError(f"{place} is there already; overwrite replaces it")
+            raise InputError(f"{place} is there already; overwrite=True replaces it")
         return made
 
     @property
