@@ -20,10 +20,6 @@ class InputTypeError(InputError, TypeError):
     """An argument has a type that cannot be used (complex numbers, objects, text)."""
 
 
-class UnknownHereError(InputError, AttributeError):
-    """What a ``cagp.Model`` has, and this kind of model has not. The message says which one to ask instead."""
-
-
 class MemoryBudgetError(CagpError, MemoryError):
     """The work would exceed the memory budget. Raised before anything is allocated."""
 

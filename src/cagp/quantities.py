@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import torch
 
-from .errors import InputError, UnknownHereError
+from .errors import InputError
 from .kernels import Coregionalised
 from .left_out import LeftOut
 from .model import Model
@@ -60,6 +60,10 @@ def on_scales(Y: np.ndarray, models: Sequence[Model]) -> np.ndarray:
             known = ~np.isnan(own)
             own[known] = model.transform.of(torch.from_numpy(own[known])).numpy()
     return found
+
+
+class UnknownHereError(InputError, AttributeError):
+    """What a ``Model`` has, and this kind of model has not. The message says which one to ask instead."""
 
 
 class QuantitiesModel:

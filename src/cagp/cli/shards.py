@@ -36,7 +36,7 @@ _FIT = {
 }
 _INSTEAD = {
     "exceed": (
-        "the probability of more than a threshold has Python, at points in memory: "
+        "Python gives the probability of more than a threshold at points in memory: "
         "cagp.load(MODEL).predict(X).exceedance(50)"
     ),
     "drop_missing": "rows with missing values are refused, with their place; leave them out of the files before",

@@ -14,7 +14,7 @@ from zipfile import BadZipFile
 import numpy as np
 import torch
 
-from ..errors import InputError, InputTypeError, SavedModelError, UnknownHereError
+from ..errors import InputError, InputTypeError, SavedModelError
 from ..gram.neighbours import search
 from ..kernels.nearness import looked_at
 from ..left_out import Geometry
@@ -22,6 +22,7 @@ from ..model import Model
 from ..predicting.conditioned import Conditioned
 from ..predicting.solving import Solved
 from ..prediction import Prediction
+from ..quantities import UnknownHereError
 from ..saving import About, Saved
 from ..saving import load as load_model
 from ..saving import write as write_model
