@@ -52,9 +52,9 @@ def require_model(model: Any) -> None:
     """Refuse what is no ``Model``; other kinds of models say as ``instead`` what is one."""
     if isinstance(model, Model):
         return
-    remedy = f"; {model.instead}" if hasattr(type(model), "instead") else ""
-    remedy = "; its model_ is one" if isinstance(getattr(model, "model_", None), Model) else remedy
-    raise InputTypeError(f"model must be a cagp.Model, got {type(model).__name__}{remedy}")
+    remedy = model.instead if hasattr(type(model), "instead") else "prior.condition(X, y) makes one"
+    remedy = "its model_ is one" if isinstance(getattr(model, "model_", None), Model) else remedy
+    raise InputTypeError(f"model must be a cagp.Model, got {type(model).__name__}; {remedy}")
 
 
 class Model(ModelParts):

@@ -199,11 +199,11 @@ class ShardedModel:
 
         They have all columns of the points, as they are, and mean, std and the two ends of the ``interval``, such as
         lower_95, in place of what was called so before, of the function or of new observations (``observed``), in the
-        order of the points. Up to ``batch_size`` points, by
-        default 250,000, make a file, or a block. ``n_jobs`` and ``memory_limit`` are as for ``cagp.shards.fit``. A file
-        that is there is whole; after a kill the same call goes on, and says so. Points that are near each other are
-        best in one file: for each file those shards are read that are near its points. A grid is a lazy xarray object,
-        or a Zarr store or NetCDF file; its blocks lie in OUT.parts until all are done.
+        order of the points. Up to ``batch_size`` points, by default 250,000, make a file, or a block. ``n_jobs`` and
+        ``memory_limit`` are as for ``cagp.shards.fit``. A file that is there is whole; after a kill the same call goes
+        on, and says so. Points that are near each other are best in one file: for each file those shards are read that
+        are near its points. A grid is a lazy xarray object, or a Zarr store or NetCDF file; its blocks lie in OUT.parts
+        until all are done.
         """
         if not 0 < interval < 1:
             raise InputError(f"interval must be between 0 and 1, got {interval!r}")

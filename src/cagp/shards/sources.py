@@ -46,7 +46,8 @@ class Part:
         from pyarrow import parquet
 
         with parquet.ParquetFile(self.path) as file:
-            return file.read_row_groups(list(self.groups), columns=columns).slice(self.skipped, self.rows)
+            table = file.read_row_groups(list(self.groups), columns=None if columns is None else list(columns))
+        return table.slice(self.skipped, self.rows)
 
     def numbers(self, table: Any, columns: Sequence[str]) -> np.ndarray:
         """``read`` of a ``table`` that has these columns."""
@@ -76,15 +77,10 @@ def parts_of(source: Any, columns: Sequence[str] | None = None) -> tuple[list[Pa
         try:
             about = parquet.read_metadata(path)
         except (ArrowException, OSError) as error:
-            remedy = (
-                ""
-                if path.suffix == ".parquet"
-                else (
-                    "; data in shards are Parquet files, or grids. One of a table in CSV is made by "
-                    f"pandas.read_csv({path.name!r}).to_parquet({path.with_suffix('.parquet').name!r})"
-                )
-            )
-            raise TableError(f"{path} is no Parquet file that can be read ({error}){remedy}") from error
+            if path.suffix == ".csv":
+                made = f"pandas.read_csv({path.name!r}).to_parquet({path.with_suffix('.parquet').name!r})"
+                raise TableError(f"{path} is no Parquet file, as data in shards are; {made} makes one") from error
+            raise TableError(f"{path} is no Parquet file that can be read ({error})") from error
         schema = about.schema.to_arrow_schema()
         names = names or schema.names
         for name in names if columns is None else columns:
