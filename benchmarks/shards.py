@@ -88,12 +88,12 @@ def counted(sent: list[int]) -> None:
     """From now on ``sent`` gets the bytes of all calls and of all results, as they would travel."""
     plain = Workers.all_of
 
-    def all_of(self: Workers, task: Any, calls: Any, what: str) -> list[Any]:
-        found = plain(self, task, calls, what)
+    def all_of(self: Workers, task: Any, calls: Any, what: str, **how: Any) -> list[Any]:
+        found = plain(self, task, calls, what, **how)
         sent.append(sum(len(pickle.dumps(each)) for each in (*calls, *found)))
         return found
 
-    Workers.all_of = all_of  # type: ignore[method-assign]
+    Workers.all_of = all_of  # type: ignore[assignment, method-assign]
 
 
 def judged(out: Path) -> tuple[float, float]:

@@ -237,7 +237,9 @@ def test_a_model_of_one_quantity_knows_the_others(tmp_path: Path) -> None:
     assert checked.data is not None
     assert checked.method is not None
     assert checked.problems == ()
-    with pytest.raises(InputError, match="slopes are known of a quantity that is modelled by itself"):
+    with pytest.raises(
+        InputError, match=r"quantities.*kink.*\(P, Y, together=False, kernel='matern32', transform=None\)$"
+    ):
         one.gradient(T)
     with pytest.raises(InputError, match="not for one quantity of several"):
         one.left_out(like=T)
@@ -370,6 +372,19 @@ def test_a_single_model_takes_the_place_of_several(tmp_path: Path) -> None:
     model().save(tmp_path / "model")
     simple(data()[0], 0).save(tmp_path / "model", overwrite=True)
     assert isinstance(cagp.load(tmp_path / "model"), cagp.Model)
+
+
+def test_what_one_quantity_has_is_asked_of_it(tmp_path: Path) -> None:
+    several = model()
+    for name in ("where_next", "gradient", "map", "simulate", "prior"):
+        assert not hasattr(several, name)
+        with pytest.raises(InputError, match=rf"several quantities has no {name}; .*model\['copper'\]\.{name}"):
+            getattr(several, name)
+    with pytest.raises(AttributeError, match="no attribute 'wherenext'"):
+        _ = several.wherenext
+    for take in (lambda: cagp.write_map(several, tmp_path / "map.tif", 1.0), lambda: write_check_report(several, "x")):
+        with pytest.raises(InputError, match=r"cagp\.Model, got QuantitiesModel; .*model\['copper'\]$"):
+            take()
 
 
 def test_what_cannot_be_is_refused() -> None:

@@ -13,6 +13,7 @@ import torch
 
 from .errors import InputError
 from .gram import Cross
+from .kernels.radial import Radial
 from .posterior import Posterior, solve_each, stacked
 from .predicting.conditioned import Conditioned
 from .predicting.memory_plan import MemoryPlan
@@ -108,6 +109,26 @@ class Gradient(Prediction):
             "joint draws of slopes are not offered: mean and covariance() describe those at a point; for whole fields "
             "take differences of model.simulate(...)"
         )
+
+
+def require_slopes(components: Sequence[Conditioned], transform: Any, quantity: int | None) -> None:
+    """Refuse a model that has no slopes, with all reasons, and with the remedy for all of them together."""
+    parts = (part.kernel for each in components for part in each.prior.kernel.walk())
+    rough = next((each for each in parts if isinstance(each, Radial) and each.kinked), None)
+    reasons = {
+        "it is about one of several quantities, which are modelled together": quantity is not None,
+        f"{rough!r} has a kink at distance zero, so that its functions have no slope anywhere": rough is not None,
+        "its trend was learned by a regressor": any(each.prior.mean.learned for each in components),
+    }
+    found, remedy = [why for why, holds in reasons.items() if holds], "take model.replace(transform=None).gradient(X)"
+    if found:
+        again = "P, Y, together=False" if quantity is not None else "X, y"
+        differences = "take differences over some distance, model.average(X, [1, -1]), or " * (rough is not None)
+        remedy = f"{differences}fit one that has them: cagp.fit({again}, kernel='matern32', transform=None)"
+    if transform is not None:
+        found.append("its observations are transformed, and slopes are those of f, on the scale that was modelled")
+    if found:
+        raise InputError(f"this model has no slopes: {'; '.join(found)}. {remedy[0].upper()}{remedy[1:]}")
 
 
 def solve_slopes(

@@ -13,9 +13,9 @@ import torch
 
 from .averages import SCALED, Average, Functional, LinearAverage, SimulatedAverage, solve_functionals
 from .design import Design, choose, each_of
-from .errors import InputError
+from .errors import InputError, InputTypeError
 from .fields import ComponentSimulator, Found, Simulation, Simulator
-from .gradient import Gradient, solve_slopes
+from .gradient import Gradient, require_slopes, solve_slopes
 from .left_out import LeftOut, left_out
 from .model_parts import ModelParts
 from .posterior import Posterior, at_prior, from_weights, iterated, solve, with_weights
@@ -46,6 +46,15 @@ if TYPE_CHECKING:  # a short cut into a room above: a model can save itself
 
 _JUDGED = 100  # training points, as many places between them, and as many far away, judge a model made compact
 _LIKE = "like lets single observations stand in for points, not for {}; leave like out"
+
+
+def require_model(model: Any) -> None:
+    """Refuse what is no ``Model``; other kinds of models say as ``instead`` what is one."""
+    if isinstance(model, Model):
+        return
+    remedy = model.instead if hasattr(type(model), "instead") else "prior.condition(X, y) makes one"
+    remedy = "its model_ is one" if isinstance(getattr(model, "model_", None), Model) else remedy
+    raise InputTypeError(f"model must be a cagp.Model, got {type(model).__name__}; {remedy}")
 
 
 class Model(ModelParts):
@@ -294,14 +303,7 @@ class Model(ModelParts):
         >>> bool(abs(slope.mean[0, 0] - 6 * np.cos(3.0)) < 2 * slope.std[0, 0])
         True
         """
-        if self.quantity is not None:
-            raise InputError("slopes are known of a quantity that is modelled by itself: fit it with together=False")
-        if self.transform is not None:
-            raise InputError(
-                "the slopes of transformed observations are not those of f, which was modelled on another scale; take "
-                "model.replace(transform=None).gradient(...) for these; where a kernel has a kink, as Matern12, fit "
-                'one that has slopes: cagp.fit(X, y, kernel="matern32", transform=None)'
-            )
+        require_slopes(self.components, self.transform, self.quantity)
         test, convert = self.test_points(X_test)
         require_rule(stop)
         show = progress_bar("gradient", test.numel() * len(self.components), progress)

@@ -62,6 +62,10 @@ def on_scales(Y: np.ndarray, models: Sequence[Model]) -> np.ndarray:
     return found
 
 
+class UnknownHereError(InputError, AttributeError):
+    """What a ``Model`` has, and this kind of model has not. The message says which one to ask instead."""
+
+
 class QuantitiesModel:
     """Several quantities at the same places: what ``cagp.fit`` of Y (n, q) gives.
 
@@ -112,6 +116,18 @@ class QuantitiesModel:
         B = sum(each.B for each in kernels if isinstance(each, Coregionalised))
         deviations = np.sqrt(np.diagonal(B))
         return np.asarray(B / np.outer(deviations, deviations))
+
+    @property
+    def instead(self) -> str:
+        """What has all that a ``Model`` has."""
+        return f"ask one of its quantities, model[{self.names[0]!r}]"
+
+    def __getattr__(self, name: str) -> Any:
+        """What only the model of one quantity can do is refused with the remedy."""
+        some = self.__dict__.get("models", ())
+        if name.startswith("_") or not any(name in vars(each) or hasattr(type(each), name) for each in some):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        raise UnknownHereError(f"a model of several quantities has no {name}; {self.instead}.{name}")
 
     def __getitem__(self, quantity: str | int) -> Model:
         return self.models[_number(quantity, self.names)]

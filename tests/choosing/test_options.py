@@ -31,13 +31,20 @@ QUICK: dict[str, Any] = {"kernel": "matern32", "mean": "constant", "transform": 
 
 
 def test_the_signature_is_the_table() -> None:
-    parameters = {name: each for name, each in inspect.signature(cagp.fit).parameters.items() if name not in ("X", "y")}
+    own = ("X", "y", "n_jobs", "memory_limit")  # the latter two are for data in shards
+    parameters = {name: each for name, each in inspect.signature(cagp.fit).parameters.items() if name not in own}
     assert list(parameters) == [each.name for each in fields(Options)], "the arguments of cagp.fit and their order"
     for each in fields(Options):
         assert parameters[each.name].kind is inspect.Parameter.KEYWORD_ONLY
         assert parameters[each.name].default == each.default
         assert parameters[each.name].annotation == each.type
         assert each.metadata["sentence"].endswith(".")
+
+
+@pytest.mark.parametrize("name", ["n_jobs", "memory_limit"])
+def test_workers_are_for_data_in_shards(name: str) -> None:
+    with pytest.raises(InputError, match=f"{name} is for data in shards.* X is ndarray.* OMP_NUM_THREADS"):
+        cagp.fit(X, Y, **{name: 1})
 
 
 def test_other_doors_have_the_same_words() -> None:

@@ -325,20 +325,24 @@ def test_new_tables_that_do_not_fit_the_model(tmp_path: Path) -> None:
 
 def test_missing_values_left_out_or_filled_in(tmp_path: Path) -> None:
     columns = {"a": A, "b": [*B[:-2], "", B[-1]], "colour": [*COLOURS[:-1], ""], "y": ["NA", *Y[1:]]}
-    train, new = written(tmp_path, (lines(columns).encode(), b"a,b,colour\n1,,red\n2,2,\n"))
+    train, new = written(tmp_path, (lines(columns).encode(), b"a,b,colour\n1.5,,red\n2.5,2.5,\n"))
     code, said = fit(train, "--drop-missing")
     assert code == 0, said
     np.testing.assert_array_equal(saving.read(tmp_path / "m").X[:, 0], A[1:-2])
     code, said = fit(train, "--drop-missing", "--impute", "median", "--overwrite")
-    assert "1 missing values of 'b' are filled in" in said
-    assert "1 missing values of 'colour' are filled in by 'blue'" in said or "by 'red'" in said
+    median = f"{np.median(np.delete(B, -2)):.4g}"
+    assert f"1 missing value of 'b' is filled in by {median}, the median of the data" in said
+    assert "1 missing value of 'colour' is filled in by 'blue', the most" in said or "by 'red', the most" in said
     X = saving.read(tmp_path / "m").X
     assert X.shape == (N - 1, 4)
     assert X[-2, 1] == np.median(np.delete(B, -2))
     done = call("predict", tmp_path / "m", new, "--out", tmp_path / "out.csv")
     assert done.exit_code == 0, done.stderr
-    assert "filled in" in done.stdout
+    assert "filled in by" in done.stdout
+    assert "as --impute asked" not in done.stdout  # which was asked long ago
     assert len(read_table(tmp_path / "out.csv", ["mean"])) == 2
+    rows = (tmp_path / "out.csv").read_text().replace('"', "").splitlines()[1:]
+    assert [row.split(",")[:3] for row in rows] == [["1.5", "", "red"], ["2.5", "2.5", ""]]  # as they came
 
 
 def test_a_parquet_file_with_every_kind_of_column(tmp_path: Path) -> None:

@@ -114,6 +114,15 @@ def test_a_map_has_the_numbers_of_the_library(folder: Path) -> None:
     arguments = ["predict", folder / "model", "--grid", "100m", "--mask", folder / "area.geojson", "--observed"]
     said = ok(*arguments, "--out", folder / "map.tif", "--exceed", "5", "--interval", 80, "--share")
     assert "20 × 15 cells of 100 × 100 with Cholesky()." in said
+    assert "converted" not in said
+    refused = call(*arguments, "--out", folder / "map.tif")
+    assert "is there already; --overwrite replaces it" in " ".join(refused.output.split())
+    page = folder / "both.html"
+    arguments += ["--out", folder / "map.tif", "--overwrite", "--exceed", 5, "--interval", 80, "--share"]
+    assert said.count("Written") + 1 == ok(*arguments, "--map", page).count("Written")
+    shown = sent(page)
+    assert (shown["level"], shown["stops"]["start"]) == (0.8, 5)
+    assert shown["outside"] == ""  # the mask is a box
     model = cagp.load(folder / "model")
     names = ("mean", "std", "lower", "upper", "exceeds_5", "share")
     same = {"mask": polygon, "observed": True, "level": 0.8, "exceed": 5, "share": True}
@@ -214,11 +223,11 @@ def test_a_page_of_a_mask(folder: Path) -> None:
     low, high = data["meanEnds"]
     assert inside.min() - 1e-6 <= low <= high <= inside.max() + 1e-6
     area.to_crs(DEGREES).to_file(folder / "other.gpkg")
-    refused = call(
-        "predict", folder / "model", folder / "stations.gpkg", "--map", page, "--mask", folder / "other.gpkg"
-    )
-    assert refused.exit_code == 2
-    assert "is EPSG:4326 (WGS 84), that of the model EPSG:28992" in " ".join(refused.output.split())
+    arguments = ["predict", folder / "model", folder / "stations.gpkg", "--map", folder / "again.html", "--overwrite"]
+    said = " ".join(ok(*arguments, "--mask", folder / "other.gpkg").split())
+    assert "other.gpkg are converted from EPSG:4326 (WGS 84) to EPSG:28992" in said
+    again = sent(folder / "again.html")["across"]
+    np.testing.assert_allclose([again["first"], again["step"]], [data["across"]["first"], data["across"]["step"]])
 
 
 def test_a_killed_map_goes_on(folder: Path) -> None:

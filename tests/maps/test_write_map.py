@@ -22,6 +22,7 @@ import cagp.estimator
 from cagp.errors import InputError, InputTypeError
 from cagp.interop import register_xarray
 from cagp.maps import MapOfModel
+from cagp.maps.area import Area
 from cagp.reports.maps import Map
 from cagp.saving import About
 from cagp.support.pieces import Pieces
@@ -233,8 +234,11 @@ def test_cells_outside_of_a_mask_are_empty(tmp_path: Path) -> None:
         cagp.write_map(model, tmp_path / "other.tif", 1, mask=tmp_path / "area.gpkg")
     with pytest.raises(InputError, match="no cell has its centre in the mask"):
         cagp.write_map(model, tmp_path / "other.tif", 100, mask=gpd.GeoSeries([shapely.box(1, 1, 2, 2)], crs=RD))
-    with pytest.raises(InputError, match=r"of mask is EPSG:4326 \(WGS 84\), that of the model EPSG:28992"):
-        cagp.write_map(model, tmp_path / "other.tif", 100, mask=mask.to_crs(DEGREES))
+    cagp.write_map(model, tmp_path / "again.tif", tmp_path / "map.tif", mask=mask.to_crs(DEGREES))  # is converted
+    with rasterio.open(tmp_path / "map.tif") as file, rasterio.open(tmp_path / "again.tif") as again:
+        np.testing.assert_array_equal(again.read(), file.read())
+    with pytest.raises(InputError, match="mask reaches beyond"):
+        Area.of(gpd.GeoSeries([shapely.box(170, 0, 171, 1)], crs=DEGREES), "+proj=ortho")
     with pytest.raises(InputError, match=r"must hold polygons, got .*Point"):
         cagp.write_map(model, tmp_path / "other.tif", 100, mask=stations())
 

@@ -631,7 +631,7 @@ def test_wrong_arguments_are_refused_before_any_work(tmp_path: Path) -> None:
         write_check_report(model, tmp_path / "x", holdout=X)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="holdout y has 19"):
         write_check_report(model, tmp_path / "x", holdout=(X, y[1:]))
-    with pytest.raises(InputError, match="must be a cagp Model"):
+    with pytest.raises(InputError, match=r"must be a cagp\.Model"):
         write_fit_report(prior(), tmp_path / "x")  # type: ignore[arg-type]
     fit = hyperparameters.fit(prior(), X, y, n_restarts=0, standard_errors=False)
     with pytest.raises(InputError, match=r"fit\.prior\.condition"):

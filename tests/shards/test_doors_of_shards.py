@@ -37,19 +37,22 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_command_line_fits_and_predicts(place: Path) -> None:
-    shards = place / "table-shards-z"
-    assert shards.is_dir()
-    files = sorted((place / "table").glob("*.parquet"))
+    assert (place / "table-shards-z").is_dir()
+    files = sorted(table(place / "files", *plane(2500)).glob("*.parquet"))
     options = ("--kernel", "Matern-32", "--no-varying", "--seconds", 5, "--exclude", "x1")
     said = quick("fit", *files, "--target", "z", "--out", place / "other", *options)
-    assert "0-shards-z" in said
+    assert "files-shards-z" in said
+    # nothing beside them in their folder, which others read as a whole
+    assert sorted((place / "files").iterdir()) == files
     assert cagp.load(place / "other").store.features == ("x0",)
-    assert "Written" in quick("predict", place / "model", place / "new", "--observed", "--interval", 90)
+    asked = ("predict", place / "model", place / "new", "--observed", "--interval", 90, "--batch", 10)
+    assert "Written" in quick(*asked)
+    assert len(list((place / "new-predicted").glob("part-*"))) == 6  # two of each of three files with 17 rows or less
     found = parquet.read_table(place / "new-predicted")
     X, _ = plane(2500)
     wanted = cagp.load(place / "model").predict(X[:50]).observed()
     assert_allclose(found["upper_90"].to_numpy(), wanted.interval(0.9)[1], rtol=1e-10, atol=1e-12)
-    assert "Written" in quick("predict", place / "model", place / "new", "--observed", "--interval", 90)
+    assert "Written" in quick(*asked)
     assert "predictions come from the nearest of all" in quick("info", place / "model")
 
 
@@ -64,11 +67,15 @@ def test_the_command_line_fits_and_predicts(place: Path) -> None:
         (("predict", "model", "new", "--out", "p", "--solver", "cholesky"), "--solver is not known"),
         (("predict", "model", "new", "--out", "table"), "other things in it"),
         (("check", "model", "new"), "fit one to the observations around the places in question"),
+        (("predict", "model", "new", "--out", "p", "--exceed", 1), "cagp.load(MODEL).predict(X).exceedance(50)"),
+        (("predict", "model", "new", "--out", "p", "--drop-missing"), "leave them out of the files before"),
+        (("predict", "model", "new.csv", "--out", "p"), "pandas.read_csv('new.csv').to_parquet('new.parquet')"),
         (("predict", "model", "nowhere", "--out", "p"), "does not exist"),
     ],
 )
 def test_the_command_line_refuses(arguments: tuple[object, ...], message: str, place: Path) -> None:
-    names = {"table", "table-shards-z", "m", "new", "model", "p", "nowhere"}
+    names = {"table", "table-shards-z", "m", "new", "new.csv", "model", "p", "nowhere"}
+    (place / "new.csv").write_text("x0,x1\n1,2\n")
     result = call(*(place / str(each) if each in names else each for each in arguments))
     assert result.exit_code == 2
     assert message in " ".join(result.output.split())
@@ -76,6 +83,8 @@ def test_the_command_line_refuses(arguments: tuple[object, ...], message: str, p
 
 def test_predictions_of_arrays_are_given_as_arrays(place: Path) -> None:
     X, _ = plane(2500)
-    found = cagp.fit(place / "table-shards-z", None, kernel="matern12", varying=False, seconds=5, progress=False)
+    found = cagp.fit(
+        place / "table-shards-z", None, kernel="matern12", varying=False, seconds=5, progress=False, n_jobs=1
+    )
     assert np.asarray(found.predict(X[:7]).mean).shape == (7,)
     assert "matern12" in found.story

@@ -168,7 +168,7 @@ def test_a_grid_is_predicted_block_by_block(
     with pytest.raises(KeyboardInterrupt):
         model.predict_to(grid, out, observed=True, interval=0.8, n_jobs=1)
     assert not out.exists()
-    with pytest.raises(InputError, match="another model, or for another grid"):
+    with pytest.raises(InputError, match="another model, for another grid"):
         model.predict_to(grid, out, n_jobs=1)
     first, before = done[:], len(done)
     done.clear()

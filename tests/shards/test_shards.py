@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -17,10 +18,11 @@ from scipy.spatial import cKDTree
 import cagp
 from cagp.errors import InputError, InputTypeError, SavedModelError
 from cagp.model import Model
-from cagp.shards import ShardedModel, Store, fit, fitting, sharded, writing
+from cagp.shards import ShardedModel, Store, fit, fitting, writing
 from cagp.shards.fitting import working_set
 from cagp.shards.work import Workers
 from cagp.shards.writing import write
+from cagp.support import progress
 
 pa = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
@@ -188,26 +190,40 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> ShardedModel:
 
 
 def test_predictions_are_written_in_the_order_of_the_points(
-    model: ShardedModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    model: ShardedModel, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sharded, "_PIECE", 300)
+    caplog.set_level("INFO", "cagp")
+    monkeypatch.setattr(progress, "_EVERY", 0.0)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: False)
     test = np.random.default_rng(1).uniform(0, 1, (2000, 2))
-    folder, points = model.save(tmp_path / "model"), table(tmp_path / "points", test)
-    how: dict[str, Any] = {"observed": True, "interval": 0.8, "n_jobs": 1}
+    folder, points = model.save(tmp_path / "model"), tmp_path / "points.parquet"
+    names = [f"p{i}" for i in range(2000)]
+    given = pa.table({"id": names, "x1": test[:, 1], "std": test[:, 0], "x0": test[:, 0]})
+    parquet.write_table(given, points, row_group_size=700)
+    how: dict[str, Any] = {"observed": True, "interval": 0.8, "batch_size": 300, "n_jobs": 1}
     out = cagp.load(folder).predict_to(points, tmp_path / "out", **how)
     found, wanted = parquet.read_table(out), model.predict(test).observed()
-    assert found.column_names == ["x0", "x1", "mean", "std", "lower_80", "upper_80"]
+    assert found.column_names == ["id", "x1", "x0", "mean", "std", "lower_80", "upper_80"]
+    assert found["id"].to_pylist() == names
     assert_array_equal(found["x0"].to_numpy(), test[:, 0])
     assert_allclose(found["mean"].to_numpy(), wanted.mean, rtol=1e-10, atol=1e-12)
     assert_allclose(found["upper_80"].to_numpy(), wanted.interval(0.8)[1], rtol=1e-10, atol=1e-12)
     parts = sorted(out.glob("part-*.parquet"))
-    assert len(parts) > 6
+    assert len(parts) == 7
     before = {path: path.stat().st_mtime_ns for path in parts}
     parts[2].unlink()
     cagp.load(folder).predict_to(points, out, **how)
     again = {path: path.stat().st_mtime_ns for path in parts}
     assert [path for path in parts if before[path] != again[path]] == [parts[2]]
-    with pytest.raises(InputError, match="another model, or for other points"):
+    cagp.load(folder).predict_to(points, out, **how)
+    said = [record.getMessage().partition(" after ")[0] for record in caplog.records]
+    end, n = "predicting: ended", len(parts)
+    assert said[said.index(end) - 1] == "predicting: 100%"
+    share = f"predicting: {100 * (n - 1) / n:.0f}%"
+    assert said[-5:-1] == [f"{n - 1} of {n} files were done; going on", share, "predicting: 100%", end]
+    assert said[-1] == f"all {n} files were there"
+    assert {each.partition(":")[0] for each in said[: n + 1]} == {"predicting"}  # nothing from inside
+    with pytest.raises(InputError, match="another model, for other points, or in other batches"):
         cagp.load(folder).predict_to(points, out, n_jobs=1)
 
 
@@ -272,6 +288,8 @@ def test_what_needs_a_model_in_memory_is_refused(model: ShardedModel, tmp_path: 
         assert not hasattr(model, name)
         with pytest.raises(InputError, match=f"no {name}.*model.learned.prior.condition"):
             getattr(model, name)
+    with pytest.raises(InputTypeError, match=r"got ShardedModel; take those around .* model.learned.prior.condition"):
+        cagp.write_map(model, tmp_path / "map.tif", 1.0)
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = model.nothing
     assert model.prior is model.learned.prior

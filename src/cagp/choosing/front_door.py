@@ -54,6 +54,8 @@ def fit(
     seed: int = 0,
     device: str | torch.device | None = None,
     progress: bool | None = None,
+    n_jobs: int | None = None,
+    memory_limit: float | None = None,
 ) -> Model:
     """A ``Model`` of observations y (n,) at X (n, p) with error bars that hold on the data; nothing needs to be chosen.
 
@@ -99,7 +101,7 @@ def fit(
 
     X may be a folder of Parquet files, several files, a Dask data frame, a Zarr store or NetCDF files, and y the name
     of a column or variable: data that no process holds as a whole, see ``cagp.shards.fit``, which gives a
-    ``cagp.shards.ShardedModel``.
+    ``cagp.shards.ShardedModel``. ``n_jobs`` and ``memory_limit`` are for such data alone.
 
     >>> import numpy as np, cagp
     >>> X = np.linspace(0, 1, 30)[:, None]
@@ -107,14 +109,22 @@ def fit(
     >>> model.predict([[0.5]]).mean.round(2)
     array([0.14])
     """
-    given = {name: value for name, value in locals().items() if name not in ("X", "y")}
+    work: dict[str, Any] = {"n_jobs": n_jobs, "memory_limit": memory_limit}
+    given = {name: value for name, value in locals().items() if name not in ("X", "y", "work", *work)}
     from ..shards import fit as fit_shards
     from ..shards import is_source
 
     if is_source(X):
         usual = {each.name: each.default for each in dataclasses.fields(Options)}
         asked = {name: value for name, value in given.items() if value is not usual[name]}
-        return cast(Model, fit_shards(X, y, **asked))  # predicts, tells its story and is saved like one
+        return cast(Model, fit_shards(X, y, **work, **asked))  # predicts, tells its story and is saved like one
+    for name, value in work.items():
+        if value is not None:
+            raise InputError(
+                f"{name} is for data in shards, such as a folder of Parquet files, and X is {type(X).__name__}, which "
+                f"one process works on; leave {name} out. How many threads it has say torch.set_num_threads(…), and "
+                "OMP_NUM_THREADS in the environment"
+            )
     return fit_named(*without_target(X, y), **given)
 
 

@@ -42,7 +42,7 @@ Listed = list[str] | None  # names, where the flag may come more than once
 _EXCEED = "Thresholds, '50,100': the probability of more than each, in columns exceeds_50, exceeds_100."
 Exceed = Annotated[Listed, Option(help=_EXCEED)]
 
-_MAP = "Page with a map of the rows' extent: mean, std, probability of more than a threshold; map.html."
+_MAP = "Page with a map of the rows' extent, with --grid the data's: mean, std, exceedance; map.html."
 MapPage = Annotated[Path | None, Option("--map", dir_okay=False, help=_MAP)]
 
 _FILES = "Table: .csv, .csv.gz, .parquet, .nc, .gpkg or .geojson; or a folder of .parquet files, a .zarr, several."

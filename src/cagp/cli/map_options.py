@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError
 from .flags import Listed
-from .shared import Printer, with_iterations
+from .shared import Printer, labels, require_new, with_iterations
 from .table_columns import names_in
+
+if TYPE_CHECKING:
+    from ..model import Model
+    from ..saving import About, Saved
 
 
 @dataclass(frozen=True)
@@ -25,6 +29,7 @@ class MapAsked:
     exceed: Listed
     observed: bool
     share: bool
+    map_page: Path | None
 
     def write(
         self,
@@ -35,7 +40,7 @@ class MapAsked:
         unknown: Mapping[str, Any],
         printer: Printer,
     ) -> None:
-        """Write the map; refuses the options of tables, which are ``unknown`` here."""
+        """Write the map, and the page that was asked for; refuses the options of tables, which are ``unknown`` here."""
         from ..maps import TILE, MapOfModel
         from ..saving import read
         from ..stopping import ComputationalShare
@@ -48,12 +53,16 @@ class MapAsked:
         if self.out is None:
             raise InputError("--grid needs --out: map.tif, map.nc or map.zarr")
         saved = read(self.folder)
+        require_page(self.map_page, self.mask, saved, overwrite)
         own = saved.picked or saved.solver if solver is None else as_solver(solver)
         chosen = with_iterations(own.for_test_points(TILE**2), iterations)
         rule = None if stop_share is None else ComputationalShare(stop_share)
         asked: Any = {"mask": self.mask, "observed": self.observed, "level": self.level, "share": self.share}
-        asked |= {"exceed": names_in(self.exceed), "stop": rule, "about": saved.about, "overwrite": overwrite}
+        asked |= {"exceed": names_in(self.exceed), "stop": rule, "about": saved.about, "overwrite": True}
         made = MapOfModel.of(saved.condition(chosen), self.out, self.grid, **asked)
+        require_new(self.out, overwrite or made.pieces.started)
+        if made.area is not None and made.area.told:
+            printer(made.area.told)
         cells = made.cells
         printer(f"{cells.rows:,} × {cells.columns:,} cells of {cells.dx:g} × {-cells.dy:g} with {chosen!r}.")
         if made.finished:
@@ -62,3 +71,28 @@ class MapAsked:
             printer("Intervals are about the function; --observed makes them about new observations, noise included.")
         made.write(printer.progress)
         printer(f"Written: {self.out}")
+        if self.map_page is not None:
+            shows: dict[str, Any] = {"mask": self.mask, "level": self.level, "observed": self.observed}
+            write_page(made.model, self.map_page, saved.about, printer, thresholds=made.thresholds, **shows)
+
+
+def require_page(page: Path | None, mask: Path | None, saved: Saved, overwrite: bool) -> str:
+    """Refuse a --map that cannot be made, before any work is done; what is told of its ``mask``."""
+    if page is None:
+        return ""
+    from ..maps.area import Area
+    from ..reports.map_page import require_map
+
+    told = "" if mask is None else Area.of(mask, saved.about.crs).told
+    require_map(page, saved.prior.kernel, saved.places.shape[1])
+    require_new(page, overwrite)
+    return told
+
+
+def write_page(
+    model: Model, page: Path, about: About, printer: Printer, *, thresholds: Mapping[str, float], **shows: Any
+) -> None:
+    """Write the page that --map asks for, whose threshold starts at the lowest one."""
+    lowest = min(thresholds.values(), default=None)
+    model.map(page, threshold=lowest, names=labels(about), progress=printer.progress, **shows)
+    printer(f"Written: {page}")

@@ -14,7 +14,7 @@ from ..errors import InputError
 from ..support.coordinate_systems import coordinate_names
 from ..support.pieces import Pieces
 from . import flags
-from .map_options import MapAsked
+from .map_options import MapAsked, require_page, write_page
 from .outputs import beside, columns_of, described, key_of, shown
 from .several import predict_quantities
 from .shards import predict as predict_shards
@@ -24,7 +24,6 @@ from .shared import (
     KEPT,
     Printer,
     errors_reported,
-    labels,
     require_new,
     share_in,
     with_iterations,
@@ -61,7 +60,7 @@ def predict(
     stop_share: Annotated[
         float | None, Option(help="Stop each row when at most so much of its variance is computational: 0.05.")
     ] = None,
-    batch: Annotated[int | None, Option(min=1, help="Rows in a piece of work; a kill loses at most one.")] = None,
+    batch: Annotated[int | None, Option(min=1, help="Rows in a piece of work; a kill loses those under way.")] = None,
     prefix: Annotated[str, Option(help="Put before the names of the new columns.")] = "",
     overwrite: flags.OverwriteTable = False,
     drop_missing: flags.DropMissing = False,
@@ -96,9 +95,9 @@ def predict(
 
 def _raster(given: dict[str, Any], printer: Printer) -> None:
     """--grid: a map in a file; the options of tables are refused."""
-    unknown = {"DATA": given["data"], "--no-std": not given["std"], "--map": given["map_page"]}
+    unknown = {"DATA": given["data"], "--no-std": not given["std"]}
     unknown |= {f"--{name.replace('_', '-')}": given[name] for name in ("batch", "prefix", "drop_missing")}
-    what = ("folder", "grid", "out", "mask", "exceed", "observed", "share")
+    what = ("folder", "grid", "out", "mask", "exceed", "observed", "share", "map_page")
     asked = MapAsked(level=share_in(given["interval"]), **{name: given[name] for name in what})
     how: dict[str, Any] = {name: given[name] for name in ("solver", "iterations", "stop_share", "overwrite")}
     asked.write(**how, unknown=unknown, printer=printer)
@@ -145,7 +144,11 @@ class _Rows:
         saved, raw, features, target, own = opened(
             given["folder"], data, out, given["solver"], observed, printer, points=True
         )
-        _require_map(given["map_page"], given["mask"], saved, std, given["overwrite"])
+        if given["map_page"] is not None and not std:
+            raise InputError("--map shows error bars, which the mean alone does not have; leave out --no-std")
+        told = require_page(given["map_page"], given["mask"], saved, given["overwrite"])
+        if told:
+            printer(told)
         names = columns_of(out, level, thresholds, prefix)
         if clash := {*names.values(), f"{prefix}iterations"} & set(features):
             raise InputError(f"the feature {min(clash)!r} is called like a new column; try --prefix predicted_")
@@ -182,10 +185,9 @@ class _Rows:
         pieces.remove()
         printer(f"{message}\nWritten: {out}".strip())
         if (page := given["map_page"]) is not None:
-            shows: dict[str, Any] = {"level": level, "threshold": min(self.thresholds.values(), default=None)}
-            shows |= {"observed": observed, "names": labels(self.saved.about), "progress": printer.progress}
-            model.map(page, like=self.X if given["mask"] is None else None, mask=given["mask"], **shows)
-            printer(f"Written: {page}")
+            shows: dict[str, Any] = {"level": level, "thresholds": self.thresholds, "observed": observed}
+            like, mask = self.X if given["mask"] is None else None, given["mask"]
+            write_page(model, page, self.saved.about, printer, like=like, mask=mask, **shows)
 
     def _columns(self, model: Model, size: int, pieces: Pieces, printer: Printer) -> tuple[dict[str, Any], str, bool]:
         """The new columns, ``size`` rows at a time; what the solver said; whether it was stopped."""
@@ -197,22 +199,6 @@ class _Rows:
         if stopped or self.rule is not None:
             new[f"{self.given['prefix']}iterations"] = found["iterations"]
         return new, message, stopped
-
-
-def _require_map(page: Path | None, mask: Path | None, saved: Saved, std: bool, overwrite: bool) -> None:
-    """Refuse a --map that cannot be made, before any work is done."""
-    if page is None:
-        return
-    from ..maps.area import Area
-    from ..reports.map_page import require_map
-
-    if mask is not None:
-        Area.of(mask, saved.about.crs)
-
-    if not std:
-        raise InputError("--map shows error bars, which the mean alone does not have; leave out --no-std")
-    require_map(page, saved.prior.kernel, saved.places.shape[1])
-    require_new(page, overwrite)
 
 
 def _in_batches(

@@ -34,6 +34,15 @@ _FIT = {
     "overwrite",
     "no_report",
 }
+_INSTEAD = {
+    "exceed": (
+        "Python gives the probability of more than a threshold at points in memory: "
+        "cagp.load(MODEL).predict(X).exceedance(50)"
+    ),
+    "drop_missing": "rows with missing values are refused, with their place; leave them out of the files before",
+    "overwrite": "the same command goes on where it stopped, and for another one choose another folder, or remove OUT",
+    "solver": "such a model predicts by the nearest neighbours that it was fitted with",
+}
 _WHAT = "data in a folder of Parquet files or a Zarr store"
 
 
@@ -44,7 +53,7 @@ def fit(command: Callable[..., Any], given: Mapping[str, Any], printer: Printer)
     from .starting import PriorAsked
     from .table_columns import names_in
 
-    asked, out = asked_beside(command, given, _FIT, _WHAT), given["out"]
+    asked, out = asked_beside(command, given, _FIT, _WHAT, instead=_INSTEAD), given["out"]
     require_place(out, given["overwrite"])
     source, target = given["data"] if len(given["data"]) > 1 else given["data"][0], given["target"]
     left_out, features = names_in(given["exclude"]), names_in(given["features"])
@@ -76,14 +85,15 @@ def predict(command: Callable[..., Any], given: Mapping[str, Any], printer: Prin
     from ..saving import load
     from ..shards import ShardedModel, is_grid
 
-    asked_beside(command, given, {"interval", "observed"}, _WHAT)
+    asked_beside(command, given, {"interval", "observed", "batch"}, _WHAT, instead=_INSTEAD)
     data: Path | None = given["data"]
     if data is None:
         raise InputError("DATA must be a Parquet file, a folder of them, or a grid, for a model of data in shards")
     ending = ".zarr" if is_grid(data) else ""
     out = given["out"] or data.with_name(f"{data.stem}-predicted{ending}")
     model, level = cast(ShardedModel, load(given["folder"])), share_in(given["interval"])
-    model.predict_to(data, out, observed=given["observed"], interval=level, progress=printer.progress)
+    how: dict[str, Any] = {"batch_size": given["batch"], "progress": printer.progress}
+    model.predict_to(data, out, observed=given["observed"], interval=level, **how)
     printer(f"Written: {out}")
 
 

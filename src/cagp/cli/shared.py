@@ -210,14 +210,15 @@ def asked_beside(
     known: Collection[str],
     what: str,
     remedy: str = "leave it out",
+    instead: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """The options ``given`` to a command that have another value than by default, but for data, folders and messages;
-    refuses those that are not ``known`` for ``what`` is asked about.
+    refuses those that are not ``known`` for ``what`` is asked about, with what to do ``instead`` of some.
     """
     usual = inspect.signature(command).parameters
     always = {"data", "target", "out", "folder", "quiet", "debug"}
     asked = {name: value for name, value in given.items() if name not in always and value != usual[name].default}
     if unknown := sorted(set(asked) - set(known)):
         flag = "no-std" if unknown[0] == "std" else unknown[0].removesuffix("_page").replace("_", "-")
-        raise InputError(f"--{flag} is not known for {what}; {remedy}")
+        raise InputError(f"--{flag} is not known for {what}; {(instead or {}).get(unknown[0], remedy)}")
     return asked

@@ -168,18 +168,23 @@ class Radial(Kernel):
             return A.new_full((A.shape[1],), self.variance)
         return self.variance * A.new_ones(A.shape[1])
 
+    @property
+    def _falls(self) -> float:
+        """How fast the profile falls at zero."""
+        return -float(self.scalar_profile(0.0, self._parameter)[1])
+
+    @property
+    def kinked(self) -> bool:
+        """Whether it has a kink at distance zero: its functions are continuous, but have no slope anywhere."""
+        return self.scalar_profile is not None and self._falls > _STEEPEST
+
     def at_itself(self, A: Any, slopes: Any) -> Jet:
         if self.scalar_profile is None:
             return super().at_itself(A, slopes)
-        falls = -float(self.scalar_profile(0.0, self._parameter)[1])
-        if falls > _STEEPEST:
-            raise InputError(
-                f"{self!r} has a kink at distance zero: its functions are continuous, but have no slope anywhere. Take "
-                "a smoother kernel, as cagp.fit(X, y, kernel='matern32') does, or differences over some distance: "
-                "model.average(X, [1, -1])"
-            )
+        if self.kinked:
+            raise InputError(f"{self!r} has a kink at distance zero, so that its functions have no slope anywhere")
         value = self.diagonal(A)
-        second = 2 * falls * value[:, None, None] * torch.einsum("qti,qtj->tij", slopes, slopes)
+        second = 2 * self._falls * value[:, None, None] * torch.einsum("qti,qtj->tij", slopes, slopes)
         return Jet(value, value.new_zeros(slopes.shape[1:]), second)
 
     def in_words(self, columns: Sequence[str]) -> str:

@@ -10,31 +10,36 @@ import numpy as np
 
 from ..errors import InputError
 from ..support.advice import optional
-from ..support.coordinate_systems import has_geometry, require_same_system, system_of
+from ..support.coordinate_systems import has_geometry, same_system, system_of, worded
 from ..tables.vector import read_frame
 from .cells import Bounds, Cells, Tile
 
 
 @dataclass(frozen=True)
 class Area:
-    """Polygons: cells whose centre lies in one of them are wanted."""
+    """Polygons: cells whose centre lies in one of them are wanted. ``told`` says if they were in another system."""
 
     polygons: tuple[Any, ...]
+    told: str = ""
 
     @classmethod
     def of(cls, mask: Any, crs: str | None) -> Area:
-        """From a GeoDataFrame, a GeoSeries or a file, whose system must be ``crs``, that of the model."""
+        """From a GeoDataFrame, a GeoSeries or a file, brought into the system ``crs`` of the model."""
         name = str(mask) if isinstance(mask, (str, Path)) else "mask"
         if isinstance(mask, (str, Path)) and not Path(mask).is_file():
             raise InputError(f"the mask {name} is not a file")
         frame = read_frame(Path(mask)) if isinstance(mask, (str, Path)) else mask
         if not has_geometry(frame):
             raise InputError(f"mask must be a file or a GeoDataFrame of polygons, got {type(mask).__name__}")
-        require_same_system(system_of(frame, name), crs, name)
-        shapes = frame.geometry.dropna()
+        system, shapes, told = system_of(frame, name), frame.geometry.dropna(), ""
+        if system is not None and crs is not None and not same_system(system, crs):
+            shapes = shapes.to_crs(crs)
+            told = f"The polygons of {name} are converted from {worded(system)} to {worded(crs)}."
+            if not np.isfinite(shapes.total_bounds).all():
+                raise InputError(f"{name} reaches beyond {worded(crs)}, that of the model, to which it is converted")
         if not len(shapes) or set(shapes.geom_type) - {"Polygon", "MultiPolygon"}:
             raise InputError(f"{name} must hold polygons, got {sorted(set(shapes.geom_type)) or 'nothing'}")
-        return cls(tuple(shapes))
+        return cls(tuple(shapes), told)
 
     @property
     def bounds(self) -> Bounds:

@@ -13,11 +13,11 @@ from uuid import uuid4
 
 import numpy as np
 
-from ..errors import InputError, InputTypeError
+from ..errors import InputError
 from ..interop.xarray_conventions import Source, exceedances, provenance, variable_attributes
 from ..kernels import geographic_columns
 from ..kernels.geographic import smallest_arc
-from ..model import Model
+from ..model import Model, require_model
 from ..prediction import Prediction
 from ..saving import About, Saved, fingerprint_of
 from ..stopping import Rule, require_rule
@@ -99,9 +99,7 @@ class MapOfModel:
         overwrite: bool = False,
     ) -> MapOfModel:
         """From the arguments of ``write_map``."""
-        if not isinstance(model, Model):
-            remedy = "; its model_ is one" if isinstance(getattr(model, "model_", None), Model) else ""
-            raise InputTypeError(f"model must be a cagp.Model, got {type(model).__name__}{remedy}")
+        require_model(model)
         place, found = Path(out), Saved.of(model, about).about
         writer_for(place)
         require_rule(stop)
@@ -116,7 +114,7 @@ class MapOfModel:
         asked: Any = (bool(observed), fraction(level, "level"), exceedances(exceed, "exceed"), bool(share), stop)
         made = cls(model, place, cells, columns, found, area, *asked)
         if place.exists() and not (overwrite or made.pieces.started):
-            raise InputError(f"{place} is there already; overwrite replaces it")
+            raise InputError(f"{place} is there already; overwrite=True replaces it")
         return made
 
     @property

@@ -123,8 +123,6 @@ class Conditioned:
 
     def slopes(self, test: torch.Tensor) -> tuple[Slopes, torch.Tensor, torch.Tensor]:
         """The slopes of f at test points (T, p), their prior mean (T p,), and prior covariance at each (T, p, p)."""
-        if self.prior.mean.learned:
-            raise InputError("the trend was learned by a regressor, and nothing says that such a trend has slopes")
         points = self.cross(test)
         embedded = slopes_of_embedding(lambda X: self.recipe.prior.kernel.embed(X, self._origin), test)
         basis = None if self.basis is None else self._steepness(self.basis, test).flatten(0, 1)

@@ -11,7 +11,7 @@ import torch
 
 from ..errors import DivergenceError, InputError, InputTypeError, MemoryBudgetError, NotPositiveDefiniteError
 from ..hyperparameters import FitResult
-from ..model import Model
+from ..model import Model, require_model
 from ..solvers import NearestNeighbours, Solver
 from ..support.convert import array
 from ..support.validation import not_negative_each, targets
@@ -51,8 +51,7 @@ class ReportInputs:
 
 def check_inputs(model: Any, fit: Any, holdout: Any, like: Any, names: Any) -> ReportInputs:
     """Refuse wrong arguments before any work is done."""
-    if not isinstance(model, Model):
-        raise InputTypeError(f"model must be a cagp Model, got {type(model).__name__}; prior.condition(X, y) makes one")
+    require_model(model)
     if names is not None and not isinstance(names, Names):
         raise InputTypeError(f"names must be cagp.fit_report.Names, got {type(names).__name__}")
     if fit is not None and not isinstance(fit, FitResult):

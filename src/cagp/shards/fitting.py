@@ -135,12 +135,16 @@ def _there(source: Any, target: str | None) -> Store | None:
 
 
 def _beside(source: Any, target: str) -> Path:
-    """Where shards are put when nothing is said: beside the files, or where this process works."""
+    """Where shards are put when nothing is said: beside the source, or the folder that files lie in, so that nobody
+    reads them with these; or where this process works.
+    """
     if isinstance(source, LazyField):
         said = source.flat.encoding.get("source")
         source = said if isinstance(said, str) and Path(said).exists() else ""
-    first = "" if is_frame(source) else source if isinstance(source, (str, Path)) else source[0]
-    beside = Path(first)
+    if isinstance(source, (list, tuple)):
+        source = Path(source[0]).resolve()
+        source = source if source.is_dir() else source.parent
+    beside = Path("" if is_frame(source) else source)
     folder = beside.resolve().parent if beside.name else beside
     return folder / f"{beside.stem or 'cagp'}-shards-{target}"
 

@@ -43,16 +43,19 @@ def predict_grid(
     _, spread, dims = request.columns.within(grid)
     sizes = tuple(grid.sizes[dim] for dim in dims)
     template = predict_on(request, grid, _chunks(grid, dims, sizes, most), False)
-    key = str(tokenize(observed, level, model.key, *(each.data for each in spread)))
+    key = str(tokenize(observed, level, model.key, dict(template.chunks), *(each.data for each in spread)))
     parts = out.with_name(f"{out.name}.parts")
     if out.exists():
         if not (out / ".zgroup").is_file() or zarr.open_group(out, mode="r").attrs.get("cagp_job") != key:
             raise InputError(f"{out} is there already, with something else; choose another name")
         shutil.rmtree(parts, ignore_errors=True)  # which a kill after the last block may have left
+        by.tell(f"all of {out} was there")
         return
     if (parts / _JOB).exists():
         if json.loads((parts / _JOB).read_text(encoding="utf-8")) != key:
-            raise InputError(f"{parts} has predictions of another model, or for another grid; choose another name")
+            raise InputError(
+                f"{parts} has predictions of another model, for another grid, or in other batches; choose another name"
+            )
     else:
         shutil.rmtree(parts, ignore_errors=True)
         (parts / _DONE).mkdir(parents=True)
@@ -60,12 +63,12 @@ def predict_grid(
         template.attrs["cagp_job"] = key
         template.to_zarr(parts / _STORE, compute=False, zarr_format=2)
         write_atomically(parts / _JOB, json.dumps(key).encode())
-    calls = []
-    for number, region in enumerate(cut(template["mean"], 1)):  # each a block
+    calls, regions = [], list(cut(template["mean"], 1))  # each a block
+    for number, region in enumerate(regions):
         if not (parts / _DONE / str(number)).exists():
             own = [each.isel({dim: at for dim, at in region.items() if each.sizes[dim] > 1}) for each in spread]
             calls.append((load, replace(request, model=None), own, parts, region, number))
-    by.all_of(_predict_block, calls, "predicting")
+    by.all_of(_predict_block, calls, "predicting", done=len(regions) - len(calls), pieces="blocks")
     (parts / _STORE).rename(out)
     shutil.rmtree(parts)
 

@@ -22,6 +22,7 @@ from ..model import Model
 from ..predicting.conditioned import Conditioned
 from ..predicting.solving import Solved
 from ..prediction import Prediction
+from ..quantities import UnknownHereError
 from ..saving import About, Saved
 from ..saving import load as load_model
 from ..saving import write as write_model
@@ -50,10 +51,6 @@ _LEARNED = (
     *("components", "weights", "margins", "transform", "prior", "solver", "prepared", "guarantee", "trend", "reach"),
     *("candidates", "interrupted", "record", "result", "device", "column_names", "encodings", "crs", "target_name"),
 )
-
-
-class UnknownInShardsError(InputError, AttributeError):
-    """What only a model in memory has."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,11 +94,15 @@ class ShardedModel:
             return getattr(self.learned, name)
         if name.startswith("_") or not hasattr(Model, name):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        raise UnknownInShardsError(
-            f"a model of data in shards has no {name}, which needs all observations in memory: take those around the "
-            "places in question, model.learned.prior.condition(X, y); to add observations, write them beside the "
-            "others and fit again"
+        raise UnknownHereError(
+            f"a model of data in shards has no {name}, which needs all observations in memory: {self.instead}; to add "
+            "observations, write them beside the others and fit again"
         )
+
+    @property
+    def instead(self) -> str:
+        """What has all that a ``Model`` has."""
+        return "take those around the places in question, model.learned.prior.condition(X, y)"
 
     @property
     def size(self) -> int:
@@ -188,6 +189,7 @@ class ShardedModel:
         *,
         observed: bool = False,
         interval: float = 0.95,
+        batch_size: int | None = None,
         n_jobs: int | None = None,
         memory_limit: float | None = None,
         progress: bool | None = None,
@@ -195,30 +197,34 @@ class ShardedModel:
         """Predict at the rows of Parquet files or of a Dask data frame, and write the folder ``out`` of Parquet files;
         or at the coordinates of a grid, and write the Zarr store ``out``, block by block.
 
-        They have the features and the columns mean, std and the two ends of the ``interval``, such as lower_95, of the
-        function or of new observations (``observed``), in the order of the points; so many points make a file.
-        ``n_jobs`` and ``memory_limit`` are as for ``cagp.shards.fit``. A file that is there is whole; after a kill the
-        same call goes on. Points that are near each other are best in one file: for each file those shards are read
-        that are near its points. A grid is a lazy xarray object, or a Zarr store or NetCDF file; its blocks lie in
-        OUT.parts until all are done.
+        They have all columns of the points, as they are, and mean, std and the two ends of the ``interval``, such as
+        lower_95, in place of what was called so before, of the function or of new observations (``observed``), in the
+        order of the points. Up to ``batch_size`` points, by default 250,000, make a file, or a block. ``n_jobs`` and
+        ``memory_limit`` are as for ``cagp.shards.fit``. A file that is there is whole; after a kill the same call goes
+        on, and says so. Points that are near each other are best in one file: for each file those shards are read that
+        are near its points. A grid is a lazy xarray object, or a Zarr store or NetCDF file; its blocks lie in OUT.parts
+        until all are done.
         """
         if not 0 < interval < 1:
             raise InputError(f"interval must be between 0 and 1, got {interval!r}")
-        place = Path(out)
+        place, most = Path(out), _PIECE if batch_size is None else count(batch_size, "batch_size", minimum=1)
         if is_grid(points):
             with workers(n_jobs, memory_limit, progress) as by:
-                predict_grid(self, points, place, observed, interval, _PIECE, loaded, by)
+                predict_grid(self, points, place, observed, interval, most, loaded, by)
             return place
         if is_frame(points):
             points.to_parquet(place / _POINTS, write_index=False)
             points = place / _POINTS
-        pieces = [piece for part in parts_of(points, self.store.features)[0] for piece in part.cut(_PIECE)]
+        if clash := {"mean", "std", *_ends(interval)} & set(self.store.features):
+            raise InputError(f"the feature {min(clash)!r} is called like a new column; fit to one of another name")
+        pieces = [piece for part in parts_of(points, self.store.features)[0] for piece in part.cut(most)]
         asked = [observed, interval, self.key, [(each.path, each.rows) for each in pieces]]
         key = hashlib.sha256(json.dumps(asked).encode()).hexdigest()
         if (place / _JOB).exists():
             if (place / _JOB).read_bytes() != json.dumps(key).encode():
                 raise InputError(
-                    f"{place} has predictions of another model, or for other points; choose another folder"
+                    f"{place} has predictions of another model, for other points, or in other batches; choose another "
+                    "folder"
                 )
         elif place.exists() and any(not each.name.startswith(_OWN) for each in place.iterdir()):
             raise InputError(f"{place} is a folder with other things in it; choose another one")
@@ -227,8 +233,9 @@ class ShardedModel:
             write_atomically(place / _JOB, json.dumps(key).encode())
         paths = [place / f"part-{number:05d}.parquet" for number in range(len(pieces))]
         calls = [(place / _MODEL, *each, observed, interval) for each in zip(pieces, paths, strict=True)]
+        left = [call for call in calls if not call[2].exists()]
         with workers(n_jobs, memory_limit, progress) as by:
-            by.all_of(_predict_piece, [call for call in calls if not call[2].exists()], "predicting")
+            by.all_of(_predict_piece, left, "predicting", done=len(calls) - len(left))
         remove_partial(place)
         return place
 
@@ -328,17 +335,23 @@ def _read_once(folder: Path, changed: int) -> ShardedModel:
     return read_sharded(folder)
 
 
+def _ends(interval: float) -> tuple[str, str]:
+    """What the columns with the two ends of an interval are called."""
+    return f"lower_{100 * interval:g}", f"upper_{100 * interval:g}"
+
+
 def _predict_piece(folder: Path, piece: Part, path: Path, observed: bool, interval: float) -> None:
     """The file of some points; ``folder`` has the model."""
     import pyarrow as pa
     from pyarrow import parquet
 
     model = loaded(folder)
-    X = piece.read(model.store.features)
-    found = model.predict(X)
+    table = piece.table()
+    found = model.predict(piece.numbers(table, model.store.features), progress=False)
     found = found.observed() if observed else found
-    ends, level = found.interval(interval), f"{100 * interval:g}"
-    new = {"mean": found.mean, "std": found.std, f"lower_{level}": ends[0], f"upper_{level}": ends[1]}
-    columns = dict(zip(model.store.features, np.ascontiguousarray(X.T), strict=True)) | new
+    new = {"mean": found.mean, "std": found.std} | dict(zip(_ends(interval), found.interval(interval), strict=True))
+    table = table.drop_columns([name for name in new if name in table.column_names])
+    for name, values in new.items():
+        table = table.append_column(name, pa.array(values))
     with whole_file(path) as temporary:
-        parquet.write_table(pa.table(columns), temporary, use_dictionary=False)
+        parquet.write_table(table, temporary, use_dictionary=[name for name in table.column_names if name not in new])

@@ -39,10 +39,20 @@ class Part:
 
     def read(self, columns: Sequence[str]) -> np.ndarray:
         """These columns (rows, columns) in float64; what is missing or infinite is refused."""
-        from pyarrow import float64, parquet
+        return self.numbers(self.table(columns), columns)
+
+    def table(self, columns: Sequence[str] | None = None) -> Any:
+        """These columns, all by default, as Arrow has them."""
+        from pyarrow import parquet
 
         with parquet.ParquetFile(self.path) as file:
-            table = file.read_row_groups(list(self.groups), columns=list(columns)).slice(self.skipped, self.rows)
+            table = file.read_row_groups(list(self.groups), columns=None if columns is None else list(columns))
+        return table.slice(self.skipped, self.rows)
+
+    def numbers(self, table: Any, columns: Sequence[str]) -> np.ndarray:
+        """``read`` of a ``table`` that has these columns."""
+        from pyarrow import float64
+
         found = np.empty((self.rows, len(columns)))
         for i, name in enumerate(columns):
             found[:, i] = table.column(name).cast(float64()).to_numpy()
@@ -67,6 +77,9 @@ def parts_of(source: Any, columns: Sequence[str] | None = None) -> tuple[list[Pa
         try:
             about = parquet.read_metadata(path)
         except (ArrowException, OSError) as error:
+            if path.suffix == ".csv":
+                made = f"pandas.read_csv({path.name!r}).to_parquet({path.with_suffix('.parquet').name!r})"
+                raise TableError(f"{path} is no Parquet file, as data in shards are; {made} makes one") from error
             raise TableError(f"{path} is no Parquet file that can be read ({error})") from error
         schema = about.schema.to_arrow_schema()
         names = names or schema.names

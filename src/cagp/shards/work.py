@@ -23,6 +23,7 @@ from ..support.advice import optional
 from ..support.interrupt import Interrupt
 from ..support.memory import available_bytes
 from ..support.progress import progress as progress_bar
+from ..support.progress import say
 from ..support.threads import threads_allowed
 from ..support.validation import count
 
@@ -42,10 +43,23 @@ class Workers:
     find: Callable[[], Any] | None = None
     progress: bool | None = None
 
-    def all_of(self, task: Callable[..., Any], calls: Sequence[Sequence[Any]], what: str) -> list[Any]:
-        """``task(*call)`` for every call, in their order. Ctrl-C ends it with ``KeyboardInterrupt``."""
+    def all_of(
+        self, task: Callable[..., Any], calls: Sequence[Sequence[Any]], what: str, done: int = 0, pieces: str = "files"
+    ) -> list[Any]:
+        """``task(*call)`` for every call, in their order. Ctrl-C ends it with ``KeyboardInterrupt``.
+
+        So many other ``pieces`` were ``done`` before, which is told, and counted as progress.
+        """
+        total = done + len(calls)
+        if done:
+            part = f"{done} of {total} {pieces} were done; going on"
+            self.tell(part if calls else f"all {total} {pieces} were there")
         found: list[Any] = [None] * len(calls)
-        with Interrupt() as interrupt, progress_bar(what, len(calls), self.progress) as advance:
+        if not calls:
+            return found
+        with Interrupt() as interrupt, progress_bar(what, total, self.progress) as advance:
+            if done:
+                advance(done)
             # one task alone is not worth a cluster
             each = self._here if self.find is None or len(calls) < 2 else self._there
             for number, result in each(task, calls, interrupt):
@@ -54,6 +68,11 @@ class Workers:
                 if interrupt.requested:
                     raise KeyboardInterrupt
         return found
+
+    def tell(self, text: str) -> None:
+        """Say something where progress is shown."""
+        if self.progress is not False:
+            say(text)
 
     @staticmethod
     def _here(

@@ -102,7 +102,10 @@ def _key(source: Any, features: Sequence[str], target: str, tile: int, block: in
 
 def _require(same: bool, place: Path) -> None:
     if not same:
-        raise InputError(f"{place} has shards of other data, or of data that have changed; choose another folder")
+        raise InputError(
+            f"{place} has shards of other data or other columns, or of data that have changed; remove it if no "
+            "model predicts from it, or choose another folder in Python with store="
+        )
 
 
 def _boxes(

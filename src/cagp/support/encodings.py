@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..errors import InputError, InputTypeError
+from .numbers import datum
 
 KINDS = ("number", "boolean", "date", "category")
 MOST_LEVELS = 50  # a text column with more different values is not taken for categories
@@ -90,6 +91,16 @@ class Encoding:
             zone = ", times in UTC" if self.zoned else ""
             return f"{name!r} holds dates{order}: days since 1970-01-01{zone}."
         return f"{name!r} holds yes and no, as 1 and 0." if self.kind == "boolean" else ""
+
+    @property
+    def filling(self) -> str:
+        """What takes the place of missing values, in words."""
+        if not isinstance(self.fill, (int, float)):
+            return f"{self.fill!r}, the most frequent category"
+        if self.kind == "date":
+            moment = np.datetime64(round(86_400 * self.fill), "s")
+            return f"{str(moment).replace('T00:00:00', '')}, the median"
+        return f"{datum(self.fill)}, the median"
 
     def indicators(self, texts: Sequence[str], codes: np.ndarray, source: Source) -> dict[str, np.ndarray]:
         """The features (n,) of a category from its different ``texts`` and which of them each row has, -1 for none."""

@@ -151,9 +151,8 @@ def encoded_table(
     columns, given, rows = complete(raw, numbers, given, drop_missing, quantities)
     for name, where in filled.items():
         if count := int(where[rows].sum()):
-            notes.append(
-                f"{count} missing values of {name!r} are filled in by {known[name].fill!r}, as --impute asked."
-            )
+            some = f"{count:,} missing value{'s' * (count > 1)} of {name!r} {'are' if count > 1 else 'is'} filled in by"
+            notes.append(f"{some} {known[name].filling} of the data that the model is fitted to (--impute).")
     for name, values in given.items():
         given[name] = values if isinstance(values, np.ndarray) else np.array(values.to_pylist(), dtype=object)
     dropped, grid = len(next(iter(numbers.values()))) - len(rows), raw.grid_of(list(given))

@@ -288,10 +288,12 @@ def write(path: Path, columns: Mapping[str, np.ndarray]) -> None:
     import pyarrow as pa
     from pyarrow import csv as arrow
 
-    written = dict(columns)
+    written = {}
     for name, values in columns.items():
-        if values.dtype.kind in "OU":
-            written[name] = np.array([_shown(each) for each in values.tolist()], dtype=object)
+        texts = values.dtype.kind in "OU"
+        own = np.array([_shown(each) for each in values.tolist()], dtype=object) if texts else values
+        # NaN is an empty field, but where it would be an empty line, which nobody reads
+        written[name] = pa.array(own, from_pandas=len(columns) > 1)
     header = io.StringIO()
     csv.writer(header, lineterminator="\n").writerow(map(_shown, columns))  # Arrow would quote every name
     options = arrow.WriteOptions(include_header=False, quoting_style="needed")
