@@ -10,6 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
+
 from cagp.cli import app
 from cli.small import call
 
@@ -55,11 +57,13 @@ def start(log: Path, *arguments: object, before: Callable[[], object] = lambda: 
         os._exit(code)
 
 
-def killed_after(seconds: float, log: Path, *arguments: object) -> str:
-    """What the command has said until it was killed."""
-    running = start(log, *arguments)
+def killed_after(seconds: float, log: Path, *arguments: object, before: Callable[[], object] = lambda: None) -> str:
+    """What the command has said until it was killed, and all those have ended whom it has started."""
+    running = start(log, *arguments, before=before)
     time.sleep(seconds)
+    others = psutil.Process(running.pid).children(recursive=True)
     running.kill()
+    assert not psutil.wait_procs(others, timeout=120)[1], "a process is left"
     return running.said
 
 

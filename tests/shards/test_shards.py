@@ -17,6 +17,7 @@ from scipy.spatial import cKDTree
 import cagp
 from cagp.errors import InputError, InputTypeError, SavedModelError
 from cagp.model import Model
+from cagp.saving.folder import own_hash
 from cagp.shards import ShardedModel, Store, fit, fitting, sharded, writing
 from cagp.shards.fitting import working_set
 from cagp.shards.work import Workers
@@ -285,6 +286,7 @@ def test_what_was_damaged_is_refused(model: ShardedModel, tmp_path: Path) -> Non
     """Whatever zip archives, Parquet files and JSON say of it."""
     folder = model.save(tmp_path / "model")
     known = json.loads((folder / "shards.json").read_text())
+    del known["sha256"]
     huge = [[[take, 10**30] for take, _ in own] for own in known["far"]]
     for key, value in (
         ("parts", "../model"),
@@ -295,10 +297,10 @@ def test_what_was_damaged_is_refused(model: ShardedModel, tmp_path: Path) -> Non
         ("far", huge),
     ):
         changed = known | {key: value}
-        (folder / "shards.json").write_text(json.dumps(changed))
+        (folder / "shards.json").write_text(json.dumps(changed | {"sha256": own_hash(changed)}))
         with pytest.raises(SavedModelError, match="no model of data in shards"):
             cagp.load(folder)
-    (folder / "shards.json").write_text(json.dumps(known))
+    (folder / "shards.json").write_text(json.dumps(known | {"sha256": own_hash(known)}))
     rng = np.random.default_rng(0)
     for file in [*folder.glob("parts-*/around-*.npz"), *folder.glob("parts-*/far.parquet")]:
         content = file.read_bytes()

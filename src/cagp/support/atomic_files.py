@@ -10,6 +10,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
 
+from .progress import say
+
 _NOTHING = ", so that nothing was written"
 
 
@@ -24,8 +26,11 @@ def named_as(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def one_writer(folder: Path) -> Iterator[bool]:
-    """One process at a time writes to a folder, where the system locks folders, which is told; a kill lets go."""
+def one_writer(folder: Path, waiting: str = "") -> Iterator[bool]:
+    """One process at a time writes to a folder, where the system locks folders, which is told; a kill lets go.
+
+    ``waiting`` is said where another process has to be waited for.
+    """
     try:
         import fcntl
     except ImportError:  # Windows
@@ -35,9 +40,23 @@ def one_writer(folder: Path) -> Iterator[bool]:
         alone = False
         with suppress(OSError):  # a file system without locks, a folder that is gone
             stack.callback(os.close, handle := os.open(folder, os.O_RDONLY))
-            fcntl.flock(handle, fcntl.LOCK_EX)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if waiting:
+                    say(waiting)
+                fcntl.flock(handle, fcntl.LOCK_EX)
             alone = True
         yield alone
+
+
+@contextmanager
+def begun(folder: Path) -> Iterator[None]:
+    """A folder that long work fills, one process at a time: who comes later waits, and finds what is done."""
+    with named_as(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    with one_writer(folder, f"waiting for another process, which writes to {folder}"):
+        yield
 
 
 def remove_partial(folder: Path) -> None:
