@@ -10,10 +10,22 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import psutil
+import pyarrow as pa
+from pyarrow import parquet as pq
 
 from cagp.cli import app
 from cli.small import call
+
+
+def as_folder(folder: Path, columns: dict[str, np.ndarray]) -> Path:
+    """A table as a folder of Parquet files."""
+    folder.mkdir()
+    for number, rows in enumerate(np.array_split(np.arange(len(columns["east"])), 4)):
+        own = {name: column[rows] for name, column in columns.items()}
+        pq.write_table(pa.table(own), folder / f"{number}.parquet", row_group_size=30)
+    return folder
 
 
 @dataclass(frozen=True)

@@ -18,12 +18,12 @@ from pyarrow import parquet as pq
 
 import cagp
 from cagp.quantities import QuantitiesModel
-from cagp.shards import ShardedModel, fitting, sharded
+from cagp.shards import ShardedModel
 from cagp.shards.work import Workers
 from cagp.shards.writing import write
 from cagp.tables import read_table, write_table
 from cli.small import VALUES, write_small
-from hard.killing import done, dying_at, killed_after, start
+from hard.killing import as_folder, done, dying_at, killed_after, start
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 KILLS = int(os.environ.get("CAGP_KILLS", "25"))
@@ -32,22 +32,6 @@ KILLS = int(os.environ.get("CAGP_KILLS", "25"))
 FIT = ("--target", "height", "--no-report", "--kernel", "matern32", "--no-mixture", "--no-uncertainty")
 
 MODELS = ("fit", "several", "shards", "update")  # what writes a model, and not a table
-
-
-@pytest.fixture
-def small_shards(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Few rows are many tiles, and many files of predictions."""
-    monkeypatch.setattr(fitting, "write", partial(write, tile=60, block=20))
-    monkeypatch.setattr(sharded, "_PIECE", 40)
-
-
-def as_folder(folder: Path, columns: dict[str, np.ndarray]) -> Path:
-    """A table as a folder of Parquet files."""
-    folder.mkdir()
-    for number, rows in enumerate(np.array_split(np.arange(len(columns["east"])), 4)):
-        own = {name: column[rows] for name, column in columns.items()}
-        pq.write_table(pa.table(own), folder / f"{number}.parquet", row_group_size=30)
-    return folder
 
 
 class Place:

@@ -22,6 +22,7 @@ from cagp.shards import ShardedModel, Store, fit, fitting, sharded, writing
 from cagp.shards.fitting import working_set
 from cagp.shards.work import Workers
 from cagp.shards.writing import write
+from cagp.support.atomic_files import write_atomically
 
 pa = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
@@ -210,6 +211,10 @@ def test_predictions_are_written_in_the_order_of_the_points(
     assert [path for path in parts if before[path] != again[path]] == [parts[2]]
     with pytest.raises(InputError, match="another model, or for other points"):
         cagp.load(folder).predict_to(points, out, n_jobs=1)
+    rows = parquet.read_table(points / "0.parquet")
+    parquet.write_table(pa.table({"x0": rows["x1"], "x1": rows["x0"]}), points / "0.parquet")
+    with pytest.raises(InputError, match="another model, or for other points"):  # which have changed meanwhile
+        cagp.load(folder).predict_to(points, out, **how)
 
 
 def test_a_store_has_every_row_once(tmp_path: Path) -> None:
@@ -251,6 +256,11 @@ def test_writing_goes_on_where_it_was_killed(after: str, tmp_path: Path, monkeyp
     assert (tmp_path / "store" / after).stat().st_mtime_ns == kept
     assert store.rows == wanted.rows
     assert_array_equal(store.take(np.arange(len(X)), HERE).y, y)
+    monkeypatch.undo()
+    write_atomically(store.folder / "dealt/.partial-0-part-00001.parquet", b"")  # killed after its description
+    write_atomically(store.folder / ".partial-0-split.json", b"")
+    assert write(source, "z", tmp_path / "store", HERE, **options) == store
+    assert not [*store.folder.glob("dealt"), *store.folder.rglob(".partial-*")]
 
 
 def test_a_saved_model_predicts_the_same(model: ShardedModel, tmp_path: Path) -> None:

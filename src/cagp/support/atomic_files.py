@@ -13,6 +13,7 @@ from uuid import uuid4
 from .progress import say
 
 _NOTHING = ", so that nothing was written"
+_MARGIN = 2**16  # bytes of a file that are not numbers
 
 
 @contextmanager
@@ -22,6 +23,8 @@ def named_as(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         why = (error.strerror or str(error)).removesuffix(_NOTHING)  # said once, of a file in a folder in a folder
+        if error.errno and (system := os.strerror(error.errno)) in why:  # and not what a library says around it
+            why = system
         raise OSError(error.errno or errno.EIO, f"{why}{_NOTHING}", str(path)) from error
 
 
@@ -57,6 +60,12 @@ def begun(folder: Path) -> Iterator[None]:
         folder.mkdir(parents=True, exist_ok=True)
     with one_writer(folder, f"waiting for another process, which writes to {folder}"):
         yield
+
+
+def require_disk(path: Path, size: int) -> None:
+    """Refuse what a disk has no room for, of so many bytes: of HDF5 and GDAL one does not learn it in time."""
+    if shutil.disk_usage(path.parent).free < size + _MARGIN:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def remove_partial(folder: Path) -> None:
