@@ -69,7 +69,7 @@ def _geotiff(path: Path, layout: Layout, parts: Parts) -> None:
                 file.update_tags(band, **{key: str(value) for key, value in attributes.items()})
             for tile, values in parts:
                 stacked = np.stack([values[name] for name in layout.bands])
-                written.append((rasterio.windows.Window.from_slices(*tile.slices), zlib.crc32(stacked)))
+                written.append((rasterio.windows.Window.from_slices(*tile.slices), zlib.crc32(stacked.data)))
                 file.write(stacked, window=written[-1][0])
         _require_whole(temporary, written)
         temporary.with_name(f"{temporary.name}.aux.xml").unlink(missing_ok=True)
