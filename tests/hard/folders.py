@@ -125,7 +125,9 @@ def hostile(seed: int, folder: Path) -> str:
     path.write_text(json.dumps(content | ({"sha256": own_hash(content)} if signed else {})))
     try:
         with little_memory():
-            numbers(means(cagp.load(folder / "m")), "mean")
+            found = cagp.load(folder / "m")
+            if key != "iterations":  # of which there may be more than anybody waits for
+                numbers(means(found), "mean")
     except cagp.CagpError as error:
         return f"refused: {type(error).__name__}"
     except Exception as error:

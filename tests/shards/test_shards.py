@@ -324,6 +324,9 @@ def test_what_was_damaged_is_refused(model: ShardedModel, tmp_path: Path) -> Non
         with pytest.raises(SavedModelError, match="no model of data in shards"):
             cagp.load(folder)
         file.write_bytes(content)
+    np.savez_compressed(next(folder.glob("parts-*/around-0.npz")), np.zeros(10**6))
+    with pytest.raises(SavedModelError, match="packed"):  # a little file that would be a lot of memory
+        cagp.load(folder)
 
 
 @pytest.mark.parametrize(
