@@ -15,7 +15,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.spatial import cKDTree
 
 import cagp
-from cagp.errors import InputError, InputTypeError, SavedModelError
+from cagp.errors import DataError, InputError, InputTypeError, SavedModelError
 from cagp.model import Model
 from cagp.saving.folder import own_hash
 from cagp.shards import ShardedModel, Store, fit, fitting, sharded, writing
@@ -327,6 +327,20 @@ def test_what_was_damaged_is_refused(model: ShardedModel, tmp_path: Path) -> Non
     np.savez_compressed(next(folder.glob("parts-*/around-0.npz")), np.zeros(10**6))
     with pytest.raises(SavedModelError, match="packed"):  # a little file that would be a lot of memory
         cagp.load(folder)
+
+
+@pytest.mark.parametrize("how", ["bit", "gone"])
+def test_a_tile_that_was_damaged_is_refused(model: ShardedModel, tmp_path: Path, how: str) -> None:
+    folder, tile, X = model.save(tmp_path / "model"), model.store.tile(0), model.store.read(0).X
+    content, found = tile.read_bytes(), cagp.load(folder)
+    damaged = bytearray(content)
+    damaged[200] ^= 1  # of a number, which is another number then
+    try:
+        tile.write_bytes(damaged) if how == "bit" else tile.unlink()
+        with pytest.raises(DataError, match="is damaged, or gone"):
+            found.predict(X[:5])
+    finally:
+        tile.write_bytes(content)
 
 
 @pytest.mark.parametrize(
