@@ -101,7 +101,7 @@ def killed_often(tmp_path: Path, verb: str, times: int, rows: int, jobs: int = 1
             place.old(verb, out)
             before = place.content(verb, out)
             shutil.rmtree(store, ignore_errors=True)
-        share = rng.uniform(0.7, 1.1) if i % 2 else rng.uniform(0.0, 1.0)
+        share = rng.uniform(0.7, 1.3) if i % 2 else rng.uniform(0.0, 1.0)
         said = killed_after(share * seconds, place.log, *place.command(verb, out), before=threads)
         now = place.content(verb, out)
         reported = ("Model: " if verb in MODELS else "Written: ") in said

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import random
 import shutil
 import subprocess
 import sys
@@ -20,7 +21,7 @@ import cagp
 from cagp.support.atomic_files import remove
 from cagp.tables import read_table, write_table
 from cli.small import VALUES, call, write_small
-from hard.killing import as_folder, done, start
+from hard.killing import as_folder, done, killed_after, start
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 SLOW = ("shards", "predict", "simulate", "average", "several", "several predicted", "nc", "zarr", "page")
@@ -128,6 +129,31 @@ def test_two_predictions_in_shards_into_one_folder(tables: Path, rounds: int) ->
         assert i % 2 == 0 or "for other points" in said[codes.index(2)]
         np.testing.assert_allclose(numbers_in(out), wanted[codes.index(0) * (i % 2)], rtol=1e-10, atol=1e-12)
         assert not list(out.rglob(".partial-*")), "something is left behind"
+
+
+@pytest.mark.usefixtures("small_shards")
+@pytest.mark.parametrize("rounds", [1, pytest.param(20, marks=pytest.mark.slow)])
+def test_two_predictions_of_a_grid_into_one_store(tables: Path, rounds: int) -> None:
+    """Also where a third one was killed before."""
+    data, out, rng = (
+        as_folder(tables / "pieces", write_small(tables / "p.csv", 300)),
+        tables / "o.zarr",
+        random.Random(0),
+    )
+    done("fit", data, "--target", "height", "--no-varying", *SEARCH, "--out", tables / "model")
+    east, north = np.linspace(0, 1, 20), np.linspace(0, 1, 15)
+    grid = xarray.Dataset({"z": (("east", "north"), np.zeros((20, 15)))}, {"east": east, "north": north})
+    grid.chunk({"east": 4}).to_zarr(tables / "grid.zarr", zarr_format=2)
+    command = ("predict", tables / "model", tables / "grid.zarr", "--out")
+    done(*command, tables / "wanted.zarr")
+    for i in range(rounds):
+        shutil.rmtree(out, ignore_errors=True)
+        if i % 2:
+            killed_after(rng.uniform(0, 0.4), tables / "log", *command, out)
+        running = [start(tables / f"log-{n}", *command, out) for n in "ab"]
+        assert [each.wait() for each in running] == [0, 0], [each.said for each in running]
+        assert np.array_equal(numbers_in(out), numbers_in(tables / "wanted.zarr"))
+        assert not list(tables.glob("*.parts")), "something is left behind"
 
 
 def test_two_savings_that_alternate_leave_a_model(tables: Path) -> None:
