@@ -53,6 +53,13 @@ def cokriged(
     return W[:, : len(y)] @ y, covariance(T, j, T, j) - W @ V.T
 
 
+@pytest.mark.parametrize("quantities", [10_001, 10**9, 10**30])
+def test_a_trend_has_no_more_quantities_than_can_be(quantities: int) -> None:
+    """As a folder of somebody else might say."""
+    with pytest.raises(InputError, match="more than 10,000 terms"):
+        cagp.Prior(cagp.Matern32(0.2), mean=ByQuantity(quantities), noise_variance=1.0).condition([[0.0, 0.0]], [1.0])
+
+
 def prior() -> cagp.Prior:
     kernel = Coregionalised.of(cagp.Matern32(0.2), B1) + Coregionalised.of(cagp.Matern12(0.9), B2)
     levels = NoiseByQuantity(tuple(np.sqrt(NOISE).tolist()))

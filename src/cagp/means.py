@@ -256,8 +256,10 @@ class ByQuantity(_Combination):
         super().__post_init__()
 
     def basis(self, X: torch.Tensor) -> torch.Tensor:
-        own = torch.nn.functional.one_hot(quantity_of(X, self.quantities), self.quantities).to(X)
         each = Polynomial(self.degree).basis(X[:, :-1])
+        if self.quantities * each.shape[1] > _MOST_TERMS:  # counted before they are made
+            raise InputError(f"{self!r} has more than {_MOST_TERMS:,} terms; take fewer quantities, or a lower degree")
+        own = torch.nn.functional.one_hot(quantity_of(X, self.quantities), self.quantities).to(X)
         return (own[:, :, None] * each[:, None, :]).flatten(1)
 
     def spanning(self, X: torch.Tensor, origin: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:

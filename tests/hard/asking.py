@@ -138,9 +138,6 @@ def symmetric(seed: int, folder: Path) -> str:
 
 def maps(seed: int, folder: Path) -> str:
     """A map in a file, whatever its cells, its columns and its system: the numbers of a prediction at their centres."""
-    import rasterio
-    import xarray
-
     problem = Problem(
         np.random.default_rng([10, seed]), 40, calm=0.7, p=int(np.random.default_rng(seed).integers(4) > 2) + 2
     )
@@ -161,6 +158,16 @@ def maps(seed: int, folder: Path) -> str:
     }
     out = folder / f"map{pick(rng, ('.tif', '.tif', '.nc', '.zarr', '.tif', '.png'))}"
     cagp.write_map(model, out, side, about=about, progress=False, **asked)
+    check_map(out)
+    assert [each.name for each in folder.iterdir()] == [out.name], "something is left behind"
+    return f"written: {out.suffix}"
+
+
+def check_map(out: Path) -> None:
+    """The laws of predictions, at the cells of a map."""
+    import rasterio
+    import xarray
+
     if out.suffix == ".tif":
         with rasterio.open(out) as file:
             bands = dict(zip(file.descriptions, file.read(), strict=True))
@@ -172,8 +179,6 @@ def maps(seed: int, folder: Path) -> str:
     assert (values["lower"] <= values["upper"]).all()
     for name in values:
         assert not name.startswith(("exceeds", "share")) or ((values[name] >= 0) & (values[name] <= 1)).all(), name
-    assert [each.name for each in folder.iterdir()] == [out.name], "something is left behind"
-    return f"written: {out.suffix}"
 
 
 ASKING = {"questions": questions, "symmetric": symmetric, "maps": maps}

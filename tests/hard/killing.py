@@ -10,8 +10,22 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+import psutil
+import pyarrow as pa
+from pyarrow import parquet as pq
+
 from cagp.cli import app
 from cli.small import call
+
+
+def as_folder(folder: Path, columns: dict[str, np.ndarray]) -> Path:
+    """A table as a folder of Parquet files."""
+    folder.mkdir()
+    for number, rows in enumerate(np.array_split(np.arange(len(columns["east"])), 4)):
+        own = {name: column[rows] for name, column in columns.items()}
+        pq.write_table(pa.table(own), folder / f"{number}.parquet", row_group_size=30)
+    return folder
 
 
 @dataclass(frozen=True)
@@ -55,11 +69,13 @@ def start(log: Path, *arguments: object, before: Callable[[], object] = lambda: 
         os._exit(code)
 
 
-def killed_after(seconds: float, log: Path, *arguments: object) -> str:
-    """What the command has said until it was killed."""
-    running = start(log, *arguments)
+def killed_after(seconds: float, log: Path, *arguments: object, before: Callable[[], object] = lambda: None) -> str:
+    """What the command has said until it was killed, and all those have ended whom it has started."""
+    running = start(log, *arguments, before=before)
     time.sleep(seconds)
+    others = psutil.Process(running.pid).children(recursive=True)
     running.kill()
+    assert not psutil.wait_procs(others, timeout=120)[1], "a process is left"
     return running.said
 
 

@@ -16,7 +16,7 @@ import cagp
 from cagp import transforms
 from cagp.stopping import ComputationalShare, Iterations, Seconds
 from hard.laws import check_prediction, numbers
-from hard.ugly import kernel, laid_out, locations, mean, observations, pick, scale, spoilt
+from hard.ugly import damage, kernel, laid_out, locations, mean, observations, pick, scale, spoilt
 from solver_cases import CASES
 
 SOLVERS = [case.solver for case in CASES]
@@ -220,26 +220,7 @@ def saved(seed: int, folder: Path) -> str:
     loaded = cagp.load(place, memory_budget=model.recipe.budget)
     assert np.array_equal(np.asarray(loaded.predict(problem.X_test).mean), before, equal_nan=True), "not bit for bit"
     file = pick(rng, sorted(place.iterdir()))
-    content = bytearray(file.read_bytes())
-    at = int(rng.integers(len(content)))
-    how = pick(rng, ("cut", "bit", "byte", "gone", "zeros", "twice", "swap", "folder"))
-    if how == "cut":
-        content = content[:at]
-    elif how == "bit":
-        content[at] ^= 1 << int(rng.integers(8))
-    elif how == "byte":
-        content[at] = int(rng.integers(256))
-    elif how == "zeros":
-        content[at : at + 50] = bytes(len(content[at : at + 50]))
-    elif how == "twice":
-        content = content + content
-    elif how == "swap":
-        content = content[at:] + content[:at]
-    file.unlink()
-    if how == "folder":
-        file.mkdir()
-    elif how != "gone":
-        file.write_bytes(content)
+    how = damage(rng, file)
     try:
         damaged = cagp.load(place, memory_budget=model.recipe.budget)
     except cagp.SavedModelError:

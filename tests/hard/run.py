@@ -14,12 +14,13 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from hard.asking import ASKING
 from hard.doors import DOORS
+from hard.folders import FOLDERS
 from hard.kinds import KINDS
 from hard.laws import lawful
 from hard.memory import memory
 from hard.whole import command, front
 
-PROBLEMS = {**KINDS, **ASKING, **DOORS, "front": front, "command": command, "memory": memory}
+PROBLEMS = {**KINDS, **ASKING, **DOORS, **FOLDERS, "front": front, "command": command, "memory": memory}
 
 
 LONGEST = 120  # seconds of a single problem; all are small

@@ -6,12 +6,14 @@ import os
 import shutil
 import signal
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
+import torch
 from pyarrow import parquet as pq
 
 import cagp
@@ -19,9 +21,9 @@ from cagp.quantities import QuantitiesModel
 from cagp.shards import ShardedModel
 from cagp.shards.work import Workers
 from cagp.shards.writing import write
-from cagp.tables import read_table
+from cagp.tables import read_table, write_table
 from cli.small import VALUES, write_small
-from hard.killing import done, dying_at, killed_after, start
+from hard.killing import as_folder, done, dying_at, killed_after, start
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 KILLS = int(os.environ.get("CAGP_KILLS", "25"))
@@ -29,7 +31,7 @@ KILLS = int(os.environ.get("CAGP_KILLS", "25"))
 
 FIT = ("--target", "height", "--no-report", "--kernel", "matern32", "--no-mixture", "--no-uncertainty")
 
-MODELS = ("fit", "update")  # what writes a model, and not a table
+MODELS = ("fit", "several", "shards", "update")  # what writes a model, and not a table
 
 
 class Place:
@@ -37,7 +39,10 @@ class Place:
 
     def __init__(self, folder: Path, rows: int, batches: int) -> None:
         self.folder, self.log = folder, folder / "log"
-        write_small(folder / "train.csv", 40)
+        columns = write_small(folder / "train.csv", 40)
+        deep = -columns["height"] + 0.1 * columns["east"]
+        write_table(folder / "several.csv", {**columns, "depth": deep})
+        as_folder(folder / "pieces", write_small(folder / "many.csv", 300))
         write_small(folder / "other.csv", 30, seed=1)
         write_small(folder / "new.csv", rows, seed=2)
         done("fit", folder / "train.csv", "--out", folder / "model", *VALUES, *FIT[:3])
@@ -46,6 +51,11 @@ class Place:
     def command(self, verb: str, out: Path) -> tuple[object, ...]:
         if verb == "fit":
             return ("fit", self.folder / "train.csv", "--out", out, *FIT, "--overwrite")
+        if verb == "several":
+            both = ("--target", "height,depth", *FIT[2:])
+            return ("fit", self.folder / "several.csv", "--out", out, *both, "--overwrite")
+        if verb == "shards":
+            return ("fit", self.folder / "pieces", "--out", out, *FIT, "--no-varying", "--overwrite")
         if verb == "update":
             return ("update", self.folder / "model", self.folder / "other.csv", "--out", out, "--overwrite")
         more: dict[str, tuple[object, ...]] = {
@@ -72,13 +82,14 @@ class Place:
             out.write_text("mean,height_19\n1.0,1.0\n")
 
 
-def killed_often(tmp_path: Path, verb: str, times: int, rows: int) -> tuple[int, int]:
+def killed_often(tmp_path: Path, verb: str, times: int, rows: int, jobs: int = 1) -> tuple[int, int]:
     """How many kills found the command at work, and how many of its outputs there were; all laws hold."""
-    place = Place(tmp_path, rows, 20)
-    out = tmp_path / ("out" if verb in MODELS else "out.csv")
+    place, store = Place(tmp_path, rows, 20), tmp_path / "pieces-shards-height"
+    out, threads = tmp_path / ("out" if verb in MODELS else "out.csv"), partial(torch.set_num_threads, jobs)
     done(*place.command(verb, out))
+    shutil.rmtree(store, ignore_errors=True)
     began = time.monotonic()
-    assert start(place.log, *place.command(verb, out)).wait() == 0
+    assert start(place.log, *place.command(verb, out), before=threads).wait() == 0
     seconds = time.monotonic() - began
     right = place.content(verb, out)
     assert right is not None
@@ -89,8 +100,9 @@ def killed_often(tmp_path: Path, verb: str, times: int, rows: int) -> tuple[int,
         if i % 4 == 0:
             place.old(verb, out)
             before = place.content(verb, out)
-        share = rng.uniform(0.7, 1.1) if i % 2 else rng.uniform(0.0, 1.0)
-        said = killed_after(share * seconds, place.log, *place.command(verb, out))
+            shutil.rmtree(store, ignore_errors=True)
+        share = rng.uniform(0.7, 1.3) if i % 2 else rng.uniform(0.0, 1.0)
+        said = killed_after(share * seconds, place.log, *place.command(verb, out), before=threads)
         now = place.content(verb, out)
         reported = ("Model: " if verb in MODELS else "Written: ") in said
         assert now is not None, "what was there before is gone"
@@ -103,6 +115,10 @@ def killed_often(tmp_path: Path, verb: str, times: int, rows: int) -> tuple[int,
     done(*place.command(verb, out))
     np.testing.assert_allclose(place.content(verb, out), right, rtol=1e-9)
     assert not (tmp_path / "out.csv.parts").exists(), "finished batches are left behind"
+    if verb == "shards":
+        left = sorted(each.name for each in store.iterdir())
+        assert left == ["sample.parquet", "split.json", "store.json", "tiles"], "something is left behind"
+    assert not list(out.rglob(".partial-*")), "something is left behind"
     return at_work, finished
 
 
@@ -174,11 +190,52 @@ def test_saving_is_killed_before_every_file_operation(kind: str, there: bool, tm
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("verb", ["fit", "update", "predict", "simulate", "average"])
+@pytest.mark.parametrize("verb", ["fit", "several", "update", "predict", "simulate", "average"])
 def test_killed_often(tmp_path: Path, verb: str) -> None:
     at_work, finished = killed_often(tmp_path, verb, KILLS, 3000)
     assert at_work
     print(f"{verb}: {at_work} of {KILLS} kills found it at work, {finished} outputs were whole and new")
+
+
+@pytest.mark.usefixtures("small_shards")
+@pytest.mark.parametrize("jobs", [1, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("times", [1, pytest.param(KILLS, marks=pytest.mark.slow)])
+def test_a_fit_in_shards_is_killed_often(tmp_path: Path, times: int, jobs: int) -> None:
+    at_work, finished = killed_often(tmp_path, "shards", times, 20, jobs)
+    assert at_work
+    print(f"{jobs} workers: {at_work} of {times} kills found it at work, {finished} models were whole and new")
+
+
+@pytest.mark.usefixtures("small_shards")
+@pytest.mark.parametrize("jobs", [1, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("times", [2, pytest.param(KILLS, marks=pytest.mark.slow)])
+def test_predictions_in_shards_are_killed_often(tmp_path: Path, times: int, jobs: int) -> None:
+    """A file that was there stays as it was; all of them are those of a run that nobody kills."""
+    place, model, threads = Place(tmp_path, 20, 1), tmp_path / "sharded", partial(torch.set_num_threads, jobs)
+    done(*place.command("shards", model))
+    points = as_folder(tmp_path / "points", write_small(tmp_path / "points.csv", 2000, seed=3))
+    wanted = pq.read_table(cagp.load(model).predict_to(points, tmp_path / "wanted", n_jobs=1))
+    out, rng = tmp_path / "out", np.random.default_rng(0)
+    command = ("predict", model, points, "--out", out)
+    began = time.monotonic()
+    assert start(place.log, *command, before=threads).wait() == 0
+    seconds, at_work = time.monotonic() - began, 0
+    for i in range(times):
+        if i % 4 == 0:
+            shutil.rmtree(out)
+        there = {path: path.stat().st_mtime_ns for path in out.glob("part-*")}
+        said = killed_after(rng.uniform(0, 1.1) * seconds, place.log, *command, before=threads)
+        assert {path: path.stat().st_mtime_ns for path in there} == there, "what was done is done again, or gone"
+        for path in out.glob("part-*"):
+            pq.read_table(path)
+        assert "Written" not in said or len(list(out.glob("part-*"))) == 52, "it was reported done, and is not there"
+        at_work += "Written" not in said
+    assert start(place.log, *command, before=threads).wait() == 0, place.log.read_text()
+    found = pq.read_table(out)
+    for name in wanted.column_names:
+        np.testing.assert_allclose(found[name].to_numpy(), wanted[name].to_numpy(), rtol=1e-10, atol=1e-12)
+    assert not list(out.rglob(".partial-*")), "something is left behind"
+    print(f"{jobs} workers: {at_work} of {times} kills found it at work")
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -137,6 +138,31 @@ def spoilt(rng: np.random.Generator, array: np.ndarray) -> Any:
         "none": lambda: pick(rng, (None, "data.csv", 3.0, {}, [], object(), b"1")),
         "bool": lambda: copy > 0,
     }[how]()
+
+
+def damage(rng: np.random.Generator, file: Path) -> str:
+    """What happened to a file: a disk, a transfer, an editor."""
+    content = bytearray(file.read_bytes())
+    at = int(rng.integers(len(content)))
+    how = pick(rng, ("cut", "bit", "byte", "gone", "zeros", "twice", "swap", "folder"))
+    if how == "cut":
+        content = content[:at]
+    elif how == "bit":
+        content[at] ^= 1 << int(rng.integers(8))
+    elif how == "byte":
+        content[at] = int(rng.integers(256))
+    elif how == "zeros":
+        content[at : at + 50] = bytes(len(content[at : at + 50]))
+    elif how == "twice":
+        content = content + content
+    elif how == "swap":
+        content = content[at:] + content[:at]
+    file.unlink()
+    if how == "folder":
+        file.mkdir()
+    elif how != "gone":
+        file.write_bytes(content)
+    return str(how)
 
 
 def kernel(rng: np.random.Generator, p: int, unit: float, variance: float, depth: int = 0) -> cagp.Kernel:

@@ -13,6 +13,7 @@ import cagp
 from cagp import errors
 from cagp.cli import app
 from cagp.tables import read_columns, read_table
+from hard.asking import check_map
 from hard.kinds import Problem, check_transformed
 from hard.laws import check_prediction, numbers
 from hard.ugly import kernel, pick, scale
@@ -130,23 +131,56 @@ def command(seed: int, folder: Path) -> str:
     out, codes = folder / f"out{pick(rng, ('.csv', '.parquet', '.csv.gz'))}", []
     more = ["--drop-missing"] if rng.random() < 0.3 else []
     observed = ["--observed"] if rng.random() < 0.3 else []
-    verbs: list[tuple[Any, ...]] = [("predict",), ("average",), ("simulate", "--n", 2)]
+    level = str(pick(rng, ("0", repr(problem.y_unit), f"-1e-3,{problem.y_unit!r}", "nan", "high", "1e999", "0,0")))
+    exceed = ["--exceed", level] if rng.random() < 0.3 else []
+    verbs: list[tuple[Any, ...]] = [
+        ("predict", *observed, *exceed),
+        ("average", *observed, *exceed),
+        ("simulate", *observed, "--n", 2),
+        ("design", "--n", int(rng.integers(1, len(problem.X_test) + 2))),
+    ]
     for verb, *rest in verbs:
-        done = call(verb, model, folder / "new.csv", "--out", out, *rest, *more, *observed)
-        assert (done.exit_code == 0) == out.exists(), f"{verb}: an output that was not reported, or none that was"
-        left = [
-            each.name for each in folder.iterdir() if each.name.startswith(".partial") or each.name.endswith(".parts")
-        ]
-        assert done.exit_code or not left, left
+        done = call(verb, model, folder / "new.csv", "--out", out, *rest, *more)
+        written(done, out, verb)
         codes.append(done.exit_code)
         if out.exists():
-            if verb != "simulate":
+            if verb in ("predict", "average"):
                 known = read_columns(out).names
                 lower, upper = (next(name for name in known if name.startswith(end)) for end in ("lower_", "upper_"))
-                shown = read_table(out, ["mean", "std", lower, upper]).columns
+                above = [name for name in known if name.startswith("exceeds_")]
+                assert not exceed or above, "no column says how probable it is"
+                shown = read_table(out, ["mean", "std", lower, upper, *above]).columns
                 values = {name: numbers(each, name) for name, each in shown.items()}
                 assert (values["std"] >= 0).all()
                 assert (values[lower] <= values[upper]).all()
+                assert all(((values[name] >= 0) & (values[name] <= 1)).all() for name in above), "no probability"
+            if verb == "design":
+                falling = numbers(read_table(out, ["average_variance"]).columns["average_variance"], "variance")
+                assert (np.diff(falling) <= 1e-9 * falling[0]).all(), "an observation makes things worse"
             out.unlink()
+    if rng.random() < 0.5:
+        codes.append(mapped(problem, model, folder, [*observed, *exceed]))
     assert call("info", model).exit_code == 0
     return "all" if not any(codes) else f"codes {codes}"
+
+
+def written(done: Result, out: Path, what: str) -> None:
+    """An output is there if that was reported, and then nothing beside it."""
+    assert (done.exit_code == 0) == out.exists(), f"{what}: an output that was not reported, or none that was"
+    left = [each.name for each in out.parent.iterdir() if each.name.startswith(".partial") or ".parts" in each.name]
+    assert done.exit_code or not left, left
+
+
+def mapped(problem: Problem, model: Path, folder: Path, options: list[str]) -> int:
+    """``cagp predict --grid``, and its exit code."""
+    rng = problem.rng
+    spread = float(np.ptp(problem.X, axis=0).max()) or problem.x_unit
+    side = repr(spread / float(10.0 ** rng.uniform(-1, 1.5)))
+    if rng.random() < 0.2:
+        side = str(pick(rng, (f"{side}m", "0", "-1", "nan", "wide", "1e-300", "1e300", "", folder / "new.csv")))
+    out = folder / f"map{pick(rng, ('.tif', '.tif', '.nc', '.zarr', '.png'))}"
+    done = call("predict", model, "--grid", side, "--out", out, *options, *pick(rng, ([], [], ["--share"])))
+    written(done, out, "map")
+    if out.exists():
+        check_map(out)
+    return done.exit_code

@@ -16,13 +16,15 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.spatial import cKDTree
 
 import cagp
-from cagp.errors import InputError, InputTypeError, SavedModelError
+from cagp.errors import DataError, InputError, InputTypeError, SavedModelError
 from cagp.model import Model
+from cagp.saving.folder import own_hash
 from cagp.shards import ShardedModel, Store, fit, fitting, writing
 from cagp.shards.fitting import working_set
 from cagp.shards.work import Workers
 from cagp.shards.writing import write
 from cagp.support import progress
+from cagp.support.atomic_files import write_atomically
 
 pa = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
@@ -225,6 +227,10 @@ def test_predictions_are_written_in_the_order_of_the_points(
     assert {each.partition(":")[0] for each in said[: n + 1]} == {"predicting"}  # nothing from inside
     with pytest.raises(InputError, match="another model, for other points, or in other batches"):
         cagp.load(folder).predict_to(points, out, n_jobs=1)
+    rows = parquet.read_table(points / "0.parquet")
+    parquet.write_table(pa.table({"x0": rows["x1"], "x1": rows["x0"]}), points / "0.parquet")
+    with pytest.raises(InputError, match="another model, for other points"):  # which have changed meanwhile
+        cagp.load(folder).predict_to(points, out, **how)
 
 
 def test_a_store_has_every_row_once(tmp_path: Path) -> None:
@@ -266,6 +272,11 @@ def test_writing_goes_on_where_it_was_killed(after: str, tmp_path: Path, monkeyp
     assert (tmp_path / "store" / after).stat().st_mtime_ns == kept
     assert store.rows == wanted.rows
     assert_array_equal(store.take(np.arange(len(X)), HERE).y, y)
+    monkeypatch.undo()
+    write_atomically(store.folder / "dealt/.partial-0-part-00001.parquet", b"")  # killed after its description
+    write_atomically(store.folder / ".partial-0-split.json", b"")
+    assert write(source, "z", tmp_path / "store", HERE, **options) == store
+    assert not [*store.folder.glob("dealt"), *store.folder.rglob(".partial-*")]
 
 
 def test_a_saved_model_predicts_the_same(model: ShardedModel, tmp_path: Path) -> None:
@@ -303,6 +314,7 @@ def test_what_was_damaged_is_refused(model: ShardedModel, tmp_path: Path) -> Non
     """Whatever zip archives, Parquet files and JSON say of it."""
     folder = model.save(tmp_path / "model")
     known = json.loads((folder / "shards.json").read_text())
+    del known["sha256"]
     huge = [[[take, 10**30] for take, _ in own] for own in known["far"]]
     for key, value in (
         ("parts", "../model"),
@@ -313,10 +325,10 @@ def test_what_was_damaged_is_refused(model: ShardedModel, tmp_path: Path) -> Non
         ("far", huge),
     ):
         changed = known | {key: value}
-        (folder / "shards.json").write_text(json.dumps(changed))
+        (folder / "shards.json").write_text(json.dumps(changed | {"sha256": own_hash(changed)}))
         with pytest.raises(SavedModelError, match="no model of data in shards"):
             cagp.load(folder)
-    (folder / "shards.json").write_text(json.dumps(known))
+    (folder / "shards.json").write_text(json.dumps(known | {"sha256": own_hash(known)}))
     rng = np.random.default_rng(0)
     for file in [*folder.glob("parts-*/around-*.npz"), *folder.glob("parts-*/far.parquet")]:
         content = file.read_bytes()
@@ -330,6 +342,23 @@ def test_what_was_damaged_is_refused(model: ShardedModel, tmp_path: Path) -> Non
         with pytest.raises(SavedModelError, match="no model of data in shards"):
             cagp.load(folder)
         file.write_bytes(content)
+    np.savez_compressed(next(folder.glob("parts-*/around-0.npz")), np.zeros(10**6))
+    with pytest.raises(SavedModelError, match="packed"):  # a little file that would be a lot of memory
+        cagp.load(folder)
+
+
+@pytest.mark.parametrize("how", ["bit", "gone"])
+def test_a_tile_that_was_damaged_is_refused(model: ShardedModel, tmp_path: Path, how: str) -> None:
+    folder, tile, X = model.save(tmp_path / "model"), model.store.tile(0), model.store.read(0).X
+    content, found = tile.read_bytes(), cagp.load(folder)
+    damaged = bytearray(content)
+    damaged[200] ^= 1  # of a number, which is another number then
+    try:
+        tile.write_bytes(damaged) if how == "bit" else tile.unlink()
+        with pytest.raises(DataError, match="is damaged, or gone"):
+            found.predict(X[:5])
+    finally:
+        tile.write_bytes(content)
 
 
 @pytest.mark.parametrize(

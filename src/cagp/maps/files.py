@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
-from collections.abc import Callable, Iterable, Mapping
+import zlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,7 @@ import numpy as np
 
 from ..errors import InputError
 from ..support.advice import optional
-from ..support.atomic_files import named_as, whole_file
+from ..support.atomic_files import named_as, require_disk, whole_file
 from ..support.coordinate_systems import coordinate_units, is_globe, parsed
 from .cells import TILE, Cells, Tile
 
@@ -57,7 +59,8 @@ def _geotiff(path: Path, layout: Layout, parts: Parts) -> None:
     profile = {"driver": "GTiff", "dtype": "float64", "count": len(layout.bands), "nodata": np.nan}
     profile |= {"height": cells.rows, "width": cells.columns, "transform": cells.transform(), "crs": cells.crs}
     profile |= {"tiled": True, "blockxsize": TILE, "blockysize": TILE, "BIGTIFF": "IF_SAFER"}
-    with whole_file(path) as temporary:
+    written = list[tuple[Any, int]]()
+    with rasterio.Env(), whole_file(path) as temporary:
         with rasterio.open(temporary, "w", compress="deflate", predictor=3, interleave="band", **profile) as file:
             file.update_tags(**{name: str(note) for name, note in layout.notes.items()})
             for band, (name, attributes) in enumerate(layout.bands.items(), start=1):
@@ -66,8 +69,24 @@ def _geotiff(path: Path, layout: Layout, parts: Parts) -> None:
                 file.update_tags(band, **{key: str(value) for key, value in attributes.items()})
             for tile, values in parts:
                 stacked = np.stack([values[name] for name in layout.bands])
-                file.write(stacked, window=rasterio.windows.Window.from_slices(*tile.slices))
+                written.append((rasterio.windows.Window.from_slices(*tile.slices), zlib.crc32(stacked.data)))
+                file.write(stacked, window=written[-1][0])
+        _require_whole(temporary, written)
         temporary.with_name(f"{temporary.name}.aux.xml").unlink(missing_ok=True)
+
+
+def _require_whole(path: Path, written: Sequence[tuple[Any, int]]) -> None:
+    """Read back what was written, windows and their checksums: GDAL says nothing of a disk that is full."""
+    import rasterio
+
+    try:
+        with rasterio.open(path) as file:
+            whole = all(zlib.crc32(file.read(window=window)) == wanted for window, wanted in written)
+    except (rasterio.errors.RasterioError, OSError):
+        whole = False
+    if not whole:
+        require_disk(path, 2**20)
+        raise OSError(errno.EIO, "what is read back is not what was written")
 
 
 def _frame(layout: Layout) -> Any:
@@ -106,7 +125,9 @@ def _netcdf(path: Path, layout: Layout, parts: Parts) -> None:
 
     frame, cells = _frame(layout), layout.cells
     chunks = (min(TILE, cells.rows), min(TILE, cells.columns))
+    numbers = cells.rows * cells.columns * len(layout.bands) + cells.rows + cells.columns
     with whole_file(path) as temporary:
+        require_disk(path, 9 * numbers)  # and what is said of them; few can be packed
         frame.to_netcdf(temporary, engine="h5netcdf")
         with h5netcdf.File(temporary, "a") as file:
             for name in layout.bands:

@@ -165,7 +165,8 @@ def _write_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:
     try:
         save_file(arrays, path)
     except SafetensorError as error:  # a full disk, for example
-        raise OSError(errno.EIO, str(error)) from error
+        known = re.search(r"\(os error (\d+)\)", str(error))
+        raise OSError(int(known[1]) if known else errno.EIO, str(error)) from error
     path.chmod(mode)
     with open(path, "rb+") as file:
         os.fsync(file.fileno())

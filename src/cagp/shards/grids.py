@@ -13,7 +13,7 @@ import numpy as np
 
 from ..errors import InputError
 from ..support.advice import optional
-from ..support.atomic_files import write_atomically
+from ..support.atomic_files import begun, remove, write_atomically
 from .fields import Region, cut, opened
 from .work import Workers
 
@@ -34,7 +34,7 @@ def predict_grid(
     from ..interop.xarray import conditioned_for
     from ..interop.xarray_prediction import predict_on
 
-    zarr = optional("zarr", "predictions on grids", "xarray")
+    optional("zarr", "predictions on grids", "xarray")
     if out.suffix != ".zarr":
         raise InputError(f"{out} must end in .zarr, since the points are a grid")
     grid = opened(points)
@@ -45,32 +45,52 @@ def predict_grid(
     template = predict_on(request, grid, _chunks(grid, dims, sizes, most), False)
     key = str(tokenize(observed, level, model.key, dict(template.chunks), *(each.data for each in spread)))
     parts = out.with_name(f"{out.name}.parts")
-    if out.exists():
-        if not (out / ".zgroup").is_file() or zarr.open_group(out, mode="r").attrs.get("cagp_job") != key:
-            raise InputError(f"{out} is there already, with something else; choose another name")
-        shutil.rmtree(parts, ignore_errors=True)  # which a kill after the last block may have left
+    if _is_done(out, key):
         by.tell(f"all of {out} was there")
-        return
+    else:
+        with begun(parts):
+            if not _is_done(out, key):  # by another process, which was waited for
+                _begin(model, template, parts, key)
+                calls, regions = [], list(cut(template["mean"], 1))  # each a block
+                for number, region in enumerate(regions):
+                    if not (parts / _DONE / str(number)).exists():
+                        own = [_of_region(each, region) for each in spread]
+                        calls.append((load, replace(request, model=None), own, parts, region, number))
+                by.all_of(_predict_block, calls, "predicting", done=len(regions) - len(calls), pieces="blocks")
+                (parts / _STORE).rename(out)
+    shutil.rmtree(parts, ignore_errors=True)  # which a kill after the last block may have left, too
+
+
+def _is_done(out: Path, key: str) -> bool:
+    """Whether the store is there; one of another job is refused."""
+    import zarr
+
+    if out.exists() and (
+        not (out / ".zgroup").is_file() or zarr.open_group(out, mode="r").attrs.get("cagp_job") != key
+    ):
+        raise InputError(f"{out} is there already, with something else; choose another name")
+    return out.exists()
+
+
+def _of_region(coordinate: Any, region: Region) -> Any:
+    return coordinate.isel({dim: at for dim, at in region.items() if coordinate.sizes[dim] > 1})
+
+
+def _begin(model: Any, template: Any, parts: Path, key: str) -> None:
+    """Begin, or go on with, the job ``key`` in a folder; another one is refused."""
     if (parts / _JOB).exists():
         if json.loads((parts / _JOB).read_text(encoding="utf-8")) != key:
             raise InputError(
                 f"{parts} has predictions of another model, for another grid, or in other batches; choose another name"
             )
-    else:
-        shutil.rmtree(parts, ignore_errors=True)
-        (parts / _DONE).mkdir(parents=True)
-        model.save(parts / _MODEL)
-        template.attrs["cagp_job"] = key
-        template.to_zarr(parts / _STORE, compute=False, zarr_format=2)
-        write_atomically(parts / _JOB, json.dumps(key).encode())
-    calls, regions = [], list(cut(template["mean"], 1))  # each a block
-    for number, region in enumerate(regions):
-        if not (parts / _DONE / str(number)).exists():
-            own = [each.isel({dim: at for dim, at in region.items() if each.sizes[dim] > 1}) for each in spread]
-            calls.append((load, replace(request, model=None), own, parts, region, number))
-    by.all_of(_predict_block, calls, "predicting", done=len(regions) - len(calls), pieces="blocks")
-    (parts / _STORE).rename(out)
-    shutil.rmtree(parts)
+        return
+    for left in parts.iterdir():
+        remove(left)
+    (parts / _DONE).mkdir()
+    model.save(parts / _MODEL)
+    template.attrs["cagp_job"] = key
+    template.to_zarr(parts / _STORE, compute=False, zarr_format=2)
+    write_atomically(parts / _JOB, json.dumps(key).encode())
 
 
 def _chunks(grid: Any, dims: Any, sizes: tuple[int, ...], most: int) -> dict[str, int]:

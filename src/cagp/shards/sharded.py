@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import struct
+import zlib
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -26,16 +28,23 @@ from ..quantities import UnknownHereError
 from ..saving import About, Saved
 from ..saving import load as load_model
 from ..saving import write as write_model
-from ..saving.folder import IN_SHARDS, new_parts, require_parts, require_writable
+from ..saving.folder import (
+    IN_SHARDS,
+    description_in,
+    new_parts,
+    require_parts,
+    require_writable,
+    write_description,
+)
 from ..solvers import NearestNeighbours
 from ..solvers.nearest_neighbours import PreparedNearestNeighbours
 from ..solvers.neighbourhoods import FarSubset, far_rows, with_far
-from ..support.atomic_files import fill_folder, one_writer, remove_partial, whole_file, write_atomically
+from ..support.atomic_files import begun, fill_folder, one_writer, remove_partial, whole_file, write_atomically
 from ..support.progress import progress as progress_bar
 from ..support.validation import ArrayLike, count
 from .fields import is_grid
 from .grids import predict_grid
-from .sources import Part, is_frame, parts_of
+from .sources import Part, identity_of, is_frame, parts_of
 from .store import Rows, Store
 from .surroundings import Far, Metric, Surroundings
 from .work import Workers, workers
@@ -43,7 +52,10 @@ from .work import Workers, workers
 _BATCH = 8192  # places that are looked at together
 _PIECE = 250_000  # points of a file of predictions, at most: a kill loses what is under way
 _MODEL, _JOB, _POINTS = "_model", "_job.json", "_points"  # names that readers of Parquet folders pass over
-_DAMAGED = (OSError, ValueError, LookupError, TypeError, RuntimeError, EOFError, BadZipFile)  # of a file to read
+_FORMAT, _VERSION = "cagp shards model", 1
+_ENTRIES = {"format", "format_version", "cagp_version", "created", "store", "parts", "near", "far"}
+_WRONG = (ValueError, LookupError, TypeError, AttributeError, OverflowError, RuntimeError)
+_DAMAGED = (*_WRONG, OSError, EOFError, BadZipFile, struct.error, zlib.error)  # of a file to read
 _OWN = (_MODEL, _POINTS, ".partial-")  # before the job is known
 
 
@@ -212,32 +224,41 @@ class ShardedModel:
             with workers(n_jobs, memory_limit, progress) as by:
                 predict_grid(self, points, place, observed, interval, most, loaded, by)
             return place
-        if is_frame(points):
-            points.to_parquet(place / _POINTS, write_index=False)
-            points = place / _POINTS
         if clash := {"mean", "std", *_ends(interval)} & set(self.store.features):
             raise InputError(f"the feature {min(clash)!r} is called like a new column; fit to one of another name")
-        pieces = [piece for part in parts_of(points, self.store.features)[0] for piece in part.cut(most)]
-        asked = [observed, interval, self.key, [(each.path, each.rows) for each in pieces]]
+        pieces = [] if is_frame(points) else self._pieces(points, most)  # what is wrong with files is said before work
+        asked = [observed, interval, self.key, most, identity_of(points)]
         key = hashlib.sha256(json.dumps(asked).encode()).hexdigest()
+        with begun(place):
+            self._require_job(place, key)
+            if is_frame(points):
+                points.to_parquet(place / _POINTS, write_index=False)
+                pieces = self._pieces(place / _POINTS, most)
+            paths = [place / f"part-{number:05d}.parquet" for number in range(len(pieces))]
+            calls = [(place / _MODEL, *each, observed, interval) for each in zip(pieces, paths, strict=True)]
+            left = [call for call in calls if not call[2].exists()]
+            with workers(n_jobs, memory_limit, progress) as by:
+                by.all_of(_predict_piece, left, "predicting", done=len(calls) - len(left))
+            remove_partial(place)
+        return place
+
+    def _pieces(self, points: Any, most: int) -> list[Part]:
+        """The points of Parquet files, as many together as one file of predictions has."""
+        return [piece for part in parts_of(points, self.store.features)[0] for piece in part.cut(most)]
+
+    def _require_job(self, place: Path, key: str) -> None:
+        """Begin, or go on with, the job ``key`` in a folder; another one is refused."""
         if (place / _JOB).exists():
             if (place / _JOB).read_bytes() != json.dumps(key).encode():
                 raise InputError(
                     f"{place} has predictions of another model, for other points, or in other batches; choose another "
                     "folder"
                 )
-        elif place.exists() and any(not each.name.startswith(_OWN) for each in place.iterdir()):
+        elif any(not each.name.startswith(_OWN) for each in place.iterdir()):
             raise InputError(f"{place} is a folder with other things in it; choose another one")
         else:
             self.save(place / _MODEL, overwrite=True)
             write_atomically(place / _JOB, json.dumps(key).encode())
-        paths = [place / f"part-{number:05d}.parquet" for number in range(len(pieces))]
-        calls = [(place / _MODEL, *each, observed, interval) for each in zip(pieces, paths, strict=True)]
-        left = [call for call in calls if not call[2].exists()]
-        with workers(n_jobs, memory_limit, progress) as by:
-            by.all_of(_predict_piece, left, "predicting", done=len(calls) - len(left))
-        remove_partial(place)
-        return place
 
     # --- on disk --------------------------------------------------------------------------------------------------
 
@@ -256,7 +277,7 @@ class ShardedModel:
                 near = [[leaf for leaf, _ in each.metric.near] for each in self.around]
                 far = [[counts for _, *counts in each.far] for each in self.around]
                 known = {"store": str(self.store.folder), "parts": parts.name, "near": near, "far": far}
-                write_atomically(at / IN_SHARDS, json.dumps(known, indent=1).encode())
+                write_description(at / IN_SHARDS, {"format": _FORMAT, "format_version": _VERSION, **known})
 
         return fill_folder(place, fill)
 
@@ -274,13 +295,17 @@ def read_sharded(folder: str | Path) -> ShardedModel:
 def _read(place: Path) -> ShardedModel:
     """What the folder holds now."""
     try:
-        known = json.loads((place / IN_SHARDS).read_text(encoding="utf-8"))
+        known = description_in(place, IN_SHARDS, _FORMAT, {_VERSION: (_ENTRIES,)})
         store, parts = Store.open(known["store"]), place / require_parts(known["parts"])
         learned = load_model(parts / "learned")
+        if len(store.features) != learned.X.shape[1]:
+            raise ValueError(f"it is of other features than {store.folder}")
         around = []
         for i, (component, near) in enumerate(zip(learned.components, known["near"], strict=True)):
             content = io.BytesIO((parts / f"around-{i}.npz").read_bytes())  # np.load leaves a damaged file open
             with np.load(content) as file:
+                if sum(each.file_size for each in file.zip.infolist()) > content.getbuffer().nbytes:
+                    raise ValueError("its arrays are packed, which cagp does not do")
                 origin, low, high, *others = (file[name] for name in file.files)
             arrays = [torch.from_numpy(each) for each in others]
             pairs = tuple(zip(near, arrays[: len(near)], strict=True))

@@ -130,6 +130,14 @@ def names_of(source: Any) -> list[str]:
     return list(source.columns) if isinstance(source, LazyField) or is_frame(source) else parts_of(source)[1]
 
 
+def identity_of(source: Any) -> Any:
+    """What tells Parquet files, or a Dask data frame, from others, and from themselves when they have changed."""
+    if is_frame(source):
+        return source._name
+    files = {part.path: Path(part.path).stat() for part in parts_of(source)[0]}
+    return [(path, each.st_size, each.st_mtime_ns) for path, each in files.items()]
+
+
 def is_frame(source: Any) -> bool:
     """Whether it is a Dask data frame."""
     return type(source).__module__.partition(".")[0] in ("dask", "dask_expr") and hasattr(source, "to_parquet")

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InputError
+from ..errors import DataError, InputError
 from ..support.atomic_files import whole_file
 from ..support.validation import count
 from .fields import FieldAxes
@@ -59,15 +59,19 @@ class Rows:
     @classmethod
     def read(cls, path: str | Path, groups: Sequence[int] | None, names: Sequence[str]) -> Rows:
         """Row groups of a Parquet file, all of them by default."""
-        from pyarrow import parquet
+        from pyarrow import ArrowException, parquet
 
-        with parquet.ParquetFile(path) as file:
-            table = file.read(columns=[*names, ROW]) if groups is None else file.read_row_groups(list(groups))
-        columns = [table.column(name).to_numpy() for name in (*names, ROW)]
-        return cls(np.column_stack(columns[:-2]), columns[-2], columns[-1])
+        try:
+            with parquet.ParquetFile(path, page_checksum_verification=True) as file:
+                table = file.read(columns=[*names, ROW]) if groups is None else file.read_row_groups(list(groups))
+            columns = [table.column(name).to_numpy() for name in (*names, ROW)]
+            return cls(np.column_stack(columns[:-2]), columns[-2], columns[-1])
+        except (ArrowException, OSError, LookupError, TypeError, ValueError) as error:
+            raise DataError(f"{path} is damaged, or gone ({error}); remove the shards, and fit again") from error
 
 
 PLAIN: dict[str, Any] = {"compression": "none", "use_dictionary": False, "write_statistics": False}
+PLAIN |= {"write_page_checksum": True}
 """How numbers that hardly repeat are written."""
 
 
@@ -101,9 +105,13 @@ class Store:
             if not (names and sum(rows) and all(isinstance(each, str) for each in (*names, target))):
                 raise ValueError
             block = count(known["block"], "block", minimum=1)
-            return cls(place.resolve(), names, target, rows, block, field)
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise InputError(f"{place} is not a store of shards: its {DESCRIPTION} cannot be read") from error
+            found = cls(place.resolve(), names, target, rows, block, field)
+            for tile, own in enumerate(rows):  # a number takes 8 bytes, and what is announced is made room for
+                if 8 * own * (len(names) + 2) > found.tile(tile).stat().st_size:
+                    raise ValueError(f"{found.tile(tile).name} has not as many rows as it says")
+            return found
+        except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
+            raise InputError(f"{place} is not a store of shards that can be read ({error})") from error
 
     @property
     def names(self) -> tuple[str, ...]:

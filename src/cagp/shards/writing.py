@@ -19,9 +19,9 @@ import torch
 
 from ..errors import InputError
 from ..gram.neighbours import spatial_blocks
-from ..support.atomic_files import remove_partial, whole_file, write_atomically
+from ..support.atomic_files import begun, remove_partial, whole_file, write_atomically
 from .fields import FieldAxes, LazyField
-from .sources import Part, is_frame, names_of, parts_of
+from .sources import Part, identity_of, is_frame, names_of, parts_of
 from .store import DESCRIPTION, FORMAT, PLAIN, ROW, SAMPLE, Rows, Store
 from .work import Workers
 
@@ -42,15 +42,27 @@ def write(
 ) -> Store:
     """The rows of a source as a store in ``folder``: the ``target`` and ``features``, by default all other columns.
 
-    Where a call was killed, the same one goes on.
+    Where a call was killed, the same one goes on. Where another process writes the same one, it is waited for.
     """
     place = Path(folder)
     chosen = list(features or [name for name in names_of(source) if name != target])
     key = _key(source, chosen, target, tile, block)
-    if (place / DESCRIPTION).exists():
+    with begun(place):
+        if not (place / DESCRIPTION).exists():
+            _fill(place, source, chosen, target, key, tile, block, by)
         found = Store.open(place)
         _require(json.loads((place / DESCRIPTION).read_text(encoding="utf-8")).get("key") == key, place)
-        return found
+        for each in (place, place / "tiles"):
+            remove_partial(each)
+        for each in (place / "dealt", place / "source"):
+            shutil.rmtree(each, ignore_errors=True)
+    return found
+
+
+def _fill(
+    place: Path, source: Any, chosen: list[str], target: str, key: str, tile: int, block: int, by: Workers
+) -> None:
+    """All that a store has, its description last."""
     field = None
     if isinstance(source, LazyField) or is_frame(source):
         field = _as_files(source, place / "source", key, by)
@@ -68,10 +80,6 @@ def write(
     known = {"format": FORMAT, "key": key, "features": chosen, "target": target, "rows": rows, "block": block}
     known |= {} if field is None else {"field": field.to_json()}
     write_atomically(place / DESCRIPTION, json.dumps(known, indent=1).encode())
-    remove_partial(place / "tiles")
-    shutil.rmtree(place / "dealt")
-    shutil.rmtree(place / "source", ignore_errors=True)
-    return Store.open(place)
 
 
 def _as_files(source: Any, folder: Path, key: str, by: Workers) -> FieldAxes | None:
@@ -90,13 +98,7 @@ def _as_files(source: Any, folder: Path, key: str, by: Workers) -> FieldAxes | N
 
 def _key(source: Any, features: Sequence[str], target: str, tile: int, block: int) -> str:
     """What a store is made of, as a hash."""
-    if isinstance(source, LazyField):
-        about: Any = source.token
-    elif is_frame(source):
-        about = source._name
-    else:
-        files = {part.path: Path(part.path).stat() for part in parts_of(source)[0]}
-        about = [(path, each.st_size, each.st_mtime_ns) for path, each in files.items()]
+    about = source.token if isinstance(source, LazyField) else identity_of(source)
     return hashlib.sha256(repr((about, list(features), target, tile, block)).encode()).hexdigest()
 
 

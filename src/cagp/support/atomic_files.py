@@ -10,7 +10,10 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
 
+from .progress import say
+
 _NOTHING = ", so that nothing was written"
+_MARGIN = 2**16  # bytes of a file that are not numbers
 
 
 @contextmanager
@@ -20,12 +23,17 @@ def named_as(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         why = (error.strerror or str(error)).removesuffix(_NOTHING)  # said once, of a file in a folder in a folder
+        if error.errno and (system := os.strerror(error.errno)) in why:  # and not what a library says around it
+            why = system
         raise OSError(error.errno or errno.EIO, f"{why}{_NOTHING}", str(path)) from error
 
 
 @contextmanager
-def one_writer(folder: Path) -> Iterator[bool]:
-    """One process at a time writes to a folder, where the system locks folders, which is told; a kill lets go."""
+def one_writer(folder: Path, waiting: str = "") -> Iterator[bool]:
+    """One process at a time writes to a folder, where the system locks folders, which is told; a kill lets go.
+
+    ``waiting`` is said where another process has to be waited for.
+    """
     try:
         import fcntl
     except ImportError:  # Windows
@@ -35,9 +43,29 @@ def one_writer(folder: Path) -> Iterator[bool]:
         alone = False
         with suppress(OSError):  # a file system without locks, a folder that is gone
             stack.callback(os.close, handle := os.open(folder, os.O_RDONLY))
-            fcntl.flock(handle, fcntl.LOCK_EX)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if waiting:
+                    say(waiting)
+                fcntl.flock(handle, fcntl.LOCK_EX)
             alone = True
         yield alone
+
+
+@contextmanager
+def begun(folder: Path) -> Iterator[None]:
+    """A folder that long work fills, one process at a time: who comes later waits, and finds what is done."""
+    with named_as(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    with one_writer(folder, f"waiting for another process, which writes to {folder}"):
+        yield
+
+
+def require_disk(path: Path, size: int) -> None:
+    """Refuse what a disk has no room for, of so many bytes: of HDF5 and GDAL one does not learn it in time."""
+    if shutil.disk_usage(path.parent).free < size + _MARGIN:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def remove_partial(folder: Path) -> None:

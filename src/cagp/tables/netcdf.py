@@ -13,7 +13,7 @@ import numpy as np
 
 from ..errors import TableError
 from ..interop.xarray_conventions import coordinate_attributes, coordinates_along, role_of
-from ..support.atomic_files import whole_file
+from ..support.atomic_files import require_disk, whole_file
 from ..support.frames import DAYS, days_since_1970
 from .table import Grid, RawColumns, Taken, check_names, exact, require_room, unreadable
 
@@ -128,12 +128,14 @@ def write(
     if fields is not None:
         about = {"standard_name": "realization", "units": "1"}
         dataset = dataset.assign_coords(realisation=("realisation", np.arange(fields[1]), about))
+    shape = grid.shape if grid is not None else (len(next(iter(columns.values()))),)
+    drawn = 0 if fields is None else 8 * fields[1] * math.prod(shape)
     with whole_file(path) as temporary:
+        require_disk(path, dataset.nbytes + drawn)
         dataset.to_netcdf(temporary, engine="h5netcdf")
         if fields is None:
             return
         name, _, parts = fields
-        shape = grid.shape if grid is not None else (len(next(iter(columns.values()))),)
         with h5netcdf.File(temporary, "a") as file:
             for dim, size in zip(dims, shape, strict=True):
                 if dim not in file.dimensions:  # a dimension without coordinates
