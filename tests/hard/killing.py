@@ -75,7 +75,7 @@ def killed_after(seconds: float, log: Path, *arguments: object, before: Callable
     time.sleep(seconds)
     others = psutil.Process(running.pid).children(recursive=True)
     running.kill()
-    assert not psutil.wait_procs(others, timeout=120)[1], "a process is left"
+    assert not psutil.wait_procs(others, timeout=400)[1], "a process is left"
     return running.said
 
 

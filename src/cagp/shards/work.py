@@ -30,6 +30,7 @@ from ..support.validation import count
 _RETRIES = 2  # of a task that fails for reasons of the machine, such as a file system that is away
 _DEATHS = 10  # of workers, from which a task may be the one that ends them
 _ENDINGS, _MOMENT = 100, 0.05  # so often, with so many seconds between, a worker is ended that is dying by itself
+_BEGINNING = 300  # seconds in which a worker has begun, or ends: who has started it may have been killed meanwhile
 _SHARE = 0.5  # of the free memory that the workers of a local cluster may have together
 
 
@@ -152,6 +153,7 @@ def _local_cluster(number: int, limit: int) -> Any:
                 await asyncio.sleep(_MOMENT)
 
     own = {"nthreads": 1, "memory_limit": limit, "host": "127.0.0.1", "silence_logs": logging.ERROR}
+    own |= {"death_timeout": _BEGINNING}
     worker = {"cls": Keeper, "options": {"worker_class": "distributed.Nanny", "worker_kwargs": own}}
     about = {"host": "127.0.0.1", "port": 0, "allowed_failures": _DEATHS}
     about |= {"dashboard": False, "dashboard_address": "127.0.0.1:0"}  # no port that another cluster may have
