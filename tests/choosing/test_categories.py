@@ -58,6 +58,7 @@ def test_who_is_alone_in_a_category() -> None:
     columns = np.column_stack([X, HOT, SINGLE, only_other, np.full(60, 3.0), np.arange(60) < 2])
     expected = [i for i in range(60) if (np.ptp(np.delete(columns, i, 0), 0) == 0).sum() > 1]  # one always is constant
     assert alone(columns).tolist() == expected == [0, 7]
+    assert [len(alone(columns[:n])) for n in (1, 2)] == [0, 0]
 
 
 @pytest.mark.parametrize("transform", ["auto", "log"])

@@ -43,8 +43,8 @@ class JudgingSet:
         (which, note), geometry = who_judges(component, like, n, seed), Geometry(component)
         if not isinstance(which, StandIns):
             lone = alone(component.X.cpu().numpy())
-            if 0 < len(lone) < len(which):
-                which = np.setdiff1d(which, lone)
+            if len(lone) and len(others := np.setdiff1d(which, lone)):
+                which = others
                 said = f"{len(lone)} of the observations are" if len(lone) > 1 else "1 of the observations is"
                 note = f"{said} alone in a category, of which nothing is known without: it is not left out. {note}"
             return cls(which, geometry, 1.0, transform, note.strip())
@@ -133,6 +133,8 @@ class LeftOutScores:
 
 def alone(X: np.ndarray) -> np.ndarray:
     """The rows of X (n, p) without which a column is constant, such as that of a category with one observation."""
+    if len(X) < 3:  # of two, either may be the other
+        return np.zeros(0, dtype=np.int64)
     other = (X[0] != X).sum(axis=0)  # (p,)
     found = [int((X[:, j] != X[0, j]).argmax()) for j in np.flatnonzero(other == 1)]
     found += [0 for j in np.flatnonzero(other == len(X) - 1) if np.ptp(X[1:, j]) == 0]
