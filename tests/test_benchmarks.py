@@ -42,6 +42,7 @@ _LONG = {
     "likelihood",
     "sbc",
     "latency",
+    "neighbours",
 }
 """Those that take many seconds even when they are quick, or are like another one; all have the same way to the page.
 """

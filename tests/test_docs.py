@@ -40,6 +40,9 @@ def agree(said: str, printed: str) -> bool:
 
 LONG = {
     "reports.md": "```python",
+    "cokriging.md": "## Where it does not pay",
+    "shards.md": "## Gridded fields",
+    "averages.md": "## The probability of more than a threshold",
     "clusters.md": "```python",
     "by-hand.md": "## Stop by a rule",
     "simulation.md": "## How well such probabilities hold",

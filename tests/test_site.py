@@ -16,6 +16,7 @@ import cagp
 for needed in ("sphinx", "myst_parser", "furo", "sphinx_copybutton"):
     pytest.importorskip(needed)
 
+pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 

@@ -159,7 +159,7 @@ def test_where_there_is_no_room_for_a_gap_there_is_none() -> None:
 
 
 def test_the_story_tells_it() -> None:
-    X, like, _ = discs(1500)
+    X, like, _ = discs(900)
     y = np.sin(12 * X[:, 0]) * np.cos(9 * X[:, 1]) + 0.1 * np.random.default_rng(0).normal(size=len(X))
     options = {"kernel": "matern32", "mean": "constant", "uncertainty": False, "transform": None, "progress": False}
     for recalibrate in (True, "auto"):

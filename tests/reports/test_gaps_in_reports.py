@@ -17,7 +17,7 @@ from reports.pages import Page
 def data() -> tuple[cagp.Model, np.ndarray, np.ndarray]:
     """A model, and held-out rows in twenty-five squares without any observation; errors are larger in some."""
     rng = np.random.default_rng(0)
-    X = rng.random((5000, 2)) * 5
+    X = rng.random((2500, 2)) * 5
     inside = (np.abs(X % 1 - 0.5) < 0.22).all(axis=1)
     prior = cagp.Prior(cagp.Matern32((0.4, 0.4)), noise_variance=0.05)
     y = prior.sample(X, 1, 0)[0] + 0.05**0.5 * rng.normal(size=len(X))

@@ -104,6 +104,7 @@ def test_what_a_kill_has_left_before_the_first_file_is_not_in_the_way(place: Pla
     assert not list(out.glob(".partial-*"))
 
 
+@pytest.mark.slow
 def test_nobody_is_left_when_the_first_process_is_killed(place: Place, tmp_path: Path) -> None:
     running, out = place.begun(tmp_path / "out", 2), tmp_path / "out"
     while not list(out.glob("part-*")):
