@@ -184,7 +184,8 @@ def test_the_command_hands_on_what_it_takes(tmp_path: Path, monkeypatch: pytest.
     table = {each.name: each.default for each in fields(Options) if each.metadata["command"] is not None}
     assert not set(table) - set(handed), "cli/fit_command.py takes these, and hands them to cagp.fit by `_FLAGGED`"
     other = {name: handed[name] for name in table if handed[name] != table[name]}
-    assert other == {"solver": "auto"}, "a flag that was not given is the default of cagp.fit"  # "auto" is None there
+    # "auto" is None there, and what lies on the globe the command has found out and told by itself
+    assert other == {"solver": "auto", "globe": ()}, "a flag that was not given is the default of cagp.fit"
 
 
 def test_all_kinds_of_kernels_are_named_where_people_look() -> None:

@@ -63,10 +63,10 @@ def fit(
     the CRPS of left-out observations. ``like`` = X_test (T, p) says where predictions are wanted: observations then
     stand in for these points, without what is missing around them. Where left-out observations are clearly likelier
     under a mixture of the best, it predicts. Outliers, which lie further from the others than chance explains, get a
-    noise of their own where others are predicted better so; with a ``noise_variance`` none is sought. Up to 2,000
-    observations predictions also integrate over the hyperparameters of each candidate. Where the left-out observations
-    say that the error bars are wrong, they are recalibrated. ``story`` tells all of this, ``candidates`` is the table.
-    The command line, ``CAGPRegressor`` and gridded fields do the same.
+    noise of their own where others are predicted better so; with a ``noise_variance`` none is sought. Up to 100
+    observations for each hyperparameter, and 2,000 in all, predictions also integrate over the hyperparameters. Where
+    the left-out observations say that the error bars are wrong, they are recalibrated. ``story`` tells all of this,
+    ``candidates`` is the table. The command line, ``CAGPRegressor`` and gridded fields do the same.
 
     X may be a data frame, and y the name of one of its columns, or a list of names. Of columns of texts or categories
     each level but the first becomes a column of 0 and 1, yes and no become 1 and 0, dates days since 1970-01-01. The

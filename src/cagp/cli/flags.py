@@ -77,7 +77,7 @@ Subset = Annotated[int | None, Option(min=2, help="Fit to so many rows, drawn at
 Restarts = Annotated[int | None, Option(min=0, help="Further starts of the optimiser of each candidate; by default 0.")]
 Solver = Annotated[str, Option(help="How the model predicts; see `cagp solvers`.")]
 Mixture = Annotated[bool, Option(help="Mix the best candidates where that predicts better, or take the best alone.")]
-_UNCERTAINTY = "Integrate over the hyperparameters, or take them as known; by default the former up to 2,000 rows."
+_UNCERTAINTY = "Integrate over the hyperparameters, or take them as known; by default the former for few rows."
 Uncertainty = Annotated[bool | None, Option(help=_UNCERTAINTY)]
 _RECALIBRATE = "Error bars from left-out predictions, or the prior's; by default the former where they differ."
 Recalibrate = Annotated[bool | None, Option(help=_RECALIBRATE)]
