@@ -56,8 +56,14 @@ def test_a_trend_that_was_asked_for_is_judged_without_the_only_row_of_a_category
 def test_who_is_alone_in_a_category() -> None:
     only_other = np.where(np.arange(60) == 0, 0.0, 1.0)
     columns = np.column_stack([X, HOT, SINGLE, only_other, np.full(60, 3.0), np.arange(60) < 2])
-    expected = [i for i in range(60) if (np.ptp(np.delete(columns, i, 0), 0) == 0).sum() > 1]  # one always is constant
-    assert alone(columns).tolist() == expected == [0, 7]
+    design = np.column_stack([np.ones(60), columns])
+    rank = np.linalg.matrix_rank(design)
+    expected = [i for i in range(60) if np.linalg.matrix_rank(np.delete(design, i, 0)) < rank]
+    assert alone(columns).tolist() == expected == [0, 1, 7]
+    assert alone(np.delete(HOT, 0, 1)[CODES > 0]).tolist() == []
+    only_first = np.concatenate([HOT[CODES > 0], HOT[CODES == 0][:1]])[:, 1:]  # of the level that has no column
+    assert alone(only_first).tolist() == [len(only_first) - 1]
+    assert len(alone(np.eye(9))) == 0
     assert [len(alone(columns[:n])) for n in (1, 2)] == [0, 0]
 
 
@@ -72,7 +78,7 @@ def test_who_is_alone_in_a_category_does_not_judge(transform: str) -> None:
     assert model.transform is not None
     story = " ".join(model.story.split())
     assert "judged by the CRPS of 119 of them" in story
-    assert "1 of the observations is alone in a category" in story
+    assert "1 of the observations is the only one of a category" in story
     assert all(each.crps < y.max() for each in model.candidates)
 
 

@@ -190,3 +190,16 @@ def test_a_column_that_is_not_there_is_refused() -> None:
         cagp.fit(FRAME[["x", "soil"]], "price")
     with pytest.raises(InputError, match="y='price' names a column of a data frame, and X is no data frame"):
         cagp.fit(ENCODED, "price")
+    with pytest.raises(InputError, match=r"y=\['x', 'price'\] names a column"):
+        cagp.fit(FRAME[["x", "soil"]], ["x", "price"])
+
+
+def test_names_of_columns_that_are_no_texts() -> None:
+    numbered = pd.DataFrame({0: FRAME["x"], 1: Y})
+    assert cagp.fit(numbered, "1", **QUICK).story.startswith("Data")
+    expected = cagp.fit(FRAME[["x"]], Y, **QUICK).predict([[0.5]]).mean
+    layered = pd.DataFrame({("a", "x"): FRAME["x"], ("t", "y"): Y})
+    assert cagp.fit(layered, "('t', 'y')", **QUICK).predict([[0.5]]).mean == pytest.approx(expected)
+    assert cagp.fit(FRAME[["x"]].assign(y=Y), ["y"], **QUICK).predict([[0.5]]).mean == pytest.approx(expected)
+    several = cagp.fit(FRAME[["x"]], [np.array([y, 1 - y]) for y in Y], together=False, **QUICK)  # no names
+    assert len([*several.names]) == 2

@@ -206,7 +206,8 @@ def kinds_of(kernel: Kernel) -> list[str]:
 
 def is_smooth(kernel: Kernel) -> bool:
     """Whether all its parts are smoother than Matérn 3/2."""
-    return set(kinds_of(kernel)) <= {"matern52", "rbf"}
+    kinds = set(kinds_of(kernel))
+    return bool(kinds) and kinds <= {"matern52", "rbf"}
 
 
 def is_rotated(kernel: Kernel) -> bool:

@@ -14,6 +14,8 @@ from ..predicting.distributions import NormalMixture, Transformed, normal_grid, 
 from ..recalibration.learning import ordinary
 from ..transforms import Transform
 
+ALL, _ROUNDING = 1e-6, 1e-10  # of a trend, and of the largest of several numbers
+_MOST_ALONE = 0.1  # more of all observations are not alone, but in as many columns as rows
 _FURTHEST = 12.0  # quantiles up to this normal score are in the CRPS of a transformed prediction
 
 
@@ -43,10 +45,12 @@ class JudgingSet:
         (which, note), geometry = who_judges(component, like, n, seed), Geometry(component)
         if not isinstance(which, StandIns):
             lone = alone(component.X.cpu().numpy())
-            if len(lone) and len(others := np.setdiff1d(which, lone)):
-                which = others
-                said = f"{len(lone)} of the observations are" if len(lone) > 1 else "1 of the observations is"
-                note = f"{said} alone in a category, of which nothing is known without: it is not left out. {note}"
+            if len(lone):
+                which = np.setdiff1d(which, lone)
+                one = len(lone) == 1
+                said = "1 of the observations is" if one else f"{len(lone)} of the observations are"
+                why = "the only one of a category" if one else "each the only one of a category"
+                note = f"{said} {why}, or far from all others, which say nothing of it: it is not left out. {note}"
             return cls(which, geometry, 1.0, transform, note.strip())
         seen = leave_out_of(component, which, seed=seed, correlated=True)
         return cls(which, geometry, len(seen) / seen.worth, transform, f"{which.how} {note}".strip())
@@ -132,13 +136,23 @@ class LeftOutScores:
 
 
 def alone(X: np.ndarray) -> np.ndarray:
-    """The rows of X (n, p) without which a column is constant, such as that of a category with one observation."""
-    if len(X) < 3:  # of two, either may be the other
-        return np.zeros(0, dtype=np.int64)
-    other = (X[0] != X).sum(axis=0)  # (p,)
-    found = [int((X[:, j] != X[0, j]).argmax()) for j in np.flatnonzero(other == 1)]
-    found += [0 for j in np.flatnonzero(other == len(X) - 1) if np.ptp(X[1:, j]) == 0]
-    return np.unique(np.array(found, dtype=np.int64))
+    """The rows of X (n, p) of which no other says anything: the only one of a category, or one that lies far from all.
+
+    None where these are so many that hardly anybody would be left.
+    """
+    found = np.flatnonzero(leverage(X) > 1 - ALL) if len(X) > 1 else np.zeros(0, dtype=np.int64)
+    return found if len(found) <= _MOST_ALONE * len(X) else found[:0]
+
+
+def leverage(X: np.ndarray) -> np.ndarray:
+    """How much of a linear trend at each row of X (n, p) its own observation decides, (n,): 1 is all of it."""
+    centred = X - X.mean(axis=0)
+    largest = np.abs(centred).max(axis=0)
+    centred = centred[:, largest > 0] / largest[largest > 0]
+    values, vectors = np.linalg.eigh(centred.T @ centred / len(X))
+    told = values > _ROUNDING * values.max(initial=0.0)
+    across = centred @ (vectors[:, told] / np.sqrt(values[told] * len(X)))
+    return np.asarray(1 / len(X) + np.square(across).sum(axis=1))
 
 
 def as_new(found: LeftOut, mixture: Mixture) -> LeftOut:

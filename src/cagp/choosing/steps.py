@@ -23,7 +23,7 @@ from .options import FitRequest
 from .outliers import WHAT as OUTLIERS
 from .outliers import withstand_outliers
 from .patterns import try_patterns
-from .scoring import clearly_worse, stacked
+from .scoring import ALL, clearly_worse, leverage, stacked
 from .search import MAKING, CandidateSearch, FittedCandidate, Step
 from .transforming import choose_transform
 
@@ -261,8 +261,5 @@ def determines_trend(X: np.ndarray) -> bool:
         return False
     centred = X - X.mean(axis=0)
     centred = centred / np.abs(centred).max(axis=0)
-    values, vectors = np.linalg.eigh(centred.T @ centred / len(X))
-    if not values[0] > _ROUNDING * values[-1]:
-        return False
-    leverage = 1 / len(X) + np.square(centred @ (vectors / np.sqrt(values * len(X)))).sum(axis=1)
-    return bool(leverage.max() < 1 - 1e-6)
+    values = np.linalg.eigvalsh(centred.T @ centred / len(X))
+    return bool(values[0] > _ROUNDING * values[-1] and leverage(X).max() < 1 - ALL)

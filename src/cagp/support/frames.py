@@ -50,24 +50,31 @@ def series_name(y: Any) -> str | None:
 
 def without_target(X: Any, y: Any) -> tuple[Any, Any]:
     """A data frame without the columns that y names, one or a list of them, and these; anything else as it is."""
-    columns = column_names(X)
-    if isinstance(y, str) and (columns is None or y not in columns):
-        has = "is no data frame" if columns is None else f"has the columns {columns}"
+    names = [y] if isinstance(y, str) else list(y) if isinstance(y, (list, tuple)) else []
+    columns = {str(name): name for name in getattr(X, "columns", ())} if hasattr(X, "iloc") else column_names(X)
+    if not names or not all(isinstance(each, str) for each in names):
+        return X, y
+    if columns is None or not all(each in columns for each in names):
+        if not isinstance(y, str) and not (columns and any(each in columns for each in names)):
+            return X, y  # observations that are texts
+        has = "is no data frame" if columns is None else f"has the columns {[*columns]}"
         raise InputTypeError(
             f"y={y!r} names a column of a data frame, and X {has}; give the observations, or their name"
         )
-    names = [y] if isinstance(y, str) else y
-    if columns is None or not isinstance(names, list) or not names or not all(each in columns for each in names):
-        return X, y
-    if hasattr(X, "iloc"):  # pandas, whose frames keep their geometry
-        return X.drop(columns=names), X[y]
+    one = len(names) == 1
+    if isinstance(columns, dict):  # pandas, whose names need not be texts, and whose frames keep their geometry
+        own = [columns[each] for each in names]
+        return X.drop(columns=own), X[own[0]] if one else X[own]
     rest = [each for each in columns if each not in names]
-    return X.select(rest), X[y] if isinstance(y, str) else X.select(names)
+    return X.select(rest), X[names[0]] if one else X.select(names)
 
 
 def holds_texts(X: Any) -> bool:
     """Whether an array or a list holds texts."""
-    values = np.asarray(X) if isinstance(X, (np.ndarray, list, tuple)) else np.empty(0)
+    try:
+        values = np.asarray(X) if isinstance(X, (np.ndarray, list, tuple)) else np.empty(0)
+    except ValueError:  # of rows that are not equally long
+        return False
     return values.dtype.kind in "US" or (values.dtype.kind == "O" and any(isinstance(v, str) for v in values.flat))
 
 
@@ -139,11 +146,14 @@ def features_of(X: Any, argument: str, known: list[str] | None, encodings: Seque
         return X
     sources = sources_of(known, encodings)
     if names is None:
-        wrong = len(np.shape(X)) == 2 and np.shape(X)[1] != len(known)
-        if encodings and (wrong or holds_texts(X)):
-            held = f"{np.shape(X)[1]} columns, the training points have {len(known)}" if wrong else "texts"
-            wanted = f"they were made of a data frame with the columns {sources}; pass one with these"
-            raise (InputError if wrong else InputTypeError)(f"{argument} has {held}; {wanted}")
+        if encodings:
+            texts, wanted = holds_texts(X), f"were made of a data frame with the columns {sources}; pass one with these"
+            columns: Any = np.shape(X)[1:] if texts or isinstance(X, np.ndarray) else ()
+            if len(columns) == 1 and columns[0] != len(known):
+                held = f"{columns[0]} columns, the training points have {len(known)}"
+                raise InputError(f"{argument} has {held}; these {wanted}")
+            if texts:
+                raise InputTypeError(f"{argument} has texts; the training points {wanted}")
         return X
     if names not in (known, sources):
         system = system_of(given, argument)
